@@ -1,0 +1,109 @@
+"""
+The one place where numba is configured; nothing else in dlref imports it.
+
+A kernel is a loop over preallocated arrays.  It is also legal, plain Python: where
+numba is missing (a browser) or switched off (``NUMBA_DISABLE_JIT=1``: a debugger, a
+coverage run) the same lines run interpreted, slower, with the same results.
+
+Accumulators start as ``np.float64(0.0)``: a bare ``0.0`` is float64 when compiled but
+takes the dtype of the other operand when interpreted (NEP 50).
+
+Compiled code is kept on disk, in a folder named after dlref's version and a hash of its
+sources.  numba itself only notices edits of the file that holds the kernel; a kernel
+inlined from another file would be answered by stale code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+try:
+    import numba
+except ImportError:  # pragma: no cover  # no wheel for this platform, or too new a NumPy for it
+    numba = None
+
+__all__ = ["COMPILED", "cache_folder", "kernel"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+#: Whether kernels are compiled; otherwise they run as plain Python.
+COMPILED: bool = numba is not None and not numba.config.DISABLE_JIT
+
+if COMPILED:
+    # numba loads what it knows about NumPy and SciPy, a quarter of a second, at the first
+    # call of a process.  Done here it belongs to the import, and a first call whose code is
+    # on disk takes milliseconds.
+    numba.core.registry.cpu_target.typing_context.refresh()
+    numba.core.registry.cpu_target.target_context.refresh()
+
+
+def _source_hash() -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    root = Path(__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _user_cache() -> Path:
+    """Return the folder that the platform reserves for caches."""
+    if "NUMBA_CACHE_DIR" in os.environ:
+        return Path(os.environ["NUMBA_CACHE_DIR"])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+
+
+def cache_folder() -> Path | None:
+    """
+    Return the folder for compiled code, or None if no folder can be written.
+
+    The folder's name changes with every edit of a source file of dlref, so that an
+    answer never comes from code that is no longer there.
+    """
+    from . import __version__  # noqa: PLC0415  # this module loads while dlref does
+
+    try:
+        folder = _user_cache() / "dlref" / f"{__version__}-{_source_hash()}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError):  # read-only, or a user without a home
+        return None
+
+
+_CACHE = cache_folder() if COMPILED else None
+
+
+def kernel(function: F) -> F:
+    """
+    Compile a loop with numba, keeping the result on disk.
+
+    Compiled kernels release the GIL, so that `dlref._parallel` can run them on several
+    threads, and divide as NumPy does: ``x / 0`` is infinite instead of an exception.
+    """
+    if not COMPILED:
+        quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
+        return quiet
+    folder = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_CACHE or "")  # read once, when the cache is set up
+    try:
+        compiled: F = numba.njit(nogil=True, error_model="numpy", cache=_CACHE is not None)(
+            function
+        )
+    finally:
+        numba.config.CACHE_DIR = folder
+    return compiled

@@ -1,0 +1,163 @@
+"""
+Rows over threads.
+
+A kernel that treats rows independently takes ``(start, stop, ...)`` and handles the rows
+of that range.  `over_rows` gives ranges to a pool of Python threads: kernels release the
+GIL, so the threads run at once, and since no row is split the answer has the same bits
+for any number of threads.
+
+Python threads, not OpenMP: numba's OpenMP layer, OpenBLAS and PyTorch each keep a pool
+that spins after its work is done, and on a small machine they wait milliseconds for each
+other at every change from one to the next.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from ._validate import as_integer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["get_num_threads", "over_rows", "set_num_threads"]
+
+#: Work below which a second thread costs more than it saves, in elementary operations:
+#: a dispatch takes some 30 microseconds, an operation a nanosecond.
+MIN_WORK = 200_000
+
+
+class _State(threading.local):
+    inside = False  # whether this thread is a worker: a nested call runs serially
+
+
+_state = _State()
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def _available() -> int:
+    if hasattr(os, "sched_getaffinity"):  # what this process may use, not what there is
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _from_environment() -> int:
+    text = os.environ.get("DLREF_NUM_THREADS")
+    if text is None:
+        return _available()
+    return as_integer("DLREF_NUM_THREADS", int(text) if text.isdecimal() else text, least=1)
+
+
+_num_threads = _from_environment()
+
+
+def _forget_pool() -> None:
+    global _pool  # noqa: PLW0603
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):  # pragma: no branch  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def get_num_threads() -> int:
+    """
+    Return how many threads dlref may use.
+
+    Returns
+    -------
+    int
+        The value of the last :func:`set_num_threads`, else of the environment variable
+        ``DLREF_NUM_THREADS``, else the number of cores this process may run on.
+
+    See Also
+    --------
+    set_num_threads : Change the limit.
+
+    Notes
+    -----
+    The limit holds for dlref's own kernels. Products of matrices are NumPy's, whose BLAS
+    has a limit of its own (``OPENBLAS_NUM_THREADS`` or the package threadpoolctl).
+
+    Examples
+    --------
+    >>> from dlref import get_num_threads
+    >>> get_num_threads() >= 1
+    True
+    """
+    return _num_threads
+
+
+def set_num_threads(num_threads: int) -> None:
+    """
+    Limit how many threads dlref may use.
+
+    Parameters
+    ----------
+    num_threads : int
+        At least 1. Small arrays use one thread whatever the limit is.
+
+    Raises
+    ------
+    TypeError
+        If `num_threads` is not an integer.
+    ValueError
+        If `num_threads` is less than 1.
+
+    See Also
+    --------
+    get_num_threads : The limit in force.
+
+    Notes
+    -----
+    Every result has the same bits for any number of threads: threads share out whole
+    rows, and no sum is ever split between two of them.
+
+    Examples
+    --------
+    >>> from dlref import get_num_threads, set_num_threads
+    >>> before = get_num_threads()
+    >>> set_num_threads(1)
+    >>> get_num_threads()
+    1
+    >>> set_num_threads(before)
+    """
+    global _num_threads  # noqa: PLW0603
+    with _lock:
+        _num_threads = as_integer("num_threads", num_threads, least=1)
+        _forget_pool()
+
+
+def _executor() -> ThreadPoolExecutor:
+    global _pool  # noqa: PLW0603
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_num_threads, thread_name_prefix="dlref")
+        return _pool
+
+
+def over_rows(kernel: Callable[..., None], rows: int, cost: float, *arguments: Any) -> None:
+    """
+    Call ``kernel(start, stop, *arguments)`` on ranges that cover ``range(rows)``.
+
+    `cost` is the number of elementary operations of one row.
+    """
+    parts = min(_num_threads, rows, int(rows * cost // MIN_WORK) + 1)
+    if parts <= 1 or _state.inside:
+        kernel(0, rows, *arguments)
+        return
+
+    def work(start: int, stop: int) -> None:
+        _state.inside = True
+        kernel(start, stop, *arguments)
+
+    bounds = [rows * part // parts for part in range(parts + 1)]
+    others = [_executor().submit(work, *pair) for pair in pairwise(bounds[1:])]
+    kernel(0, bounds[1], *arguments)  # this thread takes its share
+    for other in others:
+        other.result()

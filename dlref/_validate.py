@@ -1,0 +1,182 @@
+"""
+Argument checks shared by the public functions, never by kernels.
+
+The only place that words argument errors: which argument, what it must be, what it was.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.array_utils import normalize_axis_tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+__all__ = [
+    "Axis",
+    "FloatArray",
+    "FloatDType",
+    "as_array",
+    "as_floats",
+    "as_integer",
+    "as_tangents",
+    "check_matrix",
+    "check_ndim",
+    "check_shape",
+    "choice",
+    "entries",
+    "reduced_axes",
+    "result",
+]
+
+FloatArray = npt.NDArray[np.floating[Any]]
+FloatDType = np.dtype[np.floating[Any]]
+Axis = int | tuple[int, ...] | None
+
+_WEAK = (bool, int, float)  # Python scalars take the dtype of the arrays (NEP 50)
+
+
+def _words(items: Iterable[Any]) -> str:
+    """Join as in a sentence: a, b or c."""
+    *most, last = [repr(item) for item in items]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    if dtype.newbyteorder("=") in (np.float16, np.float32, np.float64) or dtype.name == "bfloat16":
+        return dtype.newbyteorder("=")
+    msg = f"Argument {name!r} must be integer, float16, bfloat16, float32 or float64, not {dtype}."
+    raise TypeError(msg)
+
+
+def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return `value` as an array of whatever dtype it has."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        msg = f"Argument {name!r} must be an array, not a ragged sequence."
+        raise ValueError(msg) from None
+
+
+def as_floats(
+    arguments: dict[str, npt.ArrayLike], *, work: npt.DTypeLike = np.float64
+) -> tuple[FloatDType, list[FloatArray]]:
+    """
+    Return the common dtype of the arguments, and the arguments as arrays to compute with.
+
+    The dtype is that of the result: NumPy's promotion, in which integers count as float64
+    and Python scalars follow the arrays.  The arrays have the dtype `work`, or that of the
+    result where it is wider; they may be the caller's own and must not be written to.
+    """
+    arrays = {name: as_array(name, value) for name, value in arguments.items()}
+    dtypes = {name: _float_dtype(name, array.dtype) for name, array in arrays.items()}
+    strong: list[Any] = [
+        dtype for name, dtype in dtypes.items() if type(arguments[name]) not in _WEAK
+    ]
+    try:
+        dtype = np.result_type(*(strong or [np.float64]))
+    except TypeError:  # float16 with bfloat16: neither holds the other
+        msg = f"Arguments {_words(arguments)} must have dtypes that promote, not {_words(strong)}."
+        raise TypeError(msg) from None
+    wide = np.result_type(dtype, work)
+    return dtype, [np.asarray(array, wide) for array in arrays.values()]
+
+
+def as_tangents(
+    primals: Any, tangents: Any, *, count: int
+) -> tuple[FloatDType, list[FloatArray], list[FloatArray]]:
+    """
+    Check both arguments of a jvp; return the common dtype, the primals and the tangents.
+
+    They are tuples of `count` arrays, bare arrays if that is 1.  A tangent of None is zero.
+    """
+    points = entries("primals", primals, count)
+    directions = entries("tangents", tangents, count)
+    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    dtype, arrays = as_floats({**points, **moving})
+    fixed, moved = arrays[:count], dict(zip(moving, arrays[count:], strict=True))
+    for name, point in zip(directions, fixed, strict=True):
+        check_shape(name, moved.setdefault(name, np.zeros_like(point)), point.shape)
+    return dtype, fixed, [moved[name] for name in directions]
+
+
+def entries(name: str, value: Any, count: int) -> dict[str, Any]:
+    """Check and name the entries of a tuple argument, for the error messages."""
+    if count == 1:
+        return {name: value}
+    if not isinstance(value, tuple | list):
+        msg = f"Argument {name!r} must be a tuple of {count} arrays, not {type(value).__name__}."
+        raise TypeError(msg)
+    if len(value) != count:
+        msg = f"Argument {name!r} must be a tuple of {count} arrays, not of {len(value)}."
+        raise ValueError(msg)
+    return {f"{name}[{i}]": entry for i, entry in enumerate(value)}
+
+
+def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
+    """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
+    with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
+        rounded = np.asarray(array).astype(dtype, copy=False)
+    return rounded if rounded.ndim else rounded[()]
+
+
+def check_shape(name: str, array: FloatArray, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless `array` has exactly this shape."""
+    if array.shape != shape:
+        msg = f"Argument {name!r} must have shape {shape}, not {array.shape}."
+        raise ValueError(msg)
+
+
+def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
+    """Raise ValueError unless `array` has at least `ndim` axes."""
+    if array.ndim < ndim:
+        axes = "axis" if ndim == 1 else "axes"
+        msg = f"Argument {name!r} must have at least {ndim} {axes}, not shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_matrix(name: str, array: FloatArray) -> None:
+    """Raise ValueError unless the last two axes form a square matrix."""
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        msg = f"Argument {name!r} must have shape (..., n, n), not {array.shape}."
+        raise ValueError(msg)
+
+
+def choice(name: str, value: Any, allowed: Collection[Any]) -> None:
+    """Raise ValueError unless `value` is one of the allowed ones."""
+    if value not in allowed:
+        msg = f"Argument {name!r} must be {_words(allowed)}, not {value!r}."
+        raise ValueError(msg)
+
+
+def as_integer(name: str, value: Any, *, least: int) -> int:
+    """Return `value` as an int of at least `least`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        msg = f"Argument {name!r} must be an integer, not {value!r}."
+        raise TypeError(msg) from None
+    if number < least:
+        msg = f"Argument {name!r} must be at least {least}, not {number}."
+        raise ValueError(msg)
+    return number
+
+
+def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Return the axes to reduce over, as sorted non-negative integers; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+    except TypeError:
+        msg = f"Argument 'axis' must be an integer, a tuple of integers or None, not {axis!r}."
+        raise TypeError(msg) from None
+    except ValueError:  # out of range, or twice the same
+        msg = f"Argument 'axis' must hold distinct axes of an array of {ndim}, not {axis!r}."
+        raise ValueError(msg) from None

@@ -1,0 +1,257 @@
+r"""The chain rule, from one variable to vectors, and the total derivative."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .._validate import FloatArray, as_floats, result
+from ._accumulation import chain_cost
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ._accumulation import Order
+
+__all__ = ["chain_rule", "total_derivative"]
+
+
+def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
+    r"""
+    Derivative of a composition, the product of the Jacobians of its parts.
+
+    Parameters
+    ----------
+    *jacobians : array_like
+        Jacobians of the functions, the outermost first, each evaluated at the output of
+        the next. The shape is that of the output, then that of the input, of the function:
+        ``(m, n)`` between vectors, ``()`` between scalars, ``(n,)`` if one side is a
+        scalar. Leading axes of ``(..., m, n)`` are batch axes and broadcast.
+
+    Returns
+    -------
+    ndarray or scalar
+        Jacobian of the composition, of the outermost output and the innermost input, in
+        the same convention.
+
+    Raises
+    ------
+    TypeError
+        If a Jacobian is neither integer nor a real floating-point array.
+    ValueError
+        If there is no Jacobian, or two neighbours do not fit.
+
+    See Also
+    --------
+    total_derivative : Several paths from the input to the output.
+    chain_cost : What the order of multiplication costs.
+
+    Notes
+    -----
+    **One variable.** For :math:`y = f(u)`, :math:`u = g(x)`, a step :math:`\Delta x` makes
+    :math:`\Delta u = g'(x) \Delta x + o(\Delta x)`, and that makes
+    :math:`\Delta y = f'(u) \Delta u + o(\Delta u)`. Put together,
+
+    .. math:: \dv{y}{x} = \dv{y}{u} \dv{u}{x} .
+
+    **Vectors.** For :math:`y = f(u)`, :math:`u = g(x)` every :math:`u_k` moves with
+    :math:`x_j`, and each moves :math:`y_i`; to first order the effects add up:
+
+    .. math::
+
+        \pdv{y_i}{x_j} = \sum_k \pdv{y_i}{u_k} \pdv{u_k}{x_j},
+        \qquad\text{that is,}\qquad
+        J_{f \circ g}(x) = J_f(g(x))\, J_g(x) .
+
+    The sum over :math:`k` is a matrix product, and the scalar rule is its
+    :math:`1 \times 1` case. Longer chains multiply on. The product is associative, so
+    every order gives the same matrix, but not at the same cost: the code takes the
+    cheapest, by :func:`chain_cost`.
+
+    **Scalars in the chain** lose their axis, so a Jacobian of shape ``(n,)`` is a row or
+    a column. Its neighbours tell which; if all have one axis, the output is a scalar, as
+    a loss is, and the first is a row.
+
+    References
+    ----------
+    The rules are built up from one variable in :cite:t:`ParrHoward2018`.
+
+    Examples
+    --------
+    :math:`y = \sin(x^2)` at :math:`x = 1.5`, with :math:`u = x^2`:
+
+    >>> import numpy as np
+    >>> from dlref.calculus import chain_rule
+    >>> x = 1.5
+    >>> float(np.sin(x**2).round(12)), float(chain_rule(np.cos(x**2), 2 * x).round(12))
+    (0.778073196888, -1.884520868168)
+
+    :math:`f = (u_1 + u_2,\; u_1 u_2)` of :math:`g = (x^2, \sin x)` at :math:`x = 1`:
+
+    >>> x = 1.0
+    >>> u = np.array([x**2, np.sin(x)])
+    >>> J_f, J_g = [[1, 1], [u[1], u[0]]], [[2 * x], [np.cos(x)]]
+    >>> chain_rule(J_f, J_g).round(8)
+    array([[2.54030231],
+           [2.22324428]])
+
+    A row before a column is a number, the derivative of a scalar along a curve:
+
+    >>> float(chain_rule([1, 2, 3], [4, 5, 6]))
+    32.0
+    """
+    if not jacobians:
+        msg = "Argument 'jacobians' must hold at least one Jacobian, not 0."
+        raise ValueError(msg)
+    names = [f"jacobians[{position}]" for position in range(len(jacobians))]
+    dtype, arrays = as_floats(dict(zip(names, jacobians, strict=True)))
+    return result(_product(names, arrays), dtype)
+
+
+def total_derivative(
+    partials: Sequence[npt.ArrayLike], inner: Sequence[npt.ArrayLike]
+) -> FloatArray:
+    r"""
+    Derivative of a function that the input reaches along several paths.
+
+    Parameters
+    ----------
+    partials : sequence of array_like
+        :math:`\partial y / \partial u_i`, the partial derivatives of
+        :math:`y = f(u_1, \ldots, u_k)`, each shaped as in :func:`chain_rule`.
+    inner : sequence of array_like
+        :math:`\partial u_i / \partial x`, one for each of `partials`. A direct use of
+        :math:`x` counts as a path with :math:`u_i = x`, of derivative one.
+
+    Returns
+    -------
+    ndarray or scalar
+        :math:`\mathrm{d} y / \mathrm{d} x`.
+
+    Raises
+    ------
+    TypeError
+        If a derivative is neither integer nor a real floating-point array.
+    ValueError
+        If the sequences are empty or of different lengths, the two derivatives of a path
+        do not fit, or the paths have different shapes.
+
+    See Also
+    --------
+    chain_rule : One path.
+
+    Notes
+    -----
+    A step :math:`\Delta x` moves every :math:`u_i` by
+    :math:`\pdv{u_i}{x} \Delta x + o(\Delta x)`; the function :math:`f`, differentiable at
+    :math:`u`, adds up the effects of small moves of its arguments:
+
+    .. math:: \dv{y}{x} = \sum_{i=1}^{k} \pdv{y}{u_i} \pdv{u_i}{x} .
+
+    Drawn as a graph, it is a sum over all paths from :math:`x` to :math:`y` of the product
+    of the slopes along the path. The partial derivative with respect to :math:`x` keeps
+    the other :math:`u_i` fixed and sees one path; the total derivative sees them all.
+
+    It is the vector chain rule for the row of all partials and the stack of all inner
+    derivatives, taken apart into blocks.
+
+    References
+    ----------
+    The name, and the example, are those of :cite:t:`ParrHoward2018`.
+
+    Examples
+    --------
+    :math:`y = x + u` with :math:`u = x^2` at :math:`x = 2`, where :math:`y = 6`. Along the
+    direct path the slope is 1, along the other :math:`2 x = 4`:
+
+    >>> from dlref.calculus import total_derivative
+    >>> x = 2.0
+    >>> float(total_derivative([1, 1], [1, 2 * x]))
+    5.0
+
+    A weight used twice gets the gradients of both uses:
+
+    >>> total_derivative([[1, 0], [0, 2]], [[[1, 0], [0, 1]], [[1, 0], [0, 1]]])
+    array([1., 2.])
+    """
+    if len(partials) != len(inner) or not len(partials):
+        msg = (
+            "Arguments 'partials' and 'inner' must have one derivative each for every path, "
+            f"not {len(partials)} and {len(inner)}."
+        )
+        raise ValueError(msg)
+    names = [[f"{side}[{i}]" for i in range(len(inner))] for side in ("partials", "inner")]
+    dtype, arrays = as_floats(dict(zip(names[0] + names[1], [*partials, *inner], strict=True)))
+    paths = zip(*names, arrays[: len(inner)], arrays[len(inner) :], strict=True)
+    total, *others = (_product([outer, inside], [f, g]) for outer, inside, f, g in paths)
+    for position, path in enumerate(others, 1):
+        if path.shape != total.shape:
+            msg = (
+                f"Argument 'inner[{position}]' must make a path of shape {total.shape}, as the "
+                f"first one, not {path.shape}."
+            )
+            raise ValueError(msg)
+        total = total + path
+    return result(total, dtype)
+
+
+def _product(names: list[str], jacobians: list[FloatArray]) -> FloatArray:
+    """Multiply the Jacobians of a chain in the cheapest order."""
+    scalar = _scalar_variables(names, jacobians)
+    matrices = [
+        array if array.ndim > 1 else array.reshape(1 if row else -1, 1 if column else -1)
+        for array, row, column in zip(jacobians, scalar, scalar[1:], strict=False)
+    ]
+    for name, left, right in zip(names[1:], matrices, matrices[1:], strict=False):
+        if left.shape[-1] != right.shape[-2]:
+            msg = (
+                f"Argument {name!r} must have {left.shape[-1]} rows to fit the one before, "
+                f"not shape {right.shape}."
+            )
+            raise ValueError(msg)
+    try:
+        np.broadcast_shapes(*(matrix.shape[:-2] for matrix in matrices))
+    except ValueError:
+        shapes = ", ".join(str(matrix.shape) for matrix in matrices)
+        msg = (
+            f"Arguments {names[0]!r} to {names[-1]!r} must have batch axes that broadcast, "
+            f"not shapes {shapes}."
+        )
+        raise ValueError(msg) from None
+    with np.errstate(all="ignore"):
+        product = _multiply(matrices, chain_cost([matrix.shape[-2:] for matrix in matrices])[1])
+    lost = ((-2,) if scalar[0] else ()) + ((-1,) if scalar[-1] else ())
+    return product.squeeze(lost).copy()  # a chain of one is the caller's own array
+
+
+def _multiply(matrices: list[FloatArray], order: Order) -> FloatArray:
+    if isinstance(order, int):
+        return matrices[order]
+    product: FloatArray = _multiply(matrices, order[0]) @ _multiply(matrices, order[1])
+    return product
+
+
+def _scalar_variables(names: list[str], jacobians: list[FloatArray]) -> list[bool]:
+    """
+    Tell which variables of the chain, from output to input, are scalars.
+
+    Two scalars meet at a Jacobian without axes, two vectors at a matrix, one of each at a
+    Jacobian with one axis.  The first of another kind than that decides about all before.
+    """
+    decisive = next((k for k, array in enumerate(jacobians) if array.ndim != 1), None)
+    if decisive is None:
+        scalar = [True]
+    else:
+        scalar = [(jacobians[decisive].ndim == 0) != (decisive % 2 == 1)]
+    for name, array in zip(names, jacobians, strict=True):
+        if array.ndim != 1 and scalar[-1] != (array.ndim == 0):
+            axis = "no axis" if scalar[-1] else "an axis"
+            msg = (
+                f"Argument {name!r} must have {axis} for its output, the input of the one "
+                f"before, not shape {array.shape}."
+            )
+            raise ValueError(msg)
+        scalar.append(scalar[-1] != (array.ndim == 1))
+    return scalar

@@ -1,0 +1,336 @@
+r"""The larger and the smaller of two operands, element by element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._broadcast import binary_jacobian, binary_jvp, binary_vjp
+from .._validate import FloatArray
+
+__all__ = [
+    "maximum_jacobian",
+    "maximum_jvp",
+    "maximum_vjp",
+    "minimum_jacobian",
+    "minimum_jvp",
+    "minimum_vjp",
+]
+
+
+def _maximum(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    defined = np.where(np.isnan(w) | np.isnan(x), np.nan, 1)
+    tie = (w == x) / 2
+    return ((w > x) + tie) * defined, ((w < x) + tie) * defined
+
+
+def _minimum(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    by_w, by_x = _maximum(w, x)
+    return by_x, by_w
+
+
+def maximum_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Both Jacobians of the element-wise maximum :math:`y = \max(w, x)`.
+
+    Parameters
+    ----------
+    w, x : array_like
+        Operands of any shapes that broadcast.
+
+    Returns
+    -------
+    J_w : ndarray, shape ``out.shape + w.shape``
+        Where nothing is broadcast a diagonal of 1 where :math:`w` wins, 0 where it loses
+        and 1/2 at a tie.
+    J_x : ndarray, shape ``out.shape + x.shape``
+        The same for :math:`x`.
+
+    Raises
+    ------
+    TypeError
+        If an operand is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not broadcast.
+
+    See Also
+    --------
+    maximum_vjp, maximum_jvp : The products with a vector, without forming a matrix.
+    minimum_jacobian : The loser's side.
+    max_grad : The maximum over the elements of one array.
+
+    Notes
+    -----
+    Where :math:`w_i > x_i` the output is :math:`w_i`, also nearby: slope 1 in
+    :math:`w_i`, 0 in :math:`x_i`. Written with the step function :math:`H`,
+
+    .. math::
+
+        \pdv{y_i}{w_i} = H(w_i - x_i), \qquad \pdv{y_i}{x_i} = H(x_i - w_i).
+
+    **The kink.** On the line :math:`w_i = x_i` no derivative exists: the subdifferential
+    is the segment of all pairs :math:`(\alpha, 1 - \alpha)`, :math:`0 \le \alpha \le 1`.
+    The pair returned is its midpoint :math:`(\frac12, \frac12)`, which treats the
+    operands alike and is the shortest subgradient. PyTorch and JAX choose it as well.
+    (ReLU does *not*: :math:`\max(0, x)` has the convention :math:`0` at 0 there.)
+
+    **Special values.** A NaN in either operand makes both slopes NaN. Two infinities of
+    the same sign are a tie.
+
+    Examples
+    --------
+    One output reads w, the next x, and the last both:
+
+    >>> from dlref.calculus import maximum_jacobian
+    >>> J_w, J_x = maximum_jacobian([3, 1, 2], [1, 3, 2])
+    >>> J_w.diagonal()
+    array([1. , 0. , 0.5])
+    >>> J_x.diagonal()
+    array([0. , 1. , 0.5])
+    """
+    return binary_jacobian(_maximum, w, x)
+
+
+def maximum_vjp(
+    dout: npt.ArrayLike, w: npt.ArrayLike, x: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the element-wise maximum.
+
+    Parameters
+    ----------
+    dout : array_like, shape ``out.shape``
+        Cotangent :math:`u = \partial L / \partial y`.
+    w, x : array_like
+        Operands of :math:`y = \max(w, x)`, of any shapes that broadcast.
+
+    Returns
+    -------
+    dw : ndarray, shape ``w.shape``
+        :math:`u` where :math:`w` is larger, half of it at a tie, else 0; summed over
+        what was broadcast.
+    dx : ndarray, shape ``x.shape``
+        The rest of :math:`u`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is neither integer nor a real floating-point array.
+    ValueError
+        If the operands do not broadcast, or `dout` has not the shape of the maximum.
+
+    See Also
+    --------
+    maximum_jacobian : The derivation, and the choice at a tie.
+    maximum_jvp : Forward mode.
+
+    Notes
+    -----
+    A maximum *routes* the gradient to the winner. Nothing is lost on the way:
+    without broadcasting :math:`\partial L / \partial w + \partial L / \partial x = u`.
+
+    Examples
+    --------
+    Clipping from below at 0 stops the gradient of what was clipped:
+
+    >>> from dlref.calculus import maximum_vjp
+    >>> dw, dfloor = maximum_vjp([10, 20, 30], [-1, 5, -2], 0)
+    >>> dw
+    array([ 0., 20.,  0.])
+    >>> float(dfloor)
+    40.0
+    """
+    return binary_vjp(_maximum, dout, w, x)
+
+
+def maximum_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the element-wise maximum.
+
+    Parameters
+    ----------
+    primals : tuple (w, x) of array_like
+        Operands of :math:`y = \max(w, x)`, of any shapes that broadcast.
+    tangents : tuple (dw, dx) of array_like or None
+        Directions, each of the shape of its operand; None is zero.
+
+    Returns
+    -------
+    ndarray, shape ``out.shape``
+        The tangent of the larger operand; at a tie the mean of both.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If the operands do not broadcast, or a tangent has not the shape of its operand.
+
+    See Also
+    --------
+    maximum_jacobian : The derivation of :math:`J`.
+    maximum_vjp : Reverse mode.
+
+    Notes
+    -----
+    At a tie the *directional* derivative exists, :math:`\max(\dot w, \dot x)`, but it is
+    not linear in the direction. The mean returned here is, and so stays the adjoint of
+    :func:`maximum_vjp`.
+
+    Examples
+    --------
+    >>> from dlref.calculus import maximum_jvp
+    >>> maximum_jvp(([3, 1, 2], [1, 3, 2]), ([1, 1, 1], [5, 5, 5]))
+    array([1., 5., 3.])
+    """
+    return binary_jvp(_maximum, primals, tangents)
+
+
+def minimum_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Both Jacobians of the element-wise minimum :math:`y = \min(w, x)`.
+
+    Parameters
+    ----------
+    w, x : array_like
+        Operands of any shapes that broadcast.
+
+    Returns
+    -------
+    J_w : ndarray, shape ``out.shape + w.shape``
+        Where nothing is broadcast a diagonal of 1 where :math:`w` is smaller, 0 where it
+        is larger and 1/2 at a tie.
+    J_x : ndarray, shape ``out.shape + x.shape``
+        The same for :math:`x`.
+
+    Raises
+    ------
+    TypeError
+        If an operand is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not broadcast.
+
+    See Also
+    --------
+    minimum_vjp, minimum_jvp : The products with a vector, without forming a matrix.
+    maximum_jacobian : The derivation, and the choice at a tie.
+
+    Notes
+    -----
+    From :math:`\min(w, x) + \max(w, x) = w + x` the slopes of the minimum are what the
+    maximum leaves over:
+
+    .. math::
+
+        \pdv{\min}{w} = 1 - \pdv{\max}{w} = \pdv{\max}{x} .
+
+    The code takes the last form: the Jacobians of the maximum, exchanged.
+
+    Examples
+    --------
+    >>> from dlref.calculus import maximum_jacobian, minimum_jacobian
+    >>> J_w, J_x = minimum_jacobian([3, 1, 2], [1, 3, 2])
+    >>> J_w.diagonal()
+    array([0. , 1. , 0.5])
+    >>> bool((J_w == maximum_jacobian([3, 1, 2], [1, 3, 2])[1]).all())
+    True
+    """
+    return binary_jacobian(_minimum, w, x)
+
+
+def minimum_vjp(
+    dout: npt.ArrayLike, w: npt.ArrayLike, x: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the element-wise minimum.
+
+    Parameters
+    ----------
+    dout : array_like, shape ``out.shape``
+        Cotangent :math:`u = \partial L / \partial y`.
+    w, x : array_like
+        Operands of :math:`y = \min(w, x)`, of any shapes that broadcast.
+
+    Returns
+    -------
+    dw : ndarray, shape ``w.shape``
+        :math:`u` where :math:`w` is smaller, half of it at a tie, else 0; summed over
+        what was broadcast.
+    dx : ndarray, shape ``x.shape``
+        The rest of :math:`u`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is neither integer nor a real floating-point array.
+    ValueError
+        If the operands do not broadcast, or `dout` has not the shape of the minimum.
+
+    See Also
+    --------
+    minimum_jacobian : The derivation, and the choice at a tie.
+    minimum_jvp : Forward mode.
+
+    Notes
+    -----
+    Clipping to :math:`[a, b]` is :math:`\min(\max(x, a), b)`: its gradient with respect
+    to :math:`x` is that of two such gates in a row, open only between the limits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.calculus import maximum_vjp, minimum_vjp
+    >>> x = np.array([-3.0, 0.5, 3.0])
+    >>> dinner, _ = minimum_vjp(np.ones(3), np.maximum(x, -1), 1)
+    >>> dx, _ = maximum_vjp(dinner, x, -1)
+    >>> dx
+    array([0., 1., 0.])
+    """
+    return binary_vjp(_minimum, dout, w, x)
+
+
+def minimum_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the element-wise minimum.
+
+    Parameters
+    ----------
+    primals : tuple (w, x) of array_like
+        Operands of :math:`y = \min(w, x)`, of any shapes that broadcast.
+    tangents : tuple (dw, dx) of array_like or None
+        Directions, each of the shape of its operand; None is zero.
+
+    Returns
+    -------
+    ndarray, shape ``out.shape``
+        The tangent of the smaller operand; at a tie the mean of both.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If the operands do not broadcast, or a tangent has not the shape of its operand.
+
+    See Also
+    --------
+    minimum_jacobian : The derivation of :math:`J`.
+    minimum_vjp : Reverse mode.
+
+    Notes
+    -----
+    The tangents of minimum and maximum add up to :math:`\dot w + \dot x`, as the
+    values add up to :math:`w + x`.
+
+    Examples
+    --------
+    >>> from dlref.calculus import maximum_jvp, minimum_jvp
+    >>> primals, tangents = ([3, 1, 2], [1, 3, 2]), ([1, 1, 1], [5, 5, 5])
+    >>> minimum_jvp(primals, tangents)
+    array([5., 1., 3.])
+    >>> minimum_jvp(primals, tangents) + maximum_jvp(primals, tangents)
+    array([6., 6., 6.])
+    """
+    return binary_jvp(_minimum, primals, tangents)

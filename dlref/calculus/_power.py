@@ -1,0 +1,185 @@
+r"""Powers, element by element, in the base and in the exponent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._broadcast import binary_jacobian, binary_jvp, binary_vjp
+from .._validate import FloatArray
+
+__all__ = ["power_jacobian", "power_jvp", "power_vjp"]
+
+
+def _power(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    y = np.power(w, x)
+    # y / w spares the rounding of x - 1, which a large log(w) would magnify; where y leaves
+    # the normal range, w ** (x - 1) need not
+    normal = np.isfinite(y) & (np.abs(y) >= np.finfo(np.float64).tiny) & (w != 0)
+    by_w = x * np.where(normal, y / w, np.power(w, x - 1))
+    by_x = np.where((w == 0) & (x >= 0), 0, y * np.log(w))
+    return np.where(x == 0, 0, by_w), by_x
+
+
+def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Both Jacobians of the element-wise power :math:`y = w^x`.
+
+    Parameters
+    ----------
+    w, x : array_like
+        Base and exponent, of any shapes that broadcast.
+
+    Returns
+    -------
+    J_w : ndarray, shape ``out.shape + w.shape``
+        :math:`\operatorname{diag}(x \odot w^{x - 1})` where nothing is broadcast.
+    J_x : ndarray, shape ``out.shape + x.shape``
+        :math:`\operatorname{diag}(w^x \odot \ln w)` where nothing is broadcast.
+
+    Raises
+    ------
+    TypeError
+        If an operand is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not broadcast.
+
+    See Also
+    --------
+    power_vjp, power_jvp : The products with a vector, without forming a matrix.
+
+    Notes
+    -----
+    For :math:`w > 0` write :math:`y = e^{x \ln w}`. The scalar chain rule gives
+
+    .. math::
+
+        \pdv{y}{x} = e^{x \ln w} \ln w = w^x \ln w, \qquad
+        \pdv{y}{w} = e^{x \ln w}\, \frac{x}{w} = x\, w^{x - 1} .
+
+    The code computes the latter as :math:`x\,(y / w)` wherever :math:`y` is a normal
+    number: in :math:`w^{x - 1}` the difference
+    :math:`x - 1` is rounded, and the error is multiplied by :math:`\ln w`, which reaches
+    700.
+
+    **Special values.** :math:`w^0 = 1` for every base, so the slope in :math:`w` is 0 at
+    :math:`x = 0`, at :math:`w = 0` too. For :math:`w = 0` and :math:`x > 0` the power
+    stays 0 as the exponent moves: the slope in :math:`x` is 0. At :math:`w = x = 0` the
+    power jumps and has no derivative; the value returned is 0, as in PyTorch and JAX.
+    For :math:`w < 0` real powers exist at isolated exponents only: the slope in
+    :math:`x` is NaN, that in :math:`w` is correct at integer :math:`x`.
+
+    Examples
+    --------
+    The familiar :math:`(w^3)' = 3 w^2`, and :math:`(2^x)' = 2^x \ln 2`:
+
+    >>> import numpy as np
+    >>> from dlref.calculus import power_jacobian
+    >>> J_w, J_x = power_jacobian([1, 2, -4], 3)
+    >>> J_w.diagonal()
+    array([ 3., 12., 48.])
+    >>> J_w, J_x = power_jacobian(2, [1, 2, 3])
+    >>> (J_x.diagonal() / np.log(2)).round(12)
+    array([2., 4., 8.])
+    """
+    return binary_jacobian(_power, w, x)
+
+
+def power_vjp(
+    dout: npt.ArrayLike, w: npt.ArrayLike, x: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the element-wise power.
+
+    Parameters
+    ----------
+    dout : array_like, shape ``out.shape``
+        Cotangent :math:`u = \partial L / \partial y`.
+    w, x : array_like
+        Base and exponent of :math:`y = w^x`, of any shapes that broadcast.
+
+    Returns
+    -------
+    dw : ndarray, shape ``w.shape``
+        :math:`u \odot x \odot w^{x-1}`, summed over what was broadcast.
+    dx : ndarray, shape ``x.shape``
+        :math:`u \odot w^x \odot \ln w`, summed over what was broadcast; NaN for a
+        negative base.
+
+    Raises
+    ------
+    TypeError
+        If an argument is neither integer nor a real floating-point array.
+    ValueError
+        If the operands do not broadcast, or `dout` has not the shape of the power.
+
+    See Also
+    --------
+    power_jacobian : The derivation, and the values at zero.
+    power_jvp : Forward mode.
+
+    Notes
+    -----
+    An exponent shared by all elements, as in the generalized mean, is broadcast: its
+    gradient :math:`\sum_i u_i\, w_i^x \ln w_i` is accumulated in float64.
+
+    Examples
+    --------
+    :math:`L = \tfrac12 \sum_i w_i^2` has gradient :math:`w`:
+
+    >>> from dlref.calculus import power_vjp
+    >>> dw, dx = power_vjp([0.5, 0.5, 0.5], [1, 2, 3], 2)
+    >>> dw
+    array([1., 2., 3.])
+    """
+    return binary_vjp(_power, dout, w, x)
+
+
+def power_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the element-wise power.
+
+    Parameters
+    ----------
+    primals : tuple (w, x) of array_like
+        Base and exponent of :math:`y = w^x`, of any shapes that broadcast.
+    tangents : tuple (dw, dx) of array_like or None
+        Directions, each of the shape of its operand; None is zero, and then a negative
+        base is no obstacle.
+
+    Returns
+    -------
+    ndarray, shape ``out.shape``
+        :math:`\dot y = x \odot w^{x-1} \odot \dot w + w^x \odot \ln w \odot \dot x`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If the operands do not broadcast, or a tangent has not the shape of its operand.
+
+    See Also
+    --------
+    power_jacobian : The derivation of :math:`J`.
+    power_vjp : Reverse mode.
+
+    Notes
+    -----
+    Base and exponent moving together, :math:`w = x = t`, give the derivative of
+    :math:`t^t`: the sum of both slopes, :math:`t^t (1 + \ln t)`. It vanishes at
+    :math:`t = 1/e`, where :math:`t^t` is smallest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.calculus import power_jvp
+    >>> t = np.exp(-1.0)
+    >>> float(power_jvp((t, t), (1.0, 1.0)).round(12))
+    0.0
+    >>> power_jvp(([-3.0, 3.0], [2, 2]), ([1, 1], None))
+    array([-6.,  6.])
+    """
+    return binary_jvp(_power, primals, tangents)

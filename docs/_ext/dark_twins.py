@@ -1,0 +1,63 @@
+"""Every image that has a dark variant beside it gets it on HTML pages.
+
+The variant of ``plot.png`` is ``plot_dark.png``.  The theme shows the image of class
+``only-light`` or that of class ``only-dark``.
+"""
+
+from docutils import nodes
+from dual_scraper import dark_name
+from sphinx import addnodes
+from sphinx.transforms import SphinxTransform
+from sphinx_gallery.directives import imgsgnode
+from sphinx_gallery.py_source_parser import extract_file_config
+from sphinx_gallery.utils import scale_image
+
+
+def darken_thumbnails(app):
+    """Scale the dark variant of the figure that each script has as its thumbnail."""
+    for thumb in app.srcdir.glob("gallery/**/thumb/sphx_glr_*_thumb.png"):
+        stem = thumb.stem.removeprefix("sphx_glr_").removesuffix("_thumb")
+        images = thumb.parents[1]
+        script = images.with_name(f"{stem}.py").read_text(encoding="utf-8")
+        number = extract_file_config(script).get("thumbnail_number", 1)
+        figures = sorted(images.glob(f"sphx_glr_{stem}_[0-9][0-9][0-9]_dark.png"))
+        if figures:
+            figure = figures[number - 1 if number > 0 else number]
+            scale_image(figure, dark_name(thumb), *app.config.sphinx_gallery_conf["thumbnail_size"])
+
+
+def set_class(image, name):
+    """Add a class; sphinx-gallery's own node keeps its classes elsewhere."""
+    if isinstance(image, imgsgnode):
+        image["class"] = [f"sphx-glr-single-img {name}"]
+    else:
+        image["classes"].append(name)
+
+
+class DarkTwins(SphinxTransform):
+    """Insert the dark variants, before Sphinx collects the images of a page."""
+
+    default_priority = 500
+
+    def apply(self):
+        """Twin every image of the page."""
+        images = [*self.document.findall(nodes.image), *self.document.findall(imgsgnode)]
+        for image in images:
+            _, file = self.env.relfn2path(image["uri"], self.env.docname)
+            if not dark_name(file).exists():
+                continue
+            twin = image.deepcopy()
+            twin["uri"] = dark_name(image["uri"]).as_posix()
+            if twin.get("srcset"):
+                twin["srcset"] = twin["srcset"].replace(".png", "_dark.png")
+            set_class(image, "only-light")
+            set_class(twin, "only-dark")
+            only = addnodes.only("", twin, expr="html and not epub")
+            image.parent.insert(image.parent.index(image) + 1, only)
+
+
+def setup(app):
+    """Register after sphinx-gallery, which draws at the default priority."""
+    app.connect("builder-inited", darken_thumbnails, priority=900)
+    app.add_transform(DarkTwins)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

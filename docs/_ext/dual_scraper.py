@@ -1,0 +1,155 @@
+"""sphinx-gallery scraper: every figure drawn once for light, once for dark pages.
+
+Greys are ink or paper and are mirrored; colours are data and stay.
+"""
+
+from html import escape
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.collections import Collection, QuadMesh
+from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
+from matplotlib.contour import ContourSet
+from matplotlib.text import Text
+from sphinx.errors import ExtensionError
+from sphinx_gallery.scrapers import _matplotlib_fig_titles, figure_rst
+
+STYLE = Path(__file__).parents[2] / "gallery" / "dlref.mplstyle"
+DARK_INK = np.array(to_rgba("#ced6dd")[:3])
+DARK_PAPER = np.array(to_rgba("#14181e")[:3])  # the theme's dark page
+GREY = 0.03  # largest spread of a grey's channels; mirrored greys, bluish, lie above it
+COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+
+
+def use_style(_gallery_conf, _fname):
+    """Reset hook: one style for all scripts."""
+    plt.style.use(STYLE)
+
+
+def dark_name(path):
+    """Return where the dark variant of an image is."""
+    path = Path(path)
+    return path.with_name(f"{path.stem}_dark{path.suffix}")
+
+
+def mirror(color):
+    """Turn greys between black and white into greys between dark ink and dark paper."""
+    rgba = np.array(to_rgba_array(color), dtype=float)
+    grey = np.ptp(rgba[:, :3], axis=1) <= GREY
+    level = rgba[grey, :3].mean(axis=1, keepdims=True)
+    rgba[grey, :3] = DARK_INK + level * (DARK_PAPER - DARK_INK)
+    return rgba
+
+
+def recolour(artist):
+    """Mirror the greys of one artist; mapped colours are data."""
+    if isinstance(artist, ContourSet) and artist.colors is not None:
+        artist.set_cmap(ListedColormap(mirror(artist.cmap.colors)))
+    if isinstance(artist, Collection) and artist.get_array() is not None:
+        return
+    for name in COLORS:
+        get = getattr(artist, f"get_{name}", None)
+        if get is None or not hasattr(artist, f"set_{name}"):
+            continue
+        old = to_rgba_array(get())
+        if len(old) and old[:, 3].any():  # "none" stays none
+            new = mirror(old)
+            getattr(artist, f"set_{name}")(new if isinstance(artist, Collection) else new[0])
+
+
+def hidden_parts(artist):
+    """Yield the parts that findobj does not find."""
+    if isinstance(artist, Text):
+        yield from filter(None, [artist.get_bbox_patch(), getattr(artist, "arrow_patch", None)])
+    elif getattr(artist, "name", None) == "3d":
+        for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
+            yield from (axis.pane, axis.line)
+
+
+def on_data(ax):
+    """Return the artists drawn over a heat map, which looks the same on both papers."""
+    maps = [c for c in ax.collections if isinstance(c, QuadMesh) or getattr(c, "filled", False)]
+    return {*ax.lines, *ax.patches, *ax.collections} if ax.images or maps else set()
+
+
+def luminance(color):
+    """Return the relative luminance that WCAG defines."""
+    c = np.asarray(color)[:3]
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(a, b):
+    """Return the contrast ratio that WCAG defines, from 1 to 21."""
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def backdrops(fig, texts):
+    """Return the colour under each text, None for a text outside the figure."""
+    alphas = [text.get_alpha() for text in texts]
+    for text in texts:
+        text.set_alpha(0)
+    fig.canvas.draw()  # also brings the texts' extents from the last savefig back to this size
+    pixels = np.asarray(fig.canvas.buffer_rgba())[::-1, :, :3] / 255
+    for text, alpha in zip(texts, alphas, strict=True):
+        text.set_alpha(alpha)
+        box = Text.get_window_extent(text)  # an annotation's own would include its arrow
+        (left, bottom), (right, top) = np.maximum(box.get_points(), 0).astype(int)
+        under = pixels[bottom : top + 1, left : right + 1].reshape(-1, 3)
+        yield np.median(under, axis=0) if len(under) else None
+
+
+def darken(fig):
+    """Recolour a figure that has been drawn once for dark paper."""
+    fig.set_layout_engine("none")  # both variants have the same layout
+    texts = [text for text in fig.findobj(Text) if text.get_text() and text.get_visible()]
+    before = [to_rgba(text.get_color()) for text in texts]
+    keep = set().union(*(on_data(ax) for ax in fig.axes))
+    for artist in fig.findobj():
+        for part in (artist, *hidden_parts(artist)):
+            if part not in keep:
+                recolour(part)
+        if getattr(artist, "name", None) == "3d":
+            for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
+                grid = axis._axinfo["grid"]
+                grid["color"] = mirror(grid["color"])[0]
+    for text, old, under in zip(texts, before, backdrops(fig, texts), strict=True):
+        if under is not None and contrast(old, under) > contrast(to_rgba(text.get_color()), under):
+            text.set_color(old)  # it lies on data
+
+
+def alt_text(fig, where):
+    """Return the figure's alternative text, or refuse the figure."""
+    alt = getattr(fig, "alt_text", None) or _matplotlib_fig_titles(fig)
+    if not alt:
+        msg = (
+            f"{where}: figure {fig.number} has no alternative text. Give its axes titles, "
+            "or set fig.alt_text to what it shows."
+        )
+        raise ExtensionError(msg)
+    return escape(" ".join(alt.split()))
+
+
+def save(fig, sizes, rename):
+    """Write a figure for screens with one and with two pixels per point."""
+    for scale, path in sizes.items():
+        fig.savefig(rename(path), dpi=(scale or 1) * fig.dpi)
+
+
+def dual_scraper(block, block_vars, gallery_conf):
+    """Save light and dark variants of all open figures; the page names the light ones."""
+    rst = []
+    try:
+        for number, name in zip(plt.get_fignums(), block_vars["image_path_iterator"], strict=False):
+            fig, path = plt.figure(number), Path(name)
+            alt = alt_text(fig, f"{block_vars['src_file']}:{block.lineno}")
+            sizes = {0: path, 2.0: path.with_name(f"{path.stem}_2_00x.png")}
+            save(fig, sizes, Path)
+            darken(fig)
+            save(fig, sizes, dark_name)
+            rst.append(figure_rst([path.as_posix()], gallery_conf["src_dir"], alt, [sizes]))
+    finally:
+        plt.close("all")
+    return "".join(rst)

@@ -1,0 +1,52 @@
+"""Remove generated pages of what is gone: a function, a script, a module.
+
+Otherwise a page that nothing lists any more stays, and warns, until someone empties the folders.
+"""
+
+import pkgutil
+import shutil
+from pathlib import Path
+
+BUILTIN = {"genindex", "py-modindex", "search", "_modules/index"}
+
+
+def exists(name):
+    """Tell whether a dotted name can be imported."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def remove_sources(app):
+    """Before pages are generated: drop those of functions and scripts that are gone."""
+    for page in app.srcdir.glob("reference/generated/*.rst"):
+        if not exists(page.stem):
+            page.unlink()
+    gallery = (app.srcdir / app.config.sphinx_gallery_conf["examples_dirs"]).resolve()
+    for chapter in app.srcdir.glob("gallery/*/images/"):
+        scripts = {page.stem for page in (gallery / chapter.parent.name).glob("plot_*.py")}
+        drawn = {page.stem for page in chapter.parent.glob("plot_*.rst")}
+        if not drawn or drawn - scripts:
+            shutil.rmtree(chapter.parent)  # the chapter's other scripts run again
+
+
+def remove_pages(app, exception):
+    """After a build: drop HTML pages that no longer have a source."""
+    if exception or app.builder.name != "html":
+        return
+    modules = getattr(app.env, "_viewcode_modules", {})
+    known = BUILTIN | app.env.all_docs.keys() | {f"_modules/{m.replace('.', '/')}" for m in modules}
+    out = Path(app.outdir)
+    for page in out.rglob("*.html"):
+        name = page.relative_to(out).with_suffix("").as_posix()
+        if name not in known and not name.startswith("_static/"):
+            page.unlink()
+
+
+def setup(app):
+    """Connect before autosummary and sphinx-gallery, and after the build."""
+    app.connect("builder-inited", remove_sources, priority=200)
+    app.connect("build-finished", remove_pages)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,16 @@
+// Names that the theme and sphinx-gallery leave out or get wrong for screen readers.
+document.addEventListener("DOMContentLoaded", () => {
+  // A toggle in the side bar has only an icon: name it after the page that it unfolds.
+  for (const toggle of document.querySelectorAll("details > summary:has(.toctree-toggle)")) {
+    const link = toggle.closest("li").querySelector("a");
+    toggle.setAttribute("aria-label", `Pages under ${link.textContent.trim()}`);
+  }
+  // The search button shows "Search Ctrl+K" and is called "Search": its text is name enough.
+  for (const button of document.querySelectorAll(".search-button-field[aria-label]")) {
+    button.removeAttribute("aria-label");
+  }
+  // Entries of the bibliography are not list items, so that their container is no list.
+  for (const list of document.querySelectorAll(".citation-list[role=list]")) {
+    list.removeAttribute("role");
+  }
+});

@@ -1,0 +1,152 @@
+"""Sphinx configuration of the dlref reference."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import dlref
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE / "_ext"))
+
+project = "dlref"
+version = release = dlref.__version__
+language = "en"
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "sphinxcontrib.bibtex",
+    "vendor_assets",
+    "math_lint",
+    "dark_twins",
+    "stale",
+    "build_end",
+]
+exclude_patterns = [
+    "_build",
+    "node_modules",
+    "reference/backreferences",
+    "gallery/**.ipynb",
+    "gallery/**.py",
+    "sg_execution_times.rst",
+    "gallery/**/sg_execution_times.rst",
+]
+templates_path = ["_templates"]
+nitpicky = True
+default_role = "autolink"  # `name` links if it is an object, else it is a parameter
+numfig = True  # without it, equation numbers restart on every page
+
+# -- Mathematics: MathJax from npm, served from _static -------------------------
+node_modules = "node_modules"
+tex_macros = json.loads((HERE / "macros.json").read_text(encoding="utf-8"))
+mathjax_path = "mathjax/tex-mml-chtml.js"
+mathjax4_config = {
+    "loader": {"paths": {"fonts": "[mathjax]/fonts"}, "load": ["a11y/assistive-mml"]},
+    "tex": {"macros": tex_macros, "tags": "ams"},
+    "output": {"displayOverflow": "scroll"},
+    "options": {
+        "menuOptions": {
+            "settings": {
+                # These start a worker. file:// refuses it, and typesetting would wait forever.
+                "enrich": False,
+                "speech": False,
+                "braille": False,
+                "collapsible": False,
+                "assistiveMml": True,
+            }
+        }
+    },
+}
+
+# -- API: one page per public object -------------------------------------------
+autosummary_generate = True
+autodoc_typehints = "none"  # types and shapes are written in the docstrings
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = True
+numpydoc_xref_ignore = "all"  # only aliases link: "shape (..., n)" is prose
+numpydoc_xref_aliases = {  # besides numpydoc's own for ndarray, array_like, int, tuple ...
+    "Generator": "numpy.random.Generator",
+    "bool": ":class:`bool`",
+}
+bibtex_bibfiles = ["references.bib"]
+
+# Small committed inventories (see inventories/make_inventories.py): links go to the
+# public pages, the build needs no network.
+intersphinx_mapping = {
+    name: (url, f"inventories/{name}.inv")
+    for name, url in {
+        "python": "https://docs.python.org/3/",
+        "numpy": "https://numpy.org/doc/stable/",
+        "scipy": "https://docs.scipy.org/doc/scipy/",
+        "matplotlib": "https://matplotlib.org/stable/",
+        "numba": "https://numba.readthedocs.io/en/stable/",
+    }.items()
+}
+
+# -- Gallery: chapters in the reading order of the reference --------------------
+_toctree = (HERE / "reference" / "index.rst").read_text(encoding="utf-8")
+chapters = re.findall(r"^   (\w+)$", _toctree, re.MULTILINE)
+sphinx_gallery_conf = {
+    "examples_dirs": "../gallery",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/plot_",
+    "ignore_pattern": r"(^|/)_",
+    "subsection_order": [*(f"../gallery/{chapter}" for chapter in chapters), "*"],
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "reference/backreferences",
+    "doc_module": ("dlref",),
+    "reference_url": {"dlref": None},
+    "reset_modules": ("matplotlib", "dual_scraper.use_style"),
+    "image_scrapers": ("dual_scraper.dual_scraper",),
+    "capture_repr": (),
+    "show_memory": False,
+    "show_signature": False,
+    "download_all_examples": False,
+    "write_computation_times": False,
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "parallel": 2,
+}
+
+# -- HTML, readable from the file system without a network ----------------------
+html_theme = "pydata_sphinx_theme"
+html_title = f"dlref {release}"
+html_theme_options = {
+    "logo": {"text": "dlref"},
+    "search_as_you_type": True,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "footer_start": [],
+    "footer_end": [],
+}
+single = "index search genindex conventions contributing references changelog"
+html_sidebars = {page: [] for page in single.split()}  # nothing to navigate in
+html_context = {"default_mode": "auto"}
+html_static_path = ["_static"]
+html_css_files = ["dlref.css"]
+html_js_files = ["names.js"]
+html_show_sourcelink = html_copy_source = False
+html_show_search_summary = False
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+
+
+def drop_tag_lists(_app, docname, source):
+    """Take out sphinx-gallery's empty tag lists, which all have the same id."""
+    if docname.startswith("gallery/"):
+        tag_list = r"\.\. raw:: html\n\n  <div id='sg-tag-list'.*</div>\n"
+        source[0] = re.sub(tag_list, "", source[0])
+
+
+def setup(app):
+    """Connect what has no extension of its own."""
+    app.connect("source-read", drop_tag_lists)

@@ -1,0 +1,71 @@
+r"""
+Gradients of reductions
+=======================
+
+A reduction turns many numbers into one. How is the gradient shared out among
+them on the way back?
+"""
+
+# %%
+# Five ways to share
+# ------------------
+# The same six numbers, with two equal largest ones and a zero. A sum copies, a
+# mean divides, a product gives each element the product of the others (all of
+# it to the zero here), a maximum gives to the largest, a norm in proportion.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref import calculus
+from dlref.calculus import norm_grad, prod_grad
+
+x = np.array([1.0, -2.0, 0.0, 3.0, 0.5, 3.0])
+labels = [f"{v:g}" for v in x]
+
+fig, axes = plt.subplots(1, 5, figsize=(10, 2.8))
+for ax, name in zip(axes, ["sum", "mean", "prod", "max", "norm"], strict=True):
+    ax.bar(range(6), getattr(calculus, f"{name}_grad")(x))
+    ax.axhline(0, lw=0.8, color="black")
+    ax.set(title=name, xticks=range(6), xticklabels=labels)
+    ax.tick_params(axis="x", labelsize=7)
+axes[0].set_ylabel(r"$\partial y / \partial x_j$")
+axes[2].set_xlabel("element $x_j$")
+
+# %%
+# The product of the others
+# -------------------------
+# The short formula :math:`y / x_j` needs the whole product. For :math:`n`
+# elements of size :math:`s` that is :math:`s^n`, which leaves the range of
+# float64 long before the gradient :math:`s^{n-1}` of elements that balance each
+# other. Shown is the share of the gradient's elements that come out right.
+
+sizes = np.logspace(0, 200, 81)
+naive, ours = [], []
+with np.errstate(all="ignore"):
+    for s in sizes:
+        x = np.array([s, s, 1 / s, 1 / s, 2.0, 0.5])
+        exact = 1 / x  # the product of all is one
+        naive.append(np.mean(np.isclose(np.prod(x[[0, 1, 4, 5, 2, 3]]) / x, exact)))
+        ours.append(np.mean(np.isclose(prod_grad(x), exact)))
+
+fig, ax = plt.subplots()
+ax.semilogx(sizes, naive, label="$y / x_j$")
+ax.semilogx(sizes, ours, "--", label="prod_grad")
+ax.set(xlabel="size $s$ of two of the elements", ylabel="share that is right")
+ax.set(title="Gradient of a product that is one", ylim=(-0.05, 1.1))
+ax.legend()
+
+# %%
+# The norm points outwards
+# ------------------------
+# Its gradient has length one everywhere but at the origin, the tip of the cone,
+# where zero is returned.
+
+grid = np.linspace(-2, 2, 9)
+points = np.stack(np.meshgrid(grid, grid), axis=-1)
+arrows = norm_grad(points, axis=-1)
+fig, ax = plt.subplots(figsize=(4, 4))
+fine = np.linspace(-2.3, 2.3, 101)
+ax.contour(fine, fine, np.hypot(*np.meshgrid(fine, fine)), linewidths=1)
+ax.quiver(points[..., 0], points[..., 1], arrows[..., 0], arrows[..., 1], width=0.006)
+ax.set(title=r"$\nabla \|x\| = x / \|x\|$", xlabel="$x_1$", ylabel="$x_2$", aspect="equal")

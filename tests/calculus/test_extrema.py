@@ -1,0 +1,41 @@
+"""Tests of dlref.calculus._extrema."""
+
+import numpy as np
+import pytest
+
+from dlref import calculus
+
+W = np.array([3.0, 1, 2, -np.inf, np.inf, np.inf])
+X = np.array([1.0, 3, 2, 5, np.inf, -np.inf])
+
+
+@pytest.mark.parametrize("stem", ["maximum", "minimum"])
+def test_pytorch(stem, rng, assert_close):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    f = getattr(peers.torch, stem)
+    w, x = np.rint(2 * rng.normal(size=(5, 4))), np.rint(2 * rng.normal(size=4))
+    assert (w == x).any()
+    dout = rng.normal(size=(5, 4))
+    _, want = peers.value_and_vjp(f, w, x, dout=dout)
+    assert_close(getattr(calculus, f"{stem}_vjp")(dout, w, x), want, scale=abs(dout).sum())
+
+
+def test_ties_are_shared_and_infinities_compared():
+    J_w, J_x = calculus.maximum_jacobian(W, X)
+    np.testing.assert_array_equal(J_w.diagonal(), [1, 0, 0.5, 0, 0.5, 1])
+    np.testing.assert_array_equal(J_x.diagonal(), [0, 1, 0.5, 1, 0.5, 0])
+
+
+def test_minimum_and_maximum_share_out_the_cotangent(rng):
+    dout = rng.normal(size=6)
+    low, high = calculus.minimum_vjp(dout, W, X), calculus.maximum_vjp(dout, W, X)
+    for dw, dx in (low, high):
+        np.testing.assert_array_equal(dw + dx, dout)
+    np.testing.assert_array_equal(low[0], high[1])
+
+
+@pytest.mark.parametrize("pair", [(np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)])
+def test_nan_makes_both_slopes_nan(pair):
+    assert np.isnan(calculus.maximum_vjp(1.0, *pair)).all()
+    assert np.isnan(calculus.minimum_vjp(1.0, *pair)).all()

@@ -1,0 +1,76 @@
+"""Tests of dlref.calculus._matrix_functions."""
+
+import numpy as np
+import pytest
+
+from dlref import calculus
+
+
+@pytest.fixture(params=[(3, 3), (2, 4, 4), (1, 1)], ids=str)
+def a(request, rng):
+    shape = request.param
+    return 3 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, shape)
+
+
+@pytest.mark.parametrize(
+    ("stem", "torch_f"),
+    [
+        ("inverse", lambda torch: torch.linalg.inv),
+        ("logdet", lambda torch: lambda a: torch.linalg.slogdet(a)[1]),
+        ("trace", lambda torch: lambda a: torch.einsum("...ii->...", a)),
+    ],
+)
+def test_pytorch(stem, torch_f, a, rng, assert_close):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    f = torch_f(peers.torch)
+    out, _ = peers.value_and_vjp(f, a)
+    dout, da = rng.normal(size=out.shape), rng.normal(size=a.shape)
+    _, (want,) = peers.value_and_vjp(f, a, dout=dout)
+    assert_close(getattr(calculus, f"{stem}_vjp")(dout, a), want)
+    want = peers.jvp(f, (a,), (da,))
+    assert_close(getattr(calculus, f"{stem}_jvp")(a, da), want, scale=abs(da).max())
+
+
+def test_inverse_jacobian_of_pytorch(rng, assert_close):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    a = 3 * np.eye(3) + rng.uniform(-0.5, 0.5, (3, 3))
+    assert_close((calculus.inverse_jacobian(a),), peers.jacobians(peers.torch.linalg.inv, a))
+
+
+def test_logdet_of_a_negative_determinant():
+    a = np.array([[0.0, 2.0], [1.0, 0.0]])  # det = -a12 a21, so the slopes are 1 / a12, 1 / a21
+    np.testing.assert_array_equal(calculus.logdet_grad(a), [[0, 0.5], [1, 0]])
+
+
+def test_trace_reads_the_diagonal_only():
+    grad = calculus.trace_vjp(np.inf, np.zeros((2, 2)))
+    np.testing.assert_array_equal(grad, [[np.inf, 0], [0, np.inf]])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a: calculus.inverse_vjp(np.ones(a.shape), a),
+        calculus.inverse_jacobian,
+        calculus.logdet_grad,
+        lambda a: calculus.logdet_vjp(np.ones(a.shape[:-2]), a),
+    ],
+)
+class TestErrors:
+    def test_singular(self, call):
+        with pytest.raises(np.linalg.LinAlgError, match=r"^Argument 'a' must be invertible, not"):
+            call(np.ones((2, 2)))
+
+    @pytest.mark.parametrize("shape", [(3,), (2, 3)])
+    def test_not_square(self, call, shape):
+        with pytest.raises(
+            ValueError, match=r"^Argument 'a' must have shape \(\.\.\., n, n\), not"
+        ):
+            call(np.ones(shape))
+
+
+def test_singular_in_forward_mode():
+    with pytest.raises(np.linalg.LinAlgError, match=r"^Argument 'primals' must be invertible"):
+        calculus.inverse_jvp(np.zeros((2, 2)), None)

@@ -1,0 +1,330 @@
+"""
+Sample inputs of every public function: what tests/test_contract.py walks through.
+
+A `Spec` belongs to a map, named chapter.map, and serves all its forms (map, map_vjp, ...).
+It says how to call it; the naive transcription of the same name says what must come out.
+"""
+
+from dataclasses import dataclass, field
+
+import naive
+import numpy as np
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import dlref
+
+SUFFIXES = ("jacobian", "hessian", "grad", "deriv2", "deriv", "vjp", "jvp")
+
+
+# How the values of an input are drawn: far from kinks and poles, well conditioned.
+
+
+def normal(rng, shape):
+    return rng.normal(size=shape)
+
+
+def positive(rng, shape):
+    return rng.uniform(0.5, 2.0, size=shape)
+
+
+def nonzero(rng, shape):
+    return rng.uniform(0.5, 2.0, size=shape) * rng.choice([-1, 1], size=shape)
+
+
+def invertible(rng, shape):
+    return 3.0 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, size=shape)
+
+
+@dataclass(frozen=True)
+class Call:
+    """The shapes of the inputs (None: left out), and the options."""
+
+    shapes: tuple
+    options: dict = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Spec:
+    """How to call a map and its derivatives."""
+
+    calls: list  # fixed ones; the first is the plain one
+    strategy: st.SearchStrategy  # of calls
+    draw: tuple = ()  # a sampler for each input; `normal` where missing
+    constant: tuple = ()  # positions of inputs without derivative (classes, positions)
+    batched: bool = True  # whether a leading axis of all inputs is a batch axis
+    core: tuple | None = None  # Jacobian by rows: axes of one output, then of each input
+    of: tuple | None = None  # positions that grad and jacobian are for, where not all
+    analytic: bool = True  # whether a NaN in an input that matters makes the result NaN
+    tolerance: float | None = None  # where sharper than, or ill-conditioned beyond, conftest's
+
+    def inputs(self, rng, call):
+        """Draw the inputs of a call, in float64 (constants as they come)."""
+        samplers = self.draw + (normal,) * (len(call.shapes) - len(self.draw))
+        return [
+            None if shape is None else sample(rng, shape)
+            for sample, shape in zip(samplers, call.shapes, strict=True)
+        ]
+
+
+def shapes(*args, **kwargs):
+    """Strategy: calls with these shapes and no options."""
+    return st.tuples(*args, **kwargs).map(Call)
+
+
+SIDES = {"min_side": 0, "max_side": 4}
+SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, **SIDES)
+
+
+# calculus
+
+PAIRS = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, **SIDES).map(
+    lambda drawn: Call(drawn.input_shapes)
+)
+PAIR_CALLS = [
+    Call(((3,), (3,))),
+    Call(((3,), ())),
+    Call(((1,), (3,))),
+    Call(((2, 1, 3), (4, 1))),
+    Call(((), ())),
+    Call(((0, 3), (3,))),
+]
+
+
+def binary(*draw):
+    return Spec(PAIR_CALLS, PAIRS, draw)
+
+
+def batch_of(*cores, signature=None):
+    """Strategy: inputs with common batch axes before their own, named, axes."""
+    names = sorted({name for core in cores for name in core})
+
+    @st.composite
+    def draw(pick):
+        batch = pick(hnp.array_shapes(min_dims=0, max_dims=2, **SIDES))
+        side = {name: pick(st.integers(1, 4)) for name in names}
+        return Call(tuple(batch + tuple(side[name] for name in core) for core in cores))
+
+    return draw()
+
+
+@st.composite
+def reductions(draw, min_side=0):
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=min_side, max_side=4))
+    axes = hnp.valid_tuple_axes(len(shape)) | st.none()
+    if shape:
+        axes |= st.integers(-len(shape), len(shape) - 1)
+    return Call((shape,), {"axis": draw(axes), "keepdims": draw(st.booleans())})
+
+
+def reduction(*draw, min_side=0):
+    calls = [
+        Call(((5,),)),
+        Call(((2, 3, 4),), {"axis": (0, -1)}),
+        Call(((2, 3),), {"axis": 0, "keepdims": True}),
+        Call(((),)),
+    ]
+    empty = [] if min_side else [Call(((0, 3),)), Call(((3, 0),), {"axis": 1})]
+    return Spec(calls + empty, reductions(min_side), draw, batched=False)
+
+
+MATRICES = [Call(((3, 3),)), Call(((2, 4, 2, 2),)), Call(((1, 1),)), Call(((0, 2, 2),))]
+
+SPECS = {
+    "calculus.add": binary(),
+    "calculus.subtract": binary(),
+    "calculus.multiply": binary(),
+    "calculus.divide": binary(normal, nonzero),
+    "calculus.power": binary(positive, normal),
+    "calculus.maximum": binary(),
+    "calculus.minimum": binary(),
+    "calculus.sum": reduction(),
+    "calculus.mean": reduction(),
+    "calculus.prod": reduction(),
+    "calculus.max": reduction(min_side=1),
+    "calculus.norm": reduction(),
+    "calculus.dot": Spec(
+        [Call(((3,), (3,))), Call(((2, 4), (2, 4))), Call(((2, 0), (2, 0)))],
+        batch_of("k", "k"),
+    ),
+    "calculus.scaled_sum": Spec(
+        [Call(((3,), ())), Call(((2, 3), (1,))), Call(((0,), ()))],
+        shapes(SHAPES, st.sampled_from([(), (1,), (1, 1)])),
+        batched=False,
+    ),
+    "calculus.matmul": Spec(
+        [
+            Call(((2, 3), (3, 4))),
+            Call(((3,), (3, 4))),
+            Call(((2, 3), (3,))),
+            Call(((3,), (3,))),
+            Call(((5, 1, 2, 3), (2, 3, 4))),
+            Call(((2, 0), (0, 3))),
+            Call(((0, 2, 3), (3, 1))),
+        ],
+        hnp.mutually_broadcastable_shapes(
+            signature="(n?,k),(k,p?)->(n?,p?)", max_dims=2, **SIDES
+        ).map(lambda drawn: Call(drawn.input_shapes)),
+        batched=False,  # a leading axis of a vector would be its own
+        core=(2, 2, 2),
+    ),
+    "calculus.quadratic_form": Spec(
+        [Call(((3,), (3, 3))), Call(((2, 4), (2, 4, 4)))], batch_of("n", "nn")
+    ),
+    "calculus.trace": Spec(MATRICES, batch_of("nn")),
+    "calculus.inverse": Spec(MATRICES, batch_of("nn"), (invertible,), core=(2, 2)),
+    "calculus.logdet": Spec(MATRICES, batch_of("nn"), (invertible,)),
+    "calculus.chain_rule": Spec(
+        [Call(((2, 3), (3, 4), (4, 1))), Call(((2, 2),)), Call(((5, 2, 3), (3, 4)))],
+        batch_of("mn", "nk", "kp"),
+    ),
+}
+
+#: Public names that are no maps of arrays, and where their tests are.
+NO_MAPS = {
+    "get_num_threads": "tests/test_parallel.py",
+    "set_num_threads": "tests/test_parallel.py",
+    "calculus.chain_cost": "tests/calculus/test_accumulation.py: integers only",
+    "calculus.total_derivative": "tests/calculus/test_chain_rule.py: sequences of arrays",
+}
+
+
+def split(name):
+    """Return the map and the form that a public name stands for: ("softmax", "vjp")."""
+    for suffix in SUFFIXES:
+        if name.endswith(f"_{suffix}"):
+            return name.removesuffix(f"_{suffix}"), suffix
+    return name, "map"
+
+
+def public_functions():
+    """Yield (chapter.name, function) for everything public that has cases."""
+    for chapter in dlref.__all__:
+        module = getattr(dlref, chapter)
+        for name in getattr(module, "__all__", ()):
+            if f"{chapter}.{name}" not in NO_MAPS:
+                yield f"{chapter}.{name}", getattr(module, name)
+
+
+class Problem:
+    """A call with values, a cotangent and tangents; what must come out of each form."""
+
+    def __init__(self, key, call, dtype=np.float64, seed=0):
+        rng = np.random.default_rng(seed)
+        self.spec = SPECS[key]
+        self.options = call.options
+        self.naive = getattr(naive, key.rpartition(".")[2])
+        cast = lambda a: a if a is None or a.dtype.kind in "iub" else a.astype(dtype)  # noqa: E731
+        self.inputs = tuple(cast(a) for a in self.spec.inputs(rng, call))
+        self.varying = [
+            k
+            for k, a in enumerate(self.inputs)
+            if a is not None and k not in self.spec.constant and a.dtype.kind not in "iub"
+        ]
+        self.of = self.varying if self.spec.of is None else list(self.spec.of)
+        self.tangents = tuple(
+            cast(rng.normal(size=a.shape)) if k in self.varying else None
+            for k, a in enumerate(self.inputs)
+        )
+        self.out = self.value()
+        self.dout = tree(lambda y: cast(rng.normal(size=np.shape(y))), self.out)
+
+    def wide(self):
+        """Return the inputs with float64 in place of narrower dtypes."""
+        return [a.astype(np.float64) if k in self.varying else a for k, a in enumerate(self.inputs)]
+
+    @np.errstate(all="ignore")
+    def value(self):
+        return self.naive(*self.wide(), **self.options)
+
+    def arguments(self, form):
+        """Return the positional arguments of a form."""
+        if form == "vjp":
+            return (self.dout, *self.inputs)
+        if form == "jvp":
+            if len(self.inputs) == 1:
+                return self.inputs[0], self.tangents[0]
+            return self.inputs, self.tangents
+        return self.inputs
+
+    @np.errstate(all="ignore")
+    def directional(self, tangents):
+        """Differentiate the naive formula along `tangents`."""
+        return naive.complex_step(
+            lambda *xs: self.naive(*xs, **self.options), self.wide(), tangents
+        )
+
+    def columns(self, position):
+        """Yield the derivative with respect to each element of one input."""
+        size = self.inputs[position].size
+        for j in range(size):
+            unit = np.zeros(size)
+            unit[j] = 1
+            tangents: list = [None] * len(self.inputs)
+            tangents[position] = unit.reshape(self.inputs[position].shape)
+            yield self.directional(tangents)
+
+    def jacobians(self):
+        """Return (out elements, in elements) matrices of the naive formula, an input each."""
+        return [
+            np.stack([flat(column) for column in columns], axis=1)
+            if (columns := list(self.columns(k)))
+            else np.zeros((flat(self.out).size, 0))
+            for k in self.varying
+        ]
+
+    def expected(self, form):
+        """Return (values, scale) of a form; the scale is that of the terms summed up."""
+        if form == "map":
+            return self.out, magnitude(self.out)
+        jacobians = self.jacobians()
+        if form == "jvp":
+            moving = [flat(self.tangents[k]) for k in self.varying]
+            value = sum(J @ v for J, v in zip(jacobians, moving, strict=True))
+            scale = sum(abs(J) @ abs(v) for J, v in zip(jacobians, moving, strict=True))
+            return shaped(value, self.out), magnitude(scale)
+        u = flat(self.dout) if form == "vjp" else np.ones(flat(self.out).size)
+        wanted = {
+            k: J
+            for k, J in zip(self.varying, jacobians, strict=True)
+            if form == "vjp" or k in self.of
+        }
+        values = tuple((u @ J).reshape(self.inputs[k].shape) for k, J in wanted.items())
+        scale = tuple(abs(u) @ abs(J) for J in wanted.values())
+        return values if len(values) > 1 else values[0], magnitude(scale)
+
+
+def tree(f, value):
+    """Apply f to the arrays of a nested tuple; None stays None."""
+    if isinstance(value, tuple | list):
+        return tuple(tree(f, entry) for entry in value)
+    return None if value is None else f(value)
+
+
+def leaves(value):
+    """List the arrays of a nested tuple."""
+    if isinstance(value, tuple | list):
+        return [leaf for entry in value for leaf in leaves(entry)]
+    return [] if value is None else [np.asarray(value)]
+
+
+def flat(value):
+    """Return all numbers of a nested tuple as one float64 vector."""
+    return np.concatenate([np.zeros(0), *(np.ravel(leaf).astype(float) for leaf in leaves(value))])
+
+
+def shaped(vector, like):
+    """Cut a vector into the arrays of a nested tuple."""
+    if isinstance(like, tuple):
+        ends = np.cumsum([flat(entry).size for entry in like])
+        starts = [0, *ends[:-1]]
+        return tuple(
+            shaped(vector[a:b], entry) for a, b, entry in zip(starts, ends, like, strict=True)
+        )
+    return np.reshape(vector, np.shape(like))
+
+
+def magnitude(value):
+    """Return the largest absolute value of the finite numbers, 0 if there are none."""
+    numbers = abs(flat(value))
+    return np.max(numbers[np.isfinite(numbers)], initial=0.0)

@@ -1,0 +1,72 @@
+"""The built site: where it is, its pages, and a browser without a network."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from lxml import html
+
+ROOT = Path(__file__).parents[2]
+SITE = Path(os.environ.get("DLREF_SITE", ROOT / "docs" / "_build" / "html")).resolve()
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def site():
+    if not (SITE / "index.html").exists():
+        pytest.fail(f"There is no site in {SITE}: run tox -e docs, or set DLREF_SITE.")
+    return SITE
+
+
+@pytest.fixture(scope="session")
+def trees(site):
+    """Every page, parsed; the theme's own files in _static are not pages."""
+    pages = sorted(p for p in site.rglob("*.html") if "_static" not in p.parts)
+    return {page: html.parse(str(page)).getroot() for page in pages}
+
+
+@pytest.fixture(scope="session")
+def sample(site):
+    """One page of each kind, by what it is."""
+    functions = sorted(site.glob("reference/generated/*.html"))
+    chapters = [p for p in sorted(site.glob("reference/*.html")) if p.stem != "index"]
+    scripts = sorted(site.glob("gallery/*/plot_*.html"))
+    return {
+        "start": site / "index.html",
+        "conventions": site / "conventions.html",
+        "function": functions[0],
+        "chapter": chapters[0],
+        "gallery": site / "gallery" / "index.html",
+        "script": scripts[0],
+        "contributing": site / "contributing.html",
+        "references": site / "references.html",
+        "search": site / "search.html",
+    }
+
+
+@pytest.fixture(scope="session")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api")
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    if path is None:
+        pytest.skip("needs Chromium: on PATH, or named by CHROMIUM")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def axe():
+    """The source of axe-core, which the build of the site installed."""
+    return (ROOT / "docs" / "node_modules" / "axe-core" / "axe.min.js").read_text()

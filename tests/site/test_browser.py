@@ -1,0 +1,137 @@
+"""What only a browser can tell: read from disk, without a network."""
+
+import json
+
+import pytest
+
+KINDS = [
+    "start", "conventions", "function", "chapter", "gallery", "script",
+    "contributing", "references", "search",
+]  # fmt: skip
+TYPESET = """
+() => document.querySelectorAll('.math').length === 0
+    || (document.querySelector('mjx-container') && !document.querySelector('script[type^=math]')
+        && [...document.querySelectorAll('.math')].every(e => e.querySelector('mjx-container')))
+"""
+OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+RUN_AXE = """
+async () => (await axe.run(document, {resultTypes: ['violations']})).violations
+    .flatMap(v => v.nodes.map(n => ({rule: v.id, impact: v.impact, target: n.target.join(' '),
+                                     html: n.html.slice(0, 120)})))
+"""
+
+
+class Visit:
+    """A page in a browser, with all that it asked for and complained of."""
+
+    def __init__(self, context, path):
+        self.complaints, self.requests = [], []
+        self.page = context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def _console(self, message):
+        if message.type in ("error", "warning"):
+            self.complaints.append(message.text)
+
+    def typeset(self):
+        self.page.wait_for_function(TYPESET, timeout=15_000)
+        return self
+
+    def foreign(self):
+        return [url for url in self.requests if not url.startswith(("file:", "data:", "blob:"))]
+
+
+@pytest.fixture(scope="module")
+def context(browser):
+    with browser.new_context(offline=True, viewport={"width": 1280, "height": 800}) as context:
+        yield context
+
+
+@pytest.fixture
+def visit(context, sample):
+    visits = []
+
+    def go(kind):
+        visits.append(Visit(context, sample.get(kind, kind)))
+        return visits[-1]
+
+    yield go
+    for visited in visits:
+        visited.page.close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_page(visit, kind):
+    """One visit answers all that is cheap to ask."""
+    visited = visit(kind).typeset()
+    page = visited.page
+    assert visited.foreign() == []
+    assert visited.complaints == []
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate(OVERFLOW) <= 0, f"{width} pixels are not enough"
+
+
+def test_mathematics_is_typeset(visit):
+    assert visit("function").typeset().page.locator("mjx-container").count() > 0
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_accessibility(visit, axe, kind, theme):
+    visited = visit(kind).typeset()
+    page = visited.page
+    page.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
+    page.evaluate("() => document.getAnimations().forEach(a => a.finish())")  # colours fade
+    page.evaluate(axe)
+    found = [v for v in page.evaluate(RUN_AXE) if v["impact"] in ("serious", "critical")]
+    assert not found, json.dumps(found, indent=1)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_figures_follow_the_theme(visit, theme):
+    page = visit("script").page
+    page.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
+    other = {"light": "dark", "dark": "light"}[theme]
+    assert page.locator(f"img.only-{theme}").first.is_visible()
+    assert not page.locator(f"img.only-{other}").first.is_visible()
+
+
+def test_the_reader_can_switch_the_theme(visit):
+    page = visit("start").page
+    for choice in ("dark", "light"):
+        page.locator("button.theme-switch-button:visible").click()
+        page.locator(f"button.theme-change-button[data-mode={choice}]:visible").click()
+        assert page.evaluate("document.documentElement.dataset.theme") == choice
+
+
+def test_search_finds_a_function(visit, sample):
+    name = sample["function"].stem.rpartition(".")[2]
+    page = visit("search").page
+    page.goto(f"{sample['search'].as_uri()}?q={name}")
+    hits = page.locator("#search-results li a")
+    hits.first.wait_for(timeout=10_000)
+    assert any(sample["function"].name in (hit.get_attribute("href") or "") for hit in hits.all())
+
+
+def test_examples_are_copied_without_prompts(visit):
+    page = visit("start").page
+    example = page.locator("div.highlight:has(.gp)").first
+    example.hover()
+    example.locator("button.copybtn").click()
+    page.keyboard.press("Control+k")  # the search field takes what was copied
+    page.keyboard.press("Control+v")
+    pasted = page.evaluate("document.activeElement.value")
+    assert "import" in pasted
+    assert ">>>" not in pasted
+
+
+def test_start_page_fits_on_one_screen(visit):
+    page = visit("start").page
+    page.set_viewport_size({"width": 1280, "height": 800})
+    bottom = page.locator(".start").first.bounding_box()
+    assert bottom["y"] + bottom["height"] <= 800

@@ -1,0 +1,150 @@
+"""What can be checked in the built files, without a browser."""
+
+from collections import Counter
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+#: Attributes from which a browser loads something by itself.
+LOADS = {
+    "audio": ("src",),
+    "iframe": ("src",),
+    "img": ("src", "srcset"),
+    "link": ("href",),
+    "object": ("data",),
+    "script": ("src",),
+    "source": ("src", "srcset"),
+    "video": ("src", "poster"),
+}
+#: Relations of a <link> that name a page and load nothing.
+NAMES_A_PAGE = {"author", "canonical", "index", "next", "prev", "search", "top"}
+
+
+def elements(tree):
+    return (e for e in tree.iter() if isinstance(e.tag, str))
+
+
+def ids(tree):
+    named = [e.get("name") for e in tree.iter("a") if e.get("name")]
+    return {*(e.get("id") for e in elements(tree) if e.get("id")), *named}
+
+
+def loaded(element):
+    """Return the addresses that a browser loads for this element."""
+    if element.tag == "link" and set((element.get("rel") or "").split()) & NAMES_A_PAGE:
+        return []
+    urls = []
+    for attribute in LOADS.get(element.tag, ()):
+        value = element.get(attribute)
+        if value and attribute == "srcset":
+            urls += [candidate.split()[0] for candidate in value.split(",")]
+        elif value:
+            urls.append(value)
+    return urls
+
+
+def links(element):
+    return [element.get("href")] if element.tag == "a" and element.get("href") else []
+
+
+@pytest.fixture(scope="module")
+def anchors(trees):
+    return {page: ids(tree) for page, tree in trees.items()}
+
+
+@pytest.fixture
+def report(site):
+    """Fail with the pages and what is wrong in them."""
+
+    def check(problems):
+        lines = sorted({f"{page.relative_to(site)}: {what}" for page, what in problems})
+        assert not lines, "\n".join(["", *lines[:40], f"{len(lines)} in all"])
+
+    return check
+
+
+def test_there_are_pages_of_every_kind(sample):
+    assert all(page.exists() for page in sample.values())
+
+
+def test_every_local_address_exists(trees, anchors, report):
+    problems = []
+    for page, tree in trees.items():
+        for element in elements(tree):
+            for url in links(element) + loaded(element):
+                parts = urlsplit(url)
+                if parts.scheme or parts.netloc:
+                    continue
+                target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+                fragment = unquote(parts.fragment)
+                if not target.exists():
+                    problems.append((page, f"broken link {url}"))
+                elif fragment and target in anchors and fragment not in anchors[target]:
+                    problems.append((page, f"broken anchor {url}"))
+    report(problems)
+
+
+def test_nothing_is_loaded_from_elsewhere(trees, report):
+    report(
+        (page, f"<{element.tag}> loads {url}")
+        for page, tree in trees.items()
+        for element in elements(tree)
+        for url in loaded(element)
+        if urlsplit(url).netloc
+    )
+
+
+def test_style_sheets_load_nothing_from_elsewhere(site, report):
+    report(
+        (path, "loads from the network")
+        for path in (site / "_static").rglob("*.css")
+        if any(f"url({q}{s}" in path.read_text() for q in ("", "'", '"') for s in ("http", "//"))
+    )
+
+
+def test_ids_are_unique(trees, report):
+    report(
+        (page, f"id {name} occurs {count} times")
+        for page, tree in trees.items()
+        for name, count in Counter(e.get("id") for e in elements(tree) if e.get("id")).items()
+        if count > 1
+    )
+
+
+def test_every_figure_has_alternative_text(trees, report):
+    report(
+        (page, f"no alternative text: {image.get('src')}")
+        for page, tree in trees.items()
+        for image in tree.iter("img")
+        if not (image.get("alt") or "").strip()
+        # A thumbnail is decoration: the link around it has the script's title.
+        and not any("sphx-glr-thumb" in (e.get("class") or "") for e in image.iterancestors())
+    )
+
+
+def test_every_gallery_figure_is_sharp_and_has_a_dark_twin(trees, report):
+    problems = []
+    for page, tree in trees.items():
+        figures = tree.xpath("//img[contains(@class, 'sphx-glr-single-img')]")
+        variants = Counter(
+            variant
+            for image in figures
+            for variant in ("only-light", "only-dark")
+            if variant in image.get("class")
+        )
+        if variants["only-light"] != variants["only-dark"] or variants.total() != len(figures):
+            problems.append((page, f"light and dark figures: {dict(variants)}"))
+        problems += [
+            (page, f"one resolution only: {image.get('src')}")
+            for image in figures
+            if "2.00x" not in (image.get("srcset") or "")
+        ]
+    report(problems)
+
+
+def test_every_function_page_links_to_its_source(trees, report):
+    report(
+        (page, "no link to the source")
+        for page, tree in trees.items()
+        if page.parent.name == "generated" and not tree.xpath("//a/*[@class='viewcode-link']")
+    )

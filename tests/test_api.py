@@ -1,0 +1,145 @@
+"""The architecture of dlref, as assertions: where things are and how they are named."""
+
+import ast
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import dlref
+
+ROOT = Path(dlref.__file__).parents[1]
+CHAPTERS = [  # in reading order; a chapter imports only from those before it
+    "calculus",
+    "activations",
+    "neurons",
+    "losses",
+    "training",
+    "propagation",
+    "normalization",
+    "recurrent",
+    "positions",
+    "attention",
+    "transformer",
+    "check",
+    "interop",
+]
+PRESENT = [c for c in CHAPTERS if inspect.ismodule(getattr(dlref, c, None))]
+PUBLIC = [
+    pytest.param(chapter, getattr(getattr(dlref, chapter), name), id=f"{chapter}.{name}")
+    for chapter in PRESENT
+    for name in getattr(dlref, chapter).__all__
+]
+TOPICS = sorted(path for path in (ROOT / "dlref").glob("*/_*.py") if not path.name.startswith("__"))
+SECTIONS = ["Parameters", "Returns", "See Also", "Notes", "Examples"]
+
+
+def topic_id(path):
+    return f"{path.parent.name}{path.stem}"
+
+
+def imports(path):
+    """Yield the dotted names that a module of dlref imports, relative ones resolved."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join(package[: len(package) - node.level + 1]) if node.level else ""
+            origin = ".".join(part for part in (base, node.module) if part)
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+class TestPackage:
+    def test_every_folder_is_a_known_chapter(self):
+        folders = {p.parent.name for p in (ROOT / "dlref").glob("*/__init__.py")}
+        assert folders == set(PRESENT)
+
+    def test_chapters_are_found_by_dir_and_by_type_checkers(self):
+        stub = (ROOT / "dlref" / "__init__.pyi").read_text()
+        for chapter in PRESENT:
+            assert chapter in dir(dlref)
+            assert f"from . import {chapter} as {chapter}\n" in stub
+
+    def test_numba_is_imported_in_one_file(self):
+        users = [
+            path.name
+            for path in (ROOT / "dlref").rglob("*.py")
+            if any(name.split(".")[0] == "numba" for name in imports(path))
+        ]
+        assert users == ["_jit.py"]
+
+
+@pytest.mark.parametrize("chapter", PRESENT)
+class TestChapter:
+    def test_has_its_four_places(self, chapter):
+        assert (ROOT / "tests" / chapter).is_dir()
+        assert (ROOT / "gallery" / chapter / "GALLERY_HEADER.rst").is_file()
+        index = (ROOT / "docs" / "reference" / "index.rst").read_text()
+        assert re.search(rf"^ +{chapter}$", index, re.MULTILINE)
+
+    def test_exports_what_its_topics_export(self, chapter):
+        topics = [p for p in TOPICS if p.parent.name == chapter]
+        exported = [
+            name
+            for path in topics
+            for name in importlib.import_module(f"dlref.{chapter}.{path.stem}").__all__
+        ]
+        assert len(exported) == len(set(exported))
+        assert sorted(exported) == sorted(getattr(dlref, chapter).__all__)
+
+    def test_imports_only_from_chapters_before_it(self, chapter):
+        later = CHAPTERS[CHAPTERS.index(chapter) + 1 :]
+        for path in (ROOT / "dlref" / chapter).glob("*.py"):
+            for name in imports(path):
+                parts = name.split(".")
+                assert parts[0] != "dlref" or parts[1] not in later, (path.name, name)
+
+
+@pytest.mark.parametrize(("chapter", "f"), PUBLIC)
+class TestPublicObject:
+    def test_is_a_plain_function_or_class_of_a_private_module(self, chapter, f):
+        assert inspect.isfunction(f) or inspect.isclass(f)  # a numba object has no page
+        assert re.fullmatch(rf"dlref\.{chapter}\._\w+", f.__module__)
+
+    def test_docstring_has_every_section_in_order(self, chapter, f):
+        titles = re.findall(r"^(\w[\w ]*)\n-+$", inspect.getdoc(f), re.MULTILINE)
+        wanted = SECTIONS if inspect.isfunction(f) else [s for s in SECTIONS if s != "Returns"]
+        assert [t for t in titles if t in wanted] == wanted
+
+    def test_example_calls_it(self, chapter, f):
+        examples = inspect.getdoc(f).split("Examples\n--------\n")[-1]
+        assert re.search(rf">>> .*\b{f.__name__}\b", examples), "imported from its chapter"
+        assert re.search(rf"\b{f.__name__}[(.]", examples)
+
+    def test_is_listed_on_the_chapter_page(self, chapter, f):
+        page = (ROOT / "docs" / "reference" / f"{chapter}.rst").read_text()
+        assert re.search(rf"^ +{f.__name__}$", page, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", TOPICS, ids=topic_id)
+class TestTopic:
+    def test_has_tests_and_a_figure(self, path):
+        chapter, topic = path.parent.name, path.stem[1:]
+        assert (ROOT / "tests" / chapter / f"test_{topic}.py").is_file()
+        assert (ROOT / "gallery" / chapter / f"plot_{topic}.py").is_file()
+
+    def test_kernels_neither_validate_nor_return(self, path):
+        tree = ast.parse(path.read_text())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and any(
+                isinstance(d, ast.Name) and d.id == "kernel" for d in node.decorator_list
+            ):
+                assert node.name.startswith("_")
+                for child in ast.walk(node):
+                    assert not isinstance(child, ast.Assert | ast.Raise | ast.Return), node.name
+
+
+def test_every_test_and_figure_belongs_to_a_topic():
+    topics = {(path.parent.name, path.stem[1:]) for path in TOPICS}
+    for chapter in PRESENT:
+        for folder, prefix in (("tests", "test_"), ("gallery", "plot_")):
+            for path in (ROOT / folder / chapter).glob(f"{prefix}*.py"):
+                assert (chapter, path.stem.removeprefix(prefix)) in topics, path
