@@ -1,5 +1,7 @@
 """Sphinx configuration of the dlref reference."""
 
+import importlib
+import inspect
 import json
 import re
 import sys
@@ -95,6 +97,15 @@ intersphinx_mapping = {
 # -- Gallery: chapters in the reading order of the reference --------------------
 _toctree = (HERE / "reference" / "index.rst").read_text(encoding="utf-8")
 chapters = re.findall(r"^   (\w+)$", _toctree, re.MULTILINE)
+autosummary_context = {  # a function's page shows its topic's figures, whichever call it
+    "topic_scripts": {
+        f"{module}.{name}": f"../gallery/{chapter}/plot_{function.__module__.split('._')[1]}.py"
+        for chapter in chapters
+        for module in [f"dlref.{chapter}"]
+        for name, function in inspect.getmembers(importlib.import_module(module))
+        if getattr(function, "__module__", "").startswith(f"{module}._")
+    }
+}
 sphinx_gallery_conf = {
     "examples_dirs": "../gallery",
     "gallery_dirs": "gallery",

@@ -25,8 +25,8 @@ from .._validate import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    # (array, axes to reduce) -> gradient of each slice's value, broadcasting to the array
-    Gradient = Callable[[FloatArray, tuple[int, ...]], Any]
+    # (start, stop, cotangents of the rows, rows, gradients to fill)
+    RowKernel = Callable[[int, int, FloatArray, FloatArray, FloatArray], None]
 
 __all__ = [
     "dot_grad",
@@ -53,29 +53,81 @@ __all__ = [
 ]
 
 
+# The kernels of the vjp: each row of x times the cotangent of its value.
+
+
 @kernel
-def _prod_rows(start: int, stop: int, x: FloatArray, grad: FloatArray) -> None:
-    # A product is kept as fraction * 2 ** exponent: the product of all elements may
-    # overflow or underflow where the product of the others, asked for here, does not.
+def _sum_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
+    for r in range(start, stop):
+        for i in range(x.shape[1]):
+            dx[r, i] = dout[r]
+
+
+@kernel
+def _mean_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
+    for r in range(start, stop):
+        for i in range(x.shape[1]):
+            dx[r, i] = np.float64(dout[r]) / x.shape[1]
+
+
+@kernel
+def _prod_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
+    before = np.empty(x.shape[1])
     exponents = np.empty(x.shape[1], np.int64)
     for r in range(start, stop):
-        fraction, exponent = 1.0, 0
+        # Every product of some of the elements lies between these two, or is zero.
+        least, most = np.float64(1.0), np.float64(1.0)
         for i in range(x.shape[1]):
-            grad[r, i], exponents[i] = fraction, exponent  # of the elements before i
-            head, head_exponent = math.frexp(x[r, i])
-            fraction, shift = math.frexp(fraction * head)
-            exponent += head_exponent + shift
-        fraction, exponent = 1.0, 0
-        for i in range(x.shape[1] - 1, -1, -1):  # now of the elements after i
-            both = min(max(exponents[i] + exponent, -5000), 5000)  # ldexp takes 32 bits
-            grad[r, i] = np.ldexp(grad[r, i] * fraction, both)
-            head, head_exponent = math.frexp(x[r, i])
-            fraction, shift = math.frexp(fraction * head)
-            exponent += head_exponent + shift
+            size = abs(np.float64(x[r, i]))
+            if size > 1.0:
+                most *= size
+            elif size > 0.0:
+                least *= size
+        if least > 1e-300 and most < 1e300:
+            _products(np.float64(dout[r]), x[r], before, dx[r])
+        else:
+            _scaled_products(np.float64(dout[r]), x[r], before, exponents, dx[r])
 
 
 @kernel
-def _max_rows(start: int, stop: int, x: FloatArray, grad: FloatArray) -> None:
+def _products(dout: float, x: FloatArray, before: FloatArray, dx: FloatArray) -> None:
+    product = np.float64(1.0)
+    for i in range(x.size):
+        before[i] = product
+        product *= np.float64(x[i])
+    product = np.float64(1.0)
+    for i in range(x.size - 1, -1, -1):  # now of the elements after i
+        dx[i] = dout * (before[i] * product)
+        product *= np.float64(x[i])
+
+
+@kernel
+def _scaled_products(
+    dout: float,
+    x: FloatArray,
+    before: FloatArray,
+    exponents: npt.NDArray[np.int64],
+    dx: FloatArray,
+) -> None:
+    # A product is kept as fraction * 2 ** exponent: on the way it may leave the range
+    # of float64 where the result does not.
+    fraction, exponent = 1.0, 0
+    for i in range(x.size):
+        before[i], exponents[i] = fraction, exponent
+        head, head_exponent = math.frexp(x[i])
+        fraction, shift = math.frexp(fraction * head)
+        exponent += head_exponent + shift
+    fraction, exponent = 1.0, 0
+    for i in range(x.size - 1, -1, -1):  # now of the elements after i
+        both = min(max(exponents[i] + exponent, -5000), 5000)  # ldexp takes 32 bits
+        dx[i] = dout * np.ldexp(before[i] * fraction, both)
+        head, head_exponent = math.frexp(x[i])
+        fraction, shift = math.frexp(fraction * head)
+        exponent += head_exponent + shift
+
+
+@kernel
+def _max_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
     for r in range(start, stop):
         top = x[r, 0]
         for i in range(x.shape[1]):
@@ -84,88 +136,77 @@ def _max_rows(start: int, stop: int, x: FloatArray, grad: FloatArray) -> None:
         ties = 0
         for i in range(x.shape[1]):
             ties += x[r, i] == top
+        share = np.float64(dout[r]) / ties if ties > 0 else np.nan  # none: top is NaN
         for i in range(x.shape[1]):
-            grad[r, i] = (x[r, i] == top) / ties if ties > 0 else np.nan  # top is NaN
+            dx[r, i] = share if x[r, i] == top or ties == 0 else 0.0
 
 
 @kernel
-def _norm_rows(start: int, stop: int, x: FloatArray, grad: FloatArray) -> None:
+def _norm_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
     for r in range(start, stop):
-        scale = np.float64(0.0)  # the squares of x / scale neither overflow nor vanish
+        scale, total = np.float64(1.0), np.float64(0.0)
         for i in range(x.shape[1]):
-            if abs(x[r, i]) > scale:  # noqa: PLR1730  # max() may keep a NaN
-                scale = abs(x[r, i])
-        if scale == 0.0 or np.isinf(scale):
-            scale = np.float64(1.0)
-        total = np.float64(0.0)
+            total += np.float64(x[r, i]) ** 2
+        if total < 1e-290 or total > 1e300:  # squares that vanished or overflowed
+            largest = np.float64(0.0)
+            for i in range(x.shape[1]):
+                if abs(x[r, i]) > largest:  # max() may keep a NaN
+                    largest = np.float64(abs(x[r, i]))
+            if largest > 0.0 and not np.isinf(largest):
+                scale, total = largest, np.float64(0.0)
+                for i in range(x.shape[1]):
+                    total += (x[r, i] / scale) ** 2
+        length = math.sqrt(total)
         for i in range(x.shape[1]):
-            total += (x[r, i] / scale) ** 2
-        for i in range(x.shape[1]):
-            grad[r, i] = x[r, i] / scale / math.sqrt(total) if total != 0.0 else 0.0
+            dx[r, i] = dout[r] * (x[r, i] / scale / length if length != 0.0 else 0.0)
 
 
-def _sum(_x: FloatArray, _axes: tuple[int, ...]) -> float:
-    return 1.0
-
-
-def _mean(x: FloatArray, axes: tuple[int, ...]) -> Any:
-    return np.float64(1) / math.prod(x.shape[axis] for axis in axes)
-
-
-def _by_rows(row_kernel: Callable[..., None], x: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    """Give the slices of `x` to a kernel as rows; return the gradients in x's shape."""
+def _by_rows(
+    row_kernel: RowKernel, dout: FloatArray, x: FloatArray, axes: tuple[int, ...]
+) -> FloatArray:
+    """Give the slices of `x` to a kernel as rows; return what it makes of them in x's shape."""
+    if row_kernel is _max_rows and 0 in (x.shape[axis] for axis in axes):
+        msg = f"Argument 'x' must not be empty where it is reduced, not of shape {x.shape}."
+        raise ValueError(msg)
     kept = x.ndim - len(axes)
     last = np.moveaxis(x, axes, range(kept, x.ndim))
     shape = math.prod(last.shape[:kept]), math.prod(last.shape[kept:])
     rows = np.ascontiguousarray(last).reshape(shape)
-    grad = np.empty(shape)
-    over_rows(row_kernel, shape[0], 4 * shape[1], rows, grad)
-    return np.moveaxis(grad.reshape(last.shape), range(kept, x.ndim), axes)
+    dx = np.empty_like(rows)
+    over_rows(row_kernel, shape[0], 3 * shape[1], dout.ravel(), rows, dx)
+    return np.moveaxis(dx.reshape(last.shape), range(kept, x.ndim), axes)
 
 
-def _prod(x: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    return _by_rows(_prod_rows, x, axes)
-
-
-def _max(x: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    if 0 in (x.shape[axis] for axis in axes):
-        msg = f"Argument 'x' must not be empty where it is reduced, not of shape {x.shape}."
-        raise ValueError(msg)
-    return _by_rows(_max_rows, x, axes)
-
-
-def _norm(x: FloatArray, axes: tuple[int, ...]) -> FloatArray:
-    return _by_rows(_norm_rows, x, axes)
-
-
-def _grad(gradient: Gradient, x: npt.ArrayLike, axis: Axis) -> FloatArray:
+def _grad(row_kernel: RowKernel, x: npt.ArrayLike, axis: Axis) -> FloatArray:
     """Return the gradient of the value of each slice."""
-    dtype, (x,) = as_floats({"x": x})
-    with np.errstate(all="ignore"):
-        grad = gradient(x, reduced_axes(axis, x.ndim))
-    return result(np.broadcast_to(grad, x.shape).copy(), dtype)
+    dtype, (x,) = as_floats({"x": x}, work=np.float32)
+    axes = reduced_axes(axis, x.ndim)
+    slices = math.prod(length for a, length in enumerate(x.shape) if a not in axes)
+    return result(_by_rows(row_kernel, np.ones(slices, x.dtype), x, axes), dtype)
 
 
 def _vjp(
-    gradient: Gradient, dout: npt.ArrayLike, x: npt.ArrayLike, axis: Axis, keepdims: bool
+    row_kernel: RowKernel, dout: npt.ArrayLike, x: npt.ArrayLike, axis: Axis, keepdims: bool
 ) -> FloatArray:
     """Scale the gradient of each slice by the slice's cotangent."""
-    dtype, (dout, x) = as_floats({"dout": dout, "x": x})
+    dtype, (dout, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
     axes = reduced_axes(axis, x.ndim)
-    kept = tuple(1 if axis in axes else length for axis, length in enumerate(x.shape))
-    reduced = tuple(length for axis, length in enumerate(x.shape) if axis not in axes)
+    kept = tuple(1 if a in axes else length for a, length in enumerate(x.shape))
+    reduced = tuple(length for a, length in enumerate(x.shape) if a not in axes)
     check_shape("dout", dout, kept if keepdims else reduced)
-    with np.errstate(all="ignore"):
-        dx = np.multiply(dout.reshape(kept), gradient(x, axes), out=np.empty(x.shape))
-    return result(dx, dtype)
+    return result(_by_rows(row_kernel, dout, x, axes), dtype)
 
 
-def _jvp(gradient: Gradient, primals: Any, tangents: Any, axis: Axis, keepdims: bool) -> FloatArray:
-    """Multiply the gradient of each slice with the slice's tangent."""
+def _jvp(
+    row_kernel: RowKernel, primals: Any, tangents: Any, axis: Axis, keepdims: bool
+) -> FloatArray:
+    """Multiply the gradient of each slice with the slice's tangent, summing in float64."""
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1)
     axes = reduced_axes(axis, x.ndim)
+    slices = math.prod(length for a, length in enumerate(x.shape) if a not in axes)
     with np.errstate(all="ignore"):
-        return result(np.sum(gradient(x, axes) * dx, axis=axes, keepdims=keepdims), dtype)
+        moved = _by_rows(row_kernel, np.ones(slices), x, axes) * dx
+        return result(np.sum(moved, axis=axes, keepdims=keepdims), dtype)
 
 
 def _dot_operands(
@@ -226,7 +267,7 @@ def sum_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     >>> sum_grad([2, 3, 4])
     array([1., 1., 1.])
     """
-    return _grad(_sum, x, axis)
+    return _grad(_sum_rows, x, axis)
 
 
 def sum_vjp(
@@ -278,7 +319,7 @@ def sum_vjp(
     array([[10., 10., 10.],
            [20., 20., 20.]])
     """
-    return _vjp(_sum, dout, x, axis, keepdims)
+    return _vjp(_sum_rows, dout, x, axis, keepdims)
 
 
 def sum_jvp(
@@ -328,7 +369,7 @@ def sum_jvp(
     >>> float(sum_jvp([2, 3, 4], [0.5, 0, 0.25]))
     0.75
     """
-    return _jvp(_sum, primals, tangents, axis, keepdims)
+    return _jvp(_sum_rows, primals, tangents, axis, keepdims)
 
 
 def mean_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
@@ -373,7 +414,7 @@ def mean_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     >>> mean_grad([2, 3, 4, 5])
     array([0.25, 0.25, 0.25, 0.25])
     """
-    return _grad(_mean, x, axis)
+    return _grad(_mean_rows, x, axis)
 
 
 def mean_vjp(
@@ -426,7 +467,7 @@ def mean_vjp(
     >>> u + mean_vjp(-u.sum(), x)
     array([ 2., -1., -1.])
     """
-    return _vjp(_mean, dout, x, axis, keepdims)
+    return _vjp(_mean_rows, dout, x, axis, keepdims)
 
 
 def mean_jvp(
@@ -476,7 +517,7 @@ def mean_jvp(
     >>> mean_jvp([[1, 2], [3, 4]], [[1, 0], [1, 4]], axis=0)
     array([1., 2.])
     """
-    return _jvp(_mean, primals, tangents, axis, keepdims)
+    return _jvp(_mean_rows, primals, tangents, axis, keepdims)
 
 
 def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
@@ -536,7 +577,7 @@ def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     >>> prod_grad([1e200, 1e200, 1e-200, 1e-200]).round(12)[2]
     np.float64(1e+200)
     """
-    return _grad(_prod, x, axis)
+    return _grad(_prod_rows, x, axis)
 
 
 def prod_vjp(
@@ -588,7 +629,7 @@ def prod_vjp(
     array([[ 3.,  2.],
            [50.,  0.]])
     """
-    return _vjp(_prod, dout, x, axis, keepdims)
+    return _vjp(_prod_rows, dout, x, axis, keepdims)
 
 
 def prod_jvp(
@@ -640,7 +681,7 @@ def prod_jvp(
     >>> float(prod_jvp([2, 2, 2], [1, 1, 1]))
     12.0
     """
-    return _jvp(_prod, primals, tangents, axis, keepdims)
+    return _jvp(_prod_rows, primals, tangents, axis, keepdims)
 
 
 def max_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
@@ -693,7 +734,7 @@ def max_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     >>> max_grad([7, 2, 7, 4])
     array([0.5, 0. , 0.5, 0. ])
     """
-    return _grad(_max, x, axis)
+    return _grad(_max_rows, x, axis)
 
 
 def max_vjp(
@@ -745,7 +786,7 @@ def max_vjp(
     array([[0., 6.],
            [5., 0.]])
     """
-    return _vjp(_max, dout, x, axis, keepdims)
+    return _vjp(_max_rows, dout, x, axis, keepdims)
 
 
 def max_jvp(
@@ -797,7 +838,7 @@ def max_jvp(
     >>> float(max_jvp([2, 7, 4], [10, 20, 30]))
     20.0
     """
-    return _jvp(_max, primals, tangents, axis, keepdims)
+    return _jvp(_max_rows, primals, tangents, axis, keepdims)
 
 
 def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
@@ -854,7 +895,7 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     >>> norm_grad([0, 0])
     array([0., 0.])
     """
-    return _grad(_norm, x, axis)
+    return _grad(_norm_rows, x, axis)
 
 
 def norm_vjp(
@@ -905,7 +946,7 @@ def norm_vjp(
     array([[6., 8.],
            [0., 0.]])
     """
-    return _vjp(_norm, dout, x, axis, keepdims)
+    return _vjp(_norm_rows, dout, x, axis, keepdims)
 
 
 def norm_jvp(
@@ -955,7 +996,7 @@ def norm_jvp(
     >>> float(norm_jvp([3, 4], [3, 4])), float(norm_jvp([3, 4], [-4, 3]))
     (5.0, 0.0)
     """
-    return _jvp(_norm, primals, tangents, axis, keepdims)
+    return _jvp(_norm_rows, primals, tangents, axis, keepdims)
 
 
 def dot_grad(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -148,3 +148,13 @@ def test_every_function_page_links_to_its_source(trees, report):
         for page, tree in trees.items()
         if page.parent.name == "generated" and not tree.xpath("//a/*[@class='viewcode-link']")
     )
+
+
+def test_every_function_of_a_chapter_shows_a_figure(trees, report):
+    report(
+        (page, "no figure")
+        for page, tree in trees.items()
+        if page.parent.name == "generated"
+        and page.stem.count(".") == 2  # dlref.chapter.name
+        and not tree.xpath("//*[contains(@class, 'sphx-glr-thumbcontainer')]")
+    )
