@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -32,7 +33,15 @@ try:
 except ImportError:  # pragma: no cover  # no wheel for this platform, or too new a NumPy for it
     numba = None
 
-__all__ = ["COMPILED", "cache_folder", "kernel"]
+__all__ = [
+    "COMPILED",
+    "cache_folder",
+    "formula",
+    "kernel",
+    "literal_formula",
+    "loop_over",
+    "summation",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -107,3 +116,52 @@ def kernel(function: F) -> F:
     finally:
         numba.config.CACHE_DIR = folder
     return compiled
+
+
+def formula(function: F) -> F:
+    """
+    Compile a function of numbers for use inside kernels.
+
+    It becomes part of the loop that calls it, so that LLVM can treat several elements at
+    once.  A product that is added may be rounded once instead of twice (``contract``); no
+    other freedom is given, because the formulas rely on the order of their operations.
+    """
+    return _inlined(function, {"contract"})
+
+
+def literal_formula(function: F) -> F:
+    """Compile like `formula`, rounding after every operation: for exact error terms."""
+    return _inlined(function, set())
+
+
+def summation(function: F) -> F:
+    """
+    Compile a function that sums an array up, in whatever order is fastest.
+
+    The order decides the rounding errors, not more: call it on short pieces.
+    """
+    return _inlined(function, {"reassoc", "nsz"})
+
+
+def _inlined(function: F, fastmath: set[str]) -> F:
+    if not COMPILED:
+        return function
+    compiled: F = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True)(
+        function
+    )
+    return compiled
+
+
+def loop_over(template: F, **formulas: Callable[..., Any]) -> F:
+    """
+    Compile a copy of the loop `template` in which the given global names mean `formulas`.
+
+    Globals, not arguments or a closure: only so can numba keep the code on disk.  There it is
+    found by its name, which is therefore that of the template and of the formulas.
+    """
+    parts = [f"{f.__module__.rpartition('.')[2]}_{f.__name__}" for f in formulas.values()]
+    name = "_of_".join([template.__name__, *parts])
+    code = template.__code__.replace(co_name=name, co_qualname=name)
+    copy = FunctionType(code, {**template.__globals__, **formulas}, name)
+    copy.__module__ = template.__module__
+    return kernel(copy)  # type: ignore[return-value]

@@ -6,6 +6,7 @@ The only place that words argument errors: which argument, what it must be, what
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ __all__ = [
     "as_array",
     "as_floats",
     "as_integer",
+    "as_integers",
+    "as_number",
+    "as_real",
     "as_tangents",
     "check_matrix",
     "check_ndim",
@@ -88,6 +92,15 @@ def as_floats(
     return dtype, [np.asarray(array, wide) for array in arrays.values()]
 
 
+def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return `value` as an array of int64."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "biu":
+        msg = f"Argument {name!r} must be integer, not {array.dtype}."
+        raise TypeError(msg)
+    return np.ascontiguousarray(array, np.int64).reshape(array.shape)
+
+
 def as_tangents(
     primals: Any, tangents: Any, *, count: int
 ) -> tuple[FloatDType, list[FloatArray], list[FloatArray]]:
@@ -126,7 +139,7 @@ def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArra
     return rounded if rounded.ndim else rounded[()]
 
 
-def check_shape(name: str, array: FloatArray, shape: tuple[int, ...]) -> None:
+def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
     """Raise ValueError unless `array` has exactly this shape."""
     if array.shape != shape:
         msg = f"Argument {name!r} must have shape {shape}, not {array.shape}."
@@ -164,6 +177,43 @@ def as_integer(name: str, value: Any, *, least: int) -> int:
         raise TypeError(msg) from None
     if number < least:
         msg = f"Argument {name!r} must be at least {least}, not {number}."
+        raise ValueError(msg)
+    return number
+
+
+def as_real(name: str, value: Any, *, positive: bool = False) -> float:
+    """Return `value` as a float, greater than 0 if it must be positive."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        msg = f"Argument {name!r} must be a real number, not {value!r}."
+        raise TypeError(msg)
+    if positive and not value > 0:
+        msg = f"Argument {name!r} must be positive, not {value!r}."
+        raise ValueError(msg)
+    return float(value)
+
+
+def as_number(
+    name: str,
+    value: Any,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float | None = None,
+) -> float:
+    """Return `value` as a float between `least` and `most`, or greater than `above`."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        msg = f"Argument {name!r} must be a number, not {value!r}."
+        raise TypeError(msg) from None
+    if above is not None:
+        inside, words = number > above, f"greater than {above:g}"
+    elif most < math.inf:
+        inside, words = least <= number <= most, f"from {least:g} to {most:g}"
+    else:
+        inside, words = number >= least, f"at least {least:g}"
+    if not inside:  # NaN is never inside
+        msg = f"Argument {name!r} must be {words}, not {number:g}."
         raise ValueError(msg)
     return number
 

@@ -1,0 +1,412 @@
+r"""
+The elementary functions, as code that LLVM vectorizes.
+
+A call of ``math.exp`` in a loop is a call of the C library, once an element.  The functions
+here consist of additions, multiplications and selections alone, so that a loop over one of
+them handles four or eight elements at a time.  All compute in float64; a float32 result is
+their value rounded once.
+
+**The exponential.**  Write :math:`x = n \ln 2 + r` with an integer n and
+:math:`|r| \le \frac12 \ln 2`; then :math:`e^x = 2^n e^r`.
+
+1. *The integer.*  Adding :math:`1.5 \cdot 2^{52}` to :math:`x / \ln 2` leaves no bit for a
+fraction:
+   the sum is rounded to an integer by the addition itself, and subtracting the constant
+   again returns n.  The low bits of the sum hold n as a binary number.
+2. *The remainder.*  :math:`\ln 2` is kept as a sum of two constants, the first with 32 bits: its
+   product with n (11 bits) is exact, and so is the difference from x, since the two agree
+   in the leading bits.  What is lost is less than :math:`2^{-53}` in absolute terms.
+3. *The polynomial.*  :math:`e^r - 1 = r + r^2 c(r)` with c of degree 10; the error of the
+   polynomial is below 0.01 units in the last place, far below that of its evaluation.
+4. *The power of two.*  Shifting :math:`n + 1023` by 52 bits writes the exponent of a float64
+   whose value is :math:`2^n`.  Two factors
+   :math:`2^{\lfloor n/2 \rfloor} 2^{n - \lfloor n/2 \rfloor}` reach
+   the subnormal numbers and the largest finite ones; only the last product rounds.
+
+Subtracting one *before* the scaling is done turns the same pieces into :math:`e^x - 1` without
+cancellation: :math:`2^n (e^r - 1) + (2^n - 1)`, where the bracket on the right is exact.
+
+**The logarithm.**  Write :math:`w = 2^k m` with :math:`m \in [\sqrt{1/2}, \sqrt 2)`, so that
+:math:`\ln w = k \ln 2 + \ln m`, and with :math:`f = m - 1`, :math:`s = f / (2 + f)`
+
+.. math:: \ln m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).
+
+Since :math:`2s = f - s f`, the leading term f is exact, and :math:`\ln(1 + u)` remains accurate
+for the smallest u.  (The arrangement is that of the C library written at Sun in 1993.)
+
+**The normal tail.**  :math:`m(t) = e^{t^2/2} \Phi(-t)`, with the normal distribution function
+:math:`\Phi(t) = \frac12 \operatorname{erfc}(-t / \sqrt 2)`, decreases slowly from 1/2 towards
+:math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 + \frac{13}{16} t`, nearly its inverse for
+small t,
+it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the half-line to
+:math:`[-1, 1)`: one polynomial in q, of degree 22, serves up to t = 40, where the tail
+underflows.  (Shepherd and Laframboise found this form in 1981.)  The factor
+:math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; `low_square` finds them.
+
+The coefficients are computed by ``tests/elementary_coefficients.py``; a test compares.
+Errors below are the largest seen over dense grids, in units in the last place (ULP) of float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ._jit import formula, literal_formula
+
+__all__ = [
+    "DENSITY",
+    "erf",
+    "erfc",
+    "erfcx",
+    "exp",
+    "exp_parts",
+    "expm1",
+    "log",
+    "log1p",
+    "log1p_exp",
+    "low_product",
+    "low_square",
+    "normal_tail",
+    "raised",
+    "tanh",
+    "tanh_gap",
+]
+
+Number: TypeAlias = Any  #: a float64
+
+SHIFT = 1.5 * 2.0**52
+LOG2E = 1.4426950408889634
+DENSITY = 0.3989422804014327  #: 1 / sqrt(2 pi), the normal density at 0
+SHIFT_BITS = 0x4338000000000000  #: SHIFT as an integer
+SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  #: sqrt(1/2) as an integer
+UPPER = -(1 << 27)  #: mask of the 26 leading digits
+
+#: the upper 32 digits of ln 2, and the rest
+LN2 = (
+    0.6931471806019545,
+    -4.2009150726810846e-11,
+)
+
+#: (e^r - 1 - r) / r^2
+EXPM1 = (
+    0.5,
+    0.1666666666666667,
+    0.04166666666666667,
+    0.008333333333326136,
+    0.0013888888888883748,
+    0.00019841269874820627,
+    2.4801587325547743e-05,
+    2.7557255400206422e-06,
+    2.75572736431103e-07,
+    2.5105217004720745e-08,
+    2.0914686968086876e-09,
+)
+
+#: (ln(1 + f) - 2 s) / s^3 in s^2
+LOG = (
+    0.6666666666666666,
+    0.40000000000000885,
+    0.28571428570799784,
+    0.22222222392581045,
+    0.18181795547521137,
+    0.15386244737621665,
+    0.13268638369266825,
+    0.13088034850927555,
+)
+
+#: erf(x) / x - 1 in x^2
+ERF = (
+    0.1283791670955126,
+    -0.3761263890318375,
+    0.11283791670954879,
+    -0.026866170645076792,
+    0.0052239776248180145,
+    -0.000854832698083379,
+    0.0001205533111164271,
+    -1.4925595266831182e-05,
+    1.6461000484121368e-06,
+    -1.6350312701054695e-07,
+    1.4659775274047436e-08,
+    -1.1372848856791674e-09,
+    5.957176147748911e-11,
+)
+
+#: (x - tanh x) / x^3 in x^2
+TANH = (
+    0.3333333333333333,
+    -0.1333333333333309,
+    0.05396825396804637,
+    -0.02186948852912909,
+    0.008863235404578283,
+    -0.003592126679366341,
+    0.0014558246920964941,
+    -0.0005899792946300052,
+    0.00023895705228738225,
+    -9.646277743313181e-05,
+    3.8389607893147334e-05,
+    -1.4606131676715378e-05,
+    4.987760317520347e-06,
+    -1.3791814499083342e-06,
+    2.6330772232959337e-07,
+    -2.5155023659382105e-08,
+)
+
+#: (1 + 13/16 t) e^(t^2 / 2) Phi(-t) in q
+NORMAL = (
+    0.40124522553336794,
+    -0.11052114811813726,
+    0.03469581358971148,
+    0.0097926569176488,
+    -0.02037359214060072,
+    0.012980811300416874,
+    -0.003969264711462238,
+    -0.00011229118465430758,
+    0.0005295067937860429,
+    -8.526601551107743e-05,
+    -6.60087915404397e-05,
+    1.8133619243546964e-05,
+    1.0263417110252684e-05,
+    -2.943014458896208e-06,
+    -1.9948747408660675e-06,
+    3.656926909498371e-07,
+    4.236579256476813e-07,
+    -8.058911259376097e-09,
+    -8.053839519341937e-08,
+    -1.2858261627330951e-08,
+    9.446544046181615e-09,
+    3.140613571069273e-09,
+    3.897331436719611e-11,
+)
+NORMAL_REST = 2.2588377956936774e-17  #: what the first coefficient lacks
+
+#: sqrt(2), and what the first lacks
+SQRT2 = (
+    1.4142135623730951,
+    -9.667293313452913e-17,
+)
+
+
+@formula
+def bits(x: Number) -> Number:
+    """Return the 64 bits of x as an integer."""
+    return np.float64(x).view(np.int64)
+
+
+@formula
+def number(n: Number) -> Number:
+    """Return the number whose 64 bits are n."""
+    return np.int64(n).view(np.float64)
+
+
+@formula
+def exp_parts(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
+    """
+    Return r, t, a, b with ``exp(x + low) = (1 + (r + t)) * a * b``.
+
+    r is between -0.35 and 0.35, t the smaller rest of e^r - 1, a and b are powers of two.
+    `low` is what x lacks to the exact argument: an error of the argument is a relative error
+    of the result, and at x = -700 the rounding of x alone would cost 500 units in the last place.
+    """
+    x = -800.0 if x < -800.0 else x  # a NaN stays
+    x = 710.0 if x > 710.0 else x
+    z = x * LOG2E + SHIFT
+    n = bits(z) - SHIFT_BITS
+    k = z - SHIFT
+    first = x - k * LN2[0]
+    rest = low - k * LN2[1]
+    r = first + rest
+    lost = (first - r) + rest
+    c = EXPM1
+    tail = c[8] + r * (c[9] + r * c[10])
+    tail = c[4] + r * (c[5] + r * (c[6] + r * (c[7] + r * tail)))
+    tail = c[0] + r * (c[1] + r * (c[2] + r * (c[3] + r * tail)))
+    a = ((n >> 1) + 1023) << 52
+    b = (n - (n >> 1) + 1023) << 52
+    return r, (r * r) * tail + lost, number(a), number(b)
+
+
+@formula
+def exp(x: Number) -> Number:
+    """e^x, to 0.8 ULP; subnormal results too."""
+    r, t, a, b = exp_parts(x, 0.0)
+    return (1.0 + (r + t)) * a * b
+
+
+@formula
+def raised(factor: Number, x: Number, low: Number) -> Number:
+    """Factor times e^(x + low), scaled last: finite and accurate wherever the product is."""
+    r, t, a, b = exp_parts(x, low)
+    return (factor + factor * (r + t)) * a * b
+
+
+@formula
+def expm1(x: Number) -> Number:
+    """e^x - 1 without cancellation, to 1.4 ULP."""
+    bounded = -40.0 if x < -40.0 else x  # e^-40 is invisible beside 1
+    r, t, a, b = exp_parts(bounded, 0.0)
+    half = 0.5 * a * b  # 2^n may be infinite where e^x is not
+    return x if abs(x) < 1e-17 else 2.0 * ((half * r + (half - 0.5)) + half * t)
+
+
+@formula
+def tanh(x: Number) -> Number:
+    """Hyperbolic tangent: t / (t + 2) with t = e^(2|x|) - 1, to 1.9 ULP."""
+    size = abs(x)
+    t = expm1(2.0 * (20.0 if size > 20.0 else size))
+    below = t + 2.0
+    lost = (
+        t - (below - 2.0) if t < 2.0 else 0.0
+    )  # changes the ratio q by -q lost / below, and 2 / below = 1 - q
+    ratio = t / below
+    ratio = ratio - 0.5 * ratio * (1.0 - ratio) * lost
+    ratio = -ratio if x < 0.0 else ratio
+    return x if size < 1e-9 else ratio
+
+
+@formula
+def tanh_gap(x: Number) -> Number:
+    """
+    Return x - tanh x without cancellation, to 3 ULP.
+
+    Below 1 a polynomial; above it (x - 1) + (1 - tanh x), where the first bracket is exact.
+    """
+    z = x * x
+    c = TANH
+    p = c[10] + z * (c[11] + z * (c[12] + z * (c[13] + z * (c[14] + z * c[15]))))
+    p = c[5] + z * (c[6] + z * (c[7] + z * (c[8] + z * (c[9] + z * p))))
+    p = c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * p))))
+    size = abs(x)
+    w = exp(-2.0 * size)
+    far = (size - 1.0) + 2.0 * w / (1.0 + w)
+    far = -far if x < 0.0 else far
+    return x * (z * p) if size < 1.0 else far
+
+
+@formula
+def log_mantissa(f: Number, k: Number, low: Number) -> Number:
+    """Return k ln 2 + ln(1 + f) + low for f in [-0.3, 0.42]."""
+    s = f / (2.0 + f)
+    z = s * s
+    c = LOG
+    tail = c[4] + z * (c[5] + z * (c[6] + z * c[7]))
+    tail = z * (c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * tail))))
+    half = 0.5 * f * f
+    return k * LN2[0] - ((half - (s * (half + tail) + (k * LN2[1] + low))) - f)
+
+
+@formula
+def log(x: Number) -> Number:
+    """Natural logarithm, to 0.9 ULP; -inf at 0, NaN below."""
+    tiny = x < 2.0**-1000
+    w = x * 2.0**54 if tiny else x
+    exponent = (bits(w) - SQRT_HALF_BITS) >> 52
+    mantissa = number(bits(w) - (exponent << 52))
+    k = np.float64(exponent) - (54.0 if tiny else 0.0)
+    inside = log_mantissa(mantissa - 1.0, k, 0.0)
+    outside = -np.inf if x == 0.0 else (np.nan if x < 0.0 else x)  # NaN and inf as they are
+    return inside if (x > 0.0) & (x < np.inf) else outside
+
+
+@formula
+def log1p(u: Number) -> Number:
+    """ln(1 + u) without cancellation, to 0.9 ULP; -inf at -1, NaN below."""
+    w = 1.0 + u
+    exponent = (bits(w) - SQRT_HALF_BITS) >> 52
+    mantissa = number(bits(w) - (exponent << 52))
+    lost = (1.0 - (w - u) if u > 1.0 else u - (w - 1.0)) / w  # ln(1 + u) - ln w
+    f = u if exponent == 0 else mantissa - 1.0
+    low = 0.0 if exponent == 0 else lost
+    inside = log_mantissa(f, np.float64(exponent), low)
+    inside = u if abs(u) < 1e-17 else inside
+    outside = -np.inf if u == -1.0 else (np.nan if u < -1.0 else u)
+    return inside if (u > -1.0) & (u < np.inf) else outside
+
+
+@formula
+def log1p_exp(x: Number) -> Number:
+    """
+    ln(1 + e^x) for x <= 0, to 1.3 ULP.
+
+    The sum lies between 1 and 2, so the power of two is 0 or 1; what the roundings of the
+    exponential and of the sum lost is known, and changes the logarithm by that over the sum.
+    """
+    r, t, a, b = exp_parts(x, 0.0)
+    p = r + t
+    q = 1.0 + p
+    e = q * a * b
+    rest = ((p - (q - 1.0)) + (t - (p - r))) * a * b
+    w = 1.0 + e
+    upper = w > 1.4
+    f = 0.5 * w - 1.0 if upper else e
+    lost = e - (w - 1.0) if upper else 0.0
+    return log_mantissa(f, 1.0 if upper else 0.0, (lost + rest) / w)
+
+
+@literal_formula
+def low_product(x: Number, y: Number) -> Number:
+    """Return what the rounded product x y lacks to the exact one, for moderate x and y."""
+    xh = number(bits(x) & UPPER)
+    yh = number(bits(y) & UPPER)
+    xl, yl = x - xh, y - yh
+    return ((xh * yh - x * y) + (xh * yl + xl * yh)) + xl * yl
+
+
+@literal_formula
+def low_square(x: Number) -> tuple[Number, Number]:
+    """
+    Return h and l with x^2 = h + l, for moderate x; h is exact, l rounded.
+
+    The upper half of the digits of x has an exact square, and the rest of x^2 factors.
+    """
+    upper = number(bits(x) & UPPER)
+    return upper * upper, (x - upper) * (x + upper)
+
+
+@formula
+def normal_tail(t: Number) -> Number:
+    """e^(t^2 / 2) Phi(-t) for t in [0, 40], Phi the normal distribution function; to 2.5 ULP."""
+    q = (t - 4.0) / (t + 4.0)
+    c = NORMAL
+    p = c[18] + q * (c[19] + q * (c[20] + q * (c[21] + q * c[22])))
+    p = c[12] + q * (c[13] + q * (c[14] + q * (c[15] + q * (c[16] + q * (c[17] + q * p)))))
+    p = c[6] + q * (c[7] + q * (c[8] + q * (c[9] + q * (c[10] + q * (c[11] + q * p)))))
+    p = q * (c[1] + q * (c[2] + q * (c[3] + q * (c[4] + q * (c[5] + q * p)))))
+    p = c[0] + (NORMAL_REST + p)
+    return p / (1.0 + 0.8125 * t)
+
+
+@formula
+def erfcx(x: Number) -> Number:
+    """
+    e^(x^2) erfc(x) = 2 m(sqrt(2) x) for x in [0, 28], where m is `normal_tail`; to 2.9 ULP.
+
+    The rounding of sqrt(2) x is repaired with m' = t m - 1 / sqrt(2 pi).
+    """
+    t = SQRT2[0] * x
+    m = normal_tail(t)
+    return 2.0 * (m + (low_product(SQRT2[0], x) + SQRT2[1] * x) * (t * m - DENSITY))
+
+
+@formula
+def erfc(x: Number) -> Number:
+    """Complementary error function, to 2.8 ULP in both tails."""
+    size = abs(x)
+    size = 28.0 if size > 28.0 else size
+    high, low = low_square(size)
+    tail = raised(erfcx(size), -high, -low)
+    return 2.0 - tail if x < 0.0 else tail
+
+
+@formula
+def erf(x: Number) -> Number:
+    """Error function, to 1 ULP."""
+    z = x * x
+    c = ERF
+    p = c[9] + z * (c[10] + z * (c[11] + z * c[12]))
+    p = c[5] + z * (c[6] + z * (c[7] + z * (c[8] + z * p)))
+    p = c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * p))))
+    far = 1.0 - erfc(abs(x))
+    far = -far if x < 0.0 else far
+    return x + x * p if abs(x) < 1.0 else far

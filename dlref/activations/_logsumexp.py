@@ -1,0 +1,321 @@
+"""Log-sum-exp, its gradient, Hessian and Jacobian products."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._elementary import log1p
+from .._jit import kernel
+from .._rows import exponentials, run
+from .._validate import (
+    Axis,
+    FloatArray,
+    as_floats,
+    as_tangents,
+    check_shape,
+    reduced_axes,
+    result,
+)
+from ._softmax import softmax, softmax_jacobian
+
+__all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", "logsumexp_vjp"]
+
+
+@kernel
+def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
+    e = np.empty(x.shape[1])
+    for r in range(start, stop):
+        top, others = exponentials(x[r], e)
+        value = top + log1p(others)
+        if np.isinf(top):  # inf - inf is NaN, but the sum is infinite or 0
+            value = top
+            scores = x[r]
+            for i in range(scores.size):
+                if np.isnan(scores[i]):
+                    value = np.float64(scores[i])
+        out[r] = value
+
+
+def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArray:
+    r"""
+    Logarithm of the sum of exponentials, a smooth maximum.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int or tuple of ints, default -1
+        The axes to sum over.
+
+    Returns
+    -------
+    ndarray or scalar
+        One value for each index of the other axes.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real or `axis` holds no integers.
+    ValueError
+        If `x` has no such axis.
+
+    See Also
+    --------
+    log_softmax : Scores minus this.
+    logsumexp_grad : Softmax.
+
+    Notes
+    -----
+    .. math:: f(x) = \ln \sum_{j=1}^k e^{x_j} = m + \ln\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)
+
+    with the maximum :math:`m = x_a`. All exponents on the right are at most 0, hence
+
+    .. math:: m \le f(x) \le m + \ln k .
+
+    Adding c to all scores adds c to f. It is convex, its Hessian being a covariance; in physics
+    it is a free energy, in statistics the normalizer of a log-likelihood.
+
+    **Error.** 1.1 ULP, unless m and the logarithm cancel: then it is that much of the larger of
+    the two.
+    Where the result is near 0 no other can be had, for it changes by as much when the scores are
+    rounded.
+
+    **Special values.** Over no scores, or -inf alone, -inf; with infinity among the scores,
+    infinity.
+    NaN stays NaN.
+
+    References
+    ----------
+    - :cite:t:`Blanchard2021`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import logsumexp
+    >>> np.exp(logsumexp(np.log([1, 2, 5])))
+    np.float64(8.0)
+    >>> (logsumexp([1000.0, 1000.0]) - 1000).round(6)
+    np.float64(0.693147)
+    >>> logsumexp(np.zeros((2, 3, 4)), axis=(0, 2)).round(6)
+    array([2.079442, 2.079442, 2.079442])
+    """
+    dtype, [array] = as_floats({"x": x}, work=np.float32)
+    rows, kept = _flattened(axis, array)
+    out = np.full(len(rows), -np.inf, array.dtype)
+    run(_logsumexp, rows, out)
+    return result(out.reshape(kept), dtype)
+
+
+def logsumexp_grad(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArray:
+    r"""
+    Gradient of log-sum-exp: softmax.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int or tuple of ints, default -1
+        The axes that are summed over.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        For every score its derivative of the value it goes into.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real or `axis` holds no integers.
+    ValueError
+        If `x` has no such axis.
+
+    See Also
+    --------
+    softmax : The same map, for one axis.
+
+    Notes
+    -----
+    .. math:: \pdv{f}{x_i} = \frac{e^{x_i}}{\sum_j e^{x_j}} = s_i
+
+    The gradient is a probability: raising all scores by c raises f by c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import logsumexp_grad
+    >>> logsumexp_grad(np.log([[1, 2], [5, 8]]), axis=(0, 1))
+    array([[0.0625, 0.125 ],
+           [0.3125, 0.5   ]])
+    """
+    dtype, [array] = as_floats({"x": x}, work=np.float32)
+    return result(_softmax_over(axis, array), dtype)
+
+
+def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
+    r"""
+    Hessian of log-sum-exp: the Jacobian of softmax.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int, default -1
+        The axis that is summed over.
+
+    Returns
+    -------
+    ndarray, shape (..., k, k)
+        One symmetric matrix for each index of the other axes.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real or `axis` is no integer.
+    ValueError
+        If `x` is a scalar or has no such axis.
+
+    See Also
+    --------
+    softmax_jacobian : The derivation.
+
+    Notes
+    -----
+    .. math::
+
+        \frac{\partial^2 f}{\partial x_i \partial x_j} = \pdv{s_i}{x_j}
+          = s_i (\delta_{ij} - s_j) .
+
+    This is the covariance of the indicator of a class drawn with the probabilities s, therefore
+    positive
+    semidefinite: f is convex. Its trace, :math:`1 - \sum_i s_i^2`, is the chance that two draws
+    differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import logsumexp_hessian
+    >>> H = logsumexp_hessian(np.zeros(4))
+    >>> np.linalg.eigvalsh(H).round(12) + 0.0
+    array([0.  , 0.25, 0.25, 0.25])
+    """
+    return softmax_jacobian(x, axis=axis)
+
+
+def logsumexp_jvp(
+    primals: npt.ArrayLike,
+    tangents: npt.ArrayLike | None,
+    *,
+    axis: int | tuple[int, ...] = -1,
+) -> FloatArray:
+    r"""
+    Forward mode of log-sum-exp: a mean of the tangents.
+
+    Parameters
+    ----------
+    primals : array_like, shape (..., k)
+        Scores.
+    tangents : array_like, shape of `primals`, or None
+        Rate of change of the scores; None is zero.
+    axis : int or tuple of ints, default -1
+        The axes that are summed over.
+
+    Returns
+    -------
+    ndarray or scalar
+        Rate of change of the values.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `axis` holds no integers.
+    ValueError
+        If `tangents` has not the shape of `primals`, or `axis` does not exist.
+
+    See Also
+    --------
+    logsumexp_grad : The weights of the mean.
+
+    Notes
+    -----
+    :math:`\dot f = \sum_i s_i v_i`, which lies between the smallest and the largest tangent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import logsumexp_jvp
+    >>> logsumexp_jvp(np.log([1, 3]), [4.0, 8.0])
+    np.float64(7.0)
+    """
+    dtype, [array], [v] = as_tangents(primals, tangents, count=1)
+    axes = reduced_axes(axis, array.ndim)
+    return result((_softmax_over(axis, array) * v).sum(axes), dtype)
+
+
+def logsumexp_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1
+) -> FloatArray:
+    r"""
+    Reverse mode of log-sum-exp: a gradient shared out in proportion.
+
+    Parameters
+    ----------
+    dout : array_like
+        Gradient of a loss with respect to the values, of their shape.
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int or tuple of ints, default -1
+        The axes that are summed over.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Gradient of that loss with respect to the scores.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `axis` holds no integers.
+    ValueError
+        If `dout` has not the shape of the values, or `axis` does not exist.
+
+    See Also
+    --------
+    logsumexp_grad : The shares.
+
+    Notes
+    -----
+    :math:`\pdv{L}{x_i} = u s_i` with the gradient u of the value that score i goes into. The
+    shares sum to u.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import logsumexp_vjp
+    >>> logsumexp_vjp(8.0, np.log([1, 3]))
+    array([2., 6.])
+    """
+    dtype, [u, array] = as_floats({"dout": dout, "x": x})
+    axes = reduced_axes(axis, array.ndim)
+    kept = tuple(n for i, n in enumerate(array.shape) if i not in axes)
+    check_shape("dout", u, kept)
+    return result(np.expand_dims(u, axes) * _softmax_over(axis, array), dtype)
+
+
+def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
+    """Return a matrix with one row per value, and the shape of the values."""
+    axes = reduced_axes(axis, x.ndim)
+    others = tuple(i for i in range(x.ndim) if i not in axes)
+    kept = tuple(x.shape[i] for i in others)
+    moved = np.ascontiguousarray(x.transpose(*others, *axes))
+    rows = int(np.prod(kept, dtype=np.intp))
+    return moved.reshape(rows, int(np.prod([x.shape[i] for i in axes], dtype=np.intp))), kept
+
+
+def _softmax_over(axis: Axis, x: FloatArray) -> FloatArray:
+    """Softmax over several axes at once."""
+    rows, kept = _flattened(axis, x)
+    axes = reduced_axes(axis, x.ndim)
+    lengths = [x.shape[i] for i in axes]
+    shares = softmax(rows).reshape(*kept, *lengths)
+    return np.moveaxis(shares, range(len(kept), x.ndim), axes)

@@ -1,0 +1,352 @@
+r"""
+Softmax, its Jacobian and the two Jacobian products; hardmax, its limit.
+
+Let z be a row of scores with maximum m.  The exponentials of z - m are at most 1 and one of them
+is 1, so their sum lies between 1 and the number of scores: nothing overflows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._jit import kernel
+from .._rows import along, dot, exponentials, run
+from .._validate import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+
+__all__ = ["hardmax", "softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
+
+
+@kernel
+def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
+    e = np.empty(x.shape[1])
+    for r in range(start, stop):
+        _, others = exponentials(x[r], e)
+        total = 1.0 + others
+        s = out[r]
+        for i in range(s.size):
+            s[i] = e[i] / total
+
+
+@kernel
+def _product(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    e = np.empty(x.shape[1])
+    for r in range(start, stop):
+        _, others = exponentials(x[r], e)
+        total = 1.0 + others
+        mean = dot(e, v[r]) / total
+        change, to = v[r], out[r]
+        for i in range(to.size):
+            to[i] = e[i] / total * (np.float64(change[i]) - mean)
+
+
+def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
+    r"""
+    Map scores to probabilities, by their exponentials.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int, default -1
+        The axis of the scores that belong together.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Probabilities; they sum to one along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real or `axis` is no integer.
+    ValueError
+        If `x` is a scalar or has no such axis.
+
+    See Also
+    --------
+    softmax_jacobian : The derivative, with its derivation.
+    log_softmax : Its logarithm, which underflows nowhere.
+    hardmax : The limit of large scores.
+
+    Notes
+    -----
+    .. math:: s_i = \frac{e^{x_i}}{\sum_j e^{x_j}}
+
+    **Shift invariance.** Multiplying numerator and denominator by :math:`e^{-c}` gives
+    :math:`s(x - c \vec 1) = s(x)`. The code takes for c the maximum, so that no exponent is
+    positive and the denominator lies between 1 and k :cite:p:`Blanchard2021`.
+
+    **Maximum entropy.** Among all probabilities p, s maximizes
+    :math:`\sum_i p_i x_i - \sum_i p_i \ln p_i`: setting the derivative with respect to
+    :math:`p_i` equal to a multiplier gives :math:`\ln p_i = x_i + \text{const}`.
+
+    **Error.** The rounding of :math:`x_i - c`, up to half a unit of a number as large as 700, would
+    be a relative error of 436 units in the last place of :math:`s_i`. It is computed and added
+    to the
+    exponent: 2.9 ULP in float64, 0.501 in float32.
+
+    **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make
+    NaN of all probabilities along the axis. No scores have no probabilities.
+
+    References
+    ----------
+    - :cite:t:`Blanchard2021`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import softmax
+    >>> softmax(np.log([1, 2, 5]))
+    array([0.125, 0.25 , 0.625])
+
+    Only differences of scores count:
+
+    >>> softmax([1000, 1000, -np.inf])
+    array([0.5, 0.5, 0. ])
+    >>> softmax([[0, 0], [0, np.log(3)]], axis=0)
+    array([[0.5 , 0.25],
+           [0.5 , 0.75]])
+    """
+    dtype, [array] = as_floats({"x": x}, work=np.float32)
+    [rows], back = along(axis, array)
+    out = np.empty_like(rows)
+    run(_softmax, rows, out)
+    return result(back(out), dtype)
+
+
+def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
+    r"""
+    Jacobian of softmax, one matrix per row of scores.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int, default -1
+        The axis of the scores that belong together.
+
+    Returns
+    -------
+    ndarray, shape (..., k, k)
+        ``J[..., i, j]`` is :math:`\partial s_i / \partial x_j`; the other axes come first.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real or `axis` is no integer.
+    ValueError
+        If `x` is a scalar or has no such axis.
+
+    See Also
+    --------
+    softmax_jvp : Product J v without forming J.
+    softmax_vjp : Product of a row vector with J.
+
+    Notes
+    -----
+    Take logarithms, :math:`\ln s_i = x_i - \ln \sum_l e^{x_l}`, and differentiate with respect
+    to :math:`x_j`:
+
+    .. math::
+
+       \frac{1}{s_i} \pdv{s_i}{x_j} = \delta_{ij} - \frac{e^{x_j}}{\sum_l e^{x_l}}
+         = \delta_{ij} - s_j, \qquad\text{hence}\qquad
+       J_{ij} = s_i (\delta_{ij} - s_j), \quad
+       \mat{J} = \operatorname{diag}(\vec s) - \vec s \vec s^\top .
+
+    J is symmetric. It is positive semidefinite, since
+    :math:`\vec v^\top \mat J \vec v = \sum_i s_i v_i^2 - (\sum_i s_i v_i)^2` is the variance of
+    v under s; it vanishes for constant v only: :math:`\mat{J} \vec 1 = 0` is the derivative of
+    shift invariance.
+
+    **Numerics.** On the diagonal :math:`s_i (1 - s_i)` cancels when one probability is near 1.
+    The code
+    adds the other entries of the row, which the diagonal balances.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import softmax_jacobian
+    >>> J = softmax_jacobian(np.log([1, 1, 2]))
+    >>> J
+    array([[ 0.1875, -0.0625, -0.125 ],
+           [-0.0625,  0.1875, -0.125 ],
+           [-0.125 , -0.125 ,  0.25  ]])
+    >>> J @ np.ones(3)
+    array([0., 0., 0.])
+    """
+    dtype, [array] = as_floats({"x": x})
+    [rows], back = along(axis, array)
+    s = np.empty_like(rows)
+    run(_softmax, rows, s)
+    s = np.moveaxis(back(s), axis, -1)
+    jac = -s[..., :, None] * s[..., None, :]
+    diagonal = np.arange(s.shape[-1])
+    jac[..., diagonal, diagonal] = 0.0
+    jac[..., diagonal, diagonal] = -jac.sum(-1)
+    return result(jac, dtype)
+
+
+def softmax_jvp(
+    primals: npt.ArrayLike, tangents: npt.ArrayLike | None, *, axis: int = -1
+) -> FloatArray:
+    r"""
+    Forward mode of softmax: its Jacobian times a vector.
+
+    Parameters
+    ----------
+    primals : array_like, shape (..., k)
+        Scores.
+    tangents : array_like, shape of `primals`, or None
+        Rate of change v of the scores; None is zero.
+    axis : int, default -1
+        The axis of the scores that belong together.
+
+    Returns
+    -------
+    ndarray, shape of `primals`
+        Rate of change of the probabilities, in time proportional to k.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `axis` is no integer.
+    ValueError
+        If `tangents` has not the shape of `primals`, or `axis` does not exist.
+
+    See Also
+    --------
+    softmax_jacobian : Derivation of the Jacobian.
+    softmax_vjp : The same product, since the Jacobian is symmetric.
+
+    Notes
+    -----
+    .. math:: (\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v),
+       \qquad \bar v = \sum_j s_j v_j
+
+    A probability grows if its score grows faster than the mean of all, taken with the
+    probabilities themselves. The rates sum to zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import softmax_jvp
+    >>> softmax_jvp(np.log([1, 1, 2]), [1.0, 0.0, 2.0])
+    array([-0.0625, -0.3125,  0.375 ])
+    """
+    dtype, [array], [v] = as_tangents(primals, tangents, count=1)
+    return _times(v, array, axis, dtype)
+
+
+def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
+    r"""
+    Reverse mode of softmax: a row vector times its Jacobian.
+
+    Parameters
+    ----------
+    dout : array_like, shape of `x`
+        Gradient u of a loss with respect to the probabilities.
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int, default -1
+        The axis of the scores that belong together.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Gradient of that loss with respect to the scores.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `axis` is no integer.
+    ValueError
+        If `dout` has not the shape of `x`, or `axis` does not exist.
+
+    See Also
+    --------
+    softmax_jvp : The same product, since the Jacobian is symmetric.
+    log_softmax_vjp : Where the loss is a logarithm of the probabilities.
+
+    Notes
+    -----
+    .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
+
+    The gradient sums to zero along the axis. It is at most :math:`s_j (1 - s_j)` times the
+    spread of
+    u: a confident row passes almost nothing.
+
+    Examples
+    --------
+    For the loss :math:`L = s_1` it is the first row of the Jacobian:
+
+    >>> import numpy as np
+    >>> from dlref.activations import softmax_vjp
+    >>> softmax_vjp([1, 0, 0], np.log([1, 1, 2]))
+    array([ 0.1875, -0.0625, -0.125 ])
+    """
+    dtype, [u, array] = as_floats({"dout": dout, "x": x}, work=np.float32)
+    check_shape("dout", u, array.shape)
+    return _times(u, array, axis, dtype)
+
+
+def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatArray:
+    [changes, rows], back = along(axis, v, x)
+    out = np.empty_like(rows)
+    run(_product, changes, rows, out)
+    return result(back(out), dtype)
+
+
+def hardmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
+    r"""
+    One at the largest score, zero elsewhere.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., k)
+        Scores.
+    axis : int, default -1
+        The axis of the scores that belong together.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Zeros, and a one at the first of the largest scores along `axis`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real or `axis` is no integer.
+    ValueError
+        If `x` is a scalar or has no such axis.
+
+    See Also
+    --------
+    softmax : The smooth map.
+
+    Notes
+    -----
+    If the maximum is unique, it is the limit of softmax for scores of growing size,
+    :math:`\lim_{c \to \infty} s(c x)`. Where there are several, softmax shares the one among
+    them; here
+    the first takes all, as in ONNX. The derivative is zero wherever it exists, hence there is no
+    vjp.
+
+    NaN among the scores makes NaN of all results along the axis.
+
+    Examples
+    --------
+    >>> from dlref.activations import hardmax, softmax
+    >>> hardmax([1.0, 3.0, 2.0])
+    array([0., 1., 0.])
+    >>> hardmax([3.0, 3.0]), softmax([300.0, 300.0])
+    (array([1., 0.]), array([0.5, 0.5]))
+    """
+    dtype, [array] = as_floats({"x": x}, work=np.float32)
+    [rows], back = along(axis, array)
+    out = np.zeros_like(rows)
+    if rows.size:
+        out[np.arange(len(rows)), rows.argmax(-1)] = 1.0
+        out[np.isnan(rows).any(-1)] = np.nan
+    return result(back(out), dtype)

@@ -1,0 +1,118 @@
+"""Tests of dlref.activations._sigmoids."""
+
+import exact
+import numpy as np
+import pytest
+import scipy.special
+
+import dlref.activations as A
+
+NAMES = ["sigmoid", "log_sigmoid", "softplus", "tanh", "tanhshrink", "softsign"]
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "bound"),
+    [
+        ("sigmoid", -745, 745, 2),
+        ("sigmoid_deriv", -745, 745, 3.5),
+        ("sigmoid_deriv2", -745, 745, 5),
+        ("log_sigmoid", -800, 745, 1.5),
+        ("log_sigmoid_deriv", -745, 745, 2),
+        ("log_sigmoid_deriv2", -745, 745, 3.5),
+        ("softplus", -745, 800, 1.5),
+        ("softplus_deriv", -745, 745, 2),
+        ("softplus_deriv2", -745, 745, 3.5),
+        ("tanh", -20, 20, 2),
+        ("tanh_deriv", -372, 372, 3.5),
+        ("tanh_deriv2", -372, 372, 5),
+        ("tanhshrink", -30, 30, 3),
+        ("tanhshrink_deriv", -30, 30, 4.5),
+        ("tanhshrink_deriv2", -372, 372, 5),
+        ("softsign", -1e30, 1e30, 1.5),
+        ("softsign_deriv", -1e3, 1e3, 3.5),
+        ("softsign_deriv2", -1e3, 1e3, 5),
+    ],
+)
+def test_accuracy(name, low, high, bound, rng):
+    exact.assert_accurate(getattr(A, name), getattr(exact, name), low, high, bound, rng=rng)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pytorch(name, rng):
+    peers = pytest.importorskip("peers")
+    functional = peers.torch.nn.functional
+    peer = getattr(functional, name.replace("log_sigmoid", "logsigmoid"))
+    x, dout = rng.normal(scale=3, size=(2, 200))
+    value, (grad,) = peers.value_and_vjp(peer, x, dout=dout)
+    np.testing.assert_allclose(getattr(A, name)(x), value, rtol=0, atol=4e-15 * abs(value).max())
+    got = getattr(A, f"{name}_vjp")(dout, x)
+    np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
+
+
+def test_scipy(rng):
+    x = rng.normal(scale=20, size=300)
+    np.testing.assert_allclose(A.sigmoid(x), scipy.special.expit(x), rtol=1e-15)
+    np.testing.assert_allclose(A.log_sigmoid(x), scipy.special.log_expit(x), rtol=1e-15)
+
+
+class TestIdentities:
+    def test_the_two_sides_of_the_sigmoid_sum_to_one(self, rng):
+        x = rng.normal(scale=5, size=200)
+        np.testing.assert_allclose(A.sigmoid(x) + A.sigmoid(-x), 1, rtol=3e-16)
+
+    def test_tanh_is_a_rescaled_sigmoid(self, rng):
+        x = rng.normal(size=200)
+        np.testing.assert_allclose(A.tanh(x), 2 * A.sigmoid(2 * x) - 1, rtol=0, atol=4e-16)
+
+    def test_softplus_minus_its_mirror_image_is_the_identity(self, rng):
+        x = rng.normal(scale=5, size=200)
+        np.testing.assert_allclose(A.softplus(x) - A.softplus(-x), x, rtol=0, atol=4e-15)
+
+    @pytest.mark.parametrize("name", ["tanh", "tanhshrink", "softsign", "sigmoid_deriv2"])
+    def test_odd(self, name, rng):
+        f, x = getattr(A, name), rng.normal(scale=5, size=200)
+        np.testing.assert_array_equal(f(-x), -f(x))
+
+    @pytest.mark.parametrize("name", ["sigmoid_deriv", "tanh_deriv", "softsign_deriv"])
+    def test_even(self, name, rng):
+        f, x = getattr(A, name), rng.normal(scale=5, size=200)
+        np.testing.assert_array_equal(f(-x), f(x))
+
+
+class TestEdges:
+    @pytest.mark.parametrize(
+        ("name", "left", "right"),
+        [
+            ("sigmoid", 0, 1),
+            ("log_sigmoid", -np.inf, 0),
+            ("softplus", 0, np.inf),
+            ("tanh", -1, 1),
+            ("tanhshrink", -np.inf, np.inf),
+            ("softsign", -1, 1),
+            ("sigmoid_deriv", 0, 0),
+            ("tanh_deriv", 0, 0),
+            ("softsign_deriv", 0, 0),
+            ("tanhshrink_deriv", 1, 1),
+            ("sigmoid_deriv2", 0, 0),
+            ("softsign_deriv2", 0, 0),
+        ],
+    )
+    def test_limits(self, name, left, right):
+        f = getattr(A, name)
+        np.testing.assert_array_equal(f([-np.inf, np.inf]), [left, right])
+
+    @pytest.mark.parametrize("name", NAMES)
+    @pytest.mark.parametrize("form", ["", "_deriv", "_deriv2"])
+    def test_nan_stays_nan(self, name, form):
+        assert np.isnan(getattr(A, name + form)(np.nan))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("name", ["tanh", "softsign", "tanhshrink"])
+    def test_signed_zero_stays(self, name, dtype):
+        assert np.signbit(getattr(A, name)(dtype(-0.0)))
+
+    def test_the_jump_of_the_second_derivative_of_softsign(self):
+        np.testing.assert_allclose(A.softsign_deriv2([-1e-20, 0.0, 1e-20]), [2, 0, -2])
+
+    def test_squares_that_overflow(self):
+        assert 0 < A.softsign_deriv(1e160) < 2e-320

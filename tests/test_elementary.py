@@ -1,0 +1,114 @@
+"""Tests of dlref._elementary."""
+
+from fractions import Fraction
+
+import elementary_coefficients
+import exact
+import numpy as np
+import pytest
+from mpmath import mp
+
+from dlref import _elementary
+from dlref._jit import COMPILED, loop_over
+
+COUNT = 6000 if COMPILED else 300
+
+
+def _call(x):
+    raise NotImplementedError
+
+
+def _every(x, out):
+    for i in range(x.size):
+        out[i] = _call(np.float64(x[i]))
+
+
+def values(name, points):
+    points = np.asarray(points, np.float64)
+    out = np.empty_like(points)
+    loop_over(_every, _call=getattr(_elementary, name))(points, out)
+    return out
+
+
+def normal_tail(t):
+    return mp.exp(t**2 / 2) * mp.erfc(t / mp.sqrt(2)) / 2
+
+
+def erfcx(x):
+    return mp.exp(x**2) * mp.erfc(x)
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "low", "high", "bound"),
+    [
+        ("exp", mp.exp, -745.1, 709.7, 0.9),
+        ("expm1", mp.expm1, -45, 709.7, 1.4),
+        ("tanh", exact.tanh, -20, 20, 2.0),
+        ("tanh_gap", exact.tanhshrink, -30, 30, 2.9),
+        ("log", mp.log, 1e-300, 1e300, 0.9),
+        ("log", mp.log, 0.4, 2.5, 0.9),
+        ("log1p", mp.log1p, -0.999, 5, 0.9),
+        ("log1p", mp.log1p, 5, 1e300, 0.9),
+        ("normal_tail", normal_tail, 0, 39, 2.6),
+        ("erfcx", erfcx, 0, 27, 3.0),
+        ("erfc", mp.erfc, -6, 27.2, 3.0),
+        ("erf", mp.erf, -6, 6, 1.3),
+    ],
+)
+def test_error_bound(name, reference, low, high, bound, rng):
+    points = exact.grid(low, high, rng=rng, count=COUNT)
+    errors = exact.ulp_errors(values(name, points), exact.evaluate(reference, points))
+    assert errors.max() <= bound
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "want"),
+    [
+        ("exp", [np.inf, -np.inf, 0.0, -0.0, 710.0, -746.0], [np.inf, 0, 1, 1, np.inf, 0]),
+        ("expm1", [np.inf, -np.inf, 0.0, -0.0, 5e-324], [np.inf, -1, 0.0, -0.0, 5e-324]),
+        ("tanh", [np.inf, -np.inf, -0.0, 5e-324, 1e308], [1, -1, -0.0, 5e-324, 1]),
+        ("tanh_gap", [np.inf, -np.inf, -0.0, 1e308], [np.inf, -np.inf, -0.0, 1e308]),
+        ("log", [np.inf, 0.0, -0.0, 1.0], [np.inf, -np.inf, -np.inf, 0]),
+        ("log1p", [np.inf, -1.0, -0.0, 5e-324], [np.inf, -np.inf, -0.0, 5e-324]),
+        ("erf", [np.inf, -np.inf, -0.0, 5e-324], [1, -1, -0.0, 5e-324]),
+        ("erfc", [np.inf, -np.inf, 0.0, 28.0], [0, 2, 1, 0]),
+    ],
+)
+def test_special_values(name, points, want):
+    got = values(name, points)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "expm1", "tanh", "tanh_gap", "log", "log1p", "erf", "erfc"]
+)
+def test_nan_stays_nan(name):
+    assert np.isnan(values(name, [np.nan])).all()
+
+
+@pytest.mark.parametrize("name", ["log", "log1p"])
+def test_no_logarithm_of_a_negative_number(name):
+    assert np.isnan(values(name, [-2.0, -np.inf])).all()
+
+
+def test_logarithm_of_subnormal_numbers(rng):
+    points = 10.0 ** rng.uniform(-323, -300, 200)
+    errors = exact.ulp_errors(values("log", points), exact.evaluate(mp.log, points))
+    assert errors.max() <= 0.9
+
+
+def test_coefficients_are_those_of_the_script():
+    for name, value in elementary_coefficients.coefficients().items():
+        assert getattr(_elementary, name) == value, name
+
+
+def test_error_terms_double_the_digits(rng):
+    for x, y in rng.normal(size=(50, 2)):
+        rest = float(_elementary.low_product(np.float64(x), np.float64(y)))
+        product = Fraction(float(x)) * Fraction(float(y))
+        gap = Fraction(float(x * y)) + Fraction(rest) - product
+        assert abs(gap) <= abs(product) / 2**76
+        high, low = _elementary.low_square(np.float64(x))
+        gap = Fraction(float(high)) + Fraction(float(low)) - Fraction(float(x)) ** 2
+        assert abs(gap) <= Fraction(float(x)) ** 2 / 2**77
