@@ -1,0 +1,1114 @@
+r"""Cross-entropy of logits, fused with its gradient; the negative log-likelihood."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._elementary import exp
+from .._jit import formula, kernel
+from .._parallel import over_rows
+from .._validate import (
+    FloatArray,
+    FloatDType,
+    as_array,
+    as_floats,
+    as_integer,
+    as_integers,
+    as_number,
+    check_ndim,
+    check_shape,
+    choice,
+    entries,
+    result,
+)
+from ._regression import REDUCTIONS, summed
+
+__all__ = [
+    "cross_entropy",
+    "cross_entropy_grad",
+    "cross_entropy_jvp",
+    "cross_entropy_value_and_grad",
+    "cross_entropy_vjp",
+    "nll",
+    "nll_grad",
+    "nll_jvp",
+    "nll_vjp",
+]
+
+COST = 3  # nanoseconds, or elementary operations, a logit
+
+IntArray = npt.NDArray[np.int64]
+
+
+@formula
+def _exponentials(z: FloatArray, likely: int, e: FloatArray) -> tuple[float, float, float]:
+    """
+    Write e^(z - m) to `e`, with the maximum m; return m, and their sum in two parts.
+
+    Where z[likely] is the maximum, its exponential is the second part, an exact 1, and left
+    out of `e` and of the first part: how little the others weigh is then known to all digits.
+    """
+    # eight running maxima, which LLVM handles together
+    n = z.size - z.size % 8
+    m0 = m1 = m2 = m3 = m4 = m5 = m6 = m7 = z[0]
+    for i in range(0, n, 8):
+        m0 = z[i] if z[i] > m0 else m0  # max() may keep a NaN
+        m1 = z[i + 1] if z[i + 1] > m1 else m1
+        m2 = z[i + 2] if z[i + 2] > m2 else m2
+        m3 = z[i + 3] if z[i + 3] > m3 else m3
+        m4 = z[i + 4] if z[i + 4] > m4 else m4
+        m5 = z[i + 5] if z[i + 5] > m5 else m5
+        m6 = z[i + 6] if z[i + 6] > m6 else m6
+        m7 = z[i + 7] if z[i + 7] > m7 else m7
+    m = np.float64(max(m0, m1, m2, m3, m4, m5, m6, m7))
+    for i in range(n, z.size):
+        m = np.float64(z[i]) if z[i] > m else m
+    for i in range(z.size):
+        e[i] = exp(np.float64(z[i]) - m)
+    one = np.float64(0.0)
+    if z[likely] == m:
+        e[likely] = 0.0
+        one = np.float64(1.0)
+    return m, summed(e), one
+
+
+@kernel
+def _class_rows(  # noqa: PLR0912
+    start: int,
+    stop: int,
+    z: FloatArray,
+    y: IntArray,
+    w: FloatArray,
+    ignore: int,
+    smoothing: float,
+    zeta: float,
+    u: FloatArray,
+    loss: FloatArray,
+    grad: FloatArray,
+) -> None:
+    classes, wanted = z.shape[1], grad.shape[0] > 0
+    small = smoothing / classes
+    total = np.float64(0.0)
+    for c in range(classes):
+        total += w[c]
+    e = np.empty(classes)
+    for r in range(start, stop):
+        k = y[r]
+        if k == ignore:
+            loss[r] = 0.0
+            if wanted:
+                grad[r] = 0.0
+            continue
+        m, rest, one = _exponentials(z[r], k, e)
+        s = one + rest
+        log_s = math.log1p(rest) if one == 1.0 else math.log(s)
+        lse = m + log_s
+        hard = (1.0 - smoothing) * w[k]
+        value = zeta * lse * lse
+        if hard != 0.0:
+            value += hard * ((m - z[r, k]) + log_s)
+        if small != 0.0:
+            for c in range(classes):
+                if w[c] != 0.0:
+                    value += small * w[c] * ((m - z[r, c]) + log_s)
+        loss[r] = value
+        if wanted:
+            mass = hard + small * total  # of the target: 1 without weights
+            slope = u[r] * ((mass + 2.0 * zeta * lse) / s)
+            if small == 0.0:
+                for c in range(classes):
+                    grad[r, c] = slope * e[c]
+            else:
+                for c in range(classes):
+                    grad[r, c] = slope * e[c] - u[r] * small * w[c]
+            if one == 1.0:
+                others = small * (total - w[k]) - mass * (rest / s)
+                grad[r, k] = u[r] * (others + 2.0 * zeta * lse / s)
+            else:
+                grad[r, k] = slope * e[k] - u[r] * (hard + small * w[k])
+
+
+@kernel
+def _probability_rows(
+    start: int,
+    stop: int,
+    z: FloatArray,
+    t: FloatArray,
+    w: FloatArray,
+    smoothing: float,
+    zeta: float,
+    u: FloatArray,
+    loss: FloatArray,
+    grad: FloatArray,
+    target_grad: FloatArray,
+) -> None:
+    classes, wanted = z.shape[1], grad.shape[0] > 0
+    e, q = np.empty(classes), np.empty(classes)
+    for r in range(start, stop):
+        k = 0
+        for c in range(classes):
+            if t[r, c] > t[r, k]:
+                k = c
+        m, rest, one = _exponentials(z[r], k, e)
+        s = one + rest
+        log_s = math.log1p(rest) if one == 1.0 else math.log(s)
+        lse = m + log_s
+        value, others = zeta * lse * lse, np.float64(0.0)
+        for c in range(classes):
+            q[c] = w[c] * ((1.0 - smoothing) * t[r, c] + smoothing / classes)
+            others += q[c] if c != k else 0.0
+            if q[c] != 0.0:
+                value += q[c] * ((m - z[r, c]) + log_s)
+        loss[r] = value
+        if wanted:
+            mass = others + q[k]
+            slope = u[r] * ((mass + 2.0 * zeta * lse) / s)
+            for c in range(classes):
+                grad[r, c] = slope * e[c] - u[r] * q[c]
+                share = w[c] * (1.0 - smoothing)
+                target_grad[r, c] = u[r] * share * ((m - z[r, c]) + log_s) if share != 0.0 else 0.0
+            if one == 1.0:
+                grad[r, k] = u[r] * ((others - mass * (rest / s)) + 2.0 * zeta * lse / s)
+
+
+class _Options(NamedTuple):
+    weight: npt.ArrayLike | None
+    ignore_index: int
+    label_smoothing: float
+    z_loss: float
+    reduction: str
+
+
+class _Problem(NamedTuple):
+    """Checked arguments: logits and targets as rows, and what a mean divides by."""
+
+    logits: FloatArray
+    target: Any  # classes, or probabilities as rows
+    weight: FloatArray
+    ignore: int
+    smoothing: float
+    zeta: float
+    shape: tuple[int, ...]  # of the rows
+    divisor: np.float64
+
+    @property
+    def of_classes(self) -> bool:
+        return bool(self.target.ndim == 1)
+
+    def solve(self, u: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the rows' losses and, given their cotangents, both gradients (or nothing)."""
+        rows, classes = self.logits.shape
+        out = (0, classes) if u is None else self.logits.shape
+        loss, grad = np.empty(rows), np.empty(out, self.logits.dtype)
+        seed = np.empty(0) if u is None else np.ascontiguousarray(u, np.float64).reshape(rows)
+        cost = COST * classes
+        if self.of_classes:
+            over_rows(_class_rows, rows, cost, *self[:6], seed, loss, grad)
+            return loss.reshape(self.shape), grad, grad
+        other, (z, t, w, _, *options) = np.empty_like(grad), self[:6]
+        over_rows(_probability_rows, rows, 2 * cost, z, t, w, *options, seed, loss, grad, other)
+        return loss.reshape(self.shape), grad, other
+
+    def seeds(self, dout: FloatArray, reduction: str) -> FloatArray:
+        """Return the cotangent of each row's loss."""
+        check_shape("dout", dout, self.shape if reduction == "none" else ())
+        divisor = self.divisor if reduction == "mean" else np.float64(1.0)
+        return np.broadcast_to(dout / divisor, self.shape)
+
+    def reduced(self, losses: FloatArray, reduction: str) -> Any:
+        """Reduce the rows' losses; a mean divides by the weights that count."""
+        if reduction == "none":
+            return losses
+        return np.sum(losses) / (self.divisor if reduction == "mean" else np.float64(1.0))
+
+
+def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.ArrayLike) -> bool:
+    """Tell by the number of axes whether the targets are classes; check the scores' axes."""
+    axes = as_array(names[0], scores).ndim
+    return as_array(names[1], target).ndim != axes or axes == 0
+
+
+def check_scores(name: str, scores: FloatArray) -> None:
+    """Raise ValueError unless there is at least one class."""
+    check_ndim(name, scores, 1)
+    if scores.shape[-1] == 0:
+        msg = f"Argument {name!r} must have a non-empty last axis, not shape {scores.shape}."
+        raise ValueError(msg)
+
+
+def as_classes(
+    name: str, target: npt.ArrayLike, scores: FloatArray, ignore_index: int
+) -> tuple[IntArray, npt.NDArray[np.bool_]]:
+    """Return the class of each row of scores, and which of them count."""
+    y = as_integers(name, target)
+    check_shape(name, y, scores.shape[:-1])
+    ignore = as_integer("ignore_index", ignore_index, least=-(2**63))
+    valid = y != ignore
+    wrong = valid & ((y < 0) | (y >= scores.shape[-1]))
+    if np.any(wrong):
+        first = tuple(int(i) for i in np.unravel_index(np.argmax(wrong), y.shape))
+        msg = (
+            f"Argument {name!r} must hold classes from 0 to {scores.shape[-1] - 1} or "
+            f"ignore_index, not {y[first]} at index {first}."
+        )
+        raise ValueError(msg)
+    return y.reshape(-1), valid.reshape(-1)
+
+
+def check_constant(name: str, tangent: npt.ArrayLike | None) -> None:
+    """Raise ValueError if classes were given a tangent."""
+    if tangent is not None:
+        msg = f"Argument {name!r} must be None, as classes do not vary, not an array."
+        raise ValueError(msg)
+
+
+def class_weights(weight: npt.ArrayLike | None, classes: int) -> FloatArray:
+    """Return the weight of each class, 1 if none are given."""
+    if weight is None:
+        return np.ones(classes)
+    _, (w,) = as_floats({"weight": weight})
+    check_shape("weight", w, (classes,))
+    return np.ascontiguousarray(w)
+
+
+def _rows_of(array: FloatArray) -> FloatArray:
+    rows = int(np.prod(array.shape[:-1], dtype=np.intp))
+    return np.ascontiguousarray(array).reshape(rows, array.shape[-1])
+
+
+def _problem(
+    names: tuple[str, str], logits: FloatArray, target: Any, options: _Options
+) -> _Problem:
+    check_scores(names[0], logits)
+    smoothing = as_number("label_smoothing", options.label_smoothing, least=0, most=1)
+    zeta = as_number("z_loss", options.z_loss, least=0)
+    w = class_weights(options.weight, logits.shape[-1])
+    if target.ndim == logits.ndim:
+        check_shape(names[1], target, logits.shape)
+        target, ignore = _rows_of(target), 0
+        divisor = np.float64(target.shape[0])
+    else:
+        target, valid = as_classes(names[1], target, logits, options.ignore_index)
+        ignore = int(options.ignore_index)
+        divisor = np.sum(w[target[valid]])
+    shape = logits.shape[:-1]
+    return _Problem(_rows_of(logits), target, w, ignore, smoothing, zeta, shape, divisor)
+
+
+def _arguments(
+    logits: npt.ArrayLike, target: npt.ArrayLike, options: _Options, **dout: npt.ArrayLike
+) -> tuple[FloatDType, list[FloatArray], _Problem]:
+    """Return the dtype, the cotangent if there is one, and the problem."""
+    given = {**dout, "logits": logits}
+    if are_classes(("logits", "target"), logits, target):
+        dtype, (*rest, z) = as_floats(given, work=np.float32)
+        t: Any = as_integers("target", target)
+    else:
+        dtype, (*rest, z, t) = as_floats({**given, "target": target}, work=np.float32)
+    return dtype, rest, _problem(("logits", "target"), z, t, options)
+
+
+def cross_entropy(
+    logits: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Cross-entropy of the softmax of logits.
+
+    Parameters
+    ----------
+    logits : array_like, shape (..., C)
+        Scores :math:`\vec z` of C classes, or rows of scores; any real numbers.
+    target : array_like, shape (...) of int, or (..., C)
+        The class :math:`y` of each row, from 0 to C - 1; or, with as many axes as `logits`,
+        a probability :math:`t_c` for each class.
+    weight : array_like or None, shape (C,)
+        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
+    ignore_index : int
+        A row with this class costs nothing and does not count. Classes only.
+    label_smoothing : float
+        Share :math:`\varepsilon`, from 0 to 1, of the uniform distribution in the target.
+    z_loss : float
+        Factor :math:`\zeta \ge 0` of the squared log-sum-exp.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss: a scalar, or for ``"none"`` an array of shape (...), in nats.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or an option is of
+        the wrong type.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or an option is out of range.
+
+    See Also
+    --------
+    cross_entropy_grad : Softmax minus one-hot, derived.
+    cross_entropy_value_and_grad : Loss and gradient in one pass.
+    nll : The same for logarithms of probabilities.
+    binary_cross_entropy : Two classes and one logit.
+
+    Notes
+    -----
+    **Definition.** The softmax makes the scores a distribution :math:`p_c = e^{z_c} / \sum_j
+    e^{z_j}`. A row costs
+
+    .. math::
+
+        \ell = -\sum_c q_c \log p_c + \zeta\, \lambda^2 , \qquad
+        \lambda = \log \sum_j e^{z_j} ,
+
+    where :math:`q` is the target after smoothing :math:`\varepsilon` and class weights
+    :math:`w`,
+
+    .. math:: q_c = w_c \Bigl( (1 - \varepsilon)\, t_c + \frac{\varepsilon}{C} \Bigr) ,
+
+    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`: how
+    surprised a reader is by class y who expected p. Smoothing :cite:p:`Szegedy2016` mixes
+    the target with the uniform distribution, so that no finite logit is the best one; the
+    term :math:`\zeta \lambda^2` keeps the scores from drifting together, which
+    :math:`p` would not notice.
+
+    **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
+    are not ignored; for probabilities by the number of rows, whatever the weights. That is
+    PyTorch's rule. A mean in which no row counts is 0/0, NaN.
+
+    **Which formula.** From :math:`\log p_c = z_c - \lambda`,
+
+    .. math::
+
+        \ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad
+        \lambda = m + \log \sum_j e^{z_j - m} , \quad m = \max_j z_j ,
+
+    in which nothing overflows. Where the target is the class with the maximum, the sum is 1
+    plus the rest, and the code takes log1p of the rest: a loss of :math:`10^{-20}` comes out
+    as such, where ``log(softmax)`` gives 0.
+
+    **Special values.** A class of zero target probability may have the logit
+    :math:`-\infty`; if its probability is not zero the loss is :math:`\infty`. A row with
+    NaN, :math:`+\infty` or nothing but :math:`-\infty` is NaN, unless it is ignored.
+
+    **Cost.** One maximum and one exponential a logit, and the memory of one row. A row's
+    error is a few units in the last place.
+
+    References
+    ----------
+    Label smoothing is section 7 of :cite:t:`Szegedy2016`; the error of log-sum-exp is
+    analysed by :cite:t:`Blanchard2021`.
+
+    Examples
+    --------
+    Scores that are all equal say nothing: the loss is the logarithm of the number of
+    classes, whatever the target is.
+
+    >>> import numpy as np
+    >>> from dlref.losses import cross_entropy
+    >>> float(np.exp(cross_entropy([7, 7, 7, 7], 2)))
+    4.0
+
+    A confident row, right and wrong:
+
+    >>> cross_entropy([[50, 0], [50, 0]], [0, 1], reduction="none")
+    array([1.92874985e-22, 5.00000000e+01])
+
+    The second row does not count:
+
+    >>> float(np.exp(cross_entropy(np.log([[1, 1], [9, 1]]), [0, -100])))
+    2.0
+
+    With probabilities the least possible loss is their entropy, reached where the softmax
+    equals them:
+
+    >>> t = np.array([0.5, 0.25, 0.25])
+    >>> float(cross_entropy(np.log(t), t) / np.log(2))  # in bits
+    1.5
+    """
+    options = _Options(weight, ignore_index, label_smoothing, z_loss, reduction)
+    dtype, _, problem = _arguments(logits, target, options)
+    choice("reduction", reduction, REDUCTIONS)
+    losses, _, _ = problem.solve(None)
+    with np.errstate(all="ignore"):
+        return result(problem.reduced(losses, reduction), dtype)
+
+
+def cross_entropy_value_and_grad(
+    logits: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    reduction: str = "mean",
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Cross-entropy and its gradient for the logits, in one pass.
+
+    Parameters
+    ----------
+    logits : array_like, shape (..., C)
+        Scores of C classes, or rows of scores.
+    target : array_like, shape (...) of int, or (..., C)
+        The class of each row, or a probability for each class.
+    weight : array_like or None, shape (C,)
+        Factor of each class; None is 1.
+    ignore_index : int
+        A row with this class costs nothing and does not count. Classes only.
+    label_smoothing : float
+        Share, from 0 to 1, of the uniform distribution in the target.
+    z_loss : float
+        Factor, at least 0, of the squared log-sum-exp.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    loss : scalar
+        As :func:`cross_entropy` returns it.
+    dlogits : ndarray, shape (..., C)
+        As :func:`cross_entropy_grad` returns it.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or an option is of
+        the wrong type.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or an option is out of range.
+
+    See Also
+    --------
+    cross_entropy : The definition.
+    cross_entropy_grad : The derivation.
+    dlref.training.gradient_descent : Takes a function that returns such a pair.
+
+    Notes
+    -----
+    Loss and gradient need the same exponentials, and these are most of the work: fused they
+    cost hardly more than the loss. The exponentials of one row stay in the cache, so the
+    logits are read from memory once and the gradient is written once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import cross_entropy_value_and_grad
+    >>> loss, dlogits = cross_entropy_value_and_grad(np.log([1, 2, 5]), 2)
+    >>> float(np.exp(-loss))  # the softmax of class 2
+    0.625
+    >>> dlogits
+    array([ 0.125,  0.25 , -0.375])
+    """
+    options = _Options(weight, ignore_index, label_smoothing, z_loss, reduction)
+    dtype, _, problem = _arguments(logits, target, options)
+    choice("reduction", reduction, REDUCTIONS[:2])
+    with np.errstate(all="ignore"):
+        losses, grad, _ = problem.solve(problem.seeds(np.ones(()), reduction))
+        total = result(problem.reduced(losses, reduction), dtype)
+    return total, result(grad.reshape(*problem.shape, grad.shape[-1]), dtype)
+
+
+def cross_entropy_grad(
+    logits: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Gradient of the cross-entropy for the logits: softmax minus target.
+
+    Parameters
+    ----------
+    logits : array_like, shape (..., C)
+        Scores of C classes, or rows of scores.
+    target : array_like, shape (...) of int, or (..., C)
+        The class of each row, or a probability for each class.
+    weight : array_like or None, shape (C,)
+        Factor of each class; None is 1.
+    ignore_index : int
+        A row with this class costs nothing and does not count. Classes only.
+    label_smoothing : float
+        Share, from 0 to 1, of the uniform distribution in the target.
+    z_loss : float
+        Factor, at least 0, of the squared log-sum-exp.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        :math:`\partial L / \partial \vec z`; rows that are ignored are 0.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or an option is of
+        the wrong type.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or an option is out of range.
+
+    See Also
+    --------
+    cross_entropy : The definition.
+    cross_entropy_vjp : Scaled by a cotangent, and for target probabilities too.
+
+    Notes
+    -----
+    The log-sum-exp has the softmax as its gradient:
+
+    .. math::
+
+        \pdv{\lambda}{z_j} = \frac{1}{\sum_c e^{z_c}}\, \pdv{}{z_j} \sum_c e^{z_c}
+                           = \frac{e^{z_j}}{\sum_c e^{z_c}} = p_j .
+
+    With :math:`\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2` and the target's mass
+    :math:`Q = \sum_c q_c`,
+
+    .. math::
+
+        \pdv{\ell}{z_j} = \sum_c q_c (p_j - \delta_{cj}) + 2 \zeta \lambda\, p_j
+                        = (Q + 2 \zeta \lambda)\, p_j - q_j .
+
+    Without options :math:`Q = 1` and :math:`q` is one-hot: **softmax minus one-hot**,
+
+    .. math:: \pdv{\ell}{\vec z} = \vec p - \vec e_y .
+
+    Its entries add up to 0, since a shift of all scores changes no probability. It never
+    vanishes while p is wrong: the logarithm undoes the saturation of the softmax, which a
+    squared error of p would not. The whole loss adds the factor of the reduction.
+
+    **Which formula.** Near :math:`p_y = 1` the difference :math:`p_y - 1` would lose its
+    digits; the code adds up what the *other* classes weigh,
+    :math:`p_y - 1 = -\sum_{c \ne y} p_c`, where y has the largest score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import cross_entropy_grad
+    >>> cross_entropy_grad(np.log([1, 2, 5]), 2)  # softmax (1, 2, 5) / 8
+    array([ 0.125,  0.25 , -0.375])
+
+    The gradient is 0 where the softmax equals the target probabilities:
+
+    >>> cross_entropy_grad(np.log([1, 1, 2]), [0.25, 0.25, 0.5])
+    array([0., 0., 0.])
+
+    Sure and right, the gradient is small and exact, not 0:
+
+    >>> cross_entropy_grad([50, 0], 0)
+    array([-1.92874985e-22,  1.92874985e-22])
+    """
+    options = _Options(weight, ignore_index, label_smoothing, z_loss, reduction)
+    dtype, _, problem = _arguments(logits, target, options)
+    choice("reduction", reduction, REDUCTIONS[:2])
+    with np.errstate(all="ignore"):
+        _, grad, _ = problem.solve(problem.seeds(np.ones(()), reduction))
+    return result(grad.reshape(*problem.shape, grad.shape[-1]), dtype)
+
+
+def cross_entropy_vjp(
+    dout: npt.ArrayLike,
+    logits: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray | tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the cross-entropy.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
+    logits : array_like, shape (..., C)
+        Scores of C classes, or rows of scores.
+    target : array_like, shape (...) of int, or (..., C)
+        The class of each row, or a probability for each class.
+    weight : array_like or None, shape (C,)
+        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
+    ignore_index : int
+        A row with this class costs nothing and does not count. Classes only.
+    label_smoothing : float
+        Share :math:`\varepsilon`, from 0 to 1, of the uniform distribution in the target.
+    z_loss : float
+        Factor :math:`\zeta \ge 0` of the squared log-sum-exp.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    dlogits : ndarray, shape (..., C)
+        :math:`u_r ((Q + 2 \zeta \lambda) \vec p - \vec q)` for each row r.
+    dtarget : ndarray, shape (..., C)
+        :math:`-u_r\, (1 - \varepsilon)\, w_c \log p_c`. Only for target probabilities.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or an option is of
+        the wrong type.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or an option is out of range.
+
+    See Also
+    --------
+    cross_entropy_grad : The derivation for the logits.
+    cross_entropy_jvp : Forward mode.
+
+    Notes
+    -----
+    :math:`u_r` is the cotangent of row r: `dout` itself, its entry, or `dout` over the
+    divisor of the mean. The loss is linear in the target, with slope
+
+    .. math:: \pdv{\ell}{t_c} = w_c (1 - \varepsilon) (\lambda - z_c) ,
+
+    which treats the C probabilities as free numbers: nothing makes them add up to 1.
+
+    Examples
+    --------
+    The gradient for the probabilities, in bits, is what a code for p spends on each class:
+
+    >>> import numpy as np
+    >>> from dlref.losses import cross_entropy_vjp
+    >>> logits, target = np.log([4, 2, 1, 1]), [0.25, 0.25, 0.25, 0.25]
+    >>> dlogits, dtarget = cross_entropy_vjp(1 / np.log(2), logits, target)
+    >>> dtarget
+    array([1., 2., 3., 3.])
+    """
+    options = _Options(weight, ignore_index, label_smoothing, z_loss, reduction)
+    dtype, (dout,), problem = _arguments(logits, target, options, dout=dout)
+    choice("reduction", reduction, REDUCTIONS)
+    with np.errstate(all="ignore"):
+        _, *grads = problem.solve(problem.seeds(dout, reduction))
+    dlogits, dtarget = (
+        result(grad.reshape(*problem.shape, grad.shape[-1]), dtype) for grad in grads
+    )
+    return dlogits if problem.of_classes else (dlogits, dtarget)
+
+
+def cross_entropy_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the cross-entropy.
+
+    Parameters
+    ----------
+    primals : tuple (logits, target) of array_like
+        Scores (..., C), and classes (...) or probabilities (..., C).
+    tangents : tuple (dlogits, dtarget) of array_like or None
+        Directions, of the shapes of `primals`; None is zero, and the only tangent that
+        classes can have.
+    weight : array_like or None, shape (C,)
+        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
+    ignore_index : int
+        A row with this class costs nothing and does not count. Classes only.
+    label_smoothing : float
+        Share :math:`\varepsilon`, from 0 to 1, of the uniform distribution in the target.
+    z_loss : float
+        Factor :math:`\zeta \ge 0` of the squared log-sum-exp.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        Tangent of the loss, of its shape.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or an option is of
+        the wrong type.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or an option is out of range.
+
+    See Also
+    --------
+    cross_entropy_grad : The derivation.
+    cross_entropy_vjp : Reverse mode.
+
+    Notes
+    -----
+    For each row :math:`\dot\ell = \sum_j ((Q + 2 \zeta \lambda) p_j - q_j)\, \dot z_j
+    + \sum_c w_c (1 - \varepsilon) (\lambda - z_c)\, \dot t_c`, then the reduction.
+
+    Examples
+    --------
+    Without z-loss a common shift of all scores changes nothing; with it, :math:`\lambda`
+    moves along and the loss by :math:`2 \zeta \lambda`:
+
+    >>> import numpy as np
+    >>> from dlref.losses import cross_entropy_jvp
+    >>> logits, shift = [0.0, 0.0], [1.0, 1.0]
+    >>> float(cross_entropy_jvp((logits, 0), (shift, None)))
+    0.0
+    >>> float(cross_entropy_jvp((logits, 0), (shift, None), z_loss=0.5) / np.log(2))
+    1.0
+    """
+    options = _Options(weight, ignore_index, label_smoothing, z_loss, reduction)
+    points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
+    names = ("primals[0]", "primals[1]")
+    classes = are_classes(names, points[names[0]], points[names[1]])
+    if classes:
+        t: Any = as_integers(names[1], points.pop(names[1]))
+        check_constant("tangents[1]", directions.pop("tangents[1]"))
+    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    dtype, arrays = as_floats({**points, **moving})
+    moved = dict(zip([*points, *moving], arrays, strict=True))
+    problem = _problem(names, moved[names[0]], t if classes else moved[names[1]], options)
+    choice("reduction", reduction, REDUCTIONS)
+    _, *slopes = problem.solve(np.ones(problem.shape))
+    with np.errstate(all="ignore"):
+        losses = np.zeros(problem.shape)
+        for name, slope in zip(("tangents[0]", "tangents[1]"), slopes, strict=True):
+            if name in moving:
+                check_shape(name, moved[name], moved[names[0]].shape)
+                losses = losses + np.sum(slope.reshape(moved[name].shape) * moved[name], axis=-1)
+        return result(problem.reduced(losses, reduction), dtype)
+
+
+class _Picked(NamedTuple):
+    """Checked arguments of the negative log-likelihood."""
+
+    log_probs: FloatArray
+    classes: IntArray  # 0 where a row is ignored
+    weight: FloatArray  # of each row, 0 where it is ignored
+    divisor: np.float64
+
+    def losses(self, log_probs: FloatArray) -> FloatArray:
+        chosen = np.take_along_axis(log_probs, self.classes[..., None], axis=-1)[..., 0]
+        return np.where(self.weight != 0.0, -self.weight * chosen, 0.0)
+
+    def reduced(self, losses: FloatArray, reduction: str) -> Any:
+        if reduction == "none":
+            return losses
+        return np.sum(losses) / (self.divisor if reduction == "mean" else np.float64(1.0))
+
+    def grad(self, dout: FloatArray, reduction: str) -> FloatArray:
+        check_shape("dout", dout, self.classes.shape if reduction == "none" else ())
+        u = dout / (self.divisor if reduction == "mean" else np.float64(1.0))
+        slope = np.where(self.weight != 0.0, -self.weight * u, 0.0)
+        grad = np.zeros(self.log_probs.shape)
+        np.put_along_axis(grad, self.classes[..., None], slope[..., None], axis=-1)
+        return grad
+
+
+def _picked(
+    names: tuple[str, str],
+    log_probs: FloatArray,
+    target: npt.ArrayLike,
+    weight: npt.ArrayLike | None,
+    ignore_index: int,
+) -> _Picked:
+    check_scores(names[0], log_probs)
+    y, valid = as_classes(names[1], target, log_probs, ignore_index)
+    y = np.where(valid, y, 0)
+    w = np.where(valid, class_weights(weight, log_probs.shape[-1])[y], 0.0)
+    shape = log_probs.shape[:-1]
+    return _Picked(log_probs, y.reshape(shape), w.reshape(shape), np.sum(w))
+
+
+def nll(
+    log_probs: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Negative log-likelihood of classes, :math:`\ell = -w_y \log p_y`.
+
+    Parameters
+    ----------
+    log_probs : array_like, shape (..., C)
+        Logarithms of probabilities, as `dlref.activations.log_softmax` returns them.
+    target : array_like, shape (...) of int
+        The class :math:`y` of each row, from 0 to C - 1.
+    weight : array_like or None, shape (C,)
+        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
+    ignore_index : int
+        A row with this class costs nothing and does not count.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss: a scalar, or for ``"none"`` an array of shape (...), in nats.
+
+    Raises
+    ------
+    TypeError
+        If `log_probs` is neither integer nor a real floating-point array, or `target` not
+        integer.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or `reduction` is not known.
+
+    See Also
+    --------
+    cross_entropy : The same from scores, where exponentials and logarithms cancel.
+    nll_grad : The derivative.
+
+    Notes
+    -----
+    One entry is picked from each row. The mean divides by :math:`\sum_r w_{y_r}` over the
+    rows that are not ignored, as PyTorch does, so that weighting a class twice is the same
+    as seeing it twice.
+
+    Nothing is normalized: that :math:`\sum_c p_c = 1` is the caller's affair, and without it
+    the loss may be negative. A row of weight 0 costs 0 even at :math:`\log p_y = -\infty`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import nll
+    >>> log_probs = np.log([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]])
+    >>> nll(log_probs, [1, 0], reduction="none") / np.log(2)  # in bits
+    array([2., 3.])
+
+    Class 0 counts three times:
+
+    >>> float(nll(log_probs, [1, 0], weight=[3, 1, 1]) / np.log(2))
+    2.75
+    """
+    dtype, (log_probs,) = as_floats({"log_probs": log_probs})
+    picked = _picked(("log_probs", "target"), log_probs, target, weight, ignore_index)
+    choice("reduction", reduction, REDUCTIONS)
+    with np.errstate(all="ignore"):
+        return result(picked.reduced(picked.losses(log_probs), reduction), dtype)
+
+
+def nll_grad(
+    log_probs: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Gradient of the negative log-likelihood for the log-probabilities.
+
+    Parameters
+    ----------
+    log_probs : array_like, shape (..., C)
+        Logarithms of probabilities.
+    target : array_like, shape (...) of int
+        The class of each row.
+    weight : array_like or None, shape (C,)
+        Factor of each class; None is 1.
+    ignore_index : int
+        A row with this class costs nothing and does not count.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        :math:`-w_y` in the place of the target, for the mean over its divisor; else 0.
+
+    Raises
+    ------
+    TypeError
+        If `log_probs` is neither integer nor a real floating-point array, or `target` not
+        integer.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or `reduction` is not known.
+
+    See Also
+    --------
+    nll : The map.
+    cross_entropy_grad : What becomes of it behind a log-softmax.
+
+    Notes
+    -----
+    With :math:`l_c = \log p_c` as free numbers, :math:`\pdv{\ell}{l_c} = -w_y\, \delta_{cy}`.
+    Behind a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
+    becomes
+
+    .. math:: \pdv{\ell}{z_j} = -w_y (\delta_{yj} - p_j) = w_y (p_j - \delta_{yj}) ,
+
+    softmax minus one-hot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import nll_grad
+    >>> nll_grad(np.log([[0.5, 0.5], [0.25, 0.75]]), [1, -100])
+    array([[ 0., -1.],
+           [ 0.,  0.]])
+    """
+    dtype, (log_probs,) = as_floats({"log_probs": log_probs})
+    picked = _picked(("log_probs", "target"), log_probs, target, weight, ignore_index)
+    choice("reduction", reduction, REDUCTIONS[:2])
+    with np.errstate(all="ignore"):
+        return result(picked.grad(np.ones(()), reduction), dtype)
+
+
+def nll_vjp(
+    dout: npt.ArrayLike,
+    log_probs: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Vector-Jacobian product (reverse mode) of the negative log-likelihood.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
+    log_probs : array_like, shape (..., C)
+        Logarithms of probabilities.
+    target : array_like, shape (...) of int
+        The class of each row.
+    weight : array_like or None, shape (C,)
+        Factor of each class; None is 1.
+    ignore_index : int
+        A row with this class costs nothing and does not count.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        :math:`-u w_y` in the place of the target, else 0.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or `target` not
+        integer.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), or `reduction` is not known.
+
+    See Also
+    --------
+    nll_grad : The derivation.
+    nll_jvp : Forward mode.
+
+    Notes
+    -----
+    The reverse of picking an entry is to put the cotangent there and 0 everywhere else; u is
+    `dout`, for the mean over its divisor. No value of `log_probs` matters.
+
+    Examples
+    --------
+    >>> from dlref.losses import nll_vjp
+    >>> nll_vjp([2, 3], [[-1, -2], [-3, -4]], [1, 0], reduction="none")
+    array([[ 0., -2.],
+           [-3.,  0.]])
+    """
+    dtype, (dout, log_probs) = as_floats({"dout": dout, "log_probs": log_probs})
+    picked = _picked(("log_probs", "target"), log_probs, target, weight, ignore_index)
+    choice("reduction", reduction, REDUCTIONS)
+    with np.errstate(all="ignore"):
+        return result(picked.grad(dout, reduction), dtype)
+
+
+def nll_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    weight: npt.ArrayLike | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the negative log-likelihood.
+
+    Parameters
+    ----------
+    primals : tuple (log_probs, target) of array_like
+        Logarithms of probabilities (..., C) and classes (...).
+    tangents : tuple (dlog_probs, None) of array_like or None
+        Direction of the first; classes have none.
+    weight : array_like or None, shape (C,)
+        Factor of each class; None is 1.
+    ignore_index : int
+        A row with this class costs nothing and does not count.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        Tangent of the loss, of its shape.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry not of its kind.
+    ValueError
+        If shapes do not fit, there are no classes, a class is out of range (the first such
+        index is named), classes have a tangent, or `reduction` is not known.
+
+    See Also
+    --------
+    nll_grad : The derivation.
+    nll_vjp : Reverse mode.
+
+    Notes
+    -----
+    The loss is linear in the log-probabilities: its tangent is the loss of their tangents.
+
+    Examples
+    --------
+    >>> from dlref.losses import nll, nll_jvp
+    >>> log_probs, moved, y = [[-1.0, -2.0]], [[0.25, 0.5]], [1]
+    >>> float(nll_jvp((log_probs, y), (moved, None))), float(nll(moved, y))
+    (-0.5, -0.5)
+    """
+    points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
+    target = points.pop("primals[1]")
+    check_constant("tangents[1]", directions.pop("tangents[1]"))
+    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    dtype, (log_probs, *rest) = as_floats({**points, **moving})
+    picked = _picked(("primals[0]", "primals[1]"), log_probs, target, weight, ignore_index)
+    moved = rest[0] if rest else np.zeros_like(log_probs)
+    check_shape("tangents[0]", moved, log_probs.shape)
+    choice("reduction", reduction, REDUCTIONS)
+    with np.errstate(all="ignore"):
+        return result(picked.reduced(picked.losses(moved), reduction), dtype)

@@ -1,0 +1,246 @@
+r"""The hinge loss: a margin is enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy.typing as npt
+
+from .._jit import formula
+from .._validate import FloatArray
+from ._regression import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
+
+__all__ = ["hinge", "hinge_grad", "hinge_jvp", "hinge_vjp"]
+
+
+@formula
+def _hinge(p: Number, t: Number, _: Number) -> Number:
+    gap = 1.0 - t * p
+    return 0.0 if gap <= 0.0 else gap  # a NaN stays
+
+
+@formula
+def _hinge_slope(p: Number, t: Number, _: Number) -> Number:
+    gap = 1.0 - t * p
+    return -t if gap > 0.0 else (0.0 if gap <= 0.0 else gap)
+
+
+@formula
+def _hinge_target(p: Number, t: Number, _: Number) -> Number:
+    gap = 1.0 - t * p
+    return -p if gap > 0.0 else (0.0 if gap <= 0.0 else gap)
+
+
+HINGE = Loss(_hinge, _hinge_slope, _hinge_target)
+
+
+def hinge(
+    pred: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Hinge loss, :math:`\ell = \max(0, 1 - t p)`.
+
+    Parameters
+    ----------
+    pred : array_like
+        Scores :math:`p`, of any shape: their sign is the predicted class.
+    target : array_like
+        Classes :math:`t` as -1 or 1, of the shape of `pred`; other numbers scale the margin.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss: a scalar, or for ``"none"`` an array of the shape of `pred`.
+
+    Raises
+    ------
+    TypeError
+        If `pred` or `target` is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes differ, or `reduction` is not known.
+
+    See Also
+    --------
+    hinge_grad : The derivative, with its derivation.
+    binary_cross_entropy : Smooth, and never quite satisfied.
+
+    Notes
+    -----
+    The product :math:`t p` is the *margin*: positive where the sign is right. The loss is 0
+    from a margin of 1 on, and never less than the number of errors: :math:`\ell \ge 1` where
+    the sign is wrong. It is convex in p, which the number of errors is not.
+
+    Examples
+    --------
+    Right with room to spare, right but close, wrong:
+
+    >>> from dlref.losses import hinge
+    >>> hinge([2, 0.25, -1], [1, 1, 1], reduction="none")
+    array([0.  , 0.75, 2.  ])
+    """
+    return loss(HINGE, pred, target, reduction)
+
+
+def hinge_grad(
+    pred: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Gradient of the hinge loss for the scores.
+
+    Parameters
+    ----------
+    pred : array_like
+        Scores :math:`p`, of any shape: their sign is the predicted class.
+    target : array_like
+        Classes :math:`t` as -1 or 1, of the shape of `pred`; other numbers scale the margin.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape ``pred.shape``
+        :math:`-t` where the margin is below 1, else 0; for the mean divided by N.
+
+    Raises
+    ------
+    TypeError
+        If `pred` or `target` is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes differ, or `reduction` is not known.
+
+    See Also
+    --------
+    hinge : The map.
+    hinge_vjp : Scaled by a cotangent, and for the target too.
+
+    Notes
+    -----
+    .. math::
+
+        \pdv{\ell}{p} = \begin{cases} -t & t p < 1 \\ 0 & t p \ge 1 . \end{cases}
+
+    At :math:`t p = 1` every number between :math:`-t` and 0 is a subgradient. Taken is 0, as
+    PyTorch has it if the loss is written with ``relu``; written with ``clamp(min=0)`` it
+    takes :math:`-t`, and ``jax.numpy.maximum`` takes the middle.
+
+    Examples beyond the margin have no part in the gradient: what is learned depends on the
+    others alone, the *support vectors*.
+
+    Examples
+    --------
+    >>> from dlref.losses import hinge_grad
+    >>> hinge_grad([2, 0.25, -1, 1], [1, 1, 1, 1], reduction="sum")
+    array([ 0., -1., -1.,  0.])
+    """
+    return loss_grad(HINGE, pred, target, reduction)
+
+
+def hinge_vjp(
+    dout: npt.ArrayLike,
+    pred: npt.ArrayLike,
+    target: npt.ArrayLike,
+    *,
+    reduction: str = "mean",
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the hinge loss.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent of the loss: a scalar, or of `pred`'s shape for the reduction ``"none"``.
+    pred : array_like
+        Scores :math:`p`, of any shape: their sign is the predicted class.
+    target : array_like
+        Classes :math:`t` as -1 or 1, of the shape of `pred`; other numbers scale the margin.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    dpred : ndarray, shape ``pred.shape``
+        :math:`-u t` where :math:`t p < 1`, else 0.
+    dtarget : ndarray, shape ``pred.shape``
+        :math:`-u p` where :math:`t p < 1`, else 0.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes differ, `dout` has not the shape of the loss, or `reduction` is not
+        known.
+
+    See Also
+    --------
+    hinge_grad : The derivation.
+    hinge_jvp : Forward mode.
+
+    Notes
+    -----
+    u is `dout`, for the mean divided by the number of elements. The loss depends on the
+    product of score and target, so each is the other's slope.
+
+    Examples
+    --------
+    >>> from dlref.losses import hinge_vjp
+    >>> dpred, dtarget = hinge_vjp([10, 10], [0.5, 3], [-1, 1], reduction="none")
+    >>> dpred
+    array([10.,  0.])
+    >>> dtarget
+    array([-5.,  0.])
+    """
+    return loss_vjp(HINGE, dout, pred, target, reduction)
+
+
+def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the hinge loss.
+
+    Parameters
+    ----------
+    primals : tuple (pred, target) of array_like
+        Predictions and targets, of equal shapes.
+    tangents : tuple (dpred, dtarget) of array_like or None
+        Directions, of the shape of `primals`; None is zero.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        :math:`-(t \dot p + p \dot t)` where :math:`t p < 1`, else 0; reduced.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If the shapes differ, or `reduction` is not known.
+
+    See Also
+    --------
+    hinge_grad : The derivation.
+    hinge_vjp : Reverse mode.
+
+    Notes
+    -----
+    The product rule, behind a gate that opens below a margin of 1.
+
+    Examples
+    --------
+    Scores and targets that turn their signs together keep every margin:
+
+    >>> from dlref.losses import hinge_jvp
+    >>> float(hinge_jvp(([0.5], [1.0]), ([-1.0], [2.0])))
+    0.0
+    """
+    return loss_jvp(HINGE, primals, tangents, reduction)

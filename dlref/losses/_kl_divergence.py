@@ -1,0 +1,277 @@
+r"""The Kullback-Leibler divergence of two distributions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._validate import (
+    FloatArray,
+    as_floats,
+    as_tangents,
+    check_ndim,
+    check_shape,
+    choice,
+    result,
+)
+from ._regression import REDUCTIONS, reduced, seeds
+
+__all__ = [
+    "kl_divergence",
+    "kl_divergence_grad",
+    "kl_divergence_jvp",
+    "kl_divergence_vjp",
+]
+
+
+def _check(names: tuple[str, str], log_p: FloatArray, q: FloatArray, reduction: str) -> None:
+    check_ndim(names[0], log_p, 1)
+    check_shape(names[1], q, log_p.shape)
+    choice("reduction", reduction, REDUCTIONS)
+
+
+def _slope_of_q(log_p: FloatArray, q: FloatArray) -> FloatArray:
+    return np.log(q) + 1.0 - log_p
+
+
+def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean") -> FloatArray:
+    r"""
+    Kullback-Leibler divergence of predicted p from q, :math:`\sum_c q_c \log (q_c / p_c)`.
+
+    Parameters
+    ----------
+    log_p : array_like, shape (..., C)
+        Logarithms of the predicted probabilities.
+    q : array_like, shape (..., C)
+        Probabilities themselves, at least 0, of the shape of `log_p`.
+    reduction : str
+        ``"mean"`` over the rows, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss: a scalar, or for ``"none"`` an array of shape (...), in nats.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `log_p` is a scalar, the shapes differ, or `reduction` is not known.
+
+    See Also
+    --------
+    kl_divergence_grad : The derivative.
+    cross_entropy : The same plus the entropy of q, from scores.
+
+    Notes
+    -----
+    .. math::
+
+        \ell = \sum_c q_c (\log q_c - \log p_c)
+             = \underbrace{-\sum_c q_c \log p_c}_{\text{cross-entropy}}
+             \; - \; \underbrace{\Bigl( -\sum_c q_c \log q_c \Bigr)}_{\text{entropy of } q} .
+
+    It is never negative for distributions: with :math:`\log x \le x - 1`,
+    :math:`-\ell = \sum_c q_c \log (p_c / q_c) \le \sum_c (p_c - q_c) = 0`, and 0 only where
+    p = q. It is not symmetric, and infinite where q expects what p excludes. A class with
+    :math:`q_c = 0` costs nothing, whatever :math:`\log p_c` is; a negative :math:`q_c` is NaN.
+
+    The mean is over rows: PyTorch's ``kl_div`` calls it ``"batchmean"``; its ``"mean"``
+    divides by the number of classes, too.
+
+    The terms have both signs. Where p is near q they cancel, and the error is some
+    :math:`2^{-53} \sum_c q_c \abs{\log q_c}`, while the value is of second order in q - p.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import kl_divergence
+    >>> p, q = np.array([0.5, 0.25, 0.25]), np.array([0.5, 0.5, 0.0])
+    >>> float(kl_divergence(np.log(p), q) / np.log(2))  # in bits
+    0.5
+
+    The other way round it is infinite: q excludes the third class, p does not.
+
+    >>> with np.errstate(divide="ignore"):
+    ...     float(kl_divergence(np.log(q), p))
+    inf
+    """
+    dtype, (log_p, q) = as_floats({"log_p": log_p, "q": q})
+    _check(("log_p", "q"), log_p, q, reduction)
+    with np.errstate(all="ignore"):
+        terms = np.where(q == 0.0, 0.0 * q, q * (np.log(q) - log_p))
+        return result(reduced(np.sum(terms, axis=-1), reduction), dtype)
+
+
+def kl_divergence_grad(
+    log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean"
+) -> FloatArray:
+    r"""
+    Gradient of the Kullback-Leibler divergence for the logarithms of p.
+
+    Parameters
+    ----------
+    log_p : array_like, shape (..., C)
+        Logarithms of the predicted probabilities.
+    q : array_like, shape (..., C)
+        Probabilities.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        :math:`-q_c`, for the mean divided by the number of rows.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `log_p` is a scalar, the shapes differ, or `reduction` is not known.
+
+    See Also
+    --------
+    kl_divergence : The map.
+    kl_divergence_vjp : The gradient for `q`, too.
+
+    Notes
+    -----
+    :math:`\log p_c` enters one term, linearly: :math:`\pdv{\ell}{\log p_c} = -q_c`. Behind a
+    log-softmax, with the Jacobian :math:`\delta_{cj} - p_j`, this turns into
+    :math:`-q_j + p_j \sum_c q_c = p_j - q_j`, as for the cross-entropy: the entropy of q is
+    a constant.
+
+    Examples
+    --------
+    Wherever p is, the gradient for its logarithms is the same:
+
+    >>> from dlref.losses import kl_divergence_grad
+    >>> kl_divergence_grad([-1, -2], [0.25, 0.75])
+    array([-0.25, -0.75])
+    """
+    dtype, (log_p, q) = as_floats({"log_p": log_p, "q": q})
+    _check(("log_p", "q"), log_p, q, reduction)
+    choice("reduction", reduction, REDUCTIONS[:2])
+    with np.errstate(all="ignore"):
+        u = seeds(np.ones(()), log_p.shape[:-1], reduction)
+        return result(u[..., None] * -q, dtype)
+
+
+def kl_divergence_vjp(
+    dout: npt.ArrayLike, log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean"
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the Kullback-Leibler divergence.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
+    log_p : array_like, shape (..., C)
+        Logarithms of the predicted probabilities.
+    q : array_like, shape (..., C)
+        Probabilities.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    dlog_p : ndarray, shape (..., C)
+        :math:`-u q_c`.
+    dq : ndarray, shape (..., C)
+        :math:`u (\log q_c + 1 - \log p_c)`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `log_p` is a scalar, the shapes differ, `dout` has not the shape of the loss, or
+        `reduction` is not known.
+
+    See Also
+    --------
+    kl_divergence_grad : The derivation for `log_p`.
+    kl_divergence_jvp : Forward mode.
+
+    Notes
+    -----
+    The product rule in :math:`q_c (\log q_c - \log p_c)` gives
+
+    .. math:: \pdv{\ell}{q_c} = \log q_c - \log p_c + q_c\, \frac{1}{q_c}
+                              = \log \frac{q_c}{p_c} + 1 .
+
+    The entries of q count as free numbers; along directions in which they keep their sum
+    the constant 1 has no effect. At :math:`q_c = 0` the slope is :math:`-\infty`: a little
+    more of q always pays.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import kl_divergence_vjp
+    >>> dlog_p, dq = kl_divergence_vjp(1, np.log([0.5, 0.5]), [0.5, 0.5])
+    >>> dq  # at the minimum: the same for all
+    array([1., 1.])
+    """
+    dtype, (dout, log_p, q) = as_floats({"dout": dout, "log_p": log_p, "q": q})
+    _check(("log_p", "q"), log_p, q, reduction)
+    with np.errstate(all="ignore"):
+        u = seeds(dout, log_p.shape[:-1], reduction)[..., None]
+        return result(u * -q, dtype), result(u * _slope_of_q(log_p, q), dtype)
+
+
+def kl_divergence_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the Kullback-Leibler divergence.
+
+    Parameters
+    ----------
+    primals : tuple (log_p, q) of array_like
+        Logarithms of the predicted probabilities, and probabilities, of shape (..., C).
+    tangents : tuple (dlog_p, dq) of array_like or None
+        Directions, of the shape of `primals`; None is zero.
+    reduction : str
+        ``"mean"``, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        Tangent of the loss, of its shape.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If `log_p` is a scalar, the shapes differ, or `reduction` is not known.
+
+    See Also
+    --------
+    kl_divergence_grad : The derivation.
+    kl_divergence_vjp : Reverse mode.
+
+    Notes
+    -----
+    :math:`\dot\ell = \sum_c (\log q_c + 1 - \log p_c)\, \dot q_c - q_c\, \dot{(\log p_c)}`.
+
+    Examples
+    --------
+    At p = q, a change of q that keeps its sum costs nothing to first order:
+
+    >>> import numpy as np
+    >>> from dlref.losses import kl_divergence_jvp
+    >>> q = np.array([0.25, 0.75])
+    >>> float(kl_divergence_jvp((np.log(q), q), (None, [0.5, -0.5])))
+    0.0
+    """
+    dtype, (log_p, q), (dlog_p, dq) = as_tangents(primals, tangents, count=2)
+    _check(("primals[0]", "primals[1]"), log_p, q, reduction)
+    with np.errstate(all="ignore"):
+        moved = -q * dlog_p
+        if tangents[1] is not None:  # zero, even where the slope is infinite
+            moved = moved + _slope_of_q(log_p, q) * dq
+        return result(reduced(np.sum(moved, axis=-1), reduction), dtype)

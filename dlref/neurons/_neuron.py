@@ -1,0 +1,354 @@
+r"""One neuron: a weighted sum, a bias, an activation; and how its output moves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import activations
+from .._validate import (
+    FloatArray,
+    as_floats,
+    as_tangents,
+    check_ndim,
+    check_shape,
+    choice,
+    result,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["neuron", "neuron_grad", "neuron_jvp", "neuron_vjp"]
+
+#: What `activation` may be: the functions of one number in dlref.activations.
+ACTIVATIONS = (
+    "identity",
+    "relu",
+    "leaky_relu",
+    "elu",
+    "selu",
+    "celu",
+    "sigmoid",
+    "log_sigmoid",
+    "hard_sigmoid",
+    "tanh",
+    "hard_tanh",
+    "softplus",
+    "softsign",
+    "silu",
+    "mish",
+    "hard_swish",
+    "gelu",
+    "relu6",
+    "tanhshrink",
+    "thresholded_relu",
+)
+
+
+def _activation(name: str) -> Callable[[FloatArray], FloatArray]:
+    choice("activation", name, ACTIVATIONS)
+    return np.positive if name == "identity" else getattr(activations, name)
+
+
+def _slope(name: str) -> Callable[[FloatArray], FloatArray]:
+    choice("activation", name, ACTIVATIONS)
+    return np.ones_like if name == "identity" else getattr(activations, f"{name}_deriv")
+
+
+def _check(x: FloatArray, w: FloatArray, b: FloatArray, names: tuple[str, ...]) -> None:
+    check_ndim(names[0], x, 1)
+    check_shape(names[1], w, x.shape[-1:])
+    check_shape(names[2], b, ())
+
+
+def neuron(
+    x: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike, *, activation: str = "relu"
+) -> FloatArray:
+    r"""
+    Output of one neuron, :math:`a = f(\vec w \cdot \vec x + b)`.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., D)
+        Input, or rows of inputs.
+    w : array_like, shape (D,)
+        Weights.
+    b : array_like, shape ()
+        Bias.
+    activation : str
+        Name of :math:`f`: an element-wise function of ``dlref.activations`` with its default
+        options, or ``"identity"``, which leaves the affine map.
+
+    Returns
+    -------
+    ndarray or scalar, shape (...)
+        One output per row of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `x` is a scalar, `w` has not the length of its last axis, `b` is no scalar, or
+        `activation` is not known.
+
+    See Also
+    --------
+    neuron_grad : How the output moves with the weights and the bias.
+    linear : Many neurons that read the same input, without activation.
+
+    Notes
+    -----
+    The affine part, the *pre-activation*, is
+
+    .. math:: z = \sum_{i=1}^{D} w_i x_i + b , \qquad a = f(z) .
+
+    Its level sets are planes perpendicular to :math:`\vec w`: the plane :math:`z = 0` lies
+    at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU neuron is 0
+    on one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
+
+    The sum is formed in float64 by BLAS. Its error is at most
+    :math:`(D + 1)\, 2^{-53} (\sum_i \abs{w_i x_i} + \abs b)`, small beside the terms; beside
+    z only if the terms do not cancel.
+
+    Examples
+    --------
+    The affine part alone, then the neuron, which hands a positive z through:
+
+    >>> from dlref.neurons import neuron
+    >>> x, w, b = [1, 2, 3], [0.5, -1, 2], 0.1
+    >>> float(neuron(x, w, b, activation="identity"))
+    4.6
+    >>> float(neuron(x, w, b))
+    4.6
+
+    On the other side of the plane it is silent:
+
+    >>> neuron([[1, 2, 3], [1, 8, 3]], w, b)
+    array([4.6, 0. ])
+    """
+    dtype, (x, w, b) = as_floats({"x": x, "w": w, "b": b})
+    _check(x, w, b, ("x", "w", "b"))
+    f = _activation(activation)
+    with np.errstate(all="ignore"):
+        return result(f(np.asarray(x @ w + b)), dtype)
+
+
+def neuron_grad(
+    x: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike, *, activation: str = "relu"
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Both gradients of a neuron's output: for the weights and for the bias.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., D)
+        Input, or rows of inputs.
+    w : array_like, shape (D,)
+        Weights.
+    b : array_like, shape ()
+        Bias.
+    activation : str
+        Name of :math:`f`, as for :func:`neuron`.
+
+    Returns
+    -------
+    da_dw : ndarray, shape (..., D)
+        :math:`f'(z)\, \vec x`, one gradient per row of `x`.
+    da_db : ndarray or scalar, shape (...)
+        :math:`f'(z)`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `x` is a scalar, `w` has not the length of its last axis, `b` is no scalar, or
+        `activation` is not known.
+
+    See Also
+    --------
+    neuron_vjp : The same summed over the rows, and the gradient for `x`.
+    dlref.losses.neuron_squared_error_grad : What a loss makes of it.
+
+    Notes
+    -----
+    Differentiate the pre-activation :math:`z = \sum_i w_i x_i + b` first:
+
+    .. math::
+
+        \pdv{z}{w_j} = \sum_i \pdv{w_i}{w_j}\, x_i = x_j , \qquad \pdv{z}{b} = 1 .
+
+    The chain rule multiplies both by :math:`\dv{a}{z} = f'(z)`:
+
+    .. math:: \pdv{a}{\vec w} = f'(z)\, \vec x , \qquad \pdv{a}{b} = f'(z) .
+
+    For the ReLU, :math:`f'` is 0 or 1, and the cases are
+
+    .. math::
+
+        \pdv{a}{\vec w} = \begin{cases} \vec 0 & z \le 0 \\ \vec x & z > 0 , \end{cases}
+        \qquad
+        \pdv{a}{b} = \begin{cases} 0 & z \le 0 \\ 1 & z > 0 . \end{cases}
+
+    At :math:`z = 0` the ReLU has no derivative. Every number of [0, 1] is a subgradient;
+    0 is the one taken here, by PyTorch's ``relu`` and by ``jax.nn.relu``.
+
+    Examples
+    --------
+    While the neuron is active its weight gradient is the input itself, whatever the
+    weights are:
+
+    >>> from dlref.neurons import neuron_grad
+    >>> w, b = [0.5, -1, 2], 0.1
+    >>> da_dw, da_db = neuron_grad([1, 2, 3], w, b)
+    >>> da_dw
+    array([1., 2., 3.])
+    >>> float(da_db)
+    1.0
+
+    Where it is silent nothing moves it: no gradient tells the weights which way to go.
+
+    >>> neuron_grad([1, 8, 3], w, b)[0]
+    array([0., 0., 0.])
+    """
+    dtype, (x, w, b) = as_floats({"x": x, "w": w, "b": b})
+    _check(x, w, b, ("x", "w", "b"))
+    slope = _slope(activation)
+    with np.errstate(all="ignore"):
+        da_db = np.asarray(slope(np.asarray(x @ w + b)))
+        return result(da_db[..., None] * x, dtype), result(da_db, dtype)
+
+
+def neuron_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    w: npt.ArrayLike,
+    b: npt.ArrayLike,
+    *,
+    activation: str = "relu",
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of a neuron.
+
+    Parameters
+    ----------
+    dout : array_like, shape (...)
+        Cotangent :math:`u = \partial L / \partial a`, a number per row.
+    x : array_like, shape (..., D)
+        Input, or rows of inputs.
+    w : array_like, shape (D,)
+        Weights.
+    b : array_like, shape ()
+        Bias.
+    activation : str
+        Name of :math:`f`, as for :func:`neuron`.
+
+    Returns
+    -------
+    dx : ndarray, shape (..., D)
+        :math:`\delta_n \vec w` with :math:`\delta_n = u_n f'(z_n)`, for each row n.
+    dw : ndarray, shape (D,)
+        :math:`\sum_n \delta_n \vec x_n`.
+    db : scalar
+        :math:`\sum_n \delta_n`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `x` is a scalar, `w` has not the length of its last axis, `b` is no scalar,
+        `dout` has not one number per row, or `activation` is not known.
+
+    See Also
+    --------
+    neuron_grad : The derivation.
+    neuron_jvp : Forward mode.
+    linear_vjp : The same for a layer.
+
+    Notes
+    -----
+    Everything passes through the one number :math:`\delta_n = \partial L / \partial z_n`. The
+    weights and the bias serve all rows, so what the rows send back to them adds up; the
+    input of a row serves that row alone.
+
+    Examples
+    --------
+    Two inputs, of which only the first makes the neuron active:
+
+    >>> from dlref.neurons import neuron_vjp
+    >>> dx, dw, db = neuron_vjp([10, 10], [[1, 2, 3], [1, 8, 3]], [0.5, -1, 2], 0.1)
+    >>> dx
+    array([[  5., -10.,  20.],
+           [  0.,   0.,   0.]])
+    >>> dw
+    array([10., 20., 30.])
+    >>> float(db)
+    10.0
+    """
+    dtype, (dout, x, w, b) = as_floats({"dout": dout, "x": x, "w": w, "b": b})
+    _check(x, w, b, ("x", "w", "b"))
+    check_shape("dout", dout, x.shape[:-1])
+    slope = _slope(activation)
+    with np.errstate(all="ignore"):
+        delta = np.asarray(dout * slope(np.asarray(x @ w + b)))
+        dx = delta[..., None] * w
+        dw = delta.reshape(-1) @ x.reshape(delta.size, w.size)
+        return result(dx, dtype), result(dw, dtype), result(np.sum(delta), dtype)
+
+
+def neuron_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of a neuron.
+
+    Parameters
+    ----------
+    primals : tuple (x, w, b) of array_like
+        Rows of inputs (..., D), weights (D,) and bias.
+    tangents : tuple (dx, dw, db) of array_like or None
+        Directions, each of the shape of its operand; None is zero.
+    activation : str
+        Name of :math:`f`, as for :func:`neuron`.
+
+    Returns
+    -------
+    ndarray or scalar, shape (...)
+        :math:`\dot a = f'(z) (\dot{\vec w} \cdot \vec x + \vec w \cdot \dot{\vec x} + \dot b)`.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If the shapes do not fit, a tangent has not the shape of its operand, or
+        `activation` is not known.
+
+    See Also
+    --------
+    neuron_grad : The derivation.
+    neuron_vjp : Reverse mode.
+
+    Notes
+    -----
+    The product rule for the pre-activation, then one factor :math:`f'(z)` for all three
+    tangents.
+
+    Examples
+    --------
+    Longer weights and a bias that compensates: z stays, and so does the output.
+
+    >>> from dlref.neurons import neuron_jvp
+    >>> x, w, b = [1.0, 2.0, 3.0], [0.5, -1.0, 2.0], 0.1
+    >>> float(neuron_jvp((x, w, b), (None, [1.0, 1.0, 1.0], -6.0)))
+    0.0
+    """
+    dtype, (x, w, b), (dx, dw, db) = as_tangents(primals, tangents, count=3)
+    _check(x, w, b, ("primals[0]", "primals[1]", "primals[2]"))
+    slope = _slope(activation)
+    with np.errstate(all="ignore"):
+        dz = x @ dw + dx @ w + db
+        return result(np.asarray(dz * slope(np.asarray(x @ w + b))), dtype)

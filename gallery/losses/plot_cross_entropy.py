@@ -1,0 +1,86 @@
+r"""
+Cross-entropy against the margin
+================================
+
+How much does a wrong answer cost, and how hard does it pull? The loss grows
+with the margin by which the right class loses; the gradient is never more
+than one, and never zero while the answer can be improved.
+"""
+
+# %%
+# Loss and gradient
+# -----------------
+# Three classes with the scores :math:`(m, 0, 0)`, of which the first is
+# right. Label smoothing moves the minimum from infinity to a finite
+# margin: beyond it more confidence costs more.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref.losses import cross_entropy, cross_entropy_grad
+
+margin = np.linspace(-8, 12, 401)
+scores = np.stack([margin, 0 * margin, 0 * margin], axis=-1)
+y = np.zeros(margin.size, int)
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+for smoothing in (0.0, 0.1, 0.3):
+    loss = cross_entropy(scores, y, label_smoothing=smoothing, reduction="none")
+    grad = cross_entropy_grad(scores, y, label_smoothing=smoothing, reduction="sum")
+    axes[0].plot(margin, loss, label=rf"$\varepsilon = {smoothing:g}$")
+    axes[1].plot(margin, grad[:, 0])
+axes[0].set(xlabel="margin $m$", ylabel="loss (nats)", title="Loss")
+axes[1].set(
+    xlabel="margin $m$",
+    ylabel=r"$\partial \ell / \partial m$",
+    title="Gradient for the score of the right class",
+)
+axes[1].axhline(0, color="0.5", lw=0.8)
+axes[0].legend()
+
+# %%
+# The digits of a sure answer
+# ---------------------------
+# Where the right class leads by 37 and more, :math:`p_y` is 1 to the last
+# digit. Its logarithm is 0 then, and so is :math:`p_y - 1`; adding up the
+# *other* classes keeps every digit. The true values fall as :math:`2
+# e^{-m}`.
+
+lead = np.linspace(1, 60, 237)
+scores = np.stack([lead, 0 * lead, 0 * lead], axis=-1)
+y = np.zeros(lead.size, int)
+e = np.exp(scores - lead[:, None])
+p = e / e.sum(-1, keepdims=True)
+naive = {"loss": -np.log(p[:, 0]), "gradient": 1 - p[:, 0]}
+ours = {
+    "loss": cross_entropy(scores, y, reduction="none"),
+    "gradient": -cross_entropy_grad(scores, y, reduction="sum")[:, 0],
+}
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
+for ax, name in zip(axes, ours, strict=True):
+    seen = naive[name] > 0
+    ax.semilogy(lead, ours[name], label="dlref")
+    ax.semilogy(lead[seen], naive[name][seen], ".", ms=4, label="softmax first")
+    ax.set(xlabel="lead of the right class", title=f"Size of the {name}")
+axes[0].legend()
+
+# %%
+# What the z-loss does
+# --------------------
+# Adding a constant to all scores changes no probability, and the plain
+# loss is flat along it. The term :math:`\zeta \lambda^2` is not: it
+# prefers scores whose log-sum-exp :math:`\lambda` is 0.
+
+shift = np.linspace(-6, 6, 201)
+scores = shift[:, None] + np.log([0.7, 0.2, 0.1])
+fig, ax = plt.subplots()
+for zeta in (0.0, 0.01, 0.1):
+    loss = cross_entropy(scores, np.zeros(201, int), z_loss=zeta, reduction="none")
+    ax.plot(shift, loss, label=rf"$\zeta = {zeta:g}$")
+ax.set(
+    xlabel="common shift of the scores",
+    ylabel="loss (nats)",
+    title="Probabilities 0.7, 0.2 and 0.1, all along",
+)
+ax.legend()

@@ -1,0 +1,214 @@
+"""
+The test cases that ONNX publishes for its operators, run through dlref.
+
+An adapter translates an operator's conventions (names, axes, defaults) and nothing more.  Each
+case with a single node of a listed operator must pass; the cases that spell an operator out
+as others ("expanded") test those.  What cannot pass is listed with the reason.
+"""
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+
+from dlref import activations, losses, neurons, training
+from dlref.training import AdagradState, AdamState, MomentumState
+
+RTOL, ATOL = 2e-6, 1e-6  # the cases are in float32, dlref computes them in float64
+
+#: Where the expected values were rounded to fewer digits than that.
+HALF_AN_ULP = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+#: Cases that are not expected to pass, and why.
+REASONS: dict[str, str] = {}
+
+
+@functools.cache
+def cases():
+    """Return the published cases by operator."""
+    onnx = pytest.importorskip("onnx", reason="see the dependency group 'test'")
+    from onnx.backend.test.case.node import collect_testcases  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it computes what it expects, with overflows
+        found = collect_testcases(None)
+    by_operator: dict = {}
+    for case in found:
+        if case.model is None or len(case.model.graph.node) != 1:
+            continue
+        (node,) = case.model.graph.node
+        values = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        values = {k: v.decode() if isinstance(v, bytes) else v for k, v in values.items()}
+        by_operator.setdefault(node.op_type, []).append((case.name, values, case.data_sets))
+    return by_operator
+
+
+def elementwise(f, **names):
+    """Adapt a function of x; `names` says what ONNX calls an option, and its default."""
+
+    def adapter(x, **attributes):
+        options = {
+            ours: attributes.pop(theirs, default) for ours, (theirs, default) in names.items()
+        }
+        assert not attributes
+        return f(x, **options)
+
+    return adapter
+
+
+def rows(f):
+    return lambda x, axis=-1: f(x, axis=axis)
+
+
+def reduce_log_sum_exp(data, axes=None, keepdims=1, noop_with_empty_axes=0):
+    assert not noop_with_empty_axes
+    axes = tuple(range(data.ndim)) if axes is None or not axes.size else tuple(axes.tolist())
+    out = activations.logsumexp(data, axis=axes)
+    return np.expand_dims(out, tuple(a % data.ndim for a in axes)) if keepdims else out
+
+
+def prelu(x, slope):
+    return activations.prelu(x, np.broadcast_to(slope, x.shape))
+
+
+def gemm(a, b, c=None, alpha=1.0, beta=1.0, transA=0, transB=0):
+    out = alpha * neurons.linear(a.T if transA else a, b if transB else b.T)
+    return out if c is None else out + beta * c
+
+
+def classes_last(x):
+    return np.moveaxis(x, 1, -1)
+
+
+def softmax_cross_entropy(x, y, w=None, reduction="mean", ignore_index=None):
+    options = {} if ignore_index is None else {"ignore_index": ignore_index}
+    loss = losses.cross_entropy(classes_last(x), y, weight=w, reduction=reduction, **options)
+    return loss, activations.log_softmax(x, axis=1)
+
+
+def negative_log_likelihood(x, y, w=None, reduction="mean", ignore_index=None):
+    options = {} if ignore_index is None else {"ignore_index": ignore_index}
+    return losses.nll(classes_last(x), y, weight=w, reduction=reduction, **options)
+
+
+def groups(tensors, count):
+    """Cut a flat list (all X, all G, ...) into `count` tuples."""
+    size = len(tensors) // count
+    return [tuple(tensors[k * size : (k + 1) * size]) for k in range(count)]
+
+
+def adagrad(rate, step, *tensors, decay_factor=0.0, epsilon=1e-6, norm_coefficient=0.0):
+    x, g, h = groups(tensors, 3)
+    x, state = training.adagrad_step(
+        x,
+        g,
+        AdagradState(int(step), h),
+        learning_rate=rate,
+        lr_decay=decay_factor,
+        weight_decay=norm_coefficient,
+        eps=epsilon,
+    )
+    return *x, *state.total
+
+
+def adam(
+    rate,
+    step,
+    *tensors,
+    alpha=0.9,
+    beta=0.999,
+    epsilon=1e-6,
+    norm_coefficient=0.0,
+    norm_coefficient_post=0.0,
+):
+    x, g, m, v = groups(tensors, 4)
+    # epsilon is added before the correction there, after it here; at T = 0 there is none
+    taken = max(int(step), 1)
+    bias1, bias2 = 1 - alpha**taken, np.sqrt(1 - beta**taken)
+    x, state = training.adam_step(
+        x,
+        g,
+        AdamState(taken - 1, m, v, tuple(np.zeros_like(each) for each in v)),
+        learning_rate=rate if step > 0 else rate * bias1 / bias2,
+        betas=(alpha, beta),
+        eps=epsilon / bias2,
+        weight_decay=norm_coefficient,
+    )
+    return *((1 - norm_coefficient_post) * each for each in x), *state.mean, *state.square
+
+
+def momentum(rate, step, *tensors, alpha, beta, mode, norm_coefficient):
+    x, g, v = groups(tensors, 3)
+    options = {"learning_rate": rate, "momentum": alpha, "weight_decay": norm_coefficient}
+    fresh = beta if step > 0 else 1.0
+    if mode == "nesterov":
+        assert fresh == 1.0  # dlref does not dampen Nesterov's momentum
+        x, state = training.nesterov_step(x, g, MomentumState(int(step), v), **options)
+    else:
+        x, state = training.momentum_step(
+            x, g, MomentumState(int(step), v), dampening=1 - fresh, **options
+        )
+    return *x, *state.velocity
+
+
+ADAPTERS = {
+    "Adagrad": adagrad,
+    "Adam": adam,
+    "Celu": elementwise(activations.celu, alpha=("alpha", 1.0)),
+    "Elu": elementwise(activations.elu, alpha=("alpha", 1.0)),
+    "Gelu": elementwise(activations.gelu, approximate=("approximate", "none")),
+    "Gemm": gemm,
+    "HardSigmoid": elementwise(activations.hard_sigmoid, alpha=("alpha", 0.2), beta=("beta", 0.5)),
+    "HardSwish": elementwise(activations.hard_swish),
+    "Hardmax": rows(activations.hardmax),
+    "LeakyRelu": elementwise(activations.leaky_relu, negative_slope=("alpha", 0.01)),
+    "LogSoftmax": rows(activations.log_softmax),
+    "Mish": elementwise(activations.mish),
+    "Momentum": momentum,
+    "NegativeLogLikelihoodLoss": negative_log_likelihood,
+    "PRelu": prelu,
+    "ReduceLogSumExp": reduce_log_sum_exp,
+    "Relu": elementwise(activations.relu),
+    "Selu": lambda x, alpha=None, gamma=None: selu(x, alpha, gamma),
+    "Sigmoid": elementwise(activations.sigmoid),
+    "Softmax": rows(activations.softmax),
+    "SoftmaxCrossEntropyLoss": softmax_cross_entropy,
+    "Softplus": elementwise(activations.softplus),
+    "Softsign": elementwise(activations.softsign),
+    "Swish": elementwise(activations.silu, beta=("alpha", 1.0)),
+    "Tanh": elementwise(activations.tanh),
+    "ThresholdedRelu": elementwise(activations.thresholded_relu, alpha=("alpha", 1.0)),
+}
+
+
+def selu(x, alpha, gamma):
+    """SELU with constants of one's own is a scaled ELU."""
+    if alpha is None and gamma is None:
+        return activations.selu(x)
+    return gamma * activations.elu(x, alpha=alpha)
+
+
+def wide(array):
+    array = np.asarray(array)
+    return array if array.dtype.kind in "iub" else array.astype(np.float64)
+
+
+@pytest.mark.parametrize("operator", ADAPTERS)
+def test_every_case_of_the_operator(operator):
+    mine = [case for case in cases()[operator] if case[0] not in REASONS]
+    assert mine
+    for name, attributes, data_sets in mine:
+        for inputs, outputs in data_sets:
+            got = ADAPTERS[operator](*map(wide, inputs), **attributes)
+            got = got if isinstance(got, tuple) else (got,)
+            assert len(got) >= len(outputs)
+            for g, want in zip(got, outputs, strict=False):  # optional outputs come last
+                assert np.shape(g) == np.shape(want), name
+                rtol = HALF_AN_ULP.get(np.asarray(want).dtype.name, RTOL)
+                np.testing.assert_allclose(g, want, rtol=rtol, atol=ATOL, err_msg=name)
+
+
+def test_exceptions_are_of_cases_that_exist():
+    known = {name for operator in ADAPTERS for name, *_ in cases()[operator]}
+    assert set(REASONS) <= known

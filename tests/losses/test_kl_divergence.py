@@ -1,0 +1,66 @@
+"""Tests of dlref.losses._kl_divergence."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+from dlref.losses import (
+    cross_entropy,
+    kl_divergence,
+    kl_divergence_grad,
+    kl_divergence_jvp,
+    kl_divergence_vjp,
+)
+
+
+@pytest.fixture
+def rows(rng):
+    return np.log(rng.dirichlet(np.ones(5), 6)), rng.dirichlet(np.ones(5), 6)
+
+
+def test_scipy(rows, assert_close):
+    log_p, q = rows
+    want = scipy.special.rel_entr(q, np.exp(log_p)).sum(-1)
+    assert_close(kl_divergence(log_p, q, reduction="none"), want, scale=10)
+
+
+@pytest.mark.parametrize(("reduction", "theirs"), [("mean", "batchmean"), ("sum", "sum")])
+def test_pytorch(reduction, theirs, rows, assert_close):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    def f(log_p, q):
+        return peers.torch.nn.functional.kl_div(log_p, q, reduction=theirs)
+
+    out, grads = peers.value_and_vjp(f, *rows, dout=0.5)
+    assert_close(kl_divergence(*rows, reduction=reduction), out, scale=10)
+    assert_close(kl_divergence_vjp(0.5, *rows, reduction=reduction), grads)
+
+
+def test_it_is_cross_entropy_minus_entropy(rows, assert_close):
+    log_p, q = rows
+    entropy = -np.sum(q * np.log(q), axis=-1).mean()
+    assert_close(kl_divergence(log_p, q), cross_entropy(log_p, q) - entropy, scale=10)
+
+
+def test_impossible_classes():
+    assert kl_divergence([0.0, -np.inf], [1.0, 0.0]) == 0
+    assert kl_divergence([0.0, -np.inf], [0.5, 0.5]) == np.inf
+    assert np.isnan(kl_divergence([0.0, 0.0], [1.0, -0.5]))
+    _, dq = kl_divergence_vjp(1.0, [-1.0, -1.0], [1.0, 0.0])
+    assert dq[1] == -np.inf
+    assert kl_divergence_jvp(([-1.0, -1.0], [1.0, 0.0]), ([1.0, 1.0], None)) == -1
+
+
+def test_errors(rows):
+    log_p, q = rows
+    for f, first in ((kl_divergence, ()), (kl_divergence_grad, ()), (kl_divergence_vjp, (1.0,))):
+        with pytest.raises(ValueError, match=r"'q' must have shape \(6, 5\), not \(6, 4\)"):
+            f(*first, log_p, q[:, 1:])
+        with pytest.raises(ValueError, match="'log_p' must have at least 1 axis"):
+            f(*first, 0.0, 1.0)
+        with pytest.raises(ValueError, match="'reduction' must be 'mean'"):
+            f(*first, log_p, q, reduction="batchmean")
+    with pytest.raises(ValueError, match=r"'primals\[1\]' must have shape"):
+        kl_divergence_jvp((log_p, q[1:]), (None, None))
+    with pytest.raises(ValueError, match="'reduction' must be 'mean' or 'sum', not 'none'"):
+        kl_divergence_grad(log_p, q, reduction="none")

@@ -1,0 +1,68 @@
+"""Tests of dlref.neurons._linear."""
+
+import numpy as np
+import pytest
+
+from dlref.neurons import linear, linear_jacobian, linear_jvp, linear_vjp, neuron
+
+
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3)])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_pytorch(batch, with_bias, rng, assert_close):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    inputs = [rng.normal(size=(*batch, 4)), rng.normal(size=(3, 4))]
+    inputs += [rng.normal(size=3)] if with_bias else []
+    dout = rng.normal(size=(*batch, 3))
+    out, grads = peers.value_and_vjp(peers.torch.nn.functional.linear, *inputs, dout=dout)
+    assert_close(linear(*inputs), out)
+    assert_close(linear_vjp(dout, *inputs), grads)
+    tangents = tuple(rng.normal(size=a.shape) for a in inputs)
+    want = peers.jvp(peers.torch.nn.functional.linear, inputs, tangents)
+    assert_close(linear_jvp(tuple(inputs), tangents), want)
+
+
+def test_a_layer_is_its_neurons(rng, assert_close):
+    x, weight, bias = rng.normal(size=(5, 4)), rng.normal(size=(3, 4)), rng.normal(size=3)
+    columns = [neuron(x, w, b, activation="identity") for w, b in zip(weight, bias, strict=True)]
+    assert_close(linear(x, weight, bias), np.stack(columns, axis=-1))
+
+
+def test_the_jacobian_is_the_weight_and_a_copy(rng):
+    weight = rng.normal(size=(3, 4))
+    jac = linear_jacobian(np.ones((2, 4)), weight)
+    np.testing.assert_array_equal(jac, np.stack([weight, weight]))
+    jac[0] = 0
+    assert jac[1].any()
+
+
+def test_float32_sums_in_float64():
+    x = np.full(100_001, 0.1, np.float32)
+    x[0] = 1e8
+    out = linear(x, np.concatenate([[1], np.full(100_000, 1)])[None].astype(np.float32))
+    exact = 1e8 + 100_000 * np.float64(np.float32(0.1))
+    assert out.dtype == np.float32
+    assert out[0] == np.float32(exact)
+
+
+def test_a_bias_of_none_may_be_written_down(rng, assert_close):
+    x, weight = rng.normal(size=(2, 3)), rng.normal(size=(4, 3))
+    assert_close(linear_jvp((x, weight, None), (x, None, None)), linear(x, weight))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1.0, np.ones((2, 3))), "'x' must have at least 1 axis"),
+        ((np.ones(3), np.ones(3)), "'weight' must have at least 2 axes"),
+        ((np.ones(3), np.ones((2, 4))), r"'weight' must have shape \(2, 3\), not \(2, 4\)"),
+        ((np.ones(3), np.ones((1, 2, 3))), r"'weight' must have shape \(1, 3\), not \(1, 2, 3\)"),
+        ((np.ones(3), np.ones((2, 3)), np.ones(3)), r"'bias' must have shape \(2,\), not \(3,\)"),
+    ],
+)
+def test_shapes_that_do_not_fit(arguments, message):
+    for call in (linear, linear_jacobian, lambda *a: linear_vjp(np.ones(2), *a)):
+        with pytest.raises(ValueError, match=message):
+            call(*arguments)
+    with pytest.raises(ValueError, match=r"'primals\[.\]' must have"):
+        linear_jvp(arguments, (None,) * len(arguments))
