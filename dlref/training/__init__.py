@@ -1,0 +1,5 @@
+"""Gradient descent: the loop, the optimizers, clipping, learning-rate schedules."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

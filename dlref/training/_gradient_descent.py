@@ -1,0 +1,219 @@
+r"""Gradient descent over parameters in any nesting of tuples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._validate import FloatArray, as_array, as_floats, as_integer, as_number, check_shape, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    # a number, or a function of the step that returns one
+    Rate = float | Callable[[int], Any]
+
+__all__ = ["gradient_descent"]
+
+
+def rebuilt(like: tuple[Any, ...], entries: Any) -> Any:
+    """Make a tuple, or a named tuple of the same type."""
+    return type(like)(*entries) if hasattr(like, "_fields") else tuple(entries)
+
+
+def leaves(name: str, tree: Any) -> Iterator[FloatArray]:
+    """Yield the arrays of a nested tuple, in float64."""
+    if isinstance(tree, tuple):
+        for entry in tree:
+            yield from leaves(name, entry)
+    elif tree is not None:
+        yield as_floats({name: tree})[1][0]
+
+
+def mapped(name: str, f: Callable[[FloatArray], FloatArray], tree: Any) -> Any:
+    """Apply f to every array of a nested tuple, in float64, and round to the array's dtype."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, (mapped(name, f, entry) for entry in tree))
+    if tree is None:
+        return None
+    dtype, (array,) = as_floats({name: tree})
+    with np.errstate(all="ignore"):
+        return result(f(array), dtype)
+
+
+def like(tree: Any, value: float = 0.0) -> Any:
+    """Return float64 arrays full of `value` in the structure of the parameters."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, (like(entry, value) for entry in tree))
+    return None if tree is None else np.full(as_array("params", tree).shape, value)
+
+
+def updated(
+    rule: Callable[..., tuple[Any, ...]], params: Any, grads: Any, *slots: Any
+) -> tuple[Any, ...]:
+    """
+    Apply ``rule(p, g, *slots) -> (p, *slots)`` to each array of the parameters.
+
+    Slots are what an optimizer remembers, in the structure of the parameters and in float64: a
+    running mean in float32 would lose gradients that are small beside it.
+    """
+    if isinstance(params, tuple):
+        _check_structure(isinstance(grads, tuple) and len(grads) == len(params), params, grads)
+        _check_state(all(isinstance(s, tuple) and len(s) == len(params) for s in slots))
+        results = [updated(rule, *entries) for entries in zip(params, grads, *slots, strict=True)]
+        columns = zip(*results, strict=True) if results else [()] * (1 + len(slots))
+        return tuple(rebuilt(params, column) for column in columns)
+    if params is None:
+        _check_structure(grads is None, params, grads)
+        return (None,) * (1 + len(slots))
+    _check_structure(grads is not None and not isinstance(grads, tuple), params, grads)
+    dtype, (p,) = as_floats({"params": params})
+    _, (g,) = as_floats({"grads": grads})
+    check_shape("grads", g, p.shape)
+    _check_state(all(np.shape(slot) == p.shape for slot in slots))
+    with np.errstate(all="ignore"):
+        moved, *kept = rule(p, g, *slots)
+        return result(moved, dtype), *(np.asarray(slot) for slot in kept)
+
+
+def _describe(tree: Any) -> str:
+    return (
+        f"a tuple of {len(tree)}"
+        if isinstance(tree, tuple)
+        else ("None" if tree is None else "an array")
+    )
+
+
+def _check_structure(fits: bool, params: Any, grads: Any) -> None:
+    if not fits:
+        msg = (
+            f"Argument 'grads' must have the structure of 'params', here {_describe(params)}, "
+            f"not {_describe(grads)}."
+        )
+        raise ValueError(msg)
+
+
+def _check_state(fits: bool) -> None:
+    if not fits:
+        msg = "Argument 'state' must come from a step with these parameters, not from others."
+        raise ValueError(msg)
+
+
+def gradient_descent(
+    value_and_grad: Callable[[Any], tuple[Any, Any]],
+    params: Any,
+    *,
+    learning_rate: Rate,
+    steps: int,
+    callback: Callable[[int, float, Any], object] | None = None,
+) -> tuple[Any, FloatArray]:
+    r"""
+    Minimize a function by steps against its gradient.
+
+    Parameters
+    ----------
+    value_and_grad : callable
+        Function of the parameters that returns (value, gradient): a number, and arrays in
+        the structure of the parameters.
+    params : array_like, or tuple
+        Where to start: an array, or tuples and named tuples of arrays, nested as you like; an
+        entry may be None. They are not written to. Integers count as float64.
+    learning_rate : float or callable
+        Step size :math:`\eta`, at least 0, in units of parameter squared by value; or a
+        function that returns it for the step number 1, 2, ...
+    steps : int
+        How many steps to take, at least 0.
+    callback : callable or None
+        Called as ``callback(step, value, params)`` after each step, with the value before the
+        step and the parameters after it.
+
+    Returns
+    -------
+    params : array, or tuple
+        The parameters after the last step, in the structure and the dtypes of `params`.
+    trace : ndarray, shape (steps,)
+        The value *before* each step: the first is that of the starting point.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `steps` no integer or the learning rate no number.
+    ValueError
+        If `steps` or a learning rate is negative, or the gradient has not the structure and
+        the shapes of the parameters.
+
+    See Also
+    --------
+    sgd_step : One such step on its own.
+    fit_neuron : Descent on the loss of a neuron.
+    cosine_schedule : A learning rate for each step.
+
+    Notes
+    -----
+    **Algorithm.** Until the steps are used up:
+
+    1. compute the value :math:`C(\theta)`;
+    2. compute the gradient :math:`\nabla C(\theta)`;
+    3. move: :math:`\theta \leftarrow \theta - \eta\, \nabla C(\theta)`.
+
+    **Why against the gradient.** To first order a small step :math:`\vec d` changes the value
+    by :math:`\nabla C \cdot \vec d`, which among all steps of one length is least for
+    :math:`\vec d` opposite to :math:`\nabla C` (Cauchy and Schwarz).
+
+    **How long a step.** Let :math:`\lambda` bound the curvature, the eigenvalues of the Hessian.
+    Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
+
+    .. math:: C(\theta + \vec d) \le C(\theta) - \eta\, \norm{\nabla C}^2
+              + \tfrac12 \lambda \eta^2 \norm{\nabla C}^2 ,
+
+    so that every step goes down if :math:`0 < \eta < 2 / \lambda`, and the bound is lowest at
+    :math:`\eta = 1 / \lambda`. On a paraboloid :math:`2 / \lambda` is sharp: beyond it the error
+    along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` a step.
+
+    Parameters in float32 are moved in float64 and rounded once a step.
+
+    References
+    ----------
+    With noisy gradients, and on what to expect of it in training, see
+    :cite:t:`Sutskever2013`.
+
+    Examples
+    --------
+    On :math:`C = \frac12 \lambda x^2` each step multiplies x by :math:`1 - \eta \lambda`. Here
+    :math:`\lambda = 4`: a rate of 1/4 arrives at once, 1/2 swings for ever.
+
+    >>> from dlref.training import gradient_descent
+    >>> def parabola(x):
+    ...     return 2 * x**2, 4 * x
+    >>> for rate in (0.125, 0.25, 0.5):
+    ...     x, trace = gradient_descent(parabola, 8.0, learning_rate=rate, steps=3)
+    ...     print(float(x), trace)
+    1.0 [128.  32.   8.]
+    0.0 [128.   0.   0.]
+    -8.0 [128. 128. 128.]
+
+    A long run shows where it is. With the package tqdm the callback would be
+    ``lambda step, value, params: bar.update()``; without, a bar of one's own:
+
+    >>> def bar(step, value, params, width=8, steps=16):
+    ...     if step % 4 == 0:
+    ...         done = width * step // steps
+    ...         print(f"[{'=' * done}{' ' * (width - done)}] {value:.3f}")
+    >>> x, _ = gradient_descent(parabola, 8.0, learning_rate=0.05, steps=16, callback=bar)
+    [==      ] 33.554
+    [====    ] 5.629
+    [======  ] 0.944
+    [========] 0.158
+    """
+    steps = as_integer("steps", steps, least=0)
+    trace = np.empty(steps)
+    params = mapped("params", np.copy, params)
+    for k in range(steps):
+        rate = learning_rate(k + 1) if callable(learning_rate) else learning_rate
+        eta = as_number("learning_rate", rate, least=0)
+        trace[k], grads = value_and_grad(params)
+        (params,) = updated(lambda p, g, eta=eta: (p - eta * g,), params, grads)
+        if callback is not None:
+            callback(k + 1, float(trace[k]), params)
+    return params, trace

@@ -1,0 +1,91 @@
+r"""
+A step size of one's own
+========================
+
+How long are the steps of the adaptive methods when the gradient changes its
+size? They divide it by what they remember, and they remember differently.
+"""
+
+# %%
+# A gradient that comes and goes
+# ------------------------------
+# The gradient is 1 for fifty steps, then 0.1, then 1 again. Plain descent
+# follows it. Adagrad's steps only shrink. RMSprop gets used to the small
+# gradient, takes it for full size, and jumps when the large one returns.
+# Adam has no jump: its mean lags as its divisor does.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref.training import adagrad_step, adam_step, adamw_step, rmsprop_step, sgd_step
+
+gradient = np.repeat([1.0, 0.1, 1.0], 50)
+methods = {
+    "plain": (sgd_step, {}),
+    "Adagrad": (adagrad_step, {}),
+    r"RMSprop, $\alpha = 0.9$": (rmsprop_step, {"alpha": 0.9}),
+    r"Adam, $\beta = (0.9, 0.9)$": (adam_step, {"betas": (0.9, 0.9)}),
+}
+
+fig, ax = plt.subplots()
+for name, (step, options) in methods.items():
+    p, state, lengths = 0.0, None, []
+    for g in gradient:
+        q, state = step(p, g, state, learning_rate=1, **options)
+        lengths.append(p - q)
+        p = q
+    ax.plot(range(1, 151), lengths, lw=1.6, label=name)
+ax.set(
+    xlabel="step",
+    ylabel="length / learning rate",
+    title="Steps under a gradient of 1, then 0.1, then 1",
+)
+ax.legend()
+
+# %%
+# What the correction of the start does
+# -------------------------------------
+# Noise around a mean of 1. Adam's two means start at 0 and would be far
+# too small at first, the slower one for a thousand steps. Divided by
+# :math:`1 - \beta^t` they are right from the beginning.
+
+rng = np.random.default_rng(0)
+p, state, means = 0.0, None, []
+noise = 1 + 0.5 * rng.normal(size=400)
+for g in noise:
+    p, state = adam_step(p, g, state, learning_rate=0.01)
+    means.append((state.mean, state.square))
+t = np.arange(1, 401)
+mean, square = np.array(means).T
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.2))
+for ax, raw, beta, true, name in (
+    (axes[0], mean, 0.9, 1.0, "mean of the gradient"),
+    (axes[1], square, 0.999, 1.25, "mean of its square"),
+):
+    ax.plot(t, raw, label="as kept")
+    ax.plot(t, raw / (1 - beta**t), label="corrected")
+    ax.axhline(true, color="0.5", lw=0.8, ls="--")
+    ax.set(xlabel="step", title=rf"{name}, $\beta = {beta:g}$", ylim=(0, 2))
+axes[0].legend()
+
+# %%
+# Weight decay, inside and beside
+# -------------------------------
+# Two weights with gradients that are pure noise, of size 1 and of size
+# 0.01. Decay that goes through Adam is divided by that size; decay beside
+# it treats both weights alike.
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
+for ax, step, decay, name in (
+    (axes[0], adam_step, 0.01, "through Adam"),
+    (axes[1], adamw_step, 1.0, "beside it (AdamW)"),
+):
+    w, state, trace = np.ones(2), None, []
+    for _ in range(1500):
+        g = rng.normal(size=2) * [1.0, 0.01]
+        w, state = step(w, g, state, learning_rate=1e-3, weight_decay=decay)
+        trace.append(w)
+    ax.plot(np.array(trace), label=["gradients of size 1", "of size 0.01"])
+    ax.set(xlabel="step", title=f"Weight decay {name}")
+axes[0].set_ylabel("weight")
+axes[0].legend()

@@ -1,0 +1,116 @@
+"""Tests of dlref.training._adaptive."""
+
+import numpy as np
+import pytest
+
+from dlref.training import (
+    AdagradState,
+    AdamState,
+    RMSpropState,
+    adagrad_step,
+    adam_step,
+    adamw_step,
+    rmsprop_step,
+)
+
+STEPS = [adagrad_step, rmsprop_step, adam_step, adamw_step]
+
+
+@pytest.mark.parametrize(
+    ("name", "step", "options"),
+    [
+        ("Adagrad", adagrad_step, {}),
+        ("Adagrad", adagrad_step, {"lr_decay": 0.1, "weight_decay": 0.1, "eps": 1e-3}),
+        ("Adagrad", adagrad_step, {"initial_accumulator_value": 0.5}),
+        ("RMSprop", rmsprop_step, {}),
+        ("RMSprop", rmsprop_step, {"alpha": 0.9, "weight_decay": 0.1, "eps": 1e-3}),
+        ("RMSprop", rmsprop_step, {"momentum": 0.5}),
+        ("RMSprop", rmsprop_step, {"centered": True, "momentum": 0.5, "eps": 1e-3}),
+        ("Adam", adam_step, {}),
+        ("Adam", adam_step, {"betas": (0.5, 0.9), "weight_decay": 0.1, "eps": 1e-3}),
+        ("Adam", adam_step, {"amsgrad": True, "betas": (0.9, 0.5)}),
+        ("AdamW", adamw_step, {}),
+        ("AdamW", adamw_step, {"betas": (0.5, 0.9), "weight_decay": 0.5, "eps": 1e-3}),
+        ("AdamW", adamw_step, {"amsgrad": True, "betas": (0.9, 0.5)}),
+    ],
+)
+def test_pytorch(name, step, options, compare_with_pytorch):
+    compare_with_pytorch(name, step, options, options)
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_scale_of_the_gradient_cancels(step, rng):
+    options = {} if step is not adamw_step else {"weight_decay": 0}
+    grads = rng.normal(size=(20, 3))
+    ends = []
+    for scale in (1.0, 1e6):
+        p, state = np.zeros(3), None
+        for g in grads:
+            p, state = step(p, scale * g, state, learning_rate=0.1, eps=0, **options)
+        ends.append(p)
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-12)
+
+
+def test_without_decay_adam_and_adamw_agree(rng):
+    p, g = rng.normal(size=3), rng.normal(size=3)
+    one, _ = adam_step(p, g, None, learning_rate=0.1)
+    other, _ = adamw_step(p, g, None, learning_rate=0.1, weight_decay=0)
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        (adagrad_step, AdagradState),
+        (rmsprop_step, RMSpropState),
+        (adam_step, AdamState),
+        (adamw_step, AdamState),
+    ],
+)
+def test_states_have_the_structure_of_the_parameters(step, kind):
+    params = (np.ones(2, np.float32), (None, np.ones((1, 3))))
+    moved, state = step(params, params, None, learning_rate=0.1)
+    assert isinstance(state, kind)
+    for slot in state[1:]:
+        assert slot[0].dtype == np.float64
+        assert slot[1][0] is None
+        assert slot[1][1].shape == (1, 3)
+    assert moved[0].dtype == np.float32
+    np.testing.assert_array_equal(params[0], 1)  # not written to
+    again, second = step(moved, params, state, learning_rate=0.1)
+    assert second.step == 2
+    assert again[1][0] is None
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_errors(step):
+    with pytest.raises(ValueError, match="'learning_rate' must be at least 0"):
+        step(1.0, 1.0, None, learning_rate=-1)
+    with pytest.raises(ValueError, match="'eps' must be at least 0"):
+        step(1.0, 1.0, None, learning_rate=1, eps=-1)
+    with pytest.raises(TypeError, match="'weight_decay' must be a number, not None"):
+        step(1.0, 1.0, None, learning_rate=1, weight_decay=None)
+    with pytest.raises(ValueError, match="'grads' must have the structure of 'params'"):
+        step((1.0, 2.0), (1.0,), None, learning_rate=1)
+    _, state = step(np.ones(2), np.ones(2), None, learning_rate=1)
+    with pytest.raises(ValueError, match="'state' must come from a step with these"):
+        step(np.ones(3), np.ones(3), state, learning_rate=1)
+
+
+def test_errors_of_single_options():
+    with pytest.raises(ValueError, match="'alpha' must be from 0 to 1, not 2"):
+        rmsprop_step(1.0, 1.0, None, learning_rate=1, alpha=2)
+    for step in (adam_step, adamw_step):
+        with pytest.raises(TypeError, match=r"'betas' must be a tuple of 2 numbers, not 0\.9"):
+            step(1.0, 1.0, None, learning_rate=1, betas=0.9)
+        with pytest.raises(ValueError, match=r"'betas\[1\]' must be less than 1, not 1"):
+            step(1.0, 1.0, None, learning_rate=1, betas=(0.9, 1.0))
+        with pytest.raises(ValueError, match=r"'betas\[0\]' must be at least 0, not -0\.1"):
+            step(1.0, 1.0, None, learning_rate=1, betas=(-0.1, 0.9))
+
+
+def test_weight_decay_of_adam_is_part_of_the_gradient(rng):
+    p, g = rng.normal(size=(2, 5))
+    got, _ = adam_step(p, g, None, learning_rate=0.1, weight_decay=0.25)
+    want, _ = adam_step(p, g + 0.25 * p, None, learning_rate=0.1)
+    np.testing.assert_array_equal(got, want)
