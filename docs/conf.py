@@ -139,7 +139,7 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-single = "index search genindex conventions contributing references changelog"
+single = "index search genindex conventions accuracy speed contributing references changelog"
 html_sidebars = {page: [] for page in single.split()}  # nothing to navigate in
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]

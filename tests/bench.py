@@ -1,89 +1,152 @@
 """
-Time dlref against NumPy and PyTorch: ``tox run -e bench [-- name ...]``.
+Time dlref against NumPy, PyTorch and JAX: ``tox run -e bench [-- calculus activations ...]``.
 
-Every library runs in its own process, one after the other and again, with the same number of
-threads, so that no library's idle threads disturb another's; the fastest of all repetitions
-counts.  Times are in microseconds, ratios are the peer's time over dlref's.
+Every library runs in processes of its own, in turn and several times over, with the same number
+of threads, so that the idle threads of one do not disturb another; the fastest repetition counts.
+A vjp of dlref, which computes the forward pass anew, is compared with the forward and
+backward pass of PyTorch (eager) and of JAX (compiled), and with the displayed formulas in NumPy.
+Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it.
 """
 
 import argparse
+import csv
+import importlib
 import json
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
-from tqdm import tqdm
 
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "speed.csv"
 THREADS = 2
-ROUNDS = 3  # processes per library
-SECONDS = 0.3  # of repetitions, per process and row
+ROUNDS = 3  # processes of each library
+SECONDS = 0.25  # of repetitions, for each row in each process
+LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
+
+ELEMENTS = [(1_000_000,)]
+SCORES = [(4096, 512), (512, 32000)]
+REDUCED = [(64, 32), (4096, 512)]
+#: What is timed: chapter -> {map: shapes}; each with its vjp where it has one.
+TABLE = {
+    "calculus": dict.fromkeys(["sum", "prod", "max", "norm"], REDUCED) | {"matmul": [(512, 512)]},
+    "activations": dict.fromkeys(
+        [
+            *("relu", "leaky_relu", "hard_sigmoid", "hard_swish", "elu", "selu", "celu"),
+            *("sigmoid", "log_sigmoid", "softplus", "tanh", "tanhshrink", "softsign"),
+            *("silu", "mish", "gelu", "gelu_tanh"),
+        ],
+        ELEMENTS,
+    )
+    | dict.fromkeys(["softmax", "log_softmax", "logsumexp"], SCORES),
+    "losses": {"cross_entropy": [(512, 32000)]},
+}
 
 
-def draw(*shape, dtype):
-    return np.random.default_rng(0).normal(size=shape).astype(dtype)
+def inputs(name, shape, dtype):
+    """Return the arguments of a map, the same for every library."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape).astype(dtype)
+    if name == "matmul":
+        return x, rng.normal(size=shape).astype(dtype)
+    if name == "cross_entropy":
+        return x, rng.integers(0, shape[1], shape[0])
+    return (x,)
 
 
-# Each row: a shape and dtype, and for each library a function that returns the call to time.
+def options(name):
+    return {"axis": 1} if name in ("sum", "prod", "max", "norm") else {}
 
 
-def torch_vjp(f, *inputs, dout):
-    """Return a call that runs forward and backward in PyTorch."""
-    import torch  # noqa: PLC0415  # not in the processes of the others
-
-    tensors = [torch.tensor(x, requires_grad=True) for x in inputs]
-    seed = torch.tensor(dout)
-    return lambda: torch.autograd.grad(f(*tensors), tensors, seed)
+# A library's call: no arguments, computes the map, or its vjp for a cotangent of ones.
 
 
-def reduction(name, torch_name, numpy_vjp):
-    def row(library, shape, dtype):
-        x, dout = draw(*shape, dtype=dtype), draw(shape[0], dtype=dtype)
-        if library == "dlref":
-            from dlref import calculus  # noqa: PLC0415
-
-            f = getattr(calculus, f"{name}_vjp")
-            return lambda: f(dout, x, axis=1)
-        if library == "numpy":
-            return lambda: numpy_vjp(dout[:, None], x)
-        import torch  # noqa: PLC0415
-
-        f = {"norm": torch.linalg.vector_norm}.get(name) or getattr(torch, torch_name)
-        return torch_vjp(lambda x: f(x, dim=1), x, dout=dout)
-
-    return row
+def dlref_call(chapter, name, form, arguments):
+    module = importlib.import_module(f"dlref.{chapter}")
+    stem, tanh, _ = name.partition("_tanh") if name.startswith("gelu") else (name, "", "")
+    keywords = {**options(name), **({"approximate": "tanh"} if tanh else {})}
+    if form == "map":
+        f = getattr(module, stem, None)
+        return f and (lambda: f(*arguments, **keywords))
+    f = getattr(module, f"{stem}_vjp")
+    dout = np.ones_like(naive_map(name)(*arguments))
+    return lambda: f(dout, *arguments, **keywords)
 
 
-def matmul(library, shape, dtype):
-    n = shape[0]
-    a, b, dout = (draw(n, n, dtype=dtype) for _ in range(3))
-    if library == "dlref":
-        from dlref.calculus import matmul_vjp  # noqa: PLC0415
+def naive_map(name):
+    import naive  # noqa: PLC0415
 
-        return lambda: matmul_vjp(dout, a, b)
-    if library == "numpy":
-        return lambda: (dout @ b.T, a.T @ dout)
+    def f(*arguments):
+        return getattr(naive, name.removesuffix("_tanh"))(*arguments, **options(name))
+
+    return f
+
+
+def numpy_call(_chapter, name, form, arguments):
+    f = naive_map(name)
+    return (lambda: f(*arguments)) if form == "map" and name != "gelu_tanh" else None
+
+
+def torch_map(name):
+    import torch  # noqa: PLC0415
+    from libraries import Torch  # noqa: PLC0415
+
+    reductions = {
+        "sum": lambda x: torch.sum(x, dim=1),
+        "prod": lambda x: torch.prod(x, dim=1),
+        "max": lambda x: torch.amax(x, dim=1),
+        "norm": lambda x: torch.linalg.vector_norm(x, dim=1),
+        "matmul": torch.matmul,
+        "cross_entropy": torch.nn.functional.cross_entropy,
+    }
+    return reductions.get(name) or Torch().functions.get(name)
+
+
+def torch_call(_chapter, name, form, arguments):
     import torch  # noqa: PLC0415
 
-    return torch_vjp(torch.matmul, a, b, dout=dout)
+    torch.set_num_threads(THREADS)
+    f = torch_map(name)
+    tensors = [torch.tensor(a, requires_grad=a.dtype.kind == "f") for a in arguments]
+    if form == "map":
+        with torch.no_grad():
+            f(*tensors)
+        return torch.no_grad()(lambda: f(*tensors))
+    moving = [t for t in tensors if t.requires_grad]
+    seed = torch.ones_like(f(*tensors))
+    return lambda: torch.autograd.grad(f(*tensors), moving, seed)
 
 
-ROWS = {
-    "calculus.sum_vjp": reduction("sum", "sum", lambda u, x: u * np.ones_like(x)),
-    "calculus.prod_vjp": reduction(
-        "prod", "prod", lambda u, x: u * np.prod(x, axis=1, keepdims=True) / x
-    ),
-    "calculus.max_vjp": reduction(
-        "max", "amax", lambda u, x: u * (x == x.max(axis=1, keepdims=True))
-    ),
-    "calculus.norm_vjp": reduction(
-        "norm", "norm", lambda u, x: u * x / np.linalg.norm(x, axis=1, keepdims=True)
-    ),
-    "calculus.matmul_vjp": matmul,
-}
-SHAPES = {"calculus.matmul_vjp": [(64, 64), (512, 512)]}
-REDUCED = [(64, 32), (4096, 512)]
+def jax_call(_chapter, name, form, arguments):
+    import jax  # noqa: PLC0415
+    from libraries import Jax  # noqa: PLC0415
+
+    jnp = jax.numpy
+    reductions = {
+        "sum": lambda x: jnp.sum(x, axis=1),
+        "prod": lambda x: jnp.prod(x, axis=1),
+        "max": lambda x: jnp.max(x, axis=1),
+        "norm": lambda x: jnp.linalg.norm(x, axis=1),
+        "matmul": jnp.matmul,
+    }
+    f = reductions.get(name) or Jax().functions.get(name)
+    if f is None:
+        return None
+    arguments = [jnp.asarray(a) for a in arguments]
+
+    def forward_and_backward(dout, *arguments):
+        out, pull = jax.vjp(f, *arguments)
+        return out, pull(dout)
+
+    compiled = jax.jit(f if form == "map" else forward_and_backward)
+    if form == "vjp":
+        arguments = [jnp.ones_like(f(*arguments)), *arguments]
+    return lambda: jax.block_until_ready(compiled(*arguments))
+
+
+CALLS = dict(zip(LIBRARIES, (dlref_call, numpy_call, torch_call, jax_call), strict=True))
 
 
 def fastest(call):
@@ -97,42 +160,56 @@ def fastest(call):
     return 1e6 * best
 
 
-def measure(library, names):
-    """Print the times of one library, as JSON lines; runs in a process of its own."""
-    if library == "torch":
-        import torch  # noqa: PLC0415
-
-        torch.set_num_threads(THREADS)
-    for name in names:
-        for shape in SHAPES.get(name, REDUCED):
-            for dtype in ("float32", "float64"):
-                key = f"{name} {'x'.join(map(str, shape))} {dtype}"
-                print(json.dumps([key, fastest(ROWS[name](library, shape, dtype))]), flush=True)
+def measure(library, chapters):
+    """Print the times of one library as lines of JSON; runs in a process of its own."""
+    for chapter in chapters:
+        for name, shapes in TABLE[chapter].items():
+            for shape in shapes:
+                for dtype in ("float32", "float64"):
+                    arguments = inputs(name, shape, dtype)
+                    for form in ("map", "vjp"):
+                        call = CALLS[library](chapter, name, form, arguments)
+                        if call is not None:
+                            label = name if form == "map" else f"{name}_vjp"
+                            row = [chapter, label, "x".join(map(str, shape)), dtype]
+                            print(json.dumps([row, fastest(call)]), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("names", nargs="*", default=list(ROWS), help="rows to time")
+    parser.add_argument("chapters", nargs="*", default=list(TABLE))
+    parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
-        measure(arguments.measure, arguments.names)
+        measure(arguments.measure, arguments.chapters)
         return
-    libraries = ["dlref", "numpy", "torch"]
-    environment = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-    environment |= {**os.environ, "DLREF_NUM_THREADS": str(THREADS)}
-    best = {}
-    for _, library in tqdm([(r, lib) for r in range(ROUNDS) for lib in libraries], unit="run"):
-        command = [sys.executable, __file__, "--measure", library, *arguments.names]
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    from tqdm import tqdm  # noqa: PLC0415  # not in the processes that measure
+
+    names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
+    environment = {**os.environ, **dict.fromkeys(names, str(THREADS))}
+    times = {}
+    for library in tqdm(ROUNDS * LIBRARIES, unit="process"):
+        command = [sys.executable, __file__, "--measure", library, *arguments.chapters]
+        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
         for line in done.stdout.splitlines():
-            key, value = json.loads(line)
-            best.setdefault(key, {}).setdefault(library, []).append(value)
-    print(f"{'':46}" + "".join(f"{name:>10}" for name in libraries) + "    ratios")
-    for key, times in best.items():
-        ours, *others = (min(times[library]) for library in libraries)
-        ratios = "".join(f"{other / ours:8.2f}" for other in others)
-        print(f"{key:46}" + "".join(f"{t:10.1f}" for t in (ours, *others)) + ratios)
+            row, value = json.loads(line)
+            best = times.setdefault(tuple(row), {})
+            best[library] = min(value, best.get(library, value))
+    header = ["chapter", "function", "shape", "dtype", "dlref µs", *LIBRARIES[1:]]
+    table = {}
+    if arguments.output.exists():  # chapters that were not timed now keep their rows
+        with arguments.output.open(newline="") as file:
+            table = {tuple(row[:4]): row[4:] for row in list(csv.reader(file))[1:]}
+    for row, best in times.items():
+        if "dlref" in best:
+            ratios = [best[lib] / best["dlref"] if lib in best else None for lib in LIBRARIES[1:]]
+            cells = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
+            table[row] = [f"{best['dlref']:.1f}", *cells]
+            print(*row, *table[row], sep="\t")
+    with arguments.output.open("w", newline="") as file:
+        rows = [header, *([*row, *cells] for row, cells in table.items())]
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 if __name__ == "__main__":

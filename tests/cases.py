@@ -128,6 +128,112 @@ def reduction(*draw, min_side=0):
     return Spec(calls + empty, reductions(min_side), draw, batched=False)
 
 
+# activations
+
+ELEMENTS = [Call(((5,),)), Call(((2, 3),)), Call(((),)), Call(((0, 3),))]
+
+
+def elementwise(*calls, draw=()):
+    """Build the cases of an element-wise map; `calls` are option dictionaries."""
+    return Spec([*ELEMENTS, *(Call(((4,),), options) for options in calls)], shapes(SHAPES), draw)
+
+
+def gated(*calls):
+    return Spec([*PAIR_CALLS, *(Call(((2, 3), (3,)), options) for options in calls)], PAIRS)
+
+
+def rows(*calls, min_side=1):
+    return Spec(
+        [Call(((5,),)), Call(((2, 3),)), Call(((2, 1, 40),)), Call(((0, 3),)), *calls],
+        shapes(hnp.array_shapes(min_dims=1, max_dims=3, min_side=min_side, max_side=4)),
+        core=(1, 1),
+    )
+
+
+# neurons and losses
+
+
+class Classes(tuple):
+    """The shape of an array of classes, 0 to 2 (where an array of reals could stand, too)."""
+
+    __slots__ = ()
+
+
+def classes(rng, shape):
+    return rng.integers(0, 3, shape) if isinstance(shape, Classes) else positive(rng, shape)
+
+
+REDUCTIONS = st.sampled_from(["mean", "sum", "none"])
+
+
+def elementwise_loss(*options, draw=()):
+    calls = [
+        Call(((5,), (5,))),
+        Call(((2, 3), (2, 3)), {"reduction": "sum"}),
+        Call(((3, 2), (3, 2)), {"reduction": "none"}),
+        Call(((), ())),
+        *(Call(((2, 3), (2, 3)), extra) for extra in options),
+    ]
+    strategy = st.builds(
+        lambda shape, reduction: Call((shape, shape), {"reduction": reduction}),
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4),
+        REDUCTIONS,
+    )
+    return Spec(calls, strategy, draw, batched=False, of=(0,))
+
+
+@st.composite
+def scored_rows(draw, probabilities=True, **options):
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=4))
+    of_classes = not probabilities or draw(st.booleans())
+    count = draw(st.integers(3, 11))
+    target = Classes(batch) if of_classes else (*batch, count)
+    drawn = {name: draw(values) for name, values in options.items()}
+    return Call(((*batch, count), target), drawn)
+
+
+CLASS_WEIGHTS = np.array([0.5, 2.0, 1.25])
+CLASS_CALLS = [
+    Call(((5, 3), Classes((5,)))),
+    Call(((2, 3, 3), Classes((2, 3))), {"reduction": "none"}),
+    Call(((4, 3), Classes((4,))), {"reduction": "sum", "ignore_index": 1}),
+    Call(((6, 3), Classes((6,))), {"weight": CLASS_WEIGHTS, "ignore_index": 2}),
+    Call(((3,), Classes(()))),
+]
+CROSS_ENTROPY_CALLS = [
+    *CLASS_CALLS,
+    Call(((4, 11), Classes((4,))), {"label_smoothing": 0.125}),
+    Call(
+        ((4, 3), Classes((4,))), {"label_smoothing": 0.5, "weight": CLASS_WEIGHTS, "z_loss": 0.25}
+    ),
+    Call(((4, 9), (4, 9))),
+    Call(((2, 3), (2, 3)), {"label_smoothing": 0.125, "weight": CLASS_WEIGHTS, "z_loss": 0.5}),
+    Call(((2, 2, 3), (2, 2, 3)), {"reduction": "none"}),
+]
+
+
+@st.composite
+def layers(draw):
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, **SIDES))
+    n_in, n_out = draw(st.integers(0, 4)), draw(st.integers(0, 4))
+    bias = (n_out,) if draw(st.booleans()) else None
+    return Call(((*batch, n_in), (n_out, n_in), bias))
+
+
+NEURON = Spec(
+    [
+        Call(((4, 3), (3,), ())),
+        Call(((3,), (3,), ()), {"activation": "tanh"}),
+        Call(((2, 3, 2), (2,), ()), {"activation": "identity"}),
+        Call(((0, 2), (2,), ())),
+        Call(((2, 0), (0,), ())),
+    ],
+    batch_of("", "d").map(
+        lambda call: Call((call.shapes[0] + call.shapes[1][-1:], call.shapes[1][-1:], ()))
+    ),
+    batched=False,
+)
+
 MATRICES = [Call(((3, 3),)), Call(((2, 4, 2, 2),)), Call(((1, 1),)), Call(((0, 2, 2),))]
 
 SPECS = {
@@ -178,6 +284,107 @@ SPECS = {
         [Call(((2, 3), (3, 4), (4, 1))), Call(((2, 2),)), Call(((5, 2, 3), (3, 4)))],
         batch_of("mn", "nk", "kp"),
     ),
+    "activations.relu": elementwise(),
+    "activations.leaky_relu": elementwise({"negative_slope": 0.2}),
+    "activations.elu": elementwise({"alpha": 0.5}),
+    "activations.selu": elementwise(),
+    "activations.celu": elementwise({"alpha": 0.5}),
+    "activations.sigmoid": elementwise(),
+    "activations.log_sigmoid": elementwise(),
+    "activations.hard_sigmoid": elementwise({"alpha": 0.2, "beta": 0.4}),
+    "activations.tanh": elementwise(),
+    "activations.hard_tanh": elementwise(),
+    "activations.softplus": elementwise(),
+    "activations.softsign": elementwise(),
+    "activations.silu": elementwise({"beta": 1.7}),
+    "activations.mish": elementwise(),
+    "activations.hard_swish": elementwise(),
+    "activations.gelu": elementwise({"approximate": "tanh"}),
+    "activations.relu6": elementwise(),
+    "activations.tanhshrink": elementwise(draw=(nonzero,)),
+    "activations.thresholded_relu": elementwise({"alpha": 0.5}),
+    "activations.prelu": Spec(
+        [Call(((3,), (3,))), Call(((2, 3), (3,))), Call(((2, 3), ())), Call(((0, 3), (3,)))],
+        batch_of("d", "d"),
+    ),
+    "activations.glu": gated(),
+    "activations.swiglu": gated({"beta": 1.7}),
+    "activations.geglu": gated(),
+    "activations.reglu": gated(),
+    "activations.softmax": rows(Call(((1,),))),
+    "activations.log_softmax": rows(min_side=2),
+    "activations.logsumexp": rows(Call(((1,),))),
+    "activations.hardmax": rows(Call(((1,),))),
+    "neurons.neuron": NEURON,
+    "neurons.neuron_grad": NEURON,  # one gradient per row
+    "neurons.linear": Spec(
+        [
+            Call(((4, 3), (2, 3), (2,))),
+            Call(((3,), (2, 3), None)),
+            Call(((2, 2, 3), (1, 3), (1,))),
+            Call(((0, 3), (2, 3), (2,))),
+        ],
+        layers(),
+        batched=False,
+        core=(1, 1),
+        of=(0,),
+    ),
+    "losses.squared_error": elementwise_loss(),
+    "losses.absolute_error": elementwise_loss(),
+    "losses.huber": elementwise_loss({"delta": 0.5}),
+    "losses.hinge": elementwise_loss(),
+    "losses.binary_cross_entropy": elementwise_loss(
+        {"weight": CLASS_WEIGHTS, "pos_weight": 2.5}, draw=(normal, positive)
+    ),
+    "losses.cross_entropy": Spec(
+        CROSS_ENTROPY_CALLS,
+        scored_rows(
+            reduction=REDUCTIONS,
+            label_smoothing=st.sampled_from([0.0, 0.25]),
+            z_loss=st.sampled_from([0.0, 0.5]),
+            ignore_index=st.sampled_from([-100, 99]),
+        ),
+        (normal, classes),
+        batched=False,
+        of=(0,),
+    ),
+    "losses.cross_entropy_value_and_grad": Spec(
+        [call for call in CROSS_ENTROPY_CALLS if call.options.get("reduction") != "none"],
+        scored_rows(reduction=st.sampled_from(["mean", "sum"])),
+        (normal, classes),
+        batched=False,
+    ),
+    "losses.nll": Spec(
+        CLASS_CALLS, scored_rows(False, reduction=REDUCTIONS), (normal, classes), batched=False
+    ),
+    "losses.kl_divergence": Spec(
+        [
+            Call(((4, 3), (4, 3))),
+            Call(((2, 3), (2, 3)), {"reduction": "sum"}),
+            Call(((2, 2, 3), (2, 2, 3)), {"reduction": "none"}),
+            Call(((3,), (3,))),
+        ],
+        st.builds(
+            lambda shape, reduction: Call((shape, shape), {"reduction": reduction}),
+            hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4),
+            REDUCTIONS,
+        ),
+        (normal, positive),
+        batched=False,
+        of=(0,),
+    ),
+    "losses.neuron_squared_error": Spec(
+        [
+            Call(((5, 3), (5,), (3,), ())),
+            Call(((1, 1), (1,), (1,), ())),
+            Call(((2, 0), (2,), (0,), ())),
+        ],
+        st.builds(
+            lambda n, d: Call(((n, d), (n,), (d,), ())), st.integers(1, 5), st.integers(0, 4)
+        ),
+        batched=False,
+        of=(2, 3),
+    ),
 }
 
 #: Public names that are no maps of arrays, and where their tests are.
@@ -186,6 +393,26 @@ NO_MAPS = {
     "set_num_threads": "tests/test_parallel.py",
     "calculus.chain_cost": "tests/calculus/test_accumulation.py: integers only",
     "calculus.total_derivative": "tests/calculus/test_chain_rule.py: sequences of arrays",
+    "training.AdagradState": "tests/training/test_adaptive.py",
+    "training.AdamState": "tests/training/test_adaptive.py",
+    "training.FitResult": "tests/training/test_fit_neuron.py",
+    "training.MomentumState": "tests/training/test_momentum.py",
+    "training.RMSpropState": "tests/training/test_adaptive.py",
+    "training.SGDState": "tests/training/test_momentum.py",
+    "training.adagrad_step": "tests/training/test_adaptive.py: trees of arrays and a state",
+    "training.adam_step": "tests/training/test_adaptive.py: trees of arrays and a state",
+    "training.adamw_step": "tests/training/test_adaptive.py: trees of arrays and a state",
+    "training.clip_by_norm": "tests/training/test_clipping.py: trees of arrays",
+    "training.clip_by_value": "tests/training/test_clipping.py: trees of arrays",
+    "training.cosine_schedule": "tests/training/test_schedules.py: step numbers",
+    "training.fit_neuron": "tests/training/test_fit_neuron.py: a loop",
+    "training.gradient_descent": "tests/training/test_gradient_descent.py: a loop",
+    "training.inverse_sqrt_schedule": "tests/training/test_schedules.py: step numbers",
+    "training.momentum_step": "tests/training/test_momentum.py: trees of arrays and a state",
+    "training.nesterov_step": "tests/training/test_momentum.py: trees of arrays and a state",
+    "training.rmsprop_step": "tests/training/test_adaptive.py: trees of arrays and a state",
+    "training.sgd_step": "tests/training/test_momentum.py: trees of arrays and a state",
+    "training.warmup_schedule": "tests/training/test_schedules.py: step numbers",
 }
 
 

@@ -8,6 +8,7 @@ that a complex step differentiates them to the last digit.
 import functools
 
 import numpy as np
+import scipy.special
 
 
 def complex_step(f, inputs, tangents, h=1e-100):
@@ -104,3 +105,231 @@ def logdet(a):
 
 def chain_rule(*jacobians):
     return functools.reduce(np.matmul, jacobians)
+
+
+# activations
+
+
+def relu(x):
+    return np.where(np.real(x) > 0, x, 0)
+
+
+def leaky_relu(x, negative_slope=0.01):
+    return np.where(np.real(x) > 0, x, negative_slope * x)
+
+
+def relu6(x):
+    return np.where(np.real(x) > 6, 6, relu(x))
+
+
+def thresholded_relu(x, alpha=1.0):
+    return np.where(np.real(x) > alpha, x, 0)
+
+
+def hard_tanh(x):
+    return np.where(np.abs(np.real(x)) > 1, np.sign(np.real(x)), x)
+
+
+def hard_sigmoid(x, alpha=1 / 6, beta=0.5):
+    line = alpha * x + beta
+    return np.where(np.real(line) < 0, 0, np.where(np.real(line) > 1, 1, line))
+
+
+def hard_swish(x):
+    return x * relu6(x + 3) / 6
+
+
+def elu(x, alpha=1.0):
+    return np.where(np.real(x) > 0, x, alpha * (np.exp(x) - 1))
+
+
+def selu(x):
+    alpha, scale = 1.6732632423543772, 1.0507009873554805
+    return scale * np.where(np.real(x) > 0, x, alpha * (np.exp(x) - 1))
+
+
+def celu(x, alpha=1.0):
+    return np.where(np.real(x) > 0, x, alpha * (np.exp(x / alpha) - 1))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def log_sigmoid(x):
+    return np.log(sigmoid(x))
+
+
+def softplus(x):
+    return np.log(1 + np.exp(x))
+
+
+def tanh(x):
+    return np.sinh(x) / np.cosh(x)
+
+
+def tanhshrink(x):
+    return x - np.tanh(x)
+
+
+def softsign(x):
+    return x / (1 + x * np.sign(np.real(x)))
+
+
+def silu(x, beta=1.0):
+    return x * sigmoid(beta * x)
+
+
+def mish(x):
+    return x * np.tanh(np.log(1 + np.exp(x)))
+
+
+def gelu(x, approximate="none"):
+    if approximate == "tanh":
+        return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return x / 2 * (1 + scipy.special.erf(x / np.sqrt(2)))
+
+
+def prelu(x, slope):
+    return np.where(np.real(x) > 0, x, slope * x)
+
+
+def glu(x, gate):
+    return x * sigmoid(gate)
+
+
+def swiglu(x, gate, beta=1.0):
+    return x * silu(gate, beta)
+
+
+def geglu(x, gate):
+    return x * gelu(gate)
+
+
+def reglu(x, gate):
+    return x * relu(gate)
+
+
+def softmax(x):
+    e = np.exp(x)
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def log_softmax(x):
+    return x - np.log(np.sum(np.exp(x), axis=-1, keepdims=True))
+
+
+def logsumexp(x):
+    return np.log(np.sum(np.exp(x), axis=-1))
+
+
+def hardmax(x):
+    return (np.arange(x.shape[-1]) == np.argmax(np.real(x), axis=-1)[..., None]) * 1.0
+
+
+# neurons
+
+
+def neuron(x, w, b, activation="relu"):
+    z = np.sum(w * x, axis=-1) + b
+    return z if activation == "identity" else globals()[activation](z)
+
+
+def neuron_grad(x, w, b, activation="relu"):
+    z = np.sum(w * x, axis=-1) + b
+    slope = {"relu": z > 0, "identity": np.ones_like(z), "tanh": 1 / np.cosh(z) ** 2}[
+        activation
+    ] * 1.0
+    return slope[..., None] * x, slope
+
+
+def linear(x, weight, bias=None):
+    y = np.einsum("...j,ij->...i", x, weight)
+    return y if bias is None else y + bias
+
+
+# losses
+
+
+def reduced(terms, reduction):
+    if reduction == "none":
+        return terms
+    return np.sum(terms) / (np.size(terms) if reduction == "mean" else 1)
+
+
+def squared_error(pred, target, reduction="mean"):
+    return reduced((pred - target) ** 2, reduction)
+
+
+def absolute_error(pred, target, reduction="mean"):
+    e = pred - target
+    return reduced(np.where(np.real(e) > 0, e, -e), reduction)
+
+
+def huber(pred, target, delta=1.0, reduction="mean"):
+    e = pred - target
+    size = np.where(np.real(e) > 0, e, -e)
+    return reduced(
+        np.where(np.real(size) <= delta, e**2 / 2, delta * (size - delta / 2)), reduction
+    )
+
+
+def hinge(pred, target, reduction="mean"):
+    gap = 1 - target * pred
+    return reduced(np.where(np.real(gap) > 0, gap, 0), reduction)
+
+
+def binary_cross_entropy(logits, target, weight=1.0, pos_weight=1.0, reduction="mean"):
+    p = 1 / (1 + np.exp(-logits))
+    cost = pos_weight * target * np.log(p) + (1 - target) * np.log(1 - p)
+    return reduced(-weight * cost, reduction)
+
+
+def cross_entropy(
+    logits,
+    target,
+    weight=None,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+):
+    count = logits.shape[-1]
+    w = np.ones(count) if weight is None else weight
+    of_classes = target.ndim < logits.ndim
+    valid = target != ignore_index if of_classes else np.full(target.shape[:-1], True)
+    t = (target[..., None] == np.arange(count)) * 1.0 if of_classes else target
+    q = w * ((1 - label_smoothing) * t + label_smoothing / count)
+    lam = np.log(np.sum(np.exp(logits), axis=-1))
+    rows = np.sum(q * (lam[..., None] - logits), axis=-1) + z_loss * lam**2
+    rows = np.where(valid, rows, 0)
+    if reduction == "mean":
+        return np.sum(rows) / (np.sum(w[target[valid]]) if of_classes else valid.size)
+    return reduced(rows, reduction)
+
+
+def cross_entropy_value_and_grad(logits, target, **options):
+    grad = np.zeros(logits.shape)
+    for index in np.ndindex(logits.shape):
+        unit = np.zeros(logits.shape)
+        unit[index] = 1
+        grad[index] = complex_step(
+            lambda z: cross_entropy(z, target, **options), (logits,), (unit,)
+        )
+    return cross_entropy(logits, target, **options), grad
+
+
+def nll(log_probs, target, weight=None, ignore_index=-100, reduction="mean"):
+    count = log_probs.shape[-1]
+    w = (np.ones(count) if weight is None else weight) * np.ones(count)
+    w = (target[..., None] == np.arange(count)) * w * (target != ignore_index)[..., None]
+    rows = -np.sum(w * log_probs, axis=-1)
+    return np.sum(rows) / np.sum(w) if reduction == "mean" else reduced(rows, reduction)
+
+
+def kl_divergence(log_p, q, reduction="mean"):
+    return reduced(np.sum(q * (np.log(q) - log_p), axis=-1), reduction)
+
+
+def neuron_squared_error(X, y, w, b):
+    return mean((neuron(X, w, b) - y) ** 2)

@@ -1,0 +1,42 @@
+r"""
+Speed ratios
+============
+
+How much longer do the others take? Shapes, threads and what is compared with
+what are explained on the page on speed.
+"""
+
+import csv
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+
+import dlref
+
+table = Path(dlref.__file__).parents[1] / "docs" / "results" / "speed.csv"
+with table.open(newline="") as file:
+    rows = list(csv.DictReader(file))
+
+# %%
+# The largest shape of each function. Right of the line dlref is faster.
+
+largest = {}
+for row in rows:  # the last shape of a function is its largest
+    largest[row["function"], row["dtype"]] = row
+names = sorted({name for name, _ in largest}, reverse=True)
+
+fig, axes = plt.subplots(1, 2, figsize=(10, 0.19 * len(names) + 1.2), sharey=True)
+for ax, dtype in zip(axes, ("float32", "float64"), strict=True):
+    for library, marker in {"NumPy": "x", "PyTorch": "s", "JAX": "^"}.items():
+        points = [
+            (float(row[library]), name)
+            for (name, kind), row in largest.items()
+            if kind == dtype and row[library]
+        ]
+        ax.plot(*zip(*points, strict=True), marker, ls="none", ms=5, label=library)
+    ax.axvline(1, lw=0.8, color="0.5")
+    ax.set(title=dtype, xscale="log", xlabel="time / time of dlref")
+    ax.grid(axis="y", lw=0.4)
+    ax.tick_params(axis="y", labelsize=7)
+axes[0].margins(y=0.02)
+axes[1].legend(loc="lower right")
