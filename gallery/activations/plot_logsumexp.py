@@ -26,7 +26,9 @@ lines = axes[0].contour(side, side, value, levels=np.arange(-3, 5))
 axes[0].clabel(lines, fontsize=7)
 axes[0].set(title="log-sum-exp", xlabel="first score", ylabel="second score")
 gap = value - points.max(-1)
-image = axes[1].imshow(gap, origin="lower", extent=(-4, 4, -4, 4), aspect="auto")
+image = axes[1].imshow(
+    gap, origin="lower", extent=(-4, 4, -4, 4), aspect="auto"
+)
 axes[1].set(title="gap to the maximum", xlabel="first score")
 fig.colorbar(image, ax=axes[1])
 fig.alt_text = "Level lines of log-sum-exp, and its gap to the maximum."

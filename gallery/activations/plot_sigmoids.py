@@ -61,7 +61,9 @@ for label, value in [
 ]:
     error = abs((value - exact) / unit).astype(float)
     ax.semilogy(x, np.maximum(error, 1e-2), label=label)
-ax.set(xlabel="x", ylabel="error, ULP", title="Error of the sigmoid's derivative")
+ax.set(
+    xlabel="x", ylabel="error, ULP", title="Error of the sigmoid's derivative"
+)
 ax.legend()
 
 # %%

@@ -22,7 +22,9 @@ temperature = np.geomspace(0.1, 100, 200)
 fig, ax = plt.subplots()
 probabilities = softmax(x / temperature[:, None])
 ax.semilogx(temperature, probabilities, label=[f"score {s:g}" for s in x])
-ax.set(xlabel="temperature T", ylabel="probability", title="From hard to uniform")
+ax.set(
+    xlabel="temperature T", ylabel="probability", title="From hard to uniform"
+)
 ax.legend()
 
 # %%
@@ -33,7 +35,9 @@ ax.legend()
 
 fig, axes = plt.subplots(1, 3, figsize=(8, 2.8))
 for ax, t in zip(axes, [4.0, 1.0, 0.25], strict=True):
-    image = ax.imshow(softmax_jacobian(x / t), vmin=-0.25, vmax=0.25, cmap="RdBu_r")
+    image = ax.imshow(
+        softmax_jacobian(x / t), vmin=-0.25, vmax=0.25, cmap="RdBu_r"
+    )
     ax.set(title=f"T = {t:g}", xticks=[], yticks=[])
 fig.colorbar(image, ax=axes, label="derivative of output i by score j")
 fig.alt_text = "Three 3 by 3 Jacobians of softmax that fade as T falls."
@@ -51,5 +55,9 @@ for classes in (2, 10):
     scores[:, 0] = lead
     size = np.linalg.norm(softmax_jacobian(scores), ord=2, axis=(-2, -1))
     ax.semilogy(lead, size, label=f"{classes} classes")
-ax.set(xlabel="lead of the first score", ylabel="norm", title="Norm of the Jacobian")
+ax.set(
+    xlabel="lead of the first score",
+    ylabel="norm",
+    title="Norm of the Jacobian",
+)
 ax.legend()

@@ -45,16 +45,26 @@ ratio = np.array(
 )
 
 fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.8))
-for (mode, values), style in zip(cost.items(), ("o-", "s-", "k--"), strict=True):
+for (mode, values), style in zip(
+    cost.items(), ("o-", "s-", "k--"), strict=True
+):
     axes[0].loglog(sizes, values, style, label=mode, ms=4)
 axes[0].axvline(64, lw=0.8, color="0.5")
 axes[0].set(xlabel="outputs $m$", ylabel="multiplications", title="64 inputs")
 axes[0].legend()
 mesh = axes[1].pcolormesh(
-    sizes, sizes, np.log10(ratio), cmap="RdBu", vmin=-3.6, vmax=3.6, shading="nearest"
+    sizes,
+    sizes,
+    np.log10(ratio),
+    cmap="RdBu",
+    vmin=-3.6,
+    vmax=3.6,
+    shading="nearest",
 )
 axes[1].plot(sizes, sizes, "--", color="0.4")
-axes[1].set(xscale="log", yscale="log", xlabel="outputs $m$", ylabel="inputs $n$")
+axes[1].set(
+    xscale="log", yscale="log", xlabel="outputs $m$", ylabel="inputs $n$"
+)
 axes[1].set_title("forward / reverse cost")
 fig.colorbar(mesh, ax=axes[1], label=r"$\log_{10}$ of the ratio")
 
@@ -80,6 +90,8 @@ fig, ax = plt.subplots(figsize=(6.4, 2.4))
 names = [f"{mode}\n{written(order)}" for mode, (_, order) in results.items()]
 bars = ax.barh(names, [count / 1e6 for count, _ in results.values()])
 ax.bar_label(bars, fmt="%.0f", padding=3)
-ax.set(xlabel="multiplications (millions)", title="Widths 784, 256, 16, 256, 784")
+ax.set(
+    xlabel="multiplications (millions)", title="Widths 784, 256, 16, 256, 784"
+)
 ax.invert_yaxis()
 ax.margins(x=0.15)

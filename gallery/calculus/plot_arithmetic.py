@@ -52,8 +52,13 @@ fig.alt_text = "Eight diagonal 3 by 3 Jacobians, two for each operation."
 # that of :math:`x z` the column :math:`x`: every output reads :math:`z`.
 
 x, z = np.array([1.0, 2, 3]), np.array([5.0])
-fig, axes = plt.subplots(1, 4, figsize=(8, 2.6), gridspec_kw={"width_ratios": [3, 1, 3, 1]})
-for pair, f, sign in ((axes[:2], add_jacobian, "+"), (axes[2:], multiply_jacobian, "")):
+fig, axes = plt.subplots(
+    1, 4, figsize=(8, 2.6), gridspec_kw={"width_ratios": [3, 1, 3, 1]}
+)
+for pair, f, sign in (
+    (axes[:2], add_jacobian, "+"),
+    (axes[2:], multiply_jacobian, ""),
+):
     for ax, jac, operand in zip(pair, f(x, z), "xz", strict=True):
         draw(ax, jac, rf"$\partial\,(x {sign} z) / \partial {operand}$", 5)
 axes[0].set(ylabel="output $i$", xlabel="input $j$")
@@ -89,5 +94,9 @@ for n in sizes:
 fig, ax = plt.subplots()
 ax.loglog(sizes, 1e6 * np.array(dense), "o-", label="dense: $u^T J_w$")
 ax.loglog(sizes, 1e6 * np.array(diagonal), "s-", label="diagonal: multiply_vjp")
-ax.set(xlabel="elements $n$", ylabel="time (µs)", title="One vector-Jacobian product")
+ax.set(
+    xlabel="elements $n$",
+    ylabel="time (µs)",
+    title="One vector-Jacobian product",
+)
 ax.legend()

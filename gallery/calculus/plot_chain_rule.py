@@ -24,7 +24,9 @@ widths = [2, 4, 3, 5]
 jacobians = [rng.normal(size=shape) for shape in pairwise(widths)]
 product = chain_rule(*jacobians)
 
-fig, axes = plt.subplots(1, 4, figsize=(9, 2.8), gridspec_kw={"width_ratios": [4, 3, 5, 5]})
+fig, axes = plt.subplots(
+    1, 4, figsize=(9, 2.8), gridspec_kw={"width_ratios": [4, 3, 5, 5]}
+)
 titles = ["$J_f$", "$J_g$", "$J_h$", r"$J_f \, J_g \, J_h$"]
 for ax, J, title in zip(axes, [*jacobians, product], titles, strict=True):
     ax.imshow(J, cmap="RdBu_r", vmin=-3, vmax=3)
@@ -43,12 +45,24 @@ slopes = {"x→y": 1.0, "u→y": 1.0, "x→u": 2 * x}
 total = total_derivative([slopes["x→y"], slopes["u→y"]], [1.0, slopes["x→u"]])
 
 nodes = {"x": (0, 0), "u": (1, 0.8), "y": (2, 0)}
-labels = {"x": f"$x = {x:g}$", "u": f"$u = x^2 = {x**2:g}$", "y": f"$y = {x + x**2:g}$"}
+labels = {
+    "x": f"$x = {x:g}$",
+    "u": f"$u = x^2 = {x**2:g}$",
+    "y": f"$y = {x + x**2:g}$",
+}
 fig, ax = plt.subplots(figsize=(6, 3))
 for edge, slope in slopes.items():
     start, end = (np.array(nodes[name]) for name in edge.split("→"))
     ax.annotate(
-        "", end, start, arrowprops={"arrowstyle": "-|>", "lw": 1.5, "shrinkA": 24, "shrinkB": 24}
+        "",
+        end,
+        start,
+        arrowprops={
+            "arrowstyle": "-|>",
+            "lw": 1.5,
+            "shrinkA": 24,
+            "shrinkB": 24,
+        },
     )
     ax.text(*((start + end) / 2 + [0, 0.09]), f"slope {slope:g}", ha="center")
 for name, place in nodes.items():
@@ -79,6 +93,15 @@ near = np.array([x - 0.4, x + 0.4])
 fig, ax = plt.subplots()
 ax.plot(t, np.sin(t**2), label=r"$\sin(x^2)$")
 ax.plot(t, slope, label=r"$\cos(x^2) \cdot 2x$", lw=1)
-ax.plot(near, at + rise * (near - x), "--", label=f"tangent at 1.5, slope {rise:.3f}")
-ax.set(xlabel="$x$", ylabel="value and slope", title="The chain rule in one variable")
+ax.plot(
+    near,
+    at + rise * (near - x),
+    "--",
+    label=f"tangent at 1.5, slope {rise:.3f}",
+)
+ax.set(
+    xlabel="$x$",
+    ylabel="value and slope",
+    title="The chain rule in one variable",
+)
 ax.legend(loc="lower left")

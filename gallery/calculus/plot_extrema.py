@@ -32,7 +32,9 @@ for ax, f, vjp, name in (
     ax.contour(W, X, f(W, X), levels=np.arange(-2, 2.1, 0.5), linewidths=1)
     ax.plot([-2, 2], [-2, 2], "--", color="0.5")
     dw, dx = vjp(np.ones(w.shape), w, x)
-    ax.quiver(w, x, dw, dx, angles="xy", scale_units="xy", scale=2.2, width=0.006)
+    ax.quiver(
+        w, x, dw, dx, angles="xy", scale_units="xy", scale=2.2, width=0.006
+    )
     ax.set(title=rf"$\{name}(w, x)$", xlabel="$w$", aspect="equal")
 axes[0].set_ylabel("$x$")
 fig.alt_text = "Contours of maximum and minimum with gradient arrows."

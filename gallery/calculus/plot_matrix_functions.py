@@ -9,10 +9,10 @@ The gradient of the log-determinant says so.
 # %%
 # Rows as sides
 # -------------
-# The determinant is the area spanned by the rows of :math:`A`. Row :math:`i` of
-# the gradient :math:`A^{-\top}` is orthogonal to all *other* rows: moving a side
-# along the others does not change the area. A short or flat side gets a long
-# arrow.
+# The determinant is the area spanned by the rows of :math:`A`. Row :math:`i`
+# of the gradient :math:`A^{-\top}` is orthogonal to all *other* rows: moving a
+# side along the others does not change the area. A short or flat side gets a
+# long arrow.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -33,12 +33,20 @@ for ax, (name, A) in zip(axes, matrices.items(), strict=True):
     ):
         ax.annotate("", row, (0, 0), arrowprops={"arrowstyle": "->", "lw": 1.5})
         ax.text(*(row / 2 + offset), f"$a_{label}$")
-        ax.quiver(*row, *grad, color="C1", angles="xy", scale_units="xy", scale=1.6)
+        ax.quiver(
+            *row, *grad, color="C1", angles="xy", scale_units="xy", scale=1.6
+        )
     area = abs(np.linalg.det(A))
-    ax.set(title=f"{name}: area {area:.2f}", aspect="equal", xlabel="first coordinate")
+    ax.set(
+        title=f"{name}: area {area:.2f}",
+        aspect="equal",
+        xlabel="first coordinate",
+    )
     ax.set(xlim=(-0.8, 4), ylim=(-0.8, 3))
 axes[0].set_ylabel("second coordinate")
-fig.alt_text = "Three parallelograms with gradient arrows at the ends of their sides."
+fig.alt_text = (
+    "Three parallelograms with gradient arrows at the ends of their sides."
+)
 
 # %%
 # The inverse answers in squares
@@ -48,11 +56,15 @@ fig.alt_text = "Three parallelograms with gradient arrows at the ends of their s
 # the inverse grows like :math:`1/t` and its derivative like :math:`1/t^2`.
 
 t = np.logspace(-4, 0, 50)
-A = np.array([[1.0, 1.0], [1.0, 1.0]]) + t[:, None, None] * np.array([[1.0, 0], [0, 0]])
+A = np.array([[1.0, 1.0], [1.0, 1.0]]) + t[:, None, None] * np.array(
+    [[1.0, 0], [0, 0]]
+)
 direction = np.broadcast_to(np.array([[1.0, 0], [0, 0]]), A.shape)
 size = {
     r"$\|A^{-1}\|$": np.linalg.norm(np.linalg.inv(A), axis=(1, 2)),
-    r"$\|A^{-1} \dot A A^{-1}\|$": np.linalg.norm(inverse_jvp(A, direction), axis=(1, 2)),
+    r"$\|A^{-1} \dot A A^{-1}\|$": np.linalg.norm(
+        inverse_jvp(A, direction), axis=(1, 2)
+    ),
 }
 fig, ax = plt.subplots()
 for label, values in size.items():

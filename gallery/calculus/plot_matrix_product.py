@@ -9,8 +9,8 @@ copies, which is why nobody ever forms it.
 # %%
 # Copies of the factors
 # ---------------------
-# For :math:`Y = A B` with :math:`A` of shape 3 x 4 and :math:`B` of shape 4 x 2,
-# both stacked row by row into vectors: :math:`J_A = I \otimes B^\top` repeats
+# For :math:`Y = A B` with :math:`A` of shape 3 x 4 and :math:`B` of shape
+# 4 x 2, stacked row by row into vectors: :math:`J_A = I \otimes B^\top` repeats
 # :math:`B^\top` along the diagonal, :math:`J_B = A \otimes I` spreads every
 # element of :math:`A` over a small identity.
 
@@ -51,5 +51,7 @@ fig, ax = plt.subplots()
 ax.loglog(n, 2.0 * n**4, "o-", label="dense Jacobians")
 ax.loglog(n, 2.0 * n**3, "s-", label="matmul_vjp")
 ax.loglog(n, 1.0 * n**3, "^-", label="the product itself")
-ax.set(xlabel="side $n$", ylabel="multiplications", title="Cost of the way back")
+ax.set(
+    xlabel="side $n$", ylabel="multiplications", title="Cost of the way back"
+)
 ax.legend()

@@ -43,13 +43,19 @@ fig.colorbar(mesh, ax=axes, label="slope")
 rng = np.random.default_rng(0)
 w, x = 10.0 ** rng.uniform(-300, 300, 1500), rng.uniform(0.01, 0.4, 1500)
 with mpmath.workdps(50):
-    exact = [mpmath.mpf(b) * mpmath.power(a, mpmath.mpf(b) - 1) for a, b in zip(w, x, strict=True)]
+    exact = [
+        mpmath.mpf(b) * mpmath.power(a, mpmath.mpf(b) - 1)
+        for a, b in zip(w, x, strict=True)
+    ]
     slopes = {
         "$x\\,w^{x-1}$": x * w ** (x - 1),
         "dlref": power_vjp(np.ones_like(w), w, x)[0],
     }
     errors = {
-        name: [float(abs(s - e) / np.spacing(abs(s))) for s, e in zip(got, exact, strict=True)]
+        name: [
+            float(abs(s - e) / np.spacing(abs(s)))
+            for s, e in zip(got, exact, strict=True)
+        ]
         for name, got in slopes.items()
     }
 

@@ -45,7 +45,9 @@ with np.errstate(all="ignore"):
     for s in sizes:
         x = np.array([s, s, 1 / s, 1 / s, 2.0, 0.5])
         exact = 1 / x  # the product of all is one
-        naive.append(np.mean(np.isclose(np.prod(x[[0, 1, 4, 5, 2, 3]]) / x, exact)))
+        naive.append(
+            np.mean(np.isclose(np.prod(x[[0, 1, 4, 5, 2, 3]]) / x, exact))
+        )
         ours.append(np.mean(np.isclose(prod_grad(x), exact)))
 
 fig, ax = plt.subplots()
@@ -67,5 +69,12 @@ arrows = norm_grad(points, axis=-1)
 fig, ax = plt.subplots(figsize=(4, 4))
 fine = np.linspace(-2.3, 2.3, 101)
 ax.contour(fine, fine, np.hypot(*np.meshgrid(fine, fine)), linewidths=1)
-ax.quiver(points[..., 0], points[..., 1], arrows[..., 0], arrows[..., 1], width=0.006)
-ax.set(title=r"$\nabla \|x\| = x / \|x\|$", xlabel="$x_1$", ylabel="$x_2$", aspect="equal")
+ax.quiver(
+    points[..., 0], points[..., 1], arrows[..., 0], arrows[..., 1], width=0.006
+)
+ax.set(
+    title=r"$\nabla \|x\| = x / \|x\|$",
+    xlabel="$x_1$",
+    ylabel="$x_2$",
+    aspect="equal",
+)

@@ -25,11 +25,15 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
 for name, (t, weight) in cases.items():
     target = np.full_like(z, t)
     loss = binary_cross_entropy(z, target, pos_weight=weight, reduction="none")
-    grad = binary_cross_entropy_grad(z, target, pos_weight=weight, reduction="sum")
+    grad = binary_cross_entropy_grad(
+        z, target, pos_weight=weight, reduction="sum"
+    )
     axes[0].plot(z, loss, label=name)
     axes[1].plot(z, grad)
 axes[0].set(xlabel="logit $z$", ylabel="loss (nats)", title="Loss", ylim=(0, 8))
-axes[1].set(xlabel="logit $z$", ylabel=r"$\partial \ell / \partial z$", title="Gradient")
+axes[1].set(
+    xlabel="logit $z$", ylabel=r"$\partial \ell / \partial z$", title="Gradient"
+)
 axes[0].legend(title="target")
 
 # %%
@@ -48,7 +52,9 @@ forms = {
 }
 fig, ax = plt.subplots()
 for name, values in forms.items():
-    ax.semilogy(z, np.maximum(abs(values / ours - 1), 1e-17), ".", ms=4, label=name)
+    ax.semilogy(
+        z, np.maximum(abs(values / ours - 1), 1e-17), ".", ms=4, label=name
+    )
 ax.axhline(2**-53, color="0.5", lw=0.8)
 ax.set(
     xlabel="logit $z$",

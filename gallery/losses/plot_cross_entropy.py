@@ -26,7 +26,9 @@ y = np.zeros(margin.size, int)
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
 for smoothing in (0.0, 0.1, 0.3):
     loss = cross_entropy(scores, y, label_smoothing=smoothing, reduction="none")
-    grad = cross_entropy_grad(scores, y, label_smoothing=smoothing, reduction="sum")
+    grad = cross_entropy_grad(
+        scores, y, label_smoothing=smoothing, reduction="sum"
+    )
     axes[0].plot(margin, loss, label=rf"$\varepsilon = {smoothing:g}$")
     axes[1].plot(margin, grad[:, 0])
 axes[0].set(xlabel="margin $m$", ylabel="loss (nats)", title="Loss")
@@ -76,7 +78,9 @@ shift = np.linspace(-6, 6, 201)
 scores = shift[:, None] + np.log([0.7, 0.2, 0.1])
 fig, ax = plt.subplots()
 for zeta in (0.0, 0.01, 0.1):
-    loss = cross_entropy(scores, np.zeros(201, int), z_loss=zeta, reduction="none")
+    loss = cross_entropy(
+        scores, np.zeros(201, int), z_loss=zeta, reduction="none"
+    )
     ax.plot(shift, loss, label=rf"$\zeta = {zeta:g}$")
 ax.set(
     xlabel="common shift of the scores",

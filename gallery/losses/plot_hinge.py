@@ -33,7 +33,9 @@ entropy = binary_cross_entropy(margin, one, reduction="none") / bit
 axes[0].plot(margin, entropy, label="cross-entropy (bits)")
 axes[0].plot(margin, margin < 0, "--", color="0.5", lw=1, label="errors")
 axes[1].plot(margin, hinge_grad(margin, one, reduction="sum"))
-axes[1].plot(margin, binary_cross_entropy_grad(margin, one, reduction="sum") / bit)
+axes[1].plot(
+    margin, binary_cross_entropy_grad(margin, one, reduction="sum") / bit
+)
 axes[0].set(xlabel="margin $t p$", ylabel="loss", title="Loss")
 axes[1].set(xlabel="margin $t p$", ylabel="derivative", title="Gradient")
 axes[0].legend()

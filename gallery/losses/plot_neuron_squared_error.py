@@ -23,7 +23,9 @@ from dlref.training import gradient_descent
 
 X, y = np.array([[0.5], [1.0], [1.5], [2.0]]), np.array([2.0, 3.0, 4.0, 5.0])
 ws, bs = np.linspace(-3, 4, 141), np.linspace(-4, 5, 181)
-surface = np.array([[neuron_squared_error(X, y, [w], b) for w in ws] for b in bs])
+surface = np.array(
+    [[neuron_squared_error(X, y, [w], b) for w in ws] for b in bs]
+)
 
 
 def loss(params):
@@ -35,7 +37,9 @@ def loss(params):
 
 
 fig, ax = plt.subplots(figsize=(7, 4.6))
-image = ax.contourf(ws, bs, surface, np.geomspace(0.02, 80, 19), norm="log", extend="both")
+image = ax.contourf(
+    ws, bs, surface, np.geomspace(0.02, 80, 19), norm="log", extend="both"
+)
 for start in ((-0.5, 2.0), (3.0, 4.0), (0.8, -1.2), (-2.0, -1.0), (-2.5, 1.0)):
     path = [start]
     gradient_descent(
@@ -43,7 +47,9 @@ for start in ((-0.5, 2.0), (3.0, 4.0), (0.8, -1.2), (-2.0, -1.0), (-2.5, 1.0)):
         (np.array(start[:1]), start[1]),
         learning_rate=0.05,
         steps=200,
-        callback=lambda _step, _value, p, path=path: path.append((p[0][0], p[1])),
+        callback=lambda _step, _value, p, path=path: path.append(
+            (p[0][0], p[1])
+        ),
     )
     ax.plot(*np.array(path).T, ".-", color="C1", lw=1.2, ms=4)
     ax.plot(*start, "o", color="C1", ms=7)

@@ -37,9 +37,14 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
 for name, (loss, grad) in losses.items():
     axes[0].plot(error, loss(error, zero, reduction="none"), label=name)
     axes[1].plot(error, grad(error, zero, reduction="sum"))
-axes[0].set(xlabel="error $p - t$", ylabel=r"loss $\ell$", title="Loss", ylim=(0, 4))
+axes[0].set(
+    xlabel="error $p - t$", ylabel=r"loss $\ell$", title="Loss", ylim=(0, 4)
+)
 axes[1].set(
-    xlabel="error $p - t$", ylabel=r"$\partial \ell / \partial p$", title="Gradient", ylim=(-3, 3)
+    xlabel="error $p - t$",
+    ylabel=r"$\partial \ell / \partial p$",
+    title="Gradient",
+    ylim=(-3, 3),
 )
 axes[0].legend()
 

@@ -32,7 +32,12 @@ for ax, dtype in zip(axes, ("float64", "float32"), strict=True):
         errors = np.minimum(errors, 1e17)  # infinite ones at the edge
         ax.plot(errors, names, marker, ls="none", label=library, ms=5)
     ax.axvline(0.5, lw=0.8, color="0.5")
-    ax.set(title=dtype, xscale="log", xlabel="largest error (ULP)", xlim=(0.2, 3e17))
+    ax.set(
+        title=dtype,
+        xscale="log",
+        xlabel="largest error (ULP)",
+        xlim=(0.2, 3e17),
+    )
     ax.grid(axis="y", lw=0.4)
 axes[0].invert_yaxis()
 axes[0].margins(y=0.02)

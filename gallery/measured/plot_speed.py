@@ -25,7 +25,9 @@ for row in rows:  # the last shape of a function is its largest
     largest[row["function"], row["dtype"]] = row
 names = sorted({name for name, _ in largest}, reverse=True)
 
-fig, axes = plt.subplots(1, 2, figsize=(10, 0.19 * len(names) + 1.2), sharey=True)
+fig, axes = plt.subplots(
+    1, 2, figsize=(10, 0.19 * len(names) + 1.2), sharey=True
+)
 for ax, dtype in zip(axes, ("float32", "float64"), strict=True):
     for library, marker in {"NumPy": "x", "PyTorch": "s", "JAX": "^"}.items():
         points = [
@@ -33,7 +35,9 @@ for ax, dtype in zip(axes, ("float32", "float64"), strict=True):
             for (name, kind), row in largest.items()
             if kind == dtype and row[library]
         ]
-        ax.plot(*zip(*points, strict=True), marker, ls="none", ms=5, label=library)
+        ax.plot(
+            *zip(*points, strict=True), marker, ls="none", ms=5, label=library
+        )
     ax.axvline(1, lw=0.8, color="0.5")
     ax.set(title=dtype, xscale="log", xlabel="time / time of dlref")
     ax.grid(axis="y", lw=0.4)

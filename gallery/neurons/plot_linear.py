@@ -48,7 +48,9 @@ for rows, marker in ((1, "o"), (8, "s"), (32, "^"), (128, "v")):
     x, dout = rng.normal(size=(2, rows, 64))
     _, dweight = linear_vjp(dout, x, np.eye(64))
     values = np.linalg.svd(dweight, compute_uv=False)
-    ax.semilogy(range(1, 65), values / values[0], marker, ms=3, label=f"{rows} rows")
+    ax.semilogy(
+        range(1, 65), values / values[0], marker, ms=3, label=f"{rows} rows"
+    )
 ax.set(
     xlabel="index",
     ylabel="singular value / largest",

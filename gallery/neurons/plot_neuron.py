@@ -58,5 +58,9 @@ for activation in ("relu", "softplus"):
     axes[0].plot(weights, a, label=activation)
     axes[1].plot(weights, slope, label=activation)
 axes[0].set(xlabel="weight $w$", ylabel="output $a$", title="The output")
-axes[1].set(xlabel="weight $w$", title="Its gradient", ylabel=r"$\partial a / \partial w$")
+axes[1].set(
+    xlabel="weight $w$",
+    title="Its gradient",
+    ylabel=r"$\partial a / \partial w$",
+)
 axes[1].legend()

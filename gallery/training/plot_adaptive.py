@@ -17,7 +17,13 @@ size? They divide it by what they remember, and they remember differently.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dlref.training import adagrad_step, adam_step, adamw_step, rmsprop_step, sgd_step
+from dlref.training import (
+    adagrad_step,
+    adam_step,
+    adamw_step,
+    rmsprop_step,
+    sgd_step,
+)
 
 gradient = np.repeat([1.0, 0.1, 1.0], 50)
 methods = {

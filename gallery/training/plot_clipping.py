@@ -21,7 +21,9 @@ from dlref.training import clip_by_norm, clip_by_value
 
 angles = np.linspace(0, 2 * np.pi, 49)
 fig, axes = plt.subplots(1, 3, figsize=(9.5, 3.2))
-for ax, clip, name in zip(axes, (clip_by_norm, clip_by_value), ("norm", "value"), strict=False):
+for ax, clip, name in zip(
+    axes, (clip_by_norm, clip_by_value), ("norm", "value"), strict=False
+):
     for angle in angles:
         g = 3 * np.array([np.cos(angle), np.sin(angle)])
         ax.plot(*np.stack([g, clip(g, 1.0)], axis=1), color="0.75", lw=0.8)
@@ -37,7 +39,11 @@ for clip, name in ((clip_by_norm, "norm"), (clip_by_value, "value")):
         g = clip(3 * np.array([np.cos(angle), np.sin(angle)]), 1.0)
         turned.append(np.degrees(np.arctan2(g[1], g[0]) - angle))
     axes[2].plot(fine, turned, label=f"by {name}")
-axes[2].set(xlabel="direction (degrees)", ylabel="turned by (degrees)", title="Change of direction")
+axes[2].set(
+    xlabel="direction (degrees)",
+    ylabel="turned by (degrees)",
+    title="Change of direction",
+)
 axes[2].legend()
 
 # %%
@@ -59,7 +65,9 @@ for name, g in {
     rms = np.sqrt(np.mean(g**2))
     cut = [clip_by_value(g, limit * rms) for limit in limits]
     cosines = [c @ g / np.linalg.norm(c) / np.linalg.norm(g) for c in cut]
-    ax.semilogx(limits, np.degrees(np.arccos(np.minimum(cosines, 1))), label=name)
+    ax.semilogx(
+        limits, np.degrees(np.arccos(np.minimum(cosines, 1))), label=name
+    )
 ax.axhline(0, color="0.5", lw=1, ls="--", label="any, by norm")
 ax.set(
     xlabel="limit / root mean square",

@@ -33,8 +33,15 @@ epochs = np.arange(1, 101)
 fig, ax = plt.subplots()
 ax.semilogy(epochs, fit.loss, label="loss")
 ax.semilogy(epochs, fit.loss[0] * fast ** (epochs - 1), "--", lw=1, color="0.5")
-ax.semilogy(epochs, fit.loss[-1] * slow ** (epochs - 100), "--", lw=1, color="0.5")
-ax.set(xlabel="epoch", ylabel="loss", ylim=(0.1, 400), title="Loss of the neuron before each step")
+ax.semilogy(
+    epochs, fit.loss[-1] * slow ** (epochs - 100), "--", lw=1, color="0.5"
+)
+ax.set(
+    xlabel="epoch",
+    ylabel="loss",
+    ylim=(0.1, 400),
+    title="Loss of the neuron before each step",
+)
 
 # %%
 # The outputs on their way
@@ -50,7 +57,9 @@ fit_neuron(
     0.0,
     learning_rate=0.01,
     epochs=40,
-    callback=lambda _epoch, _loss, p: outputs.append(np.maximum(0, X @ p[0] + p[1])),
+    callback=lambda _epoch, _loss, p: outputs.append(
+        np.maximum(0, X @ p[0] + p[1])
+    ),
 )
 fig, ax = plt.subplots()
 for k, curve in enumerate(np.transpose(outputs)):

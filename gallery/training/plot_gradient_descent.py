@@ -40,9 +40,21 @@ for ax, (word, rate) in zip(axes, rates.items(), strict=True):
         steps=24,
         callback=lambda _step, _value, x, path=path: path.append(x),
     )
-    ax.contour(x1, x2, height, np.geomspace(0.05, 16, 9), cmap="viridis", linewidths=0.8)
+    ax.contour(
+        x1,
+        x2,
+        height,
+        np.geomspace(0.05, 16, 9),
+        cmap="viridis",
+        linewidths=0.8,
+    )
     ax.plot(*np.array(path).T, ".-", color="C1", lw=1.2)
-    ax.set(title=rf"{word}: $\eta = {rate:g}$", xlabel="$x_1$", xlim=(-3.2, 1.2), ylim=(-1.6, 1.6))
+    ax.set(
+        title=rf"{word}: $\eta = {rate:g}$",
+        xlabel="$x_1$",
+        xlim=(-3.2, 1.2),
+        ylim=(-1.6, 1.6),
+    )
 axes[0].set_ylabel("$x_2$")
 
 # %%
@@ -54,7 +66,10 @@ axes[0].set_ylabel("$x_2$")
 
 rates = np.linspace(0.002, 0.18, 357)
 left = [
-    valley(gradient_descent(valley, [-3.0, 0.5], learning_rate=r, steps=100)[0])[0] for r in rates
+    valley(
+        gradient_descent(valley, [-3.0, 0.5], learning_rate=r, steps=100)[0]
+    )[0]
+    for r in rates
 ]
 fig, ax = plt.subplots()
 ax.semilogy(rates, left)

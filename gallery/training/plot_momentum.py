@@ -75,7 +75,9 @@ fig = draw(paths)
 
 c = np.sqrt(0.5)
 turn = np.array([[c, -c], [c, c]])
-turned = {name: descend(s, opts, 40, turn=turn) for name, (s, opts) in steps.items()}
+turned = {
+    name: descend(s, opts, 40, turn=turn) for name, (s, opts) in steps.items()
+}
 fig = draw(turned)
 
 # %%

@@ -24,7 +24,11 @@ from dlref.training import (
 t = np.arange(1, 2001)
 fig, ax = plt.subplots()
 ax.plot(t, warmup_schedule(t, peak=1, warmup=100), label="warmup")
-ax.plot(t, cosine_schedule(t, peak=1, steps=2000, warmup=100, floor=0.1), label="cosine, floor 0.1")
+ax.plot(
+    t,
+    cosine_schedule(t, peak=1, steps=2000, warmup=100, floor=0.1),
+    label="cosine, floor 0.1",
+)
 ax.plot(t, inverse_sqrt_schedule(t, peak=1, warmup=100), label="inverse root")
 ax.set(xlabel="step", ylabel="learning rate / peak", title="Learning rates")
 ax.legend()
@@ -41,7 +45,9 @@ schedules = {
     "constant 0.3": lambda step: 0.3,
     "constant 0.03": lambda step: 0.03,
     "cosine from 0.3": lambda step: cosine_schedule(step, peak=0.3, steps=2000),
-    "inverse root from 0.3": lambda s: inverse_sqrt_schedule(s, peak=0.3, warmup=20),
+    "inverse root from 0.3": lambda s: inverse_sqrt_schedule(
+        s, peak=0.3, warmup=20
+    ),
 }
 fig, ax = plt.subplots()
 for name, rate in schedules.items():
