@@ -43,17 +43,36 @@ it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the 
 underflows.  (Shepherd and Laframboise found this form in 1981.)  The factor
 :math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; `low_square` finds them.
 
+**Half the digits.**  A float32 result is within 0.501 ULP if the float64 that is rounded to it has
+a relative error below :math:`0.001 \cdot 2^{-23} = 2^{-33}`.  `single` exchanges the building
+blocks of a formula for short ones that have an error below :math:`2^{-36}`:
+
+- their polynomials stop earlier;
+- :math:`\ln 2` is one constant, and what an argument lacks, at most its rounding
+  :math:`2^{-53} |x| < 2^{-43}`, is left out (a float32 has an exact square);
+- one power of two suffices: the exponential is cut off at :math:`e^{-700}`, a float64 that
+  is not subnormal, but far below all of float32 (above 0 no formula here needs it);
+- the normal tail is multiplied by :math:`t + 5` and read at :math:`q = 1 - 10 / (t + 5)`, so
+  that one division does for both; it is good up to t = 20, where the tail is :math:`10^{-89}`;
+- a division by the sum of a row of float32 is a product with its reciprocal.
+
 The coefficients are computed by ``tests/elementary_coefficients.py``; a test compares.
 Errors below are the largest seen over dense grids, in units in the last place (ULP) of float64.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from ._jit import formula, literal_formula
+from ._jit import exchanged, formula, literal_formula
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
     "DENSITY",
@@ -66,10 +85,14 @@ __all__ = [
     "log",
     "log1p",
     "log1p_exp",
+    "low_difference",
     "low_product",
     "low_square",
     "normal_tail",
+    "quotient",
     "raised",
+    "sigmoid",
+    "single",
     "tanh",
     "tanh_gap",
 ]
@@ -77,6 +100,7 @@ __all__ = [
 Number: TypeAlias = Any  #: a float64
 
 SHIFT = 1.5 * 2.0**52
+SHIFT_SINGLE = SHIFT + 1023
 LOG2E = 1.4426950408889634
 DENSITY = 0.3989422804014327  #: 1 / sqrt(2 pi), the normal density at 0
 SHIFT_BITS = 0x4338000000000000  #: SHIFT as an integer
@@ -181,6 +205,54 @@ NORMAL = (
 )
 NORMAL_REST = 2.2588377956936774e-17  #: what the first coefficient lacks
 
+#: the same for half the digits; (t + 5) e^(t^2 / 2) Phi(-t) in q
+LN2_SINGLE = 0.6931471805599453
+EXPM1_SINGLE = (
+    0.5,
+    0.16666666719028936,
+    0.04166666671901226,
+    0.00833329846980059,
+    0.001388885403566671,
+    0.00019899285575896282,
+    2.4859589834589056e-05,
+)
+LOG_SINGLE = (
+    0.6666666666737868,
+    0.3999999879244169,
+    0.28571755535032944,
+    0.22191337428065783,
+    0.19363884986633198,
+)
+TANH_SINGLE = (
+    0.33333333333225423,
+    -0.13333333307175674,
+    0.0539682434166709,
+    -0.021869321308866544,
+    0.00886186414808997,
+    -0.003585488736449051,
+    0.0014354461254894883,
+    -0.0005487032108964547,
+    0.0001827076199883596,
+    -4.4488025782535576e-05,
+    5.583756261356437e-06,
+)
+NORMAL_SINGLE = (
+    0.7691930497516508,
+    -0.6653825028979644,
+    0.49530561567729675,
+    -0.3135331567788477,
+    0.16502037489965374,
+    -0.06911862562510313,
+    0.02079497593217958,
+    -0.002993572782318079,
+    -0.0007974982256673504,
+    0.0005460452360974503,
+    -5.9697911562206206e-05,
+    -5.267362052387736e-05,
+    1.5245048439667256e-05,
+    6.551643232466027e-06,
+)
+
 #: sqrt(2), and what the first lacks
 SQRT2 = (
     1.4142135623730951,
@@ -218,13 +290,13 @@ def exp_parts(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
     rest = low - k * LN2[1]
     r = first + rest
     lost = (first - r) + rest
-    c = EXPM1
-    tail = c[8] + r * (c[9] + r * c[10])
-    tail = c[4] + r * (c[5] + r * (c[6] + r * (c[7] + r * tail)))
-    tail = c[0] + r * (c[1] + r * (c[2] + r * (c[3] + r * tail)))
+    c, s = EXPM1, r * r  # in pairs: fewer steps wait for another than one by one
+    low4 = (c[0] + r * c[1]) + s * (c[2] + r * c[3])
+    mid4 = (c[4] + r * c[5]) + s * (c[6] + r * c[7])
+    tail = low4 + (s * s) * (mid4 + (s * s) * ((c[8] + r * c[9]) + s * c[10]))
     a = ((n >> 1) + 1023) << 52
     b = (n - (n >> 1) + 1023) << 52
-    return r, (r * r) * tail + lost, number(a), number(b)
+    return r, s * tail + lost, number(a), number(b)
 
 
 @formula
@@ -248,6 +320,20 @@ def expm1(x: Number) -> Number:
     r, t, a, b = exp_parts(bounded, 0.0)
     half = 0.5 * a * b  # 2^n may be infinite where e^x is not
     return x if abs(x) < 1e-17 else 2.0 * ((half * r + (half - 0.5)) + half * t)
+
+
+@formula
+def sigmoid(x: Number) -> Number:
+    """
+    1 / (1 + e^-x), to 1.8 ULP, in both tails.
+
+    What the rounding of 1 + e lost, over 1 + e, changes the ratio by that part of it.
+    """
+    e = exp(-abs(x))
+    below = 1.0 + e
+    lost = e - (below - 1.0)
+    ratio = (e if x < 0.0 else 1.0) / below
+    return ratio - ratio * ((1.0 - ratio if x < 0.0 else ratio) * lost)
 
 
 @formula
@@ -344,6 +430,20 @@ def log1p_exp(x: Number) -> Number:
     return log_mantissa(f, 1.0 if upper else 0.0, (lost + rest) / w)
 
 
+@formula
+def quotient(x: Number, y: Number) -> Number:
+    """Return x / y."""
+    return x / y
+
+
+@literal_formula
+def low_difference(x: Number, y: Number) -> Number:
+    """Return what the rounded difference x - y lacks to the exact one."""
+    d = x - y
+    back = d - x
+    return (x - (d - back)) - (y + back)
+
+
 @literal_formula
 def low_product(x: Number, y: Number) -> Number:
     """Return what the rounded product x y lacks to the exact one, for moderate x and y."""
@@ -410,3 +510,123 @@ def erf(x: Number) -> Number:
     far = 1.0 - erfc(abs(x))
     far = -far if x < 0.0 else far
     return x + x * p if abs(x) < 1.0 else far
+
+
+@formula
+def exp_parts_single(x: Number, _low: Number) -> tuple[Number, Number, Number, Number]:
+    """
+    `exp_parts` to half the digits, for x < 700: ln 2 is one constant, 2^n one factor.
+
+    The shift adds 1023 besides, so that the low bits of z are the exponent of 2^n.
+    """
+    x = -700.0 if x < -700.0 else x
+    z = x * LOG2E + SHIFT_SINGLE
+    r = x - (z - SHIFT_SINGLE) * LN2_SINGLE
+    c, s = EXPM1_SINGLE, r * r
+    tail = (c[0] + r * c[1]) + s * ((c[2] + r * c[3]) + s * ((c[4] + r * c[5]) + s * c[6]))
+    return r, s * tail, number(bits(z) << 52), 1.0
+
+
+@formula
+def sigmoid_single(x: Number) -> Number:
+    """`sigmoid` to half the digits: what the sum 1 + e lost is left out."""
+    r, t, a, _ = exp_parts_single(-abs(x), 0.0)
+    e = (1.0 + (r + t)) * a
+    return (e if x < 0.0 else 1.0) / (1.0 + e)
+
+
+@formula
+def tanh_single(x: Number) -> Number:
+    """`tanh` to half the digits: what the sum t + 2 lost is left out."""
+    size = abs(x)
+    t = expm1_single(2.0 * (20.0 if size > 20.0 else size))
+    ratio = t / (t + 2.0)
+    ratio = -ratio if x < 0.0 else ratio
+    return x if size < 1e-9 else ratio
+
+
+@formula
+def expm1_single(x: Number) -> Number:
+    """`expm1` to half the digits."""
+    r, t, a, _ = exp_parts_single(x, 0.0)
+    return x if abs(x) < 1e-17 else a * (r + t) + (a - 1.0)
+
+
+@formula
+def tanh_gap_single(x: Number) -> Number:
+    """`tanh_gap` to half the digits."""
+    z = x * x
+    c = TANH_SINGLE
+    p = c[6] + z * (c[7] + z * (c[8] + z * (c[9] + z * c[10])))
+    p = c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * (c[5] + z * p)))))
+    size = abs(x)
+    r, t, a, _ = exp_parts_single(-2.0 * size, 0.0)
+    w = (1.0 + (r + t)) * a
+    far = (size - 1.0) + 2.0 * w / (1.0 + w)
+    far = -far if x < 0.0 else far
+    return x * (z * p) if size < 1.0 else far
+
+
+@formula
+def log1p_exp_single(x: Number) -> Number:
+    """`log1p_exp` to half the digits: what exponential and sum lost is left out."""
+    r, t, a, _ = exp_parts_single(x, 0.0)
+    e = (1.0 + (r + t)) * a
+    upper = e > 0.4
+    f = 0.5 * e - 0.5 if upper else e
+    s = f / (2.0 + f)
+    z = s * s
+    c = LOG_SINGLE
+    tail = c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * c[4])))
+    return s * (2.0 + z * tail) + (LN2_SINGLE if upper else 0.0)
+
+
+@formula
+def quotient_single(x: Number, y: Number) -> Number:
+    """`quotient` for many x and one y, whose reciprocal LLVM computes once."""
+    return x * (1.0 / y)
+
+
+@formula
+def low_difference_single(_x: Number, _y: Number) -> Number:
+    """Stand for `low_difference`: half the digits lack nothing."""
+    return 0.0
+
+
+@formula
+def low_square_single(x: Number) -> tuple[Number, Number]:
+    """`low_square` of a float32, whose square is exact."""
+    return x * x, 0.0
+
+
+@formula
+def normal_tail_single(t: Number) -> Number:
+    """`normal_tail` to half the digits, for t in [0, 20]."""
+    inverse = 1.0 / (t + 5.0)
+    q = 1.0 - 10.0 * inverse
+    c, s = NORMAL_SINGLE, q * q
+    low4 = (c[0] + q * c[1]) + s * (c[2] + q * c[3])
+    mid4 = (c[4] + q * c[5]) + s * (c[6] + q * c[7])
+    top = (c[8] + q * c[9]) + s * (c[10] + q * c[11]) + (s * s) * (c[12] + q * c[13])
+    return (low4 + (s * s) * (mid4 + (s * s) * top)) * inverse
+
+
+#: What takes the place of what where half the digits are enough.
+SINGLE = {
+    exp_parts: exp_parts_single,
+    expm1: expm1_single,
+    log1p_exp: log1p_exp_single,
+    low_difference: low_difference_single,
+    low_square: low_square_single,
+    normal_tail: normal_tail_single,
+    quotient: quotient_single,
+    sigmoid: sigmoid_single,
+    tanh: tanh_single,
+    tanh_gap: tanh_gap_single,
+}
+
+
+@cache
+def single(function: F) -> F:
+    """Return the copy of a formula, or of a kernel, for float32: of half the digits."""
+    return exchanged(function, SINGLE, "single")

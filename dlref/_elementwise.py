@@ -3,9 +3,10 @@ The call pattern of element-wise maps.
 
 An activation is a formula of one number; so are its derivatives.  One loop applies a formula
 to every element, another multiplies by it, and `dlref._jit.loop_over` writes the formula into
-the loop.  The Jacobian of an element-wise map is diagonal, so its two products with a vector
-are the same: each element times the derivative there.  `pushed` and `pulled` differ only in
-the names of their arguments.
+the loop; `dlref._elementary.single` shortens it first where the elements are float32.  The
+Jacobian of an element-wise map is diagonal, so its two products with a vector are the same:
+each element times the derivative there.  `pushed` and `pulled` differ only in the names of
+their arguments.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ._elementary import single
 from ._jit import loop_over
 from ._parallel import over_rows
-from ._validate import FloatArray, as_floats, check_shape, result
+from ._validate import FloatArray, FloatDType, as_floats, check_shape, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,8 +54,10 @@ def _product(
 
 
 @cache
-def _loop(template: Callable[..., None], formula: Callable[..., Any]) -> Callable[..., None]:
-    return loop_over(template, _formula=formula)
+def _loop(
+    template: Callable[..., None], formula: Callable[..., Any], dtype: FloatDType
+) -> Callable[..., None]:
+    return loop_over(template, _formula=single(formula) if dtype == np.float32 else formula)
 
 
 def mapped(formula: Callable[..., Any], x: npt.ArrayLike, *options: float) -> FloatArray:
@@ -61,7 +65,12 @@ def mapped(formula: Callable[..., Any], x: npt.ArrayLike, *options: float) -> Fl
     dtype, [array] = as_floats({"x": x}, work=np.float32)
     out = np.empty_like(array, order="C", subok=False)
     over_rows(
-        _loop(_map, formula), array.size, COST, array.ravel(), _floats(options), out.reshape(-1)
+        _loop(_map, formula, array.dtype),
+        array.size,
+        COST,
+        array.ravel(),
+        _floats(options),
+        out.reshape(-1),
     )
     return result(out, dtype)
 
@@ -72,7 +81,7 @@ def product(
     """Multiply every element of `v` by the formula of that of `x`; equal shapes and dtypes."""
     out = np.empty_like(x, order="C", subok=False)
     over_rows(
-        _loop(_product, formula),
+        _loop(_product, formula, x.dtype),
         x.size,
         COST,
         v.ravel(),

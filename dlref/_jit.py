@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 try:
     import numba
@@ -36,6 +36,7 @@ except ImportError:  # pragma: no cover  # no wheel for this platform, or too ne
 __all__ = [
     "COMPILED",
     "cache_folder",
+    "exchanged",
     "formula",
     "kernel",
     "literal_formula",
@@ -96,6 +97,9 @@ def cache_folder() -> Path | None:
 
 _CACHE = cache_folder() if COMPILED else None
 
+#: What each kernel and formula was compiled from, and by what.
+_SOURCES: dict[Any, tuple[FunctionType, Callable[[Any], Any]]] = {}
+
 
 def kernel(function: F) -> F:
     """
@@ -106,6 +110,7 @@ def kernel(function: F) -> F:
     """
     if not COMPILED:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
+        _SOURCES[quiet] = function, kernel  # type: ignore[assignment]
         return quiet
     folder = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_CACHE or "")  # read once, when the cache is set up
@@ -115,6 +120,7 @@ def kernel(function: F) -> F:
         )
     finally:
         numba.config.CACHE_DIR = folder
+    _SOURCES[compiled] = function, kernel  # type: ignore[assignment]
     return compiled
 
 
@@ -144,11 +150,12 @@ def summation(function: F) -> F:
 
 
 def _inlined(function: F, fastmath: set[str]) -> F:
-    if not COMPILED:
-        return function
-    compiled: F = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True)(
-        function
-    )
+    compiled = function
+    if COMPILED:
+        compiled = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True)(
+            function
+        )
+    _SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]
     return compiled
 
 
@@ -160,8 +167,32 @@ def loop_over(template: F, **formulas: Callable[..., Any]) -> F:
     found by its name, which is therefore that of the template and of the formulas.
     """
     parts = [f"{f.__module__.rpartition('.')[2]}_{f.__name__}" for f in formulas.values()]
-    name = "_of_".join([template.__name__, *parts])
-    code = template.__code__.replace(co_name=name, co_qualname=name)
-    copy = FunctionType(code, {**template.__globals__, **formulas}, name)
-    copy.__module__ = template.__module__
-    return kernel(copy)  # type: ignore[return-value]
+    copy: F = _renamed(template, "_of_".join([template.__name__, *parts]), formulas)
+    return kernel(copy)
+
+
+def exchanged(function: F, replacements: Mapping[Any, Any], suffix: str) -> F:
+    """
+    Return a copy of a kernel or formula that computes with other formulas.
+
+    Wherever it, or what it calls, calls a key of `replacements`, the copy calls the value.  Its
+    name ends in `suffix`; a function in which there is nothing to replace is its own copy.
+    """
+    if function in replacements:
+        return replacements[function]  # type: ignore[no-any-return]
+    if function not in _SOURCES:
+        return function
+    source, compiled = _SOURCES[function]
+    called = {name: source.__globals__.get(name) for name in source.__code__.co_names}
+    news = {n: exchanged(f, replacements, suffix) for n, f in called.items() if callable(f)}
+    if all(f is called[name] for name, f in news.items()):
+        return function
+    return compiled(_renamed(source, f"{source.__name__}_{suffix}", news))  # type: ignore[no-any-return]
+
+
+def _renamed(function: Any, name: str, names: dict[str, Any]) -> Any:
+    """Copy a function, giving a name to it and a meaning to some of its global names."""
+    code = function.__code__.replace(co_name=name, co_qualname=name)
+    copy = FunctionType(code, {**function.__globals__, **names}, name)
+    copy.__module__ = function.__module__
+    return copy

@@ -2,8 +2,9 @@
 What softmax, its logarithm and log-sum-exp share: one row of scores at a time.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
-exponent is a relative error of the exponential.  Sums are taken over pieces of a row, each in
-the order that is fastest, and the pieces are added up with what their roundings lost.
+exponent is a relative error of the exponential; `run` takes shorter forms, without that and of
+fewer terms, if the scores are float32.  Sums are taken over pieces of a row, each in the order
+that is fastest, and the pieces are added up with what their roundings lost.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._elementary import Number, number, raised
+from ._elementary import Number, bits, low_difference, number, raised, single
 from ._jit import kernel, summation
 from ._parallel import over_rows
 from ._validate import FloatArray, as_integer, check_ndim, reduced_axes
@@ -20,7 +21,7 @@ from ._validate import FloatArray, as_integer, check_ndim, reduced_axes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["along", "dot", "exponentials", "run"]
+__all__ = ["added", "along", "dot", "exponentials", "run"]
 
 COST = 3  # nanoseconds an element
 PIECE = 256
@@ -31,16 +32,16 @@ LOWEST = -0x8000000000000000
 @kernel
 def _largest(x: FloatArray) -> Number:
     """
-    Return the maximum of float64 numbers; a positive NaN counts as the largest.
+    Return the maximum of some numbers; a positive NaN counts as the largest.
 
     The bits of a float64, read as an integer, grow with the number if it is positive and
     fall if it is negative; the latter are mirrored.  Integers, unlike floats, have a maximum
     that does not depend on the order, so LLVM may compare several at a time.
     """
-    keys = x.view(np.int64)
     top = np.int64(LOWEST)
-    for j in range(keys.size):
-        key = keys[j] if keys[j] >= 0 else keys[j] ^ MAGNITUDE
+    for j in range(x.size):
+        code = bits(np.float64(x[j]))
+        key = code if code >= 0 else code ^ MAGNITUDE
         top = key if key > top else top
     return number(top if top >= 0 else top ^ MAGNITUDE)
 
@@ -62,6 +63,14 @@ def _count_ones(e: FloatArray) -> Number:
 
 
 @summation
+def _sum(v: FloatArray) -> Number:
+    total = np.float64(0.0)
+    for j in range(v.size):
+        total += np.float64(v[j])
+    return total
+
+
+@summation
 def _sum_of_products(e: FloatArray, v: FloatArray) -> Number:
     total = np.float64(0.0)
     for j in range(e.size):
@@ -76,15 +85,11 @@ def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number]:
 
     That one is 1, so the full sum is one more; its logarithm is log1p of the rest.
     """
-    for j in range(e.size):
-        e[j] = x[j]
-    top = _largest(e)
+    top = _largest(x)
     for j in range(e.size):
         score = np.float64(x[j])
         d = score - top
-        back = d - score
-        low = (score - (d - back)) - (top + back)
-        e[j] = raised(1.0, d, low if d > -800.0 else 0.0)
+        e[j] = raised(1.0, d, low_difference(score, top) if d > -800.0 else 0.0)
     total, lost, ones = np.float64(0.0), np.float64(0.0), np.int64(-1)
     for begin in range(0, e.size, PIECE):
         piece = e[begin : begin + PIECE]
@@ -95,6 +100,15 @@ def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number]:
         lost += (total - (s - back)) + (rest - back)
         total = s
     return top, total + (lost + ones)
+
+
+@kernel
+def added(v: FloatArray) -> Number:
+    """Return the sum of v."""
+    total = np.float64(0.0)
+    for begin in range(0, v.size, PIECE):
+        total += _sum(v[begin : begin + PIECE])
+    return total
 
 
 @kernel
@@ -126,7 +140,8 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
 
 
 def run(function: Callable[..., None], *arrays: FloatArray) -> None:
-    """Call a kernel on the rows of matrices, shared over threads."""
+    """Call a kernel on the rows of matrices, shared over threads; `single` if they are float32."""
     rows, width = arrays[0].shape
+    function = single(function) if arrays[0].dtype == np.float32 else function
     if rows and width:
         over_rows(function, rows, COST * width, *arrays)

@@ -71,6 +71,12 @@ def normal_flat(q):
     return (1 + 13 * t / 16) * mp.exp(t**2 / 2) * mp.erfc(t / mp.sqrt(2)) / 2
 
 
+def normal_flat_single(q):
+    """(t + 5) e^(t^2 / 2) Phi(-t) at q = (t - 5) / (t + 5)."""
+    t = 5 * (1 + q) / (1 - q)
+    return (t + 5) * mp.exp(t**2 / 2) * mp.erfc(t / mp.sqrt(2)) / 2
+
+
 def tanh_tail(z):
     """(x - tanh x) / x^3 at z = x^2."""
     if z < mpf(10) ** -15:
@@ -92,14 +98,20 @@ def coefficients():
         half = mp.log(2) / 2 * mpf("1.0001")
         low, high = -half, half
         normal, rest = interpolate(normal_flat, -1, mpf("0.82"), 22)
+        most = (3 - 2 * mp.sqrt(2)) ** 2 * mpf("1.001")
         return {
             "LN2": split(mp.log(2), 32),
             "EXPM1": tuple(interpolate(expm1_tail, low, high, 10)[0]),
-            "LOG": tuple(interpolate(log_tail, 0, (3 - 2 * mp.sqrt(2)) ** 2 * mpf("1.001"), 7)[0]),
+            "LOG": tuple(interpolate(log_tail, 0, most, 7)[0]),
             "ERF": tuple(interpolate(erf_excess, 0, 1, 12)[0]),
             "TANH": tuple(interpolate(tanh_tail, 0, 1, 15)[0]),
             "NORMAL": tuple(normal),
             "NORMAL_REST": rest,
+            "LN2_SINGLE": float(mp.log(2)),
+            "EXPM1_SINGLE": tuple(interpolate(expm1_tail, low, high, 6)[0]),
+            "LOG_SINGLE": tuple(interpolate(log_tail, 0, most, 4)[0]),
+            "TANH_SINGLE": tuple(interpolate(tanh_tail, 0, 1, 10)[0]),
+            "NORMAL_SINGLE": tuple(interpolate(normal_flat_single, -1, mpf("0.6"), 13)[0]),
             "SQRT2": split(mp.sqrt(2), 53),
         }
 

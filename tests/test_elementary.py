@@ -43,6 +43,8 @@ def erfcx(x):
     [
         ("exp", mp.exp, -745.1, 709.7, 0.9),
         ("expm1", mp.expm1, -45, 709.7, 1.4),
+        ("sigmoid", exact.sigmoid, -745, 745, 1.9),
+        ("sigmoid", exact.sigmoid, -3, 3, 1.9),
         ("tanh", exact.tanh, -20, 20, 2.0),
         ("tanh_gap", exact.tanhshrink, -30, 30, 2.9),
         ("log", mp.log, 1e-300, 1e300, 0.9),
@@ -59,6 +61,35 @@ def test_error_bound(name, reference, low, high, bound, rng):
     points = exact.grid(low, high, rng=rng, count=COUNT)
     errors = exact.ulp_errors(values(name, points), exact.evaluate(reference, points))
     assert errors.max() <= bound
+
+
+@pytest.mark.parametrize(
+    ("name", "reference", "low", "high"),
+    [
+        ("exp", mp.exp, -700, 700),
+        ("raised", mp.exp, -700, 700),
+        ("expm1", mp.expm1, -45, 700),
+        ("sigmoid", exact.sigmoid, -700, 700),
+        ("tanh", exact.tanh, -20, 20),
+        ("tanh_gap", exact.tanhshrink, -30, 30),
+        ("log1p_exp", exact.softplus, -104, 0),
+        ("normal_tail", normal_tail, 0, 20),
+    ],
+)
+def test_half_the_digits(name, reference, low, high, rng):
+    points = exact.grid(low, high, rng=rng, count=COUNT).astype(np.float32).astype(np.float64)
+    short = _elementary.single(getattr(_elementary, name))
+    out = np.empty_like(points)
+    if name == "raised":
+        out[:] = [short(1.0, x, 0.0) for x in points]
+    else:
+        loop_over(_every, _call=short)(points, out)
+    true = exact.evaluate(reference, points)
+    assert exact.ulp_errors(out, true).max() <= 2.0 ** (53 - 36)
+
+
+def test_without_blocks_to_shorten_a_formula_is_its_own_short_form():
+    assert _elementary.single(_elementary.log) is _elementary.log
 
 
 @pytest.mark.parametrize(

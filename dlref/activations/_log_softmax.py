@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import log1p
+from .._elementary import log1p, low_difference
 from .._jit import kernel
-from .._rows import along, dot, exponentials, run
+from .._rows import added, along, dot, exponentials, run
 from .._validate import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from ._softmax import softmax
 
@@ -29,8 +29,7 @@ def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
         for i in range(to.size):
             value = np.float64(scores[i])
             d = value - top
-            back = d - value
-            low = (value - (d - back)) - (top + back)
+            low = low_difference(value, top)
             to[i] = d - (rest - (low if d > -np.inf else 0.0))
 
 
@@ -51,10 +50,7 @@ def _pulled(start: int, stop: int, u: FloatArray, x: FloatArray, out: FloatArray
     for r in range(start, stop):
         _, others = exponentials(x[r], e)
         pull, to = u[r], out[r]
-        share = np.float64(0.0)
-        for i in range(to.size):
-            share += np.float64(pull[i])
-        share /= 1.0 + others
+        share = added(pull) / (1.0 + others)
         for i in range(to.size):
             to[i] = np.float64(pull[i]) - e[i] * share
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._elementary import Number, exp, exp_parts, log1p_exp, tanh_gap
+from .._elementary import sigmoid as sigmoid_of
 from .._elementary import tanh as tanh_of
 from .._elementwise import mapped, pulled, pushed
 from .._jit import formula
@@ -54,13 +55,7 @@ __all__ = [
 
 @formula
 def _sigmoid(x: Number) -> Number:
-    r, t, a, b = exp_parts(-abs(x), 0.0)
-    p = r + t
-    e = (1.0 + p) * a * b
-    below = 1.0 + e
-    s = 1.0 / below
-    s = s - s * s * (e - (below - 1.0))  # the bracket is what the rounding of 1 + e lost
-    return (s + s * p) * a * b if x < 0.0 else s
+    return sigmoid_of(x)
 
 
 @formula

@@ -11,12 +11,18 @@ knowing the zero to more digits.
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
 import numpy.typing as npt
 
 from .._elementary import DENSITY, Number, exp_parts, low_product, low_square, normal_tail, raised
 from .._elementwise import mapped, pulled, pushed
-from .._jit import formula, literal_formula
+from .._jit import exchanged, formula, literal_formula
 from .._validate import FloatArray, as_real, choice
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "gelu",
@@ -50,13 +56,28 @@ def _scaled(x: Number, beta: Number) -> tuple[Number, Number, Number]:
 
 
 @formula
+def _unscaled(x: Number, _beta: Number) -> tuple[Number, Number, Number]:
+    """`_scaled` for beta = 1, where nothing is lost."""
+    return x, -abs(x), 0.0
+
+
+def _steep(formula: Callable[..., Any], beta: float) -> Callable[..., Any]:
+    """Return the formula to use for this beta: without the product if that is 1."""
+    return _of_slope_one(formula) if beta == 1.0 else formula
+
+
+@cache
+def _of_slope_one(formula: Callable[..., Any]) -> Callable[..., Any]:
+    return exchanged(formula, {_scaled: _unscaled}, "of_slope_one")
+
+
+@formula
 def _silu(x: Number, beta: Number) -> Number:
     u, power, rest = _scaled(x, beta)
     r, t, a, b = exp_parts(power, rest)
     p = r + t
-    ratio = x / (1.0 + (1.0 + p) * a * b)
-    ratio = -0.0 if u < -800.0 else ratio
-    return (ratio + ratio * p) * a * b if u < 0.0 else ratio
+    above = (-0.0 if u < -800.0 else x + x * p) * a * b
+    return (above if u < 0.0 else x) / (1.0 + (1.0 + p) * a * b)
 
 
 @formula
@@ -178,8 +199,9 @@ def _gelu_tanh(x: Number) -> Number:
     _, _, power, rest = _cubic(x)
     r, t, a, b = exp_parts(power, rest)
     p = r + t
-    ratio = (-30.0 if x < -30.0 else x) / (1.0 + (1.0 + p) * a * b)
-    return (ratio + ratio * p) * a * b if x < 0.0 else ratio
+    bounded = -30.0 if x < -30.0 else x
+    above = (bounded + bounded * p) * a * b
+    return (above if x < 0.0 else x) / (1.0 + (1.0 + p) * a * b)
 
 
 @formula
@@ -272,7 +294,8 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     >>> print(f"{silu(-745.5):.0e}")
     -1e-321
     """
-    return mapped(_silu, x, as_real("beta", beta))
+    beta = as_real("beta", beta)
+    return mapped(_steep(_silu, beta), x, beta)
 
 
 def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
@@ -321,7 +344,8 @@ def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     >>> silu_deriv(-np.inf)
     np.float64(-0.0)
     """
-    return mapped(_silu_deriv, x, as_real("beta", beta))
+    beta = as_real("beta", beta)
+    return mapped(_steep(_silu_deriv, beta), x, beta)
 
 
 def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
@@ -362,7 +386,8 @@ def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     >>> silu_deriv2([0.0, 1.0, -1.0], beta=2).round(4)
     array([1.    , 0.1001, 0.1001])
     """
-    return mapped(_silu_deriv2, x, as_real("beta", beta))
+    beta = as_real("beta", beta)
+    return mapped(_steep(_silu_deriv2, beta), x, beta)
 
 
 def silu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
@@ -405,7 +430,8 @@ def silu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, beta: float = 1.0) -> Flo
     >>> silu_vjp([2.0, 2.0], [0.0, -20.0]).round(6)
     array([ 1., -0.])
     """
-    return pulled(_silu_deriv, dout, x, as_real("beta", beta))
+    beta = as_real("beta", beta)
+    return pulled(_steep(_silu_deriv, beta), dout, x, beta)
 
 
 def silu_jvp(
@@ -450,7 +476,8 @@ def silu_jvp(
     >>> silu_jvp([0.0, 40.0], [2.0, 2.0])
     array([1., 2.])
     """
-    return pushed(_silu_deriv, primals, tangents, as_real("beta", beta))
+    beta = as_real("beta", beta)
+    return pushed(_steep(_silu_deriv, beta), primals, tangents, beta)
 
 
 def mish(x: npt.ArrayLike) -> FloatArray:

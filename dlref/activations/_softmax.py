@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from .._elementary import quotient
 from .._jit import kernel
 from .._rows import along, dot, exponentials, run
 from .._validate import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
@@ -25,7 +26,7 @@ def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
         total = 1.0 + others
         s = out[r]
         for i in range(s.size):
-            s[i] = e[i] / total
+            s[i] = quotient(e[i], total)
 
 
 @kernel
@@ -37,7 +38,7 @@ def _product(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArra
         mean = dot(e, v[r]) / total
         change, to = v[r], out[r]
         for i in range(to.size):
-            to[i] = e[i] / total * (np.float64(change[i]) - mean)
+            to[i] = quotient(e[i], total) * (np.float64(change[i]) - mean)
 
 
 def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
