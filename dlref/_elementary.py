@@ -10,8 +10,7 @@ their value rounded once.
 :math:`|r| \le \frac12 \ln 2`; then :math:`e^x = 2^n e^r`.
 
 1. *The integer.*  Adding :math:`1.5 \cdot 2^{52}` to :math:`x / \ln 2` leaves no bit for a
-fraction:
-   the sum is rounded to an integer by the addition itself, and subtracting the constant
+   fraction: the sum is rounded to an integer by the addition itself, and subtracting the constant
    again returns n.  The low bits of the sum hold n as a binary number.
 2. *The remainder.*  :math:`\ln 2` is kept as a sum of two constants, the first with 32 bits: its
    product with n (11 bits) is exact, and so is the difference from x, since the two agree
@@ -37,14 +36,13 @@ for the smallest u.  (The arrangement is that of the C library written at Sun in
 **The normal tail.**  :math:`m(t) = e^{t^2/2} \Phi(-t)`, with the normal distribution function
 :math:`\Phi(t) = \frac12 \operatorname{erfc}(-t / \sqrt 2)`, decreases slowly from 1/2 towards
 :math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 + \frac{13}{16} t`, nearly its inverse for
-small t,
-it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the half-line to
-:math:`[-1, 1)`: one polynomial in q, of degree 22, serves up to t = 40, where the tail
+small t, it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the
+half-line to :math:`[-1, 1)`: one polynomial in q, of degree 22, serves up to t = 40, where the tail
 underflows.  (Shepherd and Laframboise found this form in 1981.)  The factor
-:math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; `low_square` finds them.
+:math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``low_square`` finds them.
 
 **Half the digits.**  A float32 result is within 0.501 ULP if the float64 that is rounded to it has
-a relative error below :math:`0.001 \cdot 2^{-23} = 2^{-33}`.  `single` exchanges the building
+a relative error below :math:`0.001 \cdot 2^{-23} = 2^{-33}`.  ``single`` exchanges the building
 blocks of a formula for short ones that have an error below :math:`2^{-36}`:
 
 - their polynomials stop earlier;
@@ -57,7 +55,8 @@ blocks of a formula for short ones that have an error below :math:`2^{-36}`:
 - a division by the sum of a row of float32 is a product with its reciprocal.
 
 The coefficients are computed by ``tests/elementary_coefficients.py``; a test compares.
-Errors below are the largest seen over dense grids, in units in the last place (ULP) of float64.
+Errors stated in the source are the largest seen over dense grids, in units in the last
+place (ULP) of float64.
 """
 
 from __future__ import annotations

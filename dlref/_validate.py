@@ -23,11 +23,12 @@ __all__ = [
     "FloatDType",
     "as_array",
     "as_floats",
+    "as_generator",
     "as_integer",
     "as_integers",
     "as_number",
-    "as_real",
     "as_tangents",
+    "check_constant",
     "check_matrix",
     "check_ndim",
     "check_shape",
@@ -44,10 +45,10 @@ Axis = int | tuple[int, ...] | None
 _WEAK = (bool, int, float)  # Python scalars take the dtype of the arrays (NEP 50)
 
 
-def _words(items: Iterable[Any]) -> str:
+def _words(items: Iterable[Any], link: str = "or") -> str:
     """Join as in a sentence: a, b or c."""
     *most, last = [repr(item) for item in items]
-    return f"{', '.join(most)} or {last}" if most else last
+    return f"{', '.join(most)} {link} {last}" if most else last
 
 
 def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -161,11 +162,26 @@ def check_matrix(name: str, array: FloatArray) -> None:
         raise ValueError(msg)
 
 
+def check_constant(name: str, tangent: Any) -> None:
+    """Raise ValueError if something that does not vary was given a tangent."""
+    if tangent is not None:
+        msg = f"Argument {name!r} must be None, as it belongs to a constant, not an array."
+        raise ValueError(msg)
+
+
 def choice(name: str, value: Any, allowed: Collection[Any]) -> None:
     """Raise ValueError unless `value` is one of the allowed ones."""
     if value not in allowed:
         msg = f"Argument {name!r} must be {_words(allowed)}, not {value!r}."
         raise ValueError(msg)
+
+
+def as_generator(name: str, value: Any) -> np.random.Generator:
+    """Return `value` if it is a random generator."""
+    if not isinstance(value, np.random.Generator):
+        msg = f"Argument {name!r} must be a numpy.random.Generator, not {value!r}."
+        raise TypeError(msg)
+    return value
 
 
 def as_integer(name: str, value: Any, *, least: int) -> int:
@@ -181,37 +197,28 @@ def as_integer(name: str, value: Any, *, least: int) -> int:
     return number
 
 
-def as_real(name: str, value: Any, *, positive: bool = False) -> float:
-    """Return `value` as a float, greater than 0 if it must be positive."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        msg = f"Argument {name!r} must be a real number, not {value!r}."
-        raise TypeError(msg)
-    if positive and not value > 0:
-        msg = f"Argument {name!r} must be positive, not {value!r}."
-        raise ValueError(msg)
-    return float(value)
-
-
 def as_number(
     name: str,
     value: Any,
     *,
-    least: float = -math.inf,
+    least: float | None = None,
     most: float = math.inf,
     above: float | None = None,
 ) -> float:
-    """Return `value` as a float between `least` and `most`, or greater than `above`."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
+    """Return `value` as a float, from `least` to `most` or greater than `above`."""
+    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    kinds = (int, float, np.integer, np.floating)
+    if isinstance(scalar, bool) or not isinstance(scalar, kinds):
         msg = f"Argument {name!r} must be a number, not {value!r}."
-        raise TypeError(msg) from None
+        raise TypeError(msg)
+    number = float(scalar)
     if above is not None:
         inside, words = number > above, f"greater than {above:g}"
-    elif most < math.inf:
-        inside, words = least <= number <= most, f"from {least:g} to {most:g}"
+    elif least is not None:
+        upper = f"from {least:g} to {most:g}"
+        inside, words = least <= number <= most, upper if most < math.inf else f"at least {least:g}"
     else:
-        inside, words = number >= least, f"at least {least:g}"
+        inside, words = True, ""
     if not inside:  # NaN is never inside
         msg = f"Argument {name!r} must be {words}, not {number:g}."
         raise ValueError(msg)

@@ -94,3 +94,32 @@ class TestWording:
     def test_single_choice(self):
         with pytest.raises(ValueError, match=r"'mode' must be 'a', not 'd'\.$"):
             v.choice("mode", "d", ("a",))
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("value", [2, 2.0, np.float32(2), np.int8(2), np.array(2.0)])
+    def test_are_floats(self, value):
+        number = v.as_number("n", value, least=0, most=3)
+        assert type(number) is float
+        assert number == 2
+
+    @pytest.mark.parametrize("value", ["2", None, True, [2.0], np.ones(1), 2j])
+    def test_of_another_type(self, value):
+        with pytest.raises(TypeError, match=r"^Argument 'n' must be a number, not "):
+            v.as_number("n", value)
+
+    @pytest.mark.parametrize(
+        ("value", "limits", "words"),
+        [
+            (-1, {"least": 0}, "at least 0, not -1"),
+            (2, {"least": 0, "most": 1}, "from 0 to 1, not 2"),
+            (0, {"above": 0}, "greater than 0, not 0"),
+            (np.nan, {"least": 0}, "at least 0, not nan"),
+        ],
+    )
+    def test_out_of_range(self, value, limits, words):
+        with pytest.raises(ValueError, match=rf"^Argument 'n' must be {words}\.$"):
+            v.as_number("n", value, **limits)
+
+    def test_without_limits_anything_goes(self):
+        assert np.isnan(v.as_number("n", np.nan))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .._elementary import Number, expm1, low_product, raised
 from .._elementwise import mapped, pulled, pushed
 from .._jit import formula, literal_formula
-from .._validate import FloatArray, as_real
+from .._validate import FloatArray, as_number
 
 __all__ = [
     "celu",
@@ -149,7 +149,7 @@ def elu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> elu(-1e-20)
     np.float64(-1e-20)
     """
-    return mapped(_elu, x, as_real("alpha", alpha))
+    return mapped(_elu, x, as_number("alpha", alpha))
 
 
 def elu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -197,7 +197,7 @@ def elu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> elu(np.log(0.25), alpha=0.5) + 0.5
     np.float64(0.125)
     """
-    return mapped(_elu_deriv, x, as_real("alpha", alpha))
+    return mapped(_elu_deriv, x, as_number("alpha", alpha))
 
 
 def elu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -237,7 +237,7 @@ def elu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> elu_deriv2(np.log([0.25, 1.0, 2.0]))
     array([0.25, 1.  , 0.  ])
     """
-    return mapped(_elu_deriv2, x, as_real("alpha", alpha))
+    return mapped(_elu_deriv2, x, as_number("alpha", alpha))
 
 
 def elu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -282,7 +282,7 @@ def elu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, alpha: float = 1.0) -> Flo
     >>> elu_vjp([8.0, 8.0], np.log([0.25, 2.0]))
     array([2., 8.])
     """
-    return pulled(_elu_deriv, dout, x, as_real("alpha", alpha))
+    return pulled(_elu_deriv, dout, x, as_number("alpha", alpha))
 
 
 def elu_jvp(
@@ -328,7 +328,7 @@ def elu_jvp(
     >>> elu_jvp(np.log([0.25, 2.0]), [8.0, 8.0])
     array([2., 8.])
     """
-    return pushed(_elu_deriv, primals, tangents, as_real("alpha", alpha))
+    return pushed(_elu_deriv, primals, tangents, as_number("alpha", alpha))
 
 
 def selu(x: npt.ArrayLike) -> FloatArray:
@@ -595,7 +595,7 @@ def celu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> celu(x, alpha=4) / celu(x / 4)
     array([4., 4., 4.])
     """
-    return mapped(_celu, x, as_real("alpha", alpha, positive=True))
+    return mapped(_celu, x, as_number("alpha", alpha, above=0))
 
 
 def celu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -640,7 +640,7 @@ def celu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> celu_deriv(2 * np.log([0.25, 1.0, 2.0]), alpha=2)
     array([0.25, 1.  , 1.  ])
     """
-    return mapped(_celu_deriv, x, as_real("alpha", alpha, positive=True))
+    return mapped(_celu_deriv, x, as_number("alpha", alpha, above=0))
 
 
 def celu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -681,7 +681,7 @@ def celu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> celu_deriv2(2 * np.log([0.25, 1.0, 2.0]), alpha=2)
     array([0.125, 0.5  , 0.   ])
     """
-    return mapped(_celu_deriv2, x, as_real("alpha", alpha, positive=True))
+    return mapped(_celu_deriv2, x, as_number("alpha", alpha, above=0))
 
 
 def celu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -725,7 +725,7 @@ def celu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, alpha: float = 1.0) -> Fl
     >>> celu_vjp([8.0, 8.0], 2 * np.log([0.25, 2.0]), alpha=2)
     array([2., 8.])
     """
-    return pulled(_celu_deriv, dout, x, as_real("alpha", alpha, positive=True))
+    return pulled(_celu_deriv, dout, x, as_number("alpha", alpha, above=0))
 
 
 def celu_jvp(
@@ -771,4 +771,4 @@ def celu_jvp(
     >>> celu_jvp(2 * np.log([0.25, 2.0]), [8.0, 8.0], alpha=2)
     array([2., 8.])
     """
-    return pushed(_celu_deriv, primals, tangents, as_real("alpha", alpha, positive=True))
+    return pushed(_celu_deriv, primals, tangents, as_number("alpha", alpha, above=0))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from .._broadcast import broadcast_shape, unbroadcast
 from .._elementwise import product
-from .._validate import FloatArray, as_floats, as_real, as_tangents, check_shape, result
+from .._validate import FloatArray, as_floats, as_number, as_tangents, check_shape, result
 from ._rectifiers import _relu, _relu_deriv
 from ._sigmoids import _sigmoid, _sigmoid_deriv
 from ._smooth_rectifiers import _gelu, _gelu_deriv, _silu, _silu_deriv, _steep
@@ -284,7 +284,7 @@ def swiglu(x: npt.ArrayLike, gate: npt.ArrayLike, *, beta: float = 1.0) -> Float
     >>> swiglu([3.0, 3.0], [0.0, 40.0])
     array([  0., 120.])
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return _gated(_steep(_silu, beta), x, gate, beta)
 
 
@@ -337,7 +337,7 @@ def swiglu_vjp(
     >>> swiglu_vjp([1.0], [3.0], [40.0])
     (array([40.]), array([3.]))
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return _pulled(_steep(_silu, beta), _steep(_silu_deriv, beta), dout, x, gate, beta)
 
 
@@ -387,7 +387,7 @@ def swiglu_jvp(
     >>> swiglu_jvp(([3.0], [40.0]), ([1.0], [1.0]))
     array([43.])
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return _pushed(_steep(_silu, beta), _steep(_silu_deriv, beta), primals, tangents, beta)
 
 

@@ -17,7 +17,7 @@ from .._broadcast import unbroadcast
 from .._elementary import Number, low_product
 from .._elementwise import mapped, pulled, pushed
 from .._jit import formula, literal_formula
-from .._validate import FloatArray, as_floats, as_real, as_tangents, check_shape, result
+from .._validate import FloatArray, as_floats, as_number, as_tangents, check_shape, result
 
 __all__ = [
     "hard_sigmoid",
@@ -403,7 +403,7 @@ def leaky_relu(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> FloatArray:
     >>> leaky_relu(leaky_relu([-2.0, 3.0], negative_slope=0.25), negative_slope=4)
     array([-2.,  3.])
     """
-    return mapped(_leaky_relu, x, as_real("negative_slope", negative_slope))
+    return mapped(_leaky_relu, x, as_number("negative_slope", negative_slope))
 
 
 def leaky_relu_deriv(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> FloatArray:
@@ -442,7 +442,7 @@ def leaky_relu_deriv(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> Float
     >>> leaky_relu_deriv([-2.0, 0.0, 3.0], negative_slope=0.25)
     array([0.25, 0.25, 1.  ])
     """
-    return mapped(_leaky_relu_deriv, x, as_real("negative_slope", negative_slope))
+    return mapped(_leaky_relu_deriv, x, as_number("negative_slope", negative_slope))
 
 
 def leaky_relu_deriv2(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> FloatArray:
@@ -480,7 +480,7 @@ def leaky_relu_deriv2(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> Floa
     >>> leaky_relu_deriv2([-1.0, 0.0, 1.0])
     array([0., 0., 0.])
     """
-    return mapped(_no_curvature, x, as_real("negative_slope", negative_slope))
+    return mapped(_no_curvature, x, as_number("negative_slope", negative_slope))
 
 
 def leaky_relu_vjp(
@@ -526,7 +526,7 @@ def leaky_relu_vjp(
     >>> leaky_relu_vjp([8.0, 8.0], [-2.0, 3.0], negative_slope=0.25)
     array([2., 8.])
     """
-    return pulled(_leaky_relu_deriv, dout, x, as_real("negative_slope", negative_slope))
+    return pulled(_leaky_relu_deriv, dout, x, as_number("negative_slope", negative_slope))
 
 
 def leaky_relu_jvp(
@@ -572,7 +572,7 @@ def leaky_relu_jvp(
     >>> leaky_relu_jvp([-2.0, 3.0], [4.0, 4.0], negative_slope=0.25)
     array([1., 4.])
     """
-    return pushed(_leaky_relu_deriv, primals, tangents, as_real("negative_slope", negative_slope))
+    return pushed(_leaky_relu_deriv, primals, tangents, as_number("negative_slope", negative_slope))
 
 
 def relu6(x: npt.ArrayLike) -> FloatArray:
@@ -810,7 +810,7 @@ def thresholded_relu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> thresholded_relu([0.5, 1.0, 1.5])
     array([0. , 0. , 1.5])
     """
-    return mapped(_thresholded_relu, x, as_real("alpha", alpha))
+    return mapped(_thresholded_relu, x, as_number("alpha", alpha))
 
 
 def thresholded_relu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -849,7 +849,7 @@ def thresholded_relu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArra
     >>> thresholded_relu_deriv([0.5, 1.0, 1.5])
     array([0., 0., 1.])
     """
-    return mapped(_thresholded_relu_deriv, x, as_real("alpha", alpha))
+    return mapped(_thresholded_relu_deriv, x, as_number("alpha", alpha))
 
 
 def thresholded_relu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
@@ -887,7 +887,7 @@ def thresholded_relu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArr
     >>> thresholded_relu_deriv2([0.5, 1.5])
     array([0., 0.])
     """
-    return mapped(_no_curvature, x, as_real("alpha", alpha))
+    return mapped(_no_curvature, x, as_number("alpha", alpha))
 
 
 def thresholded_relu_vjp(
@@ -932,7 +932,7 @@ def thresholded_relu_vjp(
     >>> thresholded_relu_vjp([1.0, 1.0], [0.5, 1.5])
     array([0., 1.])
     """
-    return pulled(_thresholded_relu_deriv, dout, x, as_real("alpha", alpha))
+    return pulled(_thresholded_relu_deriv, dout, x, as_number("alpha", alpha))
 
 
 def thresholded_relu_jvp(
@@ -977,7 +977,7 @@ def thresholded_relu_jvp(
     >>> thresholded_relu_jvp([0.5, 1.5], [1.0, 1.0])
     array([0., 1.])
     """
-    return pushed(_thresholded_relu_deriv, primals, tangents, as_real("alpha", alpha))
+    return pushed(_thresholded_relu_deriv, primals, tangents, as_number("alpha", alpha))
 
 
 def hard_tanh(x: npt.ArrayLike) -> FloatArray:
@@ -1230,7 +1230,7 @@ def hard_sigmoid(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -
     >>> hard_sigmoid([1.5], alpha=0.2)
     array([0.8])
     """
-    return mapped(_hard_sigmoid, x, as_real("alpha", alpha), as_real("beta", beta))
+    return mapped(_hard_sigmoid, x, as_number("alpha", alpha), as_number("beta", beta))
 
 
 def hard_sigmoid_deriv(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -> FloatArray:
@@ -1272,7 +1272,7 @@ def hard_sigmoid_deriv(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 
     >>> (6 * hard_sigmoid_deriv([-3.0, 0.0, 2.5, 3.0])).round(12)
     array([0., 1., 1., 0.])
     """
-    return mapped(_hard_sigmoid_deriv, x, as_real("alpha", alpha), as_real("beta", beta))
+    return mapped(_hard_sigmoid_deriv, x, as_number("alpha", alpha), as_number("beta", beta))
 
 
 def hard_sigmoid_deriv2(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -> FloatArray:
@@ -1312,7 +1312,7 @@ def hard_sigmoid_deriv2(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float =
     >>> hard_sigmoid_deriv2([-3.0, 0.0, 3.0])
     array([0., 0., 0.])
     """
-    return mapped(_no_curvature, x, as_real("alpha", alpha), as_real("beta", beta))
+    return mapped(_no_curvature, x, as_number("alpha", alpha), as_number("beta", beta))
 
 
 def hard_sigmoid_vjp(
@@ -1360,7 +1360,7 @@ def hard_sigmoid_vjp(
     >>> hard_sigmoid_vjp([6.0, 6.0], [0.0, 4.0])
     array([1., 0.])
     """
-    return pulled(_hard_sigmoid_deriv, dout, x, as_real("alpha", alpha), as_real("beta", beta))
+    return pulled(_hard_sigmoid_deriv, dout, x, as_number("alpha", alpha), as_number("beta", beta))
 
 
 def hard_sigmoid_jvp(
@@ -1412,7 +1412,7 @@ def hard_sigmoid_jvp(
     array([1., 0.])
     """
     return pushed(
-        _hard_sigmoid_deriv, primals, tangents, as_real("alpha", alpha), as_real("beta", beta)
+        _hard_sigmoid_deriv, primals, tangents, as_number("alpha", alpha), as_number("beta", beta)
     )
 
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from .._elementary import DENSITY, Number, exp_parts, low_product, low_square, normal_tail, raised
 from .._elementwise import mapped, pulled, pushed
 from .._jit import exchanged, formula, literal_formula
-from .._validate import FloatArray, as_real, choice
+from .._validate import FloatArray, as_number, choice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -294,7 +294,7 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     >>> print(f"{silu(-745.5):.0e}")
     -1e-321
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return mapped(_steep(_silu, beta), x, beta)
 
 
@@ -344,7 +344,7 @@ def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     >>> silu_deriv(-np.inf)
     np.float64(-0.0)
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return mapped(_steep(_silu_deriv, beta), x, beta)
 
 
@@ -386,7 +386,7 @@ def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     >>> silu_deriv2([0.0, 1.0, -1.0], beta=2).round(4)
     array([1.    , 0.1001, 0.1001])
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return mapped(_steep(_silu_deriv2, beta), x, beta)
 
 
@@ -430,7 +430,7 @@ def silu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, beta: float = 1.0) -> Flo
     >>> silu_vjp([2.0, 2.0], [0.0, -20.0]).round(6)
     array([ 1., -0.])
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return pulled(_steep(_silu_deriv, beta), dout, x, beta)
 
 
@@ -476,7 +476,7 @@ def silu_jvp(
     >>> silu_jvp([0.0, 40.0], [2.0, 2.0])
     array([1., 2.])
     """
-    beta = as_real("beta", beta)
+    beta = as_number("beta", beta)
     return pushed(_steep(_silu_deriv, beta), primals, tangents, beta)
 
 

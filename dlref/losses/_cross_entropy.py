@@ -19,6 +19,7 @@ from .._validate import (
     as_integer,
     as_integers,
     as_number,
+    check_constant,
     check_ndim,
     check_shape,
     choice,
@@ -257,13 +258,6 @@ def as_classes(
         )
         raise ValueError(msg)
     return y.reshape(-1), valid.reshape(-1)
-
-
-def check_constant(name: str, tangent: npt.ArrayLike | None) -> None:
-    """Raise ValueError if classes were given a tangent."""
-    if tangent is not None:
-        msg = f"Argument {name!r} must be None, as classes do not vary, not an array."
-        raise ValueError(msg)
 
 
 def class_weights(weight: npt.ArrayLike | None, classes: int) -> FloatArray:

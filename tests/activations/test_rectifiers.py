@@ -144,5 +144,5 @@ class TestPrelu:
 )
 def test_options_must_be_numbers(name, option):
     for form in ("", "_deriv", "_deriv2"):
-        with pytest.raises(TypeError, match=f"^Argument '{option}' must be a real number"):
+        with pytest.raises(TypeError, match=f"^Argument '{option}' must be a number"):
             getattr(A, name + form)(1.0, **{option: "x"})
