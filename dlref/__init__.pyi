@@ -2,6 +2,8 @@ from . import activations as activations
 from . import calculus as calculus
 from . import losses as losses
 from . import neurons as neurons
+from . import normalization as normalization
+from . import propagation as propagation
 from . import training as training
 from ._parallel import get_num_threads as get_num_threads
 from ._parallel import set_num_threads as set_num_threads

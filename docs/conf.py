@@ -118,7 +118,7 @@ sphinx_gallery_conf = {
     "reference_url": {"dlref": None},
     "reset_modules": ("matplotlib", "dual_scraper.use_style"),
     "image_scrapers": ("dual_scraper.dual_scraper",),
-    "capture_repr": (),
+    "capture_repr": ("_repr_html_",),  # of docs/_ext/interactive.py
     "show_memory": False,
     "show_signature": False,
     "download_all_examples": False,
@@ -139,12 +139,12 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-single = "index search genindex conventions accuracy speed contributing references changelog"
-html_sidebars = {page: [] for page in single.split()}  # nothing to navigate in
+about = "accuracy changelog contributing conventions elementary references speed"
+html_sidebars = {page: [] for page in f"{about} genindex index search".split()}  # no subpages
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]
-html_js_files = ["names.js"]
+html_js_files = ["names.js", "ifig.js"]
 html_show_sourcelink = html_copy_source = False
 html_show_search_summary = False
 copybutton_prompt_text = r">>> |\.\.\. "

@@ -23,7 +23,7 @@ import numpy as np
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "speed.csv"
 THREADS = 2
 ROUNDS = 3  # processes of each library
-SECONDS = 0.25  # of repetitions, for each row in each process
+SECONDS = 0.15  # of repetitions, for each row in each process
 LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 
 ELEMENTS = [(1_000_000,)]
@@ -42,6 +42,7 @@ TABLE = {
     )
     | dict.fromkeys(["softmax", "log_softmax", "logsumexp"], SCORES),
     "losses": {"cross_entropy": [(512, 32000)]},
+    "normalization": {"layer_norm": [(4096, 768)], "rms_norm": [(4096, 768)]},
 }
 
 
@@ -100,6 +101,8 @@ def torch_map(name):
         "norm": lambda x: torch.linalg.vector_norm(x, dim=1),
         "matmul": torch.matmul,
         "cross_entropy": torch.nn.functional.cross_entropy,
+        "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+        "rms_norm": lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:], eps=1e-6),
     }
     return reductions.get(name) or Torch().functions.get(name)
 

@@ -236,6 +236,54 @@ NEURON = Spec(
 
 MATRICES = [Call(((3, 3),)), Call(((2, 4, 2, 2),)), Call(((1, 1),)), Call(((0, 2, 2),))]
 
+# normalization
+
+
+def optional(draw, shape):
+    return shape if draw(st.booleans()) else None
+
+
+@st.composite
+def normalized_rows(draw, bias=True, min_dims=1):
+    # at least 3 wide: of 2 numbers only the sign of their difference is left
+    shape = draw(hnp.array_shapes(min_dims=min_dims, max_dims=3, min_side=3, max_side=6))
+    rest = [optional(draw, shape[-1:]) for _ in range(1 + bias)]
+    return Call((shape, *rest), {"eps": draw(st.sampled_from([1e-5, 0.5]))})
+
+
+@st.composite
+def normalized_samples(draw, grouped=False):
+    samples, positions = draw(st.integers(1, 3)), draw(st.integers(3, 5))
+    groups, size = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    shape = (samples, positions, groups * size)
+    rest = [optional(draw, shape[-1:]) for _ in range(2)]
+    count = [Count(groups)] if grouped else []
+    return Call((shape, *count, *rest), {"eps": draw(st.sampled_from([1e-5, 0.5]))})
+
+
+class Count(int):
+    """A number of groups, in the place of a shape."""
+
+    __slots__ = ()
+
+
+def count(_rng, value):
+    return np.asarray(int(value))
+
+
+def norm(*calls, strategy, draw=(), constant=(), core=None, batched=False):
+    return Spec(
+        list(calls),
+        strategy,
+        draw,
+        constant,
+        batched=batched,
+        core=core,
+        of=(0,),
+        tolerance=1.5e-14,  # of few numbers in a row, nearly all is projected out
+    )
+
+
 SPECS = {
     "calculus.add": binary(),
     "calculus.subtract": binary(),
@@ -385,6 +433,72 @@ SPECS = {
         batched=False,
         of=(2, 3),
     ),
+    "propagation.gradient_magnitude": Spec(
+        [
+            Call(((5,), Count(3))),
+            Call(((), Count(1))),
+            Call(((2, 3), Count(2)), {"activation_slope": -0.5}),
+            Call(((0, 3), Count(2))),
+        ],
+        SHAPES.map(lambda shape: Call((shape, Count(2)))),
+        (normal, count),
+        constant=(1,),
+        batched=False,
+    ),
+    "normalization.layer_norm": norm(
+        Call(((2, 8), (8,), (8,))),
+        Call(((5,), None, None), {"eps": 0.25}),
+        Call(((2, 3, 4), None, (4,))),
+        Call(((3, 7), (7,), None)),
+        Call(((0, 3), (3,), (3,))),
+        strategy=normalized_rows(),
+        core=(1, 1),
+    ),
+    "normalization.rms_norm": norm(
+        Call(((2, 8), (8,))),
+        Call(((5,), None), {"eps": 0.25}),
+        Call(((2, 3, 4), (4,)), {"weight_offset": 1.0}),
+        Call(((0, 3), (3,))),
+        strategy=normalized_rows(bias=False),
+        core=(1, 1),
+    ),
+    "normalization.batch_norm": norm(
+        Call(((6, 3), (3,), (3,))),
+        Call(((3, 3, 2), None, None), {"eps": 0.25}),
+        Call(((5, 1), None, (1,))),
+        Call(((0, 3), (3,), (3,))),
+        strategy=normalized_rows(min_dims=2),
+    ),
+    "normalization.batch_norm_inference": norm(
+        Call(((6, 3), (3,), (3,), (3,), (3,))),
+        Call(((3,), (3,), (3,), None, None)),
+        Call(((2, 2, 3), (3,), (3,), None, (3,)), {"eps": 0.25}),
+        Call(((0, 3), (3,), (3,), (3,), None)),
+        strategy=normalized_rows().map(
+            lambda call: Call((call.shapes[0], *2 * [call.shapes[0][-1:]], *call.shapes[1:]))
+        ),
+        draw=(normal, normal, positive),
+    ),
+    "normalization.batch_norm_update": Spec(
+        [Call(((3,), (3,)), {"momentum": 0.25}), Call(((), ()), {"momentum": 1})],
+        SHAPES.map(lambda shape: Call((shape, shape), {"momentum": 0.1})),
+    ),
+    "normalization.group_norm": norm(
+        Call(((2, 3, 4), Count(2), (4,), (4,))),
+        Call(((2, 6), Count(2), None, None), {"eps": 0.25}),
+        Call(((2, 2, 2, 3), Count(1), None, (3,))),
+        Call(((0, 3, 2), Count(2), (2,), None)),
+        strategy=normalized_samples(grouped=True),
+        draw=(normal, count),
+        constant=(1,),
+    ),
+    "normalization.instance_norm": norm(
+        Call(((2, 5, 3), (3,), (3,))),
+        Call(((2, 2, 3, 2), None, None), {"eps": 0.25}),
+        Call(((1, 4, 1), None, (1,))),
+        Call(((0, 3, 2), (2,), None)),
+        strategy=normalized_samples(),
+    ),
 }
 
 #: Public names that are no maps of arrays, and where their tests are.
@@ -393,6 +507,15 @@ NO_MAPS = {
     "set_num_threads": "tests/test_parallel.py",
     "calculus.chain_cost": "tests/calculus/test_accumulation.py: integers only",
     "calculus.total_derivative": "tests/calculus/test_chain_rule.py: sequences of arrays",
+    "propagation.SignalPropagation": "tests/propagation/test_signal_propagation.py",
+    "propagation.critical_gain": "tests/propagation/test_signal_propagation.py: a name",
+    "propagation.glorot_normal": "tests/propagation/test_initialization.py: random",
+    "propagation.glorot_uniform": "tests/propagation/test_initialization.py: random",
+    "propagation.he_normal": "tests/propagation/test_initialization.py: random",
+    "propagation.he_uniform": "tests/propagation/test_initialization.py: random",
+    "propagation.lecun_normal": "tests/propagation/test_initialization.py: random",
+    "propagation.orthogonal": "tests/propagation/test_initialization.py: random",
+    "propagation.signal_propagation": "tests/propagation/test_signal_propagation.py: random",
     "training.AdagradState": "tests/training/test_adaptive.py",
     "training.AdamState": "tests/training/test_adaptive.py",
     "training.FitResult": "tests/training/test_fit_neuron.py",

@@ -333,3 +333,57 @@ def kl_divergence(log_p, q, reduction="mean"):
 
 def neuron_squared_error(X, y, w, b):
     return mean((neuron(X, w, b) - y) ** 2)
+
+
+# normalization
+
+
+def normalized(x, weight, bias, eps, axes):
+    """Subtract the mean over the axes, divide by the root of the biased variance."""
+    mu = mean(x, axis=axes, keepdims=True)
+    var = mean((x - mu) ** 2, axis=axes, keepdims=True)
+    y = (x - mu) / np.sqrt(var + eps)
+    y = y if weight is None else weight * y
+    return y if bias is None else y + bias
+
+
+def layer_norm(x, weight=None, bias=None, eps=1e-5):
+    return normalized(x, weight, bias, eps, -1)
+
+
+def rms_norm(x, weight=None, eps=1e-6, weight_offset=0.0):
+    y = x / np.sqrt(mean(x * x, axis=-1, keepdims=True) + eps)
+    return y if weight is None else (weight + weight_offset) * y
+
+
+def batch_norm(x, weight=None, bias=None, eps=1e-5):
+    return normalized(x, weight, bias, eps, tuple(range(x.ndim - 1)))
+
+
+def batch_norm_inference(x, mean, var, weight=None, bias=None, eps=1e-5):
+    y = (x - mean) / np.sqrt(var + eps)
+    y = y if weight is None else weight * y
+    return y if bias is None else y + bias
+
+
+def batch_norm_update(running, batch, momentum):
+    return (1 - momentum) * running + momentum * batch
+
+
+def instance_norm(x, weight=None, bias=None, eps=1e-5):
+    return normalized(x, weight, bias, eps, tuple(range(1, x.ndim - 1)))
+
+
+def group_norm(x, groups, weight=None, bias=None, eps=1e-5):
+    per_group = np.split(x, int(groups), axis=-1)
+    axes = tuple(range(1, x.ndim))
+    y = np.concatenate([normalized(part, None, None, eps, axes) for part in per_group], axis=-1)
+    y = y if weight is None else weight * y
+    return y if bias is None else y + bias
+
+
+# propagation
+
+
+def gradient_magnitude(weight, depth, activation_slope=1.0):
+    return np.abs(weight * activation_slope) ** depth

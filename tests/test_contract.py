@@ -237,12 +237,13 @@ class TestTypes:
     )
     @pytest.mark.parametrize("bad", [np.ones(2), (), (1.0,) * 99])
     def test_tuples_of_the_wrong_length_are_refused(self, name, bad):
-        primals, tangents = problems(name)[0].arguments("jvp")
+        problem = problems(name)[0]
+        primals, tangents = problem.arguments("jvp")
         error = TypeError if isinstance(bad, np.ndarray) else ValueError
         with pytest.raises(error, match=r"^Argument 'primals' must be a tuple of"):
-            FUNCTIONS[name](bad, tangents)
+            FUNCTIONS[name](bad, tangents, **problem.options)
         with pytest.raises(error, match=r"^Argument 'tangents' must be a tuple of"):
-            FUNCTIONS[name](primals, bad)
+            FUNCTIONS[name](primals, bad, **problem.options)
 
 
 def each_array_replaced(arguments, replace):

@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dlref import activations, losses, neurons, training
+from dlref import activations, losses, neurons, normalization, training
 from dlref.training import AdagradState, AdamState, MomentumState
 
 RTOL, ATOL = 2e-6, 1e-6  # the cases are in float32, dlref computes them in float64
@@ -152,22 +152,70 @@ def momentum(rate, step, *tensors, alpha, beta, mode, norm_coefficient):
     return *x, *state.velocity
 
 
+def channels_last(f):
+    return lambda x, *rest, **options: np.moveaxis(
+        f(np.moveaxis(x, 1, -1), *rest, **options), -1, 1
+    )
+
+
+def batch_normalization(x, scale, b, mean, var, epsilon=1e-5, momentum=0.9, training_mode=0):
+    if not training_mode:
+        f = channels_last(normalization.batch_norm_inference)
+        return f(x, mean, var, scale, b, eps=epsilon)
+    y = channels_last(normalization.batch_norm)(x, scale, b, eps=epsilon)
+    axes = (0, *range(2, x.ndim))  # ONNX: the weight of the old value, and the biased variance
+    update = functools.partial(normalization.batch_norm_update, momentum=1 - momentum)
+    return y, update(mean, x.mean(axes)), update(var, x.var(axes))
+
+
+def flattened(x, axis, *parameters):
+    """Merge the axes from `axis` on, of x and of what belongs to them."""
+    outer = x.shape[: axis % x.ndim]
+    return [x.reshape(*outer, -1), *(None if p is None else p.ravel() for p in parameters)]
+
+
+def layer_normalization(x, scale, b=None, axis=-1, epsilon=1e-5):
+    rows, w, b = flattened(x, axis, scale, b)
+    kept = x.shape[: axis % x.ndim] + (1,) * (x.ndim - axis % x.ndim)
+    mean, std = rows.mean(-1), np.sqrt(rows.var(-1) + epsilon)
+    y = normalization.layer_norm(rows, w, b, eps=epsilon)
+    return y.reshape(x.shape), mean.reshape(kept), 1 / std.reshape(kept)
+
+
+def rms_normalization(x, scale, axis=-1, epsilon=1e-5):
+    rows, w = flattened(x, axis, scale)
+    return normalization.rms_norm(rows, w, eps=epsilon).reshape(x.shape)
+
+
+def group_normalization(x, scale, b, num_groups, epsilon=1e-5):
+    return channels_last(normalization.group_norm)(x, num_groups, scale, b, eps=epsilon)
+
+
+def instance_normalization(x, scale, b, epsilon=1e-5):
+    return channels_last(normalization.instance_norm)(x, scale, b, eps=epsilon)
+
+
 ADAPTERS = {
     "Adagrad": adagrad,
     "Adam": adam,
+    "BatchNormalization": batch_normalization,
     "Celu": elementwise(activations.celu, alpha=("alpha", 1.0)),
     "Elu": elementwise(activations.elu, alpha=("alpha", 1.0)),
     "Gelu": elementwise(activations.gelu, approximate=("approximate", "none")),
     "Gemm": gemm,
+    "GroupNormalization": group_normalization,
     "HardSigmoid": elementwise(activations.hard_sigmoid, alpha=("alpha", 0.2), beta=("beta", 0.5)),
     "HardSwish": elementwise(activations.hard_swish),
     "Hardmax": rows(activations.hardmax),
+    "InstanceNormalization": instance_normalization,
+    "LayerNormalization": layer_normalization,
     "LeakyRelu": elementwise(activations.leaky_relu, negative_slope=("alpha", 0.01)),
     "LogSoftmax": rows(activations.log_softmax),
     "Mish": elementwise(activations.mish),
     "Momentum": momentum,
     "NegativeLogLikelihoodLoss": negative_log_likelihood,
     "PRelu": prelu,
+    "RMSNormalization": rms_normalization,
     "ReduceLogSumExp": reduce_log_sum_exp,
     "Relu": elementwise(activations.relu),
     "Selu": lambda x, alpha=None, gamma=None: selu(x, alpha, gamma),

@@ -1,0 +1,545 @@
+"""
+What the normalizations share: numbers made standard, and products with the Jacobian of that.
+
+Let m be near the mean of the numbers x.  The differences d = x - m are formed first; where
+x and m agree within a factor of two they are exact, however large m is.  The mean is m plus the
+mean of d, and the variance is the mean of d**2 less the square of the mean of d.  That
+cancels little if m is off by less than the deviation.  For a row, m is the mean of its first
+numbers, and corrected in the rare case that it is not good enough; for a channel,
+m is its mean, right but for rounding.
+
+Two layouts share the formulas.  Rows: the numbers of a group are adjacent, and a row stays
+in the first-level cache for the second look.  Columns: the numbers of a channel are as far
+apart as there are channels, and some channels at a time go through all positions.
+Sums are taken piece by piece, so that rounding errors grow with the length of a piece.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._jit import formula, kernel, literal_formula, summation
+from ._parallel import over_rows
+from ._validate import (
+    FloatArray,
+    FloatDType,
+    as_floats,
+    check_ndim,
+    check_shape,
+    entries,
+)
+
+__all__ = [
+    "columns",
+    "columns_product",
+    "moving",
+    "operands",
+    "rows",
+    "rows_jacobian",
+    "rows_pull",
+    "rows_push",
+]
+
+PIECE = 1024
+GUESS = 16  # numbers from which the mean of a row is guessed
+BLOCK = 256  # channels treated at a time: their sums stay in the first-level cache
+COST = 2  # nanoseconds an element
+Number = Any  # a float64
+Vector = Any  # an array of one number a channel, or None
+
+
+@summation
+def _total(x: FloatArray) -> Number:
+    s = np.float64(0.0)
+    for j in range(x.size):
+        s += np.float64(x[j])
+    return s
+
+
+@literal_formula
+def _minus(x: Number, mean: Number) -> Number:
+    return np.float64(x) - mean  # not to be summed up as the sum of x less that of the means
+
+
+@formula
+def _standard(x: Number, mean: Number, scale: Number, low: Number) -> Number:
+    return _minus(x, mean) * scale - low
+
+
+@formula
+def _affine(z: Number, weight: Number, bias: Number) -> Number:
+    return z * weight + bias
+
+
+@summation
+def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
+    s, q = np.float64(0.0), np.float64(0.0)
+    for j in range(x.size):
+        d = _minus(x[j], mean)
+        s += d
+        q += d * d
+    return s, q
+
+
+@summation
+def _products(u: FloatArray, before: FloatArray, z: FloatArray) -> tuple[Number, Number]:
+    s, q = np.float64(0.0), np.float64(0.0)
+    for j in range(z.size):
+        g = np.float64(u[j]) * before[j]
+        s += g
+        q += g * z[j]
+    return s, q
+
+
+@kernel
+def _row_moments(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, Number, Number]:
+    """Return mean, scale and low, so that (x - mean) scale - low has mean 0 and variance 1."""
+    mean, shift, var = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    if about_mean:
+        mean += _total(x[:GUESS]) / min(x.size, GUESS)
+    for _ in range(3):  # pragma: no branch  # the second guess is good already
+        mean += shift
+        s, q = np.float64(0.0), np.float64(0.0)
+        for begin in range(0, x.size, PIECE):
+            piece_s, piece_q = _moments(x[begin : begin + PIECE], mean)
+            s += piece_s
+            q += piece_q
+        shift = s / x.size if about_mean else np.float64(0.0)
+        var = q / x.size - shift * shift
+        if not shift * shift > var:  # a good guess, or NaN
+            break
+    var = np.float64(0.0) if var < 0.0 else var  # NaN stays
+    scale = 1.0 / np.sqrt(var + eps)
+    return mean, scale, shift * scale
+
+
+@kernel
+def _rows(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    weight: FloatArray,
+    bias: FloatArray,
+    eps: Number,
+    about_mean: bool,
+    out: FloatArray,
+) -> None:
+    for r in range(start, stop):
+        row, to = x[r], out[r]
+        mean, scale, low = _row_moments(row, eps, about_mean)
+        for j in range(to.size):
+            to[j] = _affine(_standard(row[j], mean, scale, low), weight[j], bias[j])
+
+
+@formula
+def _projected(g: Number, along_1: Number, z: Number, along_z: Number, scale: Number) -> Number:
+    return (g - along_1 - z * along_z) * scale
+
+
+@kernel
+def _row_product(
+    v: FloatArray, x: FloatArray, weight: FloatArray, eps: Number, about_mean: bool, z: FloatArray
+) -> tuple[Number, Number, Number]:
+    """Fill z; return the means of weight v and of weight v z, and the scale."""
+    mean, scale, low = _row_moments(x, eps, about_mean)
+    for j in range(z.size):
+        z[j] = _standard(x[j], mean, scale, low)
+    along_1, along_z = np.float64(0.0), np.float64(0.0)
+    for begin in range(0, z.size, PIECE):
+        end = begin + PIECE
+        s, q = _products(v[begin:end], weight[begin:end], z[begin:end])
+        along_1 += s
+        along_z += q
+    return (along_1 / z.size if about_mean else np.float64(0.0)), along_z / z.size, scale
+
+
+@kernel
+def _rows_pull(
+    start: int,
+    stop: int,
+    size: int,
+    v: FloatArray,
+    x: FloatArray,
+    weight: FloatArray,
+    eps: Number,
+    about_mean: bool,
+    out: FloatArray,
+    vz: FloatArray,
+    vs: FloatArray,
+) -> None:
+    z = np.empty(x.shape[1])
+    for block in range(start, stop):
+        sum_vz, sum_v = vz[block], vs[block]
+        for r in range(block * size, min((block + 1) * size, x.shape[0])):
+            u, to = v[r], out[r]
+            along_1, along_z, scale = _row_product(u, x[r], weight, eps, about_mean, z)
+            for j in range(to.size):
+                to[j] = _projected(np.float64(u[j]) * weight[j], along_1, z[j], along_z, scale)
+            for j in range(z.size):
+                uj = np.float64(u[j])
+                sum_vz[j] += uj * z[j]
+                sum_v[j] += uj
+
+
+@kernel
+def _rows_push(
+    start: int,
+    stop: int,
+    v: FloatArray,
+    x: FloatArray,
+    weight: FloatArray,
+    gain: FloatArray,
+    offset: FloatArray,
+    eps: Number,
+    about_mean: bool,
+    out: FloatArray,
+) -> None:
+    z, ones = np.empty(x.shape[1]), np.ones(x.shape[1])
+    for r in range(start, stop):
+        u, to = v[r], out[r]
+        along_1, along_z, scale = _row_product(u, x[r], ones, eps, about_mean, z)
+        for j in range(to.size):
+            moved = _projected(np.float64(u[j]), along_1, z[j], along_z, scale)
+            to[j] = moved * weight[j] + (z[j] * gain[j] + offset[j])
+
+
+@kernel
+def _add(x: FloatArray, to: FloatArray) -> None:
+    for j in range(to.size):
+        to[j] += x[j]
+
+
+@kernel
+def _pool(values: FloatArray, group: int, count: int) -> None:
+    """Replace the values of each group of channels by their sum over `count`."""
+    for first in range(0, values.size, group):
+        s = np.float64(0.0)
+        for c in range(first, first + group):
+            s += values[c]
+        for c in range(first, first + group):
+            values[c] = s / count
+
+
+@kernel
+def _channel_moments(
+    x: FloatArray, lo: int, hi: int, group: int, eps: Number
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return mean, correction of the mean, and 1 / sqrt(variance + eps) of each channel."""
+    count = x.shape[0] * group
+    mean, shift, scale = np.zeros(hi - lo), np.zeros(hi - lo), np.zeros(hi - lo)
+    s, q, d = np.empty(hi - lo), np.empty(hi - lo), np.empty(hi - lo)
+    for begin in range(0, x.shape[0], PIECE):
+        s[:] = 0.0
+        for p in range(begin, min(begin + PIECE, x.shape[0])):
+            row = x[p][lo:hi]
+            for c in range(s.size):
+                s[c] += np.float64(row[c])
+        _add(s, mean)
+    _pool(mean, group, count)
+    for begin in range(0, x.shape[0], PIECE):
+        s[:] = 0.0
+        q[:] = 0.0
+        for p in range(begin, min(begin + PIECE, x.shape[0])):
+            row = x[p][lo:hi]
+            for c in range(d.size):
+                d[c] = np.float64(row[c]) - mean[c]
+            for c in range(s.size):
+                s[c] += d[c]
+            for c in range(q.size):
+                q[c] += d[c] * d[c]
+        _add(s, shift)
+        _add(q, scale)
+    _pool(shift, group, count)
+    _pool(scale, group, count)
+    for c in range(scale.size):
+        var = scale[c] - shift[c] * shift[c]
+        var = np.float64(0.0) if var < 0.0 else var  # NaN stays
+        scale[c] = 1.0 / np.sqrt(var + eps)
+    return mean, shift, scale
+
+
+@kernel
+def _columns(
+    start: int,
+    stop: int,
+    groups: int,
+    x: FloatArray,
+    weight: FloatArray,
+    bias: FloatArray,
+    eps: Number,
+    out: FloatArray,
+) -> None:
+    group = x.shape[2] // groups
+    unit = start
+    while unit < stop:  # as many groups of one sample as make a block
+        sample, first = unit // groups, unit % groups
+        many = min(max(BLOCK // group, 1), groups - first, stop - unit)
+        lo, hi = first * group, (first + many) * group
+        mean, shift, scale = _channel_moments(x[sample], lo, hi, group, eps)
+        b = bias[lo:hi]
+        for c in range(scale.size):
+            scale[c] *= weight[lo + c]
+        for p in range(x.shape[1]):
+            row, to = x[sample, p][lo:hi], out[sample, p][lo:hi]
+            for c in range(to.size):
+                to[c] = (np.float64(row[c]) - mean[c] - shift[c]) * scale[c] + b[c]
+        unit += many
+
+
+@kernel
+def _columns_product(
+    start: int,
+    stop: int,
+    groups: int,
+    v: FloatArray,
+    x: FloatArray,
+    before: FloatArray,
+    after: FloatArray,
+    gain: FloatArray,
+    offset: FloatArray,
+    eps: Number,
+    out: FloatArray,
+    vz: FloatArray,
+    vs: FloatArray,
+) -> None:
+    group = x.shape[2] // groups
+    count = x.shape[1] * group
+    unit = start
+    while unit < stop:
+        sample, first = unit // groups, unit % groups
+        many = min(max(BLOCK // group, 1), groups - first, stop - unit)
+        lo, hi = first * group, (first + many) * group
+        mean, shift, scale = _channel_moments(x[sample], lo, hi, group, eps)
+        s, q, z = np.empty(hi - lo), np.empty(hi - lo), np.empty(hi - lo)
+        sums, products = vs[sample][lo:hi], vz[sample][lo:hi]
+        for begin in range(0, x.shape[1], PIECE):
+            s[:] = 0.0
+            q[:] = 0.0
+            for p in range(begin, min(begin + PIECE, x.shape[1])):
+                row, u = x[sample, p][lo:hi], v[sample, p][lo:hi]
+                for c in range(z.size):
+                    z[c] = (np.float64(row[c]) - mean[c] - shift[c]) * scale[c]
+                for c in range(s.size):
+                    s[c] += np.float64(u[c])
+                for c in range(q.size):
+                    q[c] += np.float64(u[c]) * z[c]
+            _add(s, sums)
+            _add(q, products)
+        for c in range(s.size):
+            s[c] = sums[c] * before[lo + c]
+            q[c] = products[c] * before[lo + c]
+        _pool(s, group, count)
+        _pool(q, group, count)
+        factor, of_z = np.empty(hi - lo), np.empty(hi - lo)
+        for c in range(s.size):
+            factor[c] = scale[c] * after[lo + c]
+            of_z[c] = gain[lo + c] - q[c] * factor[c]
+        weight, rest = before[lo:hi], offset[lo:hi]
+        for p in range(x.shape[1]):
+            row, u, to = x[sample, p][lo:hi], v[sample, p][lo:hi], out[sample, p][lo:hi]
+            for c in range(z.size):
+                z[c] = (np.float64(row[c]) - mean[c] - shift[c]) * scale[c]
+            for c in range(to.size):
+                g = np.float64(u[c]) * weight[c] - s[c]
+                to[c] = g * factor[c] + (z[c] * of_z[c] + rest[c])
+        unit += many
+
+
+def _vector(value: Vector, default: float, size: int) -> FloatArray:
+    return np.full(size, default) if value is None else np.ascontiguousarray(value, np.float64)
+
+
+def _matrix(x: FloatArray) -> FloatArray:
+    count = int(np.prod(x.shape[:-1], dtype=np.intp))
+    return np.ascontiguousarray(x).reshape(count, x.shape[-1])
+
+
+def rows(
+    x: FloatArray,
+    weight: Vector,
+    bias: Vector,
+    eps: float,
+    *,
+    about_mean: bool,
+) -> FloatArray:
+    """Standardize the rows of x, then apply weight and bias to each column."""
+    a = _matrix(x)
+    out = np.empty_like(a)
+    size = a.shape[1]
+    w, b = _vector(weight, 1.0, size), _vector(bias, 0.0, size)
+    if a.size:
+        over_rows(_rows, len(a), COST * size, a, w, b, eps, about_mean, out)
+    return out.reshape(x.shape)
+
+
+def rows_pull(
+    v: FloatArray, x: FloatArray, weight: Vector, eps: float, *, about_mean: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return J (weight v), and the sums over the rows of v z, z being standardized, and of v."""
+    a, u = _matrix(x), _matrix(v)
+    count, size = a.shape
+    out = np.empty_like(a)
+    block = max(32, -(-count // 256))  # depends on the shape only, not on the threads
+    blocks = -(-count // block)
+    vz, vs = np.zeros((blocks, size)), np.zeros((blocks, size))
+    if a.size:
+        cost, w = 2 * COST * block * size, _vector(weight, 1.0, size)
+        over_rows(_rows_pull, blocks, cost, block, u, a, w, eps, about_mean, out, vz, vs)
+    return out.reshape(x.shape), vz.sum(0), vs.sum(0)
+
+
+def rows_push(
+    v: FloatArray,
+    x: FloatArray,
+    weight: Vector,
+    gain: Vector,
+    offset: Vector,
+    eps: float,
+    *,
+    about_mean: bool,
+) -> FloatArray:
+    """Return weight (J v) + gain z + offset, where z are the standardized rows."""
+    a, u = _matrix(x), _matrix(v)
+    out = np.empty_like(a)
+    size = a.shape[1]
+    vectors = _vector(weight, 1.0, size), _vector(gain, 0.0, size), _vector(offset, 0.0, size)
+    if a.size:
+        over_rows(_rows_push, len(a), 2 * COST * size, u, a, *vectors, eps, about_mean, out)
+    return out.reshape(x.shape)
+
+
+def rows_jacobian(x: FloatArray, weight: Vector, eps: float, *, about_mean: bool) -> FloatArray:
+    """Return weight J for each row: as J is symmetric, its rows are its products."""
+    size = x.shape[-1]
+    unit = np.broadcast_to(np.eye(size), (*x.shape, size))
+    repeated = np.broadcast_to(x[..., None, :], unit.shape).astype(np.float64)
+    jac = rows_push(unit, repeated, None, None, None, eps, about_mean=about_mean)
+    return jac if weight is None else jac * np.asarray(weight, np.float64)[:, None]
+
+
+def columns(
+    x: FloatArray,
+    groups: int,
+    weight: Vector,
+    bias: Vector,
+    eps: float,
+) -> FloatArray:
+    """Standardize each group of channels of each sample of x (samples, positions, channels)."""
+    a = np.ascontiguousarray(x)
+    out = np.empty_like(a)
+    samples, positions, size = a.shape
+    w, b = _vector(weight, 1.0, size), _vector(bias, 0.0, size)
+    if a.size:
+        cost = COST * positions * (size // groups)
+        over_rows(_columns, samples * groups, cost, groups, a, w, b, eps, out)
+    return out
+
+
+def columns_product(
+    v: FloatArray,
+    x: FloatArray,
+    groups: int,
+    eps: float,
+    *,
+    before: Vector = None,
+    after: Vector = None,
+    gain: Vector = None,
+    offset: Vector = None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """
+    Return after J (before v) + gain z + offset, and the sums of v z and of v for each channel.
+
+    z are the standardized numbers and J the Jacobian, symmetric, of z with respect to x.
+    """
+    a, u = np.ascontiguousarray(x), np.ascontiguousarray(v)
+    samples, positions, size = a.shape
+    out = np.empty_like(a)
+    vz, vs = np.zeros((samples, size)), np.zeros((samples, size))
+    if a.size:
+        over_rows(
+            _columns_product,
+            samples * groups,
+            2 * COST * positions * (size // groups),
+            groups,
+            u,
+            a,
+            _vector(before, 1.0, size),
+            _vector(after, 1.0, size),
+            _vector(gain, 0.0, size),
+            _vector(offset, 0.0, size),
+            eps,
+            out,
+            vz,
+            vs,
+        )
+    return out, vz.sum(0), vs.sum(0)
+
+
+def operands(
+    x: npt.ArrayLike, *, least: int = 1, **others: npt.ArrayLike | None
+) -> tuple[FloatDType, FloatArray, list[Any]]:
+    """
+    Check x, of at least `least` axes, and the others: one number a channel.
+
+    "dout" has the shape of x; "weight" and "bias" may be None.
+    """
+    given: dict[str, Any] = {
+        name: value
+        for name, value in others.items()
+        if value is not None or name not in {"weight", "bias"}
+    }
+    dtype, [x, *rest] = as_floats({"x": x, **given}, work=np.float32)
+    check_ndim("x", x, least)
+    arrays = dict(zip(given, rest, strict=True))
+    for name, array in arrays.items():
+        check_shape(name, array, x.shape if name == "dout" else x.shape[-1:])
+    return dtype, x, [arrays.get(name) for name in others]
+
+
+def moving(
+    primals: Any,
+    tangents: Any,
+    *,
+    count: int,
+    needed: int = 1,
+    least: int = 1,
+    constant: tuple[int, ...] = (),
+) -> tuple[FloatDType, FloatArray, FloatArray, list[Any], list[Any]]:
+    """
+    Check the arguments of a jvp: x, then one number a channel each, or None beyond `needed`.
+
+    Return the dtype, x and its tangent, the other primals and their tangents, where a None
+    is an operand left out and a tangent of zero.  Positions in `constant` are skipped.
+    """
+    points = list(entries("primals", primals, count).items())
+    directions = list(entries("tangents", tangents, count).items())
+    kept = [k for k in range(count) if k not in constant]
+    for k, ((_, point), (name, direction)) in enumerate(zip(points, directions, strict=True)):
+        if direction is not None and (k in constant or (k >= needed and point is None)):
+            msg = (
+                f"Argument {name!r} must be None, as its primal is constant or None, not an array."
+            )
+            raise ValueError(msg)
+    given = dict(
+        item
+        for pairs in (points, directions)
+        for k, item in enumerate(pairs)
+        if k in kept and (item[1] is not None or (k < needed and pairs is points))
+    )
+    dtype, found = as_floats(given, work=np.float32)
+    arrays = dict(zip(given, found, strict=True))
+    x = arrays["primals[0]"]
+    check_ndim("primals[0]", x, least)
+    for name, array in arrays.items():
+        check_shape(name, array, x.shape if name.endswith("[0]") else x.shape[-1:])
+    v = arrays.get("tangents[0]")
+    return (
+        dtype,
+        x,
+        np.zeros_like(x) if v is None else v,
+        [arrays.get(f"primals[{k}]") for k in kept[1:]],
+        [arrays.get(f"tangents[{k}]") for k in kept[1:]],
+    )

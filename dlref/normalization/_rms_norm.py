@@ -1,0 +1,310 @@
+r"""Root-mean-square normalization, its Jacobian and the two Jacobian products."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._standardize import moving, operands, rows, rows_jacobian, rows_pull, rows_push
+from .._validate import FloatArray, as_number, result
+
+__all__ = ["rms_norm", "rms_norm_jacobian", "rms_norm_jvp", "rms_norm_vjp"]
+
+
+def _factor(weight: Any, weight_offset: float) -> FloatArray | None:
+    with np.errstate(all="ignore"):
+        return None if weight is None else np.asarray(weight, np.float64) + weight_offset
+
+
+def rms_norm(
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+    *,
+    eps: float = 1e-6,
+    weight_offset: float = 0.0,
+) -> FloatArray:
+    r"""
+    Scale each row to root mean square 1, then apply the weight.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., D)
+        Rows of features.
+    weight : array_like or None, shape (D,)
+        Factor :math:`w_i` of each feature; None means that there is none.
+    eps : float, default 1e-6
+        Added to the mean square, at least 0.
+    weight_offset : float, default 0.0
+        Added to `weight`: 1 for models that learn the difference from 1.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Normalized rows.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or `eps` or `weight_offset` no number.
+    ValueError
+        If `x` is a scalar, `weight` has not the shape (D,), or `eps` is negative.
+
+    See Also
+    --------
+    rms_norm_jacobian : The derivative, with its derivation.
+    layer_norm : Subtracts the mean as well.
+
+    Notes
+    -----
+    .. math::
+
+        \rho = \sqrt{\frac1D \sum_i x_i^2 + \epsilon}, \qquad
+        \hat x_i = \frac{x_i}{\rho}, \qquad
+        y_i = (w_i + c) \, \hat x_i, \qquad c = \texttt{weight\_offset}.
+
+    It is layer normalization without the projection orthogonal to :math:`\vec 1`; for rows of
+    mean 0 the two agree. One sum less, and no bias.
+
+    **Conventions.** Gemma stores :math:`w - 1` (an offset of 1), so that weight decay pulls
+    towards 1 instead of 0. The default of `eps` is that of LLaMA; ONNX has 1e-5, and
+    PyTorch the machine epsilon of the input's dtype, 1.2e-7 in float32. :math:`\epsilon` stands
+    inside the root.
+
+    **Numerics.** The sum is of squares: nothing cancels. It is taken in float64 and rounded once at
+    the end; each row is read from memory once. Squares beyond 1e308 overflow.
+
+    **Special values.** Zeros stay 0 if :math:`\epsilon > 0`, else they give NaN. Width 1 gives
+    the sign, for :math:`\epsilon \to 0`.
+
+    References
+    ----------
+    - :cite:t:`ZhangSennrich2019`
+
+    Examples
+    --------
+    >>> from dlref.normalization import rms_norm
+    >>> rms_norm([3, 4], eps=0) * 12.5**0.5
+    array([3., 4.])
+
+    Learned differences from one:
+
+    >>> rms_norm([1, -1, 1], [0, 0, 1], eps=0, weight_offset=1)
+    array([ 1., -1.,  2.])
+    """
+    eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
+    dtype, x, (weight,) = operands(x, weight=weight)
+    return result(rows(x, _factor(weight, offset), None, eps, about_mean=False), dtype)
+
+
+def rms_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+    *,
+    eps: float = 1e-6,
+    weight_offset: float = 0.0,
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of RMS normalization.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., D)
+        Cotangent :math:`\vec u = \partial L / \partial \vec y`.
+    x : array_like, shape (..., D)
+        Rows of features.
+    weight : array_like or None, shape (D,)
+        Factor :math:`w_i` of each feature; None means that there is none.
+    eps : float, default 1e-6
+        Added to the mean square, at least 0.
+    weight_offset : float, default 0.0
+        Added to `weight`.
+
+    Returns
+    -------
+    dx : ndarray, shape (..., D)
+        Gradient with respect to `x`; alone, not in a tuple, if there is no weight.
+    dweight : ndarray, shape (D,)
+        :math:`\sum_n u_{ni} \hat x_{ni}` over all rows n. Only if `weight` is given.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or `eps` or `weight_offset` no number.
+    ValueError
+        If `x` is a scalar, a shape does not fit, or `eps` is negative.
+
+    See Also
+    --------
+    rms_norm_jacobian : The derivation.
+    rms_norm_jvp : Forward mode.
+
+    Notes
+    -----
+    With :math:`g_i = (w_i + c) u_i` and a bar for the mean over the row,
+
+    .. math:: \pdv{L}{x_j} = \frac{1}{\rho} \bigl( g_j - \hat x_j \, \overline{g \hat x} \bigr).
+
+    One projection instead of layer normalization's two: the gradient is orthogonal to the row
+    (exactly so for :math:`\epsilon = 0`), but need not sum to zero. The kernel reads `x`
+    and `dout` once each.
+
+    References
+    ----------
+    - :cite:t:`ZhangSennrich2019`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.normalization import rms_norm_vjp
+    >>> x = np.array([3.0, 4.0])
+    >>> dx = rms_norm_vjp([1, 0], x, eps=0)
+    >>> (dx * 12.5**0.5).round(6), bool(abs(dx @ x) < 1e-15)
+    (array([ 0.64, -0.48]), True)
+    """
+    eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
+    dtype, x, (u, weight) = operands(x, dout=dout, weight=weight)
+    dx, dweight, _ = rows_pull(u, x, _factor(weight, offset), eps, about_mean=False)
+    if weight is None:
+        return result(dx, dtype)
+    return result(dx, dtype), result(dweight, dtype)
+
+
+def rms_norm_jvp(
+    primals: Any, tangents: Any, *, eps: float = 1e-6, weight_offset: float = 0.0
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of RMS normalization.
+
+    Parameters
+    ----------
+    primals : tuple (x, weight) of array_like
+        Rows of features (..., D), and factors (D,) or None.
+    tangents : tuple of array_like or None
+        Directions :math:`\vec v, \dot{\vec w}`, each of the shape of its operand; None is zero.
+    eps : float, default 1e-6
+        Added to the mean square, at least 0.
+    weight_offset : float, default 0.0
+        Added to the weight.
+
+    Returns
+    -------
+    ndarray, shape (..., D)
+        Rate of change of the normalized rows.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, an entry no real array, or an option no number.
+    ValueError
+        If a shape does not fit, a missing weight has a tangent, or `eps` is negative.
+
+    See Also
+    --------
+    rms_norm_jacobian : The derivation.
+    rms_norm_vjp : Reverse mode.
+
+    Notes
+    -----
+    .. math::
+
+        \dot y_i = \frac{w_i + c}{\rho} \bigl( v_i - \hat x_i \, \overline{v \hat x} \bigr)
+            + \dot w_i \hat x_i
+
+    Examples
+    --------
+    Stretching the row moves nothing, doubling the weight doubles the output:
+
+    >>> from dlref.normalization import rms_norm_jvp
+    >>> x, ones = [1.0, -1.0, 1.0], [1.0, 1.0, 1.0]
+    >>> rms_norm_jvp((x, ones), (x, None), eps=0)
+    array([0., 0., 0.])
+    >>> rms_norm_jvp((x, ones), (None, ones), eps=0)
+    array([ 1., -1.,  1.])
+    """
+    eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
+    dtype, x, v, (weight,), (dweight,) = moving(primals, tangents, count=2)
+    factor = _factor(weight, offset)
+    return result(rows_push(v, x, factor, dweight, None, eps, about_mean=False), dtype)
+
+
+def rms_norm_jacobian(
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike | None = None,
+    *,
+    eps: float = 1e-6,
+    weight_offset: float = 0.0,
+) -> FloatArray:
+    r"""
+    Jacobian of RMS normalization with respect to its input, one matrix per row.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., D)
+        Rows of features.
+    weight : array_like or None, shape (D,)
+        Factor :math:`w_i` of each feature; None means that there is none.
+    eps : float, default 1e-6
+        Added to the mean square, at least 0.
+    weight_offset : float, default 0.0
+        Added to `weight`.
+
+    Returns
+    -------
+    ndarray, shape (..., D, D)
+        ``J[..., i, j]`` is :math:`\partial y_i / \partial x_j` of that row.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or `eps` or `weight_offset` no number.
+    ValueError
+        If `x` is a scalar, a shape does not fit, or `eps` is negative.
+
+    See Also
+    --------
+    rms_norm_vjp, rms_norm_jvp : Products with it, in time proportional to D.
+    layer_norm_jacobian : One more projection.
+
+    Notes
+    -----
+    From :math:`\rho^2 = \frac1D \sum_i x_i^2 + \epsilon` follows
+    :math:`2 \rho \, \partial \rho / \partial x_j = 2 x_j / D`, hence
+    :math:`\partial \rho / \partial x_j = \hat x_j / D`. The quotient rule on
+    :math:`\hat x_i = x_i / \rho`:
+
+    .. math::
+        :label: rms-norm-jacobian
+
+        \pdv{\hat x_i}{x_j} = \frac{\delta_{ij}}{\rho} - \frac{x_i}{\rho^2} \frac{\hat x_j}{D}
+          = \frac1\rho \Bigl( \delta_{ij} - \frac{\hat x_i \hat x_j}{D} \Bigr),
+        \qquad
+        \mat J = \frac1\rho \operatorname{diag}(\vec w + c) \Bigl( \mat I
+          - \underbrace{\tfrac1D \hat{\vec x} \hat{\vec x}^\top}_{\text{onto } \hat{\vec x}}
+          \Bigr).
+
+    For :math:`\epsilon = 0` the subtracted matrix is the projection onto the row: D - 1
+    eigenvalues of the bracket are 1, one is 0. For :math:`\epsilon > 0` that one is
+    :math:`\epsilon / \rho^2`.
+
+    References
+    ----------
+    - :cite:t:`ZhangSennrich2019`
+
+    Examples
+    --------
+    The row 3, 4 of root mean square :math:`\sqrt{12.5}`:
+
+    >>> import numpy as np
+    >>> from dlref.normalization import rms_norm_jacobian
+    >>> J = rms_norm_jacobian([3.0, 4.0], eps=0)
+    >>> (np.sqrt(12.5) * J).round(6)
+    array([[ 0.64, -0.48],
+           [-0.48,  0.36]])
+    """
+    eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
+    dtype, x, (weight,) = operands(x, weight=weight)
+    factor = _factor(weight, offset)
+    return result(rows_jacobian(x, factor, eps, about_mean=False), dtype)

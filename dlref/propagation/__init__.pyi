@@ -1,0 +1,10 @@
+from ._gradient_magnitude import gradient_magnitude as gradient_magnitude
+from ._initialization import glorot_normal as glorot_normal
+from ._initialization import glorot_uniform as glorot_uniform
+from ._initialization import he_normal as he_normal
+from ._initialization import he_uniform as he_uniform
+from ._initialization import lecun_normal as lecun_normal
+from ._initialization import orthogonal as orthogonal
+from ._signal_propagation import SignalPropagation as SignalPropagation
+from ._signal_propagation import critical_gain as critical_gain
+from ._signal_propagation import signal_propagation as signal_propagation

@@ -1,0 +1,367 @@
+r"""Second moments of values and gradients, layer by layer, predicted and measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.optimize
+import scipy.special
+
+from .. import activations
+from .._validate import FloatArray, as_generator, as_integer, as_number, choice
+from ._initialization import (
+    glorot_normal,
+    glorot_uniform,
+    he_normal,
+    he_uniform,
+    lecun_normal,
+    orthogonal,
+)
+
+__all__ = ["SignalPropagation", "critical_gain", "signal_propagation"]
+
+Function = Callable[[FloatArray], FloatArray]
+
+#: What `activation` may be: the functions of one number in dlref.activations.
+ACTIVATIONS = (
+    "identity",
+    "relu",
+    "leaky_relu",
+    "elu",
+    "selu",
+    "celu",
+    "sigmoid",
+    "log_sigmoid",
+    "hard_sigmoid",
+    "tanh",
+    "hard_tanh",
+    "softplus",
+    "softsign",
+    "silu",
+    "mish",
+    "hard_swish",
+    "gelu",
+    "relu6",
+)
+
+INITIALIZATIONS = {
+    f.__name__: f
+    for f in (glorot_normal, glorot_uniform, he_normal, he_uniform, lecun_normal, orthogonal)
+}
+
+LARGEST = 1e16  # second moments beyond it count as unbounded
+
+
+class SignalPropagation(NamedTuple):
+    r"""
+    Second moments of every layer, in the order of the layers.
+
+    Parameters
+    ----------
+    forward : ndarray, shape (L,)
+        Measured :math:`\E z_l^2` of the weighted sums.
+    backward : ndarray, shape (L,)
+        Measured :math:`\E (\partial L / \partial z_l)^2`.
+    forward_predicted : ndarray, shape (L,)
+        What the recursion says about the sums.
+    backward_predicted : ndarray, shape (L,)
+        What the recursion says about the gradients.
+
+    See Also
+    --------
+    signal_propagation : Which returns it.
+
+    Notes
+    -----
+    All four have L elements, one for each layer of weights, whatever the widths are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.propagation import SignalPropagation
+    >>> SignalPropagation(*np.ones((4, 1))).forward
+    array([1.])
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+    forward_predicted: FloatArray
+    backward_predicted: FloatArray
+
+
+def _functions(activation: str) -> tuple[Function, Function]:
+    """Return the activation and its derivative."""
+    choice("activation", activation, ACTIVATIONS)
+    if activation == "identity":
+        return np.positive, np.ones_like
+    return getattr(activations, activation), getattr(activations, f"{activation}_deriv")
+
+
+@cache
+def _legendre() -> tuple[FloatArray, FloatArray]:
+    nodes, weights = scipy.special.roots_legendre(24)
+    return nodes, weights
+
+
+def _mean_square(f: Function, q: float) -> float:
+    """
+    Return the expectation of f(x)**2 for normal x of mean 0 and variance q.
+
+    Gauss-Legendre between breakpoints where an activation may have a kink or bend.
+    """
+    places = np.array([0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 40.0]) / math.sqrt(q)
+    ends = np.concatenate([places[places < 12.0], [0.5, 1.0, 2.0, 3.0, 4.5, 6.5, 9.0, 12.0]])
+    ends = np.unique(np.concatenate([-ends, [0.0], ends]))
+    nodes, weights = _legendre()
+    half = np.diff(ends)[:, None] / 2
+    t = (ends[:-1, None] + half) + half * nodes
+    density = np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    return float(np.sum(half * weights * density * f(math.sqrt(q) * t) ** 2))
+
+
+def signal_propagation(
+    widths: tuple[int, ...],
+    *,
+    activation: str = "relu",
+    init: str | Callable[[np.random.Generator, tuple[int, ...]], FloatArray] = "he_normal",
+    rng: np.random.Generator,
+    samples: int = 100,
+) -> SignalPropagation:
+    r"""
+    Follow second moments through a random network, forward and back.
+
+    Parameters
+    ----------
+    widths : tuple of int
+        Widths :math:`n_0, \dots, n_L`: of the input, then of each layer.
+    activation : str, default "relu"
+        Name of the activation :math:`\phi`, as in :func:`neuron <dlref.neurons.neuron>`.
+    init : str or callable, default "he_normal"
+        Name of an initialization of this chapter, or a function of a generator and a shape
+        (n_out, n_in).
+    rng : Generator
+        Source of random numbers.
+    samples : int, default 100
+        Number of inputs, drawn from a standard normal distribution.
+
+    Returns
+    -------
+    SignalPropagation
+        Measured and predicted second moments, an element for each layer.
+
+    Raises
+    ------
+    TypeError
+        If `rng` is no generator, or `widths` or `samples` are not integers.
+    ValueError
+        If `widths` has fewer than two elements, a number is below 1, or a name is unknown.
+
+    See Also
+    --------
+    critical_gain : Weights for which the gradient keeps its size.
+    gradient_magnitude : One neuron per layer.
+    glorot_uniform, he_uniform : The variance equations of one layer.
+
+    Notes
+    -----
+    The layers are :math:`\vec z_l = \mat W_l \vec h_{l-1}`,
+    :math:`\vec h_l = \phi(\vec z_l)` with :math:`\vec h_0` standard normal.
+
+    **Forward.** Each :math:`z_i` is a sum of many independent terms, hence nearly normal, with
+    mean 0 and the second moment that :func:`glorot_uniform` derives. So one number describes
+    a layer, and an integral leads to the next:
+
+    .. math::
+
+        q_1 = n_0 \, \overline{W_1^2}, \qquad
+        q_{l+1} = n_l \, \overline{W_{l+1}^2} \int \phi(\sqrt{q_l}\, t)^2 \,
+           \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt .
+
+    **Backward.** With :math:`\delta_l = \partial L / \partial \vec z_l`, the chain rule says
+    :math:`\delta_l = \phi'(\vec z_l) \odot \mat W_{l+1}^\top \delta_{l+1}`. Taking the slopes as
+    independent of what comes back (in wide networks they nearly are),
+
+    .. math::
+
+        g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
+           \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt .
+
+    At the end :math:`\partial L / \partial \vec h_L` is standard normal. The bar is the mean over
+    the weights that were drawn, so that any initialization has a prediction.
+
+    The integrals are taken by Gauss-Legendre quadrature on some 30 intervals between
+    the points where activations have kinks, to 1e-13. The measured values scatter about
+    the prediction, relatively by :math:`\sqrt{L / n}` or so, for ReLU twice that.
+
+    References
+    ----------
+    - :cite:t:`Poole2016`
+    - :cite:t:`Schoenholz2017`
+
+    Examples
+    --------
+    ReLU halves second moments; LeCun's variance does not make up for that, He's does:
+
+    >>> import numpy as np
+    >>> from dlref.propagation import signal_propagation
+    >>> rng, widths = np.random.default_rng(0), (500,) * 7
+    >>> result = signal_propagation(widths, activation="relu", init="lecun_normal", rng=rng)
+    >>> np.log2(result.forward_predicted).round(0) + 0.0
+    array([ 0., -1., -2., -3., -4., -5.])
+    >>> result = signal_propagation(widths, activation="relu", init="he_normal", rng=rng)
+    >>> np.log2(result.forward_predicted).round(0) + 0.0
+    array([1., 1., 1., 1., 1., 1.])
+
+    What the recursion predicts is measured:
+
+    >>> bool(np.allclose(result.forward, result.forward_predicted, rtol=0.3))
+    True
+    """
+    phi, slope = _functions(activation)
+    rng = as_generator("rng", rng)
+    draw = init
+    if not callable(draw):
+        choice("init", init, INITIALIZATIONS)
+        draw = INITIALIZATIONS[str(init)]
+    try:
+        sides = [as_integer("widths", side, least=1) for side in widths]
+    except TypeError:
+        msg = f"Argument 'widths' must be a tuple of integers, not {widths!r}."
+        raise TypeError(msg) from None
+    if len(sides) < 2:
+        msg = f"Argument 'widths' must have at least 2 elements, not {len(sides)}."
+        raise ValueError(msg)
+    samples = as_integer("samples", samples, least=1)
+    weights = [draw(rng, (n_out, n_in)) for n_in, n_out in pairwise(sides)]
+    return _propagated(weights, phi, slope, rng.normal(size=(samples, sides[0])), rng)
+
+
+def _propagated(
+    weights: list[Any], phi: Function, slope: Function, h: FloatArray, rng: np.random.Generator
+) -> SignalPropagation:
+    sums, forward, predicted = [], [], []
+    kept = 1.0
+    with np.errstate(all="ignore"):
+        for W in weights:
+            sums.append(h @ W.T)
+            h = phi(sums[-1])
+            forward.append(np.mean(sums[-1] ** 2))
+            q = float(W.shape[1] * np.mean(W**2) * kept)
+            predicted.append(q)
+            kept = _mean_square(phi, q) if 0.0 < q < math.inf else q
+        back, back_predicted = [], []
+        g, size = rng.normal(size=h.shape), 1.0
+        for W, z, q in zip(weights[::-1], sums[::-1], predicted[::-1], strict=True):
+            delta = g * slope(z)
+            size *= _mean_square(slope, q) if 0.0 < q < math.inf else math.nan
+            back.append(np.mean(delta**2))
+            back_predicted.append(size)
+            g, size = delta @ W, size * float(W.shape[0] * np.mean(W**2))
+    return SignalPropagation(
+        np.array(forward),
+        np.array(back[::-1]),
+        np.array(predicted),
+        np.array(back_predicted[::-1]),
+    )
+
+
+def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
+    r"""
+    Find the weights between order and chaos, where gradients neither vanish nor explode.
+
+    Parameters
+    ----------
+    activation : str
+        Name of the activation :math:`\phi`, as in :func:`signal_propagation`.
+    bias_deviation : float, default 0.0
+        Standard deviation :math:`\sigma_b` of the biases, at least 0.
+
+    Returns
+    -------
+    float
+        Gain :math:`\sigma_w`: weights of variance :math:`\sigma_w^2 / n_{in}` are critical.
+
+    Raises
+    ------
+    TypeError
+        If `bias_deviation` is no number.
+    ValueError
+        If `activation` is unknown or `bias_deviation` negative.
+
+    See Also
+    --------
+    signal_propagation : The recursion, and a network to measure it on.
+    orthogonal : Weights that take a gain.
+
+    Notes
+    -----
+    With weights of variance :math:`\sigma_w^2 / n_{in}` and biases of variance
+    :math:`\sigma_b^2`, the recursion of :func:`signal_propagation` is
+
+    .. math::
+
+        q \leftarrow \sigma_w^2 \, \E \phi(\sqrt q\, t)^2 + \sigma_b^2, \qquad
+        \chi = \sigma_w^2 \, \E \phi'(\sqrt q\, t)^2 ,
+
+    with a standard normal t. After some layers q rests at a fixed point :math:`q^*`, and there the
+    second moment of the gradient changes by the factor :math:`\chi` from layer to layer. The
+    same factor says whether two near inputs move together (:math:`\chi < 1`, order) or
+    apart (:math:`\chi > 1`, chaos). Critical is :math:`\chi = 1`.
+
+    Inserting :math:`\sigma_w^2 = 1 / \E \phi'^2` leaves one equation for the fixed point,
+
+    .. math:: \frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,
+
+    solved by bisection. If :math:`\sigma_b = 0` and :math:`\phi(0) = 0`, its solution is
+    :math:`q \to 0`: there only the slopes :math:`\phi'(0^-)` and :math:`\phi'(0^+)` count, and
+    :math:`\sigma_w^2 = 2 / (\phi'(0^-)^2 + \phi'(0^+)^2)`. Where q grows without bound (ReLU
+    with a bias, softplus) the result is the limit of large q.
+
+    ============  =========  ===============================================
+    activation    gain       why
+    ============  =========  ===============================================
+    identity      1
+    relu          sqrt(2)    half of the slopes are 0
+    tanh          1          slope 1 at 0
+    sigmoid       10.15      slopes are 1/4 at most, and 1/10 on average
+    ============  =========  ===============================================
+
+    PyTorch's ``calculate_gain`` has 5/3 for tanh: a choice that worked, slightly chaotic.
+
+    References
+    ----------
+    - :cite:t:`Poole2016`
+    - :cite:t:`Schoenholz2017`
+
+    Examples
+    --------
+    >>> from dlref.propagation import critical_gain
+    >>> critical_gain("tanh"), critical_gain("relu")
+    (1.0, 1.4142135623730951)
+
+    The critical line of tanh: with biases the weights must be larger.
+
+    >>> [round(critical_gain("tanh", bias_deviation=s), 3) for s in (0, 0.1, 0.5)]
+    [1.0, 1.193, 1.55]
+    """
+    phi, slope = _functions(activation)
+    bias = as_number("bias_deviation", bias_deviation, least=0)
+    at_zero = phi(np.zeros(1))[0] ** 2
+    if bias == 0.0 and at_zero == 0.0:
+        below, above = slope(np.array([-1e-300, 1e-300])) ** 2
+        return math.sqrt(2.0 / (below + above))
+
+    def excess(q: float) -> float:
+        return _mean_square(phi, q) / _mean_square(slope, q) + bias**2 - q
+
+    low, high = 1e-12, 1.0
+    while excess(high) > 0.0 and high < LARGEST:
+        low, high = high, 4.0 * high
+    if excess(high) <= 0.0:
+        high = scipy.optimize.brentq(excess, low, high, xtol=1e-14)
+    return 1.0 / math.sqrt(_mean_square(slope, high))

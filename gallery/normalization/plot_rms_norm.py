@@ -1,0 +1,59 @@
+r"""
+RMS norm keeps the mean
+=======================
+
+What does RMS norm change that layer norm does not, and the other way round?
+"""
+
+# %%
+# On two features
+# ---------------
+# RMS norm moves each point along its ray to the circle; layer norm, of two
+# features, leaves only the sign of their difference.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref.normalization import layer_norm, rms_norm
+
+rng = np.random.default_rng(0)
+x = rng.normal(size=(40, 2)) + np.array([1.0, 0.3])
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.6), sharex=True, sharey=True)
+for ax, f, title in zip(
+    axes, [rms_norm, layer_norm], ["RMS norm", "layer norm"], strict=True
+):
+    y = f(x)
+    ax.plot(
+        np.stack([x[:, 0], y[:, 0]]),
+        np.stack([x[:, 1], y[:, 1]]),
+        color="0.8",
+        lw=1,
+    )
+    ax.plot(*x.T, ".", label="input")
+    ax.plot(*y.T, "o", label="output")
+    ax.set(title=title, xlabel="$x_1$", aspect="equal")
+axes[0].set_ylabel("$x_2$")
+axes[0].legend()
+fig.alt_text = (
+    "Points and where they move. RMS norm: along rays onto a circle. Layer "
+    "norm: onto the two points (1, -1) and (-1, 1)."
+)
+
+# %%
+# A mean that grows
+# -----------------
+# Add the same number to all 256 features. Layer norm does not notice; after
+# RMS norm the differences between the features fade, as the mean takes up
+# the whole norm.
+
+row = rng.normal(size=256)
+means = np.linspace(0, 10, 50)
+fig, ax = plt.subplots()
+for f, name in ((rms_norm, "RMS norm"), (layer_norm, "layer norm")):
+    ax.plot(means, [f(row + m).std() for m in means], label=name)
+ax.set(
+    title="Deviation of the output",
+    xlabel="mean of the input",
+    ylabel="deviation",
+)
+ax.legend()

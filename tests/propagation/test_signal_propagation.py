@@ -1,0 +1,115 @@
+"""Predicted second moments against closed forms and against networks."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.integrate
+
+from dlref import activations
+from dlref.propagation import critical_gain, he_normal, signal_propagation
+from dlref.propagation._signal_propagation import ACTIVATIONS, _functions, _mean_square
+
+
+class TestIntegrals:
+    @pytest.mark.parametrize("name", ACTIVATIONS)
+    @pytest.mark.parametrize("q", [1e-6, 0.3, 1.0, 50.0])
+    def test_against_adaptive_quadrature(self, name, q):
+        f = _functions(name)[0]
+
+        def integrand(t):
+            density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+            return float(f(np.asarray(math.sqrt(q) * t))) ** 2 * density
+
+        kinks = sorted({0.0, *(k / math.sqrt(q) for k in (-3, -1, 1, 3, 6))} & _inside(q))
+        want = sum(
+            scipy.integrate.quad(integrand, a, b, epsrel=1e-12, epsabs=0, limit=200)[0]
+            for a, b in zip([-12, *kinks], [*kinks, 12], strict=True)
+        )
+        assert _mean_square(f, q) == pytest.approx(want, rel=1e-9)
+
+    @pytest.mark.parametrize("q", [1e-12, 1.0, 1e8])
+    def test_closed_forms(self, q):
+        assert _mean_square(np.positive, q) == pytest.approx(q, rel=1e-13)
+        assert _mean_square(activations.relu, q) == pytest.approx(q / 2, rel=1e-13)
+        assert _mean_square(activations.relu_deriv, q) == pytest.approx(0.5, rel=1e-13)
+
+    def test_selu_keeps_one(self):
+        assert _mean_square(activations.selu, 1.0) == pytest.approx(1, rel=1e-12)
+
+
+def _inside(q):
+    return {k / math.sqrt(q) for k in (-3, -1, 0, 1, 3, 6) if abs(k) < 12 * math.sqrt(q)}
+
+
+class TestSignalPropagation:
+    @pytest.mark.parametrize("activation", ["relu", "tanh", "selu", "gelu", "identity"])
+    @pytest.mark.parametrize("init", ["he_normal", "glorot_uniform", "lecun_normal", "orthogonal"])
+    def test_networks_follow_the_recursion(self, rng, activation, init):
+        widths = (300, 400, 500, 400, 300, 400)
+        found = signal_propagation(widths, activation=activation, init=init, rng=rng)
+        assert all(values.shape == (5,) for values in found)
+        np.testing.assert_allclose(found.forward, found.forward_predicted, rtol=0.3)
+        np.testing.assert_allclose(found.backward, found.backward_predicted, rtol=0.3)
+
+    def test_relu_with_he_is_level(self, rng):
+        found = signal_propagation((200,) * 31, activation="relu", init="he_normal", rng=rng)
+        np.testing.assert_allclose(found.forward_predicted, 2, rtol=0.2)
+
+    def test_any_function_may_draw(self, rng):
+        def twice(rng, shape):
+            return 2 * he_normal(rng, shape)
+
+        found = signal_propagation((300,) * 4, activation="relu", init=twice, rng=rng)
+        np.testing.assert_allclose(found.forward_predicted, 2.0 * 4 ** np.arange(1, 4), rtol=0.1)
+
+    def test_nothing_stays_nothing(self, rng):
+        def nothing(_rng, shape):
+            return np.zeros(shape)
+
+        found = signal_propagation((3, 3, 3), activation="tanh", init=nothing, rng=rng)
+        assert found.forward.tolist() == found.forward_predicted.tolist() == [0.0, 0.0]
+
+    def test_errors(self, rng):
+        with pytest.raises(ValueError, match=r"'activation' must be 'identity', .* not 'x'"):
+            signal_propagation((2, 2), activation="x", init="he_normal", rng=rng)
+        with pytest.raises(ValueError, match=r"'init' must be 'glorot_normal', .* not 'x'"):
+            signal_propagation((2, 2), activation="relu", init="x", rng=rng)
+        with pytest.raises(TypeError, match="'rng' must be"):
+            signal_propagation((2, 2), activation="relu", init="he_normal", rng=None)
+        with pytest.raises(TypeError, match="'widths' must be a tuple of integers, not 3"):
+            signal_propagation(3, activation="relu", init="he_normal", rng=rng)
+        with pytest.raises(ValueError, match="'widths' must have at least 2 elements, not 1"):
+            signal_propagation((3,), activation="relu", init="he_normal", rng=rng)
+        with pytest.raises(ValueError, match="'samples' must be at least 1"):
+            signal_propagation((3, 3), activation="relu", init="he_normal", rng=rng, samples=0)
+
+
+class TestCriticalGain:
+    def test_closed_forms(self):
+        assert critical_gain("identity") == 1
+        assert critical_gain("relu") == math.sqrt(2)
+        assert critical_gain("tanh") == 1
+        leaky = math.sqrt(2 / (1 + 0.01**2))
+        assert critical_gain("leaky_relu") == pytest.approx(leaky, rel=1e-15)
+
+    @pytest.mark.parametrize(("name", "bias"), [("sigmoid", 0), ("tanh", 0.5), ("elu", 0.3)])
+    def test_slope_at_the_fixed_point_is_one(self, name, bias):
+        phi, slope = _functions(name)
+        gain, q = critical_gain(name, bias_deviation=bias), 1.0
+        for _ in range(20_000):  # convergence at the critical point is slow
+            before, q = q, gain**2 * _mean_square(phi, q) + bias**2
+            if abs(q - before) < 1e-13 * q:
+                break
+        assert gain**2 * _mean_square(slope, q) == pytest.approx(1, rel=1e-6)
+
+    @pytest.mark.parametrize("bias", [0.5, 2.0])
+    def test_unbounded_moments_give_the_limit(self, bias):
+        assert critical_gain("relu", bias_deviation=bias) == pytest.approx(math.sqrt(2))
+        assert critical_gain("softplus") == pytest.approx(math.sqrt(2), rel=1e-6)
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match="'activation' must be"):
+            critical_gain("x")
+        with pytest.raises(ValueError, match="'bias_deviation' must be at least 0"):
+            critical_gain("tanh", bias_deviation=-1)
