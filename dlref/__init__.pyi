@@ -3,6 +3,7 @@ from . import calculus as calculus
 from . import losses as losses
 from . import neurons as neurons
 from . import normalization as normalization
+from . import positions as positions
 from . import propagation as propagation
 from . import training as training
 from ._parallel import get_num_threads as get_num_threads

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,18 +23,26 @@ __all__ = [
     "FloatArray",
     "FloatDType",
     "as_array",
+    "as_even",
     "as_floats",
     "as_generator",
     "as_integer",
     "as_integers",
     "as_number",
     "as_tangents",
+    "check_axes",
+    "check_broadcast",
     "check_constant",
+    "check_even",
+    "check_keys",
+    "check_mapping",
     "check_matrix",
     "check_ndim",
+    "check_range",
     "check_shape",
     "choice",
     "entries",
+    "float_dtype",
     "reduced_axes",
     "result",
 ]
@@ -58,6 +67,15 @@ def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return dtype.newbyteorder("=")
     msg = f"Argument {name!r} must be integer, float16, bfloat16, float32 or float64, not {dtype}."
     raise TypeError(msg)
+
+
+def float_dtype(name: str, dtype: npt.DTypeLike) -> FloatDType:
+    """Return the type of a result that has no array among its arguments."""
+    try:
+        kind = np.dtype(dtype)
+    except TypeError:
+        kind = np.dtype(object)
+    return _float_dtype(name, kind)
 
 
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -155,10 +173,65 @@ def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
         raise ValueError(msg)
 
 
+def check_axes(name: str, array: FloatArray, ndim: int) -> None:
+    """Raise ValueError unless `array` has exactly `ndim` axes."""
+    if array.ndim != ndim:
+        msg = f"Argument {name!r} must have {ndim} axes, not shape {array.shape}."
+        raise ValueError(msg)
+
+
 def check_matrix(name: str, array: FloatArray) -> None:
     """Raise ValueError unless the last two axes form a square matrix."""
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         msg = f"Argument {name!r} must have shape (..., n, n), not {array.shape}."
+        raise ValueError(msg)
+
+
+def check_even(name: str, array: FloatArray) -> None:
+    """Raise ValueError unless the last axis can be split into pairs."""
+    if array.shape[-1] % 2:
+        msg = f"Argument {name!r} must have an even number of channels, not shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_range(name: str, array: npt.NDArray[np.int64], count: int) -> None:
+    """Raise ValueError unless all entries are indices of `count` things, none negative."""
+    if array.size and (array.min() < 0 or array.max() >= count):
+        worst = array.min() if array.min() < 0 else array.max()
+        msg = f"Argument {name!r} must hold integers from 0 to {count - 1}, not {worst}."
+        raise ValueError(msg)
+
+
+def check_mapping(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a dictionary, or behaves like one."""
+    if not isinstance(value, Mapping):
+        msg = f"Argument {name!r} must be a dictionary, not {value!r}."
+        raise TypeError(msg)
+
+
+def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[str]) -> None:
+    """Raise ValueError unless `keys` are all of `needed`, and else only some of `allowed`."""
+    if missing := sorted(needed - set(keys)):
+        msg = f"Argument {name!r} must have {_words(missing, 'and')}, not only {sorted(keys)}."
+        raise ValueError(msg)
+    if unknown := sorted(set(keys) - needed - allowed):
+        known = _words(sorted(needed | allowed)) if needed | allowed else "no parameters"
+        msg = f"Argument {name!r} must have only {known}, not {_words(unknown)}."
+        raise ValueError(msg)
+
+
+def check_broadcast(
+    name: str, shape: tuple[int, ...], to: tuple[int, ...], *, both: bool = False
+) -> None:
+    """Raise ValueError unless `shape` broadcasts to `to`, or, if `both`, either with the other."""
+    try:
+        fits = both or np.broadcast_shapes(shape, to) == to
+        np.broadcast_shapes(shape, to)
+    except ValueError:
+        fits = False
+    if not fits:
+        word = "with" if both else "to"
+        msg = f"Argument {name!r} must have batch axes that broadcast {word} {to}, not {shape}."
         raise ValueError(msg)
 
 
@@ -193,6 +266,18 @@ def as_integer(name: str, value: Any, *, least: int) -> int:
         raise TypeError(msg) from None
     if number < least:
         msg = f"Argument {name!r} must be at least {least}, not {number}."
+        raise ValueError(msg)
+    return number
+
+
+def as_even(name: str, value: Any, *, least: int = 0, most: int | None = None) -> int:
+    """Return `value` as an even int from `least` to `most`."""
+    number = as_integer(name, value, least=least)
+    if most is not None and number > most:
+        msg = f"Argument {name!r} must be at most {most}, not {number}."
+        raise ValueError(msg)
+    if number % 2:
+        msg = f"Argument {name!r} must be even, not {number}."
         raise ValueError(msg)
     return number
 

@@ -22,7 +22,7 @@ import numpy as np
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "speed.csv"
 THREADS = 2
-ROUNDS = 3  # processes of each library
+ROUNDS = 2  # processes of each library
 SECONDS = 0.15  # of repetitions, for each row in each process
 LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 

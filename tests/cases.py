@@ -284,6 +284,48 @@ def norm(*calls, strategy, draw=(), constant=(), core=None, batched=False):
     )
 
 
+# positions
+
+
+@st.composite
+def rotated_rows(draw):
+    batch, rows = draw(hnp.array_shapes(min_dims=0, max_dims=2, **SIDES)), draw(st.integers(0, 4))
+    pairs, rest = draw(st.integers(0, 3)), draw(st.integers(0, 3))
+    options = {"interleaved": draw(st.booleans()), "rotary_dim": 2 * pairs}
+    table = ((*batch, rows) if draw(st.booleans()) else (rows,)) + (pairs,)
+    return Call(((*batch, rows, 2 * pairs + rest), table, table), options)
+
+
+class Places(tuple):
+    """The shape of an array of positions, 0 to 2."""
+
+    __slots__ = ()
+
+
+def places(rng, shape):
+    return rng.integers(0, 3, shape)
+
+
+def grids(*shapes_of, **options):
+    """Strategy: calls for T queries and S keys, from functions of (T, S)."""
+    return st.builds(
+        lambda T, S, values: Call(
+            tuple(shape(T, S) for shape in shapes_of), {"T": T, "S": S, **values}
+        ),
+        st.integers(1, 5),
+        st.integers(1, 5),
+        st.fixed_dictionaries(options),
+    )
+
+
+def angles(*calls):
+    return Spec(
+        [Call(((4,), (3,))), Call(((2, 3), (2,))), Call(((), (1,))), Call(((0,), (2,))), *calls],
+        shapes(SHAPES, st.tuples(st.integers(0, 4))),
+        batched=False,
+    )
+
+
 SPECS = {
     "calculus.add": binary(),
     "calculus.subtract": binary(),
@@ -499,6 +541,137 @@ SPECS = {
         Call(((0, 3, 2), (2,), None)),
         strategy=normalized_samples(),
     ),
+    "positions.rope_angles": angles(),
+    "positions.rope_tables": angles(Call(((3,), (2,)), {"attention_factor": 1.25})),
+    "positions.rope_matrix": angles(),
+    "positions.apply_rope": Spec(
+        [
+            Call(((3, 4), (3, 2), (3, 2))),
+            Call(((2, 3, 8), (3, 4), (3, 4)), {"interleaved": False}),
+            Call(((2, 3, 7), (2, 3, 2), (2, 3, 2)), {"rotary_dim": 4}),
+            Call(((2, 3, 5), (1, 2), (1, 2)), {"rotary_dim": 4, "interleaved": False}),
+            Call(((0, 4), (0, 2), (0, 2))),
+            Call(((4,), (2,), (2,))),
+        ],
+        rotated_rows(),
+        constant=(1, 2),
+    ),
+    "positions.alibi_bias": Spec(
+        [
+            Call(((2,),), {"T": 3, "S": 4}),
+            Call(((2, 3),), {"T": 3, "S": 2, "symmetric": True}),
+            Call(((),), {"T": 2, "S": 5, "q_offset": 3}),
+            Call(((0,),), {"T": 2, "S": 2}),
+        ],
+        st.builds(
+            lambda shape, T, S, offset, symmetric: Call(
+                (shape,), {"T": T, "S": S, "q_offset": offset, "symmetric": symmetric}
+            ),
+            SHAPES,
+            *3 * [st.integers(0, 4)],
+            st.booleans(),
+        ),
+    ),
+    "positions.learned_positions": Spec(
+        [
+            Call(((3, 4), Places((5,)))),
+            Call(((4, 2), Places((2, 3)))),
+            Call(((3, 2), Places(()))),
+            Call(((3, 2), Places((0,)))),
+        ],
+        st.builds(
+            lambda count, width, shape: Call(((count, width), Places(shape))),
+            st.integers(3, 5),
+            st.integers(0, 4),
+            SHAPES,
+        ),
+        (normal, places),
+        constant=(1,),
+        batched=False,
+    ),
+    "positions.relative_bias": Spec(
+        [
+            Call(((2, 6),), {"T": 3, "S": 4}),
+            Call(((3,),), {"T": 3, "S": 1}),
+            Call(((2, 2, 5),), {"T": 2, "S": 4}),
+            Call(((0, 3),), {"T": 2, "S": 2}),
+        ],
+        grids(lambda T, S: (2, T + S - 1)),
+    ),
+    "positions.t5_bias": Spec(
+        [
+            Call(((32, 2),), {"T": 3, "S": 4}),
+            Call(((8, 1),), {"T": 9, "S": 12, "max_distance": 10}),
+            Call(((6, 3),), {"T": 2, "S": 9, "bidirectional": False, "q_offset": 7}),
+        ],
+        grids(
+            lambda _T, _S: (8, 2),
+            bidirectional=st.booleans(),
+            q_offset=st.integers(0, 30),
+            max_distance=st.sampled_from([5, 16]),
+        ),
+        batched=False,
+    ),
+    "positions.shaw_scores": Spec(
+        [
+            Call(((4, 3), (5, 3))),
+            Call(((2, 2, 2), (1, 2))),
+            Call(((0, 2, 2), (3, 2))),
+            Call(((0, 2), (3, 2))),
+        ],
+        st.builds(
+            lambda batch, T, E, K: Call(((*batch, T, E), (2 * K + 1, E))),
+            hnp.array_shapes(min_dims=0, max_dims=2, **SIDES),
+            *3 * [st.integers(0, 4)],
+        ),
+        batched=False,
+    ),
+    "positions.transformer_xl_scores": Spec(
+        [
+            Call(((3, 2), (4, 2), (6, 2), (2,), (2,))),
+            Call(((2, 3, 2), (2, 2, 2), (4, 2), (2, 1, 2), (2,))),
+            Call(((2, 3, 2), (2, 2, 2), (2, 4, 2), (2, 3, 2), (1,))),
+            Call(((0, 2, 2), (0, 1, 2), (2, 2), (2,), (2,))),
+        ],
+        st.builds(
+            lambda batch, T, S, E: Call(
+                ((*batch, T, E), (*batch, S, E), (T + S - 1, E), (E,), (E,))
+            ),
+            hnp.array_shapes(min_dims=0, max_dims=2, **SIDES),
+            *3 * [st.integers(1, 4)],
+        ),
+        batched=False,
+    ),
+    "positions.apply_rope_axial": Spec(
+        [
+            Call(((3, 8), (3, 2, 2), (3, 2, 2))),
+            Call(((2, 3, 6), (3, 3, 1), (3, 3, 1)), {"interleaved": False}),
+            Call(((0, 4), (0, 1, 2), (0, 1, 2))),
+        ],
+        st.builds(
+            lambda batch, n, axes, pairs, interleaved: Call(
+                ((*batch, n, 2 * axes * pairs), *2 * [(n, axes, pairs)]),
+                {"interleaved": interleaved},
+            ),
+            hnp.array_shapes(min_dims=0, max_dims=2, **SIDES),
+            *3 * [st.integers(1, 3)],
+            st.booleans(),
+        ),
+        constant=(1, 2),
+    ),
+    "positions.rope_score": Spec(
+        [
+            Call(((4,), (4,), (), (2,))),
+            Call(((2, 6), (6,), (5, 1), (3,)), {"interleaved": False}),
+            Call(((0, 2), (2,), (), (1,))),
+        ],
+        st.builds(
+            lambda batch, n: Call(((*batch, 2 * n), (2 * n,), batch, (n,))),
+            hnp.array_shapes(min_dims=0, max_dims=2, **SIDES),
+            st.integers(1, 4),
+        ),
+        batched=False,
+    ),
 }
 
 #: Public names that are no maps of arrays, and where their tests are.
@@ -516,6 +689,13 @@ NO_MAPS = {
     "propagation.lecun_normal": "tests/propagation/test_initialization.py: random",
     "propagation.orthogonal": "tests/propagation/test_initialization.py: random",
     "propagation.signal_propagation": "tests/propagation/test_signal_propagation.py: random",
+    "positions.alibi_slopes": "tests/positions/test_alibi.py: integers only",
+    "positions.rope_attention_factor": "tests/positions/test_rotary_scaling.py: numbers only",
+    "positions.rope_frequencies": "tests/positions/test_rotary_scaling.py: numbers only",
+    "positions.rope_permutation": "tests/positions/test_rotary.py: integers only",
+    "positions.sinusoidal": "tests/positions/test_sinusoidal.py: numbers only",
+    "positions.sinusoidal_shift": "tests/positions/test_sinusoidal.py: numbers only",
+    "positions.t5_relative_position_bucket": "tests/positions/test_t5.py: integers only",
     "training.AdagradState": "tests/training/test_adaptive.py",
     "training.AdamState": "tests/training/test_adaptive.py",
     "training.FitResult": "tests/training/test_fit_neuron.py",

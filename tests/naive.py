@@ -387,3 +387,103 @@ def group_norm(x, groups, weight=None, bias=None, eps=1e-5):
 
 def gradient_magnitude(weight, depth, activation_slope=1.0):
     return np.abs(weight * activation_slope) ** depth
+
+
+# positions
+
+
+def rope_angles(positions, frequencies):
+    return positions[..., None] * frequencies
+
+
+def rope_tables(positions, frequencies, attention_factor=1.0):
+    angles = positions[..., None] * frequencies
+    return attention_factor * np.cos(angles), attention_factor * np.sin(angles)
+
+
+def pairs(x, interleaved):
+    """Return the first and the second elements of all pairs of channels."""
+    half = x.shape[-1] // 2
+    return (x[..., 0::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+
+
+def apply_rope(x, cos, sin, interleaved=True, rotary_dim=None):
+    width = x.shape[-1] if rotary_dim is None else rotary_dim
+    x1, x2 = pairs(x[..., :width], interleaved)
+    y1, y2 = x1 * cos - x2 * sin, x1 * sin + x2 * cos
+    turned = np.stack([y1, y2], axis=-1 if interleaved else -2)
+    return np.concatenate([turned.reshape(*x.shape[:-1], width), x[..., width:]], axis=-1)
+
+
+def rope_matrix(position, frequencies):
+    angles = position[..., None] * frequencies
+    size = 2 * frequencies.size
+    out = np.zeros((*np.shape(position), size, size))
+    for i in range(frequencies.size):
+        c, s = np.cos(angles[..., i]), np.sin(angles[..., i])
+        block = np.stack([np.stack([c, -s], -1), np.stack([s, c], -1)], -2)
+        out[..., 2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
+    return out
+
+
+def rope_score(q, k, offset, frequencies, interleaved=True):
+    (q1, q2), (k1, k2) = pairs(q, interleaved), pairs(k, interleaved)
+    cos, sin = rope_tables(offset, frequencies)
+    return np.sum(q1 * (k1 * cos - k2 * sin) + q2 * (k1 * sin + k2 * cos), axis=-1)
+
+
+def offsets(T, S, q_offset=0):
+    """Return key position minus query position for each pair."""
+    return np.arange(S) - (np.arange(T)[:, None] + q_offset)
+
+
+def alibi_bias(slopes, T, S, q_offset=0, symmetric=False):
+    distance = -offsets(T, S, q_offset)
+    distance = np.abs(distance) if symmetric else np.maximum(distance, 0)
+    return -slopes[..., None, None] * distance
+
+
+def learned_positions(table, positions):
+    return (positions[..., None] == np.arange(len(table))) @ table
+
+
+def relative_bias(table, T, S):
+    one_hot = offsets(T, S)[..., None] + T - 1 == np.arange(T + S - 1)
+    return np.einsum("ijr,...r->...ij", one_hot, table)
+
+
+def t5_bias(table, T, S, bidirectional=True, q_offset=0, max_distance=128):
+    count = len(table) // 2 if bidirectional else len(table)
+    exact, out = count // 2, np.zeros((table.shape[1], T, S), table.dtype)
+    for i in range(T):
+        for j in range(S):
+            r = j - i - q_offset
+            far = abs(r) if bidirectional else -r * (r < 0)
+            bucket = far
+            if far >= exact:
+                steps = np.log(far / exact) / np.log(max_distance / exact) * (count - exact)
+                bucket = np.minimum(exact + int(steps + 1e-9), count - 1)
+            out[:, i, j] = table[bucket + count * (bidirectional and r > 0)]
+    return out
+
+
+def shaw_scores(q, table):
+    most = len(table) // 2
+    vectors = table[np.clip(offsets(q.shape[-2], q.shape[-2]), -most, most) + most]
+    return np.einsum("...ie,ije->...ij", q, vectors)
+
+
+def transformer_xl_scores(q, k, r, u, v):
+    T, S = q.shape[-2], k.shape[-2]
+    by_content = np.einsum("...ie,...je->...ij", q + u, k)
+    return by_content + np.einsum("...ie,...ije->...ij", q + v, r[..., offsets(T, S) + T - 1, :])
+
+
+def apply_rope_axial(x, cos, sin, interleaved=True):
+    axes = cos.shape[-2]
+    blocks = np.split(x, axes, axis=-1)
+    turned = [
+        apply_rope(block, cos[..., a, :], sin[..., a, :], interleaved)
+        for a, block in enumerate(blocks)
+    ]
+    return np.concatenate(turned, axis=-1)

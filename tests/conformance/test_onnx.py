@@ -12,7 +12,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dlref import activations, losses, neurons, normalization, training
+from dlref import activations, losses, neurons, normalization, positions, training
 from dlref.training import AdagradState, AdamState, MomentumState
 
 RTOL, ATOL = 2e-6, 1e-6  # the cases are in float32, dlref computes them in float64
@@ -195,6 +195,23 @@ def instance_normalization(x, scale, b, epsilon=1e-5):
     return channels_last(normalization.instance_norm)(x, scale, b, eps=epsilon)
 
 
+def rotary_embedding(
+    x, cos, sin, position_ids=None, interleaved=0, num_heads=0, rotary_embedding_dim=0
+):
+    packed = x.ndim == 3  # (B, T, heads * width) instead of (B, heads, T, width)
+    heads = np.swapaxes(x.reshape(*x.shape[:2], num_heads, -1), 1, 2) if packed else x
+    if position_ids is not None:
+        cos, sin = cos[position_ids], sin[position_ids]
+    out = positions.apply_rope(
+        heads,
+        cos[:, None],
+        sin[:, None],
+        interleaved=bool(interleaved),
+        rotary_dim=rotary_embedding_dim or None,
+    )
+    return np.swapaxes(out, 1, 2).reshape(x.shape) if packed else out
+
+
 ADAPTERS = {
     "Adagrad": adagrad,
     "Adam": adam,
@@ -218,6 +235,7 @@ ADAPTERS = {
     "RMSNormalization": rms_normalization,
     "ReduceLogSumExp": reduce_log_sum_exp,
     "Relu": elementwise(activations.relu),
+    "RotaryEmbedding": rotary_embedding,
     "Selu": lambda x, alpha=None, gamma=None: selu(x, alpha, gamma),
     "Sigmoid": elementwise(activations.sigmoid),
     "Softmax": rows(activations.softmax),

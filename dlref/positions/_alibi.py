@@ -1,0 +1,186 @@
+r"""Attention with linear biases: every score less a slope times the distance."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._jit import kernel
+from .._parallel import over_rows
+from .._validate import FloatArray, as_floats, as_integer, choice, result
+
+__all__ = ["alibi_bias", "alibi_slopes"]
+
+
+@kernel
+def _causal(start: int, stop: int, slopes: FloatArray, T: int, first: int, out: FloatArray) -> None:
+    for r in range(start, stop):
+        m, i, row = np.float64(slopes[r // T]), first + r % T, out[r]
+        for j in range(row.size):
+            row[j] = m * (j - i) if j < i else 0.0
+
+
+@kernel
+def _symmetric(
+    start: int, stop: int, slopes: FloatArray, T: int, first: int, out: FloatArray
+) -> None:
+    for r in range(start, stop):
+        m, i, row = np.float64(slopes[r // T]), first + r % T, out[r]
+        for j in range(row.size):
+            row[j] = m * -abs(j - i)
+
+
+def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
+    r"""
+    Slope of each head.
+
+    Parameters
+    ----------
+    num_heads : int
+        Number H of heads.
+    rule : {"official", "paper"}
+        What to do if H is not a power of two.
+
+    Returns
+    -------
+    ndarray of float64, shape (H,)
+        Slopes m, all positive.
+
+    Raises
+    ------
+    TypeError
+        If `num_heads` is not an integer.
+    ValueError
+        If `num_heads` is less than 1, or the rule unknown.
+
+    See Also
+    --------
+    alibi_bias : What the slopes are for.
+
+    Notes
+    -----
+    For H heads, a power of two, the slopes are a geometric sequence that ends at
+    :math:`2^{-8}` and starts at its own ratio:
+
+    .. math:: m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .
+
+    With 8 heads these are 1/2, 1/4, ..., 1/256. A slope m makes a distance of 1/m cost
+    as much as a score lower by 1, so the heads look back over some 2 to 256 tokens.
+
+    For other H there are two rules. "paper" uses the formula as it stands. "official", in the
+    authors' code and in all models that use ALiBi with such an H, takes the slopes for the
+    largest power of two P below H, followed by the first H − P of every other slope for
+    2P heads, which lie between those already there:
+
+    .. math:: 2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .
+
+    Slopes are neither learned nor state of the model; they follow from H.
+
+    References
+    ----------
+    - :cite:t:`Press2022`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import alibi_slopes
+    >>> 1 / alibi_slopes(8)
+    array([  2.,   4.,   8.,  16.,  32.,  64., 128., 256.])
+
+    Twelve heads: after the slopes for 8, four in between; and the other rule.
+
+    >>> alibi_slopes(12)[[0, 7, 8, 9, 10, 11]].round(4)
+    array([0.5   , 0.0039, 0.7071, 0.3536, 0.1768, 0.0884])
+    >>> alibi_slopes(12, rule="paper")[[0, 1, 11]].round(4)
+    array([0.63  , 0.3969, 0.0039])
+    """
+    heads = as_integer("num_heads", num_heads, least=1)
+    choice("rule", rule, ("official", "paper"))
+    power = heads if rule == "paper" else 1 << (heads.bit_length() - 1)
+    first = np.arange(1, power + 1) / power
+    between = (2 * np.arange(1, heads - power + 1) - 1) / (2 * power)
+    return np.asarray(2.0 ** (-8.0 * np.concatenate([first, between])))
+
+
+def alibi_bias(
+    slopes: npt.ArrayLike, T: int, S: int, *, q_offset: int = 0, symmetric: bool = False
+) -> FloatArray:
+    r"""
+    Penalty of the scores of every head, proportional to the distance.
+
+    Parameters
+    ----------
+    slopes : array_like, shape (..., H)
+        Slope m of each head.
+    T : int
+        Number of queries.
+    S : int
+        Number of keys.
+    q_offset : int, default 0
+        Position of the first query; with a cache of t keys it is t.
+    symmetric : bool, default False
+        Whether keys after the query are penalized alike; otherwise their bias is 0, as a
+        causal mask hides them.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S)
+        The bias, to be added to the scores before the softmax.
+
+    Raises
+    ------
+    TypeError
+        If `slopes` is not real, or a number no integer.
+    ValueError
+        If `T`, `S` or `q_offset` is negative.
+
+    See Also
+    --------
+    alibi_slopes : The slopes.
+    relative_bias : A learned number for every offset.
+
+    Notes
+    -----
+    .. math:: B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad
+       -m_h\, \abs{i + \text{q\_offset} - j}
+
+    The scores become :math:`q_i \cdot k_j / \sqrt E + B_{hij}`. Since
+    :math:`e^{s + B} = e^s\, e^B`, every weight is multiplied by :math:`e^{-m \abs{i - j}}`
+    before it is normalized: the bias is additive in the scores and multiplicative in the weights.
+    At a distance of 1000 that is :math:`7 \cdot 10^{-28}` for m = 1/16 and 0.02 for m = 1/256.
+
+    A constant added to a row changes no softmax. Some implementations therefore add
+    :math:`m_h j` to every row: with a causal mask, it is the same as above.
+
+    With a cache, one query at position t needs row t alone: T = 1 and q_offset = t.
+
+    References
+    ----------
+    - :cite:t:`Press2022`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import alibi_bias
+    >>> alibi_bias([0.5], 1, 4, q_offset=3)
+    array([[[-1.5, -1. , -0.5, 0. ]]])
+    >>> alibi_bias([0.5], 2, 3, symmetric=True)[0]
+    array([[ 0. , -0.5, -1. ],
+           [-0.5,  0. , -0.5]])
+
+    Adding m j instead gives the same weights where the mask lets anything through:
+
+    >>> def weights(bias):
+    ...     w = np.exp(bias) * np.tril(np.ones((4, 4)))
+    ...     return w / w.sum(-1, keepdims=True)
+    >>> bool(np.allclose(weights(alibi_bias([0.5], 4, 4)), weights(0.5 * np.arange(4))))
+    True
+    """
+    dtype, (m,) = as_floats({"slopes": slopes}, work=np.float32)
+    T, S = as_integer("T", T, least=0), as_integer("S", S, least=0)
+    first = as_integer("q_offset", q_offset, least=0)
+    out = np.empty((m.size * T, S), m.dtype)
+    if out.size:
+        fill = _symmetric if symmetric else _causal
+        over_rows(fill, len(out), S / 2, np.ascontiguousarray(m).ravel(), T, first, out)
+    return result(out.reshape(*m.shape, T, S), dtype)

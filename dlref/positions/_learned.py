@@ -1,0 +1,217 @@
+r"""Learned positions: a table of parameters with a row for each position."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._jit import kernel
+from .._parallel import over_rows
+from .._validate import (
+    FloatArray,
+    as_floats,
+    as_integers,
+    check_axes,
+    check_constant,
+    check_range,
+    check_shape,
+    entries,
+    result,
+)
+
+__all__ = ["learned_positions", "learned_positions_jvp", "learned_positions_vjp"]
+
+
+@kernel
+def _scatter(
+    start: int, stop: int, dout: FloatArray, rows: npt.NDArray[np.int64], dtable: FloatArray
+) -> None:
+    for r in range(rows.size):
+        for d in range(start, stop):
+            dtable[rows[r], d] += dout[r, d]
+
+
+def _rows(
+    names: tuple[str, str], table: FloatArray, positions: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
+    check_axes(names[0], table, 2)
+    rows = as_integers(names[1], positions)
+    check_range(names[1], rows, len(table))
+    return rows
+
+
+def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatArray:
+    r"""
+    Look up a row of a table of parameters for each position.
+
+    Parameters
+    ----------
+    table : array_like, shape (L, D)
+        One vector per position; L is the greatest length.
+    positions : array_like of int, shape (...)
+        Positions p from 0 to L − 1, in any order, repeated or not.
+
+    Returns
+    -------
+    ndarray, shape (..., D)
+        The vectors, to be added to the embeddings of the tokens.
+
+    Raises
+    ------
+    TypeError
+        If `table` is not real, or `positions` not integer.
+    ValueError
+        If `table` has not two axes, or a position is negative or beyond the table.
+
+    See Also
+    --------
+    learned_positions_vjp : The gradient of the table.
+    sinusoidal : A table without parameters, of any length.
+
+    Notes
+    -----
+    .. math:: y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}
+
+    Reading rows and multiplying by a matrix of ones and zeros (*one-hot*) are the same linear
+    map. The first costs D a position, the second L D; the table is as large either way.
+
+    The table has L D parameters and no row for position L: such a model has a greatest length,
+    which the formula of the sinusoids has not. Negative positions, which NumPy would count
+    from the end, are an error.
+
+    **Around it.** Models add the rows to the token embeddings, scaled or not, may normalize the
+    sum, and apply dropout to it. Dropout of the sum hides parts of a token together with
+    the same parts of its place. It sets elements to zero with probability p and divides
+    the others by 1 − p; at inference it does nothing.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import learned_positions
+    >>> table = np.array([[0, 1], [10, 11], [20, 21]])
+    >>> learned_positions(table, [2, 0, 2])
+    array([[20., 21.],
+           [ 0.,  1.],
+           [20., 21.]])
+    >>> np.eye(3)[[2, 0, 2]] @ table  # the same with one-hot rows
+    array([[20., 21.],
+           [ 0.,  1.],
+           [20., 21.]])
+    """
+    dtype, (W,) = as_floats({"table": table}, work=np.float32)
+    return result(W[_rows(("table", "positions"), W, positions)], dtype)
+
+
+def learned_positions_vjp(
+    dout: npt.ArrayLike, table: npt.ArrayLike, positions: npt.ArrayLike
+) -> FloatArray:
+    r"""
+    Reverse mode of `learned_positions`: gradients are added to the rows that were read.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., D)
+        Gradient of a loss with respect to the vectors.
+    table : array_like, shape (L, D)
+        The table. Only its shape and dtype matter.
+    positions : array_like of int, shape (...)
+        Positions, constants.
+
+    Returns
+    -------
+    ndarray, shape (L, D)
+        Gradient of that loss with respect to the table.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or `positions` not integer.
+    ValueError
+        If a shape does not fit, or a position is negative or beyond the table.
+
+    See Also
+    --------
+    learned_positions : The map.
+    learned_positions_jvp : Forward mode.
+
+    Notes
+    -----
+    From :math:`y_{nd} = \sum_l [p_n = l]\, W_{ld}`,
+
+    .. math:: \pdv{L}{W_{ld}} = \sum_n U_{nd}\, [p_n = l] .
+
+    Rows that were never read have gradient zero; the array is dense all the same. Rows read
+    several times get the sum, accumulated in float64.
+
+    Examples
+    --------
+    >>> from dlref.positions import learned_positions_vjp
+    >>> learned_positions_vjp([[1], [2], [4]], [[0.0]] * 4, [2, 0, 2])
+    array([[2.],
+           [0.],
+           [5.],
+           [0.]])
+    """
+    dtype, (u, W) = as_floats({"dout": dout, "table": table}, work=np.float32)
+    rows = _rows(("table", "positions"), W, positions)
+    check_shape("dout", u, (*rows.shape, W.shape[1]))
+    dtable = np.zeros(W.shape)
+    flat = np.ascontiguousarray(u).reshape(rows.size, W.shape[1])
+    over_rows(_scatter, W.shape[1], rows.size, flat, rows.ravel(), dtable)
+    return result(dtable, dtype)
+
+
+def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Forward mode of `learned_positions`: rows of the table's tangent.
+
+    Parameters
+    ----------
+    primals : tuple (table, positions)
+        Table (L, D) and integer positions (...).
+    tangents : tuple (dtable, None)
+        Rate of change of the table; None is zero.
+
+    Returns
+    -------
+    ndarray, shape (..., D)
+        Rate of change of the vectors.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, an array is not real, or positions are not integer.
+    ValueError
+        If a shape does not fit, a position is out of range or has a tangent.
+
+    See Also
+    --------
+    learned_positions : The map.
+    learned_positions_vjp : Reverse mode.
+
+    Notes
+    -----
+    The map is linear in the table: :math:`\dot y_{nd} = \dot W_{p_n d}`.
+
+    Examples
+    --------
+    >>> from dlref.positions import learned_positions_jvp
+    >>> learned_positions_jvp(([[0.0], [0.0]], [1, 1, 0]), ([[1.0], [3.0]], None))
+    array([[3.],
+           [3.],
+           [1.]])
+    """
+    points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
+    check_constant("tangents[1]", directions.pop("tangents[1]"))
+    moving = {k: tangent for k, tangent in directions.items() if tangent is not None}
+    dtype, (W, *rest) = as_floats({"primals[0]": points["primals[0]"], **moving}, work=np.float32)
+    rows = _rows(("primals[0]", "primals[1]"), W, points["primals[1]"])
+    moved = rest[0] if rest else np.zeros_like(W)
+    check_shape("tangents[0]", moved, W.shape)
+    return result(moved[rows], dtype)

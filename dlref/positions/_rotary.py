@@ -1,0 +1,714 @@
+r"""
+Rotary position embedding: queries and keys turned by an angle that grows with the position.
+
+A pair of channels is a complex number, and turning it a multiplication by a phase.  The score
+of two turned vectors knows the difference of the two angles only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._circle import circles
+from .._jit import kernel
+from .._parallel import over_rows
+from .._validate import (
+    FloatArray,
+    FloatDType,
+    as_even,
+    as_floats,
+    as_number,
+    check_broadcast,
+    check_constant,
+    check_even,
+    check_ndim,
+    check_shape,
+    entries,
+    result,
+)
+
+__all__ = [
+    "apply_rope",
+    "apply_rope_jvp",
+    "apply_rope_vjp",
+    "rope_angles",
+    "rope_matrix",
+    "rope_permutation",
+    "rope_score",
+    "rope_tables",
+]
+
+
+@kernel
+def _turn_neighbours(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    cos: FloatArray,
+    sin: FloatArray,
+    place: npt.NDArray[np.int64],
+    sign: float,
+    out: FloatArray,
+) -> None:
+    pairs = cos.shape[1]
+    for r in range(start, stop):
+        c, s, a, y = cos[place[r]], sin[place[r]], x[r], out[r]
+        for i in range(pairs):
+            u, v = np.float64(a[2 * i]), np.float64(a[2 * i + 1])
+            ci, si = np.float64(c[i]), sign * np.float64(s[i])
+            y[2 * i] = u * ci - v * si
+            y[2 * i + 1] = u * si + v * ci
+        for i in range(2 * pairs, y.size):
+            y[i] = a[i]
+
+
+@kernel
+def _turn_halves(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    cos: FloatArray,
+    sin: FloatArray,
+    place: npt.NDArray[np.int64],
+    sign: float,
+    out: FloatArray,
+) -> None:
+    pairs = cos.shape[1]
+    for r in range(start, stop):
+        c, s, a, y = cos[place[r]], sin[place[r]], x[r], out[r]
+        left, right = y[:pairs], y[pairs : 2 * pairs]
+        for i in range(pairs):
+            u, v = np.float64(a[i]), np.float64(a[pairs + i])
+            ci, si = np.float64(c[i]), sign * np.float64(s[i])
+            left[i] = u * ci - v * si
+            right[i] = u * si + v * ci
+        for i in range(2 * pairs, y.size):
+            y[i] = a[i]
+
+
+def turned(
+    v: FloatArray, cos: FloatArray, sin: FloatArray, sign: float, interleaved: bool
+) -> FloatArray:
+    """Rotate every row of v by sign times its angles."""
+    pairs = cos.shape[-1]
+    rows = np.ascontiguousarray(v).reshape(-1, v.shape[-1]) if v.size else v
+    out = np.empty_like(rows)
+    if v.size:
+        count = cos.size // pairs if pairs else 1
+        places = np.arange(count, dtype=np.int64).reshape(cos.shape[:-1] if pairs else ())
+        place = np.broadcast_to(places, v.shape[:-1]).ravel()
+        tables = [np.ascontiguousarray(t).reshape(count, pairs) for t in (cos, sin)]
+        turn = _turn_neighbours if interleaved else _turn_halves
+        over_rows(turn, len(rows), v.shape[-1] / 2, rows, *tables, place, sign, out)
+    return out.reshape(v.shape)
+
+
+def checked_tables(
+    names: tuple[str, str, str],
+    x: FloatArray,
+    cos: npt.ArrayLike,
+    sin: npt.ArrayLike,
+    rotary_dim: int | None,
+) -> tuple[FloatArray, FloatArray]:
+    """Check what apply_rope is given besides x; return both tables."""
+    check_ndim(names[0], x, 1)
+    width = x.shape[-1]
+    if rotary_dim is None:
+        check_even(names[0], x)
+        rotary_dim = width
+    else:
+        rotary_dim = as_even("rotary_dim", rotary_dim, most=width)
+    _, (cos, sin) = as_floats({names[1]: cos, names[2]: sin}, work=np.float32)
+    check_ndim(names[1], cos, 1)
+    check_shape(names[1], cos, (*cos.shape[:-1], rotary_dim // 2))
+    check_shape(names[2], sin, cos.shape)
+    check_broadcast(names[1], cos.shape[:-1], x.shape[:-1])
+    return cos, sin
+
+
+def rope_angles(positions: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArray:
+    r"""
+    Angle of every pair of channels at every position.
+
+    Parameters
+    ----------
+    positions : array_like, shape (...)
+        Positions p, in tokens. They start anywhere and need not be integers.
+    frequencies : array_like, shape (n,)
+        Radians per token :math:`\theta_i`, one for each pair.
+
+    Returns
+    -------
+    ndarray, shape (..., n)
+        Angles :math:`p\, \theta_i` in radians, not reduced.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `frequencies` has not one axis.
+
+    See Also
+    --------
+    rope_tables : Their cosines and sines, without the rounding error of the angle.
+    rope_frequencies : The frequencies in use.
+
+    Notes
+    -----
+    .. math:: \phi_{pi} = p\, \theta_i
+
+    It is an outer product: each position times each frequency. The angle is rounded to the dtype
+    of the arguments. In float32 the angle of pair 0 at position :math:`10^6` is a multiple of
+    1/16, and in bfloat16 the position 257 does not exist; this is why the tables are not
+    made from these angles.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import rope_angles
+    >>> rope_angles([0, 1, 2], [1.0, 0.5])
+    array([[0. , 0. ],
+           [1. , 0.5],
+           [2. , 1. ]])
+    """
+    dtype, (p, f) = as_floats({"positions": positions, "frequencies": frequencies})
+    check_shape("frequencies", f, (f.size,))
+    with np.errstate(all="ignore"):
+        return result(p[..., None] * f, dtype)
+
+
+def rope_tables(
+    positions: npt.ArrayLike, frequencies: npt.ArrayLike, *, attention_factor: float = 1.0
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Cosine and sine of every angle, as `apply_rope` takes them.
+
+    Parameters
+    ----------
+    positions : array_like, shape (...)
+        Positions p, in tokens. With a cache of t earlier tokens they start at t.
+    frequencies : array_like, shape (n,)
+        Radians per token :math:`\theta_i`, one for each pair.
+    attention_factor : float, default 1.0
+        Factor m of both tables.
+
+    Returns
+    -------
+    cos : ndarray, shape (..., n)
+        :math:`m \cos p \theta_i`.
+    sin : ndarray, shape (..., n)
+        :math:`m \sin p \theta_i`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or the factor no number.
+    ValueError
+        If `frequencies` has not one axis.
+
+    See Also
+    --------
+    apply_rope : What the tables are for.
+    rope_attention_factor : The factor of YaRN and LongRoPE.
+
+    Notes
+    -----
+    The tables do not depend on the input, so they are computed once and shared by all layers and
+    heads. Both queries and keys are multiplied by m, hence the scores by :math:`m^2`: a
+    temperature of the softmax that costs nothing.
+
+    **Accuracy.** The product :math:`p\,\theta_i` is kept in two float64 and reduced to an
+    eighth of a turn before it is rounded: 0.8 ULP in float64 at positions up to :math:`10^6`, 0.501
+    in float32, where the tables of frameworks, computed from a float32 angle, are off by 0.03.
+    An angle above :math:`3 \cdot 10^{15}` gives NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import rope_tables
+    >>> cos, sin = rope_tables([0, 1, 2, 3], [np.pi / 2])
+    >>> cos.T.round(12) + 0.0, sin.T.round(12) + 0.0
+    (array([[ 1., 0., -1., 0.]]), array([[ 0., 1., 0., -1.]]))
+
+    A table for later positions is a part of the table for all:
+
+    >>> whole, _ = rope_tables(np.arange(100), [1.0, 0.01])
+    >>> late, _ = rope_tables(np.arange(90, 100), [1.0, 0.01])
+    >>> bool(np.all(whole[90:] == late))
+    True
+    """
+    dtype, (p, f) = as_floats({"positions": positions, "frequencies": frequencies})
+    check_shape("frequencies", f, (f.size,))
+    factor = as_number("attention_factor", attention_factor)
+    cos, sin = circles(p, f)
+    return result(factor * cos, dtype), result(factor * sin, dtype)
+
+
+def apply_rope(
+    x: npt.ArrayLike,
+    cos: npt.ArrayLike,
+    sin: npt.ArrayLike,
+    *,
+    interleaved: bool = True,
+    rotary_dim: int | None = None,
+) -> FloatArray:
+    r"""
+    Rotate pairs of channels by angles that depend on the position.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, E)
+        Queries or keys.
+    cos, sin : array_like, shape (T, R / 2) or (..., T, R / 2)
+        Tables of `rope_tables`. Axes before the last broadcast to those of `x`, for sequences
+        with positions of their own.
+    interleaved : bool, default True
+        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
+    rotary_dim : int or None
+        Number R of channels that take part, even; None is all of them. The rest is copied.
+
+    Returns
+    -------
+    ndarray, shape (..., T, E)
+        Rotated vectors, of the dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or `rotary_dim` no
+        integer.
+    ValueError
+        If `rotary_dim` or E is odd or too large, or the shapes do not fit.
+
+    See Also
+    --------
+    rope_tables : The tables.
+    rope_score : The score of two rotated vectors.
+    rope_permutation : From interleaved pairs to halves.
+    apply_rope_vjp, apply_rope_jvp : The products with the Jacobian, which is the rotation.
+
+    Notes
+    -----
+    **What is asked for.** A map f(x, p) of a vector at position p, linear in x, such that the score
+    depends on the positions only through their difference:
+
+    .. math:: \langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .
+
+    **Derivation.** Write :math:`f(\vec x, p) = \mat R_p \vec x` and let vectors at position 0
+    stay as they are, :math:`\mat R_0 = \mat I`. Then :math:`\mat R_m^\top \mat R_n` depends on
+    n − m alone; call it :math:`\mat S_{n-m}`.
+
+    1. With n = m: :math:`\mat R_m^\top \mat R_m = \mat S_0 = \mat R_0^\top \mat R_0 = \mat I`.
+       Every :math:`\mat R_m` is orthogonal, lengths are kept.
+    2. With m = 0: :math:`\mat S_n = \mat R_n`, so that
+       :math:`\mat R_m^\top \mat R_n = \mat R_{n - m}`, or
+       :math:`\mat R_n = \mat R_m \mat R_{n-m}`: positions add where rotations multiply.
+    3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix. Such a matrix is, in a
+       suitable orthonormal basis, made of plane rotations and of entries 1 and −1. The
+       basis belongs to the projections before the score; what is left to choose is an angle
+       :math:`\theta_i` for each plane.
+
+    So the requirement leaves nothing but rotations, here of the planes of two channels each.
+
+    **Three forms of one map.** Pair i at position p, with :math:`\phi = p\, \theta_i`:
+
+    .. math::
+
+       \begin{pmatrix} y_1 \\ y_2 \end{pmatrix}
+         &= \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi \end{pmatrix}
+            \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\
+       y_1 &= x_1 \cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\
+       y_1 + i y_2 &= (x_1 + i x_2)(\cos\phi + i \sin\phi) = (x_1 + i x_2)\, e^{i\phi} .
+
+    The second line is the first multiplied out, and is what the code computes; it is also the
+    real and imaginary part of the third. The matrix for all pairs would have E² entries of which
+    2E are not zero; the pairwise form takes 2E multiplications and reads the input once.
+
+    **Pairing.** The paper and GPT-J pair neighbours; GPT-NeoX and LLaMA as converted for
+    Transformers pair halves. Both are one map in two orders of the channels. Weights trained with
+    one give nonsense with the other, unless their rows are permuted (`rope_permutation`).
+
+    **Error.** Two products and a sum in float64, rounded once: :math:`1.5 \cdot 2^{-53}` of
+    the length of the pair in float64, 0.501 ULP for float32 tables and input.
+
+    References
+    ----------
+    - :cite:t:`Su2021`
+
+    Examples
+    --------
+    The pair (1, 0), rotated by an eighth of a turn:
+
+    >>> import numpy as np
+    >>> from dlref.positions import apply_rope
+    >>> c = np.sqrt(0.5)
+    >>> apply_rope([[1.0, 0.0]], [[c]], [[c]])
+    array([[0.70710678, 0.70710678]])
+
+    Of four channels two are rotated, by a quarter of a turn; first neighbours, then with the
+    halves of all four:
+
+    >>> apply_rope([[1, 2, 3, 4]], [[0]], [[1]], rotary_dim=2)
+    array([[-2., 1., 3., 4.]])
+    >>> apply_rope([[1, 2, 3, 4]], [[0, 0]], [[1, 1]], interleaved=False)
+    array([[-3., -4., 1., 2.]])
+    """
+    dtype, (v,) = as_floats({"x": x}, work=np.float32)
+    tables = checked_tables(("x", "cos", "sin"), v, cos, sin, rotary_dim)
+    return result(turned(v, *tables, 1.0, interleaved), dtype)
+
+
+def apply_rope_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    cos: npt.ArrayLike,
+    sin: npt.ArrayLike,
+    *,
+    interleaved: bool = True,
+    rotary_dim: int | None = None,
+) -> FloatArray:
+    r"""
+    Reverse mode of `apply_rope`: rotation by the negative angle.
+
+    Parameters
+    ----------
+    dout : array_like, shape of `x`
+        Gradient of a loss with respect to the rotated vectors.
+    x : array_like, shape (..., T, E)
+        Queries or keys. Only their shape and dtype matter.
+    cos, sin : array_like, shape (T, R / 2) or (..., T, R / 2)
+        Tables of `rope_tables`, constants.
+    interleaved : bool, default True
+        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
+    rotary_dim : int or None
+        Number R of channels that take part.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Gradient of that loss with respect to `x`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `dout` has not the shape of `x`, or `apply_rope` would refuse.
+
+    See Also
+    --------
+    apply_rope : The map.
+    apply_rope_jvp : Forward mode.
+
+    Notes
+    -----
+    The map is linear in x, so its Jacobian is the rotation :math:`\mat R_p` itself, and
+
+    .. math:: \pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,
+
+    since the transpose of a rotation turns back. In the code the sign of the sine changes.
+    Tables with a factor are transposed as they are: the gradient has the factor, too.
+
+    Examples
+    --------
+    What was rotated forth is rotated back:
+
+    >>> import numpy as np
+    >>> from dlref.positions import apply_rope, apply_rope_vjp
+    >>> x, cos, sin = np.array([[3.0, 4.0]]), [[0.6]], [[0.8]]
+    >>> y = apply_rope(x, cos, sin)
+    >>> y
+    array([[-1.4, 4.8]])
+    >>> apply_rope_vjp(y, x, cos, sin)
+    array([[3., 4.]])
+    """
+    dtype, (u, v) = as_floats({"dout": dout, "x": x}, work=np.float32)
+    tables = checked_tables(("x", "cos", "sin"), v, cos, sin, rotary_dim)
+    check_shape("dout", u, v.shape)
+    return result(turned(u, *tables, -1.0, interleaved), dtype)
+
+
+def apply_rope_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    interleaved: bool = True,
+    rotary_dim: int | None = None,
+) -> FloatArray:
+    r"""
+    Forward mode of `apply_rope`: the tangent is rotated.
+
+    Parameters
+    ----------
+    primals : tuple (x, cos, sin) of array_like
+        Queries or keys (..., T, E) and the tables.
+    tangents : tuple (dx, None, None)
+        Rate of change of `x`; None is zero. The tables are constants.
+    interleaved : bool, default True
+        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
+    rotary_dim : int or None
+        Number R of channels that take part.
+
+    Returns
+    -------
+    ndarray, shape of x
+        Rate of change of the rotated vectors.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, an entry no real array, or a table has a tangent.
+    ValueError
+        If the tangent has not the shape of x, or `apply_rope` would refuse.
+
+    See Also
+    --------
+    apply_rope : The map.
+    apply_rope_vjp : Reverse mode.
+
+    Notes
+    -----
+    A linear map is its own derivative, :math:`\dot{\vec y} = \mat R_p\, \dot{\vec x}`.
+
+    Examples
+    --------
+    >>> from dlref.positions import apply_rope_jvp
+    >>> apply_rope_jvp(([[3.0, 4.0]], [[0.6]], [[0.8]]), ([[1.0, 0.0]], None, None))
+    array([[0.6, 0.8]])
+    """
+    points, directions = entries("primals", primals, 3), entries("tangents", tangents, 3)
+    for k in (1, 2):
+        check_constant(f"tangents[{k}]", directions[f"tangents[{k}]"])
+    moving = {k: tangent for k, tangent in directions.items() if tangent is not None}
+    x = points["primals[0]"]
+    dtype: FloatDType
+    dtype, (v, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    names = ("primals[0]", "primals[1]", "primals[2]")
+    tables = checked_tables(names, v, points[names[1]], points[names[2]], rotary_dim)
+    moved = rest[0] if rest else np.zeros_like(v)
+    check_shape("tangents[0]", moved, v.shape)
+    return result(turned(moved, *tables, 1.0, interleaved), dtype)
+
+
+def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArray:
+    r"""
+    Rotation of all pairs as one matrix, for interleaved channels.
+
+    Parameters
+    ----------
+    position : array_like, shape (...)
+        Position p, in tokens.
+    frequencies : array_like, shape (n,)
+        Radians per token :math:`\theta_i`, one for each pair.
+
+    Returns
+    -------
+    ndarray, shape (..., 2n, 2n)
+        Matrix :math:`\mat R_p` of 2 x 2 rotations along the diagonal.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If `frequencies` has not one axis.
+
+    See Also
+    --------
+    apply_rope : The same map without the zeros.
+    sinusoidal_shift : The same matrix, acting on sinusoids.
+
+    Notes
+    -----
+    .. math::
+
+       \mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), \qquad
+       \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi \end{pmatrix}
+
+    The addition theorems are the statement :math:`\mat D_\phi \mat D_\psi = \mat D_{\phi+\psi}`,
+    so that :math:`\mat R_m^\top \mat R_n = \mat R_{n-m}`: the reason for all of this.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import rope_matrix
+    >>> rope_matrix(1, [np.pi / 2, 0.0]).round(12) + 0.0
+    array([[ 0., -1., 0., 0.],
+           [ 1., 0., 0., 0.],
+           [ 0., 0., 1., 0.],
+           [ 0., 0., 0., 1.]])
+    >>> R = lambda p: rope_matrix(p, [1.0, 0.01])
+    >>> bool(np.allclose(R(5).T @ R(12), R(7), atol=1e-15))
+    True
+    """
+    dtype, (p, f) = as_floats({"position": position, "frequencies": frequencies})
+    check_shape("frequencies", f, (f.size,))
+    cos, sin = circles(p, f)
+    out = np.zeros((*p.shape, 2 * f.size, 2 * f.size))
+    first = 2 * np.arange(f.size)
+    out[..., first, first] = out[..., first + 1, first + 1] = cos
+    out[..., first, first + 1], out[..., first + 1, first] = -sin, sin
+    return result(out, dtype)
+
+
+def rope_permutation(dim: int) -> npt.NDArray[np.int64]:
+    r"""
+    Order of the channels that turns interleaved pairs into halves.
+
+    Parameters
+    ----------
+    dim : int
+        Number E of channels, even.
+
+    Returns
+    -------
+    ndarray of int64, shape (E,)
+        Indices :math:`\pi`: 0, 2, 4, ..., then 1, 3, 5, ...
+
+    Raises
+    ------
+    TypeError
+        If `dim` is not an integer.
+    ValueError
+        If `dim` is odd or negative.
+
+    See Also
+    --------
+    apply_rope : Both conventions.
+
+    Notes
+    -----
+    ``x[..., perm]`` has the first elements of all pairs in its first half and the second ones in
+    the other. With h the map for halves and f that for neighbours,
+
+    .. math:: h(\vec x_\pi) = f(\vec x)_\pi .
+
+    A checkpoint is converted by permuting the rows of the projections of queries and keys, head by
+    head. Scores stay the same, because both factors of the dot product are permuted alike;
+    values are not touched. ``np.argsort(perm)`` is the way back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import apply_rope, rope_permutation, rope_tables
+    >>> perm = rope_permutation(6)
+    >>> perm
+    array([0, 2, 4, 1, 3, 5])
+    >>> x, tables = np.arange(12.0).reshape(2, 6), rope_tables([3, 4], [1.0, 0.1, 0.01])
+    >>> halves = apply_rope(x[:, perm], *tables, interleaved=False)
+    >>> bool(np.all(halves == apply_rope(x, *tables)[:, perm]))
+    True
+    """
+    dim = as_even("dim", dim)
+    return np.arange(dim, dtype=np.int64).reshape(dim // 2, 2).T.ravel()
+
+
+def rope_score(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    offset: npt.ArrayLike,
+    frequencies: npt.ArrayLike,
+    *,
+    interleaved: bool = True,
+) -> FloatArray:
+    r"""
+    Dot product of a rotated query and a rotated key, as a function of their distance.
+
+    Parameters
+    ----------
+    q, k : array_like, shape (..., 2n)
+        Query and key before their rotation.
+    offset : array_like, shape (...)
+        Position of the key minus position of the query, r. It broadcasts with the axes before
+        the last of `q` and `k`.
+    frequencies : array_like, shape (n,)
+        Radians per token :math:`\theta_i`, one for each pair.
+    interleaved : bool, default True
+        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + n.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The score, not divided by the square root of the width.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    apply_rope : The rotation, with the derivation of this property.
+
+    Notes
+    -----
+    Let :math:`z_i = q_{i1} + i q_{i2}` and :math:`w_i = k_{i1} + i k_{i2}` be the pairs as complex
+    numbers. A real dot product is the real part of :math:`\bar z w`, and the phases multiply:
+
+    .. math::
+
+       \operatorname{Re} \sum_i \overline{z_i e^{i m \theta_i}}\, w_i e^{i n \theta_i}
+         &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{i (n - m) \theta_i} \\
+         &= \sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\
+       a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = q_{i2} k_{i1} - q_{i1} k_{i2} .
+
+    **Not symmetric.** The cosines are the even part in r and the sines the odd one. The score at −r
+    equals that at r for all r only if every :math:`b_i` is zero, for instance for q = k.
+
+    **Not decaying.** If the elements of q and k are independent with mean 0 and variance 1, then
+    :math:`a_i` and :math:`b_i` are uncorrelated, each of variance 2, and the score has the variance
+    :math:`\sum_i 2 (\cos^2 r \theta_i + \sin^2 r \theta_i) = 2n` at *every* distance. What
+    decays is the mean for q = k, :math:`2 \sum_i \cos r \theta_i`, as the terms get out of step;
+    and an upper bound, which is what the paper shows.
+
+    **Not periodic.** The ratios of the :math:`\theta_i` are irrational in general: sums of such
+    cosines come back close to a value, never exactly.
+
+    References
+    ----------
+    - :cite:t:`Su2021`
+    - :cite:t:`Barbero2024`
+
+    Examples
+    --------
+    The score of two rotated vectors, at positions 10 and 13, and the same from their offset 3:
+
+    >>> import numpy as np
+    >>> from dlref.positions import apply_rope, rope_score, rope_tables
+    >>> f, q, k = np.array([1.0, 0.1]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 3, 2, 1])
+    >>> cos, sin = rope_tables([10, 13], f)
+    >>> turned_q, turned_k = apply_rope([q, k], cos, sin)
+    >>> float(turned_q @ turned_k), float(rope_score(q, k, 3, f))
+    (1.8366410, 1.8366410)
+
+    Keys before and after the query score differently, unless key and query are equal:
+
+    >>> rope_score(q, k, [-3, 3], f).round(4)
+    array([-2.5298, 1.8366])
+    >>> rope_score(q, q, [-3, 3], f).round(4)
+    array([18.9334, 18.9334])
+    """
+    arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
+    dtype, (q, k, r, f) = as_floats(arguments)
+    check_shape("frequencies", f, (f.size,))
+    check_ndim("q", q, 1)
+    check_ndim("k", k, 1)
+    check_shape("q", q, (*q.shape[:-1], 2 * f.size))
+    check_shape("k", k, (*k.shape[:-1], 2 * f.size))
+    check_broadcast("k", k.shape[:-1], q.shape[:-1], both=True)
+    batch = np.broadcast_shapes(q.shape[:-1], k.shape[:-1])
+    check_broadcast("offset", r.shape, batch, both=True)
+    (q1, q2), (k1, k2) = (
+        (v[..., ::2], v[..., 1::2]) if interleaved else (v[..., : f.size], v[..., f.size :])
+        for v in (q, k)
+    )
+    cos, sin = circles(r, f)
+    with np.errstate(all="ignore"):
+        out = np.sum((q1 * k1 + q2 * k2) * cos + (q2 * k1 - q1 * k2) * sin, axis=-1)
+    return result(out, dtype)

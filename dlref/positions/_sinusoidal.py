@@ -1,0 +1,253 @@
+r"""Sines and cosines of the position: a table to add to embeddings, and its shift."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._circle import COST, circle, circles_of_turns, powers_in_turns
+from .._jit import kernel
+from .._parallel import over_rows
+from .._validate import FloatArray, as_even, as_floats, as_integer, as_number, choice, float_dtype
+
+__all__ = ["sinusoidal", "sinusoidal_shift"]
+
+LAYOUTS = ("interleaved", "halves")
+SPACINGS = ("paper", "tensor2tensor")
+
+
+@kernel
+def _interleaved(
+    start: int, stop: int, first: float, high: FloatArray, low: FloatArray, out: FloatArray
+) -> None:
+    pairs = out.shape[1] // 2
+    for r in range(start, stop):
+        p, row = first + r, out[r]
+        for i in range(pairs):
+            row[2 * i + 1], row[2 * i] = circle(p, high[i], low[i])
+        for i in range(pairs, high.size):  # an odd width: a sine without its cosine
+            _, row[2 * i] = circle(p, high[i], low[i])
+
+
+@kernel
+def _halves(
+    start: int, stop: int, first: float, high: FloatArray, low: FloatArray, out: FloatArray
+) -> None:
+    pairs = out.shape[1] // 2
+    for r in range(start, stop):
+        p = first + r
+        sin, cos = out[r, :pairs], out[r, pairs : 2 * pairs]
+        for i in range(pairs):
+            cos[i], sin[i] = circle(p, high[i], low[i])
+        for i in range(2 * pairs, out.shape[1]):
+            out[r, i] = 0.0
+
+
+def _turns(dim: int, base: float, spacing: str) -> tuple[FloatArray, FloatArray]:
+    base = as_number("base", base, above=1.0)
+    choice("spacing", spacing, SPACINGS)
+    count = (dim + 1) // 2
+    if spacing == "paper":
+        return powers_in_turns(base, 2, max(dim, 1), count)
+    return powers_in_turns(base, 1, max(dim // 2 - 1, 1), count)
+
+
+def sinusoidal(
+    length: int,
+    dim: int,
+    *,
+    base: float = 10000.0,
+    layout: str = "interleaved",
+    spacing: str = "paper",
+    offset: float = 0,
+    dtype: npt.DTypeLike = np.float64,
+) -> FloatArray:
+    r"""
+    Table of sines and cosines, a row for each position.
+
+    Parameters
+    ----------
+    length : int
+        Number of positions.
+    dim : int
+        Width D of the table. It may be odd.
+    base : float, default 10000.0
+        Base b of the wavelengths.
+    layout : {"interleaved", "halves"}
+        Whether sine and cosine alternate, or all sines come first.
+    spacing : {"paper", "tensor2tensor"}
+        Exponents of the base, see below.
+    offset : float, default 0
+        First position; it need not be an integer.
+    dtype : dtype, default float64
+        Type of the table, float64, float32 or narrower.
+
+    Returns
+    -------
+    ndarray, shape (length, D)
+        The table PE.
+
+    Raises
+    ------
+    TypeError
+        If `length` or `dim` is not an integer, `base` or `offset` no number, `dtype` no real
+        floating-point type.
+    ValueError
+        If `length` or `dim` is negative, `base` not above 1, `layout` or `spacing` unknown.
+
+    See Also
+    --------
+    sinusoidal_shift : The matrix that moves a row by k positions.
+    learned_positions : A table of parameters instead.
+    apply_rope : The same angles, as a rotation.
+
+    Notes
+    -----
+    With frequencies :math:`\omega_i` in radians per position,
+
+    .. math:: PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i, \qquad
+       \omega_i = b^{-2i/D} .
+
+    **Two conventions.** The formula above is the paper's. The authors' library tensor2tensor puts
+    all sines before all cosines and takes :math:`\omega_i = b^{-i / (n - 1)}`, n = D/2, so that the
+    last wavelength is exactly :math:`2\pi b`. The order is a permutation, which the next layer
+    absorbs; the spacing is not: for D = 64 the values differ by up to 1.07 in the first 100
+    positions. `layout` and `spacing` choose one of the four combinations.
+
+    **Odd widths.** An additive table needs no pairs. Interleaved, the last cosine is left out;
+    in halves, the last column is zero, as tensor2tensor pads it.
+
+    **Shift.** By the addition theorems,
+
+    .. math::
+
+       \begin{pmatrix} \sin (p + k) \omega \\ \cos (p + k) \omega \end{pmatrix}
+         = \begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega \end{pmatrix}
+           \begin{pmatrix} \sin p\, \omega \\ \cos p\, \omega \end{pmatrix} ,
+
+    a map that does not depend on p.
+
+    **Gram matrix.** :math:`\langle PE_p, PE_q \rangle = \sum_i \sin p\omega_i \sin q\omega_i
+    + \cos p\omega_i \cos q\omega_i = \sum_i \cos (p - q) \omega_i`: constant along diagonals
+    (Toeplitz), D/2 on the main one. All rows of an even table have the length
+    :math:`\sqrt{D/2}`.
+
+    **Low columns are fast.** Column 0 has the wavelength :math:`2\pi`, the last ones nearly
+    :math:`2\pi b`: over 512 positions they hardly change.
+
+    **Accuracy.** Frequencies have 106 digits and angles are reduced before they are rounded: 0.9
+    ULP in float64 up to position :math:`10^6`, 0.501 ULP in float32. A table made in float32
+    throughout is off by 4e-6 in 100 positions and by 8e-3 in 131 072.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import sinusoidal
+    >>> sinusoidal(3, 4).round(4)
+    array([[ 0.    ,  1.    ,  0.    ,  1.    ],
+           [ 0.8415,  0.5403,  0.01  ,  1.    ],
+           [ 0.9093, -0.4161,  0.02  ,  0.9998]])
+
+    A later start gives the later rows; every row has the same length:
+
+    >>> bool(np.all(sinusoidal(2, 6, offset=98) == sinusoidal(100, 6)[98:]))
+    True
+    >>> np.linalg.norm(sinusoidal(3, 8, offset=1_000_000), axis=1)
+    array([2., 2., 2.])
+
+    An odd width lacks a cosine, or has a column of zeros:
+
+    >>> sinusoidal(2, 3).shape, sinusoidal(2, 3, layout="halves")[:, 2]
+    ((2, 3), array([0., 0.]))
+    """
+    length, dim = as_integer("length", length, least=0), as_integer("dim", dim, least=0)
+    choice("layout", layout, LAYOUTS)
+    turns = _turns(dim, base, spacing)
+    first = as_number("offset", offset)
+    kind = float_dtype("dtype", dtype)
+    out = np.empty((length, dim), np.result_type(kind, np.float32))
+    fill = _interleaved if layout == "interleaved" else _halves
+    if out.size:
+        over_rows(fill, length, COST * dim / 2, first, *turns, out)
+    return out.astype(kind, copy=False)
+
+
+def sinusoidal_shift(
+    k: npt.ArrayLike,
+    dim: int,
+    *,
+    base: float = 10000.0,
+    layout: str = "interleaved",
+    spacing: str = "paper",
+) -> FloatArray:
+    r"""
+    Matrix that moves a row of the sinusoidal table by k positions.
+
+    Parameters
+    ----------
+    k : array_like, shape (...)
+        Number of positions, of any sign.
+    dim : int
+        Width D of the table, even.
+    base : float, default 10000.0
+        Base b of the wavelengths.
+    layout : {"interleaved", "halves"}
+        Order of the columns.
+    spacing : {"paper", "tensor2tensor"}
+        Exponents of the base.
+
+    Returns
+    -------
+    ndarray, shape (..., D, D)
+        :math:`\mat M_k` with :math:`PE_{p+k} = \mat M_k PE_p` for every p.
+
+    Raises
+    ------
+    TypeError
+        If `k` is not real, `dim` not an integer or `base` no number.
+    ValueError
+        If `dim` is odd or negative, `base` not above 1, `layout` or `spacing` unknown.
+
+    See Also
+    --------
+    sinusoidal : The table, with the derivation.
+    rope_matrix : Its transpose: there the token is turned, here the table is.
+
+    Notes
+    -----
+    A block :math:`\begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos
+    k\omega_i \end{pmatrix}` for each pair (sine, cosine): a rotation, hence
+    :math:`\mat M_k^{-1} = \mat M_k^\top = \mat M_{-k}` and :math:`\mat M_j \mat M_k = \mat
+    M_{j+k}`. A layer that multiplies queries by it looks k positions ahead, wherever it stands.
+    An odd width has no such matrix, as its last sine lacks the cosine.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import sinusoidal, sinusoidal_shift
+    >>> PE = sinusoidal(20, 6)
+    >>> bool(np.allclose(sinusoidal_shift(5, 6) @ PE[3], PE[8], atol=1e-15))
+    True
+    >>> sinusoidal_shift(1, 2).round(4)
+    array([[ 0.5403,  0.8415],
+           [-0.8415,  0.5403]])
+    """
+    dtype, (k,) = as_floats({"k": k})
+    dim = as_even("dim", dim)
+    choice("layout", layout, LAYOUTS)
+    cos, sin = circles_of_turns(k, *_turns(dim, base, spacing))
+    n = dim // 2
+    sines = 2 * np.arange(n) if layout == "interleaved" else np.arange(n)
+    cosines = sines + 1 if layout == "interleaved" else sines + n
+    out = np.zeros((*k.shape, dim, dim))
+    out[..., sines, sines] = out[..., cosines, cosines] = cos
+    out[..., sines, cosines], out[..., cosines, sines] = sin, -sin
+    return out.astype(dtype, copy=False)

@@ -1,0 +1,80 @@
+r"""
+Waves of position
+=================
+
+What does a table of sines and cosines look like, and which tokens does it
+make alike?
+"""
+
+# %%
+# The table, both ways round
+# --------------------------
+# 100 positions, 64 dimensions. The first dimensions are the fast ones, and
+# the last hardly change. Some papers print the transpose: then the fast
+# waves are the top rows.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref.positions import sinusoidal
+
+table = sinusoidal(100, 64)
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.8))
+axes[0].imshow(table, aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1)
+axes[0].set(
+    xlabel="dimension", ylabel="position", title="position by dimension"
+)
+image = axes[1].imshow(table.T, aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1)
+axes[1].set(
+    xlabel="position", ylabel="dimension", title="dimension by position"
+)
+fig.colorbar(image, ax=axes, label="value")
+
+# %%
+# Rows as curves
+# --------------
+# Neighbouring positions differ in the first dimensions only, distant ones in
+# more of them.
+
+fig, ax = plt.subplots(figsize=(8, 3.2))
+for p in (0, 1, 10, 50):
+    ax.plot(table[p], ".-", lw=1, ms=4, label=f"position {p}")
+ax.set(xlabel="dimension", ylabel="value", title="Selected positions")
+ax.legend(loc="lower right")
+
+# %%
+# Who is like whom
+# ----------------
+# Dot products of all rows. Every diagonal has one value, because the product
+# depends on the distance alone. It falls quickly at first, then waves.
+
+gram = table @ table.T
+fig, axes = plt.subplots(1, 2, figsize=(9.5, 3.6))
+image = axes[0].imshow(gram)
+axes[0].set(xlabel="position", ylabel="position", title="Gram matrix")
+fig.colorbar(image, ax=axes[0], label="dot product")
+axes[1].plot(np.arange(-50, 50), gram[50])
+axes[1].set(xlabel="distance from position 50", ylabel="dot product")
+axes[1].set_title("One row of it")
+
+# %%
+# Added to embeddings
+# -------------------
+# Four tokens with embeddings in the plane, and what they become at the
+# positions 0 to 3: the same arrow for whatever token stands there. Arrows of
+# length 1 are not small beside such embeddings.
+
+words = ["cat", "sat", "on", "mat"]
+E = np.array([[1.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0]])
+P = sinusoidal(4, 2)
+fig, ax = plt.subplots(figsize=(5, 4))
+ax.plot(*E.T, "o", label="embedding")
+ax.plot(*(E + P).T, "s", label="with position")
+ax.quiver(
+    *E.T, *P.T, angles="xy", scale_units="xy", scale=1, width=0.006, color="C2"
+)
+for p, (word, place) in enumerate(zip(words, E, strict=True)):
+    ax.annotate(f"{word}, {p}", place, (-6, -14), textcoords="offset points")
+ax.set(xlim=(0, 4.5), ylim=(0, 4.5), aspect="equal")
+ax.set(xlabel="dimension 0", ylabel="dimension 1", title="Tokens and positions")
+ax.legend(loc="upper left")

@@ -1,0 +1,83 @@
+"""Tests of dlref.positions._alibi."""
+
+import math
+
+import numpy as np
+import pytest
+
+import dlref.positions as P
+
+
+def published(n):
+    """Return the slopes by the recursion that the authors' code describes."""
+    if n & (n - 1) == 0:
+        ratio = 2 ** (-(2 ** -(math.log2(n) - 3)))
+        return [ratio ** (i + 1) for i in range(n)]
+    half = 2 ** math.floor(math.log2(n))
+    return published(half) + published(2 * half)[::2][: n - half]
+
+
+@pytest.mark.parametrize("heads", range(1, 129))
+def test_the_official_rule(heads):
+    got = P.alibi_slopes(heads)
+    assert got.shape == (heads,)
+    np.testing.assert_allclose(got, published(heads), rtol=2e-14)
+    assert len(set(got)) == heads
+    assert np.all(got > 0)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 8, 64, 128])
+def test_both_rules_agree_for_powers_of_two(heads):
+    np.testing.assert_array_equal(P.alibi_slopes(heads), P.alibi_slopes(heads, rule="paper"))
+
+
+def test_the_paper_is_a_geometric_sequence():
+    got = P.alibi_slopes(12, rule="paper")
+    np.testing.assert_allclose(got, 2.0 ** (-8 * np.arange(1, 13) / 12), rtol=1e-15)
+    np.testing.assert_array_equal(P.alibi_slopes(8), 2.0 ** -np.arange(1, 9))
+
+
+class TestBias:
+    def test_a_cache_takes_the_last_rows(self):
+        m = P.alibi_slopes(8)
+        for symmetric in (False, True):
+            whole = P.alibi_bias(m, 10, 10, symmetric=symmetric)
+            last = P.alibi_bias(m, 3, 10, q_offset=7, symmetric=symmetric)
+            np.testing.assert_array_equal(last, whole[:, 7:])
+
+    def test_symmetric(self):
+        bias = P.alibi_bias(P.alibi_slopes(4), 6, 6, symmetric=True)
+        np.testing.assert_array_equal(bias, np.swapaxes(bias, -1, -2))
+        causal = P.alibi_bias(P.alibi_slopes(4), 6, 6)
+        np.testing.assert_array_equal(causal, np.tril(bias))
+
+    def test_no_negative_zero(self):
+        for symmetric in (False, True):
+            bias = P.alibi_bias([0.5], 4, 4, symmetric=symmetric)
+            assert not np.signbit(bias[bias == 0]).any()
+
+    def test_weights_at_a_distance(self):
+        far = np.exp(P.alibi_bias([1 / 16, 1 / 256], 1, 1, q_offset=1000).ravel())
+        np.testing.assert_allclose(far, [7e-28, 0.02], rtol=0.05)
+
+    def test_large_bias_in_two_threads(self):
+        m = np.float32(P.alibi_slopes(4))
+        bias = P.alibi_bias(m, 300, 400)
+        assert bias.dtype == np.float32
+        np.testing.assert_array_equal(bias[3, 299], P.alibi_bias(m[3], 1, 400, q_offset=299)[0])
+
+
+class TestErrors:
+    def test_slopes(self):
+        with pytest.raises(ValueError, match=r"^Argument 'num_heads' must be at least 1, not 0"):
+            P.alibi_slopes(0)
+        with pytest.raises(TypeError, match=r"^Argument 'num_heads' must be an integer"):
+            P.alibi_slopes(8.0)
+        with pytest.raises(ValueError, match=r"^Argument 'rule' must be 'official' or 'paper'"):
+            P.alibi_slopes(8, rule="other")
+
+    @pytest.mark.parametrize("name", ["T", "S", "q_offset"])
+    def test_bias(self, name):
+        sizes = {"T": 2, "S": 2, "q_offset": 0, name: -1}
+        with pytest.raises(ValueError, match=rf"^Argument '{name}' must be at least 0, not -1"):
+            P.alibi_bias([0.5], **sizes)

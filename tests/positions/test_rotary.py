@@ -1,0 +1,292 @@
+"""Tests of dlref.positions._rotary and of the circle below it."""
+
+import exact
+import ml_dtypes
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import dlref.positions as P
+from dlref._circle import circles
+from dlref._jit import COMPILED
+
+BASE = 10000.0
+
+
+def frequencies(pairs):
+    return BASE ** (-np.arange(pairs) / pairs)
+
+
+def exact_circles(positions, f):
+    with mp.workdps(60):
+        angles = [mpf(float(p)) * mpf(float(w)) for p in positions for w in f]
+        return [mp.cos(a) for a in angles], [mp.sin(a) for a in angles]
+
+
+class TestCircle:
+    """The tables against 60 digits."""
+
+    @pytest.mark.parametrize(
+        ("most", "bound"), [(100, 0.8), (10**6, 0.8), (2**31, 0.8), (2**43, 4.0)]
+    )
+    def test_accuracy(self, most, bound, rng):
+        count = 300 if COMPILED else 10
+        positions = np.array([0, 1, most, -most, *rng.integers(-most, most, count)], float)
+        f = frequencies(16)
+        for got, want in zip(circles(positions, f), exact_circles(positions, f), strict=True):
+            assert exact.ulp_errors(got.ravel(), want).max() <= bound
+
+    def test_float32_tables_at_a_million(self, rng):
+        positions, f = 1_000_000 - rng.integers(0, 1000, 40), frequencies(32)
+        tables = P.rope_tables(positions, f)
+        for got, want in zip(tables, exact_circles(positions, f), strict=True):
+            narrow = got.astype(np.float32).ravel()
+            assert exact.ulp_errors(narrow, want).max() <= 0.501
+
+    def test_multiples_of_a_quarter(self):
+        cos, sin = P.rope_tables([0.0, -0.0], [1.0, -2.0])
+        np.testing.assert_array_equal(cos, 1)
+        np.testing.assert_array_equal(sin, 0)
+
+    @pytest.mark.parametrize("p", [np.nan, np.inf, -np.inf, 1e17, 1e300])
+    def test_what_has_no_angle_is_nan(self, p):
+        for table in P.rope_tables([p, 1.0], [1.0]):
+            assert np.isnan(table[:, 0]).tolist() == [True, False]
+
+    def test_late_positions_are_a_part_of_the_table(self):
+        f = frequencies(4)
+        for whole, late in zip(
+            P.rope_tables(np.arange(50), f), P.rope_tables(np.arange(40, 50), f), strict=True
+        ):
+            np.testing.assert_array_equal(whole[40:], late)
+
+    def test_factor(self):
+        f = frequencies(4)
+        for table, scaled in zip(
+            P.rope_tables([3, 5], f), P.rope_tables([3, 5], f, attention_factor=1.5), strict=True
+        ):
+            np.testing.assert_array_equal(1.5 * table, scaled)
+
+
+class TestForms:
+    """The complex, the matrix and the pairwise form are one map."""
+
+    def test_complex(self, rng, assert_close):
+        x, p, f = rng.normal(size=(2, 5, 8)), np.arange(7, 12), frequencies(4)
+        z = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * np.multiply.outer(p, f))
+        want = np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
+        assert_close(P.apply_rope(x, *P.rope_tables(p, f)), want)
+
+    def test_matrix(self, rng, assert_close):
+        x, p, f = rng.normal(size=(2, 5, 8)), np.arange(7, 12), frequencies(4)
+        want = np.einsum("tij,btj->bti", P.rope_matrix(p, f), x)
+        assert_close(P.apply_rope(x, *P.rope_tables(p, f)), want)
+
+    @pytest.mark.parametrize("m", [0, 3, 1000])
+    def test_positions_add_where_rotations_multiply(self, m, assert_close):
+        f = frequencies(4)
+        assert_close(P.rope_matrix(m, f) @ P.rope_matrix(9, f), P.rope_matrix(m + 9, f))
+        assert_close(P.rope_matrix(m, f).T @ P.rope_matrix(m, f), np.eye(8))
+
+    @pytest.mark.parametrize("rotary_dim", [0, 4, 8])
+    def test_halves_are_a_permutation_of_neighbours(self, rotary_dim, rng):
+        x, tables = (
+            rng.normal(size=(3, 5, 8)),
+            P.rope_tables(np.arange(5), frequencies(rotary_dim // 2)),
+        )
+        perm = np.r_[P.rope_permutation(rotary_dim), rotary_dim:8]
+        neighbours = P.apply_rope(x, *tables, rotary_dim=rotary_dim)
+        halves = P.apply_rope(x[..., perm], *tables, interleaved=False, rotary_dim=rotary_dim)
+        np.testing.assert_array_equal(halves, neighbours[..., perm])
+
+    @pytest.mark.parametrize("dim", [0, 2, 8, 14])
+    def test_permutation(self, dim):
+        want = [*range(0, dim, 2), *range(1, dim, 2)]
+        assert P.rope_permutation(dim).tolist() == want
+
+
+class TestRotation:
+    @pytest.mark.parametrize("interleaved", [True, False])
+    def test_lengths_are_kept_and_position_zero_is_the_identity(self, interleaved, rng):
+        x, f = rng.normal(size=(6, 32)), frequencies(16)
+        y = P.apply_rope(x, *P.rope_tables(np.arange(6), f), interleaved=interleaved)
+        np.testing.assert_allclose(np.linalg.norm(y, axis=-1), np.linalg.norm(x, axis=-1))
+        np.testing.assert_array_equal(y[0], x[0])
+        assert np.all(y[1:] != x[1:])
+
+    @pytest.mark.parametrize("interleaved", [True, False])
+    def test_vjp_turns_back(self, interleaved, rng, assert_close):
+        x, tables = rng.normal(size=(6, 32)), P.rope_tables(np.arange(6), frequencies(16))
+        y = P.apply_rope(x, *tables, interleaved=interleaved)
+        assert_close(P.apply_rope_vjp(y, x, *tables, interleaved=interleaved), x)
+
+    def test_the_factor_squares(self, rng, assert_close):
+        x = rng.normal(size=(6, 32))
+        tables = P.rope_tables(np.arange(6), frequencies(16), attention_factor=2.0)
+        assert_close(P.apply_rope_vjp(P.apply_rope(x, *tables), x, *tables), 4 * x)
+
+    def test_positions_of_each_sequence(self, rng):
+        x, f = rng.normal(size=(2, 3, 4, 8)), frequencies(4)
+        positions = np.array([[0, 1, 2, 3], [0, 0, 5, 6]])
+        together = P.apply_rope(x, *(t[:, None] for t in P.rope_tables(positions, f)))
+        for got, one, p in zip(together, x, positions, strict=True):
+            np.testing.assert_array_equal(got, P.apply_rope(one, *P.rope_tables(p, f)))
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
+    def test_the_tables_do_not_widen_the_result(self, dtype):
+        tables = P.rope_tables([1, 2], [1.0, 0.1])
+        x = np.ones((2, 4), dtype)
+        assert P.apply_rope(x, *tables).dtype == dtype
+        assert P.apply_rope_vjp(x, x, *tables).dtype == dtype
+        assert P.apply_rope_jvp((x, *tables), (x, None, None)).dtype == dtype
+
+    def test_large_input_in_two_threads(self, rng):
+        x, tables = rng.normal(size=(3, 700, 128)), P.rope_tables(np.arange(700), frequencies(64))
+        for interleaved in (True, False):
+            got = P.apply_rope(x, *tables, interleaved=interleaved)
+            want = P.apply_rope(x[2, 600:], *(t[600:] for t in tables), interleaved=interleaved)
+            np.testing.assert_array_equal(got[2, 600:], want)
+
+
+class TestScore:
+    @pytest.mark.parametrize("interleaved", [True, False])
+    @pytest.mark.parametrize("start", [0, 1000, 100_000])
+    def test_depends_on_the_offset_only(self, start, interleaved, rng):
+        q, k = rng.normal(size=(2, 64))
+        q, k, f = q / np.linalg.norm(q), k / np.linalg.norm(k), frequencies(32)
+        offsets = np.arange(-10, 11)
+        turned = [
+            P.apply_rope(v, *P.rope_tables(p, f), interleaved=interleaved)
+            for v, p in ((q[None], [start]), (np.tile(k, (21, 1)), start + offsets))
+        ]
+        want = turned[1] @ turned[0][0]
+        got = P.rope_score(q, k, offsets, f, interleaved=interleaved)
+        np.testing.assert_allclose(got, want, rtol=0, atol=1e-12)
+
+    def test_even_for_equal_vectors_only(self, rng):
+        q, k, f, r = *rng.normal(size=(2, 8)), frequencies(4), np.arange(1, 11)
+        np.testing.assert_allclose(P.rope_score(q, q, r, f), P.rope_score(q, q, -r, f))
+        assert abs(P.rope_score(q, k, r, f) - P.rope_score(q, k, -r, f)).min() > 1e-3
+
+    def test_a_fifth_of_the_energy_is_odd(self, rng):
+        q, k = rng.normal(size=(2, 4000, 1, 8))
+        r = np.arange(1, 11)
+        there, back = (P.rope_score(q, k, s * r, frequencies(4)) for s in (1, -1))
+        odd = ((there - back) ** 2).sum() / (((there - back) ** 2 + (there + back) ** 2).sum())
+        assert 0.15 < odd < 0.25
+
+    def test_no_decay_for_independent_vectors(self, rng):
+        q, k = rng.normal(size=(2, 20000, 1, 8))
+        scores = P.rope_score(q, k, [0, 1, 10, 100, 10_000], frequencies(4))
+        rms = np.sqrt((scores**2).mean(0) / 8)
+        np.testing.assert_allclose(rms, 1, atol=0.03)
+
+    def test_decay_of_the_mean_for_equal_vectors(self):
+        f = frequencies(64)
+        mean = 2 * np.cos(np.multiply.outer([0, 1, 5, 100, 1000, 10_000], f)).sum(-1) / 128
+        np.testing.assert_allclose(mean, [1.0, 0.97, 0.74, 0.48, 0.16, -0.03], atol=0.006)
+        ones = np.tile([1.0, 0.0], 64)
+        got = P.rope_score(ones, ones, [0, 1, 5, 100, 1000, 10_000], f) / 64
+        np.testing.assert_allclose(got, mean, atol=1e-14)
+
+
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_pytorch(interleaved, rng, assert_close):
+    peers = pytest.importorskip("peers")
+    torch = peers.torch
+    x, dout = rng.normal(size=(2, 3, 10, 16))
+    angles = np.multiply.outer(np.arange(100, 110), frequencies(8))
+
+    def turned(t):
+        phase = torch.polar(torch.ones(angles.shape, dtype=torch.float64), torch.tensor(angles))
+        if interleaved:
+            z = torch.view_as_complex(t.reshape(*t.shape[:-1], 8, 2))
+            return torch.view_as_real(z * phase).flatten(-2)
+        z = torch.complex(t[..., :8], t[..., 8:]) * phase
+        return torch.cat([z.real, z.imag], -1)
+
+    value, (grad,) = peers.value_and_vjp(turned, x, dout=dout)
+    tables = np.cos(angles), np.sin(angles)
+    assert_close(P.apply_rope(x, *tables, interleaved=interleaved), value)
+    assert_close(P.apply_rope_vjp(dout, x, *tables, interleaved=interleaved), grad)
+    pushed = peers.jvp(turned, (x,), (dout,))
+    constants = (*tables,), (None, None)
+    got = P.apply_rope_jvp((x, *constants[0]), (dout, *constants[1]), interleaved=interleaved)
+    assert_close(got, pushed)
+
+
+class TestErrors:
+    X, T = np.ones((3, 6)), np.ones((3, 3))
+
+    @pytest.mark.parametrize(
+        ("rotary_dim", "words"),
+        [
+            (5, "'rotary_dim' must be even, not 5"),
+            (8, "'rotary_dim' must be at most 6, not 8"),
+            (-2, "'rotary_dim' must be at least 0, not -2"),
+        ],
+    )
+    def test_rotary_dim(self, rotary_dim, words):
+        with pytest.raises(ValueError, match=rf"^Argument {words}\.$"):
+            P.apply_rope(self.X, self.T, self.T, rotary_dim=rotary_dim)
+
+    def test_rotary_dim_must_be_an_integer(self):
+        with pytest.raises(TypeError, match=r"^Argument 'rotary_dim' must be an integer, not 4\.0"):
+            P.apply_rope(self.X, self.T, self.T, rotary_dim=4.0)
+
+    def test_odd_width(self):
+        words = r"^Argument 'x' must have an even number of channels, not shape \(3, 5\)\.$"
+        with pytest.raises(ValueError, match=words):
+            P.apply_rope(np.ones((3, 5)), self.T, self.T)
+
+    def test_scalars(self):
+        with pytest.raises(ValueError, match=r"^Argument 'x' must have at least 1 axis"):
+            P.apply_rope(1.0, self.T, self.T)
+        with pytest.raises(ValueError, match=r"^Argument 'cos' must have at least 1 axis"):
+            P.apply_rope(self.X, 1.0, self.T)
+        for q, k in ((1.0, [1.0, 2.0]), ([1.0, 2.0], 1.0)):
+            with pytest.raises(ValueError, match=r"^Argument '[qk]' must have at least 1 axis"):
+                P.rope_score(q, k, 0, [1.0])
+
+    def test_tables_of_other_shapes(self):
+        with pytest.raises(ValueError, match=r"^Argument 'cos' must have shape \(3, 3\), not"):
+            P.apply_rope(self.X, np.ones((3, 6)), np.ones((3, 6)))
+        with pytest.raises(ValueError, match=r"^Argument 'sin' must have shape \(3, 3\), not"):
+            P.apply_rope(self.X, self.T, np.ones((2, 3)))
+        words = r"^Argument 'cos' must have batch axes that broadcast to \(3,\), not \(4,\)\.$"
+        with pytest.raises(ValueError, match=words):
+            P.apply_rope(self.X, np.ones((4, 3)), np.ones((4, 3)))
+        with pytest.raises(ValueError, match=r"^Argument 'cos' must have batch axes"):
+            P.apply_rope(self.X, np.ones((2, 3, 3)), np.ones((2, 3, 3)))
+
+    def test_a_table_has_no_tangent(self):
+        words = r"^Argument 'tangents\[2\]' must be None, as it belongs to a constant, not an array"
+        with pytest.raises(ValueError, match=words):
+            P.apply_rope_jvp((self.X, self.T, self.T), (self.X, None, self.T))
+
+    def test_frequencies_have_one_axis(self):
+        for f in (P.rope_angles, P.rope_tables, P.rope_matrix):
+            with pytest.raises(ValueError, match=r"^Argument 'frequencies' must have shape \(2,\)"):
+                f([1, 2], np.ones((1, 2)))
+
+    def test_positions_of_wrong_dtype(self):
+        words = r"^Argument 'positions' must be integer, float16, bfloat16, float32 or float64, not"
+        with pytest.raises(TypeError, match=words):
+            P.rope_tables(np.ones(2, complex), [1.0])
+        with pytest.raises(TypeError, match=words):
+            P.rope_angles(["a"], [1.0])
+
+    def test_score_of_other_shapes(self):
+        for q, k in ((np.ones(4), np.ones(2)), (np.ones(2), np.ones(4))):
+            with pytest.raises(ValueError, match=r"^Argument '[qk]' must have shape \(2,\), not"):
+                P.rope_score(q, k, 0, [1.0])
+        with pytest.raises(ValueError, match=r"^Argument 'k' must have batch axes that broadcast"):
+            P.rope_score(np.ones((2, 2)), np.ones((3, 2)), 0, [1.0])
+        words = r"^Argument 'offset' must have batch axes that broadcast with \(3,\), not \(2,\)"
+        with pytest.raises(ValueError, match=words):
+            P.rope_score(np.ones((3, 2)), np.ones(2), [0, 1], [1.0])
+
+    @pytest.mark.parametrize("dim", [3, -2])
+    def test_permutation(self, dim):
+        with pytest.raises(ValueError, match=r"^Argument 'dim' must be"):
+            P.rope_permutation(dim)

@@ -1,0 +1,234 @@
+"""Tests of dlref.positions._rotary_scaling."""
+
+import numpy as np
+import pytest
+from mpmath import mp, mpf
+
+import dlref.positions as P
+
+LENGTH = "original_max_position_embeddings"
+YARN = {"type": "yarn", "factor": 10.0, LENGTH: 2048, "beta_fast": 32, "beta_slow": 1}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    LENGTH: 8192,
+}
+LONGROPE = {"type": "longrope", "short_factor": [1, 2], "long_factor": [3.0, 8.0], LENGTH: 4096}
+PLAIN = P.rope_frequencies(128)
+
+
+@pytest.mark.parametrize("base", [10_000, 500_000.0, 1e6, 1.5])
+@pytest.mark.parametrize("dim", [2, 64, 96, 128, 1000])
+def test_powers_are_rounded_once(dim, base):
+    got = P.rope_frequencies(dim, base=base)
+    with mp.workdps(60):
+        want = [float(mpf(base) ** (-mpf(2 * i) / dim)) for i in range(dim // 2)]
+    assert got.tolist() == want
+
+
+@pytest.mark.parametrize("scaling", [None, {"type": "default"}, {"rope_type": "default"}])
+def test_plain(scaling):
+    np.testing.assert_array_equal(P.rope_frequencies(128, scaling=scaling), PLAIN)
+    assert P.rope_attention_factor(scaling) == 1.0
+
+
+class TestLiterals:
+    """Numbers that Transformers' own tests expect, for width 128, base 10 000 and L = 2048."""
+
+    def test_dynamic(self):
+        scaling = {"type": "dynamic", "factor": 10.0, LENGTH: 2048}
+        got = P.rope_frequencies(128, scaling=scaling, seq_len=16384)
+        want = [1.0920e-05, 8.8374e-06, 7.1522e-06, 5.7883e-06, 4.6845e-06, 3.7912e-06]
+        np.testing.assert_allclose(got[-10:-4], want, rtol=5e-5)
+        np.testing.assert_allclose(got[-1], 1.6265e-06, rtol=5e-5)
+
+    def test_yarn(self):
+        got = P.rope_frequencies(128, scaling=YARN)
+        want = [1.0000e-01, 8.3479e-02, 6.9590e-02, 5.7925e-02, 4.8136e-02, 3.9931e-02, 3.3061e-02]
+        np.testing.assert_allclose(got[16:23], want, rtol=5e-5)
+        np.testing.assert_allclose(
+            got[38:42], [8.7713e-04, 6.2810e-04, 4.3007e-04, 2.7384e-04], 5e-5
+        )
+        np.testing.assert_array_equal(got[:17], PLAIN[:17])
+        np.testing.assert_allclose(got[41:], PLAIN[41:] / 10, rtol=1e-15)
+
+    def test_llama3(self):
+        scaling = {**LLAMA3, "factor": 10.0, LENGTH: 2048}
+        got = P.rope_frequencies(128, scaling=scaling)
+        want = [1.0730e-02, 7.7785e-03, 5.6009e-03, 3.9991e-03, 2.8248e-03]
+        np.testing.assert_allclose(got[31:36], want, rtol=5e-5)
+        np.testing.assert_allclose(
+            got[36:41], [1.9675e-03, 1.3449e-03, 8.9549e-04, 5.7363e-04, 3.4539e-04], 5e-5
+        )
+        np.testing.assert_array_equal(got[:31], PLAIN[:31])
+
+
+class TestWavelengths:
+    def test_linear(self):
+        got = P.rope_frequencies(128, scaling={"type": "linear", "factor": 4})
+        np.testing.assert_array_equal(got, PLAIN / 4)
+
+    @pytest.mark.parametrize("factor", [1.0, 2.0, 8.0])
+    def test_ntk_keeps_the_first_and_scales_the_last(self, factor):
+        got = P.rope_frequencies(128, scaling={"type": "ntk", "factor": factor})
+        assert got[0] == 1.0
+        np.testing.assert_allclose(got[-1], PLAIN[-1] / factor, rtol=1e-15)
+        base = 10000.0 * factor ** (128 / 126)
+        np.testing.assert_allclose(got, P.rope_frequencies(128, base=base), rtol=1e-13)
+
+    @pytest.mark.parametrize("length", [None, 0, 1, 4096])
+    def test_dynamic_waits_for_long_texts(self, length):
+        scaling = {"type": "dynamic", "factor": 2.0, LENGTH: 4096}
+        np.testing.assert_array_equal(
+            P.rope_frequencies(128, scaling=scaling, seq_len=length), PLAIN
+        )
+
+    def test_dynamic_is_ntk_with_a_growing_factor(self):
+        scaling = {"type": "dynamic", "factor": 2.0, LENGTH: 4096}
+        got = P.rope_frequencies(128, scaling=scaling, seq_len=3 * 4096)
+        want = P.rope_frequencies(128, scaling={"type": "ntk", "factor": 5.0})
+        np.testing.assert_array_equal(got, want)
+
+    def test_yarn_without_rounding(self):
+        got = P.rope_frequencies(128, scaling={**YARN, "truncate": False})
+        kept = np.flatnonzero(got == PLAIN)
+        index = lambda turns: 64 * np.log(2048 / (2 * np.pi * turns)) / np.log(10000.0)  # noqa: E731
+        assert kept.max() == int(index(32))
+        scaled = np.flatnonzero(np.isclose(got, PLAIN / 10, rtol=1e-12))
+        assert scaled.min() == int(np.ceil(index(1)))
+
+    def test_yarn_with_an_empty_ramp(self):
+        same = {**YARN, "beta_fast": 1.0, "truncate": False}
+        got = P.rope_frequencies(128, scaling=same) / PLAIN
+        assert set(np.round(got, 12)) == {1.0, 0.1}
+
+    def test_llama3_of_the_published_model(self):
+        theta = P.rope_frequencies(128, base=500_000.0)
+        got = P.rope_frequencies(128, base=500_000.0, scaling=LLAMA3)
+        wavelength = 2 * np.pi / theta
+        np.testing.assert_array_equal(got[wavelength < 2048], theta[wavelength < 2048])
+        np.testing.assert_allclose(got[wavelength > 8192], theta[wavelength > 8192] / 8, rtol=1e-15)
+        between = (wavelength > 2048) & (wavelength < 8192)
+        assert between.sum() == 6
+        assert np.all((got < theta) & (got > theta / 8) == between)
+
+    @pytest.mark.parametrize(
+        ("length", "factors"), [(None, [1, 2]), (4096, [1, 2]), (4097, [3, 8])]
+    )
+    def test_longrope(self, length, factors):
+        got = P.rope_frequencies(4, scaling=LONGROPE, seq_len=length)
+        np.testing.assert_array_equal(got, P.rope_frequencies(4) / np.array(factors))
+
+    def test_pairs_that_saw_a_part_of_their_circle(self):
+        wavelength = 2 * np.pi / PLAIN
+        assert np.sum(wavelength > 4096) == 18
+        assert wavelength.max() == pytest.approx(54410, abs=1)
+
+    def test_missing_means_none(self):
+        got = P.rope_frequencies(128, scaling={**YARN, "mscale": None, "attention_factor": None})
+        np.testing.assert_array_equal(got, P.rope_frequencies(128, scaling=YARN))
+
+
+class TestAttentionFactor:
+    def test_yarn(self):
+        assert P.rope_attention_factor(YARN) == 0.1 * np.log(10.0) + 1
+        assert P.rope_attention_factor({**YARN, "factor": 1}) == 1.0
+        assert P.rope_attention_factor({**YARN, "attention_factor": 0.5}) == 0.5
+
+    def test_yarn_with_mscale(self):
+        deepseek = {**YARN, "factor": 40.0, "mscale": 1.0, "mscale_all_dim": 1.0}
+        assert P.rope_attention_factor(deepseek) == 1.0
+        got = P.rope_attention_factor({**deepseek, "mscale_all_dim": 0.5})
+        assert got == pytest.approx((0.1 * np.log(40) + 1) / (0.05 * np.log(40) + 1), rel=1e-15)
+        zero = P.rope_attention_factor({**deepseek, "mscale_all_dim": 0})
+        assert zero == 0.1 * np.log(40.0) + 1
+
+    def test_longrope(self):
+        assert P.rope_attention_factor(LONGROPE) == 1.0
+        want = np.sqrt(1 + np.log(32.0) / np.log(4096.0))
+        assert P.rope_attention_factor({**LONGROPE, "factor": 32}) == pytest.approx(want, rel=1e-15)
+        phi3 = P.rope_attention_factor(LONGROPE, max_position_embeddings=131072)
+        assert phi3 == pytest.approx(1.1902380714, abs=1e-10)
+        assert P.rope_attention_factor(LONGROPE, max_position_embeddings=10) == 1.0
+
+    @pytest.mark.parametrize("kind", ["linear", "ntk"])
+    def test_others(self, kind):
+        assert P.rope_attention_factor({"type": kind, "factor": 4}) == 1.0
+
+
+class TestErrors:
+    @pytest.mark.parametrize("dim", [3, 0, -2])
+    def test_dim(self, dim):
+        with pytest.raises(ValueError, match=r"^Argument 'dim' must be"):
+            P.rope_frequencies(dim)
+
+    def test_dim_of_ntk(self):
+        with pytest.raises(ValueError, match=r"^Argument 'dim' must be at least 4, not 2\.$"):
+            P.rope_frequencies(2, scaling={"type": "ntk", "factor": 2})
+
+    @pytest.mark.parametrize("base", [1.0, 0.0, -3.0, np.nan])
+    def test_base(self, base):
+        with pytest.raises(ValueError, match=r"^Argument 'base' must be greater than 1, not"):
+            P.rope_frequencies(4, base=base)
+
+    @pytest.mark.parametrize(
+        "scaling", [{}, {"type": "su"}, {"type": ["a"]}, {"type": "ntk", "rope_type": "yarn"}]
+    )
+    def test_unknown_type(self, scaling):
+        words = r"^Argument \"scaling\['type'\]\" must be 'default', 'linear', .* or 'llama3', not"
+        with pytest.raises(ValueError, match=words):
+            P.rope_frequencies(4, scaling=scaling)
+
+    @pytest.mark.parametrize("scaling", ["linear", 4, ["linear"]])
+    def test_no_dictionary(self, scaling):
+        with pytest.raises(TypeError, match=r"^Argument 'scaling' must be a dictionary, not"):
+            P.rope_frequencies(4, scaling=scaling)
+
+    def test_missing(self):
+        words = r"^Argument 'scaling' must have 'factor' and '.*embeddings', not only \[\]\.$"
+        with pytest.raises(ValueError, match=words):
+            P.rope_frequencies(4, scaling={"type": "yarn"})
+
+    def test_unknown(self):
+        words = r"^Argument 'scaling' must have only 'factor', not 'beta'\.$"
+        with pytest.raises(ValueError, match=words):
+            P.rope_frequencies(4, scaling={"type": "linear", "factor": 2, "beta": 1})
+        words = r"^Argument 'scaling' must have only no parameters, not 'factor'\.$"
+        with pytest.raises(ValueError, match=words):
+            P.rope_frequencies(4, scaling={"type": "default", "factor": 2})
+
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"factor": 0.5}, "must be at least 1, not 0.5"),
+            ({"beta_slow": 0}, "must be greater than 0, not 0"),
+            ({"mscale": -1}, "must be at least 0, not -1"),
+            ({LENGTH: 0}, "must be at least 1, not 0"),
+        ],
+    )
+    def test_parameters_out_of_range(self, change, words):
+        (name,) = change
+        with pytest.raises(ValueError, match=rf"^Argument \"scaling\['{name}'\]\" {words}\.$"):
+            P.rope_frequencies(4, scaling={**YARN, **change})
+
+    def test_parameters_of_wrong_type(self):
+        with pytest.raises(TypeError, match=r"must be a number, not 'two'\.$"):
+            P.rope_frequencies(4, scaling={"type": "linear", "factor": "two"})
+        with pytest.raises(TypeError, match=r"must be an integer, not 4096\.0\.$"):
+            P.rope_frequencies(4, scaling={**YARN, LENGTH: 4096.0})
+        with pytest.raises(TypeError, match=r"^Argument 'seq_len' must be an integer"):
+            P.rope_frequencies(4, seq_len=1.5)
+
+    def test_llama3_order(self):
+        with pytest.raises(
+            ValueError, match=r"high_freq_factor'\]\" must be greater than 4, not 1"
+        ):
+            P.rope_frequencies(4, scaling={**LLAMA3, "low_freq_factor": 4, "high_freq_factor": 1})
+
+    def test_longrope_lists(self):
+        with pytest.raises(
+            ValueError, match=r"short_factor'\]\" must have shape \(4,\), not \(2,\)"
+        ):
+            P.rope_frequencies(8, scaling=LONGROPE)
