@@ -225,11 +225,10 @@ def check_broadcast(
 ) -> None:
     """Raise ValueError unless `shape` broadcasts to `to`, or, if `both`, either with the other."""
     try:
-        fits = both or np.broadcast_shapes(shape, to) == to
-        np.broadcast_shapes(shape, to)
+        joint: tuple[int, ...] | None = np.broadcast_shapes(shape, to)
     except ValueError:
-        fits = False
-    if not fits:
+        joint = None
+    if joint is None or not (both or joint == to):
         word = "with" if both else "to"
         msg = f"Argument {name!r} must have batch axes that broadcast {word} {to}, not {shape}."
         raise ValueError(msg)
