@@ -23,6 +23,7 @@ import math
 from decimal import Decimal, localcontext
 
 import numpy as np
+import numpy.typing as npt
 
 from ._elementary import SHIFT, UPPER, Number, bits, number
 from ._jit import formula, kernel, literal_formula
@@ -107,27 +108,39 @@ def _circles(
     p: FloatArray,
     high: FloatArray,
     low: FloatArray,
+    factor: float,
     cos: FloatArray,
     sin: FloatArray,
 ) -> None:
     for r in range(start, stop):
+        q, c, s = p[r], cos[r], sin[r]
         for i in range(high.size):
-            cos[r, i], sin[r, i] = circle(p[r], high[i], low[i])
+            x, y = circle(q, high[i], low[i])
+            c[i], s[i] = factor * x, factor * y
 
 
-def circles(positions: FloatArray, frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return cosine and sine of every position times every frequency, in float64."""
-    return circles_of_turns(positions, *in_turns(frequencies))
+def circles(
+    positions: FloatArray,
+    frequencies: FloatArray,
+    factor: float = 1.0,
+    dtype: npt.DTypeLike = np.float64,
+) -> tuple[FloatArray, FloatArray]:
+    """Return cosine and sine of every position times every frequency, times the factor."""
+    return circles_of_turns(positions, *in_turns(frequencies), factor, dtype)
 
 
 def circles_of_turns(
-    positions: FloatArray, high: FloatArray, low: FloatArray
+    positions: FloatArray,
+    high: FloatArray,
+    low: FloatArray,
+    factor: float = 1.0,
+    dtype: npt.DTypeLike = np.float64,
 ) -> tuple[FloatArray, FloatArray]:
     """Return the same for frequencies in turns per position."""
     p = np.ascontiguousarray(positions, np.float64).ravel()
-    cos, sin = np.empty((2, p.size, high.size))
+    cos, sin = np.empty((p.size, high.size), dtype), np.empty((p.size, high.size), dtype)
     if cos.size:
-        over_rows(_circles, p.size, COST * high.size, p, high, low, cos, sin)
+        over_rows(_circles, p.size, COST * high.size, p, high, low, factor, cos, sin)
     shape = (*positions.shape, high.size)
     return cos.reshape(shape), sin.reshape(shape)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ __all__ = [
     "as_generator",
     "as_integer",
     "as_integers",
+    "as_mask",
     "as_number",
     "as_tangents",
     "check_axes",
@@ -38,13 +39,16 @@ __all__ = [
     "check_mapping",
     "check_matrix",
     "check_ndim",
+    "check_positive",
     "check_range",
     "check_shape",
+    "check_symbols",
     "choice",
     "entries",
     "float_dtype",
     "reduced_axes",
     "result",
+    "wrong_shape",
 ]
 
 FloatArray = npt.NDArray[np.floating[Any]]
@@ -165,6 +169,56 @@ def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> N
         raise ValueError(msg)
 
 
+def check_symbols(
+    name: str, array: npt.NDArray[Any], symbols: str, shape: tuple[int, ...]
+) -> None:
+    """Raise ValueError unless `array` has this shape, which `symbols` spell, as in "(T, D)"."""
+    if array.shape != shape:
+        wrong_shape(name, array, f"{symbols} = {shape}")
+
+
+def wrong_shape(name: str, array: npt.NDArray[Any], symbols: str) -> NoReturn:
+    """Raise ValueError: the shape is none of those that `symbols` describe."""
+    msg = f"Argument {name!r} must have shape {symbols}, not {array.shape}."
+    raise ValueError(msg)
+
+
+def check_pattern(name: str, array: npt.NDArray[Any], pattern: tuple[int | str, ...]) -> None:
+    """Raise ValueError unless `array` has this shape, where a name stands for any length."""
+    fits = [isinstance(want, str) or n == want for n, want in zip(array.shape, pattern)]  # noqa: B905
+    if array.ndim != len(pattern) or not all(fits):
+        words = f"({', '.join(map(str, pattern))}{',' if len(pattern) == 1 else ''})"
+        msg = f"Argument {name!r} must have shape {words}, not {array.shape}."
+        raise ValueError(msg)
+
+
+def check_fits(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], axes: str) -> None:
+    """Raise ValueError unless `array` broadcasts to a shape, whose axes have these names."""
+    try:
+        fits = np.broadcast_shapes(array.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        msg = f"Argument {name!r} must broadcast to ({axes}) = {shape}, not have shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_multiple(name: str, what: str, number: int, of: int) -> None:
+    """Raise ValueError unless `number`, of what `name` has, is a multiple of `of`."""
+    if number % of if of else number:
+        msg = f"Argument {name!r} must have {what} that is a multiple of {of}, not {number}."
+        raise ValueError(msg)
+
+
+def as_mask(name: str, value: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return `value` as a boolean array."""
+    array = as_array(name, value)
+    if array.dtype.kind != "b":
+        msg = f"Argument {name!r} must be boolean (True = attend), not {array.dtype}."
+        raise TypeError(msg)
+    return array
+
+
 def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
     """Raise ValueError unless `array` has at least `ndim` axes."""
     if array.ndim < ndim:
@@ -191,6 +245,13 @@ def check_even(name: str, array: FloatArray) -> None:
     """Raise ValueError unless the last axis can be split into pairs."""
     if array.shape[-1] % 2:
         msg = f"Argument {name!r} must have an even number of channels, not shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_positive(name: str, array: FloatArray) -> None:
+    """Raise ValueError if an entry is zero or negative."""
+    if np.any(array <= 0):
+        msg = f"Argument {name!r} must be positive, not {array[array <= 0].flat[0]:g}."
         raise ValueError(msg)
 
 
@@ -256,8 +317,8 @@ def as_generator(name: str, value: Any) -> np.random.Generator:
     return value
 
 
-def as_integer(name: str, value: Any, *, least: int) -> int:
-    """Return `value` as an int of at least `least`."""
+def as_integer(name: str, value: Any, *, least: int, most: int | None = None) -> int:
+    """Return `value` as an int from `least` to `most`."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -266,15 +327,15 @@ def as_integer(name: str, value: Any, *, least: int) -> int:
     if number < least:
         msg = f"Argument {name!r} must be at least {least}, not {number}."
         raise ValueError(msg)
+    if most is not None and number > most:
+        msg = f"Argument {name!r} must be at most {most}, not {number}."
+        raise ValueError(msg)
     return number
 
 
 def as_even(name: str, value: Any, *, least: int = 0, most: int | None = None) -> int:
     """Return `value` as an even int from `least` to `most`."""
-    number = as_integer(name, value, least=least)
-    if most is not None and number > most:
-        msg = f"Argument {name!r} must be at most {most}, not {number}."
-        raise ValueError(msg)
+    number = as_integer(name, value, least=least, most=most)
     if number % 2:
         msg = f"Argument {name!r} must be even, not {number}."
         raise ValueError(msg)

@@ -6,11 +6,17 @@ of threads, so that the idle threads of one do not disturb another; the fastest 
 A vjp of dlref, which computes the forward pass anew, is compared with the forward and
 backward pass of PyTorch (eager) and of JAX (compiled), and with the displayed formulas in NumPy.
 Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it.
+
+Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own,
+tests/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
+(name, form, shape, dtype) that return a call without arguments, or None; "vjp" is forward and
+backward.
 """
 
 import argparse
 import csv
 import importlib
+import itertools
 import json
 import os
 import subprocess
@@ -44,6 +50,9 @@ TABLE = {
     "losses": {"cross_entropy": [(512, 32000)]},
     "normalization": {"layer_norm": [(4096, 768)], "rms_norm": [(4096, 768)]},
 }
+OWN = sorted(path.stem for path in (Path(__file__).parent / "benches").glob("*.py"))
+SIZES = TABLE | {chapter: importlib.import_module(f"benches.{chapter}").SIZES for chapter in OWN}
+FORMS = ("map", "vjp", "jvp")
 
 
 def inputs(name, shape, dtype):
@@ -71,7 +80,7 @@ def dlref_call(chapter, name, form, arguments):
     if form == "map":
         f = getattr(module, stem, None)
         return f and (lambda: f(*arguments, **keywords))
-    f = getattr(module, f"{stem}_vjp")
+    f = getattr(module, f"{stem}_{form}")
     dout = np.ones_like(naive_map(name)(*arguments))
     return lambda: f(dout, *arguments, **keywords)
 
@@ -163,24 +172,32 @@ def fastest(call):
     return 1e6 * best
 
 
+def call_of(library, chapter, name, form, shape, dtype):
+    """Return what is timed, or None."""
+    if chapter in OWN:
+        module = importlib.import_module(f"benches.{chapter}")
+        make = getattr(module, f"{library.removeprefix('Py').lower()}_call", None)
+        return make and make(name, form, shape, dtype)
+    if form == "jvp":
+        return None
+    return CALLS[library](chapter, name, form, inputs(name, shape, dtype))
+
+
 def measure(library, chapters):
     """Print the times of one library as lines of JSON; runs in a process of its own."""
     for chapter in chapters:
-        for name, shapes in TABLE[chapter].items():
-            for shape in shapes:
-                for dtype in ("float32", "float64"):
-                    arguments = inputs(name, shape, dtype)
-                    for form in ("map", "vjp"):
-                        call = CALLS[library](chapter, name, form, arguments)
-                        if call is not None:
-                            label = name if form == "map" else f"{name}_vjp"
-                            row = [chapter, label, "x".join(map(str, shape)), dtype]
-                            print(json.dumps([row, fastest(call)]), flush=True)
+        for name, shapes in SIZES[chapter].items():
+            for shape, dtype, form in itertools.product(shapes, ("float32", "float64"), FORMS):
+                call = call_of(library, chapter, name, form, shape, dtype)
+                if call is not None:
+                    label = name if form == "map" else f"{name}_{form}"
+                    row = [chapter, label, "x".join(map(str, shape)), dtype]
+                    print(json.dumps([row, fastest(call)]), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("chapters", nargs="*", default=list(TABLE))
+    parser.add_argument("chapters", nargs="*", default=list(SIZES))
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

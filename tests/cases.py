@@ -659,6 +659,75 @@ SPECS = {
         ),
         constant=(1, 2),
     ),
+    "positions.xpos_scales": Spec(
+        [
+            Call(((4,),), {"dim": 6}),
+            Call(((2, 3),), {"dim": 2, "gamma": 1.5, "scale_base": 3.0}),
+            Call(((),), {"dim": 4}),
+            Call(((0,),), {"dim": 4}),
+        ],
+        st.builds(
+            lambda shape, pairs: Call((shape,), {"dim": 2 * pairs}), SHAPES, st.integers(1, 4)
+        ),
+    ),
+    "positions.apply_xpos": Spec(
+        [
+            Call(((3, 4), *3 * [(3, 2)])),
+            Call(((2, 3, 8), *3 * [(3, 4)]), {"interleaved": False, "inverse": True}),
+            Call(((2, 3, 7), *3 * [(2, 3, 2)]), {"rotary_dim": 4}),
+            Call(((0, 4), *3 * [(0, 2)])),
+        ],
+        rotated_rows().map(
+            lambda call: Call((*call.shapes, call.shapes[1]), {**call.options, "inverse": True})
+        ),
+        (normal, normal, normal, positive),
+        constant=(1, 2, 3),
+    ),
+    "positions.kerple_bias": Spec(
+        [
+            Call(((2,), (2,)), {"T": 3, "S": 4}),
+            Call(((2, 3), (2, 3)), {"T": 3, "S": 2, "kind": "power", "symmetric": True}),
+            Call(((), ()), {"T": 2, "S": 5, "q_offset": 3, "kind": "power"}),
+            Call(((0,), (0,)), {"T": 2, "S": 2}),
+        ],
+        grids(
+            *2 * [lambda _T, _S: (2,)],
+            q_offset=st.integers(0, 30),
+            kind=st.sampled_from(["log", "power"]),
+            symmetric=st.booleans(),
+        ),
+        (positive, positive),
+    ),
+    "positions.fire_bias": Spec(
+        [
+            Call(((3,), (3,), (2, 3), (2,), (), ()), {"T": 3, "S": 4}),
+            Call(((2,), (2,), (1, 2), (1,), (), ()), {"T": 2, "S": 3, "q_offset": 9}),
+        ],
+        grids(
+            *2 * [lambda _T, _S: (3,)],
+            lambda _T, _S: (2, 3),
+            lambda _T, _S: (2,),
+            *2 * [lambda _T, _S: ()],
+            q_offset=st.integers(0, 30),
+        ),
+        (normal, normal, normal, normal, positive, positive),
+        batched=False,
+        analytic=False,  # a hidden unit that is off hides what enters it
+    ),
+    "positions.cope": Spec(
+        [
+            Call(((3, 2), (3, 3), (4, 2))),
+            Call(((2, 3, 2), (2, 3, 5), (2, 2))),
+            Call(((2, 2), (2, 3), (1, 2))),
+            Call(((0, 2, 2), (0, 2, 3), (2, 2))),
+        ],
+        st.builds(
+            lambda batch, T, S, E, P: Call(((*batch, T, E), (*batch, T, S), (P, E))),
+            hnp.array_shapes(min_dims=0, max_dims=2, **SIDES),
+            *4 * [st.integers(1, 4)],
+        ),
+        batched=False,
+    ),
     "positions.rope_score": Spec(
         [
             Call(((4,), (4,), (), (2,))),

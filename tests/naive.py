@@ -479,6 +479,45 @@ def transformer_xl_scores(q, k, r, u, v):
     return by_content + np.einsum("...ie,...ije->...ij", q + v, r[..., offsets(T, S) + T - 1, :])
 
 
+def xpos_scales(positions, dim, gamma=0.4, scale_base=512.0):
+    zeta = (np.arange(0, dim, 2) / dim + gamma) / (1 + gamma)
+    return zeta ** (positions[..., None] / scale_base)
+
+
+def apply_xpos(x, cos, sin, scales, inverse=False, interleaved=True, rotary_dim=None):
+    factor = 1 / scales if inverse else scales
+    return apply_rope(x, factor * cos, factor * sin, interleaved, rotary_dim)
+
+
+def kerple_bias(r1, r2, T, S, kind="log", q_offset=0, symmetric=False):
+    distance = -offsets(T, S, q_offset)
+    distance = np.abs(distance) if symmetric else np.maximum(distance, 0)
+    r1, r2 = r1[..., None, None], r2[..., None, None]
+    return -r1 * (np.log(1 + r2 * distance) if kind == "log" else distance**r2)
+
+
+def fire_bias(w1, b1, w2, b2, c, threshold, T, S, q_offset=0):
+    i = np.arange(T)[:, None] + q_offset
+    least = np.where(np.real(threshold) >= i, threshold, i)
+    u = np.log(1 + c * np.abs(offsets(T, S, q_offset))) / np.log(1 + c * least)
+    hidden = w1 * u[..., None] + b1
+    hidden = np.where(np.real(hidden) <= 0, 0, hidden)
+    return np.einsum("hf,ijf->hij", w2, hidden) + b2[:, None, None]
+
+
+def cope(q, scores, table):
+    gates = 1 / (1 + np.exp(-scores))
+    last, out = len(table) - 1, np.zeros(scores.shape, np.result_type(q, scores, table))
+    for j in range(scores.shape[-1]):
+        p = np.sum(gates[..., j:], axis=-1)
+        p = np.where(np.real(p) < last, p, last)
+        n = np.floor(np.real(p)).astype(int)
+        w = (p - n)[..., None]
+        vector = (1 - w) * table[n] + w * table[np.minimum(n + 1, last)]
+        out[..., j] = np.sum(q * vector, axis=-1)
+    return out
+
+
 def apply_rope_axial(x, cos, sin, interleaved=True):
     axes = cos.shape[-2]
     blocks = np.split(x, axes, axis=-1)

@@ -2,14 +2,25 @@ r"""Attention with linear biases: every score less a slope times the distance.""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from .._jit import kernel
 from .._parallel import over_rows
-from .._validate import FloatArray, as_floats, as_integer, choice, result
+from .._validate import (
+    FloatArray,
+    as_floats,
+    as_integer,
+    as_tangents,
+    check_shape,
+    choice,
+    result,
+)
+from ._relative import diagonal_sums
 
-__all__ = ["alibi_bias", "alibi_slopes"]
+__all__ = ["alibi_bias", "alibi_bias_jvp", "alibi_bias_vjp", "alibi_slopes"]
 
 
 @kernel
@@ -137,6 +148,7 @@ def alibi_bias(
     See Also
     --------
     alibi_slopes : The slopes.
+    alibi_bias_vjp, alibi_bias_jvp : The derivatives.
     relative_bias : A learned number for every offset.
 
     Notes
@@ -177,10 +189,146 @@ def alibi_bias(
     True
     """
     dtype, (m,) = as_floats({"slopes": slopes}, work=np.float32)
-    T, S = as_integer("T", T, least=0), as_integer("S", S, least=0)
-    first = as_integer("q_offset", q_offset, least=0)
+    return result(_penalties(m, *_sizes(T, S, q_offset), symmetric), dtype)
+
+
+def _sizes(T: int, S: int, q_offset: int) -> tuple[int, int, int]:
+    sizes = {"T": T, "S": S, "q_offset": q_offset}
+    T, S, first = (as_integer(name, size, least=0) for name, size in sizes.items())
+    return T, S, first
+
+
+def _penalties(m: FloatArray, T: int, S: int, first: int, symmetric: bool) -> FloatArray:
     out = np.empty((m.size * T, S), m.dtype)
     if out.size:
         fill = _symmetric if symmetric else _causal
         over_rows(fill, len(out), S / 2, np.ascontiguousarray(m).ravel(), T, first, out)
-    return result(out.reshape(*m.shape, T, S), dtype)
+    return out.reshape(*m.shape, T, S)
+
+
+def alibi_bias_vjp(
+    dout: npt.ArrayLike,
+    slopes: npt.ArrayLike,
+    T: int,
+    S: int,
+    *,
+    q_offset: int = 0,
+    symmetric: bool = False,
+) -> FloatArray:
+    r"""
+    Reverse mode of `alibi_bias`: gradient of the slopes, for those who train them.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., H, T, S)
+        Gradient of a loss with respect to the bias.
+    slopes : array_like, shape (..., H)
+        Slope m of each head. Only its shape and dtype matter.
+    T : int
+        Number of queries.
+    S : int
+        Number of keys.
+    q_offset : int, default 0
+        Position of the first query.
+    symmetric : bool, default False
+        Whether keys after the query are penalized alike.
+
+    Returns
+    -------
+    ndarray, shape (..., H)
+        Gradient of that loss with respect to the slopes.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or a number no integer.
+    ValueError
+        If `dout` has another shape than the bias, or a number is negative.
+
+    See Also
+    --------
+    alibi_bias : The map.
+    alibi_bias_jvp : Forward mode.
+
+    Notes
+    -----
+    The bias is linear in the slope, with minus the distance as its factor:
+
+    .. math:: \pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .
+
+    ALiBi itself keeps its slopes fixed. Sums are taken along diagonals first, in float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import alibi_bias_vjp
+    >>> alibi_bias_vjp(np.ones((1, 3, 3)), [0.5], 3, 3)
+    array([-4.])
+    """
+    dtype, (u, m) = as_floats({"dout": dout, "slopes": slopes}, work=np.float32)
+    T, S, first = _sizes(T, S, q_offset)
+    check_shape("dout", u, (*m.shape, T, S))
+    behind = first - np.arange(1 - T, S)  # the query's position less the key's, per diagonal
+    distance = np.abs(behind) if symmetric else np.maximum(behind, 0)
+    with np.errstate(all="ignore"):
+        return result(
+            -(diagonal_sums(np.ascontiguousarray(u)) @ distance[: max(T + S - 1, 0)]), dtype
+        )
+
+
+def alibi_bias_jvp(
+    primals: Any,
+    tangents: Any,
+    T: int,
+    S: int,
+    *,
+    q_offset: int = 0,
+    symmetric: bool = False,
+) -> FloatArray:
+    r"""
+    Forward mode of `alibi_bias`: the bias of the tangent.
+
+    Parameters
+    ----------
+    primals : array_like, shape (..., H)
+        Slope m of each head.
+    tangents : array_like or None
+        Rate of change of the slopes; None is zero.
+    T : int
+        Number of queries.
+    S : int
+        Number of keys.
+    q_offset : int, default 0
+        Position of the first query.
+    symmetric : bool, default False
+        Whether keys after the query are penalized alike.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S)
+        Rate of change of the bias.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or a number no integer.
+    ValueError
+        If the shapes do not fit, or a number is negative.
+
+    See Also
+    --------
+    alibi_bias : The map.
+    alibi_bias_vjp : Reverse mode.
+
+    Notes
+    -----
+    .. math:: \dot B_{hij} = -\dot m_h\, d_{ij}
+
+    Examples
+    --------
+    >>> from dlref.positions import alibi_bias_jvp
+    >>> alibi_bias_jvp([0.5], [1.0], 1, 3, q_offset=2)
+    array([[[-2., -1.,  0.]]])
+    """
+    dtype, _, (moved,) = as_tangents(primals, tangents, count=1)
+    return result(_penalties(moved, *_sizes(T, S, q_offset), symmetric), dtype)

@@ -29,6 +29,7 @@ from .._validate import (
 
 __all__ = [
     "relative_bias",
+    "relative_bias_jvp",
     "relative_bias_vjp",
     "shaw_scores",
     "shaw_scores_jvp",
@@ -78,8 +79,11 @@ def diagonal_sums(dout: FloatArray) -> FloatArray:
     return out
 
 
-def _sizes(T: int, S: int) -> tuple[int, int]:
-    return as_integer("T", T, least=1), as_integer("S", S, least=1)
+def _sizes(name: str, table: FloatArray, T: int, S: int) -> tuple[int, int]:
+    T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
+    check_ndim(name, table, 1)
+    check_shape(name, table, (*table.shape[:-1], T + S - 1))
+    return T, S
 
 
 def relative_bias(table: npt.ArrayLike, T: int, S: int) -> FloatArray:
@@ -109,7 +113,7 @@ def relative_bias(table: npt.ArrayLike, T: int, S: int) -> FloatArray:
 
     See Also
     --------
-    relative_bias_vjp : The gradient of the table.
+    relative_bias_vjp, relative_bias_jvp : The derivatives.
     t5_bias : One number for a range of offsets.
     alibi_bias : A fixed number.
 
@@ -135,9 +139,7 @@ def relative_bias(table: npt.ArrayLike, T: int, S: int) -> FloatArray:
            [-2., -1.,  0.]])
     """
     dtype, (b,) = as_floats({"table": table}, work=np.float32)
-    T, S = _sizes(T, S)
-    check_ndim("table", b, 1)
-    check_shape("table", b, (*b.shape[:-1], T + S - 1))
+    T, S = _sizes("table", b, T, S)
     return result(diagonals(b, T, S), dtype)
 
 
@@ -171,6 +173,7 @@ def relative_bias_vjp(dout: npt.ArrayLike, table: npt.ArrayLike, T: int, S: int)
     See Also
     --------
     relative_bias : The map.
+    relative_bias_jvp : Forward mode.
 
     Notes
     -----
@@ -185,11 +188,57 @@ def relative_bias_vjp(dout: npt.ArrayLike, table: npt.ArrayLike, T: int, S: int)
     array([ 8., 17., 34.,  4.])
     """
     dtype, (u, b) = as_floats({"dout": dout, "table": table}, work=np.float32)
-    T, S = _sizes(T, S)
-    check_ndim("table", b, 1)
-    check_shape("table", b, (*b.shape[:-1], T + S - 1))
+    T, S = _sizes("table", b, T, S)
     check_shape("dout", u, (*b.shape[:-1], T, S))
     return result(diagonal_sums(np.ascontiguousarray(u)), dtype)
+
+
+def relative_bias_jvp(primals: Any, tangents: Any, T: int, S: int) -> FloatArray:
+    r"""
+    Forward mode of `relative_bias`: the bias of the tangent.
+
+    Parameters
+    ----------
+    primals : array_like, shape (..., H, T + S - 1)
+        The table.
+    tangents : array_like or None
+        Its rate of change; None is zero.
+    T : int
+        Number of queries, at least 1.
+    S : int
+        Number of keys, at least 1.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S)
+        Rate of change of the bias.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or a number no integer.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    relative_bias : The map.
+    relative_bias_vjp : Reverse mode.
+
+    Notes
+    -----
+    The map copies, so it is linear: :math:`\dot B_{hij} = \dot b_{h,\, j - i + T - 1}`.
+
+    Examples
+    --------
+    >>> from dlref.positions import relative_bias_jvp
+    >>> relative_bias_jvp([5.0, 5.0, 5.0], [-1, 0, 1], 2, 2)
+    array([[ 0.,  1.],
+           [-1.,  0.]])
+    """
+    dtype, (b,), (moved,) = as_tangents(primals, tangents, count=1)
+    T, S = _sizes("primals", b, T, S)
+    return result(diagonals(moved, T, S), dtype)
 
 
 def _nearest(width: int, T: int) -> npt.NDArray[np.int64]:

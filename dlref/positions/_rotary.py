@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .._broadcast import unbroadcast
 from .._circle import circles
 from .._jit import kernel
 from .._parallel import over_rows
@@ -21,6 +22,7 @@ from .._validate import (
     as_even,
     as_floats,
     as_number,
+    as_tangents,
     check_broadcast,
     check_constant,
     check_even,
@@ -38,6 +40,8 @@ __all__ = [
     "rope_matrix",
     "rope_permutation",
     "rope_score",
+    "rope_score_jvp",
+    "rope_score_vjp",
     "rope_tables",
 ]
 
@@ -127,6 +131,22 @@ def checked_tables(
     check_shape(names[2], sin, cos.shape)
     check_broadcast(names[1], cos.shape[:-1], x.shape[:-1])
     return cos, sin
+
+
+def with_constants(
+    primals: Any, tangents: Any, count: int
+) -> tuple[FloatDType, FloatArray, FloatArray, list[npt.ArrayLike]]:
+    """Take apart the arguments of a jvp whose primals but the first are constants."""
+    points, directions = entries("primals", primals, count), entries("tangents", tangents, count)
+    names = list(directions)
+    for name in names[1:]:
+        check_constant(name, directions[name])
+    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    x, *constants = points.values()
+    dtype, (v, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    moved = rest[0] if rest else np.zeros_like(v)
+    check_shape(names[0], moved, v.shape)
+    return dtype, v, moved, constants
 
 
 def rope_angles(positions: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArray:
@@ -244,8 +264,8 @@ def rope_tables(
     dtype, (p, f) = as_floats({"positions": positions, "frequencies": frequencies})
     check_shape("frequencies", f, (f.size,))
     factor = as_number("attention_factor", attention_factor)
-    cos, sin = circles(p, f)
-    return result(factor * cos, dtype), result(factor * sin, dtype)
+    cos, sin = circles(p, f, factor, np.result_type(dtype, np.float32))
+    return result(cos, dtype), result(sin, dtype)
 
 
 def apply_rope(
@@ -480,17 +500,8 @@ def apply_rope_jvp(
     >>> apply_rope_jvp(([[3.0, 4.0]], [[0.6]], [[0.8]]), ([[1.0, 0.0]], None, None))
     array([[0.6, 0.8]])
     """
-    points, directions = entries("primals", primals, 3), entries("tangents", tangents, 3)
-    for k in (1, 2):
-        check_constant(f"tangents[{k}]", directions[f"tangents[{k}]"])
-    moving = {k: tangent for k, tangent in directions.items() if tangent is not None}
-    x = points["primals[0]"]
-    dtype: FloatDType
-    dtype, (v, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
-    names = ("primals[0]", "primals[1]", "primals[2]")
-    tables = checked_tables(names, v, points[names[1]], points[names[2]], rotary_dim)
-    moved = rest[0] if rest else np.zeros_like(v)
-    check_shape("tangents[0]", moved, v.shape)
+    dtype, v, moved, (cos, sin) = with_constants(primals, tangents, 3)
+    tables = checked_tables(("primals[0]", "primals[1]", "primals[2]"), v, cos, sin, rotary_dim)
     return result(turned(moved, *tables, 1.0, interleaved), dtype)
 
 
@@ -645,6 +656,7 @@ def rope_score(
     See Also
     --------
     apply_rope : The rotation, with the derivation of this property.
+    rope_score_vjp, rope_score_jvp : The derivatives.
 
     Notes
     -----
@@ -695,20 +707,185 @@ def rope_score(
     array([18.9334, 18.9334])
     """
     arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
-    dtype, (q, k, r, f) = as_floats(arguments)
-    check_shape("frequencies", f, (f.size,))
-    check_ndim("q", q, 1)
-    check_ndim("k", k, 1)
-    check_shape("q", q, (*q.shape[:-1], 2 * f.size))
-    check_shape("k", k, (*k.shape[:-1], 2 * f.size))
-    check_broadcast("k", k.shape[:-1], q.shape[:-1], both=True)
-    batch = np.broadcast_shapes(q.shape[:-1], k.shape[:-1])
-    check_broadcast("offset", r.shape, batch, both=True)
-    (q1, q2), (k1, k2) = (
-        (v[..., ::2], v[..., 1::2]) if interleaved else (v[..., : f.size], v[..., f.size :])
-        for v in (q, k)
-    )
-    cos, sin = circles(r, f)
+    dtype, arrays = as_floats(arguments)
+    a, b, cos, sin = _score_parts(list(arguments), *arrays, interleaved)
     with np.errstate(all="ignore"):
-        out = np.sum((q1 * k1 + q2 * k2) * cos + (q2 * k1 - q1 * k2) * sin, axis=-1)
-    return result(out, dtype)
+        return result(np.sum(a * cos + b * sin, axis=-1), dtype)
+
+
+def _split(v: FloatArray, interleaved: bool) -> tuple[FloatArray, FloatArray]:
+    """Return the first and the second elements of all pairs."""
+    half = v.shape[-1] // 2
+    return (v[..., ::2], v[..., 1::2]) if interleaved else (v[..., :half], v[..., half:])
+
+
+def _joined(first: FloatArray, second: FloatArray, interleaved: bool) -> FloatArray:
+    """Undo `_split`."""
+    both = np.stack([first, second], axis=-1 if interleaved else -2)
+    return both.reshape(*first.shape[:-1], 2 * first.shape[-1])
+
+
+def _score_parts(
+    names: list[str],
+    q: FloatArray,
+    k: FloatArray,
+    r: FloatArray,
+    f: FloatArray,
+    interleaved: bool,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Check the arguments; return a, b, cosine and sine of each pair."""
+    check_shape(names[3], f, (f.size,))
+    for name, v in zip(names[:2], (q, k), strict=True):
+        check_ndim(name, v, 1)
+        check_shape(name, v, (*v.shape[:-1], 2 * f.size))
+    check_broadcast(names[1], k.shape[:-1], q.shape[:-1], both=True)
+    batch = np.broadcast_shapes(q.shape[:-1], k.shape[:-1])
+    check_broadcast(names[2], r.shape, batch, both=True)
+    (q1, q2), (k1, k2) = _split(q, interleaved), _split(k, interleaved)
+    with np.errstate(all="ignore"):
+        return (q1 * k1 + q2 * k2, q2 * k1 - q1 * k2, *circles(r, f))
+
+
+def rope_score_vjp(
+    dout: npt.ArrayLike,
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    offset: npt.ArrayLike,
+    frequencies: npt.ArrayLike,
+    *,
+    interleaved: bool = True,
+) -> tuple[FloatArray, ...]:
+    r"""
+    Reverse mode of `rope_score`.
+
+    Parameters
+    ----------
+    dout : array_like, shape (...)
+        Gradient of a loss with respect to the score.
+    q, k : array_like, shape (..., 2n)
+        Query and key before their rotation.
+    offset : array_like, shape (...)
+        Position of the key minus position of the query, r.
+    frequencies : array_like, shape (n,)
+        Radians per token :math:`\theta_i`.
+    interleaved : bool, default True
+        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + n.
+
+    Returns
+    -------
+    dq, dk : ndarray, shapes of `q` and `k`
+        Gradients of that loss with respect to query and key.
+    doffset : ndarray, shape of `offset`
+        With respect to the offset, as a real number.
+    dfrequencies : ndarray, shape (n,)
+        With respect to the frequencies.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    rope_score : The map.
+    rope_score_jvp : Forward mode.
+
+    Notes
+    -----
+    The score is the dot product of the query with the key turned by :math:`r \theta_i`, or of the
+    key with the query turned back, so with :math:`u` for the cotangent
+
+    .. math:: \pdv{L}{\vec q} = u\, \mat R_r \vec k, \qquad
+       \pdv{L}{\vec k} = u\, \mat R_{-r} \vec q .
+
+    Offset and frequency enter through the angle alone. With :math:`g_i = u\, (b_i \cos r\theta_i -
+    a_i \sin r\theta_i)`, the derivative with respect to the angle of pair i,
+
+    .. math:: \pdv{L}{r} = \sum_i g_i\, \theta_i, \qquad \pdv{L}{\theta_i} = \sum g_i\, r .
+
+    Examples
+    --------
+    The score of (1, 0) and (0, 1) is minus the sine of the angle, with slope −1 at 0:
+
+    >>> from dlref.positions import rope_score_vjp
+    >>> grads = rope_score_vjp(1.0, [1.0, 0.0], [0.0, 1.0], 0.0, [3.0])
+    >>> [grad.tolist() for grad in grads]
+    [[0.0, 1.0], [1.0, 0.0], -3.0, [-0.0]]
+    """
+    arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
+    dtype, (u, *arrays) = as_floats({"dout": dout, **arguments})
+    a, b, cos, sin = _score_parts(list(arguments), *arrays, interleaved)
+    q, k, r, f = arrays
+    check_shape("dout", u, np.broadcast_shapes(a.shape[:-1], r.shape))
+    (q1, q2), (k1, k2) = _split(q, interleaved), _split(k, interleaved)
+    u = u[..., None]
+    with np.errstate(all="ignore"):
+        dq = _joined(u * (k1 * cos - k2 * sin), u * (k1 * sin + k2 * cos), interleaved)
+        dk = _joined(u * (q1 * cos + q2 * sin), u * (q2 * cos - q1 * sin), interleaved)
+        g = u * (b * cos - a * sin)
+        grads = [dq, dk, np.sum(g * f, axis=-1), g * r[..., None]]
+    shapes = (q.shape, k.shape, r.shape, f.shape)
+    return tuple(
+        result(unbroadcast(grad, shape), dtype) for grad, shape in zip(grads, shapes, strict=True)
+    )
+
+
+def rope_score_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> FloatArray:
+    r"""
+    Forward mode of `rope_score`.
+
+    Parameters
+    ----------
+    primals : tuple (q, k, offset, frequencies) of array_like
+        Query and key (..., 2n), offset (...), and frequencies (n,).
+    tangents : tuple of array_like or None
+        Directions of the shapes of the primals; None is zero.
+    interleaved : bool, default True
+        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + n.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        Rate of change of the score.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    rope_score : The map.
+    rope_score_vjp : Reverse mode.
+
+    Notes
+    -----
+    The product rule, with :math:`\dot\phi_i = \dot r \theta_i + r \dot\theta_i` for the angle:
+
+    .. math:: \dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i
+       + (b_i \cos\phi_i - a_i \sin\phi_i)\, \dot\phi_i,
+
+    where :math:`\dot a_i` and :math:`\dot b_i` are those of (q̇, k) plus those of (q, k̇).
+
+    Examples
+    --------
+    >>> from dlref.positions import rope_score_jvp
+    >>> point = [1.0, 0.0], [0.0, 1.0], 0.0, [3.0]
+    >>> float(rope_score_jvp(point, (None, None, 1.0, None)))
+    -3.0
+    """
+    dtype, arrays, (dq, dk, dr, df) = as_tangents(primals, tangents, count=4)
+    names = [f"primals[{i}]" for i in range(4)]
+    q, k, r, f = arrays
+    a, b, cos, sin = _score_parts(names, q, k, r, f, interleaved)
+    (da, db, _, _), (ea, eb, _, _) = (
+        _score_parts(names, *pair, r, f, interleaved) for pair in ((dq, k), (q, dk))
+    )
+    with np.errstate(all="ignore"):
+        angle = dr[..., None] * f + r[..., None] * df
+        rate = (da + ea) * cos + (db + eb) * sin + (b * cos - a * sin) * angle
+        return result(np.sum(rate, axis=-1), dtype)

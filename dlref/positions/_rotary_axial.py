@@ -10,13 +10,11 @@ import numpy.typing as npt
 from .._validate import (
     FloatArray,
     as_floats,
-    check_constant,
     check_ndim,
     check_shape,
-    entries,
     result,
 )
-from ._rotary import checked_tables, turned
+from ._rotary import checked_tables, turned, with_constants
 
 __all__ = ["apply_rope_axial", "apply_rope_axial_jvp", "apply_rope_axial_vjp"]
 
@@ -206,13 +204,6 @@ def apply_rope_axial_jvp(primals: Any, tangents: Any, *, interleaved: bool = Tru
     >>> apply_rope_axial_jvp(([[0.0] * 4], *tables), ([[1, 0, 1, 0]], None, None))
     array([[0., 1., 1., 0.]])
     """
-    points, directions = entries("primals", primals, 3), entries("tangents", tangents, 3)
-    for k in (1, 2):
-        check_constant(f"tangents[{k}]", directions[f"tangents[{k}]"])
-    moving = {k: tangent for k, tangent in directions.items() if tangent is not None}
-    x, cos, sin = points.values()
-    dtype, (v, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    dtype, v, moved, (cos, sin) = with_constants(primals, tangents, 3)
     tables = _tables(("primals[0]", "primals[1]", "primals[2]"), v, cos, sin)
-    moved = rest[0] if rest else np.zeros_like(v)
-    check_shape("tangents[0]", moved, v.shape)
     return result(_turned(moved, tables, 1.0, interleaved), dtype)

@@ -3,6 +3,7 @@ r"""T5's relative positions: one learned number for each of a few ranges of offs
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,13 +13,14 @@ from .._validate import (
     as_floats,
     as_integer,
     as_integers,
+    as_tangents,
     check_axes,
     check_shape,
     result,
 )
 from ._relative import diagonal_sums, diagonals
 
-__all__ = ["t5_bias", "t5_bias_vjp", "t5_relative_position_bucket"]
+__all__ = ["t5_bias", "t5_bias_jvp", "t5_bias_vjp", "t5_relative_position_bucket"]
 
 
 @cache
@@ -121,10 +123,16 @@ def t5_relative_position_bucket(
 
 
 def _buckets(
-    table: FloatArray, T: int, S: int, bidirectional: bool, q_offset: int, max_distance: int
+    name: str,
+    table: FloatArray,
+    T: int,
+    S: int,
+    bidirectional: bool,
+    q_offset: int,
+    max_distance: int,
 ) -> tuple[int, int, npt.NDArray[np.int64]]:
     """Check all arguments; return T, S and the buckets of the offsets from 1 - T to S - 1."""
-    check_axes("table", table, 2)
+    check_axes(name, table, 2)
     T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
     first = as_integer("q_offset", q_offset, least=0)
     offsets = np.arange(1 - T, S) - first
@@ -179,7 +187,7 @@ def t5_bias(
     See Also
     --------
     t5_relative_position_bucket : The buckets.
-    t5_bias_vjp : The gradient of the table.
+    t5_bias_vjp, t5_bias_jvp : The derivatives.
     relative_bias : A number for every single offset.
 
     Notes
@@ -206,7 +214,7 @@ def t5_bias(
             [ 2.,  1.,  0., 17.]]])
     """
     dtype, (b,) = as_floats({"table": table}, work=np.float32)
-    T, S, buckets = _buckets(b, T, S, bidirectional, q_offset, max_distance)
+    T, S, buckets = _buckets("table", b, T, S, bidirectional, q_offset, max_distance)
     return result(diagonals(np.ascontiguousarray(b[buckets].T), T, S), dtype)
 
 
@@ -255,6 +263,7 @@ def t5_bias_vjp(
     See Also
     --------
     t5_bias : The map.
+    t5_bias_jvp : Forward mode.
 
     Notes
     -----
@@ -272,8 +281,72 @@ def t5_bias_vjp(
     array([3., 2., 1., 3., 2., 1.])
     """
     dtype, (u, b) = as_floats({"dout": dout, "table": table}, work=np.float32)
-    T, S, buckets = _buckets(b, T, S, bidirectional, q_offset, max_distance)
+    T, S, buckets = _buckets("table", b, T, S, bidirectional, q_offset, max_distance)
     check_shape("dout", u, (b.shape[1], T, S))
     grad = np.zeros(b.shape)
     np.add.at(grad, buckets, diagonal_sums(np.ascontiguousarray(u)).T)
     return result(grad, dtype)
+
+
+def t5_bias_jvp(
+    primals: Any,
+    tangents: Any,
+    T: int,
+    S: int,
+    *,
+    bidirectional: bool = True,
+    q_offset: int = 0,
+    max_distance: int = 128,
+) -> FloatArray:
+    r"""
+    Forward mode of `t5_bias`: the bias of the tangent.
+
+    Parameters
+    ----------
+    primals : array_like, shape (num_buckets, H)
+        The table.
+    tangents : array_like or None
+        Its rate of change; None is zero.
+    T : int
+        Number of queries, at least 1.
+    S : int
+        Number of keys, at least 1.
+    bidirectional : bool, default True
+        True in encoders, False in decoders.
+    q_offset : int, default 0
+        Position of the first query.
+    max_distance : int, default 128
+        Distance from which on everything is in the last bucket.
+
+    Returns
+    -------
+    ndarray, shape (H, T, S)
+        Rate of change of the bias.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or a number no integer.
+    ValueError
+        If the shapes do not fit, or a number is too small.
+
+    See Also
+    --------
+    t5_bias : The map.
+    t5_bias_vjp : Reverse mode.
+
+    Notes
+    -----
+    The map looks numbers up, so it is linear in the table:
+    :math:`\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h}`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.positions import t5_bias_jvp
+    >>> t5_bias_jvp(np.zeros((32, 1)), np.arange(32.0)[:, None], 1, 4, q_offset=2)
+    array([[[ 2.,  1.,  0., 17.]]])
+    """
+    dtype, (b,), (moved,) = as_tangents(primals, tangents, count=1)
+    T, S, buckets = _buckets("primals", b, T, S, bidirectional, q_offset, max_distance)
+    return result(diagonals(np.ascontiguousarray(moved[buckets].T), T, S), dtype)

@@ -70,6 +70,66 @@ for ax, other, title in (
 axes[0].legend()
 
 # %%
+# Position, pair and base: try it
+# -------------------------------
+# On the left the two channels of a pair that starts at (1, 0), up to a
+# position; on the right the score of the two vectors from above. A greater base
+# slows all pairs but the first, and smooths the score far from zero.
+
+from interactive import Control, Interactive, Panel
+
+steps = np.arange(65)
+
+
+def channels(pair, base):
+    """Both channels of a pair at all positions."""
+    frequency = float(base) ** (-2 * pair / dim)
+    cos, sin = rope_tables(steps, [frequency])
+    return {"first channel": cos[:, 0], "second channel": sin[:, 0]}
+
+
+def scores(base):
+    """Scores of independent and of equal vectors at all offsets."""
+    frequencies = float(base) ** (-np.arange(0, dim, 2) / dim)
+    return {
+        "q and k": rope_score(q, k, r, frequencies),
+        "q and q": rope_score(q, q, r, frequencies),
+    }
+
+
+Interactive(
+    "A rotated pair, and the score of two vectors",
+    [
+        Control("position", "Position", steps[1:], start=40),
+        Control("pair", "Pair", np.arange(dim // 2), start=4),
+        Control(
+            "base", "Base", ["100", "1000", "10000", "500000"], start="10000"
+        ),
+    ],
+    [
+        Panel(
+            "Channels of the pair",
+            steps,
+            channels,
+            ["pair", "base"],
+            until="position",
+            xlabel="position",
+            ylabel="value",
+            ylim=(-1, 1),
+        ),
+        Panel(
+            "Score against offset",
+            r,
+            scores,
+            ["base"],
+            xlabel="key − query",
+            ylabel="score",
+            ylim=(-20, 60),
+        ),
+    ],
+).show()
+
+# %%
 # Decay, or not
 # -------------
 # Root mean square over 500 draws. Between independent vectors the size of the
@@ -87,23 +147,34 @@ ax.set_title("Scores at a distance")
 ax.legend()
 
 # %%
-# What float32 angles lose
-# ------------------------
-# The largest error of a table of 64 pairs in a block of positions, for angles
-# rounded to float32 before the cosine, and for tables that are reduced first
-# and rounded last.
+# What narrow angles lose
+# -----------------------
+# The largest error of a table of 64 pairs in a block of positions: for
+# positions rounded to bfloat16, which has 8 bits and cannot tell 256 from 257;
+# for angles rounded to float32 before the cosine; and for tables that
+# are reduced first and rounded last.
+
+
+def bfloat16(values):
+    """Round to the nearest number with eight significant bits, ties to even."""
+    bits = values.astype(np.float32).view(np.uint32)
+    rounded = bits + 0x7FFF + (bits >> 16 & 1)
+    return (rounded & 0xFFFF0000).view(np.float32).astype(float)
+
 
 starts = 2 ** np.arange(4, 24)
-rounded, exact = [], []
+errors = {"position in bfloat16": [], "angle in float32": [], "dlref": []}
 for start in starts:
     p = np.arange(start, start + 16)
     true, _ = rope_tables(p, theta)
+    narrow, _ = rope_tables(bfloat16(p), theta)
     angle = p[:, None].astype(np.float32) * theta.astype(np.float32)
-    rounded.append(np.max(np.abs(np.cos(angle.astype(float)) - true)))
-    exact.append(np.max(np.abs(true.astype(np.float32) - true)))
+    tables = (narrow, np.cos(angle.astype(float)), true.astype(np.float32))
+    for found, got in zip(errors.values(), tables, strict=True):
+        found.append(np.max(np.abs(got - true)))
 fig, ax = plt.subplots()
-ax.loglog(starts, rounded, "o-", label="angle in float32")
-ax.loglog(starts, exact, "s-", label="dlref, rounded to float32")
+for (label, found), marker in zip(errors.items(), "^os", strict=True):
+    ax.loglog(starts, np.where(found, found, np.nan), marker + "-", label=label)
 ax.set(xlabel="position", ylabel="largest error of a cosine")
 ax.set_title("Precision at long positions")
 ax.legend()
