@@ -4,6 +4,7 @@ The expected values are computed here, from formulas written out, without dlref:
 against the built pages alone.
 """
 
+import contextlib
 import json
 import math
 
@@ -76,15 +77,14 @@ def mean_square_slope(kind, a):
     return math.fsum(squares) / math.fsum(weights)
 
 
-class Dashboard:
-    def __init__(self, page):
-        self.page = page
-        self.settings = {"weight": 0.8, "depth": 5, "alpha": 0.2, "kind": "ReLU"}
+class Figure:
+    def __init__(self, page, **settings):
+        self.page, self.settings = page, settings
 
     def set(self, **values):
         for name, value in values.items():
             control = self.page.locator(f".ifig [name={name}]")
-            if name == "kind":
+            if isinstance(value, str):
                 control.select_option(label=value)
             else:
                 spec = json.loads(self.page.locator(".ifig script").text_content())
@@ -104,6 +104,8 @@ class Dashboard:
         points = [(scale["x"](x), scale["y"](y)) for x, y in seen["points"]]
         return [(x, 10**y) for x, y in points] if log else points
 
+
+class Dashboard(Figure):
     def check(self):
         """Compare all curves with the formulas: within a pixel's tenth of what is drawn."""
         kind, alpha = self.settings["kind"], self.settings["alpha"]
@@ -128,13 +130,19 @@ def context(browser):
         yield context
 
 
+@contextlib.contextmanager
+def opened(context, path):
+    page = context.new_page()
+    page.goto(path.as_uri())
+    page.wait_for_selector(".ifig[data-ready]")
+    yield page
+    page.close()
+
+
 @pytest.fixture
 def dashboard(context, site):
-    page = context.new_page()
-    page.goto((site / "gallery/propagation/plot_gradient_magnitude.html").as_uri())
-    page.wait_for_selector(".ifig[data-ready]")
-    yield Dashboard(page)
-    page.close()
+    with opened(context, site / "gallery/propagation/plot_gradient_magnitude.html") as page:
+        yield Dashboard(page, weight=0.8, depth=5, alpha=0.2, kind="ReLU")
 
 
 def test_starts_as_designed(dashboard):
@@ -237,3 +245,59 @@ def test_with_scripts_the_picture_is_gone(dashboard):
     pictures = dashboard.page.locator("img.sphx-glr-single-img")
     assert pictures.count() > 0
     assert not any(picture.is_visible() for picture in pictures.all())
+
+
+class TestRotation:
+    @pytest.fixture
+    def figure(self, context, site):
+        with opened(context, site / "gallery/positions/plot_rotary.html") as page:
+            yield Figure(page, position=40, pair=4, base="10000")
+
+    @pytest.mark.parametrize(
+        "moved", [{}, {"position": 64}, {"position": 1}, {"pair": 31}, {"base": "100"}]
+    )
+    def test_channels_are_cosine_and_sine(self, figure, moved):
+        before = figure.read(0), figure.read(0, 1), figure.read(1), figure.read(1, 1)
+        figure.set(**moved)
+        frequency = float(figure.settings["base"]) ** (-2 * figure.settings["pair"] / 64)
+        for curve, f in enumerate((math.cos, math.sin)):
+            drawn = figure.read(0, curve)
+            assert [round(x) for x, _ in drawn] == list(range(figure.settings["position"] + 1))
+            assert all(abs(y - f(round(x) * frequency)) < 0.02 for x, y in drawn)
+        after = figure.read(0), figure.read(0, 1), figure.read(1), figure.read(1, 1)
+        assert (after == before) == (not moved)
+        assert (after[2:] == before[2:]) == ("base" not in moved)
+
+    def test_the_score_of_equal_vectors_is_symmetric(self, figure):
+        for base in ("100", "10000", "500000"):
+            figure.set(base=base)
+            values = [y for _, y in figure.read(1, 1)]
+            assert all(abs(a - b) < 0.5 for a, b in zip(values, values[::-1], strict=True))
+            other = [y for _, y in figure.read(1, 0)]
+            assert max(abs(a - b) for a, b in zip(other, other[::-1], strict=True)) > 5
+
+
+def moves(fig, control):
+    """Tell whether a slider changes the drawing, for some option of the lists beside it."""
+    lists = fig.locator("select").all()
+    options = [(s, k) for s in lists for k in range(s.locator("option").count())] or [(None, 0)]
+    for choice, index in options:
+        if choice:
+            choice.select_option(index=index)
+        seen = set()
+        for value in ("0", control.get_attribute("max")):
+            control.fill(value)
+            seen.add(fig.locator("svg").evaluate_all("all => all.map(s => s.innerHTML).join()"))
+        if len(seen) == 2:
+            return True
+    return False
+
+
+def test_every_slider_of_every_figure_moves_a_curve(context, site):
+    pages = [p for p in site.glob("gallery/*/*.html") if 'class="ifig"' in p.read_text()]
+    assert len(pages) >= 2
+    for path in pages:
+        with opened(context, path) as page:
+            for fig in page.locator(".ifig").all():
+                for control in fig.locator("input[type=range]").all():
+                    assert moves(fig, control), (path.name, control.get_attribute("name"))
