@@ -1,161 +1,185 @@
 """
-All 4 294 967 296 float32 inputs of an activation, compared with a better reference.
+All 4 294 967 296 float32 inputs of an activation, compared with a double-double reference.
 
     python tests/sweep.py sigmoid gelu_deriv --jobs 2 --results sweep
 
-The reference is evaluated in extended precision (64 binary digits, on x86).  Where it lies too
-near the middle between two float32 numbers to tell which is nearer, mpmath decides.  Each
-chunk of inputs leaves a file, so that a sweep can be stopped and resumed; joblib hands
-the chunks out, and shows a progress bar.  Needs joblib and tqdm.
+The bit patterns of float32 are cut into pieces of neighbours, halved until a polynomial fits to the
+values of mpmath with 40 digits.  It stands for the function: its value is the sum of two float64
+and good to 2^-52 of the terms it adds up, which is checked between the points of the fit.  Where
+even that lies too near the middle between two float32 numbers to tell which is nearer, mpmath
+decides.  Each chunk of inputs leaves a file, so that a sweep can be stopped and resumed; joblib
+hands the chunks out (to more cores or to a Dask cluster, as its backend says), and a progress
+bar shows where they are.  Writes docs/results/sweep.csv.  Needs joblib and tqdm.
 """
 
 import argparse
+import csv
 import json
 from pathlib import Path
 
 import exact
 import numpy as np
 from mpmath import mp, mpf
-from scipy.special import erfcx
 
 import dlref.activations as A
 
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "sweep.csv"
 CHUNKS = 4096
 SIZE = 2**32 // CHUNKS
-EXTENDED = np.finfo(np.longdouble).nmant >= 63
+BLOCK = 2**15  # inputs at a time, for the cache
+DEGREE = 9
+DIGITS = 40
+DOUBT = 2.0**-52
+NODES = [mp.cos(mp.pi * (2 * k + 1) / (2 * DEGREE + 2)) for k in range(DEGREE + 1)]
+STEMS = (
+    *("sigmoid", "log_sigmoid", "softplus", "tanh", "tanhshrink", "softsign"),
+    *("elu", "selu", "celu", "silu", "mish", "gelu", "gelu_tanh"),
+)
+NAMES = [stem + form for stem in STEMS for form in ("", "_deriv")]
 
 
-# Each reference returns its value and the size of the terms that it adds up; relative to
-# these its error is below `doubt`.
+def functions(name):
+    """Return the function of dlref, and that of mpmath."""
+    options = {"approximate": "tanh"} if "_tanh" in name else {}
+    plain = name.replace("_tanh", "")
+    ours, true = getattr(A, plain), getattr(exact, plain)
+    return lambda x: ours(x, **options), lambda x: true(x, **options)
 
 
-def logistic(x):
-    e = np.exp(-abs(x))
-    return np.where(x < 0, e, 1) / (1 + e)
+def number(pattern):
+    """Return the float32 with these bits."""
+    return float(np.uint32(pattern).view(np.float32))
 
 
-def sigmoid(x):
-    return logistic(x), logistic(x)
+def fit(true, first, last):
+    """
+    Fit a polynomial in (x - centre) / radius between two numbers, at the nodes of Chebyshev.
+
+    Return centre and radius, the coefficients (the lowest in two parts), the size of all terms,
+    the part of it that is not constant, and the greatest error seen, as float64.
+    """
+    with mp.workdps(DIGITS):
+        centre = (mpf(first) + mpf(last)) / 2
+        reach = abs(mpf(last) - mpf(first)) / 2
+        radius = mpf(2) ** mp.frexp(reach)[1]  # so that dividing by it is exact
+        ends = [true(mpf(end)) for end in sorted((first, last))]
+        if max(map(abs, ends)) < mpf(2) ** -160:
+            return float(centre), float(radius), [0.0] * (DEGREE + 2), 0.0, 0.0, 2.0**-160
+        nodes = [reach / radius * node for node in NODES]
+        table = [true(centre + radius * u) for u in nodes]  # Newton's divided differences
+        for k in range(1, DEGREE + 1):
+            for i in range(DEGREE, k - 1, -1):
+                table[i] = (table[i] - table[i - 1]) / (nodes[i] - nodes[i - k])
+        powers = [table[DEGREE]]
+        for k in range(DEGREE - 1, -1, -1):  # times (u - node), plus the next difference
+            powers = [mpf(0), *powers]
+            for i in range(len(powers) - 1):
+                powers[i] -= nodes[k] * powers[i + 1]
+            powers[0] += table[k]
+        u = reach / radius
+        seen = [
+            abs(mp.polyval(powers[::-1], s * u) - end) for s, end in zip((-1, 1), ends, strict=True)
+        ]
+        seen.append(abs(mp.polyval(powers[::-1], u / 7) - true(centre + reach / 7)))
+        high = float(powers[0])
+        moving = float(sum(abs(c) for c in powers[1:]))
+        coefficients = [high, float(powers[0] - high), *map(float, powers[1:])]
+        scale = abs(high) + moving
+        return float(centre), float(radius), coefficients, scale, moving, float(max(seen))
 
 
-def sigmoid_deriv(x):
-    value = logistic(x) * logistic(-x)
-    return value, value
+def pieces(true, first, count):
+    """Yield first pattern, count and polynomial of pieces on which the polynomial is good."""
+    *polynomial, scale, moving, seen = fit(true, number(first), number(first + count - 1))
+    if count <= 256 or (seen <= DOUBT * scale and moving <= scale / 4) or not scale:
+        yield first, count, (*polynomial, max(DOUBT * scale, 4 * seen))
+    else:
+        half = count // 2
+        yield from pieces(true, first, half)
+        yield from pieces(true, first + half, count - half)
 
 
-def softplus(x):
-    value = np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))
-    return value, value
+def constant(polynomial):
+    """Return the float32 to which all values of a piece round, and their distance, or None."""
+    _, _, (high, _, *rest), doubt = polynomial
+    rounded = np.float32(high)
+    unit = float(units(np.array([rounded]))[0])
+    distance = abs(high - float(rounded)) + sum(map(abs, rest)) + doubt
+    return (rounded, distance / unit) if distance < unit / 4 else None
 
 
-def log_sigmoid(x):
-    value, scale = softplus(-x)
-    return -value, scale
+def units(rounded):
+    """Return the distance from float32 numbers to the next greater in size, as float64."""
+    exponent = np.maximum(rounded.view(np.int32) >> 23 & 0xFF, 1).astype(np.int64)
+    return (exponent + (1023 - 150) << 52).view(np.float64)
 
 
-def log_sigmoid_deriv(x):
-    return sigmoid(-x)
-
-
-def tanh(x):
-    t = np.expm1(-2 * abs(x))
-    value = -np.sign(x) * t / (2 + t)
-    return value, abs(value)
-
-
-def tanh_deriv(x):
-    value = 4 * logistic(2 * x) * logistic(-2 * x)
-    return value, value
-
-
-def elu(x):
-    value = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
-    return value, abs(value)
-
-
-def elu_deriv(x):
-    value = np.exp(np.minimum(x, 0))
-    return value, value
-
-
-def silu(x):
-    value = x * logistic(x)
-    return value, abs(value)
-
-
-def silu_deriv(x):
-    gate, slope = logistic(x), x * logistic(x) * logistic(-x)
-    return gate + slope, gate + abs(slope)
-
-
-def mish(x):
-    e = np.exp(np.minimum(x, 50))
-    value = x * e * (e + 2) / (e * e + 2 * e + 2)
-    return value, abs(value)
-
-
-def mish_deriv(x):
-    x = np.minimum(x, 50)
-    e = np.exp(x)
-    d = e * e + 2 * e + 2
-    left, right = e * (e + 2) / d, 4 * x * e * (e + 1) / d / d
-    return left + right, left + abs(right)
-
-
-def normal_tail(x):
-    """Return the normal distribution function at -|x|; scipy's factor is good to 50 digits."""
-    size = np.minimum(abs(x), 150)
-    return np.exp(-size * size / 2) * erfcx(size.astype(float) / np.sqrt(2)) / 2
-
-
-def gelu(x):
-    tail = normal_tail(x)
-    value = x * np.where(x < 0, tail, 1 - tail)
-    return value, abs(value)
-
-
-def gelu_deriv(x):
-    tail, size = normal_tail(x), np.minimum(abs(x), 150)
-    density = size * np.exp(-size * size / 2) / np.sqrt(2 * np.longdouble(np.pi))
-    gate = np.where(x < 0, tail, 1 - tail)
-    return gate + np.sign(x) * density, gate + density
-
-
-REFERENCES = {f.__name__: f for f in (sigmoid, sigmoid_deriv, softplus, log_sigmoid)}
-REFERENCES |= {f.__name__: f for f in (log_sigmoid_deriv, tanh, tanh_deriv, elu, elu_deriv)}
-REFERENCES |= {f.__name__: f for f in (silu, silu_deriv, mish, mish_deriv, gelu, gelu_deriv)}
-
-
-def doubt(name):
-    return 2.0**-47 if name.startswith("gelu") else 2.0**-59
-
-
-@np.errstate(all="ignore")
-def check(name, patterns):
-    """Compare on the float32 numbers with these bits; return counts and the largest error."""
-    x = patterns.view(np.float32)
-    x = x[np.isfinite(x)]
-    got = getattr(A, name)(x)
-    value, scale = REFERENCES[name](x.astype(np.longdouble))
+def compare(x, got, polynomial, true):
+    """Return the errors in ULP, which are not correctly rounded, and what mpmath decided."""
+    centre, radius, (high, low, *rest), doubt = polynomial
+    u = (x.astype(np.float64) - centre) / radius
+    tail = np.full(u.shape, rest[-1])
+    for c in rest[-2::-1]:
+        tail *= u
+        tail += c
+    tail *= u
+    tail += low
+    value = high + tail
+    lost = tail - (value - high)
     rounded = value.astype(np.float32)
-    unit = np.spacing(abs(rounded)).astype(np.longdouble)
-    finite = np.isfinite(rounded)
-    error = np.where(finite, abs(got - value) / unit, 0)
+    unit = units(rounded)
+    away = np.abs((rounded - value) - lost)
+    error = np.abs((got - value) - lost) / unit
     wrong = got != rounded
-    margin = abs(abs(rounded - value) - unit / 2)
-    unclear = finite & (margin <= doubt(name) * scale)
+    unclear = np.abs(away - unit / 2) <= doubt
+    power = (rounded.view(np.int32) & 0x7FFFFF) == 0  # below it, numbers lie twice as dense
+    unclear |= power & (np.abs(away - unit / 4) <= doubt)
+    if abs(x[0]) < 2.0**-125:  # of x / 2 + b x^2, half of the results lie in the middle but for b
+        with mp.workdps(200):
+            first = mpf(float(x[-1]))
+            side = float(mp.sign(true(first) - 2 * true(first / 2)))
+        half = x.astype(np.float64) / 2
+        tie = unclear & (np.abs(half - value) <= doubt)
+        wrong[tie] = ((got - half) * side <= 0)[tie]
+        unclear &= ~tie
     with mp.workdps(exact.DIGITS):
         for i in np.flatnonzero(unclear):
-            true = getattr(exact, name)(mpf(float(x[i])))
-            size = mpf(float(unit[i]))
-            distance = abs(mpf(float(got[i])) - true) / size
-            error[i], wrong[i] = float(distance), distance > mpf(1) / 2
+            value = true(mpf(float(x[i])))
+            near = np.float32(float(value))  # one of the two candidates; the other is beside it
+            beside = [np.nextafter(near, np.float32(s * np.inf)) for s in (-1, 1)]
+            best = min([near, *beside], key=lambda c: abs(mpf(float(c)) - value))
+            distance = abs(mpf(float(got[i])) - value)
+            wrong[i] = distance > abs(mpf(float(best)) - value)
+            error[i] = float(distance / mpf(float(units(np.array([near]))[0])))
+    return error, wrong, int(unclear.sum())
+
+
+def check(name, start, count):
+    """Compare on float32 numbers of neighbouring bit patterns; none may be infinite or NaN."""
+    ours, true = functions(name)
+    largest, at, wrong_inputs, decided = 0.0, 0.0, 0, 0
+    with np.errstate(all="ignore"):
+        for first, size, polynomial in pieces(true, start, count):
+            same = constant(polynomial)
+            for begin in range(first, first + size, BLOCK):
+                end = min(begin + BLOCK, first + size)
+                x = np.arange(begin, end, dtype=np.uint64).astype(np.uint32).view(np.float32)
+                got = ours(x)
+                if same and np.all(got == same[0]):
+                    error, wrong, unclear = np.array([same[1]]), np.array([False]), 0
+                else:
+                    error, wrong, unclear = compare(x, got, polynomial, true)
+                worst = error.argmax()
+                if error[worst] > largest or np.isnan(error[worst]):
+                    largest, at = float(error[worst]), float(x[worst])
+                wrong_inputs += int(wrong.sum())
+                decided += unclear
     return {
-        "inputs": int(x.size),
-        "largest": float(error.max(initial=0)),
-        "at": float(x[error.argmax()]) if x.size else 0.0,
-        "not_correctly_rounded": int(wrong.sum()),
-        "decided_by_mpmath": int(unclear.sum()),
+        "inputs": count,
+        "largest": largest,
+        "at": at,
+        "not_correctly_rounded": wrong_inputs,
+        "decided_by_mpmath": decided,
     }
 
 
@@ -164,21 +188,42 @@ def chunk(name, index, folder):
     path = Path(folder) / name / f"{index:04}.json"
     if not path.exists():
         start = index * SIZE
-        patterns = np.arange(start, start + SIZE, dtype=np.uint64).astype(np.uint32)
-        found = check(name, patterns)
+        parts = [check(name, start, SIZE)] if np.isfinite(number(start)) else []
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".tmp")
-        partial.write_text(json.dumps(found))
+        partial.write_text(json.dumps(summary(name, parts)))
         partial.rename(path)
     return json.loads(path.read_text())
 
 
-def summary(name, chunks):
-    """Add up what the chunks found."""
-    worst = max(chunks, key=lambda found: found["largest"])
+def summary(name, parts):
+    """Add up what the parts found."""
+    worst = max(parts, key=lambda found: found["largest"], default={"largest": 0.0, "at": 0.0})
     counts = ("inputs", "not_correctly_rounded", "decided_by_mpmath")
-    total = {key: sum(found[key] for found in chunks) for key in counts}
+    total = {key: sum(found[key] for found in parts) for key in counts}
     return {"name": name, "largest": worst["largest"], "at": worst["at"], **total}
+
+
+def report(rows):
+    """Write the table of the page on accuracy; functions not swept now keep their rows."""
+    known = {}
+    if RESULTS.exists():
+        with RESULTS.open(newline="") as file:
+            known = {row[0]: row for row in list(csv.reader(file))[1:]}
+    for row in rows:
+        share = row["not_correctly_rounded"] / row["inputs"]
+        known[row["name"]] = [
+            row["name"],
+            f"{row['inputs']:,}".replace(",", " "),
+            f"{row['largest']:.6f}",
+            f"{row['at']:.9g}",
+            f"{row['not_correctly_rounded']:,}".replace(",", " "),
+            f"{1e6 * share:.3g}",
+        ]
+    header = ["function", "inputs", "largest error", "at", "not correctly rounded", "per million"]
+    with RESULTS.open("w", newline="") as file:
+        table = [header, *(known[name] for name in NAMES if name in known)]
+        csv.writer(file, lineterminator="\n").writerows(table)
 
 
 def main():
@@ -186,19 +231,19 @@ def main():
     from tqdm import tqdm  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
-    parser.add_argument("names", nargs="*", default=list(REFERENCES))
+    parser.add_argument("names", nargs="*", default=NAMES)
     parser.add_argument("--jobs", type=int, default=-1)
     parser.add_argument("--results", default="sweep")
-    parser.add_argument("--chunks", type=int, default=CHUNKS, help="only the first so many")
     options = parser.parse_args()
-    if not EXTENDED:
-        parser.error("the long double of this machine is no wider than a double")
     run = joblib.Parallel(n_jobs=options.jobs, return_as="generator")
     for name in options.names:
-        tasks = (joblib.delayed(chunk)(name, k, options.results) for k in range(options.chunks))
-        found = list(tqdm(run(tasks), total=options.chunks, desc=name))
-        print(json.dumps(summary(name, found)))
+        tasks = (joblib.delayed(chunk)(name, k, options.results) for k in range(CHUNKS))
+        found = summary(name, list(tqdm(run(tasks), total=CHUNKS, desc=name)))
+        print(json.dumps(found))
+        report([found])
 
 
 if __name__ == "__main__":
-    main()
+    import sweep
+
+    sweep.main()  # its functions are known by name to joblib's processes, those of a script are not
