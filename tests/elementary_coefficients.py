@@ -8,6 +8,7 @@ powers and each coefficient is rounded to float64.  Run it to print what the mod
     python tests/elementary_coefficients.py
 """
 
+import exact
 from mpmath import mp, mpf
 
 DIGITS = 60
@@ -116,6 +117,30 @@ def coefficients():
         }
 
 
+#: Derivatives that vanish at a number that is no float64, and a guess of it.
+ZEROS = {"SILU": -1.28, "MISH": -1.19, "GELU": -0.75, "GELU_TANH": -0.75}
+
+
+def at_zeros():
+    """Return where each of these derivatives vanishes, in two parts, and it over the distance."""
+    constants = {}
+    with mp.workdps(DIGITS):
+        for name, guess in ZEROS.items():
+            stem = name.lower().removesuffix("_tanh")
+            options = {"approximate": "tanh"} if name.endswith("_TANH") else {}
+            first, second = (getattr(exact, f"{stem}_deriv{n}") for n in ("", "2"))
+            zero = mp.findroot(lambda x, f=first, o=options: f(x, **o), guess)
+
+            def slope(d, zero=zero, first=first, second=second, options=options):
+                x = zero + d
+                return first(x, **options) / d if abs(d) > 1e-30 else second(x, **options)
+
+            high = float(zero)
+            constants[f"{name}_ZERO"] = (high, float(zero - high))
+            constants[f"{name}_SLOPE"] = tuple(interpolate(slope, -0.375, 0.375, 15)[0])
+    return constants
+
+
 if __name__ == "__main__":
-    for name, values in coefficients().items():
+    for name, values in (coefficients() | at_zeros()).items():
         print(f"{name} = {values!r}")

@@ -10,6 +10,7 @@ from mpmath import mp
 
 from dlref import _elementary
 from dlref._jit import COMPILED, loop_over
+from dlref.activations import _smooth_rectifiers as smooth
 
 COUNT = 6000 if COMPILED else 300
 
@@ -127,6 +128,11 @@ def test_logarithm_of_subnormal_numbers(rng):
     points = 10.0 ** rng.uniform(-323, -300, 200)
     errors = exact.ulp_errors(values("log", points), exact.evaluate(mp.log, points))
     assert errors.max() <= 0.9
+
+
+def test_zeros_of_derivatives_are_those_of_the_script():
+    for name, value in elementary_coefficients.at_zeros().items():
+        assert getattr(smooth, name) == value, name
 
 
 def test_coefficients_are_those_of_the_script():
