@@ -144,7 +144,9 @@ def rows():
         in_front = np.concatenate([TEXT[::-1][:33], TEXT])
         moved = score(20 + 33, 15 + 33, in_front)
         between = score(20, 15, np.concatenate([TEXT[:16], TEXT[300:304], TEXT[20:]]))
-        same = ["no matter" if abs(other - base) < 1e-9 else "changes" for other in (moved, between)]
+        same = [
+            "no matter" if abs(other - base) < 1e-9 else "changes" for other in (moved, between)
+        ]
         table.append([name, enters, parameters, longest, *same, users])
     return table
 

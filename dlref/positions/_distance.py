@@ -186,8 +186,10 @@ def kerple_bias_vjp(
 
     Returns
     -------
-    dr1, dr2 : ndarray, shape of `r1`
-        Gradients of that loss with respect to both parameters.
+    dr1 : ndarray, shape of `r1`
+        Gradient of that loss with respect to the sizes.
+    dr2 : ndarray, shape of `r1`
+        With respect to the scales, or exponents.
 
     Raises
     ------
@@ -473,8 +475,14 @@ def fire_bias_vjp(
 
     Returns
     -------
-    dw1, db1, dw2, db2, dc, dthreshold : ndarray
-        Gradients of that loss, each of the shape of its input.
+    dw1, db1 : ndarray, shape (F,)
+        Gradients of that loss with respect to the hidden layer.
+    dw2 : ndarray, shape (H, F)
+        With respect to the weights of the outputs.
+    db2 : ndarray, shape (H,)
+        With respect to the biases of the outputs.
+    dc, dthreshold : ndarray, shape ()
+        With respect to scale and threshold.
 
     Raises
     ------

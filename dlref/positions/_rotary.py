@@ -708,7 +708,7 @@ def rope_score(
     """
     arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
     dtype, arrays = as_floats(arguments)
-    a, b, cos, sin = _score_parts(list(arguments), *arrays, interleaved)
+    a, b, cos, sin = _score_parts(list(arguments), interleaved, *arrays)
     with np.errstate(all="ignore"):
         return result(np.sum(a * cos + b * sin, axis=-1), dtype)
 
@@ -727,11 +727,11 @@ def _joined(first: FloatArray, second: FloatArray, interleaved: bool) -> FloatAr
 
 def _score_parts(
     names: list[str],
+    interleaved: bool,
     q: FloatArray,
     k: FloatArray,
     r: FloatArray,
     f: FloatArray,
-    interleaved: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Check the arguments; return a, b, cosine and sine of each pair."""
     check_shape(names[3], f, (f.size,))
@@ -816,7 +816,7 @@ def rope_score_vjp(
     """
     arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
     dtype, (u, *arrays) = as_floats({"dout": dout, **arguments})
-    a, b, cos, sin = _score_parts(list(arguments), *arrays, interleaved)
+    a, b, cos, sin = _score_parts(list(arguments), interleaved, *arrays)
     q, k, r, f = arrays
     check_shape("dout", u, np.broadcast_shapes(a.shape[:-1], r.shape))
     (q1, q2), (k1, k2) = _split(q, interleaved), _split(k, interleaved)
@@ -881,9 +881,9 @@ def rope_score_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> 
     dtype, arrays, (dq, dk, dr, df) = as_tangents(primals, tangents, count=4)
     names = [f"primals[{i}]" for i in range(4)]
     q, k, r, f = arrays
-    a, b, cos, sin = _score_parts(names, q, k, r, f, interleaved)
+    a, b, cos, sin = _score_parts(names, interleaved, q, k, r, f)
     (da, db, _, _), (ea, eb, _, _) = (
-        _score_parts(names, *pair, r, f, interleaved) for pair in ((dq, k), (q, dk))
+        _score_parts(names, interleaved, *pair, r, f) for pair in ((dq, k), (q, dk))
     )
     with np.errstate(all="ignore"):
         angle = dr[..., None] * f + r[..., None] * df

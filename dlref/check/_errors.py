@@ -1,0 +1,240 @@
+r"""Errors in units in the last place, and a summary of them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from numbers import Rational
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._validate import FloatArray, as_array, as_floats, check_shape, result
+
+__all__ = ["ErrorReport", "error_report", "ulp_error"]
+
+#: Digits of each dtype, and the exponent of its smallest number.
+FORMATS = {
+    "float16": (11, -24),
+    "bfloat16": (8, -133),
+    "float32": (24, -149),
+    "float64": (53, -1074),
+}
+
+
+class ErrorReport(NamedTuple):
+    """
+    What the errors of a result come to; it prints itself as a sentence.
+
+    Parameters
+    ----------
+    largest : float
+        Largest error in units in the last place (ULP); inf if a value is wrongly finite or not.
+    mean : float
+        Mean of the finite errors.
+    at : tuple of int
+        Index of the largest.
+    actual : float
+        The result there.
+    exact : float
+        The exact value there, rounded to float64.
+    baseline : float or None
+        Largest error of the baseline, if there was one.
+
+    See Also
+    --------
+    error_report : What makes it.
+
+    Notes
+    -----
+    A single number hides where a kernel is wrong; the index of the worst value is what one needs to
+    find out why.
+
+    Examples
+    --------
+    >>> from dlref.check import ErrorReport
+    >>> print(ErrorReport(2.5, 0.25, (3,), 1.0, 1.125, None))
+    largest error 2.5 ULP at (3,): 1.0 instead of 1.125; mean 0.25 ULP
+    """
+
+    largest: float
+    mean: float
+    at: tuple[int, ...]
+    actual: float
+    exact: float
+    baseline: float | None
+
+    def __str__(self) -> str:
+        """Return the report as a sentence."""
+        words = (
+            f"largest error {self.largest:.3g} ULP at {self.at}: {self.actual!r} instead of "
+            f"{self.exact!r}; mean {self.mean:.3g} ULP"
+        )
+        other = "" if self.baseline is None else f"; baseline: largest {self.baseline:.3g} ULP"
+        return words + other
+
+
+def _distance(actual: float, exact: Any) -> Any:
+    """Return exact - actual, in the arithmetic of the exact value."""
+    if isinstance(exact, Decimal):
+        return exact - Decimal(actual)
+    return exact - (Fraction(actual) if isinstance(exact, Rational) else actual)
+
+
+def _units(exact: FloatArray, name: str) -> FloatArray:
+    digits, smallest = FORMATS[name]
+    exponent = np.frexp(exact)[1] - digits
+    exponent = np.where(exact == 0, smallest, np.maximum(exponent, smallest))
+    return np.asarray(np.ldexp(1.0, exponent))
+
+
+def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
+    r"""
+    Error of each value, in units in the last place of the exact one.
+
+    Parameters
+    ----------
+    actual : array_like
+        Results, float16, bfloat16, float32 or float64: the dtype says what a unit is.
+    exact : array_like, shape of `actual`
+        Exact values with more digits: float64 for narrower results; for float64, long doubles or
+        objects (`fractions.Fraction`, `decimal.Decimal`, numbers of mpmath).
+
+    Returns
+    -------
+    ndarray of float64, shape of `actual`
+        :math:`\abs{a - e} / \operatorname{ulp}(e)`. It is 0 where both are the same infinity or
+        both NaN, and inf where only one of them is finite.
+
+    Raises
+    ------
+    TypeError
+        If `actual` is not real, or `exact` no numbers.
+    ValueError
+        If the shapes differ.
+
+    See Also
+    --------
+    error_report : The largest of them, and where.
+
+    Notes
+    -----
+    For :math:`2^{k} \le \abs e < 2^{k+1}` and p digits, the unit is :math:`2^{k - p + 1}`, the
+    distance of neighbouring floating-point numbers there, and never less than the smallest
+    subnormal number. A correctly rounded result has an error of at most 1/2; a result without one
+    right digit has :math:`2^{p}`, for example 9e15 in float64. A result beyond the largest number
+    counts as right if the exact value would be rounded to infinity.
+
+    The difference is taken in the arithmetic of `exact`, so that nothing is lost before the
+    division by a power of two. If both are float64, `exact` is taken at its word.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fractions import Fraction
+    >>> from dlref.check import ulp_error
+    >>> ulp_error(np.float32([1.0, 1.0]), [1.0, 1 + 2**-24])
+    array([0. , 0.5])
+
+    One third in float64, which is not the float64 nearest to itself, but to 1/3:
+
+    >>> ulp_error([1 / 3], [Fraction(1, 3)])
+    array([0.33333333])
+    """
+    dtype, (a,) = as_floats({"actual": actual}, work=np.float32)
+    e = as_array("exact", exact)
+    check_shape("exact", e, a.shape)
+    try:
+        near = np.asarray(e, np.float64)
+    except (TypeError, ValueError):
+        msg = f"Argument 'exact' must hold numbers, not {e.dtype}."
+        raise TypeError(msg) from None
+    units = _units(near, dtype.name)
+    with np.errstate(all="ignore"):
+        if e.dtype == object:
+            wide = a.astype(np.float64)
+            pairs = zip(wide.ravel().tolist(), e.ravel(), units.ravel().tolist(), strict=True)
+            finite = np.isfinite(wide) & np.isfinite(near)
+            known = finite.ravel().tolist()
+            errors = np.reshape(
+                [
+                    abs(float(_distance(x, y) / type(y)(u))) if ok else 0.0
+                    for (x, y, u), ok in zip(pairs, known, strict=True)
+                ],
+                a.shape,
+            )
+        else:
+            wide = np.asarray(a, np.promote_types(e.dtype, np.float64))
+            finite = np.isfinite(wide) & np.isfinite(near)
+            errors = np.asarray(abs(wide - e) / units, np.float64)
+        rounded = near.astype(dtype).astype(np.float64)
+        same = (rounded == a) | (np.isnan(near) & np.isnan(a))
+    return result(np.where(finite, errors, np.where(same, 0.0, np.inf)), np.dtype(np.float64))
+
+
+def error_report(
+    actual: npt.ArrayLike, exact: npt.ArrayLike, baseline: npt.ArrayLike | None = None
+) -> ErrorReport:
+    r"""
+    Largest and mean error of a result, where the largest is, and beside which baseline.
+
+    Parameters
+    ----------
+    actual : array_like
+        Results; their dtype says what a unit is.
+    exact : array_like, shape of `actual`
+        Exact values, as `ulp_error` takes them.
+    baseline : array_like or None, shape of `actual`
+        Another result, of another kernel, to compare with.
+
+    Returns
+    -------
+    ErrorReport
+        The summary; print it to read it.
+
+    Raises
+    ------
+    TypeError
+        If an array holds no real numbers.
+    ValueError
+        If the shapes differ, or there are no values.
+
+    See Also
+    --------
+    ulp_error : The error of each value.
+    check_forward : A verdict instead of a report.
+
+    Notes
+    -----
+    The mean leaves out infinite errors; these are in the largest.
+
+    Examples
+    --------
+    The textbook derivative of a sigmoid, s (1 - s), and dlref's, in the left tail and the right:
+
+    >>> import numpy as np
+    >>> from dlref.activations import sigmoid, sigmoid_deriv
+    >>> from dlref.check import error_report
+    >>> x = np.float32([-20.0, 20.0])
+    >>> exact = sigmoid_deriv(x.astype(np.float64))
+    >>> s = sigmoid(x)
+    >>> report = error_report(sigmoid_deriv(x), exact, baseline=s * (1 - s))
+    >>> report.largest <= 0.501, f"{report.baseline:.0e}"
+    (True, '9e+06')
+    """
+    errors = np.asarray(ulp_error(actual, exact))
+    if not errors.size:
+        msg = "Argument 'actual' must hold at least one value."
+        raise ValueError(msg)
+    worst = errors.argmax()
+    finite = errors[np.isfinite(errors)]
+    other = None if baseline is None else float(np.max(ulp_error(baseline, exact)))
+    return ErrorReport(
+        float(errors.flat[worst]),
+        float(finite.mean()) if finite.size else float("inf"),
+        tuple(int(i) for i in np.unravel_index(worst, errors.shape)),
+        float(np.asarray(actual).flat[worst]),
+        float(np.asarray(exact).flat[worst]),
+        other,
+    )

@@ -1,0 +1,54 @@
+r"""
+A verdict on a kernel
+=====================
+
+When does a layer norm that computes its variance in one pass stop being right?
+"""
+
+# %%
+# The mean of the squares less the square of the mean
+# ---------------------------------------------------
+# It reads the row once and is found in many kernels. The larger the mean
+# beside the spread, the more digits of both terms cancel. The verdict compares
+# with dlref, which is right at any offset, and with what float32 allows.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref.check import check_forward
+from dlref.normalization import layer_norm
+
+
+def one_pass(x):
+    """Normalize rows with the textbook variance."""
+    mean = x.mean(-1, keepdims=True)
+    variance = (x * x).mean(-1, keepdims=True) - mean * mean
+    return (x - mean) / np.sqrt(np.maximum(variance, 0) + x.dtype.type(1e-5))
+
+
+def two_passes(x):
+    """Subtract the mean before squaring."""
+    x = x - x.mean(-1, keepdims=True)
+    variance = (x * x).mean(-1, keepdims=True)
+    return x / np.sqrt(variance + x.dtype.type(1e-5))
+
+
+rows = np.random.default_rng(0).normal(size=(32, 256))
+offsets = 10.0 ** np.arange(-1, 5.1, 0.25)
+fig, ax = plt.subplots()
+for kernel, label in ((one_pass, "one pass"), (two_passes, "two passes")):
+    verdicts = [
+        check_forward(kernel, layer_norm, (rows + offset).astype(np.float32))
+        for offset in offsets
+    ]
+    ax.loglog(offsets, [v.error for v in verdicts], "o-", label=label)
+ax.axhline(verdicts[0].allowed, color="0.5", lw=0.8)
+ax.text(0.1, 1.2 * verdicts[0].allowed, "allowed", size=8)
+ax.set(xlabel="mean of the rows", ylabel="error of the largest value")
+ax.set_title("Layer norm of rows with spread 1, float32")
+ax.legend()
+
+# %%
+# In words, for the one pass at a mean of 1000:
+
+print(check_forward(one_pass, layer_norm, (rows + 1e3).astype(np.float32)))
