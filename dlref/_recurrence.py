@@ -1,0 +1,477 @@
+"""
+What the recurrent cells share: their arguments, the order of time, and the product of each step.
+
+A sequence is computed in two parts.  What does not wait for a state, the product of all inputs
+with ``w_ih``, is one product of matrices.  What does is left to a kernel, which walks through
+time with some entries of the batch, and takes all steps of them in one call: entries do not know
+of each other, so that threads share them out and never wait for one another.
+
+In the kernel a step multiplies few rows, the states, by a matrix that stays the same.  The
+general product of a BLAS would rearrange that matrix at each step; here it is cut once into tiles
+of 64 columns, each contiguous, so that a tile and four rows of results stay in the
+first-level cache, and a number read from the tile serves four rows.  Any number of rows gives a row
+the same bits: its products are added in the same order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._blas import one_thread, product
+from ._elementary import sigmoid, tanh
+from ._jit import exchanged, formula, kernel
+from ._parallel import over_rows
+from ._validate import (
+    FloatArray,
+    FloatDType,
+    as_array,
+    as_floats,
+    as_integers,
+    check_constant,
+    check_range,
+    check_shape,
+    check_symbols,
+    entries,
+    result,
+    wrong_shape,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+__all__ = [
+    "Inputs",
+    "Steps",
+    "cotangents",
+    "flat_product",
+    "inputs",
+    "moving",
+    "multiply",
+    "previous",
+    "ready",
+    "run",
+    "tiles",
+    "total",
+    "transposed_product",
+]
+
+WIDTH = 64  # columns of a tile
+PIECE = 256  # rows of a sum of outer products for one call of BLAS: at fewer it is slow
+STATES = ("h", "c")
+NEEDED = {"x", "w_ih", "w_hh"}  # the arguments that may not be None
+Number = Any
+
+
+#: tanh x = x P(x^2) / Q(x^2) to 2.1e-8 for |x| < 9, by least squares with Lawson's weights
+P0 = np.float32(0.999999979643501)
+P1 = np.float32(0.13380974452285108)
+P2 = np.float32(0.0034955262612175572)
+P3 = np.float32(2.0608037229253497e-05)
+P4 = np.float32(1.3353190816354785e-08)
+Q1 = np.float32(0.46714290120096086)
+Q2 = np.float32(0.02587674942142358)
+Q3 = np.float32(0.0003285532277196179)
+Q4 = np.float32(7.775959757665797e-07)
+ONE, HALF, FAR = np.float32(1.0), np.float32(0.5), np.float32(9.0)
+
+
+@formula
+def tanh_narrow(x: Number) -> Number:
+    """
+    Hyperbolic tangent in the arithmetic of float32, to 5 ULP.
+
+    States go through many steps in float32, each with rounding errors of its own, so that more
+    digits of a gate would be lost at once.  No coefficient is negative: nothing cancels.
+    """
+    x = np.float32(x)
+    size = abs(x)
+    near = FAR if size > FAR else size
+    z = near * near
+    p = P0 + z * (P1 + z * (P2 + z * (P3 + z * P4)))
+    q = ONE + z * (Q1 + z * (Q2 + z * (Q3 + z * Q4)))
+    t = near * p / q
+    t = ONE if (t > ONE) | (size > FAR) else t  # NaN stays
+    return -t if x < np.float32(0.0) else t
+
+
+@formula
+def sigmoid_narrow(x: Number) -> Number:
+    """Sigmoid in the arithmetic of float32, with an error of at most 2e-7."""
+    return HALF + HALF * tanh_narrow(HALF * np.float32(x))
+
+
+@cache
+def narrow(loop: Callable[..., None]) -> Callable[..., None]:
+    """Return the copy of a kernel for float32."""
+    return exchanged(loop, {tanh: tanh_narrow, sigmoid: sigmoid_narrow}, "narrow")
+
+
+@formula
+def _four(
+    z: Number,
+    a: Number,
+    b: Number,
+    c: Number,
+    d: Number,
+    p: Number,
+    q: Number,
+    r: Number,
+    s: Number,
+) -> Number:
+    return (((z + a * p) + b * q) + c * r) + d * s
+
+
+@formula
+def _one(z: Number, a: Number, p: Number) -> Number:
+    return z + a * p
+
+
+@kernel
+def _four_rows(
+    a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray, w: FloatArray, z: FloatArray
+) -> None:
+    """Add the products of four rows with a tile to z, which holds them one after the other."""
+    last = a.size - a.size % 4
+    for k in range(0, last, 4):
+        p = w[k * WIDTH : (k + 4) * WIDTH]
+        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
+        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
+        c0, c1, c2, c3 = c[k], c[k + 1], c[k + 2], c[k + 3]
+        d0, d1, d2, d3 = d[k], d[k + 1], d[k + 2], d[k + 3]
+        for j in range(WIDTH):
+            w0, w1, w2, w3 = p[j], p[j + WIDTH], p[j + 2 * WIDTH], p[j + 3 * WIDTH]
+            z[j] = _four(z[j], a0, a1, a2, a3, w0, w1, w2, w3)
+            z[j + WIDTH] = _four(z[j + WIDTH], b0, b1, b2, b3, w0, w1, w2, w3)
+            z[j + 2 * WIDTH] = _four(z[j + 2 * WIDTH], c0, c1, c2, c3, w0, w1, w2, w3)
+            z[j + 3 * WIDTH] = _four(z[j + 3 * WIDTH], d0, d1, d2, d3, w0, w1, w2, w3)
+    for k in range(last, a.size):
+        p = w[k * WIDTH : (k + 1) * WIDTH]
+        a0, b0, c0, d0 = a[k], b[k], c[k], d[k]
+        for j in range(WIDTH):
+            z[j] = _one(z[j], a0, p[j])
+            z[j + WIDTH] = _one(z[j + WIDTH], b0, p[j])
+            z[j + 2 * WIDTH] = _one(z[j + 2 * WIDTH], c0, p[j])
+            z[j + 3 * WIDTH] = _one(z[j + 3 * WIDTH], d0, p[j])
+
+
+@kernel
+def _one_row(a: FloatArray, w: FloatArray, z: FloatArray) -> None:
+    """Add the product of one row with a tile, or with its first columns, to z."""
+    last = a.size - a.size % 4
+    for k in range(0, last, 4):
+        p = w[k * WIDTH : (k + 4) * WIDTH]
+        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
+        for j in range(z.size):
+            z[j] = _four(
+                z[j], a0, a1, a2, a3, p[j], p[j + WIDTH], p[j + 2 * WIDTH], p[j + 3 * WIDTH]
+            )
+    for k in range(last, a.size):
+        p = w[k * WIDTH : (k + 1) * WIDTH]
+        a0 = a[k]
+        for j in range(z.size):
+            z[j] = _one(z[j], a0, p[j])
+
+
+@kernel
+def multiply(
+    start: int,
+    stop: int,
+    a: FloatArray,
+    s: int,
+    skip: int,
+    w: FloatArray,
+    out: FloatArray,
+    t: int,
+    begin: int,
+    count: int,
+) -> None:
+    """
+    Add ``a[r, s, skip:] @ W`` to ``out[r, t, begin : begin + count]`` for the rows in the range.
+
+    `w` holds W in tiles; the length of its columns is that of the part of `a` that is used.
+    """
+    depth = w.shape[1] // WIDTH
+    z = np.empty(4 * WIDTH, w.dtype)
+    for tile in range(w.shape[0]):
+        panel = w[tile]
+        low = begin + tile * WIDTH
+        high = min(low + WIDTH, begin + count)
+        whole = (stop - start) // 4 * 4 if high - low == WIDTH else 0
+        for r in range(start, start + whole, 4):
+            for i in range(4):
+                to, row = z[i * WIDTH : (i + 1) * WIDTH], out[r + i, t][low:high]
+                for j in range(to.size):
+                    to[j] = row[j]
+            _four_rows(
+                a[r, s][skip : skip + depth],
+                a[r + 1, s][skip : skip + depth],
+                a[r + 2, s][skip : skip + depth],
+                a[r + 3, s][skip : skip + depth],
+                panel,
+                z,
+            )
+            for i in range(4):
+                to, row = z[i * WIDTH : (i + 1) * WIDTH], out[r + i, t][low:high]
+                for j in range(row.size):
+                    row[j] = to[j]
+        for r in range(start + whole, stop):
+            _one_row(a[r, s][skip : skip + depth], panel, out[r, t][low:high])
+
+
+def tiles(w: FloatArray) -> FloatArray:
+    """Cut a matrix (K, N) into tiles of 64 columns, filled up with zeros: (N / 64, 64 K)."""
+    depth, count = w.shape
+    number = -(-count // WIDTH)
+    padded = np.zeros((number, depth, WIDTH), w.dtype)
+    for tile in range(number):
+        part = w[:, tile * WIDTH : (tile + 1) * WIDTH]
+        padded[tile, :, : part.shape[1]] = part
+    return padded.reshape(number, depth * WIDTH)
+
+
+def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:
+    """Call a kernel, or its copy for float32, on all entries; `operations` are those of one."""
+    short = any(getattr(a, "dtype", None) == np.float32 for a in arguments)
+    over_rows(narrow(loop) if short else loop, batch, operations / 20, *arguments)
+
+
+def ready(a: FloatArray) -> FloatArray:
+    """Return `a` as kernels want it: contiguous, and writeable, though they do not write to it."""
+    return np.require(a, requirements=["C", "W"])
+
+
+def _rows(x: FloatArray) -> FloatArray:
+    return x.reshape(x.shape[0] * x.shape[1], x.shape[2])
+
+
+def flat_product(x: FloatArray, w: FloatArray) -> FloatArray:
+    """Multiply the rows of x (B, T, K) by the transpose of w (N, K): (B, T, N)."""
+    return product(_rows(x), w.T).reshape(*x.shape[:2], len(w))
+
+
+def _rows_of_sum(start: int, stop: int, dz: FloatArray, x: FloatArray, out: FloatArray) -> None:
+    for piece in range(start, stop):
+        rows = slice(piece * PIECE, (piece + 1) * PIECE)
+        np.dot(dz[:, rows].T, x, out=out[rows])
+
+
+def transposed_product(dz: FloatArray, x: FloatArray) -> FloatArray:
+    """Sum the outer products of the rows of dz (B, T, N) with those of x (B, T, K): (N, K)."""
+    left, right = _rows(dz), _rows(x)
+    out = np.empty((left.shape[1], right.shape[1]), dz.dtype)
+    with np.errstate(all="ignore"), one_thread():
+        pieces = -(-len(out) // PIECE)
+        cost = len(left) * PIECE * right.shape[1] / 30
+        over_rows(_rows_of_sum, pieces, cost, left, right, out)
+    return out
+
+
+def total(dz: FloatArray) -> FloatArray:
+    """Sum the rows of dz (B, T, N)."""
+    rows = _rows(dz)
+    with np.errstate(all="ignore"), one_thread():
+        out: FloatArray = np.ones(len(rows), rows.dtype) @ rows
+    return out
+
+
+def previous(first: FloatArray, states: FloatArray) -> FloatArray:
+    """Return the state before each step: the initial one (B, 1, H), then those of (B, T, H)."""
+    return np.concatenate([first, states], axis=1)[:, :-1]
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The order in which the steps of each entry are taken, and where the entry ends."""
+
+    lengths: npt.NDArray[np.int64] | None
+    reverse: bool
+
+    def arranged(self, a: FloatArray) -> FloatArray:
+        """
+        Bring (B, T, ...) from the order of time into that of the steps, with 0 beyond the end.
+
+        The same again brings it back, as each entry is reversed within its length.
+        """
+        if self.lengths is None:
+            return ready(a[:, ::-1]) if self.reverse else a
+        t, ends = np.arange(a.shape[1]), self.lengths[:, None]
+        inside = (t < ends)[..., None]
+        if self.reverse:
+            order = np.where(t < ends, ends - 1 - t, t)
+            a = np.take_along_axis(a, order[..., None], axis=1)
+        return np.where(inside, a, 0)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The checked arguments of a cell or a sequence; batch axes are merged into one."""
+
+    dtype: FloatDType
+    batch: tuple[int, ...]
+    cell: bool
+    given: tuple[str, ...]  # the roles of the arguments that are not None
+    x: FloatArray  # (B, T, D); a cell has one step
+    states: list[FloatArray]  # (B, 1, H) each; zeros where None was given
+    w_ih: FloatArray
+    w_hh: FloatArray
+    b_ih: FloatArray  # zeros where None was given
+    b_hh: FloatArray
+    w_p: FloatArray | None
+
+    @property
+    def size(self) -> int:
+        """Number of hidden units."""
+        return int(self.w_hh.shape[1])
+
+    def steps(self, lengths: npt.ArrayLike | None, *, reverse: bool) -> Steps:
+        """Check the options of a sequence."""
+        count = self.x.shape[1]
+        if lengths is None:
+            return Steps(None, reverse)
+        array = as_integers("lengths", lengths)
+        check_symbols("lengths", array, "(...)", self.batch)
+        check_range("lengths", array, count + 1)
+        return Steps(array.reshape(-1), reverse)
+
+    def outputs(self, *arrays: FloatArray) -> tuple[FloatArray, ...]:
+        """Give arrays (B, T, H) the batch axes of the input, and the dtype of the result."""
+        inner = [a[:, 0] if self.cell else a for a in arrays]
+        return tuple(
+            result(np.ascontiguousarray(a).reshape(*self.batch, *a.shape[1:]), self.dtype)
+            for a in inner
+        )
+
+    def gradients(self, **grads: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the gradients of what was given, in its order, with its shape."""
+        if self.cell:
+            grads["x"] = grads["x"][:, 0]
+        for role in grads.keys() & {"x", *STATES}:
+            grads[role] = grads[role].reshape(*self.batch, *grads[role].shape[1:])
+        return tuple(result(np.ascontiguousarray(grads[r]), self.dtype) for r in self.given)
+
+
+def _flat(
+    found: dict[str, FloatArray], states: int, batch: tuple[int, ...], *, cell: bool
+) -> dict[str, Any]:
+    """Return the arrays of Inputs: batch axes merged into one, zeros for what is missing."""
+    x, (rows, size) = found["x"], found["w_hh"].shape
+    count = math.prod(batch)
+    flat: dict[str, Any] = {
+        "x": np.ascontiguousarray(x).reshape(count, 1 if cell else x.shape[-2], x.shape[-1]),
+        "w_ih": found["w_ih"],
+        "w_hh": found["w_hh"],
+        "w_p": found.get("w_p"),
+    }
+    zero = np.zeros((count, size), x.dtype)
+    flat["states"] = [ready(found.get(s, zero)).reshape(count, 1, size) for s in STATES[:states]]
+    for bias in ("b_ih", "b_hh"):
+        flat[bias] = found[bias] if bias in found else np.zeros(rows, x.dtype)
+    return flat
+
+
+def _check(
+    label: dict[str, str], found: dict[str, FloatArray], gates: int, *, cell: bool
+) -> tuple[int, ...]:
+    """Check the shapes of the arguments; return the batch axes."""
+    times = "" if gates == 1 else f"{gates} "
+    x, w_ih, w_hh = found["x"], found["w_ih"], found["w_hh"]
+    if x.ndim < 2 - cell:
+        wrong_shape(label["x"], x, "(..., D)" if cell else "(..., T, D)")
+    if w_hh.ndim != 2 or w_hh.shape[0] != gates * w_hh.shape[1]:
+        wrong_shape(label["w_hh"], w_hh, f"({times}H, H)")
+    (rows, size), batch = w_hh.shape, x.shape[: x.ndim - 2 + cell]
+    if w_ih.shape != (rows, x.shape[-1]):
+        symbols = f"({times}H, D) = {(rows, x.shape[-1])}, with D of {label['x']!r}"
+        wrong_shape(label["w_ih"], w_ih, symbols)
+    wanted: dict[str, tuple[str, tuple[int, ...]]] = {
+        **dict.fromkeys(STATES, ("(..., H)", (*batch, size))),
+        **dict.fromkeys(("b_ih", "b_hh"), (f"({times}H,)", (rows,))),
+        "w_p": ("(3 H,)", (3 * size,)),
+    }
+    for role, expected in wanted.items():
+        if role in found:
+            check_symbols(label[role], found[role], *expected)
+    return batch
+
+
+def _labels(names: Iterable[str], states: int) -> dict[str, str]:
+    """Say what each role is called among the arguments."""
+    roles = ("x", *STATES[:states], "w_ih", "w_hh", "b_ih", "b_hh", "w_p")
+    return dict(zip(roles, names, strict=False))
+
+
+def inputs(
+    values: Mapping[str, npt.ArrayLike | None],
+    *,
+    gates: int,
+    states: int = 1,
+    cell: bool = False,
+    more: Mapping[str, npt.ArrayLike] | None = None,
+) -> tuple[Inputs, list[FloatArray]]:
+    """
+    Check x, the states, the weights and biases, and perhaps peepholes, by their names.
+
+    `values` has them in the order of the arguments; states, biases and peepholes may be None.
+    `more` are arrays that only take part in the promotion; they are returned as such.
+    """
+    label = _labels(values, states)
+    given = tuple(r for r, name in label.items() if values[name] is not None or r in NEEDED)
+    every: dict[str, Any] = {label[role]: values[label[role]] for role in given}
+    dtype, arrays = as_floats({**every, **(more or {})}, work=np.float32)
+    found = dict(zip(given, arrays, strict=False))
+    batch = _check(label, found, gates, cell=cell)
+    checked = Inputs(dtype, batch, cell, given, **_flat(found, states, batch, cell=cell))
+    return checked, arrays[len(given) :]
+
+
+def cotangents(
+    dout: Any, values: Mapping[str, npt.ArrayLike | None], *, outputs: int = 1, **options: Any
+) -> tuple[Inputs, list[FloatArray]]:
+    """Check the arguments of a vjp; return the inputs and the cotangents as (B, T, H)."""
+    parts = entries("dout", dout, outputs)
+    given = {name: part for name, part in parts.items() if part is not None or outputs == 1}
+    checked, arrays = inputs(values, more=given, **options)
+    inner = (checked.size,) if checked.cell else (checked.x.shape[1], checked.size)
+    symbols = "(..., H)" if checked.cell else "(..., T, H)"
+    found = dict(zip(given, arrays, strict=True))
+    full = (*checked.x.shape[:2], checked.size)
+    for name, array in found.items():
+        check_symbols(name, array, symbols, (*checked.batch, *inner))
+    zero = np.zeros(full, checked.x.dtype)
+    return checked, [ready(found[name]).reshape(full) if name in found else zero for name in parts]
+
+
+def moving(
+    primals: Any,
+    tangents: Any,
+    *,
+    gates: int,
+    states: int = 1,
+    cell: bool = False,
+    w_p: npt.ArrayLike | None = None,
+    w_p_tangent: npt.ArrayLike | None = None,
+) -> tuple[Inputs, Inputs]:
+    """Check the arguments of a jvp; return the point and the direction, zero where None."""
+    count = 5 + states
+    points = entries("primals", primals, count) | {"w_p": w_p}
+    directions = entries("tangents", tangents, count) | {"w_p_tangent": w_p_tangent}
+    for name, point in zip(directions, points.values(), strict=True):
+        if point is None:
+            check_constant(name, directions[name])
+    given = {name: d for name, d in directions.items() if d is not None}
+    checked, arrays = inputs(points, gates=gates, states=states, cell=cell, more=given)
+    moved = dict(zip(given, arrays, strict=True))
+    found = {}
+    for role, name in _labels(directions, states).items():
+        if role in checked.given:
+            point = as_array(role, points[_labels(points, states)[role]])
+            found[role] = moved.get(name, np.zeros(point.shape, checked.x.dtype))
+            check_shape(name, found[role], point.shape)
+    flat = _flat(found, states, checked.batch, cell=cell)
+    return checked, replace(checked, **flat)

@@ -1,0 +1,5 @@
+"""Recurrent networks: RNN, LSTM, GRU, through time and back, and what is built of them."""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
