@@ -1,0 +1,872 @@
+r"""Multi-head attention: projections, heads, and a cache of keys and values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._blas import affine, affine_jvp, affine_vjp
+from .._validate import (
+    FloatArray,
+    as_array,
+    as_floats,
+    as_integer,
+    check_constant,
+    check_multiple,
+    check_ndim,
+    check_pattern,
+    check_shape,
+    entries,
+    float_dtype,
+    result,
+)
+from ..positions import apply_rope, apply_rope_vjp
+from ._scaled_dot_product import (
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_jvp,
+    scaled_dot_product_attention_vjp,
+)
+
+__all__ = [
+    "AttentionParams",
+    "KVCache",
+    "multi_head_attention",
+    "multi_head_attention_jvp",
+    "multi_head_attention_vjp",
+    "repeat_kv",
+    "repeat_kv_jvp",
+    "repeat_kv_vjp",
+]
+
+
+class AttentionParams(NamedTuple):
+    r"""
+    Weights and biases of multi-head attention.
+
+    Parameters
+    ----------
+    w_q : ndarray, shape (H E, D)
+        Projection to the queries; the rows of head h are h E to (h + 1) E − 1.
+    w_k : ndarray, shape (Hk E, D_kv)
+        Projection to the keys.
+    w_v : ndarray, shape (Hk V, D_kv)
+        Projection to the values.
+    w_o : ndarray, shape (D_out, H V)
+        Projection of the merged heads.
+    b_q, b_k, b_v, b_o : ndarray or None, shape (rows of the weight,)
+        Biases, None where there is none.
+
+    See Also
+    --------
+    multi_head_attention : What they are for.
+
+    Notes
+    -----
+    Every weight has the layout (n_out, n_in) of :func:`dlref.neurons.linear` and of PyTorch, whose
+    ``in_proj_weight`` is ``w_q``, ``w_k`` and ``w_v`` on top of each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> in_proj = np.arange(12.0).reshape(6, 2)
+    >>> params = AttentionParams(*np.split(in_proj, 3), w_o=np.eye(2))
+    >>> params.w_v, params.b_v
+    (array([[ 8., 9.], [10., 11.]]), None)
+    """
+
+    w_q: FloatArray
+    w_k: FloatArray
+    w_v: FloatArray
+    w_o: FloatArray
+    b_q: FloatArray | None = None
+    b_k: FloatArray | None = None
+    b_v: FloatArray | None = None
+    b_o: FloatArray | None = None
+
+
+def _params(arrays: list[FloatArray | None]) -> AttentionParams:
+    return AttentionParams(*arrays)  # type: ignore[arg-type]  # the weights among them are given
+
+
+class KVCache:
+    r"""
+    Keys and values of the tokens so far, for decoding step by step.
+
+    Parameters
+    ----------
+    keys : array_like, shape (..., Hk, S, E)
+        Keys to begin with; they are copied.
+    values : array_like, shape (..., Hk, S, V)
+        Values that belong to them.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    multi_head_attention : Appends to the cache it is given.
+
+    Notes
+    -----
+    ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
+        makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
+        the type of what is stored, float32 by default, and ``capacity``, the number of tokens for
+        which room is made at once.
+
+    ``cache.append(k, v)``
+        appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, the keys rotated
+        if they are to be, and returns all keys and values there are now.
+
+    ``cache.keys``, ``cache.values``, ``len(cache)``
+        are what is there, as read-only views, and how many tokens.
+
+    A cache is the one thing in dlref that is written to. Its buffers double when they are
+    full, so that n tokens, appended one by one, cause at most 2 n row copies; n tokens take
+    n Hk (E + V) numbers. Without it, step t of decoding would project all t tokens anew.
+
+    Examples
+    --------
+    >>> from dlref.attention import KVCache
+    >>> cache = KVCache.empty((), 1, 2)
+    >>> keys, values = cache.append([[[1.0, 2.0]]], [[[3.0, 4.0]]])
+    >>> keys, values = cache.append([[[5.0, 6.0]]], [[[7.0, 8.0]]])
+    >>> len(cache), keys[0].tolist()
+    (2, [[1.0, 2.0], [5.0, 6.0]])
+    """
+
+    def __init__(self, keys: npt.ArrayLike, values: npt.ArrayLike) -> None:
+        dtype, (k, v) = as_floats({"keys": keys, "values": values}, work=np.float32)
+        check_ndim("keys", k, 3)
+        check_pattern("values", v, (*k.shape[:-1], "V"))
+        self._length: int = k.shape[-2]
+        self._keys, self._values = np.array(k, dtype), np.array(v, dtype)
+
+    @classmethod
+    def empty(
+        cls,
+        batch_shape: tuple[int, ...],
+        num_kv_heads: int,
+        head_width: int,
+        value_width: int | None = None,
+        *,
+        dtype: npt.DTypeLike = np.float32,
+        capacity: int = 0,
+    ) -> KVCache:
+        """
+        Return a cache that holds no token yet.
+
+        Parameters
+        ----------
+        batch_shape : tuple of int
+            Lengths of the batch axes.
+        num_kv_heads : int
+            Number Hk of heads.
+        head_width : int
+            Width E of a key.
+        value_width : int or None
+            Width V of a value; None is E.
+        dtype : dtype, default float32
+            Type of what is stored.
+        capacity : int, default 0
+            Number of tokens for which room is made at once.
+
+        Returns
+        -------
+        KVCache
+            An empty cache.
+        """
+        heads = as_integer("num_kv_heads", num_kv_heads, least=1)
+        width = as_integer("head_width", head_width, least=0)
+        value = width if value_width is None else as_integer("value_width", value_width, least=0)
+        rows = as_integer("capacity", capacity, least=0)
+        kind = float_dtype("dtype", dtype)
+        lead = (
+            *(as_integer(f"batch_shape[{i}]", n, least=0) for i, n in enumerate(batch_shape)),
+            heads,
+        )
+        cache = cls(np.empty((*lead, rows, width), kind), np.empty((*lead, rows, value), kind))
+        cache._length = 0
+        return cache
+
+    def __len__(self) -> int:
+        return self._length
+
+    @property
+    def keys(self) -> FloatArray:
+        """Keys so far, a read-only view."""
+        return self._seen(self._keys)
+
+    @property
+    def values(self) -> FloatArray:
+        """Values so far, a read-only view."""
+        return self._seen(self._values)
+
+    def _seen(self, buffer: FloatArray) -> FloatArray:
+        view = buffer[..., : self._length, :]
+        view.flags.writeable = False
+        return view
+
+    def append(self, k: npt.ArrayLike, v: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """
+        Append keys and values, and return all there are now.
+
+        Parameters
+        ----------
+        k : array_like, shape (..., Hk, T, E)
+            Keys of T new tokens, rotated if they are to be.
+        v : array_like, shape (..., Hk, T, V)
+            Their values.
+
+        Returns
+        -------
+        keys, values : ndarray
+            All keys and values, read-only views that stay valid.
+        """
+        k, v = as_array("k", k), as_array("v", v)
+        check_pattern("k", k, (*self._keys.shape[:-2], "T", self._keys.shape[-1]))
+        check_shape("v", v, (*k.shape[:-1], self._values.shape[-1]))
+        start, stop = self._length, self._length + k.shape[-2]
+        if stop > self._keys.shape[-2]:
+            room = max(stop, 2 * self._keys.shape[-2])
+            self._keys, self._values = (self._grown(b, room) for b in (self._keys, self._values))
+        self._keys[..., start:stop, :] = k
+        self._values[..., start:stop, :] = v
+        self._length = stop
+        return self.keys, self.values
+
+    def _grown(self, buffer: FloatArray, room: int) -> FloatArray:
+        larger = np.empty((*buffer.shape[:-2], room, buffer.shape[-1]), buffer.dtype)
+        larger[..., : self._length, :] = buffer[..., : self._length, :]
+        return larger
+
+
+def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
+    r"""
+    Copy each head n times, so that queries in groups find keys of their own.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., Hk, S, E)
+        Keys or values.
+    n : int
+        Number of copies, at least 1: H / Hk.
+
+    Returns
+    -------
+    ndarray, shape (..., n Hk, S, E)
+        Copies of a head stand side by side.
+
+    Raises
+    ------
+    TypeError
+        If `x` is neither integer nor a real floating-point array, or `n` no integer.
+    ValueError
+        If `x` has fewer than 3 axes, or `n` is less than 1.
+
+    See Also
+    --------
+    scaled_dot_product_attention : Shares keys among queries without copying them.
+
+    Notes
+    -----
+    .. math:: y_{h} = x_{\lfloor h / n \rfloor} .
+
+    Only a way to say what grouped heads mean. Attention looks at the same keys n times instead,
+    which is the point of grouping them: what has to be read, and kept in a cache, is 1/n.
+
+    References
+    ----------
+    - :cite:t:`Ainslie2023`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import repeat_kv, scaled_dot_product_attention
+    >>> repeat_kv([[[1.0]], [[2.0]]], 2).ravel()
+    array([1., 1., 2., 2.])
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v = rng.normal(size=(4, 3, 2)), rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3, 2))
+    >>> grouped = scaled_dot_product_attention(q, k, v)
+    >>> copied = scaled_dot_product_attention(q, repeat_kv(k, 2), repeat_kv(v, 2))
+    >>> bool(np.all(grouped == copied))
+    True
+    """
+    n = as_integer("n", as_array("n", n), least=1)
+    dtype, (x,) = as_floats({"x": x}, work=np.float32)
+    check_ndim("x", x, 3)
+    return result(np.repeat(x, n, axis=-3), dtype)
+
+
+def repeat_kv_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, n: int) -> FloatArray:
+    r"""
+    Vector-Jacobian product (reverse mode) of `repeat_kv`: a sum over the copies.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., n Hk, S, E)
+        Cotangent of the copies.
+    x : array_like, shape (..., Hk, S, E)
+        Keys or values; only the shape matters.
+    n : int
+        Number of copies.
+
+    Returns
+    -------
+    ndarray, shape (..., Hk, S, E)
+        Gradient with respect to `x`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or `n` no integer.
+    ValueError
+        If the shapes do not fit, or `n` is less than 1.
+
+    See Also
+    --------
+    repeat_kv_jvp : Forward mode.
+
+    Notes
+    -----
+    What is read n times gets n gradients, which add up:
+    :math:`\partial L / \partial x_h = \sum_{m=0}^{n-1} u_{nh + m}`.
+
+    Examples
+    --------
+    >>> from dlref.attention import repeat_kv_vjp
+    >>> repeat_kv_vjp([[[1.0]], [[2.0]]], [[[0.0]]], 2)
+    array([[[3.]]])
+    """
+    n = as_integer("n", as_array("n", n), least=1)
+    dtype, (dout, x) = as_floats({"dout": dout, "x": x})
+    check_ndim("x", x, 3)
+    *lead, heads, rows, width = x.shape
+    check_shape("dout", dout, (*lead, n * heads, rows, width))
+    with np.errstate(all="ignore"):
+        return result(dout.reshape(*lead, heads, n, rows, width).sum(-3), dtype)
+
+
+def repeat_kv_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of `repeat_kv`.
+
+    Parameters
+    ----------
+    primals : tuple (x, n)
+        Keys or values (..., Hk, S, E), and the number of copies.
+    tangents : tuple (dx, None)
+        Rate of change of `x`, None for zero; the number of copies does not vary.
+
+    Returns
+    -------
+    ndarray, shape (..., n Hk, S, E)
+        The tangent, repeated.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, an array not real, or n no integer.
+    ValueError
+        If the shapes differ, n is less than 1 or has a tangent.
+
+    See Also
+    --------
+    repeat_kv_vjp : Reverse mode.
+
+    Notes
+    -----
+    The map is linear in x: :math:`\dot y_h = \dot x_{\lfloor h / n \rfloor}`.
+
+    Examples
+    --------
+    >>> from dlref.attention import repeat_kv_jvp
+    >>> repeat_kv_jvp(([[[0.0]]], 2), ([[[5.0]]], None)).ravel()
+    array([5., 5.])
+    """
+    x, n = entries("primals", primals, 2).values()
+    dx, dn = entries("tangents", tangents, 2).values()
+    check_constant("tangents[1]", dn)
+    moving = {} if dx is None else {"tangents[0]": dx}
+    dtype, (x, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    move = rest[0] if rest else np.zeros_like(x)
+    check_shape("tangents[0]", move, x.shape)
+    return result(repeat_kv(move, n), dtype)
+
+
+class _Layer:
+    """The arguments of multi-head attention, checked, and its linear parts."""
+
+    def __init__(
+        self,
+        names: tuple[str, str, str],
+        x_q: npt.ArrayLike,
+        x_kv: npt.ArrayLike,
+        params: Any,
+        num_heads: int,
+        num_kv_heads: int | None,
+        rope: Any,
+        rope_interleaved: bool,
+        extra: dict[str, Any],
+    ) -> None:
+        fields = entries(names[2], params, 8)
+        labels = [f"{names[2]}.{field}" for field in AttentionParams._fields]
+        given = {n: p for n, p in zip(labels, fields.values(), strict=True) if p is not None}
+        for label in labels[:4]:
+            if label not in given:
+                msg = f"Argument {label!r} must be an array, not None."
+                raise TypeError(msg)
+        moving = {n: a for n, a in extra.items() if a is not None}
+        self.dtype, found = as_floats(
+            {names[0]: x_q, names[1]: x_kv, **given, **moving}, work=np.float32
+        )
+        self.x_q, self.x_kv = found[:2]
+        arrays = dict(zip(given, found[2:], strict=False))
+        self.params = _params([arrays.get(label) for label in labels])
+        self.more = dict(zip(moving, found[2 + len(given) :], strict=True))
+        self.H = as_integer("num_heads", num_heads, least=1)
+        self.Hk = (
+            self.H if num_kv_heads is None else as_integer("num_kv_heads", num_kv_heads, least=1)
+        )
+        check_multiple("num_heads", "a value", self.H, self.Hk)
+        self._check_shapes(names, labels)
+        self.rope, self.rope_interleaved = self._tables(rope), rope_interleaved
+
+    def _check_shapes(self, names: tuple[str, str, str], labels: list[str]) -> None:
+        x_q, x_kv, p = self.x_q, self.x_kv, self.params
+        check_ndim(names[0], x_q, 2)
+        check_pattern(names[1], x_kv, (*x_q.shape[:-2], "S", "D_kv"))
+        for label, w, width in zip(labels[:3], p[:3], (x_q, x_kv, x_kv), strict=True):
+            check_pattern(label, w, ("H E" if label is labels[0] else "Hk E", width.shape[-1]))
+        for label, w, heads in zip(labels[:3], p[:3], (self.H, self.Hk, self.Hk), strict=True):
+            check_multiple(label, "a number of rows", len(w), heads)
+        E = len(p.w_q) // self.H
+        check_pattern(labels[1], p.w_k, (self.Hk * E, x_kv.shape[-1]))
+        check_pattern(labels[3], p.w_o, ("D_out", len(p.w_v) // self.Hk * self.H))
+        for label, b, w in zip(labels[4:], p[4:], p[:4], strict=True):
+            if b is not None:
+                check_shape(label, b, w.shape[:1])
+
+    def _tables(self, rope: Any) -> Any:
+        if rope is None:
+            return None
+        cos, sin = (as_array(n, t) for n, t in entries("rope", rope, 2).items())
+        check_pattern("x_kv", self.x_kv, (*self.x_q.shape[:-1], "D_kv"))
+        if cos.ndim > 2:  # tables of their own for each sequence serve all its heads
+            cos, sin = cos[..., None, :, :], sin[..., None, :, :]
+        return cos, sin
+
+    def turn(self, x: FloatArray) -> FloatArray:
+        """Rotate queries or keys."""
+        if self.rope is None:
+            return x
+        return np.asarray(
+            apply_rope(x, *self.rope, interleaved=self.rope_interleaved, rotary_dim=self._pairs())
+        )
+
+    def turn_back(self, dx: FloatArray) -> FloatArray:
+        """Pull a gradient back through the rotation."""
+        if self.rope is None:
+            return dx
+        return np.asarray(
+            apply_rope_vjp(
+                dx, dx, *self.rope, interleaved=self.rope_interleaved, rotary_dim=self._pairs()
+            )
+        )
+
+    def _pairs(self) -> int:
+        return 2 * int(self.rope[0].shape[-1])
+
+    def split(self, x: FloatArray, heads: int) -> FloatArray:
+        """Cut the features of each token into heads: (..., T, H E) to (..., H, T, E)."""
+        return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -2, -3)
+
+    def merge(self, x: FloatArray) -> FloatArray:
+        """Put the heads of each token side by side, the inverse of `split`."""
+        rows = np.swapaxes(x, -2, -3)
+        return np.ascontiguousarray(rows).reshape(*rows.shape[:-2], math.prod(rows.shape[-2:]))
+
+    def heads(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return queries, keys and values of all heads, rotated."""
+        p = self.params
+        q = self.turn(self.split(affine(self.x_q, p.w_q, p.b_q), self.H))
+        k = self.turn(self.split(affine(self.x_kv, p.w_k, p.b_k), self.Hk))
+        return q, k, self.split(affine(self.x_kv, p.w_v, p.b_v), self.Hk)
+
+
+def multi_head_attention(
+    x_q: npt.ArrayLike,
+    x_kv: npt.ArrayLike,
+    params: AttentionParams,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    cache: KVCache | None = None,
+    **options: Any,
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Several attentions side by side, each on its own projection of the tokens.
+
+    Parameters
+    ----------
+    x_q : array_like, shape (..., T, D)
+        Tokens that ask.
+    x_kv : array_like, shape (..., S, D_kv)
+        Tokens that are asked: `x_q` itself in self-attention, others in cross-attention.
+    params : AttentionParams
+        Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
+        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), and their biases or None.
+    num_heads : int
+        Number H of heads of queries.
+    num_kv_heads : int or None
+        Number Hk of heads of keys and values, a divisor of H; None is H, 1 is multi-query.
+    rope : tuple (cos, sin) of array_like or None
+        Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of the
+        rows of `x_q` and `x_kv`, which are then equally many. Queries and keys are rotated.
+    rope_interleaved : bool, default True
+        Whether pairs of channels are neighbours, or else stand in two halves.
+    cache : KVCache or None
+        Keys and values of earlier tokens. Those of `x_kv` are appended to it, and `q_offset` is by
+        default its length before.
+    **options
+        Options of `scaled_dot_product_attention`: mask, bias, is_causal, q_offset, window, scale,
+        softcap, sink, return_lse, return_weights. S counts the cache.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D_out)
+        A mixture for each token that asks; a tuple with the log-sum-exp (..., H, T) and the weights
+        (..., H, T, S) if `options` ask for them.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `params` is no tuple, a weight None, or an option has the wrong
+        type.
+    ValueError
+        If the shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out
+        of range.
+
+    See Also
+    --------
+    scaled_dot_product_attention : One step of it.
+    multi_head_attention_vjp, multi_head_attention_jvp : The derivatives.
+    KVCache : Decoding token by token.
+
+    Notes
+    -----
+    Project, split into heads, attend, merge, project:
+
+    .. math::
+
+        \vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad
+        \vec o_{hi} = \sum_j p_{hij} \vec v_{hj}, \qquad
+        \vec y_i = \mat W_O
+            \begin{pmatrix} \vec o_{1i} \\ \vdots \\ \vec o_{Hi} \end{pmatrix} + \vec b_O .
+
+    :math:`\mat W_Q^{(h)}` are the E rows of head h: one product computes all heads, and the split
+    is only another way to count the channels, (..., T, H E) as (..., H, T, E).
+
+    **Heads as subspaces.** Cut :math:`\mat W_O` into blocks of columns :math:`\mat W_O^{(h)}`. Then
+
+    .. math::
+
+        \vec y_i = \vec b_O + \sum_h \sum_j p_{hij}\,
+            \mat W_O^{(h)} \mat W_V^{(h)} \vec x_j ,
+
+    a sum over heads. Each reads from a subspace of dimension E, by its own pattern of attention,
+    and writes to one of dimension V. A single head of width D has one pattern only: it
+    must average what it reads. With E = D / H, the cost is that of one head of full width.
+
+    **Positions.** Rotary tables turn queries and keys after the projection, values not at all. A
+    bias per distance is `bias`. Sinusoidal or learned positions are added to the tokens before.
+
+    **Cache.** The keys of token j depend, in a causal model, on the tokens up to j alone, so they
+    never change when more are appended. Fed in chunks of any size, with the tables of their own
+    positions, the tokens give the same as in one pass.
+
+    The products with weights are formed in the dtype of the arguments, as are those of attention.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+    - :cite:t:`Shazeer2019`
+    - :cite:t:`Ainslie2023`
+
+    Examples
+    --------
+    Two heads of width 1 that look at one channel each:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams, multi_head_attention
+    >>> eye = np.eye(2)
+    >>> params = AttentionParams(9 * eye, 9 * eye, eye, eye)
+    >>> x = [[1.0, -1.0], [-1.0, 1.0]]
+    >>> multi_head_attention(x, x, params, num_heads=2).round(6)
+    array([[ 1., -1.],
+           [-1., 1.]])
+
+    A causal model fed token by token, with a cache, gives what one pass gives:
+
+    >>> from dlref.attention import KVCache
+    >>> rng = np.random.default_rng(0)
+    >>> params = AttentionParams(*rng.normal(size=(4, 4, 4)))
+    >>> x, options = rng.normal(size=(3, 4)), {"num_heads": 2, "is_causal": True}
+    >>> cache = KVCache.empty((), 2, 2, dtype=np.float64)
+    >>> steps = [multi_head_attention(t, t, params, cache=cache, **options) for t in x[:, None]]
+    >>> whole = multi_head_attention(x, x, params, **options)
+    >>> bool(np.allclose(np.concatenate(steps), whole, rtol=1e-13)), len(cache)
+    (True, 3)
+    """
+    layer = _Layer(
+        ("x_q", "x_kv", "params"), x_q, x_kv, params, num_heads, num_kv_heads, rope,
+        rope_interleaved, {},
+    )  # fmt: skip
+    q, k, v = layer.heads()
+    if cache is not None:
+        options.setdefault("q_offset", len(cache))
+        k, v = cache.append(k, v)
+    out, *more = _as_tuple(scaled_dot_product_attention(q, k, v, **options))
+    out = affine(layer.merge(out), layer.params.w_o, layer.params.b_o)
+    results = result(out, layer.dtype), *(result(extra, layer.dtype) for extra in more)
+    return results if more else results[0]
+
+
+def _as_tuple(value: Any) -> tuple[FloatArray, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def multi_head_attention_vjp(
+    dout: npt.ArrayLike,
+    x_q: npt.ArrayLike,
+    x_kv: npt.ArrayLike,
+    params: AttentionParams,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    **options: Any,
+) -> tuple[Any, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of multi-head attention.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, D_out)
+        Cotangent :math:`\vec u_i` of each output token.
+    x_q : array_like, shape (..., T, D)
+        Tokens that ask.
+    x_kv : array_like, shape (..., S, D_kv)
+        Tokens that are asked.
+    params : AttentionParams
+        Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
+        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), and their biases or None.
+    num_heads : int
+        Number H of heads of queries.
+    num_kv_heads : int or None
+        Number Hk of heads of keys and values, a divisor of H; None is H, 1 is multi-query.
+    rope : tuple (cos, sin) of array_like or None
+        Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of the
+        rows of `x_q` and `x_kv`, which are then equally many. Queries and keys are rotated.
+    rope_interleaved : bool, default True
+        Whether pairs of channels are neighbours, or else stand in two halves.
+    **options
+        Options of `scaled_dot_product_attention_vjp`. There is no cache: its keys are not inputs.
+
+    Returns
+    -------
+    dx_q : ndarray, shape (..., T, D)
+        Gradient of `x_q`. In self-attention that of the tokens is dx_q + dx_kv.
+    dx_kv : ndarray, shape (..., S, D_kv)
+        Gradient of `x_kv`.
+    dparams : AttentionParams
+        Gradients of the parameters, None where there is none.
+    dbias : ndarray
+        Gradient of a bias. Only if one is given.
+    dsink : ndarray, shape (H,)
+        Gradient of the sinks. Only if they are given.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `params` is no tuple, a weight None, or an option has the wrong
+        type.
+    ValueError
+        If the shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out
+        of range.
+
+    See Also
+    --------
+    multi_head_attention_jvp : Forward mode.
+    scaled_dot_product_attention_vjp : The derivation of its core.
+
+    Notes
+    -----
+    The chain backwards, each link a product that is derived elsewhere:
+
+    1. Output projection: :math:`\partial L / \partial \mat W_O = \sum_i \vec u_i \vec o_i^\top`,
+       and :math:`\mat W_O^\top \vec u_i` goes to the heads, split like the outputs were.
+    2. Attention gives the gradients of queries, keys and values.
+    3. The rotation is orthogonal: its transpose turns gradients back by the negative angle.
+    4. Merge the heads. With :math:`\vec g_i` for the merged gradient of the queries,
+       :math:`\partial L / \partial \mat W_Q = \sum_i \vec g_i \vec x_i^\top` and
+       :math:`\mat W_Q^\top \vec g_i` is the gradient of the token; likewise for keys and
+       values, whose two gradients of the same token add up.
+
+    The bias :math:`\vec b_K` shifts all scores of a row alike, by
+    :math:`\vec q_i \cdot \vec b_K`, so without rotation and cap its gradient is 0 up to rounding.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams, multi_head_attention_vjp
+    >>> one = np.ones((1, 1))
+    >>> params = AttentionParams(one, one, 3 * one, 5 * one)
+    >>> dx_q, dx_kv, dparams = multi_head_attention_vjp(
+    ...     [[1.0]], [[2.0]], [[7.0]], params, num_heads=1
+    ... )
+    >>> dx_q, dx_kv, dparams.w_v, dparams.b_v
+    (array([[0.]]), array([[15.]]), array([[35.]]), None)
+    """
+    layer = _Layer(
+        ("x_q", "x_kv", "params"), x_q, x_kv, params, num_heads, num_kv_heads, rope,
+        rope_interleaved, {"dout": dout},
+    )  # fmt: skip
+    p, u = layer.params, layer.more["dout"]
+    check_shape("dout", u, (*layer.x_q.shape[:-1], len(p.w_o)))
+    q, k, v = layer.heads()
+    out = scaled_dot_product_attention(q, k, v, **options)
+    dmerged, dw_o, db_o = affine_vjp(u, layer.merge(np.asarray(out)), p.w_o, p.b_o)
+    dq, dk, dv, *rest = scaled_dot_product_attention_vjp(
+        layer.split(dmerged, layer.H), q, k, v, **options
+    )
+    dx_q, dw_q, db_q = affine_vjp(layer.merge(layer.turn_back(dq)), layer.x_q, p.w_q, p.b_q)
+    dx_k, dw_k, db_k = affine_vjp(layer.merge(layer.turn_back(dk)), layer.x_kv, p.w_k, p.b_k)
+    dx_v, dw_v, db_v = affine_vjp(layer.merge(dv), layer.x_kv, p.w_v, p.b_v)
+    grads = dw_q, dw_k, dw_v, dw_o, db_q, db_k, db_v, db_o
+    dparams = _params([None if g is None else result(g, layer.dtype) for g in grads])
+    dx_q, dx_kv = result(dx_q, layer.dtype), result(dx_k + dx_v, layer.dtype)
+    return (dx_q, dx_kv, dparams, *(result(g, layer.dtype) for g in rest))
+
+
+def multi_head_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    dbias: npt.ArrayLike | None = None,
+    dsink: npt.ArrayLike | None = None,
+    **options: Any,
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Jacobian-vector product (forward mode) of multi-head attention.
+
+    Parameters
+    ----------
+    primals : tuple (x_q, x_kv, params)
+        Tokens that ask (..., T, D), tokens that are asked (..., S, D_kv), and the parameters.
+    tangents : tuple (dx_q, dx_kv, dparams)
+        Their rates of change, of the same structure; None, also within dparams, is zero.
+    num_heads : int
+        Number H of heads of queries.
+    num_kv_heads : int or None
+        Number Hk of heads of keys and values, a divisor of H; None is H, 1 is multi-query.
+    rope : tuple (cos, sin) of array_like or None
+        Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of the
+        rows of `x_q` and `x_kv`, which are then equally many. Queries and keys are rotated.
+    rope_interleaved : bool, default True
+        Whether pairs of channels are neighbours, or else stand in two halves.
+    dbias : array_like or None
+        Rate of change of the option `bias`; None is zero.
+    dsink : array_like or None, shape (H,)
+        Rate of change of the option `sink`; None is zero.
+    **options
+        Options of `scaled_dot_product_attention`. There is no cache.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D_out)
+        Rate of change of the output; a tuple if `options` ask for the log-sum-exp or the weights.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `params` is no tuple, a weight None, or an option has the wrong
+        type.
+    ValueError
+        If the shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out
+        of range.
+
+    See Also
+    --------
+    multi_head_attention_vjp : Reverse mode.
+
+    Notes
+    -----
+    Forwards through the same chain. A projection moves by
+    :math:`\dot{\mat W} \vec x + \mat W \dot{\vec x} + \dot{\vec b}`, a rotation turns the
+    tangent like the vector, and `scaled_dot_product_attention_jvp` is the middle.
+
+    Examples
+    --------
+    A bias of the output moves the output:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams, multi_head_attention_jvp
+    >>> params = AttentionParams(*np.ones((4, 1, 1)), b_o=np.zeros(1))
+    >>> moves = AttentionParams(None, None, None, None, b_o=np.ones(1))
+    >>> primals = [[2.0]], [[7.0]], params
+    >>> multi_head_attention_jvp(primals, (None, None, moves), num_heads=1)
+    array([[1.]])
+    """
+    x_q, x_kv, params = entries("primals", primals, 3).values()
+    dx_q, dx_kv, dparams = entries("tangents", tangents, 3).values()
+    moves = (None,) * 8 if dparams is None else tuple(entries("tangents[2]", dparams, 8).values())
+    extra = {"tangents[0]": dx_q, "tangents[1]": dx_kv} | {
+        f"tangents[2].{field}": move
+        for field, move in zip(AttentionParams._fields, moves, strict=True)
+    }
+    layer = _Layer(
+        ("primals[0]", "primals[1]", "primals[2]"), x_q, x_kv, params, num_heads, num_kv_heads,
+        rope, rope_interleaved, extra,
+    )  # fmt: skip
+    p, still = layer.params, (layer.x_q, layer.x_kv, *layer.params)
+    for name, point in zip(extra, still, strict=True):
+        if point is None:
+            check_constant(name, extra[name])
+        elif name in layer.more:
+            check_shape(name, layer.more[name], point.shape)
+    dx_q, dx_kv, *dp = (layer.more.get(name) for name in extra)
+    d = _params(dp)
+    q, k, v = layer.heads()
+    dq = affine_jvp((layer.x_q, p.w_q, p.b_q), (dx_q, d.w_q, d.b_q))
+    dk = affine_jvp((layer.x_kv, p.w_k, p.b_k), (dx_kv, d.w_k, d.b_k))
+    dv = affine_jvp((layer.x_kv, p.w_v, p.b_v), (dx_kv, d.w_v, d.b_v))
+    dq, dk = layer.turn(layer.split(dq, layer.H)), layer.turn(layer.split(dk, layer.Hk))
+    moved, *more = _as_tuple(
+        scaled_dot_product_attention_jvp(
+            (q, k, v), (dq, dk, layer.split(dv, layer.Hk)), dbias=dbias, dsink=dsink, **options
+        )
+    )
+    plain = {name: value for name, value in options.items() if not name.startswith("return_")}
+    out = np.asarray(scaled_dot_product_attention(q, k, v, **plain))
+    moved = affine_jvp((layer.merge(out), p.w_o, p.b_o), (layer.merge(moved), d.w_o, d.b_o))
+    results = result(moved, layer.dtype), *(result(extra, layer.dtype) for extra in more)
+    return results if more else results[0]

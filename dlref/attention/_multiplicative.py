@@ -1,0 +1,265 @@
+r"""Multiplicative attention: a bilinear form compares query and key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._blas import affine, affine_jvp, affine_vjp
+from .._validate import (
+    FloatArray,
+    as_floats,
+    check_ndim,
+    check_pattern,
+    check_shape,
+    entries,
+    result,
+)
+from ._scaled_dot_product import (
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_jvp,
+    scaled_dot_product_attention_vjp,
+)
+
+__all__ = [
+    "multiplicative_attention",
+    "multiplicative_attention_jvp",
+    "multiplicative_attention_vjp",
+]
+
+
+def _check(names: tuple[str, ...], q: FloatArray, k: FloatArray, w: FloatArray) -> None:
+    check_ndim(names[0], q, 2)
+    check_ndim(names[1], k, 2)
+    check_pattern(names[2], w, (q.shape[-1], k.shape[-1]))
+
+
+def _transposed(w: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(w.T)
+
+
+def multiplicative_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    w: npt.ArrayLike,
+    *,
+    scale: float = 1.0,
+    **options: Any,
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Average of the values, weighted by a bilinear form of query and key (Luong).
+
+    Parameters
+    ----------
+    q : array_like, shape (..., T, D)
+        Queries; an axis of heads may stand before T.
+    k : array_like, shape (..., S, E)
+        Keys.
+    v : array_like, shape (..., S, V)
+        Values.
+    w : array_like, shape (D, E)
+        Matrix :math:`\mat W` of the form.
+    scale : float, default 1.0
+        Factor of the scores.
+    **options
+        Other options of `scaled_dot_product_attention`: masks, bias, window and so on.
+
+    Returns
+    -------
+    ndarray, shape (..., T, V)
+        Averages; a tuple if `options` ask for the log-sum-exp or the weights.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    scaled_dot_product_attention : The form with :math:`\mat W = \mat I / \sqrt E`.
+    additive_attention : A network in place of the form.
+
+    Notes
+    -----
+    .. math::
+
+        s_{ij} = \vec q_i^\top \mat W \vec k_j, \qquad
+        \vec o_i = \sum_j \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j .
+
+    This is the score called *general* in the paper; *dot* is :math:`\mat W = \mat I`. Since
+    :math:`\vec q^\top \mat W \vec k = (\mat W^\top \vec q) \cdot \vec k`, the code projects the
+    queries and takes dot products, at T D E + T S E multiplications.
+
+    **A head is such a form of low rank.** With projections of query and key, the score of a head is
+    :math:`(\mat W_Q \vec x_i) \cdot (\mat W_K \vec x_j) = \vec x_i^\top
+    (\mat W_Q^\top \mat W_K)\, \vec x_j`: a matrix of rank E in place of :math:`\mat W`.
+    It need not be symmetric, so that i may attend to j and not j to i.
+
+    References
+    ----------
+    - :cite:t:`Luong2015`
+
+    Examples
+    --------
+    An antisymmetric form: the first token asks for the second, the second for itself least.
+
+    >>> import numpy as np
+    >>> from dlref.attention import multiplicative_attention
+    >>> x, w = np.eye(2), [[0, 9], [-9, 0]]
+    >>> multiplicative_attention(x, x, x, w).round(3)
+    array([[0., 1.],
+           [0., 1.]])
+    """
+    dtype, (q, k, v, w) = as_floats({"q": q, "k": k, "v": v, "w": w}, work=np.float32)
+    _check(("q", "k", "w"), q, k, w)
+    out = scaled_dot_product_attention(affine(q, _transposed(w)), k, v, scale=scale, **options)
+    if isinstance(out, tuple):
+        return tuple(result(each, dtype) for each in out)
+    return result(out, dtype)
+
+
+def multiplicative_attention_vjp(
+    dout: npt.ArrayLike,
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    w: npt.ArrayLike,
+    *,
+    scale: float = 1.0,
+    **options: Any,
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of multiplicative attention.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, V)
+        Cotangent of the averages.
+    q : array_like, shape (..., T, D)
+        Queries.
+    k : array_like, shape (..., S, E)
+        Keys.
+    v : array_like, shape (..., S, V)
+        Values.
+    w : array_like, shape (D, E)
+        Matrix of the form.
+    scale : float, default 1.0
+        Factor of the scores.
+    **options
+        Other options of `scaled_dot_product_attention_vjp`.
+
+    Returns
+    -------
+    tuple of ndarray
+        Gradients with respect to `q`, `k`, `v` and `w`, then of a bias and of sinks if given.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    multiplicative_attention_jvp : Forward mode.
+
+    Notes
+    -----
+    Let :math:`\vec r_i = \mat W^\top \vec q_i` be the projected query and :math:`\vec g_i` its
+    gradient from the dot products. Then
+
+    .. math::
+
+        \pdv{L}{\vec q_i} = \mat W \vec g_i, \qquad
+        \pdv{L}{\mat W} = \sum_i \vec q_i\, \vec g_i^\top .
+
+    Examples
+    --------
+    With one key there is nothing to choose, and the form has no gradient:
+
+    >>> from dlref.attention import multiplicative_attention_vjp
+    >>> grads = multiplicative_attention_vjp([[1.0]], [[2.0]], [[3.0]], [[4.0]], [[5.0]])
+    >>> [float(grad[0, 0]) for grad in grads]
+    [0.0, 0.0, 1.0, 0.0]
+    """
+    arguments = {"dout": dout, "q": q, "k": k, "v": v, "w": w}
+    dtype, (dout, q, k, v, w) = as_floats(arguments, work=np.float32)
+    _check(("q", "k", "w"), q, k, w)
+    matrix = _transposed(w)
+    dr, dk, dv, *rest = scaled_dot_product_attention_vjp(
+        dout, affine(q, matrix), k, v, scale=scale, **options
+    )
+    dq, dmatrix, _ = affine_vjp(dr, q, matrix)
+    return tuple(result(grad, dtype) for grad in (dq, dk, dv, _transposed(dmatrix), *rest))
+
+
+def multiplicative_attention_jvp(
+    primals: Any, tangents: Any, *, scale: float = 1.0, **options: Any
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Jacobian-vector product (forward mode) of multiplicative attention.
+
+    Parameters
+    ----------
+    primals : tuple (q, k, v, w) of array_like
+        The operands, as in `multiplicative_attention`.
+    tangents : tuple of array_like or None
+        Their rates of change, each of the shape of its operand; None is zero.
+    scale : float, default 1.0
+        Factor of the scores.
+    **options
+        Other options of `scaled_dot_product_attention_jvp`.
+
+    Returns
+    -------
+    ndarray, shape (..., T, V)
+        Rate of change of the averages; a tuple if `options` ask for more.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    multiplicative_attention_vjp : Reverse mode.
+
+    Notes
+    -----
+    The projected queries move by
+    :math:`\mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i`; the rest is that of dot
+    products.
+
+    Examples
+    --------
+    >>> from dlref.attention import multiplicative_attention_jvp
+    >>> primals = [[1.0]], [[0.0], [0.0]], [[0.0], [1.0]], [[1.0]]
+    >>> multiplicative_attention_jvp(primals, (None, [[0.0], [1.0]], None, None))
+    array([[0.25]])
+    """
+    points = entries("primals", primals, 4)
+    moves = {n: t for n, t in entries("tangents", tangents, 4).items() if t is not None}
+    dtype, found = as_floats({**points, **moves}, work=np.float32)
+    q, k, v, w = found[:4]
+    _check(("primals[0]", "primals[1]", "primals[3]"), q, k, w)
+    moving = dict(zip(moves, found[4:], strict=True))
+    for i, point in enumerate((q, k, v, w)):
+        if f"tangents[{i}]" in moving:
+            check_shape(f"tangents[{i}]", moving[f"tangents[{i}]"], point.shape)
+    dq, dk, dv, dw = (moving.get(f"tangents[{i}]") for i in range(4))
+    matrix = _transposed(w)
+    dr = affine_jvp((q, matrix, None), (dq, None if dw is None else _transposed(dw), None))
+    out = scaled_dot_product_attention_jvp(
+        (affine(q, matrix), k, v), (dr, dk, dv), scale=scale, **options
+    )
+    if isinstance(out, tuple):
+        return tuple(result(each, dtype) for each in out)
+    return result(out, dtype)

@@ -1,0 +1,1098 @@
+r"""Scaled dot-product attention: the scores, their softmax, and the average of the values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _flash
+from .._scores import Attention, MovingAttention, moving
+from .._validate import FloatArray, check_shape
+
+__all__ = [
+    "attention_scores",
+    "attention_scores_jvp",
+    "attention_scores_vjp",
+    "attention_weights",
+    "attention_weights_jvp",
+    "attention_weights_vjp",
+    "scaled_dot_product_attention",
+    "scaled_dot_product_attention_jvp",
+    "scaled_dot_product_attention_vjp",
+]
+
+
+def _log_sums(at: Attention) -> FloatArray:
+    """Return the log-sum-exp of every row of scores."""
+    narrow = np.ascontiguousarray(at.v[..., :1])
+    return _flash.attend(at.q, at.k, narrow, at.sinks, at.given)[1]
+
+
+def _sink_shares(at: Attention, lse: FloatArray) -> FloatArray:
+    """Return the weight of the sink in every row, in float64."""
+    with np.errstate(all="ignore"):
+        share = np.exp(np.subtract(at.sinks[:, None], lse, dtype=np.float64))
+    absent = np.equal(at.sinks, -np.inf)[:, None] | (lse == -np.inf)
+    return np.where(absent, 0.0, share)
+
+
+def _matrix_cotangent(at: Attention) -> FloatArray:
+    """Return the cotangent of a matrix of scores or weights, by units and not the caller's."""
+    dout = at.more["dout"]
+    check_shape("dout", dout, (*at.output_shape[:-1], at.S))
+    return np.array(dout, order="C").reshape(at.units, at.T, at.S)
+
+
+def _scores_pulled(at: Attention, moved: FloatArray) -> tuple[FloatArray, ...]:
+    """Return the gradients of q, k and the bias for those of the scores, which are used up."""
+    dbias = () if at.bias is None else (at.bias_of_scores(moved),)
+    dq, dk = _flash.pull_scores(moved, at.q, at.k, at.given)
+    dq = at.of_queries(dq * dq.dtype.type(at.factor), at.T, at.E)
+    return (dq, at.of_pairs(dk, at.S, at.E), *dbias)
+
+
+def _scores_pushed(at: MovingAttention) -> FloatArray:
+    """Return the tangents of all scores by units; hidden ones do not move."""
+    dq, dk, *_ = at.moves
+    moved = _flash.push_scores(dq, dk, at.q, at.k, at.given)
+    if at.dbias.size:
+        whole = moved.reshape(*at.lead, at.T, at.S)
+        whole += at.dbias.reshape(at.bias_shape)
+    hidden = _flash.matrix(at.q, at.k, None, at.given) == -np.inf
+    return np.where(hidden, moved.dtype.type(0), moved)
+
+
+def _weights_pushed(at: MovingAttention) -> FloatArray:
+    """Return the tangents of all weights by units."""
+    lse, moved = _log_sums(at), _scores_pushed(at)
+    p = _flash.matrix(at.q, at.k, lse, at.given)
+    with np.errstate(all="ignore"):
+        rates = np.where(p == 0, 0, p * moved)
+        share = _sink_shares(at, lse)
+        means = rates.sum(-1, dtype=np.float64) + np.where(share == 0, 0, share * at.dsink[:, None])
+        return np.where(p == 0, 0, p * (moved - means[..., None])).astype(p.dtype)
+
+
+def attention_scores(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> FloatArray:
+    r"""
+    Matrix of scores, before the softmax.
+
+    Parameters
+    ----------
+    q : array_like, shape (..., H, T, E) or (T, E)
+        Queries.
+    k : array_like, shape (..., Hk, S, E) or (S, E)
+        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S) or (T, S)
+        Scores; −inf where nothing is to be seen.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    attention_weights : Their softmax.
+    scaled_dot_product_attention : Both, and the average, without this matrix.
+
+    Notes
+    -----
+    .. math::
+
+        s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij}
+        \quad \text{or} \quad -\infty ,
+
+    without the tanh if there is no cap. The cap comes first: a bias of −inf has to
+    stay −inf, and a capped one would let a key through that is masked.
+
+    **Why minus infinity.** A large negative number such as −1e9 is not a mask: in float16 it does
+    not exist, a row in which all are masked becomes uniform (subtracting the maximum leaves 0
+    everywhere), and added to scores in float64 it leaves their differences, so that the row
+    is the softmax as if nothing were masked. −inf has weight 0 by itself, and the empty row is a
+    case one has to think about, see `scaled_dot_product_attention`.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import attention_scores
+    >>> q, k = [[2.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [3.0, 0.0]]
+    >>> attention_scores(q, k, scale=0.5)
+    array([[1., 3.],
+           [1., 0.]])
+    >>> attention_scores(q, k, scale=0.5, is_causal=True)
+    array([[  1., -inf],
+           [  1.,   0.]])
+
+    Five tokens with random scores, and what a causal mask leaves of them:
+
+    >>> raw = np.random.RandomState(42).randn(5, 5)  # scores, given by a legacy generator
+    >>> raw[0].round(2)
+    array([ 0.5 , -0.14, 0.65, 1.52, -0.23])
+    >>> masked = attention_scores(raw, np.eye(5), scale=1.0, is_causal=True)
+    >>> masked[1].round(2)
+    array([-0.23, 1.58, -inf, -inf, -inf])
+    """
+    at = Attention(("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap)
+    return at.of_queries(_flash.matrix(at.q, at.k, None, at.given), at.T, at.S)
+
+
+def attention_scores_vjp(
+    dout: npt.ArrayLike,
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the scores.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., H, T, S) or (T, S)
+        Cotangent of the scores; where they are −inf it does not matter.
+    q : array_like, shape (..., H, T, E) or (T, E)
+        Queries.
+    k : array_like, shape (..., Hk, S, E) or (S, E)
+        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+
+    Returns
+    -------
+    tuple of ndarray
+        Gradients with respect to `q` and `k`, then `bias` if given, each of the shape of its
+        operand.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    attention_scores_jvp : Forward mode.
+
+    Notes
+    -----
+    Let :math:`u_{ij}` be the cotangent and :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j / a)`.
+    The bias is added last, so it gets :math:`u_{ij}`, summed up where it was broadcast. The cap has
+    the slope :math:`1 - t_{ij}^2`, and the product hands on
+
+    .. math::
+
+        r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad
+        \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad
+        \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .
+
+    Heads of queries that share a head of keys add their gradients up there.
+
+    Examples
+    --------
+    >>> from dlref.attention import attention_scores_vjp
+    >>> dq, dk = attention_scores_vjp([[1.0, 2.0]], [[3.0]], [[5.0], [7.0]], scale=1.0)
+    >>> dq, dk.ravel()
+    (array([[19.]]), array([3., 6.]))
+    """
+    at = Attention(
+        ("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap,
+        extra={"dout": dout},
+    )  # fmt: skip
+    moved = _matrix_cotangent(at)
+    moved[_flash.matrix(at.q, at.k, None, at.given) == -np.inf] = 0.0
+    return _scores_pulled(at, moved)
+
+
+def attention_scores_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    dbias: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the scores.
+
+    Parameters
+    ----------
+    primals : tuple (q, k) of array_like
+        The operands, as in `attention_scores`.
+    tangents : tuple of array_like or None
+        Their rates of change, each of the shape of its operand; None is zero.
+    dbias : array_like or None
+        Rate of change of `bias`, of its shape; None is zero.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S) or (T, S)
+        Rate of change of each score; 0 where it is −inf.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    attention_scores_vjp : Reverse mode.
+
+    Notes
+    -----
+    .. math::
+
+        \dot s_{ij} = (1 - t_{ij}^2)\, c\,
+            (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot \dot{\vec k}_j) + \dot b_{ij} ,
+
+    with the slope of the cap as in `attention_scores_vjp`.
+
+    Examples
+    --------
+    >>> from dlref.attention import attention_scores_jvp
+    >>> attention_scores_jvp(([[3.0]], [[5.0]]), ([[1.0]], [[10.0]]), scale=1.0)
+    array([[35.]])
+    """
+    at = moving(
+        2, primals, tangents, {"bias": dbias}, mask=mask, bias=bias, is_causal=is_causal,
+        q_offset=q_offset, window=window, scale=scale, softcap=softcap,
+    )  # fmt: skip
+    return at.of_queries(_scores_pushed(at), at.T, at.S)
+
+
+def attention_weights(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+) -> FloatArray:
+    r"""
+    Attention weights, as a matrix: the softmax of each row of scores.
+
+    Parameters
+    ----------
+    q : array_like, shape (..., H, T, E) or (T, E)
+        Queries.
+    k : array_like, shape (..., Hk, S, E) or (S, E)
+        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+    sink : array_like or None, shape (H,)
+        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S) or (T, S)
+        Weights; each row sums to 1, less the share of the sink, or is 0 if there is nothing to see.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    scaled_dot_product_attention : The averages with these weights.
+    attention_entropy, attention_distance : What a matrix of weights says.
+
+    Notes
+    -----
+    .. math:: p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}
+
+    with the scores of `attention_scores` and the sink :math:`\sigma` of the head, whose term
+    is missing if there is none. A matrix of T S numbers per head: for looking at.
+
+    **Equivariance.** Let :math:`\mat \Pi` be a permutation matrix, and let the tokens of
+    self-attention be permuted, :math:`\mat Q \to \mat \Pi \mat Q` and
+    :math:`\mat K \to \mat \Pi \mat K`. Then
+    :math:`\mat S = c\, \mat Q \mat K^\top \to \mat \Pi \mat S \mat \Pi^\top`. The softmax acts
+    on each row, whatever the order of its elements, so :math:`\mat P \to \mat \Pi \mat P \mat
+    \Pi^\top` and :math:`\mat P \mat V \to \mat \Pi \mat P \mat \Pi^\top \mat \Pi \mat V
+    = \mat \Pi (\mat P \mat V)`: the outputs are permuted like the tokens. That is not
+    *invariance*; the scores do change their places, and only a pooled output would stay as it is.
+    A causal mask does not commute with :math:`\mat \Pi`, so a decoder knows about order without
+    any positional encoding.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+    - :cite:t:`Kazemnejad2023`
+
+    Examples
+    --------
+    The weights of a causal softmax over given scores:
+
+    >>> import numpy as np
+    >>> from dlref.attention import attention_weights
+    >>> scores = np.random.RandomState(42).randn(5, 5)
+    >>> weights = attention_weights(scores, np.eye(5), scale=1.0, is_causal=True)
+    >>> weights.round(4)
+    array([[1.    , 0.    , 0.    , 0.    , 0.    ],
+           [0.1402, 0.8598, 0.    , 0.    , 0.    ],
+           [0.2486, 0.248 , 0.5033, 0.    , 0.    ],
+           [0.2106, 0.1342, 0.5061, 0.1491, 0.    ],
+           [0.617 , 0.1137, 0.1524, 0.0343, 0.0827]])
+
+    Permuted tokens have permuted weights, unless there is a mask that knows their order:
+
+    >>> x, order = np.random.default_rng(0).normal(size=(4, 3)), [2, 0, 3, 1]
+    >>> P, moved = attention_weights(x, x), attention_weights(x[order], x[order])
+    >>> bool(np.allclose(moved, P)), bool(np.allclose(moved, P[order][:, order]))
+    (False, True)
+    >>> causal = attention_weights(x[order], x[order], is_causal=True)
+    >>> bool(np.allclose(causal, attention_weights(x, x, is_causal=True)[order][:, order]))
+    False
+    """
+    at = Attention(
+        ("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap, sink
+    )
+    return at.of_queries(_flash.matrix(at.q, at.k, _log_sums(at), at.given), at.T, at.S)
+
+
+def attention_weights_vjp(
+    dout: npt.ArrayLike,
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the attention weights.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., H, T, S) or (T, S)
+        Cotangent :math:`u_{ij}` of the weights.
+    q : array_like, shape (..., H, T, E) or (T, E)
+        Queries.
+    k : array_like, shape (..., Hk, S, E) or (S, E)
+        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+    sink : array_like or None, shape (H,)
+        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+
+    Returns
+    -------
+    tuple of ndarray
+        Gradients with respect to `q` and `k`, then `bias` and `sink` if given, each of the shape of
+        its operand.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    attention_weights_jvp : Forward mode.
+    attention_entropy_vjp : A cotangent worth having.
+
+    Notes
+    -----
+    The softmax has the Jacobian :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, so the
+    scores of row i get
+
+    .. math:: d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),
+
+    and `attention_scores_vjp` takes it from there. The sink has weight
+    :math:`p_{i\sigma}` and the cotangent 0:
+    :math:`\partial L / \partial \sigma = -\sum_i p_{i\sigma} \sum_m p_{im} u_{im}`.
+
+    Examples
+    --------
+    Weights sum to 1, so a constant cotangent gives no gradient:
+
+    >>> import numpy as np
+    >>> from dlref.attention import attention_weights_vjp
+    >>> dq, dk = attention_weights_vjp(np.ones((1, 2)), [[3.0]], [[5.0], [7.0]])
+    >>> bool(np.all(abs(dq) < 1e-13)), bool(np.all(abs(dk) < 1e-13))
+    (True, True)
+    """
+    at = Attention(
+        ("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
+        {"dout": dout},
+    )  # fmt: skip
+    moved = _matrix_cotangent(at)
+    lse = _log_sums(at)
+    p = _flash.matrix(at.q, at.k, lse, at.given)
+    with np.errstate(all="ignore"):
+        terms = np.where(p == 0, 0, p * moved)
+        means: FloatArray = np.sum(terms, axis=-1, keepdims=True, dtype=np.float64)
+        moved = np.where(p == 0, 0, p * (moved - means)).astype(p.dtype)
+        share = _sink_shares(at, lse)
+        dsink = -np.sum(np.where(share == 0, 0, share * means[..., 0]), axis=-1)
+    grads = _scores_pulled(at, moved)
+    return grads if sink is None else (*grads, at.sink_gradient(dsink))
+
+
+def attention_weights_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    dbias: npt.ArrayLike | None = None,
+    dsink: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the attention weights.
+
+    Parameters
+    ----------
+    primals : tuple (q, k) of array_like
+        The operands, as in `attention_weights`.
+    tangents : tuple of array_like or None
+        Their rates of change, each of the shape of its operand; None is zero.
+    dbias : array_like or None
+        Rate of change of `bias`, of its shape; None is zero.
+    dsink : array_like or None, shape (H,)
+        Rate of change of `sink`; None is zero.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+    sink : array_like or None, shape (H,)
+        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+
+    Returns
+    -------
+    ndarray, shape (..., H, T, S) or (T, S)
+        Rate of change of each weight; without a sink each row sums to 0.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    attention_weights_vjp : Reverse mode.
+
+    Notes
+    -----
+    With the tangents :math:`\dot s` of the scores, and that of the sink as one more of them,
+
+    .. math:: \dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .
+
+    Examples
+    --------
+    >>> from dlref.attention import attention_weights_jvp
+    >>> attention_weights_jvp(([[1.0]], [[0.0], [0.0]]), (None, [[1.0], [0.0]]))
+    array([[ 0.25, -0.25]])
+    """
+    at = moving(
+        2, primals, tangents, {"bias": dbias, "sink": dsink}, mask=mask, bias=bias,
+        is_causal=is_causal, q_offset=q_offset, window=window, scale=scale, softcap=softcap,
+        sink=sink,
+    )  # fmt: skip
+    return at.of_queries(_weights_pushed(at), at.T, at.S)
+
+
+def scaled_dot_product_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Average of the values, weighted by the softmax of query-key products.
+
+    Parameters
+    ----------
+    q : array_like, shape (..., H, T, E) or (T, E)
+        Queries.
+    k : array_like, shape (..., Hk, S, E) or (S, E)
+        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
+    v : array_like, shape (..., Hk, S, V) or (S, V)
+        Values.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+    sink : array_like or None, shape (H,)
+        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+    return_lse : bool, default False
+        Whether to return the log-sum-exp of each row of scores, sink included.
+    return_weights : bool, default False
+        Whether to return the matrix of weights.
+
+    Returns
+    -------
+    out : ndarray, shape (..., H, T, V) or (T, V)
+        Averages :math:`\vec o_i`.
+    lse : ndarray, shape (..., H, T) or (T,)
+        :math:`\ell_i = \ln \sum_j e^{s_{ij}}`; −inf for an empty row. Only if asked for.
+    weights : ndarray, shape (..., H, T, S) or (T, S)
+        Weights :math:`p_{ij}`. Only if asked for.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    scaled_dot_product_attention_vjp : Reverse mode, with the derivation.
+    attention_weights : The weights alone, and what a permutation does to them.
+    multi_head_attention : With the projections around it.
+
+    Notes
+    -----
+    **Definition.** A query asks, keys answer how well they match, and the answer is the average
+    of the values, more of those that match better:
+
+    .. math::
+
+        s_{ij} = \frac{\vec q_i \cdot \vec k_j}{\sqrt E}, \qquad
+        p_{ij} = \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad
+        \vec o_i = \sum_j p_{ij} \vec v_j ,
+
+    in matrices :math:`\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V`. The
+    weights are not negative and sum to 1: each output lies between the values. What the options add
+    to the scores is said in `attention_scores`; all of them combine.
+
+    **Why the square root.** Let the elements of query and key be independent with mean 0 and
+    variance 1. Each product :math:`q_e k_e` has the mean 0 and the variance
+    :math:`\operatorname{E} q_e^2 \operatorname{E} k_e^2 = 1`, and their sum, being uncorrelated,
+    the variance E. Without the factor the scores spread like :math:`\sqrt E`, the softmax of
+    rows so spread is nearly one-hot, and its Jacobian
+    :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: nothing is learned. Divided
+    by :math:`\sqrt E` the variance is 1 at any width.
+
+    **One pass in tiles.** The scores of T queries and S keys are never all in memory. A tile of
+    queries goes along the keys, a tile of them at a time, and keeps three things per query: the
+    largest score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the
+    average not yet divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. If a new tile
+    has a larger score m', all that was summed fades by the same factor:
+
+    .. math::
+
+        z \leftarrow e^{m - m'} z + \sum_{j\ \text{new}} e^{s_j - m'}, \qquad
+        \vec a \leftarrow e^{m - m'} \vec a + \sum_{j\ \text{new}} e^{s_j - m'} \vec v_j ,
+
+    because :math:`e^{s_j - m'} = e^{m - m'} e^{s_j - m}`. At the end :math:`\vec o = \vec a / z`
+    and :math:`\ell = m + \ln z`. The result is that of the whole row up to rounding, whatever the
+    tiles are. No exponent is ever positive, so nothing overflows. A sink is a start with
+    :math:`m = \sigma`, :math:`z = 1`, :math:`\vec a = 0`.
+
+    Tiles hidden by causality or a window are left out; those cut by the edge are masked. Memory is
+    that of inputs and output and of 1.5 MB of tiles for each thread: (1, 8, 16384, 64) in float32
+    takes 70 MB beyond its inputs, where a matrix of scores would take 8 GB.
+
+    **Rows without keys.** If every key is masked, :math:`z = 0`. The output is then 0, the
+    log-sum-exp −inf, and all gradients through the row are 0. What stands behind a mask has no
+    influence, not even NaN: a weight of exactly 0 takes nothing from its value.
+
+    **Grouped heads.** With H heads of queries and Hk of keys, H / Hk consecutive ones share keys
+    and values, which are not copied. Hk = 1 is multi-query attention.
+
+    **Numerics.** float64 is computed in float64: 1e-15 of the largest element apart from
+    PyTorch. float32 (and the narrower types) is computed in float32, products by BLAS, sums of
+    tiles in float64: within 64 units of :math:`2^{-23}` of the exact result, normwise. The bits do
+    not depend on the number of threads.
+
+    Cost: T S (E + V) multiplications and T S exponentials for each head; half of it if causal.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+    - :cite:t:`MilakovGimelshein2018`
+    - :cite:t:`Dao2022`
+    - :cite:t:`Ainslie2023`
+
+    Examples
+    --------
+    A query that matches one of two keys takes its value:
+
+    >>> import numpy as np
+    >>> from dlref.attention import scaled_dot_product_attention
+    >>> q, k, v = [[50.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]
+    >>> scaled_dot_product_attention(q, k, v).round(6)
+    array([[1., 2.]])
+
+    One that matches all alike takes the mean; under a causal mask, of those seen:
+
+    >>> scaled_dot_product_attention(np.zeros((2, 2)), k, v, is_causal=True)
+    array([[1., 2.],
+           [2., 3.]])
+
+    A row with nothing to attend to gives 0, and NaN behind a mask stays there:
+
+    >>> v[1] = [np.nan, np.nan]
+    >>> mask = [[False, False], [True, False]]
+    >>> scaled_dot_product_attention(np.ones((2, 2)), k, v, mask=mask)
+    array([[0., 0.],
+           [1., 2.]])
+
+    A sentence of eleven tokens with random embeddings and projections, as a model has them before
+    it has learned anything: the weights of "it" (number 7) are nearly equal, and say nothing yet.
+
+    >>> rng = np.random.RandomState(42)  # the numbers of a legacy generator are given here
+    >>> x = rng.randn(11, 4)
+    >>> q, k, v = (x @ (0.5 * rng.randn(4, 4)) for _ in range(3))
+    >>> out, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    >>> weights[7].round(2)
+    array([0.1 , 0.12, 0.1 , 0.07, 0.09, 0.08, 0.09, 0.1 , 0.1 , 0.07, 0.09])
+    >>> out[7].round(4)
+    array([ 0.1058, -0.0189, -0.3371, 0.0788])
+
+    Another sentence of eight tokens, seen from its last:
+
+    >>> rng = np.random.RandomState(42)
+    >>> x = rng.randn(8, 4)
+    >>> q, k, v = (x @ (0.5 * rng.randn(4, 4)) for _ in range(3))
+    >>> out, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
+    >>> weights[7].round(2)
+    array([0.14, 0.32, 0.15, 0.02, 0.13, 0.1 , 0.07, 0.07])
+    >>> out[7].round(4)
+    array([-0.0595, 0.0966, -0.3482, -0.2296])
+    """
+    at = Attention(
+        ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink
+    )
+    out, lse = _flash.attend(at.q, at.k, at.v, at.sinks, at.given)
+    results = [at.of_queries(out, at.T, at.V)]
+    if return_lse:
+        results.append(at.of_queries(lse, at.T))
+    if return_weights:
+        p = _flash.matrix(at.q, at.k, lse, at.given)
+        results.append(at.of_queries(p, at.T, at.S))
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def scaled_dot_product_attention_vjp(
+    dout: npt.ArrayLike,
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    dlse: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of attention.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., H, T, V) or (T, V)
+        Cotangent :math:`\vec u_i` of the averages.
+    q : array_like, shape (..., H, T, E) or (T, E)
+        Queries.
+    k : array_like, shape (..., Hk, S, E) or (S, E)
+        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
+    v : array_like, shape (..., Hk, S, V) or (S, V)
+        Values.
+    dlse : array_like or None, shape (..., H, T) or (T,)
+        Cotangent :math:`\lambda_i` of the log-sum-exp; None is zero.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+    sink : array_like or None, shape (H,)
+        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+
+    Returns
+    -------
+    tuple of ndarray
+        Gradients with respect to `q`, `k` and `v`, then `bias` and `sink` if given, each of the
+        shape of its operand.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    scaled_dot_product_attention_jvp : Forward mode.
+    attention_weights_vjp : For a cotangent of the weights.
+
+    Notes
+    -----
+    From the output back, with :math:`\vec o_i = \sum_j p_{ij} \vec v_j`:
+
+    1. The values: :math:`\partial L / \partial \vec v_j = \sum_i p_{ij} \vec u_i`, and the
+       weights: :math:`w_{ij} = \partial L / \partial p_{ij} = \vec u_i \cdot \vec v_j`.
+    2. The softmax, whose Jacobian is :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`:
+
+       .. math:: d_{ij} = p_{ij} \Bigl( w_{ij} - \sum_m p_{im} w_{im} \Bigr) .
+
+    3. The sum needs no weights. Exchange it with the dot product:
+
+       .. math::
+
+           \sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m
+               = \vec u_i \cdot \sum_m p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .
+
+       One number per row, from the output that is there already. Without it, a row of weights
+       would have to be complete before its first gradient, and tiles were of no use.
+    4. The log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
+       cotangent only shifts :math:`D_i`. All in all
+
+       .. math::
+           :label: attention-score-gradient
+
+           d_{ij} = p_{ij} (w_{ij} - D_i + \lambda_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
+
+    5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. The cap
+       multiplies by :math:`1 - \tanh^2`, call it :math:`r_{ij}`, and with the scale c
+
+       .. math::
+
+           \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad
+           \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .
+
+    6. A sink is a score with the value 0, hence w = 0:
+       :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (\lambda_i - D_i)`.
+
+    The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
+    tile of scores a second time, which is cheaper than to keep them: five products of tiles where
+    the forward pass has two. Memory is that of the inputs and gradients. Heads that share
+    keys add their gradients up. Rows without keys and masked keys get 0, even where there is NaN.
+
+    References
+    ----------
+    - :cite:t:`Dao2022`
+
+    Examples
+    --------
+    Two keys alike: the values share the cotangent, and the query can change nothing.
+
+    >>> from dlref.attention import scaled_dot_product_attention_vjp
+    >>> arguments = [[2.0]], [[1.0]], [[1.0], [1.0]], [[3.0], [5.0]]
+    >>> dq, dk, dv = scaled_dot_product_attention_vjp(*arguments)
+    >>> dq, dk.ravel(), dv.ravel()
+    (array([[0.]]), array([-1., 1.]), array([1., 1.]))
+
+    The gradient of the log-sum-exp with respect to a bias is the row of weights:
+
+    >>> import numpy as np
+    >>> from dlref.attention import attention_weights
+    >>> rng = np.random.default_rng(0)
+    >>> q, k, v, bias = (rng.normal(size=(3, 3)) for _ in range(4))
+    >>> *_, dbias = scaled_dot_product_attention_vjp(0 * v, q, k, v, dlse=np.ones(3), bias=bias)
+    >>> bool(np.allclose(dbias, attention_weights(q, k, bias=bias), rtol=1e-14))
+    True
+    """
+    at = Attention(
+        ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
+        {"dout": dout} | ({} if dlse is None else {"dlse": dlse}),
+    )  # fmt: skip
+    check_shape("dout", at.more["dout"], at.output_shape)
+    u, turns = at.queries(at.more["dout"]), None
+    if dlse is not None:
+        check_shape("dlse", at.more["dlse"], at.output_shape[:-1])
+        turns = at.more["dlse"].reshape(at.units, at.T)
+    dq, dk, dv, dbias, dsink = _flash.pull(
+        u, turns, at.q, at.k, at.v, at.sinks, at.given, with_bias=bias is not None
+    )
+    grads = [
+        at.of_queries(dq * dq.dtype.type(at.factor), at.T, at.E),
+        at.of_pairs(dk, at.S, at.E),
+        at.of_pairs(dv, at.S, at.V),
+    ]
+    if bias is not None:
+        grads.append(at.bias_gradient(dbias))
+    if sink is not None:
+        grads.append(at.sink_gradient(dsink))
+    return tuple(grads)
+
+
+def scaled_dot_product_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    dbias: npt.ArrayLike | None = None,
+    dsink: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
+) -> FloatArray | tuple[FloatArray, ...]:
+    r"""
+    Jacobian-vector product (forward mode) of attention.
+
+    Parameters
+    ----------
+    primals : tuple (q, k, v) of array_like
+        The operands, as in `scaled_dot_product_attention`.
+    tangents : tuple of array_like or None
+        Their rates of change, each of the shape of its operand; None is zero.
+    dbias : array_like or None
+        Rate of change of `bias`, of its shape; None is zero.
+    dsink : array_like or None, shape (H,)
+        Rate of change of `sink`; None is zero.
+    mask : array_like of bool or None
+        True where query i may attend to key j; it broadcasts to (..., H, T, S).
+    bias : array_like or None
+        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
+    is_causal : bool, default False
+        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
+    q_offset : int, default 0
+        Position of query 0 among the keys, for `is_causal` and `window`.
+    window : tuple (left, right) or None
+        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
+    scale : float or None
+        Factor c of the products; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
+    sink : array_like or None, shape (H,)
+        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+    return_lse : bool, default False
+        Whether to return the rate of change of the log-sum-exp.
+    return_weights : bool, default False
+        Whether to return that of the weights.
+
+    Returns
+    -------
+    dout : ndarray, shape (..., H, T, V) or (T, V)
+        Rate of change of the averages.
+    dlse : ndarray, shape (..., H, T) or (T,)
+        Rate of change of the log-sum-exp, 0 for an empty row. Only if asked for.
+    dweights : ndarray, shape (..., H, T, S) or (T, S)
+        Rate of change of the weights. Only if asked for.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `mask` is not boolean, or an option has the wrong type.
+    ValueError
+        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
+        range.
+
+    See Also
+    --------
+    scaled_dot_product_attention_vjp : Reverse mode.
+
+    Notes
+    -----
+    With the tangents :math:`\dot s_{ij}` of the scores (see `attention_scores_jvp`) and their mean
+    :math:`\mu_i = \sum_j p_{ij} \dot s_{ij}`, the softmax moves by
+    :math:`\dot p_{ij} = p_{ij} (\dot s_{ij} - \mu_i)`, and so
+
+    .. math::
+
+        \dot\ell_i = \mu_i, \qquad
+        \dot{\vec o}_i = \sum_j p_{ij} \dot s_{ij} \vec v_j - \mu_i \vec o_i
+            + \sum_j p_{ij} \dot{\vec v}_j .
+
+    Every sum is over exponentials of one row, so all of them fade by the same factor when a larger
+    score turns up: one pass in tiles, as for the map itself. It takes six products of tiles
+    where that takes two; five if there are at most 2048 keys, since :math:`\mu_i` is then known
+    before the values are averaged, and :math:`\vec o_i` is not needed. A sink is one more score
+    with the value 0; it enters :math:`\mu_i`.
+
+    Examples
+    --------
+    The second of two equal keys begins to match better:
+
+    >>> from dlref.attention import scaled_dot_product_attention_jvp
+    >>> primals = [[1.0]], [[0.0], [0.0]], [[0.0], [1.0]]
+    >>> scaled_dot_product_attention_jvp(primals, (None, [[0.0], [1.0]], None))
+    array([[0.25]])
+    """
+    at = moving(
+        3, primals, tangents, {"bias": dbias, "sink": dsink}, mask=mask, bias=bias,
+        is_causal=is_causal, q_offset=q_offset, window=window, scale=scale, softcap=softcap,
+        sink=sink,
+    )  # fmt: skip
+    dq, dk, dv = at.moves
+    out, lse = _flash.push(at.q, at.k, at.v, at.sinks, at.given, dq, dk, dv, at.dsink, at.dbias)
+    results = [at.of_queries(out, at.T, at.V)]
+    if return_lse:
+        results.append(at.of_queries(lse, at.T))
+    if return_weights:
+        results.append(at.of_queries(_weights_pushed(at), at.T, at.S))
+    return tuple(results) if len(results) > 1 else results[0]

@@ -1,0 +1,389 @@
+"""Multi-head attention: projections, heads, rotation and the cache."""
+
+import numpy as np
+import peers
+import pytest
+
+from dlref.attention import (
+    AttentionParams,
+    KVCache,
+    multi_head_attention,
+    multi_head_attention_jvp,
+    multi_head_attention_vjp,
+    repeat_kv,
+    scaled_dot_product_attention,
+)
+from dlref.positions import (
+    alibi_bias,
+    alibi_slopes,
+    apply_rope,
+    learned_positions,
+    rope_tables,
+    sinusoidal,
+    t5_bias,
+)
+
+B, T, S, D, D_KV, D_OUT = 2, 4, 5, 6, 7, 8
+H, Hk, E, V = 4, 2, 4, 3
+
+
+def draw(rng, biases=True, width=(D, D_KV)):
+    shapes = [(H * E, width[0]), (Hk * E, width[1]), (Hk * V, width[1]), (D_OUT, H * V)]
+    weights = [rng.normal(size=shape) for shape in shapes]
+    return AttentionParams(
+        *weights, *(rng.normal(size=w.shape[0]) if biases else None for w in weights)
+    )
+
+
+def flat(*values):
+    """List the arrays of nested tuples."""
+    return [
+        array
+        for value in values
+        for array in (flat(*value) if isinstance(value, tuple) else [value])
+        if array is not None
+    ]
+
+
+def tangent_like(rng, value):
+    if isinstance(value, AttentionParams):
+        return AttentionParams(*(tangent_like(rng, each) for each in value))
+    return None if value is None else rng.normal(size=np.shape(value))
+
+
+class TestAgainstPyTorch:
+    @pytest.mark.parametrize("is_causal", [False, True])
+    def test_value_and_gradients(self, rng, assert_close, is_causal):
+        torch = peers.torch
+        layer = torch.nn.MultiheadAttention(8, 2, batch_first=True, dtype=torch.float64)
+        w, b = rng.normal(size=(24, 8)), rng.normal(size=24)
+        w_o, b_o = rng.normal(size=(8, 8)), rng.normal(size=8)
+        x, y, u = rng.normal(size=(B, T, 8)), rng.normal(size=(B, S, 8)), rng.normal(size=(B, T, 8))
+        blocked = torch.ones(T, S, dtype=torch.bool).triu(1) if is_causal else None
+
+        def f(x, y, w, b, w_o, b_o):
+            names = ("in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias")
+            values = dict(zip(names, (w, b, w_o, b_o), strict=True))
+            options = {"attn_mask": blocked, "need_weights": False}
+            return torch.func.functional_call(layer, values, (x, y, y), options)[0]
+
+        value, grads = peers.value_and_vjp(f, x, y, w, b, w_o, b_o, dout=u)
+        params = AttentionParams(*np.split(w, 3), w_o, *np.split(b, 3), b_o)
+        options = {"num_heads": 2, "is_causal": is_causal}
+        assert_close(multi_head_attention(x, y, params, **options), value)
+        dx, dy, d = multi_head_attention_vjp(u, x, y, params, **options)
+        got = (dx, dy, np.concatenate(d[:3]), np.concatenate(d[4:7]), d.w_o, d.b_o)
+        for g, want in zip(got, grads, strict=True):
+            assert_close(g, want)
+
+
+CASES = {
+    "plain": {},
+    "causal": {"is_causal": True, "q_offset": 1},
+    "bias and sink": {"bias": np.linspace(-1, 1, H * T * S).reshape(H, T, S), "sink": np.ones(H)},
+    "all": {"softcap": 3.0, "window": (2, 1), "mask": np.arange(S) != 2, "scale": 0.3},
+}
+
+
+class TestDerivatives:
+    @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+    @pytest.mark.parametrize("biases", [False, True])
+    @pytest.mark.parametrize("rotated", [False, True])
+    def test_vjp_jvp_and_differences_agree(self, rng, options, biases, rotated):
+        params = draw(rng, biases)
+        keys = T if rotated else S
+        x, y = rng.normal(size=(B, T, D)), rng.normal(size=(B, keys, D_KV))
+        u = rng.normal(size=(B, T, D_OUT))
+        options = {"num_heads": H, "num_kv_heads": Hk, **options}
+        if rotated:
+            options["rope"] = rope_tables(np.arange(T), [1.0])  # half of the channels
+            options["rope_interleaved"] = False
+            if "bias" in options:
+                options["bias"] = options["bias"][..., :keys]
+            if "mask" in options:
+                options["mask"] = options["mask"][:keys]
+        primals = x, y, params
+        tangents = tuple(tangent_like(rng, each) for each in primals)
+        varied = [name for name in ("bias", "sink") if name in options]
+        more = {name: rng.normal(size=options[name].shape) for name in varied}
+        moved = multi_head_attention_jvp(
+            primals, tangents, **{f"d{n}": v for n, v in more.items()}, **options
+        )
+        grads = multi_head_attention_vjp(u, *primals, **options)
+        terms = [
+            g * t for g, t in zip(flat(*grads), [*flat(*tangents), *more.values()], strict=True)
+        ]
+        scale = sum(abs(term).sum() for term in terms)
+        assert abs((u * moved).sum() - sum(term.sum() for term in terms)) <= 4e-15 * scale
+
+        def at(h):
+            x, y, *params = [
+                p + h * t for p, t in zip(flat(*primals), flat(*tangents), strict=True)
+            ]
+            params = AttentionParams(*params)
+            there = {n: options[n] + h * v for n, v in more.items()}
+            return multi_head_attention(x, y, params, **{**options, **there})
+
+        h = 1e-3  # Richardson: the error is of the order h^4
+        slopes = [(at(s) - at(-s)) / (2 * s) for s in (h, h / 2)]
+        want = (4 * slopes[1] - slopes[0]) / 3
+        np.testing.assert_allclose(moved, want, rtol=0, atol=1e-7 * abs(want).max())
+
+    def test_missing_tangents_are_zero(self, rng):
+        params, x, y = draw(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        dx = rng.normal(size=x.shape)
+        zeros = AttentionParams(*(np.zeros_like(p) for p in params))
+        want = multi_head_attention_jvp((x, y, params), (dx, 0 * y, zeros), **options)
+        got = multi_head_attention_jvp((x, y, params), (dx, None, None), **options)
+        np.testing.assert_array_equal(got, want)
+
+    def test_extra_results(self, rng, assert_close):
+        params, x, y = draw(rng), rng.normal(size=(B, T, D)), rng.normal(size=(B, S, D_KV))
+        options = {"num_heads": H, "num_kv_heads": Hk, "return_lse": True, "return_weights": True}
+        out, lse, p = multi_head_attention(x, y, params, **options)
+        assert lse.shape == (B, H, T)
+        assert_close(p.sum(-1), np.ones((B, H, T)))
+        moves = (x, y, None)
+        moved, dlse, dp = multi_head_attention_jvp((x, y, params), moves, **options)
+        assert moved.shape == out.shape
+        assert dlse.shape == lse.shape
+        assert abs(dp.sum(-1)).max() < 1e-13
+
+    def test_the_bias_of_keys_shifts_whole_rows(self, rng):
+        params, x, y = draw(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
+        *_, d = multi_head_attention_vjp(
+            np.ones((T, D_OUT)), x, y, params, num_heads=H, num_kv_heads=Hk
+        )
+        assert abs(d.b_k).max() < 1e-13 * abs(d.b_q).max()
+
+
+class TestHeads:
+    def test_output_is_a_sum_over_heads(self, rng, assert_close):
+        params, x = draw(rng, biases=False, width=(D, D)), rng.normal(size=(T, D))
+        _, weights = multi_head_attention(
+            x, x, params, num_heads=H, num_kv_heads=Hk, return_weights=True
+        )
+        total = 0.0
+        for h in range(H):
+            read = params.w_v[V * (h // 2) : V * (h // 2 + 1)]
+            write = params.w_o[:, V * h : V * (h + 1)]
+            total = total + weights[h] @ x @ (write @ read).T
+        got = multi_head_attention(x, x, params, num_heads=H, num_kv_heads=Hk)
+        assert_close(got, total)
+
+    def test_dtype_of_all_together(self, rng):
+        params = AttentionParams(*(p.astype(np.float32) for p in draw(rng)))
+        x, y = rng.normal(size=(T, D)).astype(np.float16), rng.normal(size=(S, D_KV))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        assert multi_head_attention(x, y, params, **options).dtype == np.float64
+        y = y.astype(np.float16)
+        assert multi_head_attention(x, y, params, **options).dtype == np.float32
+
+    def test_tables_of_their_own_for_each_sequence(self, rng, assert_close):
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(B, T, D))
+        places = np.array([np.arange(T), 7 + np.arange(T)])
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        got = multi_head_attention(x, x, params, rope=rope_tables(places, [1.0, 0.1]), **options)
+        for b in range(B):
+            tables = rope_tables(places[b], [1.0, 0.1])
+            want = multi_head_attention(x[b], x[b], params, rope=tables, **options)
+            assert_close(got[b], want)
+
+    def test_rotation_knows_differences_of_positions_only(self, rng, assert_close):
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(T, D))
+        near, far = (rope_tables(start + np.arange(T), [1.0, 0.1]) for start in (0, 1000))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        want = multi_head_attention(x, x, params, rope=near, **options)
+        assert_close(multi_head_attention(x, x, params, rope=far, **options), want, tolerance=1e-13)
+
+
+class TestPermutation:
+    """Equivariance holds without positions, and every scheme breaks it."""
+
+    ORDER = (2, 0, 3, 1)
+
+    def moved(self, rng, scheme):
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(T, D))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+
+        def f(x):
+            more, added = POSITIONS[scheme](0, T, T)
+            x = x + added
+            return multi_head_attention(x, x, params, **options, **more)
+
+        return abs(f(x[list(self.ORDER)]) - f(x)[list(self.ORDER)]).max() / abs(f(x)).max()
+
+    def test_without_positions(self, rng):
+        assert self.moved(rng, "none") < 1e-14
+
+    @pytest.mark.parametrize("scheme", ["sinusoidal", "learned", "rotary", "alibi", "t5"])
+    def test_with_them(self, rng, scheme):
+        assert self.moved(rng, scheme) > 0.01
+
+
+TABLE = np.random.default_rng(9).normal(size=(20, D))
+BUCKETS = np.random.default_rng(8).normal(size=(32, H))
+
+#: scheme -> function of (first position, tokens, keys) that gives options, and what is added
+POSITIONS = {
+    "none": lambda start, T, S: ({}, 0.0),
+    "sinusoidal": lambda start, T, S: ({}, sinusoidal(T, D, offset=start)),
+    "learned": lambda start, T, S: ({}, learned_positions(TABLE, start + np.arange(T))),
+    "rotary": lambda start, T, S: (
+        {"rope": rope_tables(start + np.arange(T), [1.0, 0.1])},
+        0.0,
+    ),
+    "alibi": lambda start, T, S: (
+        {"bias": alibi_bias(alibi_slopes(H), T, S, q_offset=start)},
+        0.0,
+    ),
+    "t5": lambda start, T, S: ({"bias": t5_bias(BUCKETS, T, S, q_offset=start)}, 0.0),
+}
+
+
+class TestCache:
+    @pytest.mark.parametrize("chunks", [(1,) * 7, (3, 4), (2, 1, 4), (7,)])
+    @pytest.mark.parametrize("scheme", POSITIONS)
+    def test_decoding_in_chunks_is_one_pass(self, rng, assert_close, scheme, chunks):
+        total = sum(chunks)
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(B, total, D))
+        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True}
+        more, added = POSITIONS[scheme](0, total, total)
+        want = multi_head_attention(x + added, x + added, params, **options, **more)
+        cache, parts, start = KVCache.empty((B,), Hk, E, V, dtype=np.float64), [], 0
+        for size in chunks:
+            more, added = POSITIONS[scheme](start, size, start + size)
+            part = x[:, start : start + size] + added
+            parts.append(multi_head_attention(part, part, params, cache=cache, **options, **more))
+            start += size
+        assert len(cache) == total
+        assert_close(np.concatenate(parts, axis=1), want)
+
+    def test_an_offset_of_ones_own_has_precedence(self, rng):
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(1, D))
+        cache = KVCache(rng.normal(size=(Hk, 3, E)), rng.normal(size=(Hk, 3, V)))
+        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True, "return_weights": True}
+        _, p = multi_head_attention(x, x, params, cache=cache, q_offset=1, **options)
+        assert np.all(p[..., 2:] == 0)
+
+    def test_grows_and_keeps(self, rng):
+        cache = KVCache.empty((), 1, 2, capacity=3)
+        assert cache.keys.shape == (1, 0, 2)
+        k = rng.normal(size=(1, 9, 2)).astype(np.float32)
+        for t in range(9):
+            keys, values = cache.append(k[:, t : t + 1], -k[:, t : t + 1])
+            np.testing.assert_array_equal(keys, k[:, : t + 1])
+            np.testing.assert_array_equal(values, -k[:, : t + 1])
+        assert keys.dtype == np.float32
+        assert not keys.flags.writeable
+        assert cache._keys.shape[-2] == 12  # 3, 6, 12: few copies
+
+    def test_copies_what_it_begins_with(self):
+        k = np.zeros((1, 2, 3))
+        cache = KVCache(k, k)
+        k[:] = 1
+        assert np.all(cache.keys == 0)
+
+    def test_forgotten_writes_are_not_survived(self, rng):
+        """A cache that nobody wrote to answers with nothing: zeros would be attended to."""
+        q, cache = rng.normal(size=(1, 2, 4)), KVCache.empty((), 1, 4, dtype=np.float64)
+        out = scaled_dot_product_attention(q, cache.keys, cache.values)
+        assert np.all(out == 0)
+        k, v = cache.append(q, q)
+        assert np.all(abs(scaled_dot_product_attention(q, k, v)) > 0)
+
+    def test_errors(self):
+        cache = KVCache.empty((2,), 1, 3, 4)
+        with pytest.raises(
+            ValueError, match=r"'k' must have shape \(2, 1, T, 3\), not \(1, 1, 1, 3\)"
+        ):
+            cache.append(np.ones((1, 1, 1, 3)), np.ones((1, 1, 1, 4)))
+        with pytest.raises(ValueError, match=r"'v' must have shape \(2, 1, 5, 4\), not"):
+            cache.append(np.ones((2, 1, 5, 3)), np.ones((2, 1, 5, 3)))
+        with pytest.raises(ValueError, match="'num_kv_heads' must be at least 1, not 0"):
+            KVCache.empty((), 0, 3)
+        with pytest.raises(TypeError, match="'dtype' must be integer, float16"):
+            KVCache.empty((), 1, 3, dtype=complex)
+        with pytest.raises(ValueError, match=r"'values' must have shape \(1, 2, V\), not"):
+            KVCache(np.ones((1, 2, 3)), np.ones((1, 3, 3)))
+
+
+class TestRotaryModels:
+    """What a stub that returns its arguments would miss."""
+
+    def test_scores_turn(self, rng, assert_close):
+        params, x = draw(rng, biases=False, width=(D, D)), rng.normal(size=(T, D))
+        tables = rope_tables(np.arange(T), [1.0, 0.1])
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        got = multi_head_attention(x, x, params, rope=tables, **options)
+        q = (x @ params.w_q.T).reshape(T, H, E).swapaxes(0, 1)
+        k = (x @ params.w_k.T).reshape(T, Hk, E).swapaxes(0, 1)
+        v = (x @ params.w_v.T).reshape(T, Hk, V).swapaxes(0, 1)
+        q, k = apply_rope(q, *tables), apply_rope(k, *tables)
+        heads = scaled_dot_product_attention(q, repeat_kv(k, 2), repeat_kv(v, 2))
+        assert_close(got, heads.swapaxes(0, 1).reshape(T, H * V) @ params.w_o.T)
+
+    def test_a_causal_layer_does_not_look_ahead(self, rng):
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(T, D))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        moved = x.copy()
+        moved[-1] += 1
+        for is_causal in (True, False):
+            got = multi_head_attention(moved, moved, params, is_causal=is_causal, **options)
+            was = multi_head_attention(x, x, params, is_causal=is_causal, **options)
+            assert np.array_equal(got[:-1], was[:-1]) == is_causal
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("field", "shape", "words"),
+        [
+            ("w_q", (H * E, D + 1), r"'params.w_q' must have shape \(H E, 6\), not \(16, 7\)"),
+            ("w_q", (H * E + 1, D), "'params.w_q' must have a number of rows that is a multiple"),
+            ("w_k", (Hk * E + 2, D_KV), r"'params.w_k' must have shape \(8, 7\), not \(10, 7\)"),
+            ("w_v", (Hk * V, D), r"'params.w_v' must have shape \(Hk E, 7\), not \(6, 6\)"),
+            ("w_o", (D_OUT, H), r"'params.w_o' must have shape \(D_out, 12\), not \(8, 4\)"),
+            ("b_q", (3,), r"'params.b_q' must have shape \(16,\), not \(3,\)"),
+        ],
+    )
+    def test_shapes_of_parameters(self, rng, field, shape, words):
+        params = draw(rng)._replace(**{field: np.ones(shape)})
+        with pytest.raises(ValueError, match=words):
+            multi_head_attention(
+                np.ones((T, D)), np.ones((S, D_KV)), params, num_heads=H, num_kv_heads=Hk
+            )
+
+    def test_other_arguments(self, rng):
+        params, x, y = draw(rng), np.ones((T, D)), np.ones((S, D_KV))
+        for arguments, options, error, words in [
+            ((x, y, params), {"num_heads": 3, "num_kv_heads": 2}, ValueError, "'num_heads' must"),
+            ((x, y, params), {"num_heads": 0}, ValueError, "'num_heads' must be at least 1"),
+            ((x, y, params[:3]), {"num_heads": H}, ValueError, "'params' must be a tuple of 8"),
+            (
+                (x, y, params._replace(w_v=None)),
+                {"num_heads": H},
+                TypeError,
+                "'params.w_v' must be",
+            ),
+            ((x, y[None], params), {"num_heads": H}, ValueError, "'x_kv' must have shape"),
+            (
+                (x, y, params),
+                {"num_heads": H, "num_kv_heads": Hk, "rope": rope_tables([0, 1], [1.0])},
+                ValueError,
+                r"'x_kv' must have shape \(4, D_kv\), not \(5, 7\)",
+            ),
+        ]:
+            with pytest.raises(error, match=words):
+                multi_head_attention(*arguments, **options)
+
+    def test_shapes_of_derivatives(self, rng):
+        params, x, y = draw(rng, biases=False), np.ones((T, D)), np.ones((S, D_KV))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        with pytest.raises(ValueError, match=r"'dout' must have shape \(4, 8\), not \(4, 6\)"):
+            multi_head_attention_vjp(x, x, y, params, **options)
+        with pytest.raises(ValueError, match=r"'tangents\[1\]' must have shape \(5, 7\), not"):
+            multi_head_attention_jvp((x, y, params), (x, x, None), **options)
+        moves = AttentionParams(*8 * [None])._replace(b_q=np.ones(H * E))
+        with pytest.raises(ValueError, match=r"'tangents\[2\].b_q' must be None, as it belongs"):
+            multi_head_attention_jvp((x, y, params), (x, None, moves), **options)
