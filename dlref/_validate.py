@@ -169,9 +169,7 @@ def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> N
         raise ValueError(msg)
 
 
-def check_symbols(
-    name: str, array: npt.NDArray[Any], symbols: str, shape: tuple[int, ...]
-) -> None:
+def check_symbols(name: str, array: npt.NDArray[Any], symbols: str, shape: tuple[int, ...]) -> None:
     """Raise ValueError unless `array` has this shape, which `symbols` spell, as in "(T, D)"."""
     if array.shape != shape:
         wrong_shape(name, array, f"{symbols} = {shape}")
@@ -199,7 +197,8 @@ def check_fits(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], axes:
     except ValueError:
         fits = False
     if not fits:
-        msg = f"Argument {name!r} must broadcast to ({axes}) = {shape}, not have shape {array.shape}."
+        to = f"({axes}) = {shape}"
+        msg = f"Argument {name!r} must broadcast to {to}, not have shape {array.shape}."
         raise ValueError(msg)
 
 

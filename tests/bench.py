@@ -35,6 +35,8 @@ LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 ELEMENTS = [(1_000_000,)]
 SCORES = [(4096, 512), (512, 32000)]
 REDUCED = [(64, 32), (4096, 512)]
+SEQUENCES = [(15, 1, 2, 3), (100, 1, 64, 128), (100, 32, 64, 128), (100, 64, 256, 512)]
+RECURRENT = {"rnn": 1, "lstm": 4, "gru": 3}  # and their gates; shapes are (T, B, D, H)
 #: What is timed: chapter -> {map: shapes}; each with its vjp where it has one.
 TABLE = {
     "calculus": dict.fromkeys(["sum", "prod", "max", "norm"], REDUCED) | {"matmul": [(512, 512)]},
@@ -49,6 +51,7 @@ TABLE = {
     | dict.fromkeys(["softmax", "log_softmax", "logsumexp"], SCORES),
     "losses": {"cross_entropy": [(512, 32000)]},
     "normalization": {"layer_norm": [(4096, 768)], "rms_norm": [(4096, 768)]},
+    "recurrent": dict.fromkeys(RECURRENT, SEQUENCES),
 }
 OWN = sorted(path.stem for path in (Path(__file__).parent / "benches").glob("*.py"))
 SIZES = TABLE | {chapter: importlib.import_module(f"benches.{chapter}").SIZES for chapter in OWN}
@@ -58,6 +61,12 @@ FORMS = ("map", "vjp", "jvp")
 def inputs(name, shape, dtype):
     """Return the arguments of a map, the same for every library."""
     rng = np.random.default_rng(0)
+    if name in RECURRENT:
+        T, B, D, H = shape
+        rows, bound = RECURRENT[name] * H, H**-0.5
+        weights = [rng.uniform(-bound, bound, (rows, *n)) for n in ((D,), (H,), (), ())]
+        arrays = (rng.normal(size=(B, T, D)), *weights)
+        return tuple(a.astype(dtype) for a in arrays)
     x = rng.normal(size=shape).astype(dtype)
     if name == "matmul":
         return x, rng.normal(size=shape).astype(dtype)
@@ -75,6 +84,14 @@ def options(name):
 
 def dlref_call(chapter, name, form, arguments):
     module = importlib.import_module(f"dlref.{chapter}")
+    if name in RECURRENT:
+        x, *weights = arguments
+        arguments = (x, *(None, None)[: 1 + (name == "lstm")], *weights)
+        if form == "map":
+            return lambda: getattr(module, name)(*arguments)
+        u = np.ones((*x.shape[:2], weights[1].shape[1]), x.dtype)
+        dout = (u, None) if name == "lstm" else u
+        return lambda: getattr(module, f"{name}_vjp")(dout, *arguments)
     stem, tanh, _ = name.partition("_tanh") if name.startswith("gelu") else (name, "", "")
     keywords = {**options(name), **({"approximate": "tanh"} if tanh else {})}
     if form == "map":
@@ -95,6 +112,8 @@ def naive_map(name):
 
 
 def numpy_call(_chapter, name, form, arguments):
+    if name in RECURRENT:
+        return None  # the formula for one step is no contender
     f = naive_map(name)
     return (lambda: f(*arguments)) if form == "map" and name != "gelu_tanh" else None
 
@@ -116,17 +135,40 @@ def torch_map(name):
     return reductions.get(name) or Torch().functions.get(name)
 
 
+def torch_layer(name, x, w_ih, w_hh, *biases):
+    """Return a layer of torch.nn with these weights, as a function of its input."""
+    import torch  # noqa: PLC0415
+
+    kind = {"rnn": torch.nn.RNN, "lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[name]
+    layer = kind(x.shape[2], w_hh.shape[1], batch_first=True, dtype=torch.tensor(x).dtype)
+    weights = list(layer.parameters())
+    with torch.no_grad():
+        for parameter, values in zip(weights, (w_ih, w_hh, *biases), strict=True):
+            parameter.copy_(torch.tensor(values))
+
+    def f(tensor):
+        return layer(tensor)[0]
+
+    f.weights = weights
+    return f
+
+
 def torch_call(_chapter, name, form, arguments):
     import torch  # noqa: PLC0415
 
     torch.set_num_threads(THREADS)
-    f = torch_map(name)
+    if name in RECURRENT:
+        f = torch_layer(name, *arguments)
+        arguments = arguments[:1]
+    else:
+        f = torch_map(name)
     tensors = [torch.tensor(a, requires_grad=a.dtype.kind == "f") for a in arguments]
     if form == "map":
         with torch.no_grad():
             f(*tensors)
         return torch.no_grad()(lambda: f(*tensors))
     moving = [t for t in tensors if t.requires_grad]
+    moving += getattr(f, "weights", [])
     seed = torch.ones_like(f(*tensors))
     return lambda: torch.autograd.grad(f(*tensors), moving, seed)
 

@@ -5,7 +5,7 @@ A `Spec` belongs to a map, named chapter.map, and serves all its forms (map, map
 It says how to call it; the naive transcription of the same name says what must come out.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import naive
 import numpy as np
@@ -326,7 +326,205 @@ def angles(*calls):
     )
 
 
+# attention
+
+
+@st.composite
+def attentions(draw, values=True, sink=False):
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=1, **SIDES))
+    shared, group = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    T, S, E, V = (draw(st.integers(n, 4)) for n in (0, 1, 1, 1))
+    options = {
+        "is_causal": draw(st.booleans()),
+        "q_offset": draw(st.integers(0, 3)),
+        "window": draw(st.sampled_from([None, (2, None), (1, 1)])),
+        "scale": draw(st.sampled_from([None, 0.5])),
+        "softcap": draw(st.sampled_from([None, 2.0])),
+        "mask": draw(st.sampled_from([None, np.ones((T, 1), bool), np.arange(S) != 1])),
+    }
+    shapes = [(*batch, group * shared, T, E), (*batch, shared, S, E), (*batch, shared, S, V)]
+    return Call(tuple(shapes[: 2 + values]), options)
+
+
+PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
+
+
+def attention(*calls, values=True, **options):
+    v = [(4, 2)] if values else []
+    heads = [(2, 2, 4, 1)] if values else []
+    fixed = [
+        Call(((3, 2), (4, 2), *v)),
+        Call(((3, 2), (4, 2), *v), {"mask": PART, **options}),
+        Call(((2, 4, 3, 2), (2, 2, 4, 2), *heads), {"is_causal": True, "softcap": 1.5}),
+        Call(((3, 2), (4, 2), *v), {"window": (1, 0), "q_offset": 1, "scale": 2.0}),
+        Call(((0, 2, 3, 2), (0, 1, 4, 2), *([(0, 1, 4, 1)] if values else []))),
+    ]
+    return Spec([*fixed, *calls], attentions(values))
+
+
+def maps_of_weights(*calls, strategy=None, draw=(positive,)):
+    return Spec(
+        [Call(((3, 4),)), Call(((2, 3, 3),)), Call(((0, 2, 3),)), *calls],
+        strategy or shapes(hnp.array_shapes(min_dims=2, max_dims=3, min_side=1, max_side=4)),
+        draw,
+    )
+
+
+RECURRENT = ((3, 2), (3, 2), (3, 4))  # q, k, v
+
+# recurrent
+
+
+def recurrent_shapes(gates, states, batch, T, D, H, given=(True, True, True), cell=False):
+    """Shapes of x, states, weights, biases; `given` says which of states, b_ih, b_hh are."""
+    some = lambda shape, there: shape if there else None  # noqa: E731
+    return (
+        (*batch, D) if cell else (*batch, T, D),
+        *states * [some((*batch, H), given[0])],
+        (gates * H, D),
+        (gates * H, H),
+        some((gates * H,), given[1]),
+        some((gates * H,), given[2]),
+    )
+
+
+def recurrent(gates, states, *options, cell=False, least=0, **drawn):
+    """Build the cases of a cell or a sequence; `options` are of further fixed calls."""
+    size = {"T": 3, "D": 2, "H": 3}
+    sequence = [] if cell else [{"reverse": True}, {"reverse": True, "lengths": [2, 0]}]
+    calls = [
+        ((2,), size, (True, True, True), {}),
+        ((), {"T": 1, "D": 1, "H": 2}, (True, True, False), {}),
+        ((2, 1), {"T": 2, "D": 2, "H": 1}, (False, False, False), {}),
+        ((0,), size, (True, False, True), {}),
+        *(((2,), size, (True, True, True), extra) for extra in [*sequence, *options]),
+    ]
+    if not cell and not least:
+        calls.append(((2,), {**size, "T": 0}, (True, True, True), {}))
+        calls.append(((3,), size, (True, False, False), {"lengths": [1, 3, 2]}))
+    strategy = st.builds(
+        lambda batch, T, D, H, given, extra: Call(
+            recurrent_shapes(gates, states, batch, T, D, H, given, cell), extra
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=2, max_side=2, min_side=0),
+        st.integers(least, 3),
+        st.integers(0, 3),
+        st.integers(1, 3),
+        st.tuples(*3 * [st.booleans()]),
+        st.fixed_dictionaries({} if cell or least else {"reverse": st.booleans()} | drawn),
+    )
+    return Spec(
+        [
+            Call(recurrent_shapes(gates, states, batch, **sizes, given=given, cell=cell), extra)
+            for batch, sizes, given, extra in calls
+        ],
+        strategy,
+        (normal,) * (1 + states) + (moderate, moderate),
+        batched=False,
+        tolerance=1.5e-14,  # the slope of a saturated unit comes from its value
+    )
+
+
+def moderate(rng, shape):
+    return rng.normal(size=shape) / 2
+
+
 SPECS = {
+    "attention.attention_scores": attention(values=False),
+    "attention.attention_weights": attention(values=False),
+    "attention.scaled_dot_product_attention": attention(),
+    "attention.multiplicative_attention": Spec(
+        [
+            Call(((3, 2), (4, 3), (4, 2), (2, 3))),
+            Call(((2, 2, 3, 1), (2, 1, 4, 3), (2, 1, 4, 2), (1, 3))),
+            Call(((0, 1, 3, 2), (0, 1, 4, 3), (0, 1, 4, 2), (2, 3)), {"scale": 0.5}),
+        ],
+        st.builds(
+            lambda T, S, D, E, V: Call(((T, D), (S, E), (S, V), (D, E))),
+            *5 * [st.integers(1, 4)],
+        ),
+        batched=False,
+    ),
+    "attention.additive_attention": Spec(
+        [
+            Call(((3, 2), (4, 3), (4, 2), (5, 2), (5, 3), (5,))),
+            Call(
+                ((2, 3, 2), (2, 4, 3), (2, 4, 2), (1, 2), (1, 3), (1,)),
+                {"mask": np.arange(4) != 1},
+            ),
+            Call(((0, 3, 2), (0, 4, 3), (0, 4, 2), (5, 2), (5, 3), (5,))),
+        ],
+        st.builds(
+            lambda T, S, D, E, A: Call(((T, D), (S, E), (S, 2), (A, D), (A, E), (A,))),
+            *5 * [st.integers(1, 4)],
+        ),
+        batched=False,
+    ),
+    "attention.linear_attention": Spec(
+        [
+            Call(((3, 2), (4, 2), (4, 3))),
+            Call(((2, 3, 2), (2, 3, 2), (2, 3, 1)), {"is_causal": True, "feature_map": "exp"}),
+            Call(((3, 2), (3, 2), (3, 1)), {"is_causal": True}),
+            Call(((3, 2), (4, 2), (4, 1)), {"feature_map": "identity", "normalize": False}),
+            Call(((0, 3, 2), (0, 4, 2), (0, 4, 1))),
+        ],
+        st.builds(
+            lambda T, E, V, name, causal: Call(
+                ((T, E), (T, E), (T, V)), {"feature_map": name, "is_causal": causal}
+            ),
+            *3 * [st.integers(1, 4)],
+            st.sampled_from(["elu", "exp"]),
+            st.booleans(),
+        ),
+    ),
+    "attention.recurrent_linear_attention": Spec(
+        [
+            Call((*RECURRENT, None, None, None)),
+            Call((*RECURRENT, (3, 2), (3,), (2, 4)), {"scale": 0.5}),
+            Call((*RECURRENT, (3, 1), None, None)),
+            Call((*RECURRENT, None, (3,), None)),
+            Call(((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None)),
+        ],
+        st.builds(
+            lambda T, E, V, decay, beta, state: Call(
+                (
+                    *2 * [(2, T, E)],
+                    (2, T, V),
+                    (2, T, E) if decay else None,
+                    (2, T) if beta else None,
+                    (2, E, V) if state else None,
+                )
+            ),
+            *3 * [st.integers(1, 4)],
+            *3 * [st.booleans()],
+        ),
+    ),
+    "attention.repeat_kv": Spec(
+        [
+            Call(((2, 3, 4), Count(2))),
+            Call(((2, 1, 3, 1), Count(3))),
+            Call(((0, 1, 2, 1), Count(1))),
+        ],
+        st.builds(
+            lambda heads, n, rows: Call(((heads, rows, 2), Count(n))), *3 * [st.integers(1, 4)]
+        ),
+        (normal, count),
+        constant=(1,),
+        batched=False,
+    ),
+    "attention.attention_entropy": maps_of_weights(),
+    "attention.attention_distance": maps_of_weights(Call(((3, 4),), {"q_offset": 2})),
+    "attention.attention_shares": maps_of_weights(Call(((3, 4),), {"q_offset": -1})),
+    "attention.attention_rollout": Spec(
+        [
+            Call(((2, 2, 3, 3),)),
+            Call(((1, 4, 2, 2, 2),), {"residual": 0.25}),
+            Call(((3, 1, 1, 1),)),
+        ],
+        st.builds(lambda L, H, T: Call(((L, 2, H, T, T),)), *3 * [st.integers(1, 3)]),
+        (positive,),
+        batched=False,
+    ),
     "calculus.add": binary(),
     "calculus.subtract": binary(),
     "calculus.multiply": binary(),
@@ -541,6 +739,31 @@ SPECS = {
         Call(((0, 3, 2), (2,), None)),
         strategy=normalized_samples(),
     ),
+    "recurrent.rnn": recurrent(
+        1,
+        1,
+        {"activation": "relu"},
+        {"activation": "sigmoid"},
+        {"activation": "identity"},
+    ),
+    "recurrent.rnn_cell": recurrent(1, 1, {"activation": "sigmoid"}, cell=True),
+    "recurrent.rnn_state": replace(
+        recurrent(1, 1, {"activation": "identity"}, least=1),
+        calls=[
+            Call(recurrent_shapes(1, 1, (2,), 3, 2, 3)),
+            Call(recurrent_shapes(1, 1, (), 2, 1, 2), {"activation": "sigmoid"}),
+            Call(recurrent_shapes(1, 1, (0,), 2, 1, 2)),
+        ],
+        core=(1, 1),
+        of=(1,),
+    ),
+    "recurrent.lstm": recurrent(4, 2),
+    "recurrent.lstm_cell": recurrent(4, 2, cell=True),
+    "recurrent.lstm_gates": recurrent(4, 2),
+    "recurrent.gru": recurrent(
+        3, 1, {"reset_after": False}, {"reset_after": False, "reverse": True, "lengths": [1, 3]}
+    ),
+    "recurrent.gru_cell": recurrent(3, 1, {"reset_after": False}, cell=True),
     "positions.rope_angles": angles(),
     "positions.rope_tables": angles(Call(((3,), (2,)), {"attention_factor": 1.25})),
     "positions.rope_matrix": angles(),
@@ -745,6 +968,24 @@ SPECS = {
 
 #: Public names that are no maps of arrays, and where their tests are.
 NO_MAPS = {
+    "check.ErrorReport": "tests/check/test_errors.py",
+    "check.Verdict": "tests/check/test_candidates.py",
+    "check.adjoint_gap": "tests/check/test_derivatives.py: takes functions",
+    "check.check_forward": "tests/check/test_candidates.py: takes functions",
+    "check.check_jvp": "tests/check/test_candidates.py: takes functions",
+    "check.check_vjp": "tests/check/test_candidates.py: takes functions",
+    "check.error_report": "tests/check/test_errors.py: exact values of any kind",
+    "check.numerical_jacobian": "tests/check/test_derivatives.py: takes a function",
+    "check.random_inputs": "tests/check/test_candidates.py: takes a function",
+    "check.ulp_error": "tests/check/test_errors.py: exact values of any kind",
+    "attention.AttentionParams": "tests/attention/test_multi_head.py",
+    "attention.KVCache": "tests/attention/test_multi_head.py",
+    "attention.causal_mask": "tests/attention/test_masks.py: integers only",
+    "attention.multi_head_attention": "tests/attention/test_multi_head.py: nested parameters",
+    "attention.multi_head_attention_jvp": "tests/attention/test_multi_head.py",
+    "attention.multi_head_attention_vjp": "tests/attention/test_multi_head.py",
+    "attention.padding_mask": "tests/attention/test_masks.py: integers only",
+    "attention.window_mask": "tests/attention/test_masks.py: integers only",
     "get_num_threads": "tests/test_parallel.py",
     "set_num_threads": "tests/test_parallel.py",
     "calculus.chain_cost": "tests/calculus/test_accumulation.py: integers only",
@@ -758,6 +999,13 @@ NO_MAPS = {
     "propagation.lecun_normal": "tests/propagation/test_initialization.py: random",
     "propagation.orthogonal": "tests/propagation/test_initialization.py: random",
     "propagation.signal_propagation": "tests/propagation/test_signal_propagation.py: random",
+    "interop.Convention": "tests/interop/test_conventions.py",
+    "interop.conventions": "tests/interop/test_conventions.py: a table of words",
+    "interop.mask_convention": "tests/interop/test_conventions.py: names of libraries",
+    "interop.to_half_split": "tests/interop/test_layouts.py: a permutation, of weights too",
+    "interop.to_interleaved": "tests/interop/test_layouts.py: a permutation, of weights too",
+    "interop.transpose_heads": "tests/interop/test_layouts.py: names of libraries",
+    "interop.convert_gates": "tests/interop/test_gates.py: names of libraries",
     "positions.alibi_slopes": "tests/positions/test_alibi.py: integers only",
     "positions.rope_attention_factor": "tests/positions/test_rotary_scaling.py: numbers only",
     "positions.rope_frequencies": "tests/positions/test_rotary_scaling.py: numbers only",
@@ -765,6 +1013,18 @@ NO_MAPS = {
     "positions.sinusoidal": "tests/positions/test_sinusoidal.py: numbers only",
     "positions.sinusoidal_shift": "tests/positions/test_sinusoidal.py: numbers only",
     "positions.t5_relative_position_bucket": "tests/positions/test_t5.py: integers only",
+    "recurrent.LSTMGates": "tests/recurrent/test_lstm.py",
+    **{
+        f"recurrent.{name}{form}": "tests/recurrent/test_sequences.py: functions and tuples"
+        for name in (
+            "bidirectional",
+            "encoder_decoder",
+            "sequence_to_sequence",
+            "sequence_to_vector",
+            "vector_to_sequence",
+        )
+        for form in ("", "_vjp", "_jvp")
+    },
     "training.AdagradState": "tests/training/test_adaptive.py",
     "training.AdamState": "tests/training/test_adaptive.py",
     "training.FitResult": "tests/training/test_fit_neuron.py",
@@ -785,6 +1045,74 @@ NO_MAPS = {
     "training.rmsprop_step": "tests/training/test_adaptive.py: trees of arrays and a state",
     "training.sgd_step": "tests/training/test_momentum.py: trees of arrays and a state",
     "training.warmup_schedule": "tests/training/test_schedules.py: step numbers",
+    "transformer.DecoderBlockParams": "tests/transformer/test_blocks.py",
+    "transformer.EncoderBlockParams": "tests/transformer/test_blocks.py",
+    "transformer.EncoderDecoderParams": "tests/transformer/test_encoder_decoder.py",
+    "transformer.FeedForwardParams": "tests/transformer/test_feed_forward.py",
+    "transformer.GatedFeedForwardParams": "tests/transformer/test_feed_forward.py",
+    "transformer.LanguageModelConfig": "tests/transformer/test_configuration.py",
+    "transformer.LanguageModelParams": "tests/transformer/test_configuration.py",
+    "transformer.LanguageModelTrace": "tests/transformer/test_language_model.py",
+    "transformer.MultiplicationCounts": "tests/transformer/test_budget.py: a configuration",
+    "transformer.NormParams": "tests/transformer/test_blocks.py",
+    "transformer.ParameterCounts": "tests/transformer/test_budget.py: a configuration",
+    "transformer.SequenceClassifierParams": "tests/transformer/test_classifier.py",
+    "transformer.addition_task": "tests/transformer/test_tasks.py: random",
+    "transformer.associative_recall_task": "tests/transformer/test_tasks.py: random",
+    "transformer.beam_search": "tests/transformer/test_generation.py: tokens",
+    "transformer.copy_task": "tests/transformer/test_tasks.py: random",
+    "transformer.decoder": "tests/transformer/test_stacks.py: trees of arrays",
+    "transformer.decoder_block": "tests/transformer/test_blocks.py: trees of arrays",
+    "transformer.decoder_block_jvp": "tests/transformer/test_blocks.py: trees of arrays",
+    "transformer.decoder_block_vjp": "tests/transformer/test_blocks.py: trees of arrays",
+    "transformer.decoder_jvp": "tests/transformer/test_stacks.py: trees of arrays",
+    "transformer.decoder_vjp": "tests/transformer/test_stacks.py: trees of arrays",
+    "transformer.dropout_mask": "tests/transformer/test_blocks.py: random",
+    "transformer.encoder": "tests/transformer/test_stacks.py: trees of arrays",
+    "transformer.encoder_block": "tests/transformer/test_blocks.py: trees of arrays",
+    "transformer.encoder_block_jvp": "tests/transformer/test_blocks.py: trees of arrays",
+    "transformer.encoder_block_vjp": "tests/transformer/test_blocks.py: trees of arrays",
+    "transformer.encoder_decoder_generate": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_decoder_model": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_decoder_model_jvp": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_decoder_model_loss": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_decoder_model_loss_grad": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_decoder_model_loss_value_and_grad": (
+        "tests/transformer/test_encoder_decoder.py"
+    ),
+    "transformer.encoder_decoder_model_vjp": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_decoder_weights": "tests/transformer/test_encoder_decoder.py",
+    "transformer.encoder_jvp": "tests/transformer/test_stacks.py: trees of arrays",
+    "transformer.encoder_vjp": "tests/transformer/test_stacks.py: trees of arrays",
+    "transformer.feed_forward": "tests/transformer/test_feed_forward.py: trees of arrays",
+    "transformer.feed_forward_jvp": "tests/transformer/test_feed_forward.py: trees of arrays",
+    "transformer.feed_forward_vjp": "tests/transformer/test_feed_forward.py: trees of arrays",
+    "transformer.gated_feed_forward": "tests/transformer/test_feed_forward.py: trees of arrays",
+    "transformer.gated_feed_forward_jvp": "tests/transformer/test_feed_forward.py: trees of arrays",
+    "transformer.gated_feed_forward_vjp": "tests/transformer/test_feed_forward.py: trees of arrays",
+    "transformer.generate": "tests/transformer/test_generation.py: tokens",
+    "transformer.init_encoder_decoder_model": "tests/transformer/test_encoder_decoder.py: random",
+    "transformer.init_language_model": "tests/transformer/test_configuration.py: random",
+    "transformer.init_sequence_classifier": "tests/transformer/test_classifier.py: random",
+    "transformer.language_model": "tests/transformer/test_language_model.py: trees of arrays",
+    "transformer.language_model_jvp": "tests/transformer/test_language_model.py: trees of arrays",
+    "transformer.language_model_loss": "tests/transformer/test_language_model.py: trees of arrays",
+    "transformer.language_model_loss_grad": "tests/transformer/test_language_model.py",
+    "transformer.language_model_loss_value_and_grad": "tests/transformer/test_language_model.py",
+    "transformer.language_model_trace": "tests/transformer/test_language_model.py: trees of arrays",
+    "transformer.language_model_vjp": "tests/transformer/test_language_model.py: trees of arrays",
+    "transformer.load_params": "tests/transformer/test_storage.py: files",
+    "transformer.multiplication_counts": "tests/transformer/test_budget.py: a configuration",
+    "transformer.next_token_probabilities": "tests/transformer/test_generation.py",
+    "transformer.parameter_counts": "tests/transformer/test_budget.py: a configuration",
+    "transformer.reverse_task": "tests/transformer/test_tasks.py: random",
+    "transformer.save_params": "tests/transformer/test_storage.py: files",
+    "transformer.sequence_classifier": "tests/transformer/test_classifier.py: trees of arrays",
+    "transformer.sequence_classifier_jvp": "tests/transformer/test_classifier.py: trees of arrays",
+    "transformer.sequence_classifier_loss": "tests/transformer/test_classifier.py: trees of arrays",
+    "transformer.sequence_classifier_loss_grad": "tests/transformer/test_classifier.py",
+    "transformer.sequence_classifier_loss_value_and_grad": "tests/transformer/test_classifier.py",
+    "transformer.sequence_classifier_vjp": "tests/transformer/test_classifier.py: trees of arrays",
 }
 
 

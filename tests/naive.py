@@ -526,3 +526,375 @@ def apply_rope_axial(x, cos, sin, interleaved=True):
         for a, block in enumerate(blocks)
     ]
     return np.concatenate(turned, axis=-1)
+
+
+# attention
+
+
+def attention_scores(
+    q, k, mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None, softcap=None
+):
+    if q.ndim > 2:
+        k = np.repeat(k, q.shape[-3] // k.shape[-3], axis=-3)
+    scale = 1 / np.sqrt(q.shape[-1]) if scale is None else scale
+    s = scale * np.einsum("...ie,...je->...ij", q, k)
+    s = s if softcap is None else softcap * np.tanh(s / softcap)
+    s = s if bias is None else s + bias
+    r = offsets(*s.shape[-2:], q_offset)
+    seen = (r <= 0) if is_causal else np.full(r.shape, True)
+    left, right = (None, None) if window is None else window
+    seen = seen if left is None else seen & (-r <= left)
+    seen = seen if right is None else seen & (r <= right)
+    return np.where(seen if mask is None else seen & mask, s, -np.inf)
+
+
+def attention_weights(q, k, sink=None, **options):
+    s = attention_scores(q, k, **options)
+    rest = 0 if sink is None else np.exp(sink)[:, None, None]
+    e = np.exp(s)
+    total = np.sum(e, axis=-1, keepdims=True) + rest
+    return e / np.where(total == 0, 1, total)
+
+
+def scaled_dot_product_attention(q, k, v, **options):
+    p = attention_weights(q, k, **options)
+    if q.ndim > 2:
+        v = np.repeat(v, q.shape[-3] // v.shape[-3], axis=-3)
+    return np.einsum("...ij,...jd->...id", p, v)
+
+
+def repeat_kv(x, n):
+    return np.stack([x[..., h // int(n), :, :] for h in range(x.shape[-3] * int(n))], axis=-3)
+
+
+def additive_attention(q, k, v, w, u, vec, mask=True):
+    hidden = np.tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
+    e = np.where(mask, np.exp(hidden @ vec), 0)
+    return e / np.sum(e, axis=-1, keepdims=True) @ v
+
+
+def multiplicative_attention(q, k, v, w, scale=1.0, **options):
+    return scaled_dot_product_attention(q @ w, k, v, scale=scale, **options)
+
+
+def linear_attention(q, k, v, feature_map="elu", is_causal=False, normalize=True):
+    phi = {
+        "elu": lambda x: np.where(np.real(x) > 0, x + 1, np.exp(x)),
+        "exp": np.exp,
+        "identity": lambda x: x,
+    }[feature_map]
+    weights = np.einsum("...ie,...je->...ij", phi(q), phi(k))
+    weights = np.tril(weights) if is_causal else weights
+    out = weights @ v
+    return out / np.sum(weights, axis=-1, keepdims=True) if normalize else out
+
+
+def recurrent_linear_attention(q, k, v, decay=None, beta=None, state=None, scale=1.0):
+    steps, width = q.shape[-2:]
+    S = np.zeros((*q.shape[:-2], width, v.shape[-1])) if state is None else state
+    out = []
+    for t in range(steps):
+        S = S if decay is None else np.exp(decay[..., t, :, None]) * S
+        w = v[..., t, :]
+        if beta is not None:
+            w = beta[..., t, None] * (w - np.einsum("...ev,...e->...v", S, k[..., t, :]))
+        S = S + np.einsum("...e,...v->...ev", k[..., t, :], w)
+        out.append(scale * np.einsum("...ev,...e->...v", S, q[..., t, :]))
+    return (np.stack(out, axis=-2) if out else np.zeros(v.shape)), S
+
+
+def attention_entropy(weights):
+    return -np.sum(weights * np.log(weights), axis=-1)
+
+
+def attention_distance(weights, q_offset=0):
+    return np.sum(weights * np.abs(offsets(*weights.shape[-2:], q_offset)), axis=-1)
+
+
+def attention_shares(weights, q_offset=0):
+    out = np.zeros((*weights.shape[:-1], 3), weights.dtype)
+    for i in range(weights.shape[-2]):
+        for n, j in enumerate((0, i + q_offset - 1, i + q_offset)):
+            if 0 <= j < weights.shape[-1]:
+                out[..., i, n] = weights[..., i, j]
+    return out
+
+
+def attention_rollout(weights, residual=0.5):
+    out = np.eye(weights.shape[-1])
+    for layer in weights:
+        mixed = residual * np.eye(weights.shape[-1]) + (1 - residual) * np.mean(layer, axis=-3)
+        out = mixed @ out
+    return out
+
+
+# transformer; parameters are nested tuples, read by position
+
+
+def affine(x, weight, bias=None):
+    return x @ weight.T if bias is None else x @ weight.T + bias
+
+
+def feed_forward(x, params, activation="relu"):
+    w1, b1, w2, b2 = params
+    return affine(globals()[activation](affine(x, w1, b1)), w2, b2)
+
+
+def gated_feed_forward(x, params, activation="silu"):
+    w_gate, w_up, w_down = params
+    return affine(globals()[activation](affine(x, w_gate)) * affine(x, w_up), w_down)
+
+
+def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None):
+    """Attention head by head; `seen` and `bias` broadcast to (..., H, T, S)."""
+    w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o = params
+    Hk = Hk or H
+    q, k, v = affine(x, w_q, b_q), affine(memory, w_k, b_k), affine(memory, w_v, b_v)
+    E, V = q.shape[-1] // H, v.shape[-1] // Hk
+    shape = (*x.shape[:-2], H, x.shape[-2], memory.shape[-2])
+    seen, bias = np.broadcast_to(seen, shape), np.broadcast_to(bias, shape)
+    out = []
+    for h in range(H):
+        g = h // (H // Hk)
+        qh, kh = q[..., h * E : (h + 1) * E], k[..., g * E : (g + 1) * E]
+        if rope is not None:
+            qh, kh = apply_rope(qh, *rope), apply_rope(kh, *rope)
+        scores = qh @ np.swapaxes(kh, -1, -2) / np.sqrt(E) + bias[..., h, :, :]
+        e = np.where(seen[..., h, :, :], np.exp(scores), 0.0)
+        out.append(e / np.sum(e, axis=-1, keepdims=True) @ v[..., g * V : (g + 1) * V])
+    return affine(np.concatenate(out, axis=-1), w_o, b_o)
+
+
+def norm_of(x, params, norm, eps):
+    weight, bias = params
+    if norm == "rms" or (norm is None and bias is None):
+        return rms_norm(x, weight, eps)
+    return layer_norm(x, weight, bias, eps)
+
+
+def sublayer(x, f, params, norm_first, norm, eps, factor):
+    factor = 1.0 if factor is None else factor
+    if norm_first:
+        return x + factor * f(norm_of(x, params, norm, eps))
+    return norm_of(x + factor * f(x), params, norm, eps)
+
+
+def network_of(params, activation):
+    f = gated_feed_forward if len(params) == 3 else feed_forward
+    return lambda x: f(x, params, activation)
+
+
+def causal(x, is_causal, mask):
+    T = x.shape[-2]
+    seen = np.tril(np.ones((T, T), bool)) if is_causal else np.ones((T, T), bool)
+    return seen if mask is None else seen & mask
+
+
+def encoder_block(
+    x, params, num_heads, num_kv_heads=None, norm_first=False, norm=None, activation="relu",
+    is_causal=False, mask=None, bias=0.0, rope=None, dropout=(None, None), eps=1e-5,
+):  # fmt: skip
+    attention, norm1, network, norm2 = params
+    seen = causal(x, is_causal, mask)
+    heads = num_heads, num_kv_heads
+    x = sublayer(
+        x, lambda z: attend_heads(z, z, attention, *heads, seen, bias, rope),
+        norm1, norm_first, norm, eps, dropout[0],
+    )  # fmt: skip
+    return sublayer(x, network_of(network, activation), norm2, norm_first, norm, eps, dropout[1])
+
+
+def decoder_block(
+    x, memory, params, num_heads, num_kv_heads=None, norm_first=False, norm=None,
+    activation="relu", is_causal=True, mask=None, memory_mask=True, bias=0.0, rope=None,
+    dropout=(None, None, None), eps=1e-5,
+):  # fmt: skip
+    own, norm1, cross, norm2, network, norm3 = params
+    seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
+    x = sublayer(
+        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope),
+        norm1, *order, eps, dropout[0],
+    )  # fmt: skip
+    x = sublayer(
+        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask),
+        norm2, *order, eps, dropout[1],
+    )  # fmt: skip
+    return sublayer(x, network_of(network, activation), norm3, *order, eps, dropout[2])
+
+
+def encoder(x, params, norm_params=None, norm=None, eps=1e-5, **options):
+    for block in params:
+        x = encoder_block(x, block, norm=norm, eps=eps, **options)
+    return x if norm_params is None else norm_of(x, norm_params, norm, eps)
+
+
+def decoder(x, memory, params, norm_params=None, norm=None, eps=1e-5, **options):
+    for block in params:
+        x = decoder_block(x, memory, block, norm=norm, eps=eps, **options)
+    return x if norm_params is None else norm_of(x, norm_params, norm, eps)
+
+
+def placed(x, table, config, bidirectional):
+    """Return x with what the scheme of positions adds, and its options of the attention."""
+    T, D, scheme = x.shape[-2], x.shape[-1], config.positions
+    positions = np.arange(T)
+    if config.scale_embeddings:
+        x = x * np.sqrt(D)
+    if scheme == "learned":
+        x = x + table[:T]
+    if scheme == "sinusoidal":
+        angles = positions[:, None] / 10000.0 ** (np.arange(0, D, 2) / D)
+        x = x + np.stack([np.sin(angles), np.cos(angles)], -1).reshape(T, -1)[:, :D]
+    if scheme == "rope":
+        E = D // config.heads
+        return x, {"rope": rope_tables(positions, config.rope_base ** (-np.arange(0, E, 2) / E))}
+    if scheme == "alibi":
+        slopes = 2.0 ** (-8.0 * np.arange(1, config.heads + 1) / config.heads)
+        return x, {"bias": alibi_bias(slopes, T, T, symmetric=bidirectional)}
+    if scheme == "t5":
+        return x, {"bias": t5_bias(table, T, T, bidirectional=bidirectional)}
+    return x, {}
+
+
+def model_options(config):
+    gates = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu", "glu": "sigmoid"}
+    return {
+        "num_heads": config.heads, "num_kv_heads": config.kv_heads, "eps": config.eps,
+        "norm_first": config.norm_first, "norm": config.norm,
+        "activation": gates.get(config.activation, config.activation),
+    }  # fmt: skip
+
+
+def language_model(tokens, params, config):
+    embedding, table, blocks, norm, head = params
+    x, options = placed(embedding[tokens], table, config, False)
+    h = encoder(x, blocks, norm, is_causal=True, **options, **model_options(config))
+    return affine(h, embedding if head is None else head)
+
+
+def sequence_classifier(tokens, params, config, lengths=None):
+    token, embedding, table, blocks, norm, w_head, b_head = params
+    x = embedding[tokens]
+    x = np.concatenate([np.broadcast_to(token, (*x.shape[:-2], 1, x.shape[-1])), x], axis=-2)
+    x, options = placed(x, table, config, True)
+    if lengths is not None:
+        options["mask"] = (np.arange(x.shape[-2]) <= lengths[..., None])[..., None, None, :]
+    h = encoder(x, blocks, norm, **options, **model_options(config))
+    return affine(h[..., 0, :], w_head, b_head)
+
+
+def encoder_decoder_model(source, target, params, config, lengths=None):
+    embedding, source_table, table, blocks, encoder_norm, decoder_blocks, norm, head = params
+    mask = True
+    if lengths is not None:
+        mask = (np.arange(source.shape[-1]) < lengths[..., None])[..., None, None, :]
+    x, options = placed(embedding[source], source_table, config, True)
+    common = model_options(config)
+    memory = encoder(x, blocks, encoder_norm, mask=mask, **options, **common)
+    x, options = placed(embedding[target], table, config, False)
+    h = decoder(x, memory, decoder_blocks, norm, memory_mask=mask, **options, **common)
+    return affine(h, embedding if head is None else head)
+
+
+# recurrent
+
+
+def through_time(step, x, states, size, reverse=False, lengths=None):
+    """Apply step(x_t, *states) -> states to each entry; return all states, 0 beyond its end."""
+    batch, count = x.shape[:-2], x.shape[-2]
+    states = [np.zeros((*batch, size)) if s is None else s for s in states]
+    ends = np.full(batch, count) if lengths is None else np.asarray(lengths)
+    outs = [np.zeros((*batch, count, size), np.complex128) for _ in states]
+    for entry in np.ndindex(batch):
+        now = [s[entry] for s in states]
+        times = list(range(ends[entry]))
+        for t in times[::-1] if reverse else times:
+            now = step(x[entry][t], *now)
+            for out, s in zip(outs, now, strict=True):
+                out[entry][t] = s
+    return outs
+
+
+def as_result(outs, *inputs):
+    """Drop the imaginary parts where no input has one; a single output is no tuple."""
+    real = not any(np.iscomplexobj(a) for a in inputs)
+    outs = tuple(out.real if real else out for out in outs)
+    return outs if len(outs) > 1 else outs[0]
+
+
+def one_step(sequence, x, states, *weights, **options):
+    outs = sequence(x[..., None, :], *states, *weights, **options)
+    return tuple(o[..., 0, :] for o in outs) if isinstance(outs, tuple) else outs[..., 0, :]
+
+
+def both(b_ih, b_hh):
+    return (0 if b_ih is None else b_ih) + (0 if b_hh is None else b_hh)
+
+
+def rnn(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, activation="tanh", **options):
+    phi = {"tanh": tanh, "relu": relu, "sigmoid": sigmoid, "identity": lambda z: z}[activation]
+
+    def step(x, h):
+        return [phi(w_ih @ x + w_hh @ h + both(b_ih, b_hh))]
+
+    outs = through_time(step, x, [h0], w_hh.shape[1], **options)
+    return as_result(outs, x, h0, w_ih, w_hh, b_ih, b_hh)
+
+
+def rnn_cell(x, h, *weights, **options):
+    return one_step(rnn, x, [h], *weights, **options)
+
+
+def rnn_state(x, h0, *weights, **options):
+    return rnn(x, h0, *weights, **options)[..., -1, :]
+
+
+def lstm_run(x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, w_p=None, **options):
+    """Return h, c, i, f, g, o."""
+    size = w_hh.shape[1]
+    p_i, p_f, p_o = np.split(np.zeros(3 * size) if w_p is None else w_p, 3)
+
+    def step(x, h, c, *_):
+        i, f, g, o = np.split(w_ih @ x + w_hh @ h + both(b_ih, b_hh), 4)
+        i, f, g = sigmoid(i + p_i * c), sigmoid(f + p_f * c), tanh(g)
+        c = f * c + i * g
+        o = sigmoid(o + p_o * c)
+        return [o * tanh(c), c, i, f, g, o]
+
+    outs = through_time(step, x, [h0, c0, None, None, None, None], size, **options)
+    return as_result(outs, x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
+
+
+def lstm(*inputs, **options):
+    return lstm_run(*inputs, **options)[:2]
+
+
+def lstm_gates(*inputs, **options):
+    return lstm_run(*inputs, **options)[2:]
+
+
+def lstm_cell(x, h, c, *weights, **options):
+    return one_step(lstm, x, [h, c], *weights, **options)
+
+
+def gru(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, reset_after=True, **options):
+    size = w_hh.shape[1]
+    zero = np.zeros(3 * size)
+    b_x = np.split(zero if b_ih is None else b_ih, 3)
+    b_h = np.split(zero if b_hh is None else b_hh, 3)
+    w_x, w_h = np.split(w_ih, 3), np.split(w_hh, 3)
+
+    def step(x, h):
+        r, z = (sigmoid(w_x[k] @ x + b_x[k] + w_h[k] @ h + b_h[k]) for k in (0, 1))
+        if reset_after:
+            n = tanh(w_x[2] @ x + b_x[2] + r * (w_h[2] @ h + b_h[2]))
+        else:
+            n = tanh(w_x[2] @ x + b_x[2] + w_h[2] @ (r * h) + b_h[2])
+        return [(1 - z) * n + z * h]
+
+    outs = through_time(step, x, [h0], size, **options)
+    return as_result(outs, x, h0, w_ih, w_hh, b_ih, b_hh)
+
+
+def gru_cell(x, h, *weights, **options):
+    return one_step(gru, x, [h], *weights, **options)

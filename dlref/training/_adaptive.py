@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._tree import like, updated
 from .._validate import FloatArray, as_number
-from ._gradient_descent import like, updated
 
 __all__ = [
     "AdagradState",

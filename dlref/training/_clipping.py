@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._tree import leaves, mapped
 from .._validate import as_number
-from ._gradient_descent import leaves, mapped
 
 __all__ = ["clip_by_norm", "clip_by_value"]
 

@@ -6,98 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._validate import FloatArray, as_array, as_floats, as_integer, as_number, check_shape, result
+from .._tree import mapped, updated
+from .._validate import FloatArray, as_integer, as_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     # a number, or a function of the step that returns one
     Rate = float | Callable[[int], Any]
 
 __all__ = ["gradient_descent"]
-
-
-def rebuilt(like: tuple[Any, ...], entries: Any) -> Any:
-    """Make a tuple, or a named tuple of the same type."""
-    return type(like)(*entries) if hasattr(like, "_fields") else tuple(entries)
-
-
-def leaves(name: str, tree: Any) -> Iterator[FloatArray]:
-    """Yield the arrays of a nested tuple, in float64."""
-    if isinstance(tree, tuple):
-        for entry in tree:
-            yield from leaves(name, entry)
-    elif tree is not None:
-        yield as_floats({name: tree})[1][0]
-
-
-def mapped(name: str, f: Callable[[FloatArray], FloatArray], tree: Any) -> Any:
-    """Apply f to every array of a nested tuple, in float64, and round to the array's dtype."""
-    if isinstance(tree, tuple):
-        return rebuilt(tree, (mapped(name, f, entry) for entry in tree))
-    if tree is None:
-        return None
-    dtype, (array,) = as_floats({name: tree})
-    with np.errstate(all="ignore"):
-        return result(f(array), dtype)
-
-
-def like(tree: Any, value: float = 0.0) -> Any:
-    """Return float64 arrays full of `value` in the structure of the parameters."""
-    if isinstance(tree, tuple):
-        return rebuilt(tree, (like(entry, value) for entry in tree))
-    return None if tree is None else np.full(as_array("params", tree).shape, value)
-
-
-def updated(
-    rule: Callable[..., tuple[Any, ...]], params: Any, grads: Any, *slots: Any
-) -> tuple[Any, ...]:
-    """
-    Apply ``rule(p, g, *slots) -> (p, *slots)`` to each array of the parameters.
-
-    Slots are what an optimizer remembers, in the structure of the parameters and in float64: a
-    running mean in float32 would lose gradients that are small beside it.
-    """
-    if isinstance(params, tuple):
-        _check_structure(isinstance(grads, tuple) and len(grads) == len(params), params, grads)
-        _check_state(all(isinstance(s, tuple) and len(s) == len(params) for s in slots))
-        results = [updated(rule, *entries) for entries in zip(params, grads, *slots, strict=True)]
-        columns = zip(*results, strict=True) if results else [()] * (1 + len(slots))
-        return tuple(rebuilt(params, column) for column in columns)
-    if params is None:
-        _check_structure(grads is None, params, grads)
-        return (None,) * (1 + len(slots))
-    _check_structure(grads is not None and not isinstance(grads, tuple), params, grads)
-    dtype, (p,) = as_floats({"params": params})
-    _, (g,) = as_floats({"grads": grads})
-    check_shape("grads", g, p.shape)
-    _check_state(all(np.shape(slot) == p.shape for slot in slots))
-    with np.errstate(all="ignore"):
-        moved, *kept = rule(p, g, *slots)
-        return result(moved, dtype), *(np.asarray(slot) for slot in kept)
-
-
-def _describe(tree: Any) -> str:
-    return (
-        f"a tuple of {len(tree)}"
-        if isinstance(tree, tuple)
-        else ("None" if tree is None else "an array")
-    )
-
-
-def _check_structure(fits: bool, params: Any, grads: Any) -> None:
-    if not fits:
-        msg = (
-            f"Argument 'grads' must have the structure of 'params', here {_describe(params)}, "
-            f"not {_describe(grads)}."
-        )
-        raise ValueError(msg)
-
-
-def _check_state(fits: bool) -> None:
-    if not fits:
-        msg = "Argument 'state' must come from a step with these parameters, not from others."
-        raise ValueError(msg)
 
 
 def gradient_descent(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .._tree import like, updated
 from .._validate import FloatArray, as_number
-from ._gradient_descent import like, updated
 
 __all__ = ["MomentumState", "SGDState", "momentum_step", "nesterov_step", "sgd_step"]
 

@@ -1,0 +1,215 @@
+r"""
+Parameters in any nesting of tuples: to walk through them, and to compute with all at once.
+
+A tree is an array, None (no parameter there), or a tuple or named tuple of trees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._validate import FloatArray, FloatDType, as_array, as_floats, check_shape, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "as_float_trees",
+    "as_tree_tangents",
+    "check_tree",
+    "leaves",
+    "like",
+    "mapped",
+    "named_leaves",
+    "rebuilt",
+    "rounded",
+    "shaped_like",
+    "updated",
+]
+
+
+def rebuilt(like: tuple[Any, ...], entries: Any) -> Any:
+    """Make a tuple, or a named tuple of the same type."""
+    return type(like)(*entries) if hasattr(like, "_fields") else tuple(entries)
+
+
+def leaves(name: str, tree: Any) -> Iterator[FloatArray]:
+    """Yield the arrays of a nested tuple, in float64."""
+    if isinstance(tree, tuple):
+        for entry in tree:
+            yield from leaves(name, entry)
+    elif tree is not None:
+        yield as_floats({name: tree})[1][0]
+
+
+def mapped(name: str, f: Callable[[FloatArray], FloatArray], tree: Any) -> Any:
+    """Apply f to every array of a nested tuple, in float64, and round to the array's dtype."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, (mapped(name, f, entry) for entry in tree))
+    if tree is None:
+        return None
+    dtype, (array,) = as_floats({name: tree})
+    with np.errstate(all="ignore"):
+        return result(f(array), dtype)
+
+
+def like(tree: Any, value: float = 0.0) -> Any:
+    """Return float64 arrays full of `value` in the structure of the parameters."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, (like(entry, value) for entry in tree))
+    return None if tree is None else np.full(as_array("params", tree).shape, value)
+
+
+def updated(
+    rule: Callable[..., tuple[Any, ...]], params: Any, grads: Any, *slots: Any
+) -> tuple[Any, ...]:
+    """
+    Apply ``rule(p, g, *slots) -> (p, *slots)`` to each array of the parameters.
+
+    Slots are what an optimizer remembers, in the structure of the parameters and in float64: a
+    running mean in float32 would lose gradients that are small beside it.
+    """
+    if isinstance(params, tuple):
+        _check_structure(isinstance(grads, tuple) and len(grads) == len(params), params, grads)
+        _check_state(all(isinstance(s, tuple) and len(s) == len(params) for s in slots))
+        results = [updated(rule, *entries) for entries in zip(params, grads, *slots, strict=True)]
+        columns = zip(*results, strict=True) if results else [()] * (1 + len(slots))
+        return tuple(rebuilt(params, column) for column in columns)
+    if params is None:
+        _check_structure(grads is None, params, grads)
+        return (None,) * (1 + len(slots))
+    _check_structure(grads is not None and not isinstance(grads, tuple), params, grads)
+    dtype, (p,) = as_floats({"params": params})
+    _, (g,) = as_floats({"grads": grads})
+    check_shape("grads", g, p.shape)
+    _check_state(all(np.shape(slot) == p.shape for slot in slots))
+    with np.errstate(all="ignore"):
+        moved, *kept = rule(p, g, *slots)
+        return result(moved, dtype), *(np.asarray(slot) for slot in kept)
+
+
+def _describe(tree: Any) -> str:
+    return (
+        f"a tuple of {len(tree)}"
+        if isinstance(tree, tuple)
+        else ("None" if tree is None else "an array")
+    )
+
+
+def _check_structure(fits: bool, params: Any, grads: Any) -> None:
+    if not fits:
+        msg = (
+            f"Argument 'grads' must have the structure of 'params', here {_describe(params)}, "
+            f"not {_describe(grads)}."
+        )
+        raise ValueError(msg)
+
+
+def _check_state(fits: bool) -> None:
+    if not fits:
+        msg = "Argument 'state' must come from a step with these parameters, not from others."
+        raise ValueError(msg)
+
+
+def named_leaves(name: str, tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, entry) of a nested tuple in order; Nones are left out."""
+    if isinstance(tree, tuple):
+        keys = getattr(tree, "_fields", range(len(tree)))
+        for key, entry in zip(keys, tree, strict=True):
+            yield from named_leaves(f"{name}.{key}" if name else f"{key}", entry)
+    elif tree is not None:
+        yield name, tree
+
+
+def as_float_trees(arguments: dict[str, Any]) -> tuple[FloatDType, list[Any]]:
+    """
+    Return the dtype that all arrays of some trees promote to, and the trees to compute with.
+
+    As `as_floats`, whose work dtype is float32 here: products of matrices in float64 would
+    take twice as long.
+    """
+    named = [pair for name, tree in arguments.items() for pair in named_leaves(name, tree)]
+    dtype, arrays = as_floats(dict(named), work=np.float32)
+    rest = iter(arrays)
+
+    def filled(tree: Any) -> Any:
+        if isinstance(tree, tuple):
+            return rebuilt(tree, [filled(entry) for entry in tree])
+        return None if tree is None else next(rest)
+
+    return dtype, [filled(tree) for tree in arguments.values()]
+
+
+def as_tree_tangents(
+    names: tuple[str, ...], primals: Any, tangents: Any
+) -> tuple[FloatDType, list[Any], list[Any]]:
+    """Check both arguments of a jvp of trees; a tangent of None, at any level, is zero."""
+    points = _entries("primals", primals, len(names))
+    directions = _entries("tangents", tangents, len(names))
+    for name, point, direction in zip(names, points, directions, strict=True):
+        check_tree(f"tangents.{name}", direction, point)
+    both = {f"primals.{n}": p for n, p in zip(names, points, strict=True)}
+    both |= {f"tangents.{n}": t for n, t in zip(names, directions, strict=True)}
+    dtype, trees = as_float_trees(both)
+    fixed, moved = trees[: len(names)], trees[len(names) :]
+    return dtype, fixed, [_filled(t, p) for t, p in zip(moved, fixed, strict=True)]
+
+
+def _entries(name: str, value: Any, count: int) -> tuple[Any, ...]:
+    if not isinstance(value, tuple | list):
+        msg = f"Argument {name!r} must be a tuple of {count} entries, not {type(value).__name__}."
+        raise TypeError(msg)
+    if len(value) != count:
+        msg = f"Argument {name!r} must be a tuple of {count} entries, not of {len(value)}."
+        raise ValueError(msg)
+    return tuple(value)
+
+
+def check_tree(name: str, tree: Any, like: Any) -> None:
+    """Raise unless `tree` has the structure and shapes of `like`; None stands for any part."""
+    if tree is None:
+        return
+    if isinstance(like, tuple):
+        if not isinstance(tree, tuple) or len(tree) != len(like):
+            msg = f"Argument {name!r} must be {_describe(like)}, not {_describe(tree)}."
+            raise ValueError(msg)
+        for key, entry, part in zip(
+            getattr(like, "_fields", range(len(like))), tree, like, strict=True
+        ):
+            check_tree(f"{name}.{key}", entry, part)
+    elif like is None:
+        msg = f"Argument {name!r} must be None, as its primal is, not {_describe(tree)}."
+        raise ValueError(msg)
+    elif isinstance(tree, tuple):
+        msg = f"Argument {name!r} must be an array, not {_describe(tree)}."
+        raise ValueError(msg)
+    else:
+        check_shape(name, as_array(name, tree), np.shape(like))
+
+
+def _filled(tree: Any, like: Any) -> Any:
+    """Put zeros where `tree` is None and `like` is not."""
+    if isinstance(like, tuple):
+        parts = tree if tree is not None else (None,) * len(like)
+        return rebuilt(like, [_filled(t, p) for t, p in zip(parts, like, strict=True)])
+    return np.zeros_like(like) if tree is None and like is not None else tree
+
+
+def rounded(tree: Any, dtype: FloatDType) -> Any:
+    """Round every array of a tree once."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, [rounded(entry, dtype) for entry in tree])
+    return None if tree is None else result(tree, dtype)
+
+
+def shaped_like(kind: type[Any], name: str, value: Any) -> Any:
+    """Return a tuple as a named tuple of the given kind; another length is an error."""
+    fields = kind._fields
+    least = len(fields) - len(kind._field_defaults)
+    if not isinstance(value, tuple) or not least <= len(value) <= len(fields):
+        wanted = f"{kind.__name__}({', '.join(fields)})"
+        msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."
+        raise TypeError(msg)
+    return value if isinstance(value, kind) else kind(*value)

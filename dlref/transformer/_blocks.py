@@ -1,0 +1,1243 @@
+r"""Encoder and decoder block: attention and a feed-forward network, each with its shortcut."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._blas import affine, affine_vjp
+from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._validate import (
+    FloatArray,
+    as_array,
+    as_generator,
+    as_integer,
+    as_number,
+    check_axes,
+    check_broadcast,
+    check_ndim,
+    check_shape,
+    choice,
+    float_dtype,
+)
+from ..attention import (
+    AttentionParams,
+    multi_head_attention,
+    multi_head_attention_jvp,
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_vjp,
+)
+from ..normalization import (
+    layer_norm,
+    layer_norm_jvp,
+    layer_norm_vjp,
+    rms_norm,
+    rms_norm_jvp,
+    rms_norm_vjp,
+)
+from ..positions import apply_rope, apply_rope_vjp
+from ._feed_forward import (
+    FeedForwardParams,
+    GatedFeedForwardParams,
+    Pull,
+    activation_of,
+    check_network,
+    network,
+    network_push,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "DecoderBlockParams",
+    "EncoderBlockParams",
+    "NormParams",
+    "decoder_block",
+    "decoder_block_jvp",
+    "decoder_block_vjp",
+    "dropout_mask",
+    "encoder_block",
+    "encoder_block_jvp",
+    "encoder_block_vjp",
+]
+
+
+class NormParams(NamedTuple):
+    r"""
+    Parameters of a normalization of rows.
+
+    Parameters
+    ----------
+    weight : ndarray or None, shape (D,)
+        Factor of each feature; None is 1.
+    bias : ndarray or None, shape (D,)
+        Offset of each feature. None, for RMS norm, leaves it out.
+
+    See Also
+    --------
+    encoder_block : Has one for each sub-layer.
+    dlref.normalization.layer_norm, dlref.normalization.rms_norm : What they are parameters of.
+
+    Notes
+    -----
+    A block without the option ``norm`` takes the kind of normalization from here: RMS norm if
+    there is no bias, layer norm if there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import NormParams
+    >>> NormParams(np.ones(2))
+    NormParams(weight=array([1., 1.]), bias=None)
+    """
+
+    weight: FloatArray | None
+    bias: FloatArray | None = None
+
+
+class EncoderBlockParams(NamedTuple):
+    r"""
+    Parameters of an encoder block, which are those of a decoder-only model's block, too.
+
+    Parameters
+    ----------
+    attention : AttentionParams
+        Self-attention.
+    norm1 : NormParams
+        Normalization that belongs to it.
+    feed_forward : FeedForwardParams or GatedFeedForwardParams
+        Feed-forward network.
+    norm2 : NormParams
+        Normalization that belongs to it.
+
+    See Also
+    --------
+    encoder_block : What they are parameters of.
+    DecoderBlockParams : With cross-attention.
+
+    Notes
+    -----
+    With width D, F hidden units and as many key heads as heads, and all biases:
+    :math:`4 D^2 + 4 D` for attention, :math:`2 F D + F + D` for the network, 4 D for the
+    normalizations.
+
+    Examples
+    --------
+    >>> from dlref.transformer import EncoderBlockParams
+    >>> EncoderBlockParams._fields
+    ('attention', 'norm1', 'feed_forward', 'norm2')
+    """
+
+    attention: AttentionParams
+    norm1: NormParams
+    feed_forward: FeedForwardParams | GatedFeedForwardParams
+    norm2: NormParams
+
+
+class DecoderBlockParams(NamedTuple):
+    r"""
+    Parameters of a decoder block with cross-attention.
+
+    Parameters
+    ----------
+    self_attention : AttentionParams
+        Attention over the decoder's own positions.
+    norm1 : NormParams
+        Normalization that belongs to it.
+    cross_attention : AttentionParams
+        Attention over the encoder's output.
+    norm2 : NormParams
+        Normalization that belongs to it.
+    feed_forward : FeedForwardParams or GatedFeedForwardParams
+        Feed-forward network.
+    norm3 : NormParams
+        Normalization that belongs to it.
+
+    See Also
+    --------
+    decoder_block : What they are parameters of.
+    EncoderBlockParams : Without cross-attention.
+
+    Notes
+    -----
+    Norm k belongs to the k-th sub-layer. It comes before the sub-layer or after the sum, as
+    the option ``norm_first`` of the block says; the parameters are the same.
+
+    Examples
+    --------
+    >>> from dlref.transformer import DecoderBlockParams
+    >>> DecoderBlockParams._fields[2:4]
+    ('cross_attention', 'norm2')
+    """
+
+    self_attention: AttentionParams
+    norm1: NormParams
+    cross_attention: AttentionParams
+    norm2: NormParams
+    feed_forward: FeedForwardParams | GatedFeedForwardParams
+    norm3: NormParams
+
+
+class Options(NamedTuple):
+    """What a block is told besides arrays of parameters, checked."""
+
+    heads: dict[str, int | None]  # num_heads, num_kv_heads
+    norm_first: bool
+    norm: str | None
+    activation: str
+    eps: float
+    attention: dict[str, Any]  # options of self-attention
+    memory_mask: npt.NDArray[Any] | None
+    dropout: tuple[FloatArray | None, ...]  # a factor for each sub-layer
+
+
+# Private functions compute in the dtype they are given and check nothing.  `..._run` returns
+# the output and a function that turns its cotangent into those of the inputs; `..._push` returns
+# the output and its tangent.
+
+
+def norm_run(x: FloatArray, p: NormParams, kind: str | None, eps: float) -> tuple[FloatArray, Pull]:
+    """Normalize rows."""
+    if kind == "layer" or (kind is None and p.bias is not None):
+        y = layer_norm(x, p.weight, p.bias, eps=eps)
+
+        def pull(u: FloatArray) -> tuple[FloatArray, NormParams]:
+            return _norm_grads(layer_norm_vjp(u, x, p.weight, p.bias, eps=eps), p)
+
+    else:
+        y = rms_norm(x, p.weight, eps=eps)
+
+        def pull(u: FloatArray) -> tuple[FloatArray, NormParams]:
+            return _norm_grads(rms_norm_vjp(u, x, p.weight, eps=eps), p)
+
+    return y, pull
+
+
+def _norm_grads(grads: Any, p: NormParams) -> tuple[FloatArray, NormParams]:
+    dx, *rest = grads if isinstance(grads, tuple) else (grads,)
+    entries = iter(rest)
+    return dx, NormParams(*(None if a is None else next(entries) for a in p))
+
+
+def norm_push(
+    x: FloatArray, v: FloatArray, p: NormParams, dp: NormParams, kind: str | None, eps: float
+) -> tuple[FloatArray, FloatArray]:
+    """Normalize rows, with a tangent."""
+    y, _ = norm_run(x, p, kind, eps)
+    if kind == "layer" or (kind is None and p.bias is not None):
+        return y, layer_norm_jvp((x, *p), (v, *dp), eps=eps)
+    return y, rms_norm_jvp((x, p.weight), (v, dp[0]), eps=eps)
+
+
+def _heads_of(x: FloatArray, heads: int) -> FloatArray:
+    """Cut the features of each position into heads: (..., T, H E) to (..., H, T, E)."""
+    return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -2, -3)
+
+
+def _merged(x: FloatArray) -> FloatArray:
+    """Put the heads of each position side by side, the inverse of `_heads_of`."""
+    rows = np.ascontiguousarray(np.swapaxes(x, -2, -3))
+    return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
+
+
+# As `multi_head_attention`, which keeps nothing for its vjp.
+def attention_run(
+    x: FloatArray, memory: FloatArray | None, p: AttentionParams, options: dict[str, Any]
+) -> tuple[FloatArray, Pull]:
+    """Attend to `memory`, or to x itself; the cotangents are (dx, dmemory, dparams, dbias)."""
+    rest = dict(options)
+    H, Hk, rope = rest.pop("num_heads"), rest.pop("num_kv_heads"), rest.pop("rope", None)
+    heads, out_of, pull_heads = (H, Hk, Hk), *_projected(x, memory, p)
+    q, k, v = (_heads_of(a, n) for a, n in zip(out_of, heads, strict=True))
+    if rope is not None:
+        q, k = apply_rope(q, *rope), apply_rope(k, *rope)
+    out = _merged(np.asarray(scaled_dot_product_attention(q, k, v, **rest)))
+
+    def pull(u: FloatArray) -> tuple[Any, ...]:
+        dout, dw_o, db_o = affine_vjp(u, out, p.w_o, p.b_o)
+        dq, dk, dv, *more = scaled_dot_product_attention_vjp(_heads_of(dout, H), q, k, v, **rest)
+        if rope is not None:
+            dq, dk = apply_rope_vjp(dq, q, *rope), apply_rope_vjp(dk, k, *rope)
+        dx, dmemory, (dw_q, dw_k, dw_v), (db_q, db_k, db_v) = pull_heads(
+            [_merged(a) for a in (dq, dk, dv)]
+        )
+        dp = AttentionParams(dw_q, dw_k, dw_v, dw_o, db_q, db_k, db_v, db_o)
+        return dx, dmemory, dp, more[0] if more else None
+
+    return affine(out, p.w_o, p.b_o), pull
+
+
+def _projected(
+    x: FloatArray, memory: FloatArray | None, p: AttentionParams
+) -> tuple[Sequence[FloatArray], Pull]:
+    """Return queries, keys and values of all heads; cotangents (dx, dmemory, weights, biases)."""
+    weights, biases = (p.w_q, p.w_k, p.w_v), (p.b_q, p.b_k, p.b_v)
+    if memory is None:  # all three read x: one product serves them
+        sizes = [len(w) for w in weights]
+        ends = np.cumsum(sizes)[:2]
+        w = np.concatenate(weights)
+        zeros = (np.zeros(n, w.dtype) for n in sizes)
+        b = np.concatenate([z if a is None else a for a, z in zip(biases, zeros, strict=True)])
+
+        def pull_joined(parts: list[FloatArray]) -> tuple[Any, ...]:
+            dx, dw, db = affine_vjp(np.concatenate(parts, axis=-1), x, w, b)
+            dbs = np.split(np.asarray(db), ends)
+            there = (None if a is None else d for a, d in zip(biases, dbs, strict=True))
+            return dx, None, np.split(dw, ends), tuple(there)
+
+        return np.split(affine(x, w, b), ends, axis=-1), pull_joined
+    sources = (x, memory, memory)
+    operands = list(zip(sources, weights, biases, strict=True))
+
+    def pull(parts: list[FloatArray]) -> tuple[Any, ...]:
+        grads = [affine_vjp(u, *o) for u, o in zip(parts, operands, strict=True)]
+        (dx, dk, dv), dw, db = zip(*grads, strict=True)
+        return dx, dk + dv, dw, db
+
+    return [affine(*o) for o in operands], pull
+
+
+def attention_push(
+    x: FloatArray,
+    v: FloatArray,
+    memory: tuple[FloatArray, FloatArray] | None,
+    p: AttentionParams,
+    dp: AttentionParams,
+    options: dict[str, Any],
+) -> tuple[FloatArray, FloatArray]:
+    """Attend, with tangents."""
+    source, dsource = (x, v) if memory is None else memory
+    moved = multi_head_attention_jvp((x, source, p), (v, dsource, dp), **options)
+    plain = {name: value for name, value in options.items() if name != "dbias"}
+    return np.asarray(multi_head_attention(x, source, p, **plain)), np.asarray(moved)
+
+
+def _residual_run(
+    x: FloatArray, sublayer: Any, norm: NormParams, o: Options, factor: FloatArray | None
+) -> tuple[FloatArray, Pull]:
+    """Run a sub-layer with shortcut and norm; cotangents (dx, dnorm, *those of the sub-layer)."""
+    if o.norm_first:
+        z, pull_norm = norm_run(x, norm, o.norm, o.eps)
+        f, pull = sublayer(z)
+        y = x + (f if factor is None else factor * f)
+
+        def back(u: FloatArray) -> tuple[Any, ...]:
+            dz, *rest = pull(u if factor is None else factor * u)
+            dx, dnorm = pull_norm(dz)
+            return (u + dx, dnorm, *rest)
+
+        return y, back
+    f, pull = sublayer(x)
+    y, pull_norm = norm_run(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
+
+    def back_through_norm(u: FloatArray) -> tuple[Any, ...]:
+        ds, dnorm = pull_norm(u)
+        dx, *rest = pull(ds if factor is None else factor * ds)
+        return (ds + dx, dnorm, *rest)
+
+    return y, back_through_norm
+
+
+def _residual_push(
+    x: FloatArray,
+    v: FloatArray,
+    sublayer: Any,
+    norm: tuple[NormParams, NormParams],
+    o: Options,
+    factor: FloatArray | None,
+) -> tuple[FloatArray, FloatArray]:
+    c = 1 if factor is None else factor
+    if o.norm_first:
+        f, df = sublayer(*norm_push(x, v, *norm, o.norm, o.eps))
+        return x + c * f, v + c * df
+    f, df = sublayer(x, v)
+    return norm_push(x + c * f, v + c * df, *norm, o.norm, o.eps)
+
+
+def encoder_block_run(x: FloatArray, p: EncoderBlockParams, o: Options) -> tuple[FloatArray, Pull]:
+    """Run an encoder block; the cotangents are (dx, dparams, dbias)."""
+    attention = {**o.heads, **o.attention}
+    y, pull1 = _residual_run(
+        x, lambda z: attention_run(z, None, p.attention, attention), p.norm1, o, o.dropout[0]
+    )
+    out, pull2 = _residual_run(
+        y, lambda z: network(z, p.feed_forward, o.activation), p.norm2, o, o.dropout[1]
+    )
+
+    def pull(u: FloatArray) -> tuple[Any, ...]:
+        dy, dnorm2, dnetwork = pull2(u)
+        dx, dnorm1, _, dattention, dbias = pull1(dy)
+        return dx, EncoderBlockParams(dattention, dnorm1, dnetwork, dnorm2), dbias
+
+    return out, pull
+
+
+def encoder_block_push(
+    x: FloatArray, v: FloatArray, p: EncoderBlockParams, dp: EncoderBlockParams, o: Options
+) -> tuple[FloatArray, FloatArray]:
+    """Run an encoder block with tangents."""
+    attention = {**o.heads, **o.attention}
+    x, v = _residual_push(
+        x,
+        v,
+        lambda z, dz: attention_push(z, dz, None, p.attention, dp.attention, attention),
+        (p.norm1, dp.norm1),
+        o,
+        o.dropout[0],
+    )
+    return _residual_push(
+        x,
+        v,
+        lambda z, dz: network_push(z, dz, p.feed_forward, dp.feed_forward, o.activation),
+        (p.norm2, dp.norm2),
+        o,
+        o.dropout[1],
+    )
+
+
+def decoder_block_run(
+    x: FloatArray, memory: FloatArray, p: DecoderBlockParams, o: Options
+) -> tuple[FloatArray, Pull]:
+    """Run a decoder block; the cotangents are (dx, dmemory, dparams, dbias)."""
+    own, cross = {**o.heads, **o.attention}, {**o.heads, "mask": o.memory_mask}
+    y, pull1 = _residual_run(
+        x, lambda z: attention_run(z, None, p.self_attention, own), p.norm1, o, o.dropout[0]
+    )
+    y, pull2 = _residual_run(
+        y, lambda z: attention_run(z, memory, p.cross_attention, cross), p.norm2, o, o.dropout[1]
+    )
+    out, pull3 = _residual_run(
+        y, lambda z: network(z, p.feed_forward, o.activation), p.norm3, o, o.dropout[2]
+    )
+
+    def pull(u: FloatArray) -> tuple[Any, ...]:
+        u, dnorm3, dnetwork = pull3(u)
+        u, dnorm2, dmemory, dcross, _ = pull2(u)
+        dx, dnorm1, _, dself, dbias = pull1(u)
+        grads = DecoderBlockParams(dself, dnorm1, dcross, dnorm2, dnetwork, dnorm3)
+        return dx, dmemory, grads, dbias
+
+    return out, pull
+
+
+def decoder_block_push(
+    x: FloatArray,
+    v: FloatArray,
+    memory: tuple[FloatArray, FloatArray],
+    p: DecoderBlockParams,
+    dp: DecoderBlockParams,
+    o: Options,
+) -> tuple[FloatArray, FloatArray]:
+    """Run a decoder block with tangents; `memory` with its own."""
+    own, cross = {**o.heads, **o.attention}, {**o.heads, "mask": o.memory_mask}
+    x, v = _residual_push(
+        x,
+        v,
+        lambda z, dz: attention_push(z, dz, None, p.self_attention, dp.self_attention, own),
+        (p.norm1, dp.norm1),
+        o,
+        o.dropout[0],
+    )
+    x, v = _residual_push(
+        x,
+        v,
+        lambda z, dz: attention_push(z, dz, memory, p.cross_attention, dp.cross_attention, cross),
+        (p.norm2, dp.norm2),
+        o,
+        o.dropout[1],
+    )
+    return _residual_push(
+        x,
+        v,
+        lambda z, dz: network_push(z, dz, p.feed_forward, dp.feed_forward, o.activation),
+        (p.norm3, dp.norm3),
+        o,
+        o.dropout[2],
+    )
+
+
+# Checks.
+
+
+def as_norm(name: str, value: Any) -> NormParams:
+    """Return the parameters of a norm as such."""
+    return shaped_like(NormParams, name, value)  # type: ignore[no-any-return]
+
+
+def _as_network(name: str, value: Any) -> FeedForwardParams | GatedFeedForwardParams:
+    gated = isinstance(value, tuple) and len(value) == 3
+    kind = GatedFeedForwardParams if gated else FeedForwardParams
+    return shaped_like(kind, name, value)  # type: ignore[no-any-return]
+
+
+def as_block(kind: type[Any], name: str, value: Any) -> Any:
+    """Return the parameters of a block, plain tuples turned into named ones."""
+    block = shaped_like(kind, name, value)
+    entries: dict[str, Any] = {}
+    for field, entry in zip(kind._fields, block, strict=True):
+        path = f"{name}.{field}"
+        if field.startswith("norm"):
+            entries[field] = as_norm(path, entry)
+        elif field == "feed_forward":
+            entries[field] = _as_network(path, entry)
+        else:
+            entries[field] = shaped_like(AttentionParams, path, entry)
+    return kind(**entries)
+
+
+def check_norm(name: str, p: NormParams, width: int, kind: str | None) -> None:
+    """Raise unless the shapes fit rows of the given width, and the kind of norm."""
+    if kind == "rms" and p.bias is not None:
+        msg = f"Argument '{name}.bias' must be None where norm is 'rms', not an array."
+        raise ValueError(msg)
+    for key, array in zip(p._fields, p, strict=True):
+        if array is not None:
+            check_shape(f"{name}.{key}", array, (width,))
+
+
+def _check_attention(
+    name: str, p: AttentionParams, width: int, memory: int, heads: dict[str, int | None]
+) -> None:
+    for key in ("w_q", "w_k", "w_v", "w_o"):
+        check_axes(f"{name}.{key}", getattr(p, key), 2)
+    count = heads["num_heads"] or 1
+    groups = heads["num_kv_heads"] or count
+    for key, parts in (("w_q", count), ("w_k", groups), ("w_v", groups)):
+        rows = getattr(p, key).shape[0]
+        if rows % parts:
+            msg = f"Argument '{name}.{key}' must have rows for {parts} heads, not {rows} rows."
+            raise ValueError(msg)
+    head, value = p.w_q.shape[0] // count, p.w_v.shape[0] // groups
+    check_shape(f"{name}.w_q", p.w_q, (count * head, width))
+    check_shape(f"{name}.w_k", p.w_k, (groups * head, memory))
+    check_shape(f"{name}.w_v", p.w_v, (groups * value, memory))
+    check_shape(f"{name}.w_o", p.w_o, (width, count * value))
+    for key in ("q", "k", "v", "o"):
+        bias = getattr(p, f"b_{key}")
+        if bias is not None:
+            check_shape(f"{name}.b_{key}", bias, getattr(p, f"w_{key}").shape[:1])
+
+
+def check_block(
+    name: str, p: Any, width: int, memory: int, heads: dict[str, int | None], norm: str | None
+) -> None:
+    """Raise unless the shapes of a block's parameters fit."""
+    for field, entry in zip(p._fields, p, strict=True):
+        path = f"{name}.{field}"
+        if field.startswith("norm"):
+            check_norm(path, entry, width, norm)
+        elif field == "feed_forward":
+            check_network(path, entry, width)
+        else:
+            source = memory if field == "cross_attention" else width
+            _check_attention(path, entry, width, source, heads)
+
+
+def options_of(
+    sublayers: int,
+    x: FloatArray,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool,
+    memory_mask: npt.ArrayLike | None = None,
+    dropout: Any = None,
+    eps: float = 1e-5,
+    bias: FloatArray | None = None,
+    **attention: Any,
+) -> Options:
+    """Check the options of a block; those left over are for self-attention."""
+    heads = as_integer("num_heads", num_heads, least=1)
+    groups = heads if num_kv_heads is None else as_integer("num_kv_heads", num_kv_heads, least=1)
+    if heads % groups:
+        msg = f"Argument 'num_kv_heads' must divide num_heads = {heads}, not {groups}."
+        raise ValueError(msg)
+    activation_of(activation)
+    if norm is not None:
+        choice("norm", norm, ("layer", "rms"))
+    if bias is not None:
+        attention["bias"] = bias
+    return Options(
+        {"num_heads": heads, "num_kv_heads": groups},
+        bool(norm_first),
+        norm,
+        activation,
+        as_number("eps", eps, least=0),
+        {"is_causal": is_causal, **attention},
+        None if memory_mask is None else as_array("memory_mask", memory_mask),
+        dropout_factors(dropout, sublayers, x),
+    )
+
+
+def dropout_factors(dropout: Any, count: int, x: FloatArray) -> tuple[FloatArray | None, ...]:
+    """Check the factors of the sub-layers' outputs, one array or None each."""
+    if dropout is None:
+        return (None,) * count
+    if not isinstance(dropout, tuple | list) or len(dropout) != count:
+        got = f"{len(dropout)} entries" if isinstance(dropout, tuple | list) else repr(dropout)
+        msg = f"Argument 'dropout' must be a tuple of {count} arrays or None, not {got}."
+        raise ValueError(msg)
+    factors = []
+    for i, factor in enumerate(dropout):
+        if factor is not None:
+            check_broadcast(f"dropout[{i}]", np.shape(factor), x.shape)
+        factors.append(None if factor is None else np.asarray(factor, x.dtype))
+    return tuple(factors)
+
+
+def dropout_mask(
+    rng: np.random.Generator,
+    shape: int | tuple[int, ...],
+    *,
+    rate: float,
+    dtype: npt.DTypeLike = np.float64,
+) -> FloatArray:
+    r"""
+    Draw the factors of dropout: 0 with probability `rate`, else 1 / (1 - rate).
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+    shape : int or tuple of int
+        Shape of what is to be multiplied.
+    rate : float
+        Probability p of dropping an element, from 0 to 1.
+    dtype : dtype, default float64
+        Type of the factors.
+
+    Returns
+    -------
+    ndarray of `dtype`, shape `shape`
+        Factors.
+
+    Raises
+    ------
+    TypeError
+        If `rng` is no generator, `rate` no number or `dtype` no floating-point type.
+    ValueError
+        If `rate` is outside [0, 1].
+
+    See Also
+    --------
+    encoder_block : Takes one such array for each sub-layer.
+
+    Notes
+    -----
+    A unit that is kept is scaled up, so that the mean of the output does not change:
+    :math:`(1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x`. Dropout is not only zeros. In use
+    nothing is dropped and nothing is scaled, which is the option ``dropout=None``.
+
+    The random numbers are an input here, not a state of the block: a gradient check needs
+    the same ones twice. With p = 1 all factors are 0.
+
+    References
+    ----------
+    - :cite:t:`Srivastava2014`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import dropout_mask
+    >>> factors = dropout_mask(np.random.default_rng(0), 100_000, rate=0.2)
+    >>> np.unique(factors), float(factors.mean())
+    (array([0.  , 1.25]), 1.00)
+    """
+    p = as_number("rate", rate, least=0, most=1)
+    kind = float_dtype("dtype", dtype)
+    kept = as_generator("rng", rng).random(shape) >= p
+    return np.where(kept, 1 / (1 - p) if p < 1 else 0.0, 0.0).astype(kind)
+
+
+def block_arguments(
+    kind: type[Any],
+    arrays: dict[str, Any],
+    params: Any,
+    options: dict[str, Any],
+) -> tuple[Any, list[Any], Any, Options]:
+    """Check the arguments of a block; return dtype, arrays, params and options to compute with."""
+    bias = options.pop("bias", None)
+    name = next(iter(arrays))
+    p = as_block(kind, "params", params)
+    dtype, [*values, p, bias] = as_float_trees({**arrays, "params": p, "bias": bias})
+    named = dict(zip(arrays, values, strict=True))
+    x, memory = named["x"], named.get("memory", named["x"])
+    check_ndim("x", x, 2)
+    check_ndim("memory", memory, 2)
+    o = options_of(len(kind._fields) // 2, x, bias=bias, **options)
+    check_block("params", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
+    if name == "dout":
+        check_shape("dout", named["dout"], x.shape)
+    return dtype, values, p, o
+
+
+def encoder_block(
+    x: npt.ArrayLike,
+    params: EncoderBlockParams,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = False,
+    dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    eps: float = 1e-5,
+    **options: Any,
+) -> FloatArray:
+    r"""
+    Self-attention and a feed-forward network, each added to its input and normalized.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions.
+    params : EncoderBlockParams
+        Parameters, among them D × D projections and the network's F hidden units.
+    num_heads : int
+        Number H of heads.
+    num_kv_heads : int or None
+        Number of heads of keys and values, a divisor of H; None is H.
+    norm_first : bool, default False
+        Normalize the input of each sub-layer (GPT-2, LLaMA) instead of the sum (2017).
+    norm : {None, "layer", "rms"}
+        Kind of normalization; None is RMS norm where there is no bias, else layer norm.
+    activation : str, default "relu"
+        Activation of the network, as for :func:`feed_forward`; of the gate, if it has one.
+    is_causal : bool, default False
+        Whether a position sees only itself and earlier ones. With True this is the block of
+        a decoder-only model.
+    dropout : tuple of array_like or None
+        Factors of the outputs of both sub-layers, from :func:`dropout_mask`; None drops nothing.
+    eps : float, default 1e-5
+        Epsilon of the normalizations.
+    **options : dict
+        Options of the attention: `mask`, `bias`, `rope`, `q_offset`, `window`, `scale`, `softcap`
+        of :func:`dlref.attention.multi_head_attention`.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        One vector for each position.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no such tuple.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder : Several of them.
+    decoder_block : With cross-attention.
+    encoder_block_vjp : Gradients, with their derivation.
+
+    Notes
+    -----
+    Let A be self-attention and N the network. The two orders in use are
+
+    .. math::
+
+        \text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), & \quad
+            \mat Z &= \operatorname{norm}_2(\mat Y + N(\mat Y)), \\
+        \text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), & \quad
+            \mat Z &= \mat Y + N(\operatorname{norm}_2(\mat Y)).
+
+    **What each part does.** Attention moves information between positions, and is the only thing
+    that does. The network computes with what has arrived. The shortcut makes the block a
+    change of its input: with both sub-layers 0 a pre-norm block is the identity, and its
+    gradient passes unchanged. Normalization keeps the sub-layers' inputs of one size.
+
+    **Pre or post.** In a pre-norm stack one path from output to input meets no weight and
+    no norm, so gradients arrive in every depth; the sum grows with depth, and a final norm
+    has to end the stack. In a post-norm stack every norm divides the path's
+    gradient by the size of the sum; deep ones need a warm-up to train.
+
+    **Order.** Without `rope`, a bias or a mask the block is equivariant: permuted positions
+    give permuted outputs.
+
+    A position costs :math:`4 D^2 + 2 D F` multiplications for the projections and
+    :math:`2 D T` for scores and sums.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+    - :cite:t:`Xiong2020` on pre- and post-norm
+
+    Examples
+    --------
+    A pre-norm block whose sub-layers are zero is the identity; a post-norm block normalizes:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.transformer import (
+    ...     EncoderBlockParams,
+    ...     FeedForwardParams,
+    ...     NormParams,
+    ...     encoder_block,
+    ... )
+    >>> D, F = 2, 8
+    >>> zero = EncoderBlockParams(
+    ...     AttentionParams(*np.zeros((4, D, D))),
+    ...     NormParams(np.ones(D), np.zeros(D)),
+    ...     FeedForwardParams(np.zeros((F, D)), None, np.zeros((D, F)), None),
+    ...     NormParams(np.ones(D), np.zeros(D)),
+    ... )
+    >>> x = np.array([[1.0, 3.0], [5.0, 1.0]])
+    >>> encoder_block(x, zero, num_heads=1, norm_first=True)
+    array([[1., 3.],
+           [5., 1.]])
+    >>> encoder_block(x, zero, num_heads=1).round(3) + 0.0
+    array([[-1.,  1.],
+           [ 1., -1.]])
+    """
+    keywords = dict(options, num_heads=num_heads, num_kv_heads=num_kv_heads, norm=norm)
+    keywords |= {"norm_first": norm_first, "activation": activation, "is_causal": is_causal}
+    keywords |= {"dropout": dropout, "eps": eps}
+    dtype, [a], p, o = block_arguments(EncoderBlockParams, {"x": x}, params, keywords)
+    return rounded(encoder_block_run(a, p, o)[0], dtype)  # type: ignore[no-any-return]
+
+
+def encoder_block_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, params: EncoderBlockParams, **options: Any
+) -> tuple[Any, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of an encoder block.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, D)
+        Cotangent :math:`\mat U = \partial L / \partial \mat Z`.
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions.
+    params : EncoderBlockParams
+        Parameters.
+    **options : dict
+        Options of :func:`encoder_block`, `num_heads` among them.
+
+    Returns
+    -------
+    dx : ndarray, shape (..., T, D)
+        Gradient with respect to `x`.
+    dparams : EncoderBlockParams
+        Gradient of each parameter; None where it is None.
+    dbias : ndarray, shape of `bias`
+        Gradient of the scores' bias. Only if `bias` is given.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no such tuple.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder_block_jvp : Forward mode.
+    feed_forward_vjp, dlref.attention.multi_head_attention_vjp : The parts.
+
+    Notes
+    -----
+    A sum copies its cotangent to each term. Write :math:`J_f^\top` for the vjp of f. For a
+    pre-norm sub-layer :math:`\mat Z = \mat Y + f(\operatorname{norm}(\mat Y))`,
+
+    .. math:: \pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :
+
+    the gradient itself passes, and what the sub-layer has to say is added. For a post-norm one,
+    :math:`\mat Z = \operatorname{norm}(\mat Y + f(\mat Y))`, it goes through the norm first:
+
+    .. math:: \pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .
+
+    Dropout multiplies the sub-layer's output by constants, and so its cotangent. The two
+    sub-layers follow one another; the gradients of the parameters fall off on the way.
+    Nothing of the forward pass is computed twice within a sub-layer.
+
+    Examples
+    --------
+    Through a pre-norm block of zeros the gradient passes unchanged:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.transformer import (
+    ...     EncoderBlockParams,
+    ...     GatedFeedForwardParams,
+    ...     NormParams,
+    ...     encoder_block_vjp,
+    ... )
+    >>> zero = EncoderBlockParams(
+    ...     AttentionParams(*np.zeros((4, 2, 2))),
+    ...     NormParams(np.ones(2)),
+    ...     GatedFeedForwardParams(*np.zeros((3, 2, 2))),
+    ...     NormParams(np.ones(2)),
+    ... )
+    >>> u, x = np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]])
+    >>> dx, dparams = encoder_block_vjp(u, x, zero, num_heads=2, norm_first=True)
+    >>> dx
+    array([[1., 2.]])
+    """
+    keywords = {"is_causal": False, **options}
+    arrays = {"dout": dout, "x": x}
+    dtype, [u, a], p, o = block_arguments(EncoderBlockParams, arrays, params, keywords)
+    dx, dp, dbias = encoder_block_run(a, p, o)[1](u)
+    grads = (dx, dp) if o.attention.get("bias") is None else (dx, dp, dbias)
+    return rounded(grads, dtype)  # type: ignore[no-any-return]
+
+
+def encoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of an encoder block.
+
+    Parameters
+    ----------
+    primals : tuple (x, params)
+        Vectors (..., T, D), and an :class:`EncoderBlockParams`.
+    tangents : tuple (dx, dparams)
+        Directions in the same structure; None at any place is zero.
+    **options : dict
+        Options of :func:`encoder_block`, `num_heads` among them. A bias has no tangent here.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        Rate of change of the output.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder_block_vjp : Reverse mode.
+
+    Notes
+    -----
+    Value and tangent go through the sub-layers side by side:
+    :math:`\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y}` for pre-norm, and the same
+    with the tangents of the parameters added by the product rule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.transformer import (
+    ...     EncoderBlockParams,
+    ...     GatedFeedForwardParams,
+    ...     NormParams,
+    ...     encoder_block_jvp,
+    ... )
+    >>> zero = EncoderBlockParams(
+    ...     AttentionParams(*np.zeros((4, 2, 2))),
+    ...     NormParams(np.ones(2)),
+    ...     GatedFeedForwardParams(*np.zeros((3, 2, 2))),
+    ...     NormParams(np.ones(2)),
+    ... )
+    >>> x, v = np.array([[3.0, -1.0]]), np.array([[0.5, 2.0]])
+    >>> encoder_block_jvp((x, zero), (v, None), num_heads=2, norm_first=True)
+    array([[0.5, 2. ]])
+    """
+    dtype, [x, p], [v, dp], o = block_tangents(
+        EncoderBlockParams, ("x", "params"), primals, tangents, {"is_causal": False, **options}
+    )
+    return rounded(encoder_block_push(x, v, p, dp, o)[1], dtype)  # type: ignore[no-any-return]
+
+
+def block_tangents(
+    kind: type[Any],
+    names: tuple[str, ...],
+    primals: Any,
+    tangents: Any,
+    options: dict[str, Any],
+) -> tuple[Any, list[Any], list[Any], Options]:
+    """Check the arguments of a block's jvp."""
+    dtype, points, moved = as_tree_tangents(names, primals, tangents)
+    bias = options.pop("bias", None)
+    x, memory = points[0], points[-2]
+    check_ndim("primals.x", x, 2)
+    check_ndim("primals.memory", memory, 2)
+    p, dp = (
+        as_block(kind, f"{word}.params", tree[-1])
+        for word, tree in (("primals", points), ("tangents", moved))
+    )
+    bias = None if bias is None else np.asarray(bias, x.dtype)
+    o = options_of(len(kind._fields) // 2, x, bias=bias, **options)
+    check_block("primals.params", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
+    return dtype, [*points[:-1], p], [*moved[:-1], dp], o
+
+
+def decoder_block(
+    x: npt.ArrayLike,
+    memory: npt.ArrayLike,
+    params: DecoderBlockParams,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = True,
+    memory_mask: npt.ArrayLike | None = None,
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    eps: float = 1e-5,
+    **options: Any,
+) -> FloatArray:
+    r"""
+    Self-attention, attention to an encoder's output, and a feed-forward network.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions of the decoder.
+    memory : array_like, shape (..., S, E)
+        Output of the encoder, one vector for each of its S positions.
+    params : DecoderBlockParams
+        Parameters; keys and values of the cross-attention are projected from width E.
+    num_heads : int
+        Number H of heads of both attentions.
+    num_kv_heads : int or None
+        Number of heads of keys and values, a divisor of H; None is H.
+    norm_first : bool, default False
+        Normalize the input of each sub-layer instead of the sum.
+    norm : {None, "layer", "rms"}
+        Kind of normalization; None is RMS norm where there is no bias, else layer norm.
+    activation : str, default "relu"
+        Activation of the network, as for :func:`feed_forward`; of the gate, if it has one.
+    is_causal : bool, default True
+        Whether a position sees only itself and earlier ones of `x`.
+    memory_mask : array_like of bool or None, shape (..., T, S)
+        Where True, a position may see one of `memory`; broadcasts against (..., H, T, S).
+    dropout : tuple of array_like or None
+        Factors of the outputs of the three sub-layers; None drops nothing.
+    eps : float, default 1e-5
+        Epsilon of the normalizations.
+    **options : dict
+        Options of the self-attention: `mask`, `bias`, `rope`, `q_offset`, `window`, `scale`,
+        `softcap` of :func:`dlref.attention.multi_head_attention`.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        One vector for each position of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no such tuple.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    decoder : Several of them.
+    encoder_block : Without memory; with ``is_causal=True`` the block of GPT and LLaMA.
+    decoder_block_vjp : Gradients.
+
+    Notes
+    -----
+    Three sub-layers, each with its shortcut and norm as in :func:`encoder_block`:
+
+    1. self-attention, masked: queries, keys and values from `x`;
+    2. cross-attention: queries from `x`, keys and values from `memory`, every position of
+       which may be seen;
+    3. the feed-forward network.
+
+    A decoder-only model is *not* a stack of these: it has no memory and no cross-attention, and
+    what is left is an encoder block with a causal mask.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`, section 3.1
+
+    Examples
+    --------
+    Before the mask, position 0 cannot tell what follows it; `memory` it sees whole:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.transformer import (
+    ...     DecoderBlockParams,
+    ...     GatedFeedForwardParams,
+    ...     NormParams,
+    ...     decoder_block,
+    ... )
+    >>> rng = np.random.default_rng(0)
+    >>> own, cross = (AttentionParams(*rng.normal(size=(4, 2, 2))) for _ in range(2))
+    >>> norm = NormParams(np.ones(2))
+    >>> network = GatedFeedForwardParams(*rng.normal(size=(3, 2, 2)))
+    >>> params = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> x, memory = rng.normal(size=(2, 3, 2))
+    >>> y = decoder_block(x, memory, params, num_heads=2)
+    >>> later = decoder_block(x + [[0], [0], [1]], memory, params, num_heads=2)
+    >>> np.any(later != y, axis=-1)
+    array([False, False,  True])
+    >>> moved = decoder_block(x, memory + [[0], [0], [1]], params, num_heads=2)
+    >>> np.any(moved != y, axis=-1)
+    array([ True,  True,  True])
+    """
+    keywords = dict(options, num_heads=num_heads, num_kv_heads=num_kv_heads, norm=norm)
+    keywords |= {"norm_first": norm_first, "activation": activation, "is_causal": is_causal}
+    keywords |= {"memory_mask": memory_mask, "dropout": dropout, "eps": eps}
+    arrays = {"x": x, "memory": memory}
+    dtype, [a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, keywords)
+    return rounded(decoder_block_run(a, source, p, o)[0], dtype)  # type: ignore[no-any-return]
+
+
+def decoder_block_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    memory: npt.ArrayLike,
+    params: DecoderBlockParams,
+    **options: Any,
+) -> tuple[Any, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of a decoder block.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, D)
+        Cotangent of the output.
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions of the decoder.
+    memory : array_like, shape (..., S, E)
+        Output of the encoder.
+    params : DecoderBlockParams
+        Parameters.
+    **options : dict
+        Options of :func:`decoder_block`, `num_heads` among them.
+
+    Returns
+    -------
+    dx : ndarray, shape (..., T, D)
+        Gradient with respect to `x`.
+    dmemory : ndarray, shape (..., S, E)
+        Gradient with respect to `memory`, from its keys and its values.
+    dparams : DecoderBlockParams
+        Gradient of each parameter; None where it is None.
+    dbias : ndarray, shape of `bias`
+        Gradient of the scores' bias. Only if `bias` is given.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no such tuple.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder_block_vjp : The derivation, sub-layer by sub-layer.
+    decoder_block_jvp : Forward mode.
+
+    Notes
+    -----
+    The same steps thrice. What is new is that the cross-attention's keys and values come
+    from `memory`, so their gradient leaves the decoder there: it is how an encoder learns at all.
+    Every block of a decoder reads the same memory, and the contributions add up.
+
+    Examples
+    --------
+    If nothing is attended to, nothing reaches the encoder:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.transformer import (
+    ...     DecoderBlockParams,
+    ...     GatedFeedForwardParams,
+    ...     NormParams,
+    ...     decoder_block_vjp,
+    ... )
+    >>> rng = np.random.default_rng(0)
+    >>> own, cross = (AttentionParams(*rng.normal(size=(4, 2, 2))) for _ in range(2))
+    >>> norm = NormParams(np.ones(2))
+    >>> network = GatedFeedForwardParams(*rng.normal(size=(3, 2, 2)))
+    >>> params = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> u, x, memory = rng.normal(size=(3, 3, 2))
+    >>> seen = np.array([True, True, False])
+    >>> _, dmemory, _ = decoder_block_vjp(u, x, memory, params, num_heads=2, memory_mask=seen)
+    >>> np.any(dmemory != 0, axis=-1)
+    array([ True,  True, False])
+    """
+    keywords = {"is_causal": True, **options}
+    arrays = {"dout": dout, "x": x, "memory": memory}
+    dtype, [u, a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, keywords)
+    dx, dmemory, dp, dbias = decoder_block_run(a, source, p, o)[1](u)
+    grads = (dx, dmemory, dp) if o.attention.get("bias") is None else (dx, dmemory, dp, dbias)
+    return rounded(grads, dtype)  # type: ignore[no-any-return]
+
+
+def decoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of a decoder block.
+
+    Parameters
+    ----------
+    primals : tuple (x, memory, params)
+        Vectors (..., T, D) and (..., S, E), and a :class:`DecoderBlockParams`.
+    tangents : tuple (dx, dmemory, dparams)
+        Directions in the same structure; None at any place is zero.
+    **options : dict
+        Options of :func:`decoder_block`, `num_heads` among them. A bias has no tangent here.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        Rate of change of the output.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    decoder_block_vjp : Reverse mode.
+    encoder_block_jvp : How value and tangent go through a block.
+
+    Notes
+    -----
+    A change of `memory` moves the keys and the values of the cross-attention, and with them
+    every position of the output.
+
+    Examples
+    --------
+    A change of the last position changes no earlier one:
+
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.transformer import (
+    ...     DecoderBlockParams,
+    ...     GatedFeedForwardParams,
+    ...     NormParams,
+    ...     decoder_block_jvp,
+    ... )
+    >>> rng = np.random.default_rng(0)
+    >>> own, cross = (AttentionParams(*rng.normal(size=(4, 2, 2))) for _ in range(2))
+    >>> norm = NormParams(np.ones(2))
+    >>> network = GatedFeedForwardParams(*rng.normal(size=(3, 2, 2)))
+    >>> params = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> x, memory = rng.normal(size=(2, 3, 2))
+    >>> v = np.array([[0.0, 0], [0, 0], [1, 1]])
+    >>> dy = decoder_block_jvp((x, memory, params), (v, None, None), num_heads=2)
+    >>> np.any(dy != 0, axis=-1)
+    array([False, False,  True])
+    """
+    dtype, [x, memory, p], [v, dmemory, dp], o = block_tangents(
+        DecoderBlockParams,
+        ("x", "memory", "params"),
+        primals,
+        tangents,
+        {"is_causal": True, **options},
+    )
+    out = decoder_block_push(x, v, (memory, dmemory), p, dp, o)
+    return rounded(out[1], dtype)  # type: ignore[no-any-return]

@@ -1,0 +1,701 @@
+r"""Encoder-only classifier: a class token gathers what the text is about."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._blas import affine, affine_jvp, affine_vjp, one_thread
+from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._validate import (
+    FloatArray,
+    as_generator,
+    as_integer,
+    as_integers,
+    check_broadcast,
+    check_range,
+    check_shape,
+    float_dtype,
+)
+from ..attention import padding_mask
+from ..losses import cross_entropy, cross_entropy_value_and_grad
+from ..positions import learned_positions_vjp, t5_bias
+from ._blocks import (
+    EncoderBlockParams,
+    NormParams,
+    as_block,
+    as_norm,
+    check_block,
+    check_norm,
+)
+from ._configuration import (
+    LanguageModelConfig,
+    check_config,
+    init_blocks,
+    init_embedding,
+    init_norm,
+    init_positions,
+    places,
+    places_pull,
+)
+from ._feed_forward import Pull
+from ._language_model import as_tokens, block_options, check_table
+from ._stacks import encoder_push, encoder_run, encoder_value
+
+__all__ = [
+    "SequenceClassifierParams",
+    "init_sequence_classifier",
+    "sequence_classifier",
+    "sequence_classifier_jvp",
+    "sequence_classifier_loss",
+    "sequence_classifier_loss_grad",
+    "sequence_classifier_loss_value_and_grad",
+    "sequence_classifier_vjp",
+]
+
+
+class SequenceClassifierParams(NamedTuple):
+    r"""
+    Parameters of a classifier of texts.
+
+    Parameters
+    ----------
+    class_token : ndarray, shape (D,)
+        Vector that is put before the text.
+    embedding : ndarray, shape (V, D)
+        One vector for each token.
+    positions : ndarray or None
+        Table of the scheme of positions, where it has one.
+    blocks : tuple of EncoderBlockParams
+        Parameters of each block.
+    norm : NormParams or None
+        Last normalization, of models that normalize first; else None.
+    w_head : ndarray, shape (C, D)
+        Weights of the C classes.
+    b_head : ndarray or None, shape (C,)
+        Their biases.
+
+    See Also
+    --------
+    init_sequence_classifier : Make them.
+
+    Notes
+    -----
+    The class token is a parameter of its own, not one of the V tokens: it has no other meaning.
+
+    Examples
+    --------
+    >>> from dlref.transformer import SequenceClassifierParams
+    >>> SequenceClassifierParams._fields[0]
+    'class_token'
+    """
+
+    class_token: FloatArray
+    embedding: FloatArray
+    positions: FloatArray | None
+    blocks: tuple[EncoderBlockParams, ...]
+    norm: NormParams | None
+    w_head: FloatArray
+    b_head: FloatArray | None
+
+
+def init_sequence_classifier(
+    rng: np.random.Generator,
+    config: LanguageModelConfig,
+    classes: int,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+) -> SequenceClassifierParams:
+    r"""
+    Draw the parameters of a classifier of texts.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of random numbers.
+    config : LanguageModelConfig
+        What the encoder consists of. A learned table has a row for the class token, too.
+    classes : int
+        Number C of classes.
+    dtype : dtype, default float64
+        Type of the parameters.
+
+    Returns
+    -------
+    SequenceClassifierParams
+        Arrays of `dtype`.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If `classes` is less than 1.
+
+    See Also
+    --------
+    init_language_model : The same start, with its reasons.
+    sequence_classifier : What they are for.
+
+    Notes
+    -----
+    The head starts with deviation 0.02, so that the first probabilities are nearly equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_sequence_classifier
+    >>> rng = np.random.default_rng(0)
+    >>> params = init_sequence_classifier(rng, LanguageModelConfig(9, 8, 2), 3)
+    >>> params.w_head.shape
+    (3, 8)
+    """
+    as_generator("rng", rng)
+    check_config(config)
+    C = as_integer("classes", classes, least=1)
+    kind = float_dtype("dtype", dtype)
+    params = SequenceClassifierParams(
+        init_embedding(rng, config, 1)[0],
+        init_embedding(rng, config, config.vocabulary),
+        init_positions(rng, config, config.length),
+        init_blocks(rng, config),
+        init_norm(config) if config.norm_first else None,
+        rng.normal(0.0, 0.02, (C, config.width)),
+        np.zeros(C) if config.biases else None,
+    )
+    return rounded(params, kind)  # type: ignore[no-any-return]
+
+
+def _as_params(name: str, params: Any, config: LanguageModelConfig) -> SequenceClassifierParams:
+    p = shaped_like(SequenceClassifierParams, name, params)
+    if not isinstance(p.blocks, tuple) or len(p.blocks) != config.layers:
+        got = len(p.blocks) if isinstance(p.blocks, tuple) else type(p.blocks).__name__
+        msg = f"Argument '{name}.blocks' must be a tuple of layers = {config.layers}, not {got}."
+        raise ValueError(msg)
+    blocks = tuple(
+        as_block(EncoderBlockParams, f"{name}.blocks[{i}]", b) for i, b in enumerate(p.blocks)
+    )
+    norm = None if p.norm is None else as_norm(f"{name}.norm", p.norm)
+    return p._replace(blocks=blocks, norm=norm)  # type: ignore[no-any-return]
+
+
+def _check_params(name: str, p: SequenceClassifierParams, config: LanguageModelConfig) -> None:
+    D = config.width
+    heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
+    check_shape(f"{name}.class_token", p.class_token, (D,))
+    check_shape(f"{name}.embedding", p.embedding, (config.vocabulary, D))
+    check_table(f"{name}.positions", p.positions, config)
+    for i, block in enumerate(p.blocks):
+        check_block(f"{name}.blocks[{i}]", block, D, D, heads, config.norm)
+    if p.norm is not None:
+        check_norm(f"{name}.norm", p.norm, D, config.norm)
+    check_shape(f"{name}.w_head", p.w_head, (*p.w_head.shape[:1], D))
+    if p.b_head is not None:
+        check_shape(f"{name}.b_head", p.b_head, p.w_head.shape[:1])
+
+
+def seen_from_everywhere(
+    lengths: npt.ArrayLike | None, shape: tuple[int, ...], extra: int
+) -> dict[str, Any]:
+    """Return the mask of texts of different lengths, with `extra` tokens before each."""
+    if lengths is None:
+        return {}
+    counts = as_integers("lengths", lengths)
+    check_broadcast("lengths", counts.shape, shape[:-1])
+    check_range("lengths", counts, shape[-1] + 1)
+    mask = padding_mask(counts + extra, shape[-1] + extra)
+    return {"mask": np.asarray(mask)}
+
+
+def _stack(
+    tokens: npt.NDArray[np.int64],
+    p: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    lengths: Any,
+    dropout: Any,
+) -> tuple[Any, ...]:
+    T = tokens.shape[-1] + 1
+    there = places(config, p.positions, T, p.embedding.dtype, causal=False)
+    x = np.empty((*tokens.shape[:-1], T, config.width), p.embedding.dtype)
+    x[..., 0, :] = p.class_token
+    x[..., 1:, :] = p.embedding[tokens]
+    if config.scale_embeddings:
+        x *= x.dtype.type(config.embedding_scale)
+    if there.vectors is not None:
+        x += there.vectors
+    extra = seen_from_everywhere(lengths, tokens.shape, 1)
+    options = block_options(config, x, there, False, dropout, **extra)
+    return x, p.blocks, p.norm, options, (config.norm, config.eps)
+
+
+def _run(
+    tokens: npt.NDArray[np.int64],
+    p: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    lengths: Any,
+    dropout: Any,
+) -> tuple[FloatArray, Pull]:
+    h, back = encoder_run(*_stack(tokens, p, config, lengths, dropout))
+    gathered = np.ascontiguousarray(h[..., 0, :])
+
+    def pull(u: FloatArray) -> SequenceClassifierParams:
+        dgathered, dw_head, db_head = affine_vjp(u, gathered, p.w_head, p.b_head)
+        dh = np.zeros_like(h)
+        dh[..., 0, :] = dgathered
+        dx, dblocks, dnorm, dbias = back(dh)
+        dtable = places_pull(config, p.positions, dx, dbias, causal=False)
+        dx = dx * dx.dtype.type(config.embedding_scale)
+        dtoken = dx[..., 0, :].reshape(-1, config.width).sum(0)
+        dembedding = np.asarray(learned_positions_vjp(dx[..., 1:, :], p.embedding, tokens))
+        grads = dtoken, dembedding, dtable, dblocks, dnorm, dw_head, db_head
+        return SequenceClassifierParams(*grads)
+
+    return affine(gathered, p.w_head, p.b_head), pull
+
+
+def _arguments(
+    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, **arrays: Any
+) -> tuple[Any, npt.NDArray[np.int64], SequenceClassifierParams, list[Any]]:
+    check_config(config)
+    p = _as_params("params", params, config)
+    dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
+    _check_params("params", p, config)
+    return dtype, as_tokens("tokens", tokens, config.vocabulary), p, rest
+
+
+def sequence_classifier(
+    tokens: npt.ArrayLike,
+    params: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Classify a text by a token that is put before it.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1.
+    params : SequenceClassifierParams
+        Parameters.
+    config : LanguageModelConfig
+        What the encoder consists of.
+    lengths : array_like of int or None, shape (...)
+        Number of tokens of each text that count, from 0 to T; None is all.
+    dropout : tuple or None
+        For each block, the factors of its two sub-layers, as :func:`encoder_block` takes them.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        Logits of the classes.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    sequence_classifier_loss_value_and_grad : For training.
+    language_model : One prediction at each position instead.
+
+    Notes
+    -----
+    .. math::
+
+        \mat H = \operatorname{encoder}(\vec c, \vec e_1, \dots, \vec e_T) , \qquad
+        \text{logits} = \mat W \vec h_0 + \vec b
+
+    The class token :math:`\vec c` is a parameter, the same before every text, and
+    :math:`\vec h_0` its place in the output: attention lets it gather whatever the
+    classes need. Without it :math:`\vec h_0` would be the output of the first *word*, which
+    has to speak for itself at the same time.
+
+    All tokens see all others: there is no causal mask, and relative schemes of positions
+    look both ways. Padding is masked, and its contents do not matter.
+
+    References
+    ----------
+    - :cite:t:`Devlin2019`
+
+    Examples
+    --------
+    What is behind the end of a text changes nothing:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig
+    >>> from dlref.transformer import init_sequence_classifier, sequence_classifier
+    >>> config = LanguageModelConfig(9, 16, 2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 3)
+    >>> a, b = sequence_classifier([[4, 5, 0], [4, 5, 8]], params, config, lengths=[2, 2])
+    >>> bool(np.all(a == b))
+    True
+
+    The order of the words does, unless the scheme of positions is "none":
+
+    >>> c, d = sequence_classifier([[4, 5], [5, 4]], params, config)
+    >>> bool(np.allclose(c, d, rtol=1e-6))
+    False
+    >>> nope = LanguageModelConfig(9, 16, 2, positions="none")
+    >>> e, f = sequence_classifier([[4, 5], [5, 4]], params._replace(positions=None), nope)
+    >>> bool(np.allclose(e, f, rtol=1e-6))
+    True
+    """
+    dtype, ids, p, _ = _arguments(tokens, params, config)
+    h = encoder_value(*_stack(ids, p, config, lengths, dropout))
+    return rounded(affine(h[..., 0, :], p.w_head, p.b_head), dtype)  # type: ignore[no-any-return]
+
+
+def sequence_classifier_vjp(
+    dout: npt.ArrayLike,
+    tokens: npt.ArrayLike,
+    params: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> SequenceClassifierParams:
+    r"""
+    Vector-Jacobian product (reverse mode) of a classifier of texts.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., C)
+        Cotangent of the logits.
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1; they have no gradient.
+    params : SequenceClassifierParams
+        Parameters.
+    config : LanguageModelConfig
+        What the encoder consists of.
+    lengths : array_like of int or None, shape (...)
+        As for :func:`sequence_classifier`.
+    dropout : tuple or None
+        As for :func:`sequence_classifier`.
+
+    Returns
+    -------
+    SequenceClassifierParams
+        Gradient of each parameter; None where it is None.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    sequence_classifier_jvp : Forward mode.
+    encoder_vjp : The way back through the blocks.
+
+    Notes
+    -----
+    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is
+    :math:`\mat W^\top \vec u` there and 0 elsewhere; one block further down it has reached
+    every token that was attended to.
+
+    Examples
+    --------
+    Tokens behind the end get no gradient:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig
+    >>> from dlref.transformer import init_sequence_classifier, sequence_classifier_vjp
+    >>> config = LanguageModelConfig(4, 8, 2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> grads = sequence_classifier_vjp([1, 0], [3, 2, 1], params, config, lengths=2)
+    >>> np.any(grads.embedding != 0, axis=1)
+    array([False, False,  True,  True])
+    """
+    dtype, ids, p, [u] = _arguments(tokens, params, config, dout=dout)
+    check_shape("dout", u, (*ids.shape[:-1], len(p.w_head)))
+    return rounded(_run(ids, p, config, lengths, dropout)[1](u), dtype)  # type: ignore[no-any-return]
+
+
+def sequence_classifier_jvp(
+    primals: Any,
+    tangents: Any,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of a classifier of texts.
+
+    Parameters
+    ----------
+    primals : tuple (tokens, params)
+        Tokens (..., T) and a :class:`SequenceClassifierParams`.
+    tangents : tuple (None, dparams)
+        Directions of the parameters; None at any place is zero. Tokens have none.
+    config : LanguageModelConfig
+        What the encoder consists of.
+    lengths : array_like of int or None, shape (...)
+        As for :func:`sequence_classifier`.
+    dropout : tuple or None
+        As for :func:`sequence_classifier`.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        Rate of change of the logits.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    sequence_classifier_vjp : Reverse mode.
+
+    Notes
+    -----
+    Value and tangent of all T + 1 positions go through the blocks; the head reads those
+    of the class token.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig
+    >>> from dlref.transformer import init_sequence_classifier, sequence_classifier_jvp
+    >>> config = LanguageModelConfig(4, 8, 2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> moved = type(params)(*[None] * 6, np.array([1.0, 2.0]))  # the head's biases only
+    >>> sequence_classifier_jvp(([3, 1], params), (None, moved), config)
+    array([1., 2.])
+    """
+    check_config(config)
+    if not isinstance(primals, tuple | list) or len(primals) != 2:
+        msg = "Argument 'primals' must be a tuple of 2 entries, tokens and params."
+        raise TypeError(msg)
+    if not isinstance(tangents, tuple | list) or len(tangents) != 2 or tangents[0] is not None:
+        msg = "Argument 'tangents' must be a tuple of 2 entries, None and dparams."
+        raise TypeError(msg)
+    p = _as_params("primals.params", primals[1], config)
+    dtype, [p], [dp] = as_tree_tangents(("params",), (p,), (tangents[1],))
+    _check_params("primals.params", p, config)
+    dp = _as_params("tangents.params", dp, config)
+    ids = as_tokens("primals.tokens", primals[0], config.vocabulary)
+    x, blocks, norm, options, end = _stack(ids, p, config, lengths, dropout)
+    T = ids.shape[-1] + 1
+    v = np.empty_like(x)
+    v[..., 0, :] = dp.class_token
+    v[..., 1:, :] = dp.embedding[ids]
+    v *= x.dtype.type(config.embedding_scale)
+    if config.positions == "learned":
+        v += dp.positions[:T]  # type: ignore[index]
+    if config.positions == "t5":
+        dbias = t5_bias(dp.positions, T, T)  # type: ignore[arg-type]
+        options = [o._replace(attention={**o.attention, "dbias": dbias}) for o in options]
+    h, dh = encoder_push(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
+    moved = affine_jvp((h[..., 0, :], p.w_head, p.b_head), (dh[..., 0, :], dp.w_head, dp.b_head))
+    return rounded(moved, dtype)  # type: ignore[no-any-return]
+
+
+def sequence_classifier_loss(
+    tokens: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    params: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Mean cross-entropy of the classes of texts.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1.
+    classes : array_like of int, shape (...)
+        Class of each text, from 0 to C − 1.
+    params : SequenceClassifierParams
+        Parameters.
+    config : LanguageModelConfig
+        What the encoder consists of.
+    lengths : array_like of int or None, shape (...)
+        As for :func:`sequence_classifier`.
+    dropout : tuple or None
+        As for :func:`sequence_classifier`.
+
+    Returns
+    -------
+    floating-point scalar
+        Loss, in nats a text.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token or class is out of range, or a shape does not fit.
+
+    See Also
+    --------
+    sequence_classifier_loss_value_and_grad : With its gradient, for training.
+
+    Notes
+    -----
+    :math:`-\frac1N \sum_n \log p(c_n \mid \text{text}_n)` over N texts; log C for a guess.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig
+    >>> from dlref.transformer import init_sequence_classifier, sequence_classifier_loss
+    >>> config = LanguageModelConfig(4, 8, 2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> guess = params._replace(w_head=0 * params.w_head)
+    >>> bool(sequence_classifier_loss([[3, 1], [2, 0]], [0, 1], guess, config) == np.log(2))
+    True
+    """
+    logits = sequence_classifier(tokens, params, config, lengths=lengths, dropout=dropout)
+    return cross_entropy(logits, classes)
+
+
+def sequence_classifier_loss_value_and_grad(
+    tokens: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    params: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> tuple[FloatArray, SequenceClassifierParams]:
+    r"""
+    Both the loss of a classifier and its gradient, for one step of training.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1.
+    classes : array_like of int, shape (...)
+        Class of each text, from 0 to C − 1.
+    params : SequenceClassifierParams
+        Parameters.
+    config : LanguageModelConfig
+        What the encoder consists of.
+    lengths : array_like of int or None, shape (...)
+        As for :func:`sequence_classifier`.
+    dropout : tuple or None
+        As for :func:`sequence_classifier`.
+
+    Returns
+    -------
+    loss : floating-point scalar
+        Loss, in nats a text.
+    grads : SequenceClassifierParams
+        Gradient of each parameter; None where it is None.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token or class is out of range, or a shape does not fit.
+
+    See Also
+    --------
+    sequence_classifier_vjp : The way back through the model.
+
+    Notes
+    -----
+    The cotangent of the logits is :math:`(\vec p - \vec{\text{one-hot}}) / N`; the forward
+    pass is made once.
+
+    Examples
+    --------
+    Raising the bias of the right class lowers the loss:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_sequence_classifier
+    >>> from dlref.transformer import sequence_classifier_loss_value_and_grad
+    >>> config = LanguageModelConfig(4, 8, 2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> guess = params._replace(w_head=0 * params.w_head)
+    >>> loss, grads = sequence_classifier_loss_value_and_grad([3, 1], 0, guess, config)
+    >>> grads.b_head
+    array([-0.5,  0.5])
+    """
+    dtype, ids, p, _ = _arguments(tokens, params, config)
+    with one_thread():  # once for all products
+        logits, pull = _run(ids, p, config, lengths, dropout)
+        loss, dlogits = cross_entropy_value_and_grad(logits, classes)
+        return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+
+
+def sequence_classifier_loss_grad(
+    tokens: npt.ArrayLike,
+    classes: npt.ArrayLike,
+    params: SequenceClassifierParams,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> SequenceClassifierParams:
+    r"""
+    Gradient of a classifier's loss with respect to all parameters.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1.
+    classes : array_like of int, shape (...)
+        Class of each text, from 0 to C − 1.
+    params : SequenceClassifierParams
+        Parameters.
+    config : LanguageModelConfig
+        What the encoder consists of.
+    lengths : array_like of int or None, shape (...)
+        As for :func:`sequence_classifier`.
+    dropout : tuple or None
+        As for :func:`sequence_classifier`.
+
+    Returns
+    -------
+    SequenceClassifierParams
+        Gradient of each parameter; None where it is None.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token or class is out of range, or a shape does not fit.
+
+    See Also
+    --------
+    sequence_classifier_loss_value_and_grad : With the loss, for the same price.
+
+    Notes
+    -----
+    The parts are those of :func:`language_model_loss_grad`, without the causal mask.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig
+    >>> from dlref.transformer import init_sequence_classifier, sequence_classifier_loss_grad
+    >>> config = LanguageModelConfig(4, 8, 2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> grads = sequence_classifier_loss_grad([3, 1], 0, params, config)
+    >>> grads.class_token.shape
+    (8,)
+    """
+    return sequence_classifier_loss_value_and_grad(
+        tokens, classes, params, config, lengths=lengths, dropout=dropout
+    )[1]

@@ -1,0 +1,470 @@
+r"""The shape of a model: its configuration, its parameters, and where they start."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._tree import rounded
+from .._validate import (
+    FloatArray,
+    as_generator,
+    as_integer,
+    as_number,
+    check_mapping,
+    choice,
+    float_dtype,
+)
+from ..attention import AttentionParams
+from ..neurons._neuron import ACTIVATIONS
+from ..positions import (
+    alibi_bias,
+    alibi_slopes,
+    rope_attention_factor,
+    rope_frequencies,
+    rope_tables,
+    sinusoidal,
+    t5_bias,
+    t5_bias_vjp,
+)
+from ..propagation import lecun_normal
+from ._blocks import EncoderBlockParams, NormParams
+from ._feed_forward import FeedForwardParams, GatedFeedForwardParams
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["LanguageModelConfig", "LanguageModelParams", "init_language_model"]
+
+POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
+GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
+GATED |= {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
+T5_BUCKETS = 32
+
+
+@dataclass(frozen=True)
+class LanguageModelConfig:
+    r"""
+    What a model consists of, apart from its numbers.
+
+    Parameters
+    ----------
+    vocabulary : int
+        Number V of tokens.
+    width : int
+        Number D of features of a position, a multiple of `heads`.
+    heads : int
+        Number H of attention heads.
+    kv_heads : int or None
+        Number of heads of keys and values, a divisor of `heads`; None is `heads`.
+    layers : int, default 2
+        Number L of blocks.
+    hidden : int or None
+        Number F of hidden units of the feed-forward networks; None is 4 D, or 8 D / 3
+        if they are gated.
+    positions : {"learned", "sinusoidal", "rope", "alibi", "t5", "none"}
+        How the model knows where a token stands.
+    norm : {"layer", "rms"}
+        Kind of normalization.
+    activation : str, default "gelu"
+        Activation of the feed-forward networks, as for :func:`feed_forward`; or, which makes
+        them gated, "swiglu", "geglu", "reglu", "glu" or "bilinear".
+    norm_first : bool, default True
+        Whether each sub-layer's input is normalized, instead of the sum.
+    tied : bool, default True
+        Whether the last layer's weights are the embeddings.
+    biases : bool, default True
+        Whether dense layers, and layer norms, have biases. Gated networks have none.
+    length : int, default 1024
+        Number of rows of the table of learned positions. Other schemes have no such limit.
+    rope_base : float, default 10000.0
+        Base of the frequencies of rotary positions.
+    rope_scaling : dict or None
+        Their scaling, as :func:`dlref.positions.rope_frequencies` takes it.
+    scale_embeddings : bool or None
+        Whether embeddings are multiplied by :math:`\sqrt D`; None does so for sinusoidal
+        positions.
+    eps : float, default 1e-5
+        Epsilon of the normalizations.
+
+    Raises
+    ------
+    TypeError
+        If a field has the wrong type.
+    ValueError
+        If a field is out of range or does not fit another; the message names it.
+
+    See Also
+    --------
+    init_language_model : Parameters of such a model.
+    language_model : What they do together.
+    parameter_counts : How many numbers that makes.
+
+    Notes
+    -----
+    GPT-2 is ``LanguageModelConfig(50257, 768, 12, layers=12)``: learned positions, layer norm
+    before each sub-layer, GELU, biases, tied embeddings. LLaMA is
+    ``LanguageModelConfig(32000, 4096, 32, layers=32, hidden=11008, positions="rope",
+    norm="rms", activation="swiglu", tied=False, biases=False, eps=1e-6)``; its later versions have
+    fewer heads of keys.
+
+    T5's table has 32 buckets up to distance 128 and is shared by all blocks. ALiBi's slopes
+    are those of its code. The same configuration serves
+    :func:`sequence_classifier` and :func:`encoder_decoder_model`, where positions are seen
+    from both sides.
+
+    Examples
+    --------
+    >>> from dlref.transformer import LanguageModelConfig
+    >>> config = LanguageModelConfig(256, 64, 4, activation="swiglu", positions="rope")
+    >>> config.head_width, config.kv_heads, config.hidden
+    (16, 4, 171)
+    >>> LanguageModelConfig(256, 10, 3)
+    Traceback (most recent call last):
+    ValueError: Argument 'heads' must divide width = 10, not 3.
+    """
+
+    vocabulary: int
+    width: int
+    heads: int
+    kv_heads: int = field(default=None)  # type: ignore[assignment]
+    layers: int = 2
+    hidden: int = field(default=None)  # type: ignore[assignment]
+    positions: str = "learned"
+    norm: str = "layer"
+    activation: str = "gelu"
+    norm_first: bool = True
+    tied: bool = True
+    biases: bool = True
+    length: int = 1024
+    rope_base: float = 10000.0
+    rope_scaling: Mapping[str, Any] | None = None
+    scale_embeddings: bool = field(default=None)  # type: ignore[assignment]
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        """Check every field, and fill in those that follow from others."""
+        choice("positions", self.positions, POSITIONS)
+        choice("norm", self.norm, ("layer", "rms"))
+        choice("activation", self.activation, (*ACTIVATIONS, *GATED))
+        for name in ("norm_first", "tied", "biases"):
+            choice(name, getattr(self, name), (True, False))
+        self._integer("vocabulary")
+        self._integer("width")
+        self._integer("heads")
+        self._divides("heads", "width")
+        self._integer("kv_heads", self.heads)
+        self._divides("kv_heads", "heads")
+        self._integer("layers", least=0)
+        gated = (8 * self.width + 2) // 3
+        self._integer("hidden", gated if self.gated else 4 * self.width)
+        self._integer("length")
+        self._set("rope_base", as_number("rope_base", self.rope_base, above=0))
+        self._set("eps", as_number("eps", self.eps, least=0))
+        if self.scale_embeddings is None:
+            self._set("scale_embeddings", self.positions == "sinusoidal")
+        choice("scale_embeddings", self.scale_embeddings, (True, False))
+        if self.rope_scaling is not None:
+            check_mapping("rope_scaling", self.rope_scaling)
+        if self.positions == "rope" and self.head_width % 2:
+            msg = (
+                f"Argument 'positions' must not be 'rope' where width / heads = {self.head_width} "
+                "is odd: rotations turn pairs."
+            )
+            raise ValueError(msg)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)  # frozen: only here
+
+    def _integer(self, name: str, default: int | None = None, *, least: int = 1) -> None:
+        value = getattr(self, name)
+        self._set(name, as_integer(name, default if value is None else value, least=least))
+
+    def _divides(self, name: str, whole: str) -> None:
+        if getattr(self, whole) % getattr(self, name):
+            msg = (
+                f"Argument {name!r} must divide {whole} = {getattr(self, whole)}, "
+                f"not {getattr(self, name)}."
+            )
+            raise ValueError(msg)
+
+    @property
+    def head_width(self) -> int:
+        """Number E of features of a head."""
+        return self.width // self.heads
+
+    @property
+    def gated(self) -> bool:
+        """Whether the feed-forward networks are gated."""
+        return self.activation in GATED
+
+    @property
+    def embedding_scale(self) -> float:
+        """Factor of the embeddings."""
+        return math.sqrt(self.width) if self.scale_embeddings else 1.0
+
+
+class LanguageModelParams(NamedTuple):
+    r"""
+    Parameters of a language model.
+
+    Parameters
+    ----------
+    embedding : ndarray, shape (V, D)
+        One vector for each token.
+    positions : ndarray or None
+        Table of learned positions (L, D), or of T5's biases (32, H); else None.
+    blocks : tuple of EncoderBlockParams
+        Parameters of each block.
+    norm : NormParams or None
+        Last normalization, of models that normalize first; else None.
+    head : ndarray or None, shape (V, D)
+        Weights of the last layer; None where they are the embeddings.
+
+    See Also
+    --------
+    init_language_model : Make them.
+    save_params : Keep them.
+
+    Notes
+    -----
+    Nested named tuples of arrays: what :func:`dlref.training.adamw_step` takes and gives back.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, LanguageModelParams
+    >>> from dlref.transformer import init_language_model
+    >>> params = init_language_model(np.random.default_rng(0), LanguageModelConfig(9, 8, 2))
+    >>> isinstance(params, LanguageModelParams), params.embedding.shape, params.head
+    (True, (9, 8), None)
+    >>> LanguageModelParams._fields
+    ('embedding', 'positions', 'blocks', 'norm', 'head')
+    """
+
+    embedding: FloatArray
+    positions: FloatArray | None
+    blocks: tuple[EncoderBlockParams, ...]
+    norm: NormParams | None
+    head: FloatArray | None
+
+
+def zeros_if(wanted: bool, size: int) -> FloatArray | None:
+    """Return a bias that starts at zero, or none."""
+    return np.zeros(size) if wanted else None
+
+
+def init_norm(config: LanguageModelConfig) -> NormParams:
+    """Return a norm that does nothing more than to normalize."""
+    with_bias = config.biases and config.norm == "layer"
+    return NormParams(np.ones(config.width), zeros_if(with_bias, config.width))
+
+
+def init_attention(
+    rng: np.random.Generator, config: LanguageModelConfig, shrink: float
+) -> AttentionParams:
+    """Draw projections; those whose output is added to the residual stream are smaller."""
+    D, keys = config.width, config.kv_heads * config.head_width
+    w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (D, keys, keys))
+    w_o = shrink * lecun_normal(rng, (D, D))
+    b_q, b_k, b_v, b_o = (zeros_if(config.biases, rows) for rows in (D, keys, keys, D))
+    return AttentionParams(w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o)
+
+
+def init_network(
+    rng: np.random.Generator, config: LanguageModelConfig, shrink: float
+) -> FeedForwardParams | GatedFeedForwardParams:
+    """Draw the weights of a feed-forward network."""
+    D, F = config.width, config.hidden
+    if config.gated:
+        gate, up = (lecun_normal(rng, (F, D)) for _ in range(2))
+        return GatedFeedForwardParams(gate, up, shrink * lecun_normal(rng, (D, F)))
+    w1, w2 = lecun_normal(rng, (F, D)), shrink * lecun_normal(rng, (D, F))
+    return FeedForwardParams(w1, zeros_if(config.biases, F), w2, zeros_if(config.biases, D))
+
+
+def init_blocks(
+    rng: np.random.Generator, config: LanguageModelConfig
+) -> tuple[EncoderBlockParams, ...]:
+    """Draw the parameters of all blocks."""
+    shrink = 1 / math.sqrt(2 * max(config.layers, 1)) if config.norm_first else 1.0
+    return tuple(
+        EncoderBlockParams(
+            init_attention(rng, config, shrink),
+            init_norm(config),
+            init_network(rng, config, shrink),
+            init_norm(config),
+        )
+        for _ in range(config.layers)
+    )
+
+
+def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
+    """Draw embeddings."""
+    deviation = 1 / math.sqrt(config.width) if config.scale_embeddings else 0.02
+    return as_generator("rng", rng).normal(0.0, deviation, (rows, config.width))
+
+
+def init_positions(
+    rng: np.random.Generator, config: LanguageModelConfig, rows: int
+) -> FloatArray | None:
+    """Draw the table that the scheme needs, if it needs one."""
+    if config.positions == "learned":
+        return rng.normal(0.0, 0.02, (rows, config.width))
+    return np.zeros((T5_BUCKETS, config.heads)) if config.positions == "t5" else None
+
+
+def init_language_model(
+    rng: np.random.Generator,
+    config: LanguageModelConfig,
+    *,
+    dtype: npt.DTypeLike = np.float64,
+) -> LanguageModelParams:
+    r"""
+    Draw the parameters of a language model.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of random numbers.
+    config : LanguageModelConfig
+        What the model consists of.
+    dtype : dtype, default float64
+        Type of the parameters. float32 trains twice as fast.
+
+    Returns
+    -------
+    LanguageModelParams
+        Arrays of `dtype`.
+
+    Raises
+    ------
+    TypeError
+        If `rng` is no generator, `config` no configuration or `dtype` no floating-point type.
+
+    See Also
+    --------
+    language_model : What they are for.
+    dlref.propagation.lecun_normal : Where the matrices come from.
+
+    Notes
+    -----
+    Weights of a dense layer are normal with variance 1 / n_in: at first the networks are
+    nearly linear, and the second moments of their inputs, which are normalized, are kept.
+    The matrices whose output is added to the residual stream are divided by
+    :math:`\sqrt{2 L}`, if norms come first: the stream is a sum of 2 L terms, and so its
+    variance does not grow with the depth. Embeddings have deviation 0.02, as in GPT-2, or
+    :math:`1 / \sqrt D` where they are multiplied by :math:`\sqrt D`. So the first
+    logits are small and the first loss is about :math:`\log V`; embeddings that are both
+    multiplied and tied begin higher, because every token predicts itself. Biases and T5's
+    table are 0, weights of norms 1.
+
+    References
+    ----------
+    - :cite:t:`Radford2019`, section 2.3, on the residual layers.
+
+    Examples
+    --------
+    The first loss is that of a guess, log 50 = 3.91:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model_loss
+    >>> rng = np.random.default_rng(0)
+    >>> config = LanguageModelConfig(50, 32, 4)
+    >>> params = init_language_model(rng, config)
+    >>> round(float(language_model_loss(rng.integers(0, 50, (8, 20)), params, config)), 1)
+    3.9
+    """
+    as_generator("rng", rng)
+    check_config(config)
+    kind = float_dtype("dtype", dtype)
+    embedding = init_embedding(rng, config, config.vocabulary)
+    params = LanguageModelParams(
+        embedding,
+        init_positions(rng, config, config.length),
+        init_blocks(rng, config),
+        init_norm(config) if config.norm_first else None,
+        None if config.tied else rng.normal(0.0, 0.02, embedding.shape),
+    )
+    return rounded(params, kind)  # type: ignore[no-any-return]
+
+
+def check_config(config: Any) -> None:
+    """Raise TypeError unless `config` is one."""
+    if not isinstance(config, LanguageModelConfig):
+        msg = f"Argument 'config' must be a LanguageModelConfig, not {config!r}."
+        raise TypeError(msg)
+
+
+class Places(NamedTuple):
+    """What a scheme of positions gives to a model, one of them, or nothing."""
+
+    vectors: FloatArray | None  # (T, D), added to the embeddings
+    rope: tuple[FloatArray, FloatArray] | None
+    bias: FloatArray | None  # (H, T, S), added to the scores
+
+
+def places(
+    config: LanguageModelConfig,
+    table: FloatArray | None,
+    T: int,
+    dtype: npt.DTypeLike,
+    *,
+    start: int = 0,
+    causal: bool = True,
+) -> Places:
+    """Return what the scheme gives to T positions from `start`, which see all up to their last."""
+    S, scheme = start + T, config.positions
+    vectors, rope, bias = None, None, None
+    if scheme == "learned":
+        assert table is not None
+        if len(table) < S:
+            msg = f"Argument 'tokens' must have at most length = {len(table)} positions, not {S}."
+            raise ValueError(msg)
+        vectors = table[start:S]
+    elif scheme == "sinusoidal":
+        vectors = sinusoidal(T, config.width, offset=start).astype(dtype)
+    elif scheme == "rope":
+        cos, sin = rotations(config, start, T)
+        rope = cos.astype(dtype), sin.astype(dtype)
+    elif scheme == "alibi" and T:
+        slopes = alibi_slopes(config.heads)
+        bias = alibi_bias(slopes, T, S, q_offset=start, symmetric=not causal).astype(dtype)
+    elif scheme == "t5" and T:
+        assert table is not None
+        bias = np.asarray(t5_bias(table, T, S, bidirectional=not causal, q_offset=start))
+    return Places(vectors, rope, bias)
+
+
+def rotations(config: LanguageModelConfig, start: int, T: int) -> tuple[FloatArray, FloatArray]:
+    """Return cosine and sine for the positions from `start`."""
+    scaling = None if config.rope_scaling is None else dict(config.rope_scaling)
+    frequencies = rope_frequencies(config.head_width, base=config.rope_base, scaling=scaling)
+    factor = 1.0 if scaling is None else rope_attention_factor(scaling)
+    return rope_tables(np.arange(start, start + T), frequencies, attention_factor=factor)
+
+
+def places_pull(
+    config: LanguageModelConfig,
+    table: FloatArray | None,
+    du: FloatArray,
+    dbias: FloatArray | None,
+    *,
+    causal: bool = True,
+) -> FloatArray | None:
+    """Return the gradient of the table, from those of the vectors and of the bias."""
+    if table is None:
+        return None
+    T = du.shape[-2]
+    if config.positions == "t5":
+        if dbias is None:  # no blocks, or no tokens
+            return np.zeros_like(table)
+        return t5_bias_vjp(dbias, table, T, T, bidirectional=not causal)
+    out = np.zeros_like(table)
+    np.sum(du, axis=tuple(range(du.ndim - 2)), out=out[:T])
+    return out

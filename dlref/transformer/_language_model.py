@@ -1,0 +1,772 @@
+r"""The decoder-only language model, its loss, and the gradient of that."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._blas import affine, affine_jvp, affine_vjp, one_thread
+from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._validate import FloatArray, as_integers, check_ndim, check_range, check_shape
+from ..attention import multi_head_attention
+from ..losses import cross_entropy, cross_entropy_value_and_grad
+from ..positions import learned_positions_vjp, t5_bias
+from ._blocks import (
+    EncoderBlockParams,
+    Options,
+    as_block,
+    as_norm,
+    check_block,
+    check_norm,
+    encoder_block_run,
+    norm_run,
+    options_of,
+)
+from ._configuration import (
+    GATED,
+    T5_BUCKETS,
+    LanguageModelConfig,
+    LanguageModelParams,
+    Places,
+    check_config,
+    places,
+    places_pull,
+)
+from ._feed_forward import Pull
+from ._stacks import encoder_push, encoder_run, encoder_value
+
+__all__ = [
+    "LanguageModelTrace",
+    "language_model",
+    "language_model_jvp",
+    "language_model_loss",
+    "language_model_loss_grad",
+    "language_model_loss_value_and_grad",
+    "language_model_trace",
+    "language_model_vjp",
+]
+
+IntArray = npt.NDArray[np.int64]
+
+
+class LanguageModelTrace(NamedTuple):
+    r"""
+    What goes on inside a model.
+
+    Parameters
+    ----------
+    residual : tuple of ndarray, shape (..., T, D)
+        Residual stream: the embeddings, and the output of each of the L blocks.
+    weights : tuple of ndarray, shape (..., H, T, T)
+        Attention weights of each block.
+
+    See Also
+    --------
+    language_model_trace : Makes it.
+
+    Notes
+    -----
+    ``residual`` has L + 1 entries, ``weights`` L.
+
+    Examples
+    --------
+    >>> from dlref.transformer import LanguageModelTrace
+    >>> LanguageModelTrace._fields
+    ('residual', 'weights')
+    """
+
+    residual: tuple[FloatArray, ...]
+    weights: tuple[FloatArray, ...]
+
+
+# Checks.
+
+
+def as_params(name: str, params: Any, config: LanguageModelConfig) -> LanguageModelParams:
+    """Return the parameters as nested named tuples."""
+    p = shaped_like(LanguageModelParams, name, params)
+    if not isinstance(p.blocks, tuple) or len(p.blocks) != config.layers:
+        got = len(p.blocks) if isinstance(p.blocks, tuple) else type(p.blocks).__name__
+        msg = f"Argument '{name}.blocks' must be a tuple of layers = {config.layers}, not {got}."
+        raise ValueError(msg)
+    blocks = tuple(
+        as_block(EncoderBlockParams, f"{name}.blocks[{i}]", b) for i, b in enumerate(p.blocks)
+    )
+    norm = None if p.norm is None else as_norm(f"{name}.norm", p.norm)
+    return p._replace(blocks=blocks, norm=norm)  # type: ignore[no-any-return]
+
+
+def check_table(name: str, table: FloatArray | None, config: LanguageModelConfig) -> None:
+    """Raise unless the table of positions is the one of the scheme."""
+    if config.positions == "t5":
+        check_shape(name, np.asarray(table), (T5_BUCKETS, config.heads))
+    elif config.positions == "learned":
+        rows = 0 if table is None else len(np.atleast_1d(table))
+        check_shape(name, np.asarray(table), (rows, config.width))
+    elif table is not None:
+        msg = f"Argument {name!r} must be None, as config.positions is {config.positions!r}."
+        raise ValueError(msg)
+
+
+def check_params(name: str, p: LanguageModelParams, config: LanguageModelConfig) -> None:
+    """Raise unless the shapes are those of the configuration."""
+    V, D = config.vocabulary, config.width
+    heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
+    check_shape(f"{name}.embedding", p.embedding, (V, D))
+    check_table(f"{name}.positions", p.positions, config)
+    for i, block in enumerate(p.blocks):
+        check_block(f"{name}.blocks[{i}]", block, D, D, heads, config.norm)
+    if p.norm is not None:
+        check_norm(f"{name}.norm", p.norm, D, config.norm)
+    if p.head is not None:
+        check_shape(f"{name}.head", p.head, (V, D))
+
+
+def as_tokens(name: str, tokens: npt.ArrayLike, vocabulary: int) -> IntArray:
+    """Return tokens as integers of (..., T)."""
+    ids = as_integers(name, tokens)
+    check_ndim(name, ids, 1)  # type: ignore[arg-type]
+    check_range(name, ids, vocabulary)
+    return ids
+
+
+def block_options(
+    config: LanguageModelConfig,
+    x: FloatArray,
+    there: Places,
+    causal: bool,
+    dropout: Any,
+    **rest: Any,
+) -> list[Options]:
+    """Return the options of each block."""
+    extra = {} if there.rope is None else {"rope": there.rope}
+    keywords = {
+        "num_heads": config.heads,
+        "num_kv_heads": config.kv_heads,
+        "norm_first": config.norm_first,
+        "norm": config.norm,
+        "activation": GATED.get(config.activation, config.activation),
+        "eps": config.eps,
+        "is_causal": causal,
+        "bias": there.bias,
+        **extra,
+        **rest,
+    }
+    if dropout is None:
+        return [options_of(2, x, **keywords)] * config.layers
+    if not isinstance(dropout, tuple | list) or len(dropout) != config.layers:
+        msg = f"Argument 'dropout' must be a tuple of layers = {config.layers} tuples, or None."
+        raise ValueError(msg)
+    return [options_of(2, x, dropout=part, **keywords) for part in dropout]
+
+
+# Private functions compute in the dtype of the parameters and check nothing.
+
+
+def _embed(
+    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, there: Places
+) -> FloatArray:
+    x = p.embedding[tokens]
+    if config.scale_embeddings:
+        x *= x.dtype.type(config.embedding_scale)
+    if there.vectors is not None:
+        x += there.vectors
+    return x
+
+
+def _stack(
+    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
+) -> tuple[Any, ...]:
+    """Return what a stack of blocks is called with."""
+    there = places(config, p.positions, tokens.shape[-1], p.embedding.dtype)
+    x = _embed(tokens, p, config, there)
+    options = block_options(config, x, there, True, dropout)
+    return x, p.blocks, p.norm, options, (config.norm, config.eps)
+
+
+def _run(
+    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
+) -> tuple[FloatArray, Pull]:
+    """Run the model; the cotangent is that of the parameters."""
+    h, back = encoder_run(*_stack(tokens, p, config, dropout))
+    weight = p.embedding if p.head is None else p.head
+
+    def pull(u: FloatArray) -> LanguageModelParams:
+        dh, dhead, _ = affine_vjp(u, h, weight)
+        dx, dblocks, dnorm, dbias = back(dh)
+        dtable = places_pull(config, p.positions, dx, dbias)
+        if config.scale_embeddings:
+            dx *= dx.dtype.type(config.embedding_scale)
+        dembedding = np.asarray(learned_positions_vjp(dx, p.embedding, tokens))
+        if p.head is None:
+            dembedding += dhead
+            return LanguageModelParams(dembedding, dtable, dblocks, dnorm, None)
+        return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead)
+
+    return affine(h, weight), pull
+
+
+def _push(
+    tokens: IntArray,
+    p: LanguageModelParams,
+    dp: LanguageModelParams,
+    config: LanguageModelConfig,
+    dropout: Any,
+) -> FloatArray:
+    x, blocks, norm, options, end = _stack(tokens, p, config, dropout)
+    T = tokens.shape[-1]
+    v = dp.embedding[tokens] * x.dtype.type(config.embedding_scale)
+    if config.positions == "learned":
+        v += dp.positions[:T]  # type: ignore[index]
+    if config.positions == "t5" and T:
+        dbias = t5_bias(dp.positions, T, T, bidirectional=False)  # type: ignore[arg-type]
+        options = [o._replace(attention={**o.attention, "dbias": dbias}) for o in options]
+    h, dh = encoder_push(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
+    weight, dweight = (p.embedding, dp.embedding) if p.head is None else (p.head, dp.head)
+    return affine_jvp((h, weight, None), (dh, dweight, None))
+
+
+def _arguments(
+    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, **arrays: Any
+) -> tuple[Any, IntArray, LanguageModelParams, list[Any]]:
+    check_config(config)
+    p = as_params("params", params, config)
+    dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
+    check_params("params", p, config)
+    return dtype, as_tokens("tokens", tokens, config.vocabulary), p, rest
+
+
+def _pairs(tokens: npt.ArrayLike, targets: npt.ArrayLike | None) -> tuple[Any, Any]:
+    """Return inputs and what they are to predict, by default the next token."""
+    ids = as_integers("tokens", tokens)
+    check_ndim("tokens", ids, 1)  # type: ignore[arg-type]
+    if targets is not None:
+        wanted = as_integers("targets", targets)
+        check_shape("targets", wanted, ids.shape)
+        return ids, wanted
+    if ids.shape[-1] < 2:
+        msg = f"Argument 'tokens' must have at least 2 positions, not shape {ids.shape}."
+        raise ValueError(msg)
+    return ids[..., :-1], ids[..., 1:]
+
+
+def language_model(
+    tokens: npt.ArrayLike,
+    params: LanguageModelParams,
+    config: LanguageModelConfig,
+    *,
+    dropout: tuple[Any, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Predict the next token at every position.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1.
+    params : LanguageModelParams
+        Parameters, of the shapes that `config` asks for.
+    config : LanguageModelConfig
+        What the model consists of.
+    dropout : tuple or None
+        For each block, the factors of its two sub-layers, as :func:`encoder_block` takes them.
+
+    Returns
+    -------
+    ndarray, shape (..., T, V)
+        Logits: ``softmax(logits[..., t, :])`` is the model's distribution of token t + 1.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    language_model_loss : How well it predicts.
+    generate : Text from it.
+    language_model_trace : What happens inside.
+
+    Notes
+    -----
+    With :math:`\vec e_t` the embedding of token t and :math:`\vec p_t` a vector for its place, if
+    the scheme adds one:
+
+    .. math::
+
+        \vec x_t = \vec e_t + \vec p_t , \qquad
+        \mat H = \operatorname{norm}(B_L(\cdots B_1(\mat X))) , \qquad
+        \text{logits} = \mat H \mat W^\top ,
+
+    where the blocks are those of :func:`encoder_block` with a causal mask, and the head
+    :math:`\mat W` is the matrix of embeddings again, if they are tied: the score of a token is the
+    dot product of its vector with the output.
+
+    **The mask is what makes it a model of language.** Position t sees the tokens up to t, so all T
+    predictions of a text are made at once, none of them knowing its answer. Without the
+    mask the logits at a position would depend on later tokens. Without positions *and*
+    without a mask the model would be equivariant to permutations.
+
+    A token costs :math:`L (4 D^2 + 2 D F + 2 D T) + D V` multiplications, see
+    :func:`multiplication_counts`.
+
+    References
+    ----------
+    - :cite:t:`Radford2019`; :cite:t:`Touvron2023`
+
+    Examples
+    --------
+    The prediction at a position does not depend on what follows it:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
+    >>> rng = np.random.default_rng(0)
+    >>> config = LanguageModelConfig(9, 16, 2, positions="rope")
+    >>> params = init_language_model(rng, config)
+    >>> a = language_model([1, 2, 3, 4], params, config)
+    >>> b = language_model([1, 2, 3, 8], params, config)
+    >>> np.any(a != b, axis=-1)
+    array([False, False, False,  True])
+
+    Even without positions order matters, to two layers with a mask:
+
+    >>> nope = LanguageModelConfig(9, 16, 2, positions="none")
+    >>> params = init_language_model(rng, nope)
+    >>> c, d = (language_model(t, params, nope)[-1] for t in ([1, 2, 3], [2, 1, 3]))
+    >>> bool(np.allclose(c, d))
+    False
+    """
+    dtype, ids, p, _ = _arguments(tokens, params, config)
+    h = encoder_value(*_stack(ids, p, config, dropout))
+    return rounded(affine(h, p.embedding if p.head is None else p.head), dtype)  # type: ignore[no-any-return]
+
+
+def language_model_vjp(
+    dout: npt.ArrayLike,
+    tokens: npt.ArrayLike,
+    params: LanguageModelParams,
+    config: LanguageModelConfig,
+    *,
+    dropout: tuple[Any, ...] | None = None,
+) -> LanguageModelParams:
+    r"""
+    Vector-Jacobian product (reverse mode) of a language model.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, V)
+        Cotangent of the logits.
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1; they have no gradient.
+    params : LanguageModelParams
+        Parameters.
+    config : LanguageModelConfig
+        What the model consists of.
+    dropout : tuple or None
+        As for :func:`language_model`.
+
+    Returns
+    -------
+    LanguageModelParams
+        Gradient of each parameter; None where it is None.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    encoder_vjp : The blocks.
+    language_model_loss_grad : For the cotangent that belongs to the loss.
+
+    Notes
+    -----
+    With the cotangent :math:`\mat U` of the logits :math:`\mat H \mat W^\top`:
+
+    1. the head: :math:`\pdv{L}{\mat W} = \sum \vec u \vec h^\top`,
+       :math:`\pdv{L}{\vec h} = \mat W^\top \vec u`;
+    2. the last norm and the blocks, backwards, which leaves :math:`\pdv{L}{\mat X}`;
+    3. the embeddings: row v gets the sum of :math:`\pdv{L}{\vec x_t}` over all places t where
+       token v stands, times :math:`\sqrt D` if they are scaled; a learned position gets
+       the sum over the batch.
+
+    Tied embeddings were used twice, and get the sum of 1 and 3. The first is dense: every token's
+    vector takes part in every prediction. T5's table serves all blocks, and its gradient is the
+    sum over them.
+
+    Examples
+    --------
+    Without a tie, an embedding that was not used has no gradient:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model_vjp
+    >>> rng = np.random.default_rng(0)
+    >>> config = LanguageModelConfig(4, 8, 2, tied=False)
+    >>> params = init_language_model(rng, config)
+    >>> grads = language_model_vjp(rng.normal(size=(2, 4)), [3, 1], params, config)
+    >>> np.any(grads.embedding != 0, axis=1)
+    array([False,  True, False,  True])
+    """
+    dtype, ids, p, [u] = _arguments(tokens, params, config, dout=dout)
+    check_shape("dout", u, (*ids.shape, config.vocabulary))
+    return rounded(_run(ids, p, config, dropout)[1](u), dtype)  # type: ignore[no-any-return]
+
+
+def language_model_jvp(
+    primals: Any,
+    tangents: Any,
+    config: LanguageModelConfig,
+    *,
+    dropout: tuple[Any, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of a language model.
+
+    Parameters
+    ----------
+    primals : tuple (tokens, params)
+        Tokens (..., T) and a :class:`LanguageModelParams`.
+    tangents : tuple (None, dparams)
+        Directions of the parameters; None at any place is zero. Tokens have none.
+    config : LanguageModelConfig
+        What the model consists of.
+    dropout : tuple or None
+        As for :func:`language_model`.
+
+    Returns
+    -------
+    ndarray, shape (..., T, V)
+        Rate of change of the logits.
+
+    Raises
+    ------
+    TypeError
+        If an argument has the wrong type.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    language_model_vjp : Reverse mode.
+
+    Notes
+    -----
+    One pass gives the derivative along one direction of all parameters together: the slope of
+    the logits in a step of training, or a Hessian-vector product's first half. Tied
+    embeddings move twice, in the sum :math:`\dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top`.
+
+    Examples
+    --------
+    The logits are linear in an untied head: moving along it reproduces them.
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model, language_model_jvp
+    >>> config = LanguageModelConfig(4, 8, 2, tied=False)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> along = params._replace(embedding=None, positions=None, blocks=None, norm=None)
+    >>> moved = language_model_jvp(([3, 1], params), (None, along), config)
+    >>> bool(np.allclose(moved, language_model([3, 1], params, config), atol=1e-15))
+    True
+    """
+    check_config(config)
+    if not isinstance(primals, tuple | list) or len(primals) != 2:
+        msg = "Argument 'primals' must be a tuple of 2 entries, tokens and params."
+        raise TypeError(msg)
+    if not isinstance(tangents, tuple | list) or len(tangents) != 2 or tangents[0] is not None:
+        msg = "Argument 'tangents' must be a tuple of 2 entries, None and dparams."
+        raise TypeError(msg)
+    p = as_params("primals.params", primals[1], config)
+    dtype, [p], [dp] = as_tree_tangents(("params",), (p,), (tangents[1],))
+    check_params("primals.params", p, config)
+    ids = as_tokens("primals.tokens", primals[0], config.vocabulary)
+    dp = as_params("tangents.params", dp, config)
+    return rounded(_push(ids, p, dp, config, dropout), dtype)  # type: ignore[no-any-return]
+
+
+def language_model_loss(
+    tokens: npt.ArrayLike,
+    params: LanguageModelParams,
+    config: LanguageModelConfig,
+    *,
+    targets: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Mean cross-entropy of the next token.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Texts of T tokens from 0 to V − 1.
+    params : LanguageModelParams
+        Parameters.
+    config : LanguageModelConfig
+        What the model consists of.
+    targets : array_like of int or None, shape (..., T)
+        What each position shall predict, −100 where nothing is asked. None is the next
+        token: the model reads all but the last token, and predicts all but the first.
+    dropout : tuple or None
+        As for :func:`language_model`.
+
+    Returns
+    -------
+    floating-point scalar
+        Loss, in nats a token.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    language_model_loss_value_and_grad : With its gradient, for training.
+    dlref.losses.cross_entropy : The loss of one prediction.
+
+    Notes
+    -----
+    .. math:: L = - \frac1N \sum_t \log p(\text{token}_{t+1} \mid \text{token}_1, \dots,
+              \text{token}_t)
+
+    over the N predictions. By the chain rule of probabilities the sum over a text is the logarithm
+    of the model's probability of the text, so minimizing it is maximum likelihood.
+    :math:`L / \log 2` are bits a token, and :math:`e^L` is the perplexity: the
+    number of equally likely tokens that would be as hard to guess.
+
+    **What to compare with.** Guessing: :math:`\log V`. Always the same distribution: the entropy of
+    the tokens. Looking one token back: the conditional entropy of pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model_loss
+    >>> config = LanguageModelConfig(9, 16, 2)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> zero = params._replace(embedding=0 * params.embedding)  # all logits are 0
+    >>> bool(language_model_loss([1, 2, 3], zero, config) == np.log(9))
+    True
+    """
+    ids, wanted = _pairs(tokens, targets)
+    logits = language_model(ids, params, config, dropout=dropout)
+    return cross_entropy(logits, wanted)
+
+
+def language_model_loss_value_and_grad(
+    tokens: npt.ArrayLike,
+    params: LanguageModelParams,
+    config: LanguageModelConfig,
+    *,
+    targets: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> tuple[FloatArray, LanguageModelParams]:
+    r"""
+    Both the loss of a language model and its gradient, for one step of training.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Texts of T tokens from 0 to V − 1.
+    params : LanguageModelParams
+        Parameters.
+    config : LanguageModelConfig
+        What the model consists of.
+    targets : array_like of int or None, shape (..., T)
+        As for :func:`language_model_loss`.
+    dropout : tuple or None
+        As for :func:`language_model`.
+
+    Returns
+    -------
+    loss : floating-point scalar
+        Loss, in nats a token.
+    grads : LanguageModelParams
+        Gradient of each parameter; None where it is None.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    language_model_vjp : The way back through the model.
+    dlref.training.adamw_step : What to do with the gradient.
+
+    Notes
+    -----
+    The gradient of the loss for the logits of a prediction is
+    :math:`(\vec p - \vec{\text{one-hot}}) / N`: what the model thinks, less what came. It is
+    the cotangent with which :func:`language_model_vjp` starts. The forward pass is made once. Most
+    of the time goes into products of matrices, twice as many on the way back as forward, so a step
+    costs about :math:`3 N` times the multiplications of :func:`multiplication_counts`.
+
+    Examples
+    --------
+    Ten steps on one sentence:
+
+    >>> import numpy as np
+    >>> from dlref.training import adamw_step
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model_loss_value_and_grad
+    >>> text = np.frombuffer(b"the cat sat on the mat", np.uint8)
+    >>> config = LanguageModelConfig(128, 32, 2, layers=1)
+    >>> params, state = init_language_model(np.random.default_rng(0), config), None
+    >>> for step in range(10):
+    ...     loss, grads = language_model_loss_value_and_grad(text, params, config)
+    ...     params, state = adamw_step(params, grads, state, learning_rate=0.01)
+    ...     if step in (0, 9):
+    ...         print(f"{float(loss):.0f}")
+    5
+    2
+    """
+    ids, wanted = _pairs(tokens, targets)
+    dtype, ids, p, _ = _arguments(ids, params, config)
+    with one_thread():  # once for all products
+        logits, pull = _run(ids, p, config, dropout)
+        loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
+        return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+
+
+def language_model_loss_grad(
+    tokens: npt.ArrayLike,
+    params: LanguageModelParams,
+    config: LanguageModelConfig,
+    *,
+    targets: npt.ArrayLike | None = None,
+    dropout: tuple[Any, ...] | None = None,
+) -> LanguageModelParams:
+    r"""
+    Gradient of the loss with respect to all parameters.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Texts of T tokens from 0 to V − 1.
+    params : LanguageModelParams
+        Parameters.
+    config : LanguageModelConfig
+        What the model consists of.
+    targets : array_like of int or None, shape (..., T)
+        As for :func:`language_model_loss`.
+    dropout : tuple or None
+        As for :func:`language_model`.
+
+    Returns
+    -------
+    LanguageModelParams
+        Gradient of each parameter; None where it is None.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    language_model_loss_value_and_grad : With the loss, for the same price.
+
+    Notes
+    -----
+    The derivation is that of its parts, in the order in which they are met on the way back:
+    :func:`dlref.losses.cross_entropy_grad`, :func:`language_model_vjp`, :func:`encoder_vjp`,
+    :func:`encoder_block_vjp`, :func:`feed_forward_vjp`,
+    :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
+
+    Some gradients vanish for a reason. A bias of the keys adds the same number to all scores of
+    a query, which the softmax does not see: its gradient is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model_loss_grad
+    >>> config = LanguageModelConfig(9, 16, 2)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> grads = language_model_loss_grad([1, 2, 3, 4, 5], params, config)
+    >>> own = grads.blocks[0].attention
+    >>> bool(abs(own.b_k).max() < 1e-17 < abs(own.b_v).max())
+    True
+    """
+    return language_model_loss_value_and_grad(
+        tokens, params, config, targets=targets, dropout=dropout
+    )[1]
+
+
+def language_model_trace(
+    tokens: npt.ArrayLike, params: LanguageModelParams, config: LanguageModelConfig
+) -> LanguageModelTrace:
+    r"""
+    Residual stream and attention weights of a model at work.
+
+    Parameters
+    ----------
+    tokens : array_like of int, shape (..., T)
+        Tokens from 0 to V − 1.
+    params : LanguageModelParams
+        Parameters.
+    config : LanguageModelConfig
+        What the model consists of.
+
+    Returns
+    -------
+    LanguageModelTrace
+        What enters the first block and what leaves each, and each block's weights.
+
+    Raises
+    ------
+    TypeError
+        If an array has the wrong type, or `params` or `config` is not what it should be.
+    ValueError
+        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+
+    See Also
+    --------
+    language_model : Without looking inside.
+    dlref.attention.attention_entropy : What to ask of the weights.
+
+    Notes
+    -----
+    The weights of all pairs are formed here, T² numbers a head, which the model itself avoids.
+
+    Examples
+    --------
+    The first token has only itself to look at:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model
+    >>> from dlref.transformer import language_model_trace
+    >>> config = LanguageModelConfig(9, 16, 2)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> trace = language_model_trace([3, 1, 4], params, config)
+    >>> len(trace.residual), trace.weights[0].shape
+    (3, (2, 3, 3))
+    >>> trace.weights[1][:, 0]
+    array([[1., 0., 0.],
+           [1., 0., 0.]])
+    """
+    dtype, ids, p, _ = _arguments(tokens, params, config)
+    x, blocks, _, options, _ = _stack(ids, p, config, None)
+    residual, weights = [x], []
+    for block, o in zip(blocks, options, strict=True):
+        z = norm_run(x, block.norm1, o.norm, o.eps)[0] if o.norm_first else x
+        keywords = {**o.heads, **o.attention, "return_weights": True}
+        weights.append(multi_head_attention(z, z, block.attention, **keywords)[1])
+        x = encoder_block_run(x, block, o)[0]
+        residual.append(x)
+    return rounded(LanguageModelTrace(tuple(residual), tuple(weights)), dtype)  # type: ignore[no-any-return]

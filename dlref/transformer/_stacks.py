@@ -1,0 +1,640 @@
+r"""Encoder and decoder: stacks of blocks, with an optional norm at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._tree import as_float_trees, as_tree_tangents, rounded
+from .._validate import FloatArray, check_ndim, check_shape
+from ._blocks import (
+    DecoderBlockParams,
+    EncoderBlockParams,
+    NormParams,
+    Options,
+    as_block,
+    as_norm,
+    check_block,
+    check_norm,
+    decoder_block_push,
+    decoder_block_run,
+    encoder_block_push,
+    encoder_block_run,
+    norm_push,
+    norm_run,
+    options_of,
+)
+from ._feed_forward import Pull
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "decoder",
+    "decoder_jvp",
+    "decoder_vjp",
+    "encoder",
+    "encoder_jvp",
+    "encoder_vjp",
+]
+
+EncoderParams = tuple[EncoderBlockParams, ...]
+DecoderParams = tuple[DecoderBlockParams, ...]
+
+
+def _total(terms: Sequence[FloatArray | None]) -> FloatArray | None:
+    """Add up, in order; None where there is nothing."""
+    there = [term for term in terms if term is not None]
+    return sum(there[1:], there[0]) if there else None
+
+
+def encoder_run(
+    x: FloatArray,
+    blocks: EncoderParams,
+    norm: NormParams | None,
+    options: list[Options],
+    end: tuple[str | None, float],
+) -> tuple[FloatArray, Pull]:
+    """Run the blocks and the last norm; the cotangents are (dx, dblocks, dnorm, dbias)."""
+    pulls = []
+    for p, o in zip(blocks, options, strict=True):
+        x, pull = encoder_block_run(x, p, o)
+        pulls.append(pull)
+    last = None
+    if norm is not None:
+        x, last = norm_run(x, norm, *end)
+
+    def back(u: FloatArray) -> tuple[Any, ...]:
+        dnorm = None
+        if last is not None:
+            u, dnorm = last(u)
+        grads, biases = [], []
+        while pulls:  # each once, so that what a block has kept is given back on the way
+            u, dp, dbias = pulls.pop()(u)
+            grads.append(dp)
+            biases.append(dbias)
+        return u, tuple(reversed(grads)), dnorm, _total(biases)
+
+    return x, back
+
+
+def encoder_value(
+    x: FloatArray,
+    blocks: EncoderParams,
+    norm: NormParams | None,
+    options: list[Options],
+    end: tuple[str | None, float],
+) -> FloatArray:
+    """Run as `encoder_run`, keeping nothing."""
+    for p, o in zip(blocks, options, strict=True):
+        x = encoder_block_run(x, p, o)[0]
+    return x if norm is None else norm_run(x, norm, *end)[0]
+
+
+def encoder_push(
+    x: FloatArray,
+    v: FloatArray,
+    blocks: tuple[EncoderParams, EncoderParams],
+    norm: tuple[NormParams | None, NormParams | None],
+    options: list[Options],
+    end: tuple[str | None, float],
+) -> tuple[FloatArray, FloatArray]:
+    """Run the blocks and the last norm with tangents."""
+    for p, dp, o in zip(*blocks, options, strict=True):
+        x, v = encoder_block_push(x, v, p, dp, o)
+    return (x, v) if norm[0] is None else norm_push(x, v, *norm, *end)  # type: ignore[arg-type]
+
+
+def decoder_run(
+    x: FloatArray,
+    memory: FloatArray,
+    blocks: DecoderParams,
+    norm: NormParams | None,
+    options: list[Options],
+    end: tuple[str | None, float],
+) -> tuple[FloatArray, Pull]:
+    """Run the blocks and the last norm; cotangents (dx, dmemory, dblocks, dnorm, dbias)."""
+    pulls = []
+    for p, o in zip(blocks, options, strict=True):
+        x, pull = decoder_block_run(x, memory, p, o)
+        pulls.append(pull)
+    last = None
+    if norm is not None:
+        x, last = norm_run(x, norm, *end)
+
+    def back(u: FloatArray) -> tuple[Any, ...]:
+        dnorm = None
+        if last is not None:
+            u, dnorm = last(u)
+        grads, biases, memories = [], [], [np.zeros_like(memory)]
+        while pulls:
+            u, dmemory, dp, dbias = pulls.pop()(u)
+            grads.append(dp)
+            biases.append(dbias)
+            memories.append(dmemory)
+        return u, _total(memories), tuple(reversed(grads)), dnorm, _total(biases)
+
+    return x, back
+
+
+def decoder_push(
+    x: FloatArray,
+    v: FloatArray,
+    memory: tuple[FloatArray, FloatArray],
+    blocks: tuple[DecoderParams, DecoderParams],
+    norm: tuple[NormParams | None, NormParams | None],
+    options: list[Options],
+    end: tuple[str | None, float],
+) -> tuple[FloatArray, FloatArray]:
+    """Run the blocks and the last norm with tangents."""
+    for p, dp, o in zip(*blocks, options, strict=True):
+        x, v = decoder_block_push(x, v, memory, p, dp, o)
+    return (x, v) if norm[0] is None else norm_push(x, v, *norm, *end)  # type: ignore[arg-type]
+
+
+# Checks.
+
+
+def _as_blocks(kind: type[Any], name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, tuple | list) or isinstance(value, EncoderBlockParams):
+        msg = f"Argument {name!r} must be a tuple of blocks, not {type(value).__name__}."
+        raise TypeError(msg)
+    return tuple(as_block(kind, f"{name}[{i}]", p) for i, p in enumerate(value))
+
+
+def _options(
+    kind: type[Any], count: int, x: FloatArray, bias: FloatArray | None, options: dict[str, Any]
+) -> tuple[list[Options], tuple[str | None, float]]:
+    """Return the options of each block, and kind and epsilon of the last norm."""
+    rest = dict(options)
+    dropout = rest.pop("dropout", None)
+    if dropout is None:
+        dropout = (None,) * count
+    if not isinstance(dropout, tuple | list) or len(dropout) != count:
+        msg = f"Argument 'dropout' must be a tuple of {count} tuples, one for each block, or None."
+        raise ValueError(msg)
+    sublayers = len(kind._fields) // 2
+    each = [options_of(sublayers, x, bias=bias, dropout=part, **rest) for part in dropout]
+    plain = options_of(sublayers, x, bias=bias, **rest)
+    return each, (plain.norm, plain.eps)
+
+
+def _arguments(
+    kind: type[Any],
+    arrays: dict[str, Any],
+    params: Any,
+    norm: Any,
+    options: dict[str, Any],
+) -> tuple[Any, list[Any], Any, Any, list[Options], tuple[str | None, float]]:
+    options = dict(options)
+    bias = options.pop("bias", None)
+    blocks = _as_blocks(kind, "params", params)
+    last = None if norm is None else as_norm("final_norm", norm)
+    trees = {**arrays, "params": blocks, "final_norm": last, "bias": bias}
+    dtype, [*values, blocks, last, bias] = as_float_trees(trees)
+    named = dict(zip(arrays, values, strict=True))
+    x, memory = named["x"], named.get("memory", named["x"])
+    check_ndim("x", x, 2)
+    check_ndim("memory", memory, 2)
+    each, end = _options(kind, len(blocks), x, bias, options)
+    _check(blocks, last, x, memory, each, end[0])
+    if "dout" in named:
+        check_shape("dout", named["dout"], x.shape)
+    return dtype, values, blocks, last, each, end
+
+
+def _check(
+    blocks: Any,
+    norm: NormParams | None,
+    x: FloatArray,
+    memory: FloatArray,
+    options: list[Options],
+    kind: str | None,
+) -> None:
+    for i, (p, o) in enumerate(zip(blocks, options, strict=True)):
+        check_block(f"params[{i}]", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
+    if norm is not None:
+        check_norm("final_norm", norm, x.shape[-1], kind)
+
+
+def _tangents(
+    kind: type[Any], names: tuple[str, ...], primals: Any, tangents: Any, options: dict[str, Any]
+) -> tuple[Any, list[Any], list[Any], list[Options], tuple[str | None, float]]:
+    if isinstance(primals, tuple | list) and len(primals) == len(names) - 1:  # without a norm
+        primals = (*primals, None)
+        tangents = (*tangents, None) if isinstance(tangents, tuple | list) else tangents
+    dtype, points, moved = as_tree_tangents(names, primals, tangents)
+    for word, trees in (("primals", points), ("tangents", moved)):
+        trees[-2] = _as_blocks(kind, f"{word}.params", trees[-2])
+        trees[-1] = None if trees[-1] is None else as_norm(f"{word}.final_norm", trees[-1])
+    options = dict(options)
+    bias = options.pop("bias", None)
+    x, memory = points[0], points[-3]
+    check_ndim("primals.x", x, 2)
+    check_ndim("primals.memory", memory, 2)
+    bias = None if bias is None else np.asarray(bias, x.dtype)
+    each, end = _options(kind, len(points[-2]), x, bias, options)
+    _check(points[-2], points[-1], x, memory, each, end[0])
+    return dtype, points, moved, each, end
+
+
+def _own(array: FloatArray, source: Any) -> FloatArray:
+    """Copy what is still the caller's: a stack of no blocks changes nothing."""
+    return array.copy() if np.shares_memory(array, source) else array
+
+
+def encoder(
+    x: npt.ArrayLike,
+    params: EncoderParams,
+    final_norm: NormParams | None = None,
+    **options: Any,
+) -> FloatArray:
+    r"""
+    Encoder blocks, one after the other.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions.
+    params : tuple of EncoderBlockParams
+        Parameters of each block.
+    final_norm : NormParams or None
+        Parameters of a normalization at the end, which a stack of pre-norm blocks needs.
+    **options : dict
+        Options of :func:`encoder_block`, the same for all blocks; but `dropout` is a tuple with
+        an entry, itself a tuple of two, for each block.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        One vector for each position.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no tuple of blocks.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder_block : One of them.
+    decoder : With cross-attention.
+    language_model, sequence_classifier : What is built on it.
+
+    Notes
+    -----
+    .. math:: \operatorname{encoder} = \operatorname{norm} \circ B_L \circ \dots \circ B_1
+
+    **Why a last norm.** A pre-norm block adds to its input and normalizes a copy of it, never the
+    sum. If the sub-layers' outputs are uncorrelated and of variance :math:`\sigma^2`, that
+    sum, the residual stream, has variance :math:`\sigma_0^2 + 2 L \sigma^2` after L blocks: it
+    grows as the square root of the depth. What reads it must not depend on that. A post-norm
+    block ends in a norm already.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`; :cite:t:`Xiong2020`
+
+    Examples
+    --------
+    A stack of no blocks is the last norm:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import NormParams, encoder
+    >>> encoder([[3.0, 4.0]], (), NormParams([1.0, 1.0], [0.0, 0.0]), num_heads=1, eps=0)
+    array([[-1.,  1.]])
+
+    Two blocks are a block and a block:
+
+    >>> from dlref.transformer import LanguageModelConfig, encoder_block, init_language_model
+    >>> rng = np.random.default_rng(0)
+    >>> blocks = init_language_model(rng, LanguageModelConfig(9, 8, 2, layers=2)).blocks
+    >>> x = rng.normal(size=(3, 8))
+    >>> y = encoder_block(encoder_block(x, blocks[0], num_heads=2), blocks[1], num_heads=2)
+    >>> bool(np.all(encoder(x, blocks, num_heads=2) == y))
+    True
+    """
+    keywords = {"is_causal": False, **options}
+    dtype, [a], *rest = _arguments(EncoderBlockParams, {"x": x}, params, final_norm, keywords)
+    return rounded(_own(encoder_value(a, *rest), a), dtype)  # type: ignore[no-any-return]
+
+
+def encoder_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    params: EncoderParams,
+    final_norm: NormParams | None = None,
+    **options: Any,
+) -> tuple[Any, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of an encoder.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, D)
+        Cotangent of the output.
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions.
+    params : tuple of EncoderBlockParams
+        Parameters of each block.
+    final_norm : NormParams or None
+        Parameters of the last normalization.
+    **options : dict
+        Options of :func:`encoder`, `num_heads` among them.
+
+    Returns
+    -------
+    dx : ndarray, shape (..., T, D)
+        Gradient with respect to `x`.
+    dparams : tuple of EncoderBlockParams
+        Gradient of each parameter; None where it is None.
+    dfinal_norm : NormParams
+        Gradient of the last norm's parameters. Only if `final_norm` is given.
+    dbias : ndarray, shape of `bias`
+        Gradient of the scores' bias, summed over the blocks. Only if `bias` is given.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no tuple of blocks.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder_block_vjp : One block, with the derivation.
+    encoder_jvp : Forward mode.
+
+    Notes
+    -----
+    The chain rule, from the last block to the first: block k turns the gradient of its output
+    into that of its input, which is the output of block k − 1. On the way forward each block keeps
+    what that takes, and gives it back when it has been used; so the memory is proportional to the
+    depth, and the time that of one forward and one backward pass.
+
+    Examples
+    --------
+    Without blocks or norm the gradient passes as it is:
+
+    >>> from dlref.transformer import encoder_vjp
+    >>> encoder_vjp([[1.0, 2.0]], [[3.0, 4.0]], (), num_heads=1)
+    (array([[1., 2.]]), ())
+    """
+    keywords = {"is_causal": False, **options}
+    arrays = {"dout": dout, "x": x}
+    dtype, [u, a], blocks, last, each, end = _arguments(
+        EncoderBlockParams, arrays, params, final_norm, keywords
+    )
+    dx, dblocks, dnorm, dbias = encoder_run(a, blocks, last, each, end)[1](u)
+    grads = [_own(dx, u), dblocks, *([] if final_norm is None else [dnorm])]
+    if options.get("bias") is not None:
+        grads.append(np.zeros(np.shape(options["bias"]), u.dtype) if dbias is None else dbias)
+    return rounded(tuple(grads), dtype)  # type: ignore[no-any-return]
+
+
+def encoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of an encoder.
+
+    Parameters
+    ----------
+    primals : tuple (x, params) or (x, params, final_norm)
+        Vectors (..., T, D), a tuple of :class:`EncoderBlockParams`, and the last norm.
+    tangents : tuple (dx, dparams) or (dx, dparams, dfinal_norm)
+        Directions in the same structure; None at any place is zero.
+    **options : dict
+        Options of :func:`encoder`, `num_heads` among them. A bias has no tangent here.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        Rate of change of the output.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    encoder_vjp : Reverse mode.
+
+    Notes
+    -----
+    Value and tangent go through the blocks side by side; nothing is kept, so the memory
+    does not grow with the depth. One pass serves one direction.
+
+    Examples
+    --------
+    >>> from dlref.transformer import encoder_jvp
+    >>> encoder_jvp(([[3.0, 4.0]], ()), ([[1.0, 2.0]], ()), num_heads=1)
+    array([[1., 2.]])
+    """
+    dtype, [x, *p], [v, *dp], each, end = _tangents(
+        EncoderBlockParams,
+        ("x", "params", "final_norm"),
+        primals,
+        tangents,
+        {"is_causal": False, **options},
+    )
+    _, moved = encoder_push(x, v, (p[0], dp[0]), (p[1], dp[1]), each, end)
+    return rounded(_own(moved, v), dtype)  # type: ignore[no-any-return]
+
+
+def decoder(
+    x: npt.ArrayLike,
+    memory: npt.ArrayLike,
+    params: DecoderParams,
+    final_norm: NormParams | None = None,
+    **options: Any,
+) -> FloatArray:
+    r"""
+    Decoder blocks, one after the other, all reading the same memory.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions of the decoder.
+    memory : array_like, shape (..., S, E)
+        Output of the encoder.
+    params : tuple of DecoderBlockParams
+        Parameters of each block.
+    final_norm : NormParams or None
+        Parameters of a normalization at the end, which a stack of pre-norm blocks needs.
+    **options : dict
+        Options of :func:`decoder_block`, the same for all blocks; but `dropout` is a tuple with
+        an entry, itself a tuple of three, for each block.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        One vector for each position of `x`.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no tuple of blocks.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    decoder_block : One of them.
+    encoder_decoder_model : What is built on it.
+
+    Notes
+    -----
+    The encoder runs once, whatever the decoder's blocks and steps are; block k of the decoder
+    reads its *last* output, not that of the encoder's block k.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`, section 3.1
+
+    Examples
+    --------
+    >>> from dlref.transformer import NormParams, decoder
+    >>> x, memory = [[3.0, 4.0]], [[1.0], [2.0]]
+    >>> decoder(x, memory, (), NormParams([1.0, 1.0], [0.0, 0.0]), num_heads=1, eps=0)
+    array([[-1.,  1.]])
+    """
+    keywords = {"is_causal": True, **options}
+    arrays = {"x": x, "memory": memory}
+    dtype, [a, source], *rest = _arguments(DecoderBlockParams, arrays, params, final_norm, keywords)
+    out = decoder_run(a, source, *rest)[0]
+    return rounded(_own(out, a), dtype)  # type: ignore[no-any-return]
+
+
+def decoder_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    memory: npt.ArrayLike,
+    params: DecoderParams,
+    final_norm: NormParams | None = None,
+    **options: Any,
+) -> tuple[Any, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of a decoder.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, D)
+        Cotangent of the output.
+    x : array_like, shape (..., T, D)
+        One vector for each of T positions of the decoder.
+    memory : array_like, shape (..., S, E)
+        Output of the encoder.
+    params : tuple of DecoderBlockParams
+        Parameters of each block.
+    final_norm : NormParams or None
+        Parameters of the last normalization.
+    **options : dict
+        Options of :func:`decoder`, `num_heads` among them.
+
+    Returns
+    -------
+    dx : ndarray, shape (..., T, D)
+        Gradient with respect to `x`.
+    dmemory : ndarray, shape (..., S, E)
+        Gradient with respect to `memory`, summed over the blocks.
+    dparams : tuple of DecoderBlockParams
+        Gradient of each parameter; None where it is None.
+    dfinal_norm : NormParams
+        Gradient of the last norm's parameters. Only if `final_norm` is given.
+    dbias : ndarray, shape of `bias`
+        Gradient of the scores' bias, summed over the blocks. Only if `bias` is given.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `params` no tuple of blocks.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    decoder_block_vjp : One block.
+    encoder_vjp : The same without memory.
+
+    Notes
+    -----
+    All blocks read one memory, so its gradient is the sum of what comes from each:
+    :math:`\pdv{L}{\mat M} = \sum_k \pdv{L}{\mat M} \big|_{\text{block } k}`.
+
+    Examples
+    --------
+    What is not read has no gradient:
+
+    >>> from dlref.transformer import decoder_vjp
+    >>> decoder_vjp([[1.0, 2.0]], [[3.0, 4.0]], [[5.0], [6.0]], (), num_heads=1)[:2]
+    (array([[1., 2.]]), array([[0.],
+           [0.]]))
+    """
+    keywords = {"is_causal": True, **options}
+    arrays = {"dout": dout, "x": x, "memory": memory}
+    dtype, [u, a, source], *rest = _arguments(
+        DecoderBlockParams, arrays, params, final_norm, keywords
+    )
+    dx, dmemory, dblocks, dnorm, dbias = decoder_run(a, source, *rest)[1](u)
+    grads = [_own(dx, u), dmemory, dblocks, *([] if final_norm is None else [dnorm])]
+    if options.get("bias") is not None:
+        grads.append(np.zeros(np.shape(options["bias"]), u.dtype) if dbias is None else dbias)
+    return rounded(tuple(grads), dtype)  # type: ignore[no-any-return]
+
+
+def decoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of a decoder.
+
+    Parameters
+    ----------
+    primals : tuple (x, memory, params) or (x, memory, params, final_norm)
+        Vectors (..., T, D) and (..., S, E), a tuple of :class:`DecoderBlockParams`, and the last
+        norm.
+    tangents : tuple
+        Directions in the same structure; None at any place is zero.
+    **options : dict
+        Options of :func:`decoder`, `num_heads` among them. A bias has no tangent here.
+
+    Returns
+    -------
+    ndarray, shape (..., T, D)
+        Rate of change of the output.
+
+    Raises
+    ------
+    TypeError
+        If an argument is no tuple, or an entry no real array.
+    ValueError
+        If a shape does not fit, or an option is out of range or unknown.
+
+    See Also
+    --------
+    decoder_vjp : Reverse mode.
+
+    Notes
+    -----
+    The tangent of `memory` enters every block.
+
+    Examples
+    --------
+    >>> from dlref.transformer import decoder_jvp
+    >>> x, memory = [[3.0, 4.0]], [[5.0], [6.0]]
+    >>> decoder_jvp((x, memory, ()), ([[1.0, 2.0]], None, None), num_heads=1)
+    array([[1., 2.]])
+    """
+    dtype, [x, memory, *p], [v, dmemory, *dp], each, end = _tangents(
+        DecoderBlockParams,
+        ("x", "memory", "params", "final_norm"),
+        primals,
+        tangents,
+        {"is_causal": True, **options},
+    )
+    source = memory, dmemory
+    _, moved = decoder_push(x, v, source, (p[0], dp[0]), (p[1], dp[1]), each, end)
+    return rounded(_own(moved, v), dtype)  # type: ignore[no-any-return]

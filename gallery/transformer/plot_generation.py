@@ -1,0 +1,103 @@
+r"""
+From logits to a token
+======================
+
+What do temperature, top k and top p leave of a distribution, and how does the
+size of the nucleus follow the certainty of a model?
+"""
+
+# %%
+# Four rules
+# ----------
+# What follows "th" in *Alice*? Pairs of characters counted in the text give
+# the distribution; ``log`` of it serves as logits.
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref.transformer import next_token_probabilities
+
+here = Path(__file__).parent if "__file__" in globals() else Path()
+text = (here / "text" / "alice.txt").read_text().lower()
+letters = sorted(set(text) & set("abcdefghijklmnopqrstuvwxyz "))
+V = len(letters)
+
+
+def followers(context):
+    """Count what follows a context in the text."""
+    counts = 0.05 + 1e-6 * np.arange(V)  # no ties
+    for place in range(len(text) - len(context)):
+        if text.startswith(context, place):
+            following = text[place + len(context)]
+            if following in letters:
+                counts[letters.index(following)] += 1
+    return counts / counts.sum()
+
+
+p = followers("th")
+order = np.argsort(-p)[:9]
+rules = {
+    "as it is": {},
+    "temperature 0.5": {"temperature": 0.5},
+    "temperature 2": {"temperature": 2.0},
+    "top k = 3": {"top_k": 3},
+    "top p = 0.9": {"top_p": 0.9},
+    "temperature 0": {"temperature": 0},
+}
+fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, figsize=(7, 4))
+for ax, (title, options) in zip(axes.flat, rules.items(), strict=True):
+    q = next_token_probabilities(np.log(p), **options)
+    ax.bar(range(9), q[order])
+    ax.set(title=title, xticks=range(9))
+    ax.set_xticklabels([letters[i].replace(" ", "␣") for i in order])
+fig.supxlabel("next character after “th”", fontsize=10)
+fig.supylabel("probability", fontsize=10)
+
+# %%
+# The nucleus breathes
+# --------------------
+# For many contexts of the text: top p keeps few tokens where the model is sure
+# and many where it is not. Top k keeps the same number in both.
+
+contexts = sorted({text[i : i + 2] for i in range(0, 4000, 25)})
+contexts = [c for c in contexts if set(c) <= set(letters)]
+distributions = np.array([followers(c) for c in contexts])
+logits = np.log(distributions)
+entropy = -np.sum(distributions * logits, axis=1)
+fig, ax = plt.subplots()
+for name, options, marker in (
+    ("top p = 0.9", {"top_p": 0.9}, "o"),
+    ("top k = 5", {"top_k": 5}, "s"),
+):
+    kept = np.count_nonzero(next_token_probabilities(logits, **options), axis=1)
+    ax.plot(entropy, kept, marker, ms=4, label=name)
+ax.set(
+    title="Characters that may be drawn, for 100 contexts",
+    xlabel="entropy of the distribution (nats)",
+    ylabel="characters kept",
+)
+ax.legend()
+
+# %%
+# What a cache saves
+# ------------------
+# Multiplications for a text of n tokens by GPT-2 small: with the cache each
+# token costs one pass, without it the whole text again.
+
+from dlref.transformer import LanguageModelConfig, multiplication_counts
+
+gpt2 = LanguageModelConfig(50257, 768, 12, layers=12)
+lengths = np.arange(1, 1025)
+each = [multiplication_counts(gpt2, context=int(n)).total for n in lengths]
+with_cache = np.cumsum(each)
+fig, ax = plt.subplots()
+ax.loglog(lengths, with_cache, label="with a cache")
+ax.loglog(lengths, np.cumsum(with_cache), label="without")
+ax.set(
+    title="Multiplications to write a text",
+    xlabel="tokens written",
+    ylabel="multiplications",
+)
+ax.legend()

@@ -1,0 +1,315 @@
+"""Blocks: the formulas, PyTorch's layers with all their gradients, and what masks do."""
+
+import naive
+import numpy as np
+import peers
+import pytest
+import trees
+from naive import rope_tables
+
+from dlref.attention import AttentionParams
+from dlref.transformer import (
+    DecoderBlockParams,
+    EncoderBlockParams,
+    FeedForwardParams,
+    NormParams,
+    decoder_block,
+    decoder_block_jvp,
+    decoder_block_vjp,
+    dropout_mask,
+    encoder_block,
+    encoder_block_jvp,
+    encoder_block_vjp,
+)
+
+ROPE = rope_tables(np.arange(3), np.array([0.7]))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drawing_here(drawing):
+    globals()["Draw"] = drawing
+
+
+def encoding(shape=(2, 3), options=None, **kind):
+    def problem(rng):
+        params = Draw(rng).encoder_block(**kind)  # noqa: F821
+        return (rng.normal(size=(*shape, 4)), params), (), {"num_heads": 2, **(options or {})}
+
+    return problem
+
+
+def decoding(shape=(2, 3), S=5, options=None, **kind):
+    def problem(rng):
+        params = Draw(rng).decoder_block(**kind)  # noqa: F821
+        x, memory = rng.normal(size=(*shape, 4)), rng.normal(size=(*shape[:-1], S, 3))
+        return (x, memory, params), (), {"num_heads": 2, **(options or {})}
+
+    return problem
+
+
+class TestEncoderBlock(trees.Contract):
+    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, naive.encoder_block
+    problems = [  # noqa: RUF012
+        encoding(biases=False, options={"norm_first": True, "activation": "gelu"}),
+        encoding(),
+        encoding(options={"norm_first": True, "is_causal": True, "activation": "tanh"}),
+        encoding(rms=True, gated=True, Hk=1, options={"num_kv_heads": 1, "activation": "silu"}),
+        encoding(shape=(3,), options={"mask": np.tri(3, dtype=bool)[::-1, ::-1], "eps": 0.1}),
+        encoding(options={"rope": ROPE, "norm_first": True}),
+        encoding(options={"dropout": (np.array([2.0, 0, 2, 0]), None), "norm": "layer"}),
+        encoding(options={"dropout": (None, np.array([2.0, 0, 2, 0])), "norm_first": True}),
+        encoding(options={"bias": np.linspace(-1, 1, 18).reshape(2, 3, 3)}),
+    ]
+
+
+class TestDecoderBlock(trees.Contract):
+    maps = decoder_block, decoder_block_vjp, decoder_block_jvp, naive.decoder_block
+    problems = [  # noqa: RUF012
+        decoding(biases=False, options={"norm_first": True, "activation": "gelu"}),
+        decoding(),
+        decoding(shape=(4,), S=2, options={"is_causal": False, "norm_first": True}),
+        decoding(rms=True, gated=True, Hk=1, options={"num_kv_heads": 1, "activation": "silu"}),
+        decoding(options={"memory_mask": np.arange(5) % 2 == 0}),
+        decoding(options={"bias": np.linspace(-1, 1, 9).reshape(3, 3), "norm_first": True}),
+        decoding(options={"dropout": (None, np.full(4, 0.5), np.full((3, 1), 1.5))}),
+    ]
+
+
+# PyTorch: its own layers.
+
+
+def as_encoder(layer):
+    return EncoderBlockParams(
+        as_attention(layer.self_attn), as_norm(layer.norm1), as_network(layer), as_norm(layer.norm2)
+    )
+
+
+def as_decoder(layer):
+    own, cross = as_attention(layer.self_attn), as_attention(layer.multihead_attn)
+    norms = [as_norm(n) for n in (layer.norm1, layer.norm2, layer.norm3)]
+    return DecoderBlockParams(own, norms[0], cross, norms[1], as_network(layer), norms[2])
+
+
+def as_attention(a):
+    weights, biases = a.in_proj_weight.chunk(3), a.in_proj_bias.chunk(3)
+    return AttentionParams(*weights, a.out_proj.weight, *biases, a.out_proj.bias)
+
+
+def as_norm(n):
+    return NormParams(n.weight, n.bias)
+
+
+def as_network(layer):
+    one, two = layer.linear1, layer.linear2
+    return FeedForwardParams(one.weight, one.bias, two.weight, two.bias)
+
+
+def torch_layer(kind, norm_first, activation):
+    torch = peers.torch
+    torch.manual_seed(1)
+    layer = getattr(torch.nn, kind)(
+        12, 3, 20, 0.0, activation, batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    return layer
+
+
+def tensors(tree):
+    if isinstance(tree, tuple):
+        return [leaf for entry in tree for leaf in tensors(entry)]
+    return [tree]
+
+
+def numbers(tree):
+    if isinstance(tree, tuple):
+        return type(tree)(*(numbers(entry) for entry in tree))
+    return tree.detach().numpy()
+
+
+def check_gradients(layer, convert, inputs, out, u, ours):
+    """Compare the gradients for inputs and all parameters, 1e-13 of the largest."""
+    torch = peers.torch
+    parameters = list(layer.parameters())
+    found = torch.autograd.grad(out, [*inputs, *parameters], torch.tensor(u))
+    for parameter, grad in zip(parameters, found[len(inputs) :], strict=True):
+        parameter.data = grad  # so that `convert` sorts the gradients, too
+    want = (*(g.numpy() for g in found[: len(inputs)]), numbers(convert(layer)))
+    trees.assert_close(ours, want, 1e-13)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+class TestAgainstPyTorch:
+    @pytest.mark.parametrize("masked", ["nothing", "causal", "padding"])
+    def test_encoder_layer(self, rng, norm_first, activation, masked):
+        torch = peers.torch
+        layer = torch_layer("TransformerEncoderLayer", norm_first, activation)
+        params = trees.mapped(np.copy, numbers(as_encoder(layer)))
+        x, u = rng.normal(size=(2, 2, 7, 12))
+        keep = np.arange(7) < np.array([[4], [7]])
+        moving = torch.tensor(x, requires_grad=True)
+        blocked = torch.ones(7, 7, dtype=torch.bool).triu(1)  # True = may not be seen, there
+        out = layer(
+            moving,
+            src_mask=blocked if masked == "causal" else None,
+            src_key_padding_mask=torch.tensor(~keep) if masked == "padding" else None,
+        )
+        options = {"num_heads": 3, "norm_first": norm_first, "activation": activation}
+        options |= {"is_causal": True} if masked == "causal" else {}
+        options |= {"mask": keep[:, None, None, :]} if masked == "padding" else {}
+        got = encoder_block(x, params, **options)
+        trees.assert_close(got, out.detach().numpy(), 1e-13)
+        ours = encoder_block_vjp(u, x, params, **options)
+        check_gradients(layer, as_encoder, [moving], out, u, ours)
+
+    def test_decoder_layer(self, rng, norm_first, activation):
+        torch = peers.torch
+        layer = torch_layer("TransformerDecoderLayer", norm_first, activation)
+        params = trees.mapped(np.copy, numbers(as_decoder(layer)))
+        x, u, memory = *rng.normal(size=(2, 2, 7, 12)), rng.normal(size=(2, 5, 12))
+        keep = np.arange(5) < np.array([[5], [2]])
+        moving = [torch.tensor(a, requires_grad=True) for a in (x, memory)]
+        out = layer(
+            *moving,
+            tgt_mask=torch.ones(7, 7, dtype=torch.bool).triu(1),
+            memory_key_padding_mask=torch.tensor(~keep),
+        )
+        options = {"num_heads": 3, "norm_first": norm_first, "activation": activation}
+        options["memory_mask"] = keep[:, None, None, :]
+        trees.assert_close(decoder_block(x, memory, params, **options), out.detach().numpy(), 1e-13)
+        ours = decoder_block_vjp(u, x, memory, params, **options)
+        check_gradients(layer, as_decoder, moving, out, u, ours)
+
+
+class TestOrder:
+    def test_without_mask_a_block_is_equivariant(self, rng, draw):
+        params, x = draw.encoder_block(), rng.normal(size=(6, 4))
+        order = rng.permutation(6)
+        got = encoder_block(x[order], params, num_heads=2)
+        np.testing.assert_allclose(got, encoder_block(x, params, num_heads=2)[order], atol=1e-13)
+
+    def test_with_a_causal_mask_it_is_not(self, rng, draw):
+        params, x = draw.encoder_block(), rng.normal(size=(6, 4))
+        got = encoder_block(x[::-1], params, num_heads=2, is_causal=True)[::-1]
+        assert np.max(abs(got - encoder_block(x, params, num_heads=2, is_causal=True))) > 0.01
+
+    def test_dbias_is_the_sum_over_what_shares_it(self, rng, draw):
+        params, x, u = draw.encoder_block(), rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 3, 4))
+        full = np.zeros((2, 2, 3, 3))
+        shared = encoder_block_vjp(u, x, params, num_heads=2, bias=np.zeros((3, 3)))[2]
+        single = encoder_block_vjp(u, x, params, num_heads=2, bias=full)[2]
+        np.testing.assert_allclose(shared, single.sum((0, 1)), atol=1e-13)
+
+    def test_dbias_of_a_decoder_block(self, rng, draw):
+        params, x = draw.decoder_block(), rng.normal(size=(3, 4))
+        memory, u, h = rng.normal(size=(2, 3)), rng.normal(size=(3, 4)), 1e-6
+        move = rng.normal(size=(2, 3, 3))
+        dbias = decoder_block_vjp(u, x, memory, params, num_heads=2, bias=0 * move)[3]
+        ends = [
+            np.sum(u * decoder_block(x, memory, params, num_heads=2, bias=s * h * move))
+            for s in (1, -1)
+        ]
+        assert np.sum(dbias * move) == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-8)
+
+
+class TestDropout:
+    def test_of_everything_leaves_the_shortcut(self, rng, draw):
+        params, x = draw.encoder_block(), rng.normal(size=(3, 4))
+        nothing = np.zeros((3, 4))
+        got = encoder_block(x, params, num_heads=2, norm_first=True, dropout=(nothing, nothing))
+        np.testing.assert_array_equal(got, x)
+
+    @pytest.mark.parametrize("rate", [0.0, 0.25, 0.9])
+    def test_keeps_the_mean(self, rate):
+        factors = dropout_mask(np.random.default_rng(0), (400, 500), rate=rate)
+        assert factors.mean() == pytest.approx(1.0, abs=0.02)
+        assert np.mean(factors == 0) == pytest.approx(rate, abs=0.005)
+
+    def test_all_and_types(self, rng):
+        assert not dropout_mask(rng, 5, rate=1, dtype=np.float32).any()
+        assert dropout_mask(rng, (2, 3), rate=0.5, dtype=np.float32).dtype == np.float32
+
+    def test_errors(self, rng, draw):
+        with pytest.raises(ValueError, match=r"'rate' must be from 0 to 1, not 2"):
+            dropout_mask(rng, 3, rate=2)
+        with pytest.raises(TypeError, match=r"'rng' must be a numpy.random.Generator"):
+            dropout_mask(0, 3, rate=0.5)
+        x, params = rng.normal(size=(3, 4)), draw.encoder_block()
+        with pytest.raises(
+            ValueError, match=r"'dropout' must be a tuple of 2 arrays or None, not 1 "
+        ):
+            encoder_block(x, params, num_heads=2, dropout=(None,))
+        with pytest.raises(
+            ValueError, match=r"'dropout' must be a tuple of 2 arrays or None, not 0.5"
+        ):
+            encoder_block(x, params, num_heads=2, dropout=0.5)
+        with pytest.raises(ValueError, match=r"'dropout\[1\]' must have batch axes"):
+            encoder_block(x, params, num_heads=2, dropout=(None, np.ones(5)))
+
+
+class TestErrors:
+    @pytest.fixture
+    def x(self, rng):
+        return rng.normal(size=(3, 4))
+
+    def test_heads(self, x, draw):
+        with pytest.raises(ValueError, match=r"'num_kv_heads' must divide num_heads = 2, not 3"):
+            encoder_block(x, draw.encoder_block(), num_heads=2, num_kv_heads=3)
+        with pytest.raises(ValueError, match=r"'params.attention.w_q' must have rows for 3 heads"):
+            encoder_block(x, draw.encoder_block(), num_heads=3)
+
+    @pytest.mark.parametrize(
+        ("field", "key"),
+        [("attention", "w_o"), ("attention", "b_k"), ("norm1", "weight"), ("feed_forward", "w2")],
+    )
+    def test_shape_names_the_parameter(self, x, draw, field, key):
+        params = draw.encoder_block()
+        part = getattr(params, field)
+        wrong = np.ones((7,) * np.ndim(getattr(part, key)))
+        params = params._replace(**{field: part._replace(**{key: wrong})})
+        with pytest.raises(ValueError, match=rf"'params.{field}.{key}' must have shape"):
+            encoder_block(x, params, num_heads=2)
+
+    def test_axes(self, draw):
+        with pytest.raises(ValueError, match=r"'x' must have at least 2 axes"):
+            encoder_block(np.ones(4), draw.encoder_block(), num_heads=2)
+        with pytest.raises(ValueError, match=r"'memory' must have at least 2 axes"):
+            decoder_block(np.ones((3, 4)), np.ones(4), draw.decoder_block(), num_heads=2)
+        params = draw.encoder_block()
+        flat = params._replace(attention=params.attention._replace(w_q=np.ones(4)))
+        with pytest.raises(ValueError, match=r"'params.attention.w_q' must have 2 axes"):
+            encoder_block(np.ones((3, 4)), flat, num_heads=2)
+
+    def test_structure(self, x, draw):
+        params = draw.encoder_block()
+        with pytest.raises(TypeError, match=r"'params' must be EncoderBlockParams\(attention, "):
+            encoder_block(x, params[:3], num_heads=2)
+        with pytest.raises(TypeError, match=r"'params.norm1' must be NormParams\(weight, bias\)"):
+            encoder_block(x, params._replace(norm1=None), num_heads=2)
+
+    def test_rms_norm_has_no_bias(self, x, draw):
+        with pytest.raises(
+            ValueError, match=r"'params.norm1.bias' must be None where norm is 'rms'"
+        ):
+            encoder_block(x, draw.encoder_block(), num_heads=2, norm="rms")
+
+    def test_options(self, x, draw):
+        with pytest.raises(ValueError, match=r"'norm' must be 'layer' or 'rms', not 'batch'"):
+            encoder_block(x, draw.encoder_block(), num_heads=2, norm="batch")
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'masks'"):
+            encoder_block(x, draw.encoder_block(), num_heads=2, masks=None)
+
+    def test_plain_tuples_are_fine(self, x, draw):
+        params = draw.encoder_block()
+        bare = tuple(tuple(part) for part in params)
+        got = encoder_block(x, bare, num_heads=2)
+        np.testing.assert_array_equal(got, encoder_block(x, params, num_heads=2))
+
+    def test_empty_batch(self, draw):
+        assert encoder_block(np.ones((0, 3, 4)), draw.encoder_block(), num_heads=2).shape == (
+            0,
+            3,
+            4,
+        )

@@ -1,0 +1,153 @@
+"""Configurations: their defaults and errors, and where the parameters start."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import trees
+
+from dlref.transformer import (
+    LanguageModelConfig,
+    init_language_model,
+    language_model,
+    language_model_loss,
+    language_model_trace,
+)
+
+PLAIN = {"vocabulary": 11, "width": 12, "heads": 3}
+
+
+class TestDefaults:
+    def test_follow_from_other_fields(self):
+        config = LanguageModelConfig(**PLAIN)
+        assert (config.kv_heads, config.hidden, config.head_width) == (3, 48, 4)
+        assert LanguageModelConfig(**PLAIN, activation="swiglu").hidden == 32
+        assert LanguageModelConfig(**PLAIN, positions="sinusoidal").scale_embeddings is True
+        assert LanguageModelConfig(**PLAIN).embedding_scale == 1.0
+
+    def test_are_filled_in_for_good(self):
+        config = LanguageModelConfig(**PLAIN)
+        assert replace(config, layers=5).hidden == 48
+        with pytest.raises(AttributeError):
+            config.width = 24
+
+    def test_order_of_the_first_fields(self):
+        config = LanguageModelConfig(50, 16, 4, 2, 3, 40, "alibi", "rms", "swiglu")
+        assert (config.kv_heads, config.layers, config.hidden) == (2, 3, 40)
+        assert (config.positions, config.norm, config.activation) == ("alibi", "rms", "swiglu")
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"heads": 5}, "'heads' must divide width = 12, not 5"),
+            ({"kv_heads": 2}, "'kv_heads' must divide heads = 3, not 2"),
+            ({"positions": "rotary"}, "'positions' must be 'learned', .* not 'rotary'"),
+            (
+                {"positions": "rope", "heads": 4},
+                "'positions' must not be 'rope' where .* = 3 is odd",
+            ),
+            ({"norm": "batch"}, "'norm' must be 'layer' or 'rms', not 'batch'"),
+            ({"activation": "swish"}, "'activation' must be .* not 'swish'"),
+            ({"width": 0}, "'width' must be at least 1, not 0"),
+            ({"vocabulary": -1}, "'vocabulary' must be at least 1, not -1"),
+            ({"layers": -1}, "'layers' must be at least 0, not -1"),
+            ({"hidden": 0}, "'hidden' must be at least 1, not 0"),
+            ({"length": 0}, "'length' must be at least 1, not 0"),
+            ({"tied": None}, "'tied' must be True or False, not None"),
+            ({"norm_first": 2}, "'norm_first' must be True or False, not 2"),
+            ({"scale_embeddings": "yes"}, "'scale_embeddings' must be True or False, not 'yes'"),
+            ({"eps": -1}, "'eps' must be at least 0, not -1"),
+            ({"rope_base": 0}, "'rope_base' must be greater than 0, not 0"),
+        ],
+    )
+    def test_name_the_field(self, fields, message):
+        with pytest.raises(ValueError, match=message):
+            LanguageModelConfig(**{**PLAIN, **fields})
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"heads": 2.0}, "'heads' must be an integer, not 2.0"),
+            ({"eps": "small"}, "'eps' must be a number, not 'small'"),
+            ({"rope_scaling": "yarn"}, "'rope_scaling' must be a dictionary, not 'yarn'"),
+        ],
+    )
+    def test_of_type(self, fields, message):
+        with pytest.raises(TypeError, match=message):
+            LanguageModelConfig(**{**PLAIN, **fields})
+
+    def test_of_init(self, rng):
+        with pytest.raises(TypeError, match=r"'config' must be a LanguageModelConfig, not 3"):
+            init_language_model(rng, 3)
+        with pytest.raises(TypeError, match=r"'rng' must be a numpy.random.Generator, not 3"):
+            init_language_model(3, LanguageModelConfig(**PLAIN))
+        with pytest.raises(TypeError, match=r"'dtype' must be integer, float16"):
+            init_language_model(rng, LanguageModelConfig(**PLAIN), dtype=str)
+
+
+class TestInit:
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_dtype(self, rng, dtype):
+        params = init_language_model(rng, LanguageModelConfig(**PLAIN, tied=False), dtype=dtype)
+        assert {a.dtype for a in trees.leaves(params)} == {np.dtype(dtype)}
+
+    def test_equal_seeds_give_equal_parameters(self):
+        one, two = (
+            init_language_model(np.random.default_rng(3), LanguageModelConfig(**PLAIN))
+            for _ in range(2)
+        )
+        for a, b in zip(trees.leaves(one), trees.leaves(two), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    @pytest.mark.parametrize(
+        ("fields", "missing"),
+        [
+            ({"biases": False}, ("b_q", "b_k", "b_v", "b_o")),
+            ({"biases": False, "norm": "layer"}, ("bias",)),
+        ],
+    )
+    def test_without_biases(self, rng, fields, missing):
+        block = init_language_model(rng, LanguageModelConfig(**PLAIN, **fields)).blocks[0]
+        for name in missing:
+            assert getattr(block.attention if name != "bias" else block.norm1, name) is None
+        assert block.feed_forward.b1 is None
+
+    @pytest.mark.parametrize("positions", ["sinusoidal", "rope", "alibi", "none"])
+    def test_schemes_without_parameters(self, rng, positions):
+        fields = {**PLAIN, "positions": positions}
+        assert init_language_model(rng, LanguageModelConfig(**fields)).positions is None
+
+    def test_the_stream_does_not_grow_with_depth(self, rng):
+        tokens = rng.integers(0, 11, (2, 8))
+        sizes = []
+        for layers in (1, 12):
+            config = LanguageModelConfig(11, 32, 4, layers=layers)
+            trace = language_model_trace(tokens, init_language_model(rng, config), config)
+            sizes.append(np.mean((trace.residual[-1] - trace.residual[0]) ** 2))
+        assert 0.5 < sizes[1] / sizes[0] < 2
+
+    @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "t5"])
+    def test_the_first_loss_is_that_of_a_guess(self, rng, positions):
+        config = LanguageModelConfig(50, 32, 4, positions=positions, tied=positions != "sinusoidal")
+        loss = language_model_loss(
+            rng.integers(0, 50, (4, 8)), init_language_model(rng, config), config
+        )
+        assert abs(loss - np.log(50)) < 0.15
+
+    def test_a_model_without_layers(self, rng):
+        config = LanguageModelConfig(**PLAIN, layers=0, positions="t5")
+        params = init_language_model(rng, config)
+        assert language_model([1, 2], params, config).shape == (2, 11)
+
+
+def test_rope_scaling_is_that_of_positions(rng):
+    """Linear scaling by 2: every second position of the scaled model is one of the plain one."""
+    plain = LanguageModelConfig(**PLAIN, positions="rope", layers=1)
+    scaled = replace(plain, rope_scaling={"rope_type": "linear", "factor": 2.0})
+    params = init_language_model(rng, plain)
+    a = language_model_trace([1, 2, 3], params, plain).weights[0]
+    b = language_model_trace([1, 1, 2, 2, 3, 3], params, scaled).weights[0]
+    some = b[:, ::2, ::2] / b[:, ::2, ::2].sum(-1, keepdims=True)
+    np.testing.assert_allclose(some, a, atol=1e-14)

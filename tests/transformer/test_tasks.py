@@ -1,0 +1,72 @@
+"""Tasks: each answer is right, and asked for where it can be known."""
+
+import numpy as np
+import pytest
+
+from dlref.transformer import addition_task, associative_recall_task, copy_task, reverse_task
+
+
+@pytest.mark.parametrize(("task", "step"), [(copy_task, 1), (reverse_task, -1)])
+def test_copy_and_reverse(rng, task, step):
+    tokens, targets = task(rng, 50, length=6, vocabulary=9)
+    assert tokens.shape == targets.shape == (50, 12)
+    text = tokens[:, :6]
+    assert text.min() == 1
+    assert text.max() == 8
+    assert np.all(tokens[:, 6] == 0)
+    assert np.all(targets[:, :6] == -100)
+    np.testing.assert_array_equal(targets[:, 6:], text[:, ::step])
+    np.testing.assert_array_equal(tokens[:, 7:], targets[:, 6:-1])
+
+
+def test_associative_recall(rng):
+    tokens, targets = associative_recall_task(rng, 50, pairs=5, keys=8, values=4)
+    assert tokens.shape == (50, 19)
+    for text, wanted in zip(tokens, targets, strict=True):
+        known = dict(zip(text[:10:2].tolist(), text[1:10:2].tolist(), strict=True))
+        assert len(known) == 5
+        assert set(known) <= set(range(8))
+        assert set(known.values()) <= set(range(8, 12))
+        for place in range(19):
+            if place >= 10 and place % 2 == 0:
+                assert wanted[place] == known[text[place]]
+            else:
+                assert wanted[place] == -100
+        np.testing.assert_array_equal(text[11::2], wanted[10:-1:2])
+        assert set(text[10::2].tolist()) == set(known)
+
+
+@pytest.mark.parametrize("digits", [1, 3, 17])
+def test_addition(rng, digits):
+    tokens, targets = addition_task(rng, 50, digits=digits)
+    assert tokens.shape == (50, 3 * digits + 2)
+    powers = [10**k for k in range(digits + 1)]
+    for text, wanted in zip(tokens.tolist(), targets.tolist(), strict=True):
+        a = sum(d * p for d, p in zip(text[:digits], powers[:digits], strict=True))
+        b = sum(
+            d * p for d, p in zip(text[digits + 1 : 2 * digits + 1], powers[:digits], strict=True)
+        )
+        assert text[digits] == 10
+        assert text[2 * digits + 1] == 11
+        answer = wanted[2 * digits + 1 :]
+        assert sum(d * p for d, p in zip(answer, powers, strict=True)) == a + b
+        assert text[2 * digits + 2 :] == answer[:-1]
+        assert set(wanted[: 2 * digits + 1]) == {-100}
+
+
+@pytest.mark.parametrize("task", [copy_task, reverse_task])
+def test_errors(rng, task):
+    with pytest.raises(ValueError, match=r"'vocabulary' must be at least 2, not 1"):
+        task(rng, 3, length=2, vocabulary=1)
+    with pytest.raises(ValueError, match=r"'length' must be at least 1, not 0"):
+        task(rng, 3, length=0, vocabulary=3)
+    with pytest.raises(TypeError, match=r"'rng' must be a numpy.random.Generator"):
+        task(0, 3, length=2, vocabulary=3)
+    assert task(rng, 0, length=2, vocabulary=3)[0].shape == (0, 4)
+
+
+def test_other_errors(rng):
+    with pytest.raises(ValueError, match=r"'pairs' must be at most keys = 3, not 4"):
+        associative_recall_task(rng, 2, pairs=4, keys=3, values=2)
+    with pytest.raises(ValueError, match=r"'digits' must be at most 17, not 18"):
+        addition_task(rng, 2, digits=18)
