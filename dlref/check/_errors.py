@@ -99,7 +99,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
         Results, float16, bfloat16, float32 or float64: the dtype says what a unit is.
     exact : array_like, shape of `actual`
         Exact values with more digits: float64 for narrower results; for float64, long doubles or
-        objects (`fractions.Fraction`, `decimal.Decimal`, numbers of mpmath).
+        objects (``Fraction``, ``Decimal``, numbers of mpmath).
 
     Returns
     -------

@@ -3,18 +3,20 @@ r"""Text from a language model: a token at a time, with a cache of keys and valu
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .._blas import affine, one_thread
 from .._elementary import Number, exp
+from .._elementwise import _loop, _map
 from .._jit import kernel, summation
 from .._standardize import _rows
 from .._tree import as_float_trees
 from .._validate import (
     FloatArray,
+    FloatDType,
     as_floats,
     as_generator,
     as_integer,
@@ -24,6 +26,8 @@ from .._validate import (
     result,
 )
 from ..activations import log_softmax, softmax
+from ..activations._rectifiers import _relu
+from ..activations._smooth_rectifiers import FORMS, _silu, _steep
 from ..attention import scaled_dot_product_attention
 from ..positions import apply_rope
 from ._blocks import EncoderBlockParams, NormParams
@@ -38,7 +42,17 @@ from ._configuration import (
 from ._feed_forward import GatedFeedForwardParams, activation_of
 from ._language_model import as_params, as_tokens, check_params
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["beam_search", "generate", "next_token_probabilities"]
+
+
+FORMULAS: dict[str, tuple[Any, ...]] = {
+    "gelu": (FORMS["none"][0],),
+    "relu": (_relu,),
+    "silu": (_steep(_silu, 1.0), np.float64(1.0)),
+}
 
 
 @summation
@@ -131,7 +145,7 @@ class Session:
         dtype = p.embedding.dtype
         self.params, self.config, self.length, self.limit = p, config, 0, length
         self.norm = None if p.norm is None else _norm(p.norm, config)
-        self.activation, _ = activation_of(GATED.get(config.activation, config.activation))
+        self.activation = _activation(GATED.get(config.activation, config.activation), dtype)
         self.scale = dtype.type(1 / math.sqrt(config.head_width))
         self.head = p.embedding if p.head is None else p.head
         shape = batch, config.kv_heads, length
@@ -255,6 +269,21 @@ def _layer(
 def _norm(p: NormParams, config: LanguageModelConfig) -> Norm:
     weight = np.ones(config.width) if p.weight is None else np.array(p.weight, np.float64)
     return weight, np.zeros(config.width) if p.bias is None else np.array(p.bias, np.float64)
+
+
+def _activation(name: str, dtype: FloatDType) -> Callable[[FloatArray], FloatArray]:
+    """Return an activation; the usual ones without the checks of the public functions."""
+    if name not in FORMULAS:
+        return activation_of(name)[0]
+    formula, *options = FORMULAS[name]
+    loop = _loop(_map, formula, dtype)
+
+    def applied(x: FloatArray) -> FloatArray:
+        out = np.empty_like(x)
+        loop(0, x.size, x.reshape(-1), tuple(options), out.reshape(-1))
+        return out
+
+    return applied
 
 
 def _times(x: FloatArray, w: FloatArray, b: FloatArray | None = None) -> FloatArray:

@@ -28,7 +28,8 @@ def model(rng, **fields):
 KINDS = [
     *({"positions": scheme} for scheme in SCHEMES),
     {"positions": "rope", "norm": "rms", "activation": "swiglu", "kv_heads": 2, "biases": False},
-    {"norm_first": False, "tied": False, "positions": "t5"},
+    {"norm_first": False, "tied": False, "positions": "t5", "activation": "relu"},
+    {"activation": "tanh"},
     {"layers": 0},
 ]
 
