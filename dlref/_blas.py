@@ -34,7 +34,8 @@ except ImportError:  # pragma: no cover  # BLAS then has as many threads as it l
 __all__ = ["affine", "affine_jvp", "affine_vjp", "one_thread", "product"]
 
 FLOPS = 60.0  # multiplications and additions in a nanosecond, on one core
-PIECES = 8  # of a product, if it is large
+PIECES = (2, 8)  # of a product, and of one that takes more than LARGE nanoseconds
+LARGE = 2e7
 LEAST = 64  # rows of a piece, for BLAS to be at its speed
 
 
@@ -102,7 +103,8 @@ def product(a: FloatArray, b: FloatArray) -> FloatArray:
     """
     (n, inner), m = a.shape, b.shape[1]
     out = np.empty((n, m), a.dtype)
-    size = max(LEAST, -(-n // PIECES))
+    pieces = PIECES[2.0 * n * inner * m / FLOPS > LARGE]
+    size = max(LEAST, -(-n // pieces))
     with np.errstate(all="ignore"), one_thread():
         cost = 2.0 * size * inner * m / FLOPS
         over_rows(_rows_of_product, -(-n // size), cost, a, b, size, out)
