@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal, localcontext
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -155,6 +156,7 @@ def powers(base: float, numerator: int, denominator: int, count: int) -> list[De
         return out[:count]
 
 
+@lru_cache(maxsize=64)  # a millisecond of decimal arithmetic, the same for every table
 def powers_in_turns(
     base: float, numerator: int, denominator: int, count: int
 ) -> tuple[FloatArray, FloatArray]:

@@ -613,19 +613,17 @@ def normal_tail_single(t: Number) -> Number:
 
 @formula
 def near_zero(d: Number, c: tuple[Number, ...], value: Number) -> Number:
-    """Return the polynomial c of d, times d, for the distance d from a zero; value if far."""
+    """
+    Return the polynomial c of d, times d, for the distance d from a zero; value if far.
+
+    In float32, too: half the digits of value are not half of those of a small difference.
+    """
     low4 = (c[0] + d * c[1]) + (d * d) * (c[2] + d * c[3])
     mid4 = (c[4] + d * c[5]) + (d * d) * (c[6] + d * c[7])
     q = (d * d) * (d * d)
     top = (c[8] + d * c[9]) + (d * d) * (c[10] + d * c[11])
     rest = (c[12] + d * c[13]) + (d * d) * (c[14] + d * c[15])
     return d * (low4 + q * (mid4 + q * (top + q * rest))) if abs(d) < 0.375 else value
-
-
-@formula
-def near_zero_single(_d: Number, _c: tuple[Number, ...], value: Number) -> Number:
-    """Stand for `near_zero`: a float32 is too coarse to come that near."""
-    return value
 
 
 #: What takes the place of what where half the digits are enough.
@@ -635,7 +633,6 @@ SINGLE = {
     log1p_exp: log1p_exp_single,
     low_difference: low_difference_single,
     low_square: low_square_single,
-    near_zero: near_zero_single,
     normal_tail: normal_tail_single,
     quotient: quotient_single,
     sigmoid: sigmoid_single,
