@@ -145,6 +145,7 @@ def compare(name, x, got, polynomial, true):
     away = np.abs((rounded - value) - lost)
     error = np.abs((got - value) - lost) / unit
     wrong = got != rounded
+    error[np.isinf(rounded) & ~wrong] = 0.0  # beyond the largest number
     unclear = np.abs(away - unit / 2) <= doubt
     power = (rounded.view(np.int32) & 0x7FFFFF) == 0  # below it, numbers lie twice as dense
     unclear |= power & (np.abs(away - unit / 4) <= doubt)
