@@ -51,6 +51,14 @@ def number(pattern):
     return float(np.uint32(pattern).view(np.float32))
 
 
+def horner(powers, u):
+    """Evaluate a polynomial, lowest power first."""
+    total = mpf(0)
+    for c in reversed(powers):
+        total = total * u + c
+    return total
+
+
 def fit(true, first, last):
     """
     Fit a polynomial in (x - centre) / radius between two numbers, at the nodes of Chebyshev.
@@ -77,10 +85,8 @@ def fit(true, first, last):
                 powers[i] -= nodes[k] * powers[i + 1]
             powers[0] += table[k]
         u = reach / radius
-        seen = [
-            abs(mp.polyval(powers[::-1], s * u) - end) for s, end in zip((-1, 1), ends, strict=True)
-        ]
-        seen.append(abs(mp.polyval(powers[::-1], u / 7) - true(centre + reach / 7)))
+        seen = [abs(horner(powers, s * u) - end) for s, end in zip((-1, 1), ends, strict=True)]
+        seen.append(abs(horner(powers, u / 7) - true(centre + reach / 7)))
         high = float(powers[0])
         moving = float(sum(abs(c) for c in powers[1:]))
         coefficients = [high, float(powers[0] - high), *map(float, powers[1:])]

@@ -193,3 +193,18 @@ class TestErrors:
             rec.vector_to_sequence(rec.rnn, [1.0], ONE, steps=0)
         with pytest.raises(ValueError, match="'feed' must be 'repeat' or 'first', not 'once'"):
             rec.vector_to_sequence(rec.rnn, [1.0], ONE, steps=1, feed="once")
+
+
+def test_an_output_layer_may_lack_its_bias_and_a_tangent(rng):
+    x, w_ih, w_hh, w_out = (rng.normal(size=s) for s in ((2, 4, 3), (5, 3), (5, 5), (2, 5)))
+    arguments = (None, w_ih, w_hh)
+    plain = rec.sequence_to_sequence(rec.rnn, x, arguments)
+    got = rec.sequence_to_sequence(rec.rnn, x, arguments, w_out)
+    np.testing.assert_allclose(got, plain @ w_out.T, rtol=0, atol=1e-14)
+    dx, primals = rng.normal(size=x.shape), (x, arguments, w_out, None)
+    zeros = (None, np.zeros_like(w_ih), np.zeros_like(w_hh))
+    left_out, zero = (
+        rec.sequence_to_sequence_jvp(rec.rnn, primals, (dx, moved, None, None))
+        for moved in (None, zeros)
+    )
+    np.testing.assert_array_equal(left_out, zero)
