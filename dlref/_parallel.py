@@ -19,12 +19,14 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from ._validate import as_integer
+import numpy as np
+
+from ._validate import FloatArray, as_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["get_num_threads", "over_rows", "set_num_threads"]
+__all__ = ["get_num_threads", "over_rows", "ready", "set_num_threads"]
 
 #: Work below which a second thread costs more than it saves, in elementary operations:
 #: a dispatch takes some 30 microseconds, an operation a nanosecond.
@@ -161,3 +163,12 @@ def over_rows(kernel: Callable[..., None], rows: int, cost: float, *arguments: A
     kernel(0, bounds[1], *arguments)  # this thread takes its share
     for other in others:
         other.result()
+
+
+def ready(a: FloatArray) -> FloatArray:
+    """
+    Return `a` as kernels want it: contiguous, and writeable, though they do not write to it.
+
+    A read-only array is another type to numba, for which it would compile once more.
+    """
+    return np.require(a, requirements=["C", "W"])

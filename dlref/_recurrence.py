@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ._blas import one_thread, product
 from ._elementary import sigmoid, tanh
 from ._jit import exchanged, formula, kernel
-from ._parallel import over_rows
+from ._parallel import over_rows, ready
 from ._validate import (
     FloatArray,
     FloatDType,
@@ -54,7 +54,6 @@ __all__ = [
     "moving",
     "multiply",
     "previous",
-    "ready",
     "run",
     "tiles",
     "total",
@@ -239,11 +238,6 @@ def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any)
     """Call a kernel, or its copy for float32, on all entries; `operations` are those of one."""
     short = any(getattr(a, "dtype", None) == np.float32 for a in arguments)
     over_rows(narrow(loop) if short else loop, batch, operations / 20, *arguments)
-
-
-def ready(a: FloatArray) -> FloatArray:
-    """Return `a` as kernels want it: contiguous, and writeable, though they do not write to it."""
-    return np.require(a, requirements=["C", "W"])
 
 
 def _rows(x: FloatArray) -> FloatArray:

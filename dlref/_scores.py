@@ -18,6 +18,7 @@ import numpy.typing as npt
 from . import _flash
 from ._broadcast import unbroadcast
 from ._flash import FAR, Given
+from ._parallel import ready
 from ._validate import (
     FloatArray,
     FloatDType,
@@ -55,11 +56,6 @@ def as_window(window: Any) -> tuple[int, int]:
     return left, right
 
 
-def _writeable(array: npt.NDArray[Any]) -> Any:
-    array = np.ascontiguousarray(array)
-    return array if array.flags.writeable else array.copy()
-
-
 def _steps(array: Any, lead: tuple[int, ...], grid: tuple[int, int]) -> tuple[Any, ...]:
     """Return a flat array, where each unit starts in it, and the steps along both grid axes."""
     array = array.reshape((1,) * (2 - array.ndim) + array.shape)
@@ -68,7 +64,7 @@ def _steps(array: Any, lead: tuple[int, ...], grid: tuple[int, int]) -> tuple[An
     at = np.ascontiguousarray(np.broadcast_to(places, lead)).ravel()
     row = columns if rows == grid[0] and rows > 1 else 0
     column = 1 if columns == grid[1] and columns > 1 else 0
-    return _writeable(array).ravel(), at if at.flags.writeable else at.copy(), row, column
+    return ready(array).ravel(), ready(at), row, column
 
 
 @dataclass
@@ -180,7 +176,7 @@ class Attention:
         width = array.shape[-1]
         if width == 0:  # BLAS knows no products over nothing
             array = np.zeros((*array.shape[:-1], 1), array.dtype)
-        flat: FloatArray = _writeable(array).reshape(count, array.shape[-2], max(width, 1))
+        flat: FloatArray = ready(array).reshape(count, array.shape[-2], max(width, 1))
         return flat
 
     def of_queries(self, array: FloatArray, *inner: int) -> FloatArray:
@@ -251,7 +247,7 @@ def moving(
     at.moves = arranged
     at.dbias = np.zeros(0, at.q.dtype)
     if optional.get("bias") is not None:
-        at.dbias = _writeable(at.more["dbias"]).ravel()
+        at.dbias = ready(at.more["dbias"]).ravel()
     dsink = at.more.get("dsink", np.zeros(at.H, at.q.dtype))
     at.dsink = np.array(np.broadcast_to(dsink, at.lead)).ravel()
     return at

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._validate import FloatArray, FloatDType, as_array, as_floats, check_shape, result
+from ._validate import FloatArray, FloatDType, as_array, as_floats, check_shape, entries, result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,10 +19,12 @@ __all__ = [
     "as_float_trees",
     "as_tree_tangents",
     "check_tree",
+    "flat",
     "leaves",
     "like",
     "mapped",
     "named_leaves",
+    "params_tangents",
     "rebuilt",
     "rounded",
     "shaped_like",
@@ -113,6 +115,11 @@ def _check_state(fits: bool) -> None:
         raise ValueError(msg)
 
 
+def flat(tree: Any) -> list[Any]:
+    """Return the entries of a nested tuple in order, Nones among them."""
+    return [part for entry in tree for part in flat(entry)] if isinstance(tree, tuple) else [tree]
+
+
 def named_leaves(name: str, tree: Any) -> Iterator[tuple[str, Any]]:
     """Yield (path, entry) of a nested tuple in order; Nones are left out."""
     if isinstance(tree, tuple):
@@ -146,25 +153,33 @@ def as_tree_tangents(
     names: tuple[str, ...], primals: Any, tangents: Any
 ) -> tuple[FloatDType, list[Any], list[Any]]:
     """Check both arguments of a jvp of trees; a tangent of None, at any level, is zero."""
-    points = _entries("primals", primals, len(names))
-    directions = _entries("tangents", tangents, len(names))
+    count = len(names)
+    points = tuple(entries("primals", primals, count, of="entries").values())
+    directions = tuple(entries("tangents", tangents, count, of="entries").values())
     for name, point, direction in zip(names, points, directions, strict=True):
         check_tree(f"tangents.{name}", direction, point)
     both = {f"primals.{n}": p for n, p in zip(names, points, strict=True)}
     both |= {f"tangents.{n}": t for n, t in zip(names, directions, strict=True)}
     dtype, trees = as_float_trees(both)
-    fixed, moved = trees[: len(names)], trees[len(names) :]
+    fixed, moved = trees[:count], trees[count:]
     return dtype, fixed, [_filled(t, p) for t, p in zip(moved, fixed, strict=True)]
 
 
-def _entries(name: str, value: Any, count: int) -> tuple[Any, ...]:
-    if not isinstance(value, tuple | list):
-        msg = f"Argument {name!r} must be a tuple of {count} entries, not {type(value).__name__}."
-        raise TypeError(msg)
-    if len(value) != count:
-        msg = f"Argument {name!r} must be a tuple of {count} entries, not of {len(value)}."
-        raise ValueError(msg)
-    return tuple(value)
+def params_tangents(
+    constants: tuple[str, ...], primals: Any, tangents: Any
+) -> tuple[tuple[Any, ...], Any, Any]:
+    """Take apart the arguments of a jvp of constants and parameters; return all three."""
+    count = len(constants) + 1
+    for name, value, what, last in (
+        ("primals", primals, constants, "params"),
+        ("tangents", tangents, ("None",) * len(constants), "dparams"),
+    ):
+        fits = isinstance(value, tuple | list) and len(value) == count
+        if not fits or (last == "dparams" and any(entry is not None for entry in value[:-1])):
+            words = f"{', '.join(what)} and {last}"
+            msg = f"Argument {name!r} must be a tuple of {count} entries, {words}."
+            raise TypeError(msg)
+    return tuple(primals[:-1]), primals[-1], tangents[-1]
 
 
 def check_tree(name: str, tree: Any, like: Any) -> None:

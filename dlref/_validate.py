@@ -35,6 +35,7 @@ __all__ = [
     "check_broadcast",
     "check_constant",
     "check_even",
+    "check_given",
     "check_keys",
     "check_mapping",
     "check_matrix",
@@ -142,15 +143,15 @@ def as_tangents(
     return dtype, fixed, [moved[name] for name in directions]
 
 
-def entries(name: str, value: Any, count: int) -> dict[str, Any]:
+def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[str, Any]:
     """Check and name the entries of a tuple argument, for the error messages."""
     if count == 1:
         return {name: value}
     if not isinstance(value, tuple | list):
-        msg = f"Argument {name!r} must be a tuple of {count} arrays, not {type(value).__name__}."
+        msg = f"Argument {name!r} must be a tuple of {count} {of}, not {type(value).__name__}."
         raise TypeError(msg)
     if len(value) != count:
-        msg = f"Argument {name!r} must be a tuple of {count} arrays, not of {len(value)}."
+        msg = f"Argument {name!r} must be a tuple of {count} {of}, not of {len(value)}."
         raise ValueError(msg)
     return {f"{name}[{i}]": entry for i, entry in enumerate(value)}
 
@@ -292,6 +293,13 @@ def check_broadcast(
         word = "with" if both else "to"
         msg = f"Argument {name!r} must have batch axes that broadcast {word} {to}, not {shape}."
         raise ValueError(msg)
+
+
+def check_given(name: str, value: Any) -> None:
+    """Raise TypeError if an array that must be there is missing."""
+    if value is None:
+        msg = f"Argument {name!r} must be an array, not None."
+        raise TypeError(msg)
 
 
 def check_constant(name: str, tangent: Any) -> None:

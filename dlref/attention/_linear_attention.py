@@ -17,6 +17,7 @@ from .._validate import (
     as_number,
     as_tangents,
     check_constant,
+    check_given,
     check_ndim,
     check_pattern,
     check_shape,
@@ -379,9 +380,7 @@ def _operands(
     """Check the operands of the recurrence, by name; absent ones get no entry."""
     given = {label: value for label, value in labels.items() if value is not None}
     for label in list(labels)[:3]:
-        if label not in given:
-            msg = f"Argument {label!r} must be an array, not None."
-            raise TypeError(msg)
+        check_given(label, labels[label])
     dtype, found = as_floats({**given, **extra})
     arrays = dict(zip(given, found, strict=False))
     names = dict(zip(NAMES, labels, strict=True))

@@ -15,6 +15,7 @@ from .._validate import (
     as_floats,
     as_integer,
     check_constant,
+    check_given,
     check_multiple,
     check_ndim,
     check_pattern,
@@ -420,9 +421,7 @@ class _Layer:
         labels = [f"{names[2]}.{field}" for field in AttentionParams._fields]
         given = {n: p for n, p in zip(labels, fields.values(), strict=True) if p is not None}
         for label in labels[:4]:
-            if label not in given:
-                msg = f"Argument {label!r} must be an array, not None."
-                raise TypeError(msg)
+            check_given(label, given.get(label))
         moving = {n: a for n, a in extra.items() if a is not None}
         self.dtype, found = as_floats(
             {names[0]: x_q, names[1]: x_kv, **given, **moving}, work=np.float32

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from .._tree import flat, rebuilt
 from .._validate import as_generator, float_dtype
 from ._errors import ulp_error
 
@@ -81,18 +82,10 @@ class Verdict(NamedTuple):
 def _widened(value: Any) -> Any:
     """Return arrays of real numbers as float64, within tuples, and all else as it is."""
     if isinstance(value, tuple):
-        entries = map(_widened, value)
-        return value._make(entries) if hasattr(value, "_make") else tuple(entries)
+        return rebuilt(value, map(_widened, value))
     if value is None or np.asarray(value).dtype.kind in "biu":
         return value
     return np.asarray(value, np.float64)
-
-
-def _flat(value: Any) -> list[Any]:
-    """Return the arrays of nested tuples, in their order."""
-    return (
-        [part for entry in value for part in _flat(entry)] if isinstance(value, tuple) else [value]
-    )
 
 
 def _judged(number: int, got: Any, want: Any, like: Any) -> Verdict:
@@ -130,7 +123,7 @@ def _judged(number: int, got: Any, want: Any, like: Any) -> Verdict:
 
 
 def _verdict(got: Any, want: Any, like: Any) -> Verdict:
-    got, want, like = map(_flat, (got, want, like))
+    got, want, like = map(flat, (got, want, like))
     if len(got) != len(want):
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
         return Verdict(False, 0, (), np.inf, 0.0, np.inf, words)

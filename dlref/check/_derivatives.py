@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .._tree import flat, rebuilt
 from .._validate import FloatArray, as_floats, as_generator, choice, result
 
 if TYPE_CHECKING:
@@ -130,24 +131,16 @@ def numerical_jacobian(
 def _drawn(value: Any, rng: np.random.Generator) -> Any:
     """Return a direction for an array or a nested tuple of them; None for a constant."""
     if isinstance(value, tuple):
-        entries = [_drawn(entry, rng) for entry in value]
-        return value._make(entries) if hasattr(value, "_make") else tuple(entries)
+        return rebuilt(value, [_drawn(entry, rng) for entry in value])
     if value is None or np.asarray(value).dtype.kind in "biu":
         return None
     return rng.normal(size=np.shape(value))
 
 
-def _flat(value: Any) -> list[Any]:
-    """Return the arrays of nested tuples, in their order, without None."""
-    if isinstance(value, tuple):
-        return [part for entry in value for part in _flat(entry)]
-    return [] if value is None else [np.ravel(value)]
-
-
 def _terms(left: Any, right: Any) -> FloatArray:
     """Return the terms of the inner product of two structures of arrays."""
-    a, b = (np.concatenate([np.empty(0), *_flat(side)]) for side in (left, right))
-    return np.asarray(a * b)
+    a, b = ([np.ravel(part) for part in flat(side) if part is not None] for side in (left, right))
+    return np.asarray(np.concatenate([np.empty(0), *a]) * np.concatenate([np.empty(0), *b]))
 
 
 def adjoint_gap(

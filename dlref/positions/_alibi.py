@@ -18,7 +18,7 @@ from .._validate import (
     choice,
     result,
 )
-from ._relative import diagonal_sums
+from ._relative import diagonal_sums, distances
 
 __all__ = ["alibi_bias", "alibi_bias_jvp", "alibi_bias_vjp", "alibi_slopes"]
 
@@ -268,8 +268,7 @@ def alibi_bias_vjp(
     dtype, (u, m) = as_floats({"dout": dout, "slopes": slopes}, work=np.float32)
     T, S, first = _sizes(T, S, q_offset)
     check_shape("dout", u, (*m.shape, T, S))
-    behind = first - np.arange(1 - T, S)  # the query's position less the key's, per diagonal
-    distance = np.abs(behind) if symmetric else np.maximum(behind, 0)
+    distance = distances(T, S, first, symmetric=symmetric)
     with np.errstate(all="ignore"):
         return result(
             -(diagonal_sums(np.ascontiguousarray(u)) @ distance[: max(T + S - 1, 0)]), dtype

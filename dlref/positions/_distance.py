@@ -23,7 +23,7 @@ from .._validate import (
     choice,
     result,
 )
-from ._relative import diagonal_sums, diagonals
+from ._relative import diagonal_sums, diagonals, distances
 
 __all__ = [
     "fire_bias",
@@ -35,12 +35,9 @@ __all__ = [
 ]
 
 
-def _distances(T: int, S: int, q_offset: int, symmetric: bool) -> tuple[int, int, FloatArray]:
-    """Check the sizes; return T, S and the distance on each diagonal."""
+def _sizes(T: int, S: int, q_offset: int) -> tuple[int, int, int]:
     T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
-    first = as_integer("q_offset", q_offset, least=0)
-    behind = first - np.arange(1.0 - T, S)
-    return T, S, np.abs(behind) if symmetric else np.maximum(behind, 0.0)
+    return T, S, as_integer("q_offset", q_offset, least=0)
 
 
 def _check_kerple(names: list[str], r1: FloatArray, r2: FloatArray, kind: str) -> None:
@@ -145,7 +142,8 @@ def kerple_bias(
     """
     dtype, (a, b) = as_floats({"r1": r1, "r2": r2})
     _check_kerple(["r1", "r2"], a, b, kind)
-    T, S, d = _distances(T, S, q_offset, symmetric)
+    T, S, first = _sizes(T, S, q_offset)
+    d = distances(T, S, first, symmetric=symmetric)
     with np.errstate(all="ignore"):
         values = a[..., None] * _kerple(a, b, d, kind)[0]
     return result(diagonals(values + 0.0, T, S), dtype)
@@ -226,7 +224,8 @@ def kerple_bias_vjp(
     """
     dtype, (u, a, b) = as_floats({"dout": dout, "r1": r1, "r2": r2})
     _check_kerple(["r1", "r2"], a, b, kind)
-    T, S, d = _distances(T, S, q_offset, symmetric)
+    T, S, first = _sizes(T, S, q_offset)
+    d = distances(T, S, first, symmetric=symmetric)
     check_shape("dout", u, (*a.shape, T, S))
     sums = diagonal_sums(np.ascontiguousarray(u))
     with np.errstate(all="ignore"):
@@ -293,7 +292,8 @@ def kerple_bias_jvp(
     """
     dtype, (a, b), (da, db) = as_tangents(primals, tangents, count=2)
     _check_kerple(["primals[0]", "primals[1]"], a, b, kind)
-    T, S, d = _distances(T, S, q_offset, symmetric)
+    T, S, first = _sizes(T, S, q_offset)
+    d = distances(T, S, first, symmetric=symmetric)
     by_a, by_b = _kerple(a, b, d, kind)
     with np.errstate(all="ignore"):
         values = by_a * da[..., None] + by_b * db[..., None]
@@ -328,11 +328,6 @@ def _progress(
         by_c = (d / (1 + c * d) - u * least / (1 + c * least)) / bottom
         by_threshold = np.where(threshold >= i, -u * c / (1 + c * least) / bottom, 0.0)
     return u, by_c, by_threshold
-
-
-def _sizes(T: int, S: int, q_offset: int) -> tuple[int, int, int]:
-    T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
-    return T, S, as_integer("q_offset", q_offset, least=0)
 
 
 def fire_bias(

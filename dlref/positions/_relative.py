@@ -59,6 +59,12 @@ def _add_diagonals(start: int, stop: int, dout: FloatArray, T: int, out: FloatAr
                 to[j] += np.float64(row[j])
 
 
+def distances(T: int, S: int, first: int, *, symmetric: bool) -> FloatArray:
+    """Return how far back the key lies on each diagonal; 0 where it lies ahead, or as far."""
+    behind = first - np.arange(1.0 - T, S)
+    return np.asarray(np.abs(behind) if symmetric else np.maximum(behind, 0.0))
+
+
 def diagonals(table: FloatArray, T: int, S: int) -> FloatArray:
     """Return the matrices (..., T, S) whose element i, j is entry j - i + T - 1 of the table."""
     out = np.empty((*table.shape[:-1], T, S), table.dtype)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._elementary import sigmoid, tanh
 from .._jit import kernel
+from .._parallel import ready
 from .._recurrence import (
     Inputs,
     Steps,
@@ -18,7 +19,6 @@ from .._recurrence import (
     moving,
     multiply,
     previous,
-    ready,
     run,
     tiles,
     total,

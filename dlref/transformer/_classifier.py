@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._blas import affine, affine_jvp, affine_vjp, one_thread
-from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._validate import (
     FloatArray,
     as_generator,
@@ -478,17 +478,12 @@ def sequence_classifier_jvp(
     array([1., 2.])
     """
     check_config(config)
-    if not isinstance(primals, tuple | list) or len(primals) != 2:
-        msg = "Argument 'primals' must be a tuple of 2 entries, tokens and params."
-        raise TypeError(msg)
-    if not isinstance(tangents, tuple | list) or len(tangents) != 2 or tangents[0] is not None:
-        msg = "Argument 'tangents' must be a tuple of 2 entries, None and dparams."
-        raise TypeError(msg)
-    p = _as_params("primals.params", primals[1], config)
-    dtype, [p], [dp] = as_tree_tangents(("params",), (p,), (tangents[1],))
+    (tokens,), p, dp = params_tangents(("tokens",), primals, tangents)
+    p = _as_params("primals.params", p, config)
+    dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
     _check_params("primals.params", p, config)
     dp = _as_params("tangents.params", dp, config)
-    ids = as_tokens("primals.tokens", primals[0], config.vocabulary)
+    ids = as_tokens("primals.tokens", tokens, config.vocabulary)
     x, blocks, norm, options, end = _stack(ids, p, config, lengths, dropout)
     T = ids.shape[-1] + 1
     v = np.empty_like(x)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._blas import affine, affine_jvp, affine_vjp, one_thread
-from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._validate import (
     FloatArray,
     as_generator,
@@ -538,22 +538,11 @@ def encoder_decoder_model_jvp(
     True
     """
     check_config(config)
-    if not isinstance(primals, tuple | list) or len(primals) != 3:
-        msg = "Argument 'primals' must be a tuple of 3 entries, source, target and params."
-        raise TypeError(msg)
-    if (
-        not isinstance(tangents, tuple | list)
-        or len(tangents) != 3
-        or tangents[0] is not None
-        or tangents[1] is not None
-    ):
-        msg = "Argument 'tangents' must be a tuple of 3 entries, None, None and dparams."
-        raise TypeError(msg)
-    p = _as_params("primals.params", primals[2], config)
-    dtype, [p], [dp] = as_tree_tangents(("params",), (p,), (tangents[2],))
+    (source, target), p, dp = params_tangents(("source", "target"), primals, tangents)
+    p = _as_params("primals.params", p, config)
+    dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
     _check_params("primals.params", p, config)
     dp = _as_params("tangents.params", dp, config)
-    source, target, _ = primals
     ids, answer = _texts(("primals.source", "primals.target"), source, target, config)
     end = config.norm, config.eps
     x, blocks, norm, options, _ = _encoder(ids, p, config, lengths)

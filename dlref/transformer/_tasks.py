@@ -273,10 +273,7 @@ def addition_task(
     >>> int(targets[0, 5:] @ [1, 10, 100]) == int(a + b)
     True
     """
-    N, n = as_integer("count", count, least=0), as_integer("digits", digits, least=1)
-    if n > 17:
-        msg = f"Argument 'digits' must be at most 17, not {n}."
-        raise ValueError(msg)
+    N, n = as_integer("count", count, least=0), as_integer("digits", digits, least=1, most=17)
     powers = 10 ** np.arange(n + 1)
     a, b = as_generator("rng", rng).integers(0, 10**n, (2, N, 1))
     parts = [a // powers[:n] % 10, np.full((N, 1), 10), b // powers[:n] % 10]
