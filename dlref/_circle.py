@@ -15,6 +15,10 @@ its remainder.  Here nothing is lost:
 4. *The quarter.*  Four cases: sine and cosine change places, and signs.
 
 All steps are additions, multiplications and selections, hence vectorized by LLVM.
+
+For float32 tables half the digits are enough (see `_elementary`): the series are shorter
+polynomials, good to :math:`2^{-35}`, and of the angle only what the product of turns lacked is
+made up for, since it alone can be as large as the remainder.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ._elementary import SHIFT, UPPER, Number, bits, number
+from ._elementary import SHIFT, SINGLE, UPPER, Number, bits, number, single
 from ._jit import formula, kernel, literal_formula
 from ._parallel import over_rows
 from ._validate import FloatArray
@@ -44,6 +48,20 @@ MOST = 2.0**49  #: turns, above which quarters of one are no longer told apart
 SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
 COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(2, 9))
 
+#: the same to half the digits (tests/elementary_coefficients.py)
+SIN_SINGLE = (
+    -0.16666666663854168,
+    0.008333331874273714,
+    -0.000198400864995936,
+    2.7249895230611676e-06,
+)
+COS_SINGLE = (
+    0.041666666664320264,
+    -0.0013888887671652504,
+    2.480060018036381e-05,
+    -2.7300933687212943e-07,
+)
+
 
 @literal_formula
 def lacking(x: Number, y: Number) -> Number:
@@ -55,17 +73,31 @@ def lacking(x: Number, y: Number) -> Number:
 
 
 @literal_formula
-def remainder(p: Number, high: Number, low: Number) -> tuple[Number, Number, Number]:
-    """Return n, a, b: p (high + low) turns are n quarters and an angle of a + b radians."""
+def quarters(p: Number, high: Number, low: Number) -> tuple[Number, Number, Number]:
+    """Return n, r, lost: p (high + low) turns are n quarters and r + lost turns."""
     t = p * high
     z = 4.0 * t + SHIFT
     r = t - 0.25 * (z - SHIFT)
     r = np.nan if abs(t) > MOST else r
-    lost = lacking(p, high) + p * low
+    return bits(z) & 3, r, lacking(p, high) + p * low
+
+
+@literal_formula
+def remainder(p: Number, high: Number, low: Number) -> tuple[Number, Number, Number]:
+    """Return n, a, b: p (high + low) turns are n quarters and an angle of a + b radians."""
+    n, r, lost = quarters(p, high, low)
     first = TURN[0] * r
     rest = lacking(TURN[0], r) + (TURN[1] * r + TURN[0] * lost)
     a = first + rest
-    return bits(z) & 3, a, rest - (a - first)
+    return n, a, rest - (a - first)
+
+
+@formula
+def turned(n: Number, cosine: Number, sine: Number) -> tuple[Number, Number]:
+    """Return cosine and sine of an angle that is n quarters of a turn larger."""
+    x = sine if n & 1 else cosine
+    y = cosine if n & 1 else sine
+    return -x if (n + 1) & 2 else x, -y if n & 2 else y
 
 
 @formula
@@ -82,9 +114,22 @@ def circle(p: Number, high: Number, low: Number) -> tuple[Number, Number]:
     sine = a + (a * z * odd + b * (1.0 - half))
     most = 1.0 - half
     cosine = most + (((1.0 - most) - half) + (z * z * even - a * b))
-    x = sine if n & 1 else cosine
-    y = cosine if n & 1 else sine
-    return -x if (n + 1) & 2 else x, -y if n & 2 else y
+    return turned(n, cosine, sine)
+
+
+@formula
+def circle_single(p: Number, high: Number, low: Number) -> tuple[Number, Number]:
+    """`circle` to half the digits."""
+    n, r, lost = quarters(p, high, low)
+    a = TURN[0] * (r + lost)
+    z = a * a
+    s, c = SIN_SINGLE, COS_SINGLE
+    odd = (s[0] + z * s[1]) + (z * z) * (s[2] + z * s[3])
+    even = (c[0] + z * c[1]) + (z * z) * (c[2] + z * c[3])
+    return turned(n, (1.0 - 0.5 * z) + (z * z) * even, a + (a * z) * odd)
+
+
+SINGLE[circle] = circle_single
 
 
 @kernel
@@ -141,7 +186,8 @@ def circles_of_turns(
     p = np.ascontiguousarray(positions, np.float64).ravel()
     cos, sin = np.empty((p.size, high.size), dtype), np.empty((p.size, high.size), dtype)
     if cos.size:
-        over_rows(_circles, p.size, COST * high.size, p, high, low, factor, cos, sin)
+        fill = single(_circles) if cos.dtype == np.float32 else _circles
+        over_rows(fill, p.size, COST * high.size, p, high, low, factor, cos, sin)
     shape = (*positions.shape, high.size)
     return cos.reshape(shape), sin.reshape(shape)
 

@@ -1,5 +1,5 @@
 """
-The coefficients of dlref/_elementary.py, computed from nothing but the functions.
+The coefficients of dlref/_elementary.py and dlref/_circle.py, from nothing but the functions.
 
 Each function is interpolated at Chebyshev points with 60 digits; the interpolant is within a
 factor of a few of the best polynomial of its degree.  Its Chebyshev series is rewritten in
@@ -86,6 +86,21 @@ def tanh_tail(z):
     return (x - mp.tanh(x)) / (x * z)
 
 
+def sine_tail(z):
+    """(sin a - a) / a^3 at z = a^2."""
+    if z < mpf(10) ** -15:
+        return -mpf(1) / 6 + z / 120
+    a = mp.sqrt(z)
+    return (mp.sin(a) - a) / (a * z)
+
+
+def cosine_tail(z):
+    """(cos a - 1 + a^2 / 2) / a^4 at z = a^2."""
+    if z < mpf(10) ** -15:
+        return mpf(1) / 24 - z / 720
+    return (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2
+
+
 def split(value, bits):
     """Return value as the sum of a float64 with few bits and a float64."""
     scale = mpf(2) ** (bits - mp.ceil(mp.log(abs(value), 2)))
@@ -100,6 +115,7 @@ def coefficients():
         low, high = -half, half
         normal, rest = interpolate(normal_flat, -1, mpf("0.82"), 22)
         most = (3 - 2 * mp.sqrt(2)) ** 2 * mpf("1.001")
+        eighth = (mp.pi / 4) ** 2 * mpf("1.0001")  # of a turn, squared
         return {
             "LN2": split(mp.log(2), 32),
             "EXPM1": tuple(interpolate(expm1_tail, low, high, 10)[0]),
@@ -114,6 +130,8 @@ def coefficients():
             "TANH_SINGLE": tuple(interpolate(tanh_tail, 0, 1, 10)[0]),
             "NORMAL_SINGLE": tuple(interpolate(normal_flat_single, -1, mpf("0.6"), 13)[0]),
             "SQRT2": split(mp.sqrt(2), 53),
+            "SIN_SINGLE": tuple(interpolate(sine_tail, 0, eighth, 3)[0]),
+            "COS_SINGLE": tuple(interpolate(cosine_tail, 0, eighth, 3)[0]),
         }
 
 

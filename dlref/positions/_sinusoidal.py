@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._circle import COST, circle, circles_of_turns, powers_in_turns
+from .._elementary import single
 from .._jit import kernel
 from .._parallel import over_rows
 from .._validate import FloatArray, as_even, as_floats, as_integer, as_number, choice, float_dtype
@@ -171,6 +172,7 @@ def sinusoidal(
     kind = float_dtype("dtype", dtype)
     out = np.empty((length, dim), np.result_type(kind, np.float32))
     fill = _interleaved if layout == "interleaved" else _halves
+    fill = single(fill) if out.dtype == np.float32 else fill
     if out.size:
         over_rows(fill, length, COST * dim / 2, first, *turns, out)
     return out.astype(kind, copy=False)
