@@ -2,9 +2,10 @@
 Rows over threads.
 
 A kernel that treats rows independently takes ``(start, stop, ...)`` and handles the rows
-of that range.  `over_rows` gives ranges to a pool of Python threads: kernels release the
-GIL, so the threads run at once, and since no row is split the answer has the same bits
-for any number of threads.
+of that range.  `over_rows` cuts the rows into ranges, of which the calling thread and those of a
+pool take one after another: kernels release the GIL, so the threads run at once, and since no
+row is split the answer has the same bits for any number of threads.  To wake a thread takes
+some 50 microseconds; the caller does not wait for it, and if it comes late it finds less to do.
 
 Python threads, not OpenMP: numba's OpenMP layer, OpenBLAS and PyTorch each keep a pool
 that spins after its work is done, and on a small machine they wait milliseconds for each
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +27,15 @@ import numpy as np
 from ._validate import FloatArray, as_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = ["get_num_threads", "over_rows", "ready", "set_num_threads"]
 
 #: Work below which a second thread costs more than it saves, in elementary operations:
-#: a dispatch takes some 30 microseconds, an operation a nanosecond.
+#: a dispatch takes some 50 microseconds, an operation a nanosecond.
 MIN_WORK = 200_000
+#: Least work of a range, and ranges for each thread, so that one that was held up takes fewer.
+MIN_RANGE, RANGES = 50_000, 4
 
 
 class _State(threading.local):
@@ -143,26 +148,63 @@ def _executor() -> ThreadPoolExecutor:
         return _pool
 
 
-def over_rows(kernel: Callable[..., None], rows: int, cost: float, *arguments: Any) -> None:
+class _Job:
+    """Ranges that threads take one after another until none is left."""
+
+    def __init__(self, call: Callable[[int, int], None], ranges: Iterable[tuple[int, int]]) -> None:
+        self.call = call
+        self.ranges = deque(ranges)
+        self.unfinished = len(self.ranges)
+        self.count = threading.Lock()
+        self.end = threading.Lock()
+        self.end.acquire()  # until the last range is done
+        self.error: BaseException | None = None
+
+    def work(self) -> None:
+        outside, _state.inside = _state.inside, True
+        with suppress(IndexError):  # no range is left
+            while True:
+                self.do(*self.ranges.popleft())
+        _state.inside = outside
+
+    def do(self, start: int, stop: int) -> None:
+        try:
+            if self.error is None:
+                self.call(start, stop)
+        except BaseException as error:  # raised in the thread that waits
+            self.error = error
+        with self.count:
+            self.unfinished -= 1
+            if not self.unfinished:
+                self.end.release()
+
+    def wait(self) -> None:
+        self.end.acquire()
+        if self.error is not None:
+            raise self.error
+
+
+def over_rows(
+    kernel: Callable[..., None], rows: int, cost: float, *arguments: Any, even: bool = False
+) -> None:
     """
     Call ``kernel(start, stop, *arguments)`` on ranges that cover ``range(rows)``.
 
-    `cost` is the number of elementary operations of one row.
+    `cost` is the number of elementary operations of one row.  `even` asks for one range a
+    thread, for kernels that gain from long ones.
     """
-    parts = min(_num_threads, rows, int(rows * cost // MIN_WORK) + 1)
-    if parts <= 1 or _state.inside:
+    work = rows * cost
+    threads = min(_num_threads, rows, int(work // MIN_WORK) + 1)
+    if threads <= 1 or _state.inside:
         kernel(0, rows, *arguments)
         return
-
-    def work(start: int, stop: int) -> None:
-        _state.inside = True
-        kernel(start, stop, *arguments)
-
+    parts = threads if even else min(rows, RANGES * threads, max(threads, int(work // MIN_RANGE)))
     bounds = [rows * part // parts for part in range(parts + 1)]
-    others = [_executor().submit(work, *pair) for pair in pairwise(bounds[1:])]
-    kernel(0, bounds[1], *arguments)  # this thread takes its share
-    for other in others:
-        other.result()
+    job = _Job(lambda start, stop: kernel(start, stop, *arguments), pairwise(bounds))
+    for _ in range(threads - 1):
+        _executor().submit(job.work)
+    job.work()
+    job.wait()
 
 
 def ready(a: FloatArray) -> FloatArray:

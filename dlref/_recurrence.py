@@ -237,7 +237,7 @@ def tiles(w: FloatArray) -> FloatArray:
 def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:
     """Call a kernel, or its copy for float32, on all entries; `operations` are those of one."""
     short = any(getattr(a, "dtype", None) == np.float32 for a in arguments)
-    over_rows(narrow(loop) if short else loop, batch, operations / 20, *arguments)
+    over_rows(narrow(loop) if short else loop, batch, operations / 20, *arguments, even=True)
 
 
 def _rows(x: FloatArray) -> FloatArray:

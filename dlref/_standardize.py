@@ -5,12 +5,12 @@ Let m be near the mean of the numbers x.  The differences d = x - m are formed f
 x and m agree within a factor of two they are exact, however large m is.  The mean is m plus the
 mean of d, and the variance is the mean of d**2 less the square of the mean of d.  That
 cancels little if m is off by less than the deviation.  For a row, m is the mean of its first
-numbers, and corrected in the rare case that it is not good enough; for a channel,
-m is its mean, right but for rounding.
+numbers, for a channel that of some positions, and corrected in the rare case that it is not
+good enough.
 
-Two layouts share the formulas.  Rows: the numbers of a group are adjacent, and a row stays
-in the first-level cache for the second look.  Columns: the numbers of a channel are as far
-apart as there are channels, and some channels at a time go through all positions.
+Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
+in the first-level cache for the second look.  Columns, in `_channels`: the numbers of a channel
+are as far apart as there are channels, and all channels are summed up side by side.
 Sums are taken piece by piece, so that rounding errors grow with the length of a piece.
 """
 
@@ -33,20 +33,19 @@ from ._validate import (
 )
 
 __all__ = [
-    "columns",
-    "columns_product",
+    "difference",
     "moving",
     "operands",
     "rows",
     "rows_jacobian",
     "rows_pull",
     "rows_push",
+    "vector",
 ]
 
 PIECE = 1024
 GUESS = 16  # numbers from which the mean of a row is guessed
-BLOCK = 256  # channels treated at a time: their sums stay in the first-level cache
-COST = 2  # nanoseconds an element
+COST = 0.5  # nanoseconds an element
 Number = Any  # a float64
 Vector = Any  # an array of one number a channel, or None
 
@@ -60,13 +59,13 @@ def _total(x: FloatArray) -> Number:
 
 
 @literal_formula
-def _minus(x: Number, mean: Number) -> Number:
+def difference(x: Number, mean: Number) -> Number:
     return np.float64(x) - mean  # not to be summed up as the sum of x less that of the means
 
 
 @formula
 def _standard(x: Number, mean: Number, scale: Number, low: Number) -> Number:
-    return _minus(x, mean) * scale - low
+    return difference(x, mean) * scale - low
 
 
 @formula
@@ -78,7 +77,7 @@ def _affine(z: Number, weight: Number, bias: Number) -> Number:
 def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
     s, q = np.float64(0.0), np.float64(0.0)
     for j in range(x.size):
-        d = _minus(x[j], mean)
+        d = difference(x[j], mean)
         s += d
         q += d * d
     return s, q
@@ -128,10 +127,11 @@ def _rows(
     out: FloatArray,
 ) -> None:
     for r in range(start, stop):
-        row, to = x[r], out[r]
+        row, to, group = x[r], out[r], r % weight.shape[0]
+        w, b = weight[group], bias[group]
         mean, scale, low = _row_moments(row, eps, about_mean)
         for j in range(to.size):
-            to[j] = _affine(_standard(row[j], mean, scale, low), weight[j], bias[j])
+            to[j] = _affine(_standard(row[j], mean, scale, low), w[j], b[j])
 
 
 @formula
@@ -172,12 +172,12 @@ def _rows_pull(
 ) -> None:
     z = np.empty(x.shape[1])
     for block in range(start, stop):
-        sum_vz, sum_v = vz[block], vs[block]
         for r in range(block * size, min((block + 1) * size, x.shape[0])):
-            u, to = v[r], out[r]
-            along_1, along_z, scale = _row_product(u, x[r], weight, eps, about_mean, z)
+            u, to, group = v[r], out[r], r % weight.shape[0]
+            w, sum_vz, sum_v = weight[group], vz[block, group], vs[block, group]
+            along_1, along_z, scale = _row_product(u, x[r], w, eps, about_mean, z)
             for j in range(to.size):
-                to[j] = _projected(np.float64(u[j]) * weight[j], along_1, z[j], along_z, scale)
+                to[j] = _projected(np.float64(u[j]) * w[j], along_1, z[j], along_z, scale)
             for j in range(z.size):
                 uj = np.float64(u[j])
                 sum_vz[j] += uj * z[j]
@@ -199,162 +199,26 @@ def _rows_push(
 ) -> None:
     z, ones = np.empty(x.shape[1]), np.ones(x.shape[1])
     for r in range(start, stop):
-        u, to = v[r], out[r]
+        u, to, group = v[r], out[r], r % weight.shape[0]
+        w, of_z, rest = weight[group], gain[group], offset[group]
         along_1, along_z, scale = _row_product(u, x[r], ones, eps, about_mean, z)
         for j in range(to.size):
             moved = _projected(np.float64(u[j]), along_1, z[j], along_z, scale)
-            to[j] = moved * weight[j] + (z[j] * gain[j] + offset[j])
+            to[j] = moved * w[j] + (z[j] * of_z[j] + rest[j])
 
 
-@kernel
-def _add(x: FloatArray, to: FloatArray) -> None:
-    for j in range(to.size):
-        to[j] += x[j]
-
-
-@kernel
-def _pool(values: FloatArray, group: int, count: int) -> None:
-    """Replace the values of each group of channels by their sum over `count`."""
-    for first in range(0, values.size, group):
-        s = np.float64(0.0)
-        for c in range(first, first + group):
-            s += values[c]
-        for c in range(first, first + group):
-            values[c] = s / count
-
-
-@kernel
-def _channel_moments(
-    x: FloatArray, lo: int, hi: int, group: int, eps: Number
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mean, correction of the mean, and 1 / sqrt(variance + eps) of each channel."""
-    count = x.shape[0] * group
-    mean, shift, scale = np.zeros(hi - lo), np.zeros(hi - lo), np.zeros(hi - lo)
-    s, q, d = np.empty(hi - lo), np.empty(hi - lo), np.empty(hi - lo)
-    for begin in range(0, x.shape[0], PIECE):
-        s[:] = 0.0
-        for p in range(begin, min(begin + PIECE, x.shape[0])):
-            row = x[p][lo:hi]
-            for c in range(s.size):
-                s[c] += np.float64(row[c])
-        _add(s, mean)
-    _pool(mean, group, count)
-    for begin in range(0, x.shape[0], PIECE):
-        s[:] = 0.0
-        q[:] = 0.0
-        for p in range(begin, min(begin + PIECE, x.shape[0])):
-            row = x[p][lo:hi]
-            for c in range(d.size):
-                d[c] = np.float64(row[c]) - mean[c]
-            for c in range(s.size):
-                s[c] += d[c]
-            for c in range(q.size):
-                q[c] += d[c] * d[c]
-        _add(s, shift)
-        _add(q, scale)
-    _pool(shift, group, count)
-    _pool(scale, group, count)
-    for c in range(scale.size):
-        var = scale[c] - shift[c] * shift[c]
-        var = np.float64(0.0) if var < 0.0 else var  # NaN stays
-        scale[c] = 1.0 / np.sqrt(var + eps)
-    return mean, shift, scale
-
-
-@kernel
-def _columns(
-    start: int,
-    stop: int,
-    groups: int,
-    x: FloatArray,
-    weight: FloatArray,
-    bias: FloatArray,
-    eps: Number,
-    out: FloatArray,
-) -> None:
-    group = x.shape[2] // groups
-    unit = start
-    while unit < stop:  # as many groups of one sample as make a block
-        sample, first = unit // groups, unit % groups
-        many = min(max(BLOCK // group, 1), groups - first, stop - unit)
-        lo, hi = first * group, (first + many) * group
-        mean, shift, scale = _channel_moments(x[sample], lo, hi, group, eps)
-        b = bias[lo:hi]
-        for c in range(scale.size):
-            scale[c] *= weight[lo + c]
-        for p in range(x.shape[1]):
-            row, to = x[sample, p][lo:hi], out[sample, p][lo:hi]
-            for c in range(to.size):
-                to[c] = (np.float64(row[c]) - mean[c] - shift[c]) * scale[c] + b[c]
-        unit += many
-
-
-@kernel
-def _columns_product(
-    start: int,
-    stop: int,
-    groups: int,
-    v: FloatArray,
-    x: FloatArray,
-    before: FloatArray,
-    after: FloatArray,
-    gain: FloatArray,
-    offset: FloatArray,
-    eps: Number,
-    out: FloatArray,
-    vz: FloatArray,
-    vs: FloatArray,
-) -> None:
-    group = x.shape[2] // groups
-    count = x.shape[1] * group
-    unit = start
-    while unit < stop:
-        sample, first = unit // groups, unit % groups
-        many = min(max(BLOCK // group, 1), groups - first, stop - unit)
-        lo, hi = first * group, (first + many) * group
-        mean, shift, scale = _channel_moments(x[sample], lo, hi, group, eps)
-        s, q, z = np.empty(hi - lo), np.empty(hi - lo), np.empty(hi - lo)
-        sums, products = vs[sample][lo:hi], vz[sample][lo:hi]
-        for begin in range(0, x.shape[1], PIECE):
-            s[:] = 0.0
-            q[:] = 0.0
-            for p in range(begin, min(begin + PIECE, x.shape[1])):
-                row, u = x[sample, p][lo:hi], v[sample, p][lo:hi]
-                for c in range(z.size):
-                    z[c] = (np.float64(row[c]) - mean[c] - shift[c]) * scale[c]
-                for c in range(s.size):
-                    s[c] += np.float64(u[c])
-                for c in range(q.size):
-                    q[c] += np.float64(u[c]) * z[c]
-            _add(s, sums)
-            _add(q, products)
-        for c in range(s.size):
-            s[c] = sums[c] * before[lo + c]
-            q[c] = products[c] * before[lo + c]
-        _pool(s, group, count)
-        _pool(q, group, count)
-        factor, of_z = np.empty(hi - lo), np.empty(hi - lo)
-        for c in range(s.size):
-            factor[c] = scale[c] * after[lo + c]
-            of_z[c] = gain[lo + c] - q[c] * factor[c]
-        weight, rest = before[lo:hi], offset[lo:hi]
-        for p in range(x.shape[1]):
-            row, u, to = x[sample, p][lo:hi], v[sample, p][lo:hi], out[sample, p][lo:hi]
-            for c in range(z.size):
-                z[c] = (np.float64(row[c]) - mean[c] - shift[c]) * scale[c]
-            for c in range(to.size):
-                g = np.float64(u[c]) * weight[c] - s[c]
-                to[c] = g * factor[c] + (z[c] * of_z[c] + rest[c])
-        unit += many
-
-
-def _vector(value: Vector, default: float, size: int) -> FloatArray:
+def vector(value: Vector, default: float, size: int) -> FloatArray:
+    """Return one float64 a channel."""
     return np.full(size, default) if value is None else np.ascontiguousarray(value, np.float64)
 
 
-def _matrix(x: FloatArray) -> FloatArray:
-    count = int(np.prod(x.shape[:-1], dtype=np.intp))
-    return np.ascontiguousarray(x).reshape(count, x.shape[-1])
+def _matrix(x: FloatArray, groups: int) -> FloatArray:
+    count = int(np.prod(x.shape[:-1], dtype=np.intp)) * groups
+    return np.ascontiguousarray(x).reshape(count, x.shape[-1] // groups)
+
+
+def _vectors(size: int, groups: int, *values: tuple[Vector, float]) -> list[FloatArray]:
+    return [vector(*value, size).reshape(groups, -1) for value in values]
 
 
 def rows(
@@ -364,31 +228,31 @@ def rows(
     eps: float,
     *,
     about_mean: bool,
+    groups: int = 1,
 ) -> FloatArray:
-    """Standardize the rows of x, then apply weight and bias to each column."""
-    a = _matrix(x)
+    """Standardize each group of each row of x, then apply weight and bias to each column."""
+    a = _matrix(x, groups)
     out = np.empty_like(a)
-    size = a.shape[1]
-    w, b = _vector(weight, 1.0, size), _vector(bias, 0.0, size)
+    w, b = _vectors(x.shape[-1], groups, (weight, 1.0), (bias, 0.0))
     if a.size:
-        over_rows(_rows, len(a), COST * size, a, w, b, eps, about_mean, out)
+        over_rows(_rows, len(a), COST * a.shape[1], a, w, b, eps, about_mean, out)
     return out.reshape(x.shape)
 
 
 def rows_pull(
-    v: FloatArray, x: FloatArray, weight: Vector, eps: float, *, about_mean: bool
+    v: FloatArray, x: FloatArray, weight: Vector, eps: float, *, about_mean: bool, groups: int = 1
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return J (weight v), and the sums over the rows of v z, z being standardized, and of v."""
-    a, u = _matrix(x), _matrix(v)
+    a, u = _matrix(x, groups), _matrix(v, groups)
     count, size = a.shape
     out = np.empty_like(a)
     block = max(32, -(-count // 256))  # depends on the shape only, not on the threads
     blocks = -(-count // block)
-    vz, vs = np.zeros((blocks, size)), np.zeros((blocks, size))
+    vz, vs = np.zeros((2, blocks, groups, size))
     if a.size:
-        cost, w = 2 * COST * block * size, _vector(weight, 1.0, size)
+        cost, [w] = 2 * COST * block * size, _vectors(x.shape[-1], groups, (weight, 1.0))
         over_rows(_rows_pull, blocks, cost, block, u, a, w, eps, about_mean, out, vz, vs)
-    return out.reshape(x.shape), vz.sum(0), vs.sum(0)
+    return out.reshape(x.shape), vz.sum(0).reshape(-1), vs.sum(0).reshape(-1)
 
 
 def rows_push(
@@ -400,14 +264,15 @@ def rows_push(
     eps: float,
     *,
     about_mean: bool,
+    groups: int = 1,
 ) -> FloatArray:
     """Return weight (J v) + gain z + offset, where z are the standardized rows."""
-    a, u = _matrix(x), _matrix(v)
+    a, u = _matrix(x, groups), _matrix(v, groups)
     out = np.empty_like(a)
-    size = a.shape[1]
-    vectors = _vector(weight, 1.0, size), _vector(gain, 0.0, size), _vector(offset, 0.0, size)
+    vectors = _vectors(x.shape[-1], groups, (weight, 1.0), (gain, 0.0), (offset, 0.0))
     if a.size:
-        over_rows(_rows_push, len(a), 2 * COST * size, u, a, *vectors, eps, about_mean, out)
+        cost = 2 * COST * a.shape[1]
+        over_rows(_rows_push, len(a), cost, u, a, *vectors, eps, about_mean, out)
     return out.reshape(x.shape)
 
 
@@ -418,64 +283,6 @@ def rows_jacobian(x: FloatArray, weight: Vector, eps: float, *, about_mean: bool
     repeated = np.broadcast_to(x[..., None, :], unit.shape).astype(np.float64)
     jac = rows_push(unit, repeated, None, None, None, eps, about_mean=about_mean)
     return jac if weight is None else jac * np.asarray(weight, np.float64)[:, None]
-
-
-def columns(
-    x: FloatArray,
-    groups: int,
-    weight: Vector,
-    bias: Vector,
-    eps: float,
-) -> FloatArray:
-    """Standardize each group of channels of each sample of x (samples, positions, channels)."""
-    a = np.ascontiguousarray(x)
-    out = np.empty_like(a)
-    samples, positions, size = a.shape
-    w, b = _vector(weight, 1.0, size), _vector(bias, 0.0, size)
-    if a.size:
-        cost = COST * positions * (size // groups)
-        over_rows(_columns, samples * groups, cost, groups, a, w, b, eps, out)
-    return out
-
-
-def columns_product(
-    v: FloatArray,
-    x: FloatArray,
-    groups: int,
-    eps: float,
-    *,
-    before: Vector = None,
-    after: Vector = None,
-    gain: Vector = None,
-    offset: Vector = None,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """
-    Return after J (before v) + gain z + offset, and the sums of v z and of v for each channel.
-
-    z are the standardized numbers and J the Jacobian, symmetric, of z with respect to x.
-    """
-    a, u = np.ascontiguousarray(x), np.ascontiguousarray(v)
-    samples, positions, size = a.shape
-    out = np.empty_like(a)
-    vz, vs = np.zeros((samples, size)), np.zeros((samples, size))
-    if a.size:
-        over_rows(
-            _columns_product,
-            samples * groups,
-            2 * COST * positions * (size // groups),
-            groups,
-            u,
-            a,
-            _vector(before, 1.0, size),
-            _vector(after, 1.0, size),
-            _vector(gain, 0.0, size),
-            _vector(offset, 0.0, size),
-            eps,
-            out,
-            vz,
-            vs,
-        )
-    return out, vz.sum(0), vs.sum(0)
 
 
 def operands(

@@ -58,6 +58,19 @@ def test_an_error_in_a_thread_is_raised_here():
         over_rows(fail, 2, _parallel.MIN_WORK)
 
 
+def test_after_an_error_nothing_more_is_begun():
+    dlref.set_num_threads(2)
+    begun = []
+
+    def fail(start, _stop):
+        begun.append(start)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        over_rows(fail, 1000, _parallel.MIN_WORK)
+    assert len(begun) <= 2
+
+
 def test_nested_calls_do_not_wait_for_each_other():
     dlref.set_num_threads(2)
     seen = np.zeros((4, 4), int)

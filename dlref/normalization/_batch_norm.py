@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._standardize import columns, columns_product, moving, operands
+from .._channels import columns, columns_product
+from .._standardize import moving, operands
 from .._validate import (
     FloatArray,
     as_floats,

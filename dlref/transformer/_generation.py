@@ -12,7 +12,7 @@ from .._blas import affine, one_thread
 from .._elementary import Number, exp
 from .._elementwise import _loop, _map
 from .._jit import kernel, summation
-from .._standardize import _rows
+from .._standardize import _rows, vector
 from .._tree import as_float_trees
 from .._validate import (
     FloatArray,
@@ -267,8 +267,9 @@ def _layer(
 
 
 def _norm(p: NormParams, config: LanguageModelConfig) -> Norm:
-    weight = np.ones(config.width) if p.weight is None else np.array(p.weight, np.float64)
-    return weight, np.zeros(config.width) if p.bias is None else np.array(p.bias, np.float64)
+    """Return weight and bias as the kernel wants them: float64, a row for each group, here one."""
+    width = config.width
+    return vector(p.weight, 1.0, width)[None], vector(p.bias, 0.0, width)[None]
 
 
 def _activation(name: str, dtype: FloatDType) -> Callable[[FloatArray], FloatArray]:

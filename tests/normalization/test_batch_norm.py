@@ -66,9 +66,21 @@ def test_all_axes_but_the_last_are_the_batch(rng):
 
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e12])
 def test_large_offsets_cost_no_digits(rng, exactly_standardized, offset):
-    x = rng.normal(size=(3000, 1)) + offset  # more than one piece of rows
+    x = rng.normal(size=(70_000, 1)) + offset  # more than one piece of rows
     want = exactly_standardized(x[:, 0], 1e-5)
     assert np.max(abs(batch_norm(x)[:, 0] - want)) < 2e-15 * np.max(abs(want))
+
+
+@pytest.mark.parametrize("outlier", [1e2, -1e6])
+def test_a_bad_guess_of_the_mean_is_mended(rng, exactly_standardized, outlier):
+    x = rng.normal(size=(3200, 3)) + 1e4
+    x[::200, 1] += outlier  # just where the guess looks, of one channel
+    want = exactly_standardized(x[:, 1], 1e-5)
+    assert np.max(abs(batch_norm(x)[:, 1] - want)) < 2e-15 * np.max(abs(want))
+    u = rng.normal(size=x.shape)
+    moved = np.roll(x, 1, axis=0)  # the same batch, but now the guess is good
+    dx = np.roll(batch_norm_vjp(np.roll(u, 1, axis=0), moved), -1, axis=0)
+    assert np.max(abs(batch_norm_vjp(u, x) - dx)) < 1e-14 * np.max(abs(dx))
 
 
 def test_gradients_of_a_channel_sum_to_zero(rng):
