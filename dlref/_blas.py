@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._jit import kernel
 from ._parallel import over_rows
 
 if TYPE_CHECKING:
@@ -31,11 +32,26 @@ try:
 except ImportError:  # pragma: no cover  # BLAS then has as many threads as it likes
     ThreadpoolController = None
 
-__all__ = ["affine", "affine_jvp", "affine_vjp", "one_thread", "product"]
+__all__ = [
+    "affine",
+    "affine_jvp",
+    "affine_vjp",
+    "column_sums",
+    "one_thread",
+    "product",
+    "transposed_product",
+]
+
+# glibc gives the top of the heap back to the system where more is free than twice the largest
+# block that was ever freed, up to 32 MiB; what the next call allocates then comes in pages of 4 KiB
+# that the system has to fill with zeros. On a virtual machine that was a fifth of the time of
+# a training step. Freeing one block of nearly that size, never touched, ends it; elsewhere it
+# does nothing.
+np.empty(2**25 - 2**16, np.uint8)
 
 FLOPS = 60.0  # multiplications and additions in a nanosecond, on one core
-PIECES = (2, 8)  # of a product, and of one that takes more than LARGE nanoseconds
-LARGE = 2e7
+SMALL, LARGE = 2e5, 2e7  # nanoseconds that a product takes
+ROWS = 256  # added up before they are added to others
 LEAST = 64  # rows of a piece, for BLAS to be at its speed
 
 
@@ -88,26 +104,90 @@ def one_thread() -> Iterator[None]:
 
 
 def _rows_of_product(
-    start: int, stop: int, a: FloatArray, b: FloatArray, size: int, out: FloatArray
+    start: int,
+    stop: int,
+    a: FloatArray,
+    b: FloatArray,
+    bias: FloatArray | None,
+    bounds: list[int],
+    out: FloatArray,
 ) -> None:
     for piece in range(start, stop):
-        rows = slice(piece * size, (piece + 1) * size)
+        rows = slice(bounds[piece], bounds[piece + 1])
         np.dot(a[rows], b, out=out[rows])
+        if bias is not None:
+            out[rows] += bias
 
 
-def product(a: FloatArray, b: FloatArray) -> FloatArray:
+def _pieces(rows: int, time: float) -> list[int]:
+    """Return the bounds of pieces, the last ones smaller, so that threads end together."""
+    if time <= SMALL:
+        return [0, rows]
+    if rows < 8 * LEAST:
+        return [*range(0, rows, LEAST), rows]
+    return [rows * eighth // 8 for eighth in ((0, 3, 6, 7, 8) if time < LARGE else range(9))]
+
+
+def product(a: FloatArray, b: FloatArray, bias: FloatArray | None = None) -> FloatArray:
     """
-    Return the product of two matrices of one dtype, computed in that dtype.
+    Return the product of two matrices of one dtype, computed in that dtype, plus a row `bias`.
 
     Transposed views are fine: BLAS reads them as they are.
     """
     (n, inner), m = a.shape, b.shape[1]
     out = np.empty((n, m), a.dtype)
-    pieces = PIECES[2.0 * n * inner * m / FLOPS > LARGE]
-    size = max(LEAST, -(-n // pieces))
+    time = 2.0 * n * inner * m / FLOPS
+    bounds = _pieces(n, time)
     with np.errstate(all="ignore"), one_thread():
-        cost = 2.0 * size * inner * m / FLOPS
-        over_rows(_rows_of_product, -(-n // size), cost, a, b, size, out)
+        pieces = len(bounds) - 1
+        over_rows(_rows_of_product, pieces, time / pieces, a, b, bias, bounds, out)
+    return out
+
+
+def _part_of_sum(
+    start: int, stop: int, a: FloatArray, b: FloatArray, size: int, parts: FloatArray
+) -> None:
+    for piece in range(start, stop):
+        rows = slice(piece * size, (piece + 1) * size)
+        np.dot(a[rows].T, b[rows], out=parts[piece])
+
+
+def transposed_product(a: FloatArray, b: FloatArray) -> FloatArray:
+    """
+    Return ``a.T @ b``, a sum over the rows of both, of one dtype.
+
+    Here the sum is shared out: BLAS takes twice as long for some columns of `a` as it should.
+    """
+    (n, m), k = a.shape, b.shape[1]
+    time = 2.0 * n * m * k / FLOPS
+    pieces = 1 if time < SMALL else 2 if time < LARGE else 4
+    size = max(LEAST, -(-n // pieces))
+    parts = np.empty((max(-(-n // size), 1), m, k), a.dtype)
+    with np.errstate(all="ignore"), one_thread():
+        over_rows(_part_of_sum, len(parts), time / len(parts), a, b, size, parts)
+        out: FloatArray = parts[0]
+        for part in parts[1:]:
+            out += part
+    return out
+
+
+@kernel
+def _add_rows(start: int, stop: int, x: FloatArray, sums: FloatArray) -> None:
+    for piece in range(start, stop):
+        s = sums[piece]
+        for r in range(piece * ROWS, min((piece + 1) * ROWS, x.shape[0])):
+            row = x[r]
+            for c in range(s.size):
+                s[c] += np.float64(row[c])
+
+
+def column_sums(x: FloatArray) -> FloatArray:
+    """Return the sum of the rows of a matrix, accumulated in float64."""
+    x = np.ascontiguousarray(x)
+    sums = np.zeros((-(-len(x) // ROWS), x.shape[1]))
+    over_rows(_add_rows, len(sums), 0.3 * ROWS * x.shape[1], x, sums)
+    with np.errstate(over="ignore"):  # too large for float32 is inf
+        out: FloatArray = sums.sum(0).astype(x.dtype)
     return out
 
 
@@ -117,10 +197,7 @@ def _matrix(x: FloatArray) -> FloatArray:
 
 def affine(x: FloatArray, w: FloatArray, b: FloatArray | None = None) -> FloatArray:
     """Return ``x @ w.T + b`` for x (..., n_in), w (n_out, n_in), b (n_out,), of one dtype."""
-    out = product(_matrix(x), w.T)
-    if b is not None:
-        out += b
-    return out.reshape(*x.shape[:-1], len(w))
+    return product(_matrix(x), w.T, b).reshape(*x.shape[:-1], len(w))
 
 
 def affine_vjp(
@@ -129,8 +206,8 @@ def affine_vjp(
     """Return (dx, dw, db) for the cotangent `dout` of `affine`; db is None without b."""
     u, rows = _matrix(dout), _matrix(x)
     dx = product(u, w).reshape(x.shape)
-    db = None if b is None else u.sum(axis=0, dtype=np.float64).astype(u.dtype)
-    return dx, product(u.T, rows), db
+    db = None if b is None else column_sums(u)
+    return dx, transposed_product(u, rows), db
 
 
 def affine_jvp(

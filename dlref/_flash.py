@@ -712,12 +712,17 @@ def pull(
     v: FloatArray,
     sink: FloatArray,
     given: Given,
+    known: tuple[FloatArray, FloatArray] | None = None,
     *,
     with_bias: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the gradients of the scaled q, of k, v, of the flat bias and of the sinks."""
+    """
+    Return the gradients of the scaled q, of k, v, of the flat bias and of the sinks.
+
+    `known` is what `attend` returned for the same operands, if that has been kept.
+    """
     given = _careful(given, u, q, k, v)
-    out, lse = attend(q, k, v, sink, given)
+    out, lse = attend(q, k, v, sink, given) if known is None else known
     (units, T, E), (pairs, S, V) = q.shape, v.shape
     with np.errstate(all="ignore"):
         # a sum over the row, in float64: rowsum(dO * O), less the cotangent of the log-sum-exp

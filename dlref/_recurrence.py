@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._blas import one_thread, product
+from ._blas import column_sums, product, transposed_product
 from ._elementary import sigmoid, tanh
 from ._jit import exchanged, formula, kernel
 from ._parallel import over_rows, ready
@@ -53,15 +53,14 @@ __all__ = [
     "inputs",
     "moving",
     "multiply",
+    "outer_products",
     "previous",
     "run",
     "tiles",
     "total",
-    "transposed_product",
 ]
 
 WIDTH = 64  # columns of a tile
-PIECE = 256  # rows of a sum of outer products for one call of BLAS: at fewer it is slow
 STATES = ("h", "c")
 NEEDED = {"x", "w_ih", "w_hh"}  # the arguments that may not be None
 Number = Any
@@ -249,29 +248,14 @@ def flat_product(x: FloatArray, w: FloatArray) -> FloatArray:
     return product(_rows(x), w.T).reshape(*x.shape[:2], len(w))
 
 
-def _rows_of_sum(start: int, stop: int, dz: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    for piece in range(start, stop):
-        rows = slice(piece * PIECE, (piece + 1) * PIECE)
-        np.dot(dz[:, rows].T, x, out=out[rows])
-
-
-def transposed_product(dz: FloatArray, x: FloatArray) -> FloatArray:
+def outer_products(dz: FloatArray, x: FloatArray) -> FloatArray:
     """Sum the outer products of the rows of dz (B, T, N) with those of x (B, T, K): (N, K)."""
-    left, right = _rows(dz), _rows(x)
-    out = np.empty((left.shape[1], right.shape[1]), dz.dtype)
-    with np.errstate(all="ignore"), one_thread():
-        pieces = -(-len(out) // PIECE)
-        cost = len(left) * PIECE * right.shape[1] / 30
-        over_rows(_rows_of_sum, pieces, cost, left, right, out)
-    return out
+    return transposed_product(_rows(dz), _rows(x))
 
 
 def total(dz: FloatArray) -> FloatArray:
     """Sum the rows of dz (B, T, N)."""
-    rows = _rows(dz)
-    with np.errstate(all="ignore"), one_thread():
-        out: FloatArray = np.ones(len(rows), rows.dtype) @ rows
-    return out
+    return column_sums(_rows(dz))
 
 
 def previous(first: FloatArray, states: FloatArray) -> FloatArray:

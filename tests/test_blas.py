@@ -50,22 +50,30 @@ class TestThreads:
 class TestProduct:
     @pytest.mark.parametrize("shape", [(1, 3, 2), (70, 5, 3), (600, 4, 6), (0, 3, 2), (3, 0, 2)])
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_is_the_product(self, rng, shape, dtype, assert_close):
+    @pytest.mark.parametrize("small", [0.0, 1e9])  # in pieces, or in one
+    def test_is_the_product(self, rng, monkeypatch, shape, dtype, small, assert_close):
+        monkeypatch.setattr(_blas, "SMALL", small)
         n, inner, m = shape
         a, b = rng.normal(size=(n, inner)).astype(dtype), rng.normal(size=(inner, m)).astype(dtype)
         want = np.einsum("ij,jk->ik", a, b, dtype=np.float64)
         assert_close(_blas.product(a, b), want, dtype=dtype)
         turned = np.ascontiguousarray(a.T).T
         assert_close(_blas.product(turned, np.ascontiguousarray(b.T).T), want, dtype=dtype)
+        c = rng.normal(size=(n, m)).astype(dtype)
+        want = np.einsum("ij,ik->jk", a, c, dtype=np.float64)
+        assert_close(_blas.transposed_product(a, c), want, dtype=dtype)
 
     def test_has_the_same_bits_for_any_number_of_threads(self, rng, monkeypatch):
         monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
+        monkeypatch.setattr(_blas, "SMALL", 0.0)
         a, b = rng.normal(size=(531, 40)), rng.normal(size=(40, 30))
+        c = rng.normal(size=(531, 30))
         before, results = dlref.get_num_threads(), set()
         try:
             for threads in (1, 2, 5):
                 dlref.set_num_threads(threads)
-                results.add(_blas.product(a, b).tobytes())
+                products = _blas.product(a, b), _blas.transposed_product(a, c)
+                results.add(b"".join(p.tobytes() for p in products))
         finally:
             dlref.set_num_threads(before)
         assert len(results) == 1

@@ -826,6 +826,37 @@ def scaled_dot_product_attention(
     return tuple(results) if len(results) > 1 else results[0]
 
 
+def gradients(
+    at: Attention,
+    dout: FloatArray,
+    dlse: FloatArray | None = None,
+    known: tuple[FloatArray, FloatArray] | None = None,
+) -> tuple[FloatArray, ...]:
+    """Return (dq, dk, dv), and those of bias and sink; `known` as for `_flash.pull`."""
+    dq, dk, dv, dbias, dsink = _flash.pull(
+        at.queries(dout),
+        dlse,
+        at.q,
+        at.k,
+        at.v,
+        at.sinks,
+        at.given,
+        known,
+        with_bias=at.bias is not None,
+    )
+    dq *= dq.dtype.type(at.factor)
+    grads = [
+        at.of_queries(dq, at.T, at.E),
+        at.of_pairs(dk, at.S, at.E),
+        at.of_pairs(dv, at.S, at.V),
+    ]
+    if at.bias is not None:
+        grads.append(at.bias_gradient(dbias))
+    if at.sink is not None:
+        grads.append(at.sink_gradient(dsink))
+    return tuple(grads)
+
+
 def scaled_dot_product_attention_vjp(
     dout: npt.ArrayLike,
     q: npt.ArrayLike,
@@ -965,23 +996,11 @@ def scaled_dot_product_attention_vjp(
         {"dout": dout} | ({} if dlse is None else {"dlse": dlse}),
     )  # fmt: skip
     check_shape("dout", at.more["dout"], at.output_shape)
-    u, turns = at.queries(at.more["dout"]), None
+    turns = None
     if dlse is not None:
         check_shape("dlse", at.more["dlse"], at.output_shape[:-1])
         turns = at.more["dlse"].reshape(at.units, at.T)
-    dq, dk, dv, dbias, dsink = _flash.pull(
-        u, turns, at.q, at.k, at.v, at.sinks, at.given, with_bias=bias is not None
-    )
-    grads = [
-        at.of_queries(dq * dq.dtype.type(at.factor), at.T, at.E),
-        at.of_pairs(dk, at.S, at.E),
-        at.of_pairs(dv, at.S, at.V),
-    ]
-    if bias is not None:
-        grads.append(at.bias_gradient(dbias))
-    if sink is not None:
-        grads.append(at.sink_gradient(dsink))
-    return tuple(grads)
+    return gradients(at, at.more["dout"], turns)
 
 
 def scaled_dot_product_attention_jvp(

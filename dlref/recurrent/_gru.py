@@ -18,11 +18,11 @@ from .._recurrence import (
     inputs,
     moving,
     multiply,
+    outer_products,
     previous,
     run,
     tiles,
     total,
-    transposed_product,
 )
 from .._validate import FloatArray
 
@@ -234,11 +234,11 @@ def _pull(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Fl
     return a.gradients(
         x=steps.arranged(flat_product(z, a.w_ih.T)),
         h=carry[:, 0],
-        w_ih=transposed_product(z, x),
+        w_ih=outer_products(z, x),
         w_hh=np.concatenate(
             [
-                transposed_product(ready(z[..., :two]), before),
-                transposed_product(ready(hidden), before if after else inside),
+                outer_products(ready(z[..., :two]), before),
+                outer_products(ready(hidden), before if after else inside),
             ]
         ),
         b_ih=sums,

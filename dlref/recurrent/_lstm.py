@@ -18,11 +18,11 @@ from .._recurrence import (
     inputs,
     moving,
     multiply,
+    outer_products,
     previous,
     run,
     tiles,
     total,
-    transposed_product,
 )
 from .._validate import FloatArray
 
@@ -252,8 +252,8 @@ def _pull(
         x=steps.arranged(flat_product(z, a.w_ih.T)),
         h=carry_h[:, 0] + first_h,
         c=carry_c[:, 0] + first_c,
-        w_ih=transposed_product(z, x),
-        w_hh=transposed_product(z, before),
+        w_ih=outer_products(z, x),
+        w_hh=outer_products(z, before),
         b_ih=sums,
         b_hh=sums,
         w_p=np.concatenate(peepholes),

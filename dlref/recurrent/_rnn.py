@@ -18,11 +18,11 @@ from .._recurrence import (
     inputs,
     moving,
     multiply,
+    outer_products,
     previous,
     run,
     tiles,
     total,
-    transposed_product,
 )
 from .._validate import FloatArray, as_integer, choice, result
 
@@ -167,8 +167,8 @@ def _pull(
     return a.gradients(
         x=steps.arranged(flat_product(dz, a.w_ih.T)),
         h=carry[:, 0],
-        w_ih=transposed_product(dz, x),
-        w_hh=transposed_product(dz, previous(a.states[0], h)),
+        w_ih=outer_products(dz, x),
+        w_hh=outer_products(dz, previous(a.states[0], h)),
         b_ih=sums,
         b_hh=sums,
     )

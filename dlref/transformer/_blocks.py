@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._blas import affine, affine_vjp
+from .._flash import attend
+from .._scores import Attention
 from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from .._validate import (
     FloatArray,
@@ -22,13 +24,8 @@ from .._validate import (
     choice,
     float_dtype,
 )
-from ..attention import (
-    AttentionParams,
-    multi_head_attention,
-    multi_head_attention_jvp,
-    scaled_dot_product_attention,
-    scaled_dot_product_attention_vjp,
-)
+from ..attention import AttentionParams, multi_head_attention, multi_head_attention_jvp
+from ..attention._scaled_dot_product import gradients
 from ..normalization import (
     layer_norm,
     layer_norm_jvp,
@@ -254,11 +251,13 @@ def attention_run(
     q, k, v = (_heads_of(a, n) for a, n in zip(out_of, heads, strict=True))
     if rope is not None:
         q, k = apply_rope(q, *rope), apply_rope(k, *rope)
-    out = _merged(np.asarray(scaled_dot_product_attention(q, k, v, **rest)))
+    at = Attention(("q", "k", "v"), (q, k, v), **rest)
+    known = attend(at.q, at.k, at.v, at.sinks, at.given)
+    out = _merged(at.of_queries(known[0], at.T, at.V))
 
     def pull(u: FloatArray) -> tuple[Any, ...]:
         dout, dw_o, db_o = affine_vjp(u, out, p.w_o, p.b_o)
-        dq, dk, dv, *more = scaled_dot_product_attention_vjp(_heads_of(dout, H), q, k, v, **rest)
+        dq, dk, dv, *more = gradients(at, _heads_of(dout, H), known=known)
         if rope is not None:
             dq, dk = apply_rope_vjp(dq, q, *rope), apply_rope_vjp(dk, k, *rope)
         dx, dmemory, (dw_q, dw_k, dw_v), (db_q, db_k, db_v) = pull_heads(
