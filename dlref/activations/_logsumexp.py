@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import log1p
+from .._elementary import log1p, quotient
 from .._jit import kernel
-from .._rows import exponentials, run
+from .._rows import dot, exponentials, run
 from .._validate import (
     Axis,
     FloatArray,
@@ -17,7 +17,7 @@ from .._validate import (
     reduced_axes,
     result,
 )
-from ._softmax import softmax, softmax_jacobian
+from ._softmax import softmax_jacobian
 
 __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", "logsumexp_vjp"]
 
@@ -35,6 +35,24 @@ def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
                 if np.isnan(scores[i]):
                     value = np.float64(scores[i])
         out[r] = value
+
+
+@kernel
+def _shares(start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray) -> None:
+    e = np.empty(x.shape[1])
+    for r in range(start, stop):
+        _, others = exponentials(x[r], e)
+        total, whole, to = 1.0 + others, np.float64(u[r]), out[r]
+        for i in range(to.size):
+            to[i] = whole * quotient(e[i], total)
+
+
+@kernel
+def _mean_rate(start: int, stop: int, x: FloatArray, v: FloatArray, out: FloatArray) -> None:
+    e = np.empty(x.shape[1])
+    for r in range(start, stop):
+        _, others = exponentials(x[r], e)
+        out[r] = dot(e, v[r]) / (1.0 + others)
 
 
 def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArray:
@@ -149,7 +167,8 @@ def logsumexp_grad(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> Flo
            [0.3125, 0.5   ]])
     """
     dtype, [array] = as_floats({"x": x}, work=np.float32)
-    return result(_softmax_over(axis, array), dtype)
+    kept = _flattened(axis, array)[1]
+    return result(_shared_out(np.ones(kept, array.dtype), axis, array), dtype)
 
 
 def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
@@ -248,8 +267,10 @@ def logsumexp_jvp(
     np.float64(7.0)
     """
     dtype, [array], [v] = as_tangents(primals, tangents, count=1)
-    axes = reduced_axes(axis, array.ndim)
-    return result((_softmax_over(axis, array) * v).sum(axes), dtype)
+    (rows, kept), (rates, _) = _flattened(axis, array), _flattened(axis, v)
+    out = np.zeros(len(rows), array.dtype)
+    run(_mean_rate, rows, rates, out)
+    return result(out.reshape(kept), dtype)
 
 
 def logsumexp_vjp(
@@ -295,11 +316,11 @@ def logsumexp_vjp(
     >>> logsumexp_vjp(8.0, np.log([1, 3]))
     array([2., 6.])
     """
-    dtype, [u, array] = as_floats({"dout": dout, "x": x})
+    dtype, [u, array] = as_floats({"dout": dout, "x": x}, work=np.float32)
     axes = reduced_axes(axis, array.ndim)
     kept = tuple(n for i, n in enumerate(array.shape) if i not in axes)
     check_shape("dout", u, kept)
-    return result(np.expand_dims(u, axes) * _softmax_over(axis, array), dtype)
+    return result(_shared_out(u, axis, array), dtype)
 
 
 def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
@@ -312,10 +333,11 @@ def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
     return moved.reshape(rows, int(np.prod([x.shape[i] for i in axes], dtype=np.intp))), kept
 
 
-def _softmax_over(axis: Axis, x: FloatArray) -> FloatArray:
-    """Softmax over several axes at once."""
+def _shared_out(u: FloatArray, axis: Axis, x: FloatArray) -> FloatArray:
+    """Return u times the softmax over several axes at once."""
     rows, kept = _flattened(axis, x)
+    out = np.empty_like(rows)
+    run(_shares, rows, np.ascontiguousarray(u).ravel(), out)
     axes = reduced_axes(axis, x.ndim)
-    lengths = [x.shape[i] for i in axes]
-    shares = softmax(rows).reshape(*kept, *lengths)
+    shares = out.reshape(*kept, *(x.shape[i] for i in axes))
     return np.moveaxis(shares, range(len(kept), x.ndim), axes)
