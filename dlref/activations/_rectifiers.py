@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._broadcast import unbroadcast
-from .._elementary import Number, low_product
+from .._elementary import Number, low_product, quotient
 from .._elementwise import mapped, pulled, pushed
 from .._jit import formula, literal_formula
 from .._validate import FloatArray, as_floats, as_number, as_tangents, check_shape, result
@@ -131,12 +131,12 @@ def _hard_sigmoid_deriv(x: Number, alpha: Number, beta: Number) -> Number:
 
 @formula
 def _hard_swish(x: Number) -> Number:
-    return 0.0 if x <= -3.0 else (x if x >= 3.0 else x * (x + 3.0) / 6.0)
+    return 0.0 if x <= -3.0 else (x if x >= 3.0 else quotient(x * (x + 3.0), 6.0))
 
 
 @formula
 def _hard_swish_deriv(x: Number) -> Number:
-    return 0.0 if x <= -3.0 else (1.0 if x >= 3.0 else (2.0 * x + 3.0) / 6.0)
+    return 0.0 if x <= -3.0 else (1.0 if x >= 3.0 else quotient(2.0 * x + 3.0, 6.0))
 
 
 @formula
