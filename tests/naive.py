@@ -804,7 +804,8 @@ def through_time(step, x, states, size, reverse=False, lengths=None):
     batch, count = x.shape[:-2], x.shape[-2]
     states = [np.zeros((*batch, size)) if s is None else s for s in states]
     ends = np.full(batch, count) if lengths is None else np.asarray(lengths)
-    outs = [np.zeros((*batch, count, size), np.complex128) for _ in states]
+    dtype = np.result_type(np.complex128, x)
+    outs = [np.zeros((*batch, count, size), dtype) for _ in states]
     for entry in np.ndindex(batch):
         now = [s[entry] for s in states]
         times = list(range(ends[entry]))

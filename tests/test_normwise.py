@@ -1,0 +1,34 @@
+"""A sample of what tests/normwise.py measures."""
+
+import normwise
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    np.finfo(np.longdouble).nmant < 63, reason="long doubles are no wider than float64 here"
+)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("case", "path"),
+    [
+        ("", "losses.kl_divergence"),
+        ("mean 1e4", "normalization.layer_norm"),
+        ("mean 1e4", "normalization.instance_norm"),
+        ("", "recurrent.rnn"),
+    ],
+)
+def test_errors_are_a_few_roundings(case, path, dtype):
+    value, gradient = normwise.errors(case, path, dtype, normwise.of_dlref)
+    assert 0 < value < 6
+    assert 0 < gradient < 12
+
+
+def test_a_wrong_result_is_seen():
+    def wrong(*arguments):
+        value, *gradients = normwise.of_dlref(*arguments)
+        return [value * np.float32(1 + 1e-5), *gradients]
+
+    value, _ = normwise.errors("", "losses.squared_error", np.float32, wrong)
+    assert 80 < value < 90  # 1e-5 in units of 2^-23
