@@ -7,11 +7,11 @@ from dlref._jit import COMPILED, kernel
 from dlref._recurrence import (
     Steps,
     multiply,
+    outer_products,
     sigmoid_narrow,
     tanh_narrow,
     tiles,
     total,
-    transposed_product,
 )
 
 
@@ -72,7 +72,7 @@ class TestProducts:
     def test_sums_over_steps(self, rng):
         dz, x = rng.normal(size=(3, 4, 600)), rng.normal(size=(3, 4, 2))
         np.testing.assert_allclose(
-            transposed_product(dz, x), np.einsum("btn,btk->nk", dz, x), rtol=0, atol=1e-13
+            outer_products(dz, x), np.einsum("btn,btk->nk", dz, x), rtol=0, atol=1e-13
         )
         np.testing.assert_allclose(total(dz), dz.sum(axis=(0, 1)), rtol=0, atol=1e-13)
 
