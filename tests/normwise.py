@@ -31,10 +31,14 @@ class Map(NamedTuple):
 
 
 def functional(name):
-    """Return a function of torch.nn.functional by its name."""
-    import torch  # noqa: PLC0415
+    """Return a function of torch.nn.functional by its name; PyTorch is loaded when it is called."""
 
-    return getattr(torch.nn.functional, name)
+    def f(*operands, **options):
+        import torch  # noqa: PLC0415
+
+        return getattr(torch.nn.functional, name)(*operands, **options)
+
+    return f
 
 
 def tensor(array):

@@ -2,6 +2,7 @@
 
 import itertools
 
+import naive
 import numpy as np
 import peers
 import pytest
@@ -48,6 +49,16 @@ def test_against_pytorch(rng, assert_close, positions, groups, offset, tolerance
     for mine, theirs in zip(got[1], grads, strict=True):
         assert_close(mine, theirs, tolerance=tolerance)
     assert_close(pushed, peers.jvp(f, primals, tangents), tolerance=tolerance)
+
+
+def test_without_positions_it_is_a_norm_of_rows(rng, assert_close):
+    x, u, v = rng.normal(size=(3, 5, 6))
+    w, b, dw, db = rng.normal(size=(4, 6))
+    assert_close(group_norm(x, 2, w, b), layer_norm(x.reshape(5, 2, 3)).reshape(5, 6) * w + b)
+    want = naive.complex_step(lambda x, w, b: naive.group_norm(x, 2, w, b), (x, w, b), (v, dw, db))
+    assert_close(group_norm_jvp((x, 2, w, b), (v, None, dw, db)), want)
+    dx, dweight, dbias = group_norm_vjp(u, x, 2, w, b)
+    assert_close(np.sum(dx * v) + np.sum(dweight * dw) + np.sum(dbias * db), np.sum(u * want))
 
 
 def test_as_many_groups_as_channels_is_instance_norm(rng):
