@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(
 )
 def test_errors_are_a_few_roundings(case, path, dtype):
     value, gradient = normwise.errors(case, path, dtype, normwise.of_dlref)
-    assert 0 < value < 6
-    assert 0 < gradient < 12
+    assert 0 < value < 12  # of the RNN, whose tanh in float32 is good to 1.7 at each step
+    assert 0 < gradient < 20
 
 
 def test_a_wrong_result_is_seen():
