@@ -145,10 +145,10 @@ def product(a: FloatArray, b: FloatArray, bias: FloatArray | None = None) -> Flo
 
 
 def _part_of_sum(
-    start: int, stop: int, a: FloatArray, b: FloatArray, size: int, parts: FloatArray
+    start: int, stop: int, a: FloatArray, b: FloatArray, bounds: list[int], parts: FloatArray
 ) -> None:
     for piece in range(start, stop):
-        rows = slice(piece * size, (piece + 1) * size)
+        rows = slice(bounds[piece], bounds[piece + 1])
         np.dot(a[rows].T, b[rows], out=parts[piece])
 
 
@@ -161,13 +161,11 @@ def transposed_product(a: FloatArray, b: FloatArray) -> FloatArray:
     (n, m), k = a.shape, b.shape[1]
     time = 2.0 * n * m * k / FLOPS
     pieces = 1 if time < SMALL else 2 if time < LARGE else 4
-    size = max(LEAST, -(-n // pieces))
-    parts = np.empty((max(-(-n // size), 1), m, k), a.dtype)
+    bounds = [*range(0, max(n, 1), max(LEAST, -(-n // pieces))), n]
+    parts = np.empty((len(bounds) - 1, m, k), a.dtype)
     with np.errstate(all="ignore"), one_thread():
-        over_rows(_part_of_sum, len(parts), time / len(parts), a, b, size, parts)
-        out: FloatArray = parts[0]
-        for part in parts[1:]:
-            out += part
+        over_rows(_part_of_sum, len(parts), time / len(parts), a, b, bounds, parts)
+        out: FloatArray = parts[0] if len(parts) == 1 else parts.sum(0)
     return out
 
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from ._jit import formula, kernel
 from ._parallel import over_rows
-from ._standardize import Number, Vector, difference, vector
+from ._standardize import Number, Vector, difference, rows, rows_pull, rows_push, vector
 from ._validate import FloatArray
 
-__all__ = ["columns", "columns_product"]
+__all__ = ["columns", "columns_pull", "columns_push"]
 
 ROW = 256  # numbers that a row of sums has at least
 PIECE = 256  # rows of x summed up before the sums are added to others
@@ -186,16 +186,25 @@ def _statistics(
 
 
 @kernel
+def _begin(
+    block: int, mean: FloatArray, at: Layout, middle: FloatArray, s: FloatArray, q: FloatArray
+) -> tuple[int, int, int]:
+    """Make ready the rows for a block of numbers; return its sample and its bounds."""
+    sample, piece = block // at.pieces, block % at.pieces
+    _spread(mean[sample], at.group, middle)
+    s[:] = 0.0
+    q[:] = 0.0
+    return sample, piece * at.size, (piece + 1) * at.size
+
+
+@kernel
 def _moments(
     start: int, stop: int, x: FloatArray, mean: FloatArray, at: Layout, sums: FloatArray
 ) -> None:
     middle, s, q = np.empty(at.row), np.empty(at.row), np.empty(at.row)
     for block in range(start, stop):
-        sample, piece = block // at.pieces, block % at.pieces
-        _spread(mean[sample], at.group, middle)
-        s[:] = 0.0
-        q[:] = 0.0
-        _add_moments(x[sample][piece * at.size : (piece + 1) * at.size], middle, s, q)
+        sample, begin, end = _begin(block, mean, at, middle, s, q)
+        _add_moments(x[sample][begin:end], middle, s, q)
         _fold(s, at.group, sums[block, 0])
         _fold(q, at.group, sums[block, 1])
 
@@ -214,11 +223,7 @@ def _products(
     _moments(start, stop, x, mean, at, moments)
     middle, s, q = np.empty(at.row), np.empty(at.row), np.empty(at.row)
     for block in range(start, stop):
-        sample, piece = block // at.pieces, block % at.pieces
-        _spread(mean[sample], at.group, middle)
-        s[:] = 0.0
-        q[:] = 0.0
-        begin, end = piece * at.size, (piece + 1) * at.size
+        sample, begin, end = _begin(block, mean, at, middle, s, q)
         _add_products(v[sample][begin:end], x[sample][begin:end], middle, s, q)
         _fold(s, 1, sums[block, 0])
         _fold(q, 1, sums[block, 1])
@@ -331,6 +336,8 @@ def columns(
 ) -> FloatArray:
     """Standardize each group of channels of each sample of x (samples, positions, channels)."""
     samples, positions, size = x.shape
+    if positions == 1:
+        return rows(x, weight, bias, eps, about_mean=True, groups=groups)
     out = np.empty(x.shape, x.dtype)
     if out.size:
         at = _layout(positions, size, groups)
@@ -341,7 +348,7 @@ def columns(
     return out
 
 
-def columns_product(
+def _product_with_jacobian(
     v: FloatArray,
     x: FloatArray,
     groups: int,
@@ -379,3 +386,27 @@ def columns_product(
     parts = found.mean, slope, rest, weight, along_1, factor
     _over(_projections, flat, at, u, flat, *parts, at, to)
     return out, of_vz.sum(0), of_v.sum(0)
+
+
+def columns_pull(
+    v: FloatArray, x: FloatArray, groups: int, weight: Vector, eps: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return J (weight v), and the sums for each channel of v z and of v."""
+    if x.shape[1] == 1:
+        return rows_pull(v, x, weight, eps, about_mean=True, groups=groups)
+    return _product_with_jacobian(v, x, groups, eps, before=weight)
+
+
+def columns_push(
+    v: FloatArray,
+    x: FloatArray,
+    groups: int,
+    weight: Vector,
+    gain: Vector,
+    offset: Vector,
+    eps: float,
+) -> FloatArray:
+    """Return weight (J v) + gain z + offset."""
+    if x.shape[1] == 1:
+        return rows_push(v, x, weight, gain, offset, eps, about_mean=True, groups=groups)
+    return _product_with_jacobian(v, x, groups, eps, after=weight, gain=gain, offset=offset)[0]

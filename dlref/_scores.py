@@ -198,6 +198,10 @@ class Attention:
         """The shape of the output."""
         return (*(() if self.headless else self.lead), self.T, self.V)
 
+    def attend(self) -> tuple[FloatArray, FloatArray]:
+        """Return the output and the log-sum-exp of the scores, by units."""
+        return _flash.attend(self.q, self.k, self.v, self.sinks, self.given)
+
     def bias_gradient(self, flat: FloatArray) -> FloatArray:
         """Return the gradient of the bias from its flat one."""
         return result(flat.reshape(self.bias_shape), self.dtype)

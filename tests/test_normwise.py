@@ -11,18 +11,18 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("case", "path"),
+    ("case", "path", "bounds"),
     [
-        ("", "losses.kl_divergence"),
-        ("mean 1e4", "normalization.layer_norm"),
-        ("mean 1e4", "normalization.instance_norm"),
-        ("", "recurrent.rnn"),
+        ("", "losses.kl_divergence", (2, 2)),
+        ("mean 1e4", "normalization.layer_norm", (3, 4)),
+        ("mean 1e4", "normalization.instance_norm", (3, 4)),
+        ("", "recurrent.rnn", (12, 20)),  # tanh in float32 is good to 1.7 ULP at each step
     ],
 )
-def test_errors_are_a_few_roundings(case, path, dtype):
+def test_errors_are_a_few_roundings(case, path, bounds, dtype):
     value, gradient = normwise.errors(case, path, dtype, normwise.of_dlref)
-    assert 0 < value < 12  # of the RNN, whose tanh in float32 is good to 1.7 at each step
-    assert 0 < gradient < 20
+    assert 0 < value < bounds[0]
+    assert 0 < gradient < bounds[1]
 
 
 def test_a_wrong_result_is_seen():

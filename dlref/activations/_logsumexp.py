@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -167,8 +169,9 @@ def logsumexp_grad(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> Flo
            [0.3125, 0.5   ]])
     """
     dtype, [array] = as_floats({"x": x}, work=np.float32)
-    kept = _flattened(axis, array)[1]
-    return result(_shared_out(np.ones(kept, array.dtype), axis, array), dtype)
+    rows, _ = _flattened(axis, array)
+    u = np.ones(len(rows), array.dtype)
+    return result(_shared_out(u, rows, axis, array.shape), dtype)
 
 
 def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
@@ -317,10 +320,9 @@ def logsumexp_vjp(
     array([2., 6.])
     """
     dtype, [u, array] = as_floats({"dout": dout, "x": x}, work=np.float32)
-    axes = reduced_axes(axis, array.ndim)
-    kept = tuple(n for i, n in enumerate(array.shape) if i not in axes)
+    rows, kept = _flattened(axis, array)
     check_shape("dout", u, kept)
-    return result(_shared_out(u, axis, array), dtype)
+    return result(_shared_out(u, rows, axis, array.shape), dtype)
 
 
 def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
@@ -329,15 +331,14 @@ def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
     others = tuple(i for i in range(x.ndim) if i not in axes)
     kept = tuple(x.shape[i] for i in others)
     moved = np.ascontiguousarray(x.transpose(*others, *axes))
-    rows = int(np.prod(kept, dtype=np.intp))
-    return moved.reshape(rows, int(np.prod([x.shape[i] for i in axes], dtype=np.intp))), kept
+    return moved.reshape(math.prod(kept), math.prod(x.shape[i] for i in axes)), kept
 
 
-def _shared_out(u: FloatArray, axis: Axis, x: FloatArray) -> FloatArray:
-    """Return u times the softmax over several axes at once."""
-    rows, kept = _flattened(axis, x)
+def _shared_out(u: FloatArray, rows: FloatArray, axis: Axis, shape: tuple[int, ...]) -> FloatArray:
+    """Return u times the softmax of the rows, in the shape that was flattened to them."""
     out = np.empty_like(rows)
     run(_shares, rows, np.ascontiguousarray(u).ravel(), out)
-    axes = reduced_axes(axis, x.ndim)
-    shares = out.reshape(*kept, *(x.shape[i] for i in axes))
-    return np.moveaxis(shares, range(len(kept), x.ndim), axes)
+    axes = reduced_axes(axis, len(shape))
+    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
+    shares = out.reshape(*kept, *(shape[i] for i in axes))
+    return np.moveaxis(shares, range(len(kept), len(shape)), axes)

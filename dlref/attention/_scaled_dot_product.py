@@ -816,7 +816,7 @@ def scaled_dot_product_attention(
     at = Attention(
         ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink
     )
-    out, lse = _flash.attend(at.q, at.k, at.v, at.sinks, at.given)
+    out, lse = at.attend()
     results = [at.of_queries(out, at.T, at.V)]
     if return_lse:
         results.append(at.of_queries(lse, at.T))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._channels import columns, columns_product
+from .._channels import columns, columns_pull, columns_push
 from .._standardize import moving, operands
 from .._validate import (
     FloatArray,
@@ -95,9 +95,8 @@ def batch_norm(
     again, and neither has the scale of that layer's weights.
 
     **Numerics.** As in :func:`layer_norm`: the differences from the mean are formed first, and
-    their own mean, a rounding error, is taken off. The kernel treats 256 channels at a
-    time, so that the second and third look at a channel find it in the cache if M rows of
-    that width fit.
+    their own mean, a rounding error, is taken off. The sums of all channels are formed side by
+    side, in the order of memory.
 
     References
     ----------
@@ -227,9 +226,8 @@ def batch_norm_vjp(
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, (u, weight, bias) = operands(x, dout=dout, weight=weight, bias=bias)
-    dx, dweight, dbias = columns_product(
-        _as_one_sample(u), _as_one_sample(x), max(x.shape[-1], 1), eps, before=weight
-    )
+    channels = max(x.shape[-1], 1)
+    dx, dweight, dbias = columns_pull(_as_one_sample(u), _as_one_sample(x), channels, weight, eps)
     grads = [result(dx.reshape(x.shape), dtype)]
     if weight is not None:
         grads.append(result(dweight, dtype))
@@ -292,15 +290,8 @@ def batch_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, v, (weight, _), (dweight, dbias) = moving(primals, tangents, count=3)
-    out, _, _ = columns_product(
-        _as_one_sample(v),
-        _as_one_sample(x),
-        max(x.shape[-1], 1),
-        eps,
-        after=weight,
-        gain=dweight,
-        offset=dbias,
-    )
+    channels, merged = max(x.shape[-1], 1), _as_one_sample(x)
+    out = columns_push(_as_one_sample(v), merged, channels, weight, dweight, dbias, eps)
     return result(out.reshape(x.shape), dtype)
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._channels import columns, columns_product
-from .._standardize import moving, operands, rows, rows_pull, rows_push
+from .._channels import columns, columns_pull, columns_push
+from .._standardize import moving, operands
 from .._validate import FloatArray, as_integer, as_integers, as_number, check_shape, result
 
 __all__ = [
@@ -53,10 +53,7 @@ def _norm(
     eps = as_number("eps", eps, least=0)
     dtype, x, (weight, bias) = operands(x, least=2, weight=weight, bias=bias)
     count = _count("groups", groups, x.shape[-1])
-    samples = _samples(x)
-    if samples.shape[1] == 1:
-        return result(rows(x, weight, bias, eps, about_mean=True, groups=count), dtype)
-    return result(columns(samples, count, weight, bias, eps).reshape(x.shape), dtype)
+    return result(columns(_samples(x), count, weight, bias, eps).reshape(x.shape), dtype)
 
 
 def _vjp(
@@ -70,12 +67,7 @@ def _vjp(
     eps = as_number("eps", eps, least=0)
     dtype, x, (u, weight, bias) = operands(x, least=2, dout=dout, weight=weight, bias=bias)
     count = _count("groups", groups, x.shape[-1])
-    samples = _samples(x)
-    if samples.shape[1] == 1:
-        grad = rows_pull(u, x, weight, eps, about_mean=True, groups=count)
-    else:
-        grad = columns_product(_samples(u), samples, count, eps, before=weight)
-    dx, dweight, dbias = grad
+    dx, dweight, dbias = columns_pull(_samples(u), _samples(x), count, weight, eps)
     grads = [result(dx.reshape(x.shape), dtype)]
     if weight is not None:
         grads.append(result(dweight, dtype))
@@ -91,13 +83,7 @@ def _jvp(primals: Any, tangents: Any, eps: float, *, grouped: bool) -> FloatArra
         primals, tangents, count=3 + grouped, least=2, constant=constant
     )
     count = _count("primals[1]", primals[1] if grouped else EACH, x.shape[-1])
-    samples = _samples(x)
-    if samples.shape[1] == 1:
-        out = rows_push(v, x, weight, dweight, dbias, eps, about_mean=True, groups=count)
-    else:
-        out, _, _ = columns_product(
-            _samples(v), samples, count, eps, after=weight, gain=dweight, offset=dbias
-        )
+    out = columns_push(_samples(v), _samples(x), count, weight, dweight, dbias, eps)
     return result(out.reshape(x.shape), dtype)
 
 

@@ -18,7 +18,7 @@ from .._validate import (
     choice,
     result,
 )
-from ._relative import diagonal_sums, distances
+from ._relative import as_grid, diagonal_sums, distances
 
 __all__ = ["alibi_bias", "alibi_bias_jvp", "alibi_bias_vjp", "alibi_slopes"]
 
@@ -189,13 +189,7 @@ def alibi_bias(
     True
     """
     dtype, (m,) = as_floats({"slopes": slopes}, work=np.float32)
-    return result(_penalties(m, *_sizes(T, S, q_offset), symmetric), dtype)
-
-
-def _sizes(T: int, S: int, q_offset: int) -> tuple[int, int, int]:
-    sizes = {"T": T, "S": S, "q_offset": q_offset}
-    T, S, first = (as_integer(name, size, least=0) for name, size in sizes.items())
-    return T, S, first
+    return result(_penalties(m, *as_grid(T, S, q_offset), symmetric), dtype)
 
 
 def _penalties(m: FloatArray, T: int, S: int, first: int, symmetric: bool) -> FloatArray:
@@ -266,7 +260,7 @@ def alibi_bias_vjp(
     array([-4.])
     """
     dtype, (u, m) = as_floats({"dout": dout, "slopes": slopes}, work=np.float32)
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset)
     check_shape("dout", u, (*m.shape, T, S))
     distance = distances(T, S, first, symmetric=symmetric)
     with np.errstate(all="ignore"):
@@ -330,4 +324,4 @@ def alibi_bias_jvp(
     array([[[-2., -1.,  0.]]])
     """
     dtype, _, (moved,) = as_tangents(primals, tangents, count=1)
-    return result(_penalties(moved, *_sizes(T, S, q_offset), symmetric), dtype)
+    return result(_penalties(moved, *as_grid(T, S, q_offset), symmetric), dtype)

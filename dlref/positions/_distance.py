@@ -15,7 +15,6 @@ import numpy.typing as npt
 from .._validate import (
     FloatArray,
     as_floats,
-    as_integer,
     as_tangents,
     check_axes,
     check_positive,
@@ -23,7 +22,7 @@ from .._validate import (
     choice,
     result,
 )
-from ._relative import diagonal_sums, diagonals, distances
+from ._relative import as_grid, diagonal_sums, diagonals, distances
 
 __all__ = [
     "fire_bias",
@@ -33,11 +32,6 @@ __all__ = [
     "kerple_bias_jvp",
     "kerple_bias_vjp",
 ]
-
-
-def _sizes(T: int, S: int, q_offset: int) -> tuple[int, int, int]:
-    T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
-    return T, S, as_integer("q_offset", q_offset, least=0)
 
 
 def _check_kerple(names: list[str], r1: FloatArray, r2: FloatArray, kind: str) -> None:
@@ -142,7 +136,7 @@ def kerple_bias(
     """
     dtype, (a, b) = as_floats({"r1": r1, "r2": r2})
     _check_kerple(["r1", "r2"], a, b, kind)
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     d = distances(T, S, first, symmetric=symmetric)
     with np.errstate(all="ignore"):
         values = a[..., None] * _kerple(a, b, d, kind)[0]
@@ -224,7 +218,7 @@ def kerple_bias_vjp(
     """
     dtype, (u, a, b) = as_floats({"dout": dout, "r1": r1, "r2": r2})
     _check_kerple(["r1", "r2"], a, b, kind)
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     d = distances(T, S, first, symmetric=symmetric)
     check_shape("dout", u, (*a.shape, T, S))
     sums = diagonal_sums(np.ascontiguousarray(u))
@@ -292,7 +286,7 @@ def kerple_bias_jvp(
     """
     dtype, (a, b), (da, db) = as_tangents(primals, tangents, count=2)
     _check_kerple(["primals[0]", "primals[1]"], a, b, kind)
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     d = distances(T, S, first, symmetric=symmetric)
     by_a, by_b = _kerple(a, b, d, kind)
     with np.errstate(all="ignore"):
@@ -421,7 +415,7 @@ def fire_bias(
     dtype, parameters = as_floats(arguments)
     _check_fire(list(arguments), *parameters)
     w1, b1, w2, b2, c, threshold = parameters
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     u = _progress(c, threshold, T, S, first)[0]
     out = np.empty((len(w2), T, S))
     with np.errstate(all="ignore"):
@@ -523,7 +517,7 @@ def fire_bias_vjp(
     dtype, (dout, *parameters) = as_floats({"dout": dout, **arguments})
     _check_fire(list(arguments), *parameters)
     w1, b1, w2, b2, c, threshold = parameters
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     check_shape("dout", dout, (len(w2), T, S))
     u, by_c, by_threshold = _progress(c, threshold, T, S, first)
     dw1, db1, dw2, du = np.zeros_like(w1), np.zeros_like(b1), np.zeros_like(w2), np.empty((T, S))
@@ -593,7 +587,7 @@ def fire_bias_jvp(primals: Any, tangents: Any, T: int, S: int, *, q_offset: int 
     _check_fire([f"primals[{i}]" for i in range(6)], *parameters)
     w1, b1, w2, _, c, threshold = parameters
     dw1, db1, dw2, db2, dc, dthreshold = rates
-    T, S, first = _sizes(T, S, q_offset)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     u, by_c, by_threshold = _progress(c, threshold, T, S, first)
     out = np.empty((len(w2), T, S))
     with np.errstate(all="ignore"):

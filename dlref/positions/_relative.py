@@ -59,6 +59,12 @@ def _add_diagonals(start: int, stop: int, dout: FloatArray, T: int, out: FloatAr
                 to[j] += np.float64(row[j])
 
 
+def as_grid(T: int, S: int, q_offset: int, *, least: int = 0) -> tuple[int, int, int]:
+    """Return the numbers of queries and keys, at least `least`, and where the queries begin."""
+    T, S = as_integer("T", T, least=least), as_integer("S", S, least=least)
+    return T, S, as_integer("q_offset", q_offset, least=0)
+
+
 def distances(T: int, S: int, first: int, *, symmetric: bool) -> FloatArray:
     """Return how far back the key lies on each diagonal; 0 where it lies ahead, or as far."""
     behind = first - np.arange(1.0 - T, S)
@@ -86,7 +92,7 @@ def diagonal_sums(dout: FloatArray) -> FloatArray:
 
 
 def _sizes(name: str, table: FloatArray, T: int, S: int) -> tuple[int, int]:
-    T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
+    T, S, _ = as_grid(T, S, 0, least=1)
     check_ndim(name, table, 1)
     check_shape(name, table, (*table.shape[:-1], T + S - 1))
     return T, S

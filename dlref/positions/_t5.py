@@ -18,7 +18,7 @@ from .._validate import (
     check_shape,
     result,
 )
-from ._relative import diagonal_sums, diagonals
+from ._relative import as_grid, diagonal_sums, diagonals
 
 __all__ = ["t5_bias", "t5_bias_jvp", "t5_bias_vjp", "t5_relative_position_bucket"]
 
@@ -133,8 +133,7 @@ def _buckets(
 ) -> tuple[int, int, npt.NDArray[np.int64]]:
     """Check all arguments; return T, S and the buckets of the offsets from 1 - T to S - 1."""
     check_axes(name, table, 2)
-    T, S = as_integer("T", T, least=1), as_integer("S", S, least=1)
-    first = as_integer("q_offset", q_offset, least=0)
+    T, S, first = as_grid(T, S, q_offset, least=1)
     offsets = np.arange(1 - T, S) - first
     buckets = t5_relative_position_bucket(
         offsets,

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from .._blas import affine, affine_vjp
-from .._flash import attend
 from .._scores import Attention
 from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from .._validate import (
@@ -252,7 +251,7 @@ def attention_run(
     if rope is not None:
         q, k = apply_rope(q, *rope), apply_rope(k, *rope)
     at = Attention(("q", "k", "v"), (q, k, v), **rest)
-    known = attend(at.q, at.k, at.v, at.sinks, at.given)
+    known = at.attend()
     out = _merged(at.of_queries(known[0], at.T, at.V))
 
     def pull(u: FloatArray) -> tuple[Any, ...]:
