@@ -5,43 +5,13 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._circle import COST, circle, circles_of_turns, powers_in_turns
-from .._elementary import single
-from .._jit import kernel
-from .._parallel import over_rows
+from .._circle import circles_of_turns, fill, powers_in_turns
 from .._validate import FloatArray, as_even, as_floats, as_integer, as_number, choice, float_dtype
 
 __all__ = ["sinusoidal", "sinusoidal_shift"]
 
 LAYOUTS = ("interleaved", "halves")
 SPACINGS = ("paper", "tensor2tensor")
-
-
-@kernel
-def _interleaved(
-    start: int, stop: int, first: float, high: FloatArray, low: FloatArray, out: FloatArray
-) -> None:
-    pairs = out.shape[1] // 2
-    for r in range(start, stop):
-        p, row = first + r, out[r]
-        for i in range(pairs):
-            row[2 * i + 1], row[2 * i] = circle(p, high[i], low[i])
-        for i in range(pairs, high.size):  # an odd width: a sine without its cosine
-            _, row[2 * i] = circle(p, high[i], low[i])
-
-
-@kernel
-def _halves(
-    start: int, stop: int, first: float, high: FloatArray, low: FloatArray, out: FloatArray
-) -> None:
-    pairs = out.shape[1] // 2
-    for r in range(start, stop):
-        p = first + r
-        sin, cos = out[r, :pairs], out[r, pairs : 2 * pairs]
-        for i in range(pairs):
-            cos[i], sin[i] = circle(p, high[i], low[i])
-        for i in range(2 * pairs, out.shape[1]):
-            out[r, i] = 0.0
 
 
 def _turns(dim: int, base: float, spacing: str) -> tuple[FloatArray, FloatArray]:
@@ -170,11 +140,16 @@ def sinusoidal(
     turns = _turns(dim, base, spacing)
     first = as_number("offset", offset)
     kind = float_dtype("dtype", dtype)
-    out = np.empty((length, dim), np.result_type(kind, np.float32))
-    fill = _interleaved if layout == "interleaved" else _halves
-    fill = single(fill) if out.dtype == np.float32 else fill
-    if out.size:
-        over_rows(fill, length, COST * dim / 2, first, *turns, out)
+    pairs, odd = divmod(dim, 2)
+    width, interleaved = dim + odd, layout == "interleaved"
+    out = np.empty((length, width), np.result_type(kind, np.float32))
+    out[:, 2 * pairs :] = 0.0
+    if not interleaved:  # an odd width has a column of zeros, and no sine without cosine
+        turns = turns[0][:pairs], turns[1][:pairs]
+    flat = out.reshape(-1)
+    cos = flat[pairs:]
+    fill(first + np.arange(length), turns, 1.0, cos, flat, width=width, interleaved=interleaved)
+    out = np.ascontiguousarray(out[:, :dim])
     return out.astype(kind, copy=False)
 
 

@@ -43,6 +43,29 @@ class TestCircle:
             narrow = got.astype(np.float32).ravel()
             assert exact.ulp_errors(narrow, want).max() <= 0.501
 
+    def test_float32_rows_by_the_addition_theorem(self, rng):
+        count = 70 if COMPILED else 3
+        f = np.array([2.0, 1.0, 0.01, 1e-7, 0.0], np.float32)
+        many = [*range(-count, count), *rng.integers(0, 2**20, count), 0.5, 31.5]
+        positions = np.array(many, np.float32)
+        tables = P.rope_tables(positions, f)
+        for got, want in zip(tables, exact_circles(positions, f), strict=True):
+            assert got.dtype == np.float32
+            assert exact.ulp_errors(got.ravel(), want).max() <= 0.501
+        order = rng.permutation(len(positions))
+        for got, want in zip(P.rope_tables(positions[order], f), tables, strict=True):
+            np.testing.assert_array_equal(got, want[order])
+
+    def test_float32_near_zero(self):
+        p, turns = np.meshgrid(np.arange(100.0, 3000.0), np.arange(20.0))  # angles close to k pi
+        f = (np.pi * (turns + p // 3) / p).astype(np.float32)
+        best = np.argsort(abs(np.sin(p * f)), axis=None)[: 60 if COMPILED else 8]
+        p, f = p.ravel()[best].astype(np.float32), f.ravel()[best]
+        sines = np.diag(P.rope_tables(p, f)[1])
+        assert (abs(sines) < 1e-6).all()
+        want = [exact_circles([a], [b])[1][0] for a, b in zip(p, f, strict=True)]
+        assert exact.ulp_errors(sines, want).max() <= 0.501
+
     def test_multiples_of_a_quarter(self):
         cos, sin = P.rope_tables([0.0, -0.0], [1.0, -2.0])
         np.testing.assert_array_equal(cos, 1)
@@ -50,8 +73,11 @@ class TestCircle:
 
     @pytest.mark.parametrize("p", [np.nan, np.inf, -np.inf, 1e17, 1e300])
     def test_what_has_no_angle_is_nan(self, p):
-        for table in P.rope_tables([p, 1.0], [1.0]):
-            assert np.isnan(table[:, 0]).tolist() == [True, False]
+        for dtype in (np.float32, np.float64):
+            with np.errstate(over="ignore"):
+                positions, f = np.array([p, 1.0], dtype), np.ones(1, dtype)
+            for table in P.rope_tables(positions, f):
+                assert np.isnan(table[:, 0]).tolist() == [True, False]
 
     def test_late_positions_are_a_part_of_the_table(self):
         f = frequencies(4)
