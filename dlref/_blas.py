@@ -42,13 +42,6 @@ __all__ = [
     "transposed_product",
 ]
 
-# glibc gives the top of the heap back to the system where more is free than twice the largest
-# block that was ever freed, up to 32 MiB; what the next call allocates then comes in pages of 4 KiB
-# that the system has to fill with zeros. On a virtual machine that was a fifth of the time of
-# a training step. Freeing one block of nearly that size, never touched, ends it; elsewhere it
-# does nothing.
-np.empty(2**25 - 2**16, np.uint8)
-
 FLOPS = 60.0  # multiplications and additions in a nanosecond, on one core
 SMALL, LARGE = 2e5, 2e7  # nanoseconds that a product takes
 ROWS = 256  # added up before they are added to others

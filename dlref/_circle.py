@@ -160,26 +160,6 @@ def in_turns(frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 @kernel
-def _row(
-    p: float,
-    high: FloatArray,
-    low: FloatArray,
-    factor: float,
-    interleaved: bool,
-    cos: FloatArray,
-    sin: FloatArray,
-) -> None:
-    if interleaved:  # known strides, for LLVM
-        for i in range(high.size):
-            x, y = circle(p, high[i], low[i])
-            sin[2 * i], sin[2 * i + 1] = factor * y, factor * x
-    else:
-        for i in range(high.size):
-            x, y = circle(p, high[i], low[i])
-            cos[i], sin[i] = factor * x, factor * y
-
-
-@kernel
 def _fill(
     start: int,
     stop: int,
@@ -195,11 +175,18 @@ def _fill(
 ) -> None:
     """Fill in cosines and sines for each position; `steps` are for float32."""
     for r in range(start, stop):
-        cos, sin = cosines[r * width :], sines[r * width :]
-        _row(p[r], high, low, factor, interleaved, cos, sin)
+        q, cos, sin = p[r], cosines[r * width :], sines[r * width :]
+        if interleaved:  # known strides, for LLVM
+            for i in range(high.size):
+                x, y = circle(q, high[i], low[i])
+                sin[2 * i], sin[2 * i + 1] = factor * y, factor * x
+        else:
+            for i in range(high.size):
+                x, y = circle(q, high[i], low[i])
+                cos[i], sin[i] = factor * x, factor * y
 
 
-_row_single = single(_row)
+_fill_by_series = single(_fill)
 
 
 @formula
@@ -255,10 +242,8 @@ def _fill_single(
                     near += int(abs(y) < NEAR)
                     sin[i] = factor * y
         if near:
-            _row_single(p[r], high, low, factor, interleaved, cos, sin)
-
-
-SINGLE[_fill] = _fill_single
+            arguments = (p, high, low, steps, factor, width, interleaved, cosines, sines)
+            _fill_by_series(r, r + 1, *arguments)
 
 
 @lru_cache(maxsize=32)
@@ -289,7 +274,7 @@ def fill(
     """
     p, small = np.ascontiguousarray(positions, np.float64).ravel(), cos.dtype == np.float32
     steps = _steps(*(a.tobytes() for a in turns)) if small else np.empty((0, 0))
-    loop, pairs = single(_fill) if small else _fill, turns[0].size
+    loop, pairs = _fill_single if small else _fill, turns[0].size
     if p.size and pairs:
         arguments = (p, *turns, steps, factor, width, interleaved, cos, sin)
         over_rows(loop, p.size, COST * pairs, *arguments)

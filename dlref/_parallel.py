@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["get_num_threads", "over_rows", "ready", "set_num_threads"]
 
+# glibc gives the top of the heap back to the system where more is free than twice the largest
+# block that was ever freed, up to 32 MiB; what the next call allocates then comes in pages that the
+# system has to fill with zeros. On a virtual machine that was a fifth of the time of a training
+# step, and half of that of a table of 32 MiB. Freeing one block of nearly that size, never
+# touched, ends it; elsewhere it does nothing.
+np.empty(2**25 - 2**16, np.uint8)
+
 #: Work below which a second thread costs more than it saves, in elementary operations:
 #: a dispatch takes some 50 microseconds, an operation a nanosecond.
 MIN_WORK = 200_000

@@ -44,6 +44,7 @@ __all__ = [
 ]
 
 PIECE = 1024
+NEARBY = 1 << 15  # numbers read before results are written: changing between the two takes time
 GUESS = 16  # numbers from which the mean of a row is guessed
 COST = 0.5  # nanoseconds an element
 Number = Any  # a float64
@@ -126,12 +127,18 @@ def _rows(
     about_mean: bool,
     out: FloatArray,
 ) -> None:
-    for r in range(start, stop):
-        row, to, group = x[r], out[r], r % weight.shape[0]
-        w, b = weight[group], bias[group]
-        mean, scale, low = _row_moments(row, eps, about_mean)
-        for j in range(to.size):
-            to[j] = _affine(_standard(row[j], mean, scale, low), w[j], b[j])
+    block = max(1, min(stop - start, NEARBY // x.shape[1]))
+    mean, scale, low = np.empty(block), np.empty(block), np.empty(block)
+    for begin in range(start, stop, block):
+        count = min(block, stop - begin)
+        for k in range(count):
+            mean[k], scale[k], low[k] = _row_moments(x[begin + k], eps, about_mean)
+        for k in range(count):
+            row, to, group = x[begin + k], out[begin + k], (begin + k) % weight.shape[0]
+            w, b = weight[group], bias[group]
+            m, f, g = mean[k], scale[k], low[k]
+            for j in range(to.size):
+                to[j] = _affine(_standard(row[j], m, f, g), w[j], b[j])
 
 
 @formula
