@@ -145,6 +145,16 @@ def _part_of_sum(
         np.dot(a[rows].T, b[rows], out=parts[piece])
 
 
+@kernel
+def _add_parts(start: int, stop: int, parts: FloatArray, out: FloatArray) -> None:
+    for r in range(start, stop):
+        to = out[r]
+        for part in range(parts.shape[0]):
+            more = parts[part, r]
+            for c in range(to.size):
+                to[c] += more[c]
+
+
 def transposed_product(a: FloatArray, b: FloatArray) -> FloatArray:
     """
     Return ``a.T @ b``, a sum over the rows of both, of one dtype.
@@ -158,7 +168,10 @@ def transposed_product(a: FloatArray, b: FloatArray) -> FloatArray:
     parts = np.empty((len(bounds) - 1, m, k), a.dtype)
     with np.errstate(all="ignore"), one_thread():
         over_rows(_part_of_sum, len(parts), time / len(parts), a, b, bounds, parts)
-        out: FloatArray = parts[0] if len(parts) == 1 else parts.sum(0)
+    if len(parts) == 1:
+        return parts.reshape(m, k)
+    out = np.zeros((m, k), a.dtype)
+    over_rows(_add_parts, m, 0.3 * len(parts) * k, parts, out)
     return out
 
 
