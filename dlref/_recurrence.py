@@ -260,7 +260,9 @@ def total(dz: FloatArray) -> FloatArray:
 
 def previous(first: FloatArray, states: FloatArray) -> FloatArray:
     """Return the state before each step: the initial one (B, 1, H), then those of (B, T, H)."""
-    return np.concatenate([first, states], axis=1)[:, :-1]
+    out = np.empty_like(states)
+    out[:, :1], out[:, 1:] = first[:, : states.shape[1]], states[:, :-1]
+    return out
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,11 @@
 """What the recurrent cells share: the product of a step, and the gates of float32."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
+import dlref.recurrent
 from dlref._jit import COMPILED, kernel
 from dlref._recurrence import (
     Steps,
@@ -87,3 +90,19 @@ class TestOrderOfSteps:
         for b, end in enumerate(lengths or [5, 5, 5]):
             np.testing.assert_array_equal(back[b, :end], a[b, :end])
             assert not back[b, end:].any()
+
+
+@pytest.mark.skipif(not COMPILED, reason="the arrays are the same, the loops take long")
+@pytest.mark.parametrize(("cell", "gates", "held"), [("rnn", 1, 3), ("gru", 3, 8), ("lstm", 4, 7)])
+def test_the_vjp_holds_as_many_states_as_it_says(cell, gates, held, rng):
+    B, T, D, H = 8, 400, 4, 64
+    x, u = rng.normal(size=(B, T, D)), rng.normal(size=(B, T, H))
+    weights = [rng.normal(size=(gates * H, n)) / H for n in (D, H)]
+    initial, dout = ((None, None), (u, u)) if cell == "lstm" else ((None,), u)
+    pull = getattr(dlref.recurrent, f"{cell}_vjp")
+    pull(dout, x, *initial, *weights)
+    tracemalloc.start()
+    pull(dout, x, *initial, *weights)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < peak / u.nbytes < held + 0.6  # and the weights in tiles, and their gradients

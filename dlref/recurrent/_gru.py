@@ -710,8 +710,8 @@ def gru_vjp(
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept are
-    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, and the
-    states: 5 B T H numbers, beside a copy of the cotangent.
+    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, the
+    states and those before, and two gates once more for the last product: 8 B T H numbers.
 
     References
     ----------

@@ -225,14 +225,13 @@ def _pull(
 ) -> tuple[FloatArray, ...]:
     """Pull cotangents of h, c and perhaps of the gates back; they are in the order of time."""
     x, z, h, c = _run(a, steps)
-    before, old = previous(a.states[0], h), previous(a.states[1], c)
     peep = np.zeros(0, x.dtype) if a.w_p is None else ready(a.w_p)
     u_h, u_c = ready(steps.arranged(u_h)), ready(steps.arranged(u_c))
     batch, count, size = h.shape
     carry_h, carry_c = np.zeros((batch, 1, size), h.dtype), np.zeros((batch, 1, size), h.dtype)
     first_h: Any = 0.0
     first_c: Any = 0.0
-    direct: Any = 0.0
+    direct = None
     if u_z is not None:  # what the gates get by themselves goes on to the states before
         direct = steps.arranged(u_z) * _slopes(z)
         into_h = flat_product(direct, a.w_hh.T)
@@ -245,15 +244,18 @@ def _pull(
     cost = 4 * count * size * (size + 20)
     w = tiles(a.w_hh)
     run(_backward, cost, batch, a.states[1], w, peep, c, u_h, u_c, z, carry_h, carry_c)
-    z += direct  # the kernel has put the gradients in the place of the gates
-    (i, f, _, o), sums = _split(z), total(z)
-    peepholes = [total(i * old), total(f * old), total(o * c)] if peep.size else [peep]
+    if direct is not None:
+        z += direct  # the kernel has put the gradients in the place of the gates
+    sums, peepholes = total(z), [peep]
+    if peep.size:
+        (i, f, _, o), old = _split(z), previous(a.states[1], c)
+        peepholes = [total(i * old), total(f * old), total(o * c)]
     return a.gradients(
         x=steps.arranged(flat_product(z, a.w_ih.T)),
         h=carry_h[:, 0] + first_h,
         c=carry_c[:, 0] + first_c,
         w_ih=outer_products(z, x),
-        w_hh=outer_products(z, before),
+        w_hh=outer_products(z, previous(a.states[0], h)),
         b_ih=sums,
         b_hh=sums,
         w_p=np.concatenate(peepholes),
@@ -819,9 +821,9 @@ def lstm_vjp(
     it may explode. So gradients of LSTMs are clipped, too.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept for
-    the way back are the gates, whose place the gradients :math:`\vec\delta` then take, and both
-    states: 6 B T H numbers, beside copies of the cotangents. The code computes
-    :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
+    the way back are the gates, whose place the gradients :math:`\vec\delta` then take, both
+    states, and the states before: 7 B T H numbers, beside copies of the cotangents. The code
+    computes :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
     :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to that of a saturated gate.
 
     References

@@ -624,8 +624,9 @@ def rnn_vjp(
     if gradients vanish, and all that matters if they do not.
 
     **Cost.** Twice the products of the forward pass, and the forward pass itself. The states
-    are kept, from which the slopes follow, and :math:`\vec\delta`: 2 B T H numbers beside inputs
-    and results. With `truncate` the time of the way back is k times as long.
+    are kept, from which the slopes follow, those of the step before, and :math:`\vec\delta`:
+    3 B T H numbers beside inputs and results. With `truncate` the time of the way back is k times
+    as long.
 
     References
     ----------

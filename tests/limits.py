@@ -1,0 +1,154 @@
+"""
+Measure what limits the speed of recurrent networks and of training: ``tox run -e limits``.
+
+The parts of an LSTM one by one, and what multiplies matrices with the kernels that OpenBLAS chooses
+for this processor and with others it has: the variable OPENBLAS_CORETYPE is read when NumPy loads,
+so each choice gets a process of its own.  Writes docs/results/limits.csv.
+"""
+
+import argparse
+import csv
+import functools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import bench
+import numpy as np
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "limits.csv"
+SIDE = 1024  # of the matrices that are multiplied
+SEQUENCES = [(100, 32, 64, 128), (100, 64, 256, 512)]  # T, B, D, H
+MODEL = (8, 128, 256, 4, 4)
+HEADS = (1, 8, 512, 64)
+CORES = ("", "Haswell", "SkylakeX")  # "" is OpenBLAS's own choice
+ROUNDS = 3
+fastest = functools.partial(bench.fastest, seconds=0.6)
+
+
+def lstm_parts(T, B, D, H):
+    """Return calls that do the work of one part each, and the operations of the products."""
+    from dlref import _recurrence  # noqa: PLC0415
+    from dlref._jit import kernel  # noqa: PLC0415
+    from dlref.recurrent import _lstm, lstm  # noqa: PLC0415
+
+    multiply, step = _recurrence.multiply, _recurrence.narrow(_lstm._step)
+
+    @kernel
+    def products(start, stop, w, z, h):
+        for t in range(h.shape[1]):
+            multiply(start, stop, h, max(t - 1, 0), 0, w, z, t, 0, z.shape[2])
+
+    @kernel
+    def gates(start, stop, bias, peep, z, h, c):
+        for t in range(h.shape[1]):
+            for r in range(start, stop):
+                step(z[r, t], bias, peep, c[r, max(t - 1, 0)], c[r, t], h[r, t])
+
+    x, *weights = bench.inputs("lstm", (T, B, D, H), "float32")
+    w_ih, w_hh, bias, _ = weights
+    tiles, peep = _recurrence.tiles(w_hh.T), np.zeros(0, np.float32)
+    z, h, c = (np.zeros((B, T, n), np.float32) for n in (4 * H, H, H))
+    work = T * B * H * 100  # enough for two threads
+    each = 2 * T * B * 4 * H
+    return {
+        "LSTM": (lambda: lstm(x, None, None, *weights), each * (D + H)),
+        "its product with the inputs": (lambda: _recurrence.flat_product(x, w_ih), each * D),
+        "its products with the states": (
+            lambda: _recurrence.run(products, work, B, tiles, z, h),
+            each * H,
+        ),
+        "its gates": (lambda: _recurrence.run(gates, work, B, bias, peep, z, h, c), None),
+    }
+
+
+def model(library):
+    """Return the calls that consist of products mostly: a training step and attention."""
+    return {
+        "training step": bench.call_of(
+            library, "transformer", "language_model_loss", "vjp", MODEL, "float32"
+        ),
+        "attention, forward and backward": bench.call_of(
+            library, "attention", "scaled_dot_product_attention", "vjp", HEADS, "float32"
+        ),
+    }
+
+
+def label(shape):
+    return "x".join(map(str, shape))
+
+
+def rows_of_dlref(*, parts):
+    """Return the rows of this process: what, size, operations or None, microseconds."""
+    from threadpoolctl import threadpool_info, threadpool_limits  # noqa: PLC0415
+
+    a = np.random.default_rng(0).random((SIDE, SIDE), np.float32)
+    core = next(i["architecture"] for i in threadpool_info() if i["internal_api"] == "openblas")
+    product = f"matrix product of NumPy, one thread (BLAS kernels: {core})"
+    with threadpool_limits(1):
+        rows = [(product, label(a.shape), 2 * SIDE**3, fastest(lambda: a @ a))]
+    for (what, call), shape in zip(model("dlref").items(), (MODEL, HEADS), strict=True):
+        title = f"{what} (BLAS kernels: {core})"
+        rows.append((title, label(shape), None, fastest(call)))
+    for shape in SEQUENCES if parts else ():
+        for what, (call, operations) in lstm_parts(*shape).items():
+            rows.append((what, label(shape), operations, fastest(call)))
+    return rows
+
+
+def rows_of_torch():
+    import torch  # noqa: PLC0415
+
+    a = torch.rand(SIDE, SIDE)
+    rows = []
+    for (what, call), shape in zip(model("PyTorch").items(), (MODEL, HEADS), strict=True):
+        rows.append((f"{what} of PyTorch", label(shape), None, fastest(call)))
+    for shape in SEQUENCES:
+        call = bench.call_of("PyTorch", "recurrent", "lstm", "map", shape, "float32")
+        T, B, D, H = shape
+        operations = 2 * T * B * 4 * H * (D + H)
+        rows.append(("LSTM of PyTorch", label(shape), operations, fastest(call)))
+    torch.set_num_threads(1)
+    time = fastest(lambda: a @ a)
+    return [("matrix product of PyTorch, one thread", label(a.shape), 2 * SIDE**3, time), *rows]
+
+
+def measured(*arguments, core=""):
+    """Return the rows that a process of its own prints."""
+    names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    environment = {**os.environ, **dict.fromkeys(names, str(bench.THREADS))}
+    environment |= {"OPENBLAS_CORETYPE": core} if core else {}
+    command = [sys.executable, __file__, *arguments]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    return [tuple(row) for row in json.loads(done.stdout)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--measure", choices=["torch", "parts", "core"], help=argparse.SUPPRESS)
+    kind = parser.parse_args().measure
+    if kind:
+        found = rows_of_torch() if kind == "torch" else rows_of_dlref(parts=kind == "parts")
+        print(json.dumps(found))
+        return
+    best = {}
+    for _ in range(ROUNDS):
+        for core in CORES:
+            rows = measured("--measure", "core" if core else "parts", core=core)
+            for *row, time in rows:
+                best[tuple(row)] = min(time, best.get(tuple(row), time))
+        for *row, time in measured("--measure", "torch"):
+            best[tuple(row)] = min(time, best.get(tuple(row), time))
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["what", "size", "ms", "10^9 operations/s"])
+        for (what, size, operations), time in sorted(best.items(), key=lambda item: item[0][1]):
+            rate = f"{operations / time / 1e3:.0f}" if operations else ""
+            writer.writerow([what, size, f"{time / 1e3:.2f}", rate])
+            print(what, size, f"{time / 1e3:.2f}", rate, sep="\t")
+
+
+if __name__ == "__main__":
+    main()
