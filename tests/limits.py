@@ -143,7 +143,7 @@ def main():
             best[tuple(row)] = min(time, best.get(tuple(row), time))
     with RESULTS.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["what", "size", "ms", "10^9 operations/s"])
+        writer.writerow(["what", "size", "ms", "GFLOP/s"])
         for (what, size, operations), time in sorted(best.items(), key=lambda item: item[0][1]):
             rate = f"{operations / time / 1e3:.0f}" if operations else ""
             writer.writerow([what, size, f"{time / 1e3:.2f}", rate])
