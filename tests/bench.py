@@ -1,8 +1,9 @@
 """
 Time dlref against NumPy, PyTorch and JAX: ``tox run -e bench [-- calculus activations ...]``.
 
-Every library runs in processes of its own, in turn and several times over, with the same number
-of threads, so that the idle threads of one do not disturb another; the fastest repetition counts.
+Every library runs in a process of its own, with the same number of threads, so that the idle
+threads of one do not disturb another.  Row by row they take turns, so that all see the same moods
+of the machine; the fastest repetition counts.
 A vjp of dlref, which computes the forward pass anew, is compared with the forward and
 backward pass of PyTorch (eager) and of JAX (compiled), and with the displayed formulas in NumPy.
 Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it.
@@ -28,8 +29,8 @@ import numpy as np
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "speed.csv"
 THREADS = 2
-ROUNDS = 2  # processes of each library
-SECONDS = 0.15  # of repetitions, for each row in each process
+ROUNDS = 4  # turns that each library takes at a row
+SECONDS = 0.08  # of repetitions in a turn
 LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 
 ELEMENTS = [(1_000_000,)]
@@ -222,52 +223,71 @@ def call_of(library, chapter, name, form, shape, dtype):
     return CALLS[library](chapter, name, form, inputs(name, shape, dtype))
 
 
-def measure(library, chapters):
-    """Print the times of one library as lines of JSON; runs in a process of its own."""
+def rows_of(chapters):
+    """Yield what is timed: chapter, name, form, shape, dtype."""
     for chapter in chapters:
         for name, shapes in SIZES[chapter].items():
             for shape, dtype, form in itertools.product(shapes, ("float32", "float64"), FORMS):
-                call = call_of(library, chapter, name, form, shape, dtype)
-                if call is not None:
-                    label = name if form == "map" else f"{name}_{form}"
-                    row = [chapter, label, "x".join(map(str, shape)), dtype]
-                    print(json.dumps([row, fastest(call)]), flush=True)
+                yield chapter, name, form, shape, dtype
+
+
+def answer(library):
+    """Time each row that comes as a line of JSON, or answer null; runs in a process of its own."""
+    last, call = None, None
+    for line in sys.stdin:
+        if line != last:
+            chapter, name, form, shape, dtype = json.loads(line)
+            last, call = line, call_of(library, chapter, name, form, tuple(shape), dtype)
+        print(json.dumps(call and fastest(call)), flush=True)
+
+
+def start(library):
+    names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
+    environment = {**os.environ, **dict.fromkeys(names, str(THREADS))}
+    command = [sys.executable, __file__, "--answer", library]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+
+
+def ask(process, row):
+    process.stdin.write(json.dumps(row) + "\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("chapters", nargs="*", default=list(SIZES))
     parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.add_argument("--measure", help=argparse.SUPPRESS)
+    parser.add_argument("--answer", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.measure:
-        measure(arguments.measure, arguments.chapters)
+    if arguments.answer:
+        answer(arguments.answer)
         return
     from tqdm import tqdm  # noqa: PLC0415  # not in the processes that measure
 
-    names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
-    environment = {**os.environ, **dict.fromkeys(names, str(THREADS))}
-    times = {}
-    for library in tqdm(ROUNDS * LIBRARIES, unit="process"):
-        command = [sys.executable, __file__, "--measure", library, *arguments.chapters]
-        done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-        for line in done.stdout.splitlines():
-            row, value = json.loads(line)
-            best = times.setdefault(tuple(row), {})
-            best[library] = min(value, best.get(library, value))
     header = ["chapter", "function", "shape", "dtype", "dlref µs", *LIBRARIES[1:]]
     table = {}
     if arguments.output.exists():  # chapters that were not timed now keep their rows
         with arguments.output.open(newline="") as file:
             table = {tuple(row[:4]): row[4:] for row in list(csv.reader(file))[1:]}
-    for row, best in times.items():
+    processes = {library: start(library) for library in LIBRARIES}
+    for row in tqdm(list(rows_of(arguments.chapters)), unit="row"):
+        rounds = [{k: ask(p, row) for k, p in processes.items()} for _ in range(ROUNDS)]
+        best = {k: min(r[k] for r in rounds) for k in LIBRARIES if rounds[0][k] is not None}
         if "dlref" in best:
+            chapter, name, form, shape, dtype = row
+            label = name if form == "map" else f"{name}_{form}"
             ratios = [best[lib] / best["dlref"] if lib in best else None for lib in LIBRARIES[1:]]
             cells = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-            table[row] = [f"{best['dlref']:.1f}", *cells]
-            print(*row, *table[row], sep="\t")
+            key = chapter, label, "x".join(map(str, shape)), dtype
+            table[key] = [f"{best['dlref']:.1f}", *cells]
+            tqdm.write("\t".join([*key, *table[key]]))
+    for process in processes.values():
+        process.stdin.close()
+        process.wait()
     with arguments.output.open("w", newline="") as file:
-        rows = [header, *([*row, *cells] for row, cells in table.items())]
+        rows = [header, *([*key, *cells] for key, cells in table.items())]
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
