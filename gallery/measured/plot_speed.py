@@ -43,4 +43,6 @@ for ax, dtype in zip(axes, ("float32", "float64"), strict=True):
     ax.grid(axis="y", lw=0.4)
     ax.tick_params(axis="y", labelsize=7)
 axes[0].margins(y=0.02)
-axes[1].legend(loc="lower right")
+fig.legend(
+    *axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3
+)
