@@ -166,14 +166,13 @@ def _fill(
     p: FloatArray,
     high: FloatArray,
     low: FloatArray,
-    steps: FloatArray,
     factor: float,
     width: int,
     interleaved: bool,
     cosines: FloatArray,
     sines: FloatArray,
 ) -> None:
-    """Fill in cosines and sines for each position; `steps` are for float32."""
+    """Fill in cosines and sines for each position."""
     for r in range(start, stop):
         q, cos, sin = p[r], cosines[r * width :], sines[r * width :]
         if interleaved:  # known strides, for LLVM
@@ -203,10 +202,10 @@ def _sine_of_sum(c: Number, s: Number, d: Number, t: Number) -> Number:
 def _fill_single(
     start: int,
     stop: int,
+    steps: FloatArray,
     p: FloatArray,
     high: FloatArray,
     low: FloatArray,
-    steps: FloatArray,
     factor: float,
     width: int,
     interleaved: bool,
@@ -242,7 +241,7 @@ def _fill_single(
                     near += int(abs(y) < NEAR)
                     sin[i] = factor * y
         if near:
-            arguments = (p, high, low, steps, factor, width, interleaved, cosines, sines)
+            arguments = (p, high, low, factor, width, interleaved, cosines, sines)
             _fill_by_series(r, r + 1, *arguments)
 
 
@@ -252,7 +251,7 @@ def _steps(high: bytes, low: bytes) -> FloatArray:
     turns = np.frombuffer(high).copy(), np.frombuffer(low).copy()  # not read-only
     size = turns[0].size
     steps = np.empty((2, STEPS * size))
-    _fill(0, STEPS, np.arange(float(STEPS)), *turns, steps, 1.0, size, False, *steps)
+    _fill(0, STEPS, np.arange(float(STEPS)), *turns, 1.0, size, False, *steps)
     return steps.reshape(2 * STEPS, size)
 
 
@@ -272,12 +271,15 @@ def fill(
     Both arrays are flat, and a row begins `width` numbers after the one before.  If `interleaved`,
     sines and cosines alternate, all in the array for sines.
     """
-    p, small = np.ascontiguousarray(positions, np.float64).ravel(), cos.dtype == np.float32
-    steps = _steps(*(a.tobytes() for a in turns)) if small else np.empty((0, 0))
-    loop, pairs = _fill_single if small else _fill, turns[0].size
-    if p.size and pairs:
-        arguments = (p, *turns, steps, factor, width, interleaved, cos, sin)
-        over_rows(loop, p.size, COST * pairs, *arguments)
+    p, pairs = np.ascontiguousarray(positions, np.float64).ravel(), turns[0].size
+    arguments = (p, *turns, factor, width, interleaved, cos, sin)
+    if not p.size or not pairs:
+        return
+    if cos.dtype == np.float32:
+        steps = _steps(*(a.tobytes() for a in turns))
+        over_rows(_fill_single, p.size, COST * pairs, steps, *arguments)
+    else:
+        over_rows(_fill, p.size, COST * pairs, *arguments)
 
 
 def circles(

@@ -241,12 +241,20 @@ def answer(library):
         print(json.dumps(call and fastest(call)), flush=True)
 
 
-def start(library):
+def environment():
+    """Return the environment of a process that measures, with THREADS threads for everything."""
     names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
-    environment = {**os.environ, **dict.fromkeys(names, str(THREADS))}
+    return {**os.environ, **dict.fromkeys(names, str(THREADS))}
+
+
+def label(shape):
+    return "x".join(map(str, shape))
+
+
+def start(library):
     command = [sys.executable, __file__, "--answer", library]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
+    return subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, text=True)
 
 
 def ask(process, row):
@@ -277,10 +285,10 @@ def main():
         best = {k: min(r[k] for r in rounds) for k in LIBRARIES if rounds[0][k] is not None}
         if "dlref" in best:
             chapter, name, form, shape, dtype = row
-            label = name if form == "map" else f"{name}_{form}"
+            function = name if form == "map" else f"{name}_{form}"
             ratios = [best[lib] / best["dlref"] if lib in best else None for lib in LIBRARIES[1:]]
             cells = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-            key = chapter, label, "x".join(map(str, shape)), dtype
+            key = chapter, function, label(shape), dtype
             table[key] = [f"{best['dlref']:.1f}", *cells]
             tqdm.write("\t".join([*key, *table[key]]))
     for process in processes.values():

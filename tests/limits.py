@@ -10,13 +10,13 @@ import argparse
 import csv
 import functools
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import bench
 import numpy as np
+from bench import label
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "limits.csv"
 SIDE = 1024  # of the matrices that are multiplied
@@ -76,10 +76,6 @@ def model(library):
     }
 
 
-def label(shape):
-    return "x".join(map(str, shape))
-
-
 def rows_of_dlref(*, parts):
     """Return the rows of this process: what, size, operations or None, microseconds."""
     from threadpoolctl import threadpool_info, threadpool_limits  # noqa: PLC0415
@@ -117,9 +113,7 @@ def rows_of_torch():
 
 def measured(*arguments, core=""):
     """Return the rows that a process of its own prints."""
-    names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    environment = {**os.environ, **dict.fromkeys(names, str(bench.THREADS))}
-    environment |= {"OPENBLAS_CORETYPE": core} if core else {}
+    environment = bench.environment() | ({"OPENBLAS_CORETYPE": core} if core else {})
     command = [sys.executable, __file__, *arguments]
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     return [tuple(row) for row in json.loads(done.stdout)]
