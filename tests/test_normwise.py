@@ -4,6 +4,8 @@ import normwise
 import numpy as np
 import pytest
 
+from dlref._jit import COMPILED
+
 pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 63, reason="long doubles are no wider than float64 here"
 )
@@ -16,7 +18,7 @@ pytestmark = pytest.mark.skipif(
         ("", "losses.kl_divergence", (2, 2)),
         ("mean 1e4", "normalization.layer_norm", (3, 4)),
         ("mean 1e4", "normalization.instance_norm", (3, 4)),
-        ("", "recurrent.rnn", (12, 20)),  # tanh in float32 is good to 1.7 ULP at each step
+        ("", "recurrent.rnn", (6, 12) if COMPILED else (12, 20)),  # float32 without fused products
     ],
 )
 def test_errors_are_a_few_roundings(case, path, bounds, dtype):
