@@ -6,7 +6,6 @@ keeps, for each query, the largest score so far, the sum of exponentials relativ
 weighted sum of values; a larger score makes all earlier ones fade by the same factor.  The
 backward pass computes the tiles anew from the log-sum-exp that the forward pass left.
 
-Products of tiles are BLAS's, called from compiled code, so that Python threads run at once.
 float32 is computed in float32, sums over the rows of a tile included; the sums of tiles
 are float64.
 
@@ -23,10 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._blas import one_thread
 from ._elementary import Number, bits, exp, log, number
 from ._jit import exchanged, formula, kernel, summation
 from ._parallel import over_rows
+from ._product import dot
 from ._validate import FloatArray
 
 __all__ = [
@@ -169,7 +168,7 @@ def _product(a: FloatArray, b: FloatArray, out: FloatArray, careful: bool) -> No
     if careful:
         _product_with_gaps(a, b, out)
     else:
-        np.dot(a, b, out)
+        dot(a, b, out)
 
 
 @kernel
@@ -324,7 +323,7 @@ def _attend(
         for j0 in range(low, high, given.keys):
             j1 = min(j0 + given.keys, high)
             scores = room[: rows * (j1 - j0)].reshape((rows, j1 - j0))
-            np.dot(q[unit, i0:i1], k[unit // given.group, j0:j1].T, scores)
+            dot(q[unit, i0:i1], k[unit // given.group, j0:j1].T, scores)
             _shape(scores, unit, i0, j0, given)
             _online(scores, top, total, fade)
             _product(scores, v[unit // given.group, j0:j1], part, given.careful)
@@ -359,7 +358,7 @@ def _matrix(
         i0 = (task % tiles) * given.queries
         i1 = min(i0 + given.queries, T)
         scores = out[unit, i0:i1]
-        np.dot(q[unit, i0:i1], k[unit // given.group].T, scores)
+        dot(q[unit, i0:i1], k[unit // given.group].T, scores)
         _shape(scores, unit, i0, 0, given)
         if lse.size:
             _recompute(scores, lse[unit, i0:i1])
@@ -444,12 +443,12 @@ def _pull(
                     moved = room_d[:size].reshape((i1 - i0, columns))
                     part_q = room_q[: (i1 - i0) * E].reshape((i1 - i0, E))
                     qi, ui = q[unit, i0:i1], u[unit, i0:i1]
-                    np.dot(qi, kj.T, scores)
+                    dot(qi, kj.T, scores)
                     if given.softcap > 0.0:
                         _copy(room_s[:size], room_c)
                     _shape(scores, unit, i0, j0, given)
                     _recompute(scores, lse[unit, i0:i1])
-                    np.dot(ui, vj.T, moved)
+                    dot(ui, vj.T, moved)
                     _product(scores.T, ui, part_v, given.careful)
                     _add(part_v.reshape(columns * V), dvj.reshape(columns * V))
                     _score_gradient(scores, moved, shift[unit, i0:i1])
@@ -579,8 +578,8 @@ def _push(
             size = rows * (j1 - j0)
             scores = room_s[:size].reshape((rows, j1 - j0))
             moved = room_d[:size].reshape((rows, j1 - j0))
-            np.dot(q[unit, i0:i1], k[shared, j0:j1].T, scores)
-            np.dot(both_q[unit, i0:i1], both_k[shared, j0:j1].T, moved)
+            dot(q[unit, i0:i1], k[shared, j0:j1].T, scores)
+            dot(both_q[unit, i0:i1], both_k[shared, j0:j1].T, moved)
             if given.softcap > 0.0:
                 _copy(room_s[:size], room_c)
                 _slope(room_c[:size], room_d[:size], given.softcap)
@@ -645,8 +644,7 @@ def attend(
     out, lse = np.empty((units, T, V), q.dtype), np.empty((units, T), q.dtype)
     tiles = -(-T // given.queries)
     cost = T / max(tiles, 1) * _seen(T, S, given) * _cost(E + V, given, q.dtype)
-    with one_thread():
-        over_rows(_of(q.dtype, _attend), units * tiles, cost, q, k, v, sink, given, out, lse)
+    over_rows(_of(q.dtype, _attend), units * tiles, cost, q, k, v, sink, given, out, lse)
     if not given.careful and not finite(out) and not finite(v):  # perhaps from behind a mask
         return attend(q, k, v, sink, given._replace(careful=True))
     return out, lse
@@ -660,8 +658,7 @@ def matrix(q: FloatArray, k: FloatArray, lse: FloatArray | None, given: Given) -
     cost = T / max(tiles, 1) * S * _cost(E, given, q.dtype)
     lse = np.empty((0, 0), q.dtype) if lse is None else lse
     if out.size:
-        with one_thread():
-            over_rows(_of(q.dtype, _matrix), units * tiles, cost, q, k, lse, given, out)
+        over_rows(_of(q.dtype, _matrix), units * tiles, cost, q, k, lse, given, out)
     return out
 
 
@@ -681,12 +678,11 @@ def pull_scores(
     dq, dk = np.zeros_like(q), np.zeros_like(k)
     given = _careful(given, moved, q, k)
     _slopes(q, k, given, moved)
-    with one_thread():
-        for unit in range(len(q) if moved.size else 0):
-            shared, part = unit // given.group, np.empty_like(k[0])
-            _product(moved[unit], k[shared], dq[unit], given.careful)
-            _product(moved[unit].T, q[unit], part, given.careful)
-            dk[shared] += part
+    for unit in range(len(q) if moved.size else 0):
+        shared, part = unit // given.group, np.empty_like(k[0])
+        _product(moved[unit], k[shared], dq[unit], given.careful)
+        _product(moved[unit].T, q[unit], part, given.careful)
+        dk[shared] += part
     return dq, dk
 
 
@@ -695,11 +691,12 @@ def push_scores(
 ) -> FloatArray:
     """Return the tangents of the scores before the bias, for those of the scaled q and of k."""
     moved = np.zeros((len(q), q.shape[1], k.shape[1]), q.dtype)
-    with one_thread(), np.errstate(all="ignore"):
-        for unit in range(len(q) if moved.size else 0):
-            shared = unit // given.group
-            np.matmul(dq[unit], k[shared].T, out=moved[unit])
-            moved[unit] += q[unit] @ dk[shared].T
+    part = np.empty_like(moved[0]) if moved.size else moved
+    for unit in range(len(q) if moved.size else 0):
+        shared = unit // given.group
+        dot(dq[unit], k[shared].T, moved[unit])
+        dot(q[unit], dk[shared].T, part)
+        moved[unit] += part
     _slopes(q, k, given, moved)
     return moved
 
@@ -743,8 +740,7 @@ def pull(
     heads = given.group * (pairs // jobs if jobs else 0)
     cost = heads * S / parts * min(T, _seen(S, T, given)) * _cost(3 * E + 2 * V, given, q.dtype)
     arguments = (q, k, v, u, lse, shift.astype(q.dtype), given, jobs, parts, dq, dk, dv, dbias)
-    with one_thread():
-        over_rows(_of(q.dtype, _pull), jobs * parts, cost, *arguments)
+    over_rows(_of(q.dtype, _pull), jobs * parts, cost, *arguments)
     return dq.sum(0) if parts > 1 else dq[0], dk, dv, dbias, dsink
 
 
@@ -772,8 +768,7 @@ def push(
     tiles = -(-T // given.queries)
     cost = T / max(tiles, 1) * _seen(T, S, given) * _cost(3 * E + 2 * V, given, q.dtype)
     arguments = (q, k, v, both_q, both_k, both_v, dv, sink, dsink, dbias, given, out, lse)
-    with one_thread():
-        over_rows(_of(q.dtype, _push), units * tiles, cost, *arguments)
+    over_rows(_of(q.dtype, _push), units * tiles, cost, *arguments)
     if not given.careful and not finite(out) and not finite(q, k, v, dq, dk, dv):
         return push(q, k, v, sink, given._replace(careful=True), dq, dk, dv, dsink, dbias)
     return out, lse

@@ -36,6 +36,7 @@ except ImportError:  # pragma: no cover  # no wheel for this platform, or too ne
 __all__ = [
     "COMPILED",
     "cache_folder",
+    "emitted",
     "exchanged",
     "formula",
     "kernel",
@@ -157,6 +158,23 @@ def _inlined(function: F, fastmath: set[str]) -> F:
         )
     _SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]
     return compiled
+
+
+def emitted(interpreted: F, emit: Callable[..., Any]) -> F:
+    """
+    Return a function of three arrays which, compiled, is the LLVM code that `emit` writes.
+
+    `emit` gets numba's context and builder, the signature and the arguments, and returns the value
+    of None.  Interpreted it is `interpreted`.
+    """
+    if not COMPILED:
+        return interpreted
+
+    def typed(_: Any, a: Any, b: Any, c: Any) -> Any:
+        return numba.types.void(a, b, c), emit
+
+    function: F = numba.extending.intrinsic(typed)
+    return function
 
 
 def loop_over(template: F, **formulas: Callable[..., Any]) -> F:

@@ -95,8 +95,9 @@ def get_num_threads() -> int:
 
     Notes
     -----
-    The limit holds for dlref's own kernels. Products of matrices are NumPy's, whose BLAS
-    has a limit of its own (``OPENBLAS_NUM_THREADS`` or the package threadpoolctl).
+    The limit holds for dlref's own kernels. Products in :mod:`dlref.calculus` and
+    :mod:`dlref.neurons` are NumPy's, whose BLAS has a limit of its own
+    (``OPENBLAS_NUM_THREADS`` or the package threadpoolctl).
 
     Examples
     --------

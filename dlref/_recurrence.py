@@ -7,10 +7,9 @@ time with some entries of the batch, and takes all steps of them in one call: en
 of each other, so that threads share them out and never wait for one another.
 
 In the kernel a step multiplies few rows, the states, by a matrix that stays the same.  The
-general product of a BLAS would rearrange that matrix at each step; here it is cut once into tiles
-of 64 columns, each contiguous, so that a tile and four rows of results stay in the
-first-level cache, and a number read from the tile serves four rows.  Any number of rows gives a row
-the same bits: its products are added in the same order.
+general product of a BLAS would rearrange that matrix at each step; here it is copied once into
+the panels of `dlref._product`.  Any number of rows gives a row the same bits: its products are
+added in the same order.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._blas import column_sums, product, transposed_product
 from ._elementary import sigmoid, tanh
-from ._jit import exchanged, formula, kernel
+from ._jit import exchanged, formula
 from ._parallel import over_rows, ready
+from ._product import column_sums, product, transposed_product
 from ._validate import (
     FloatArray,
     FloatDType,
@@ -52,15 +51,12 @@ __all__ = [
     "flat_product",
     "inputs",
     "moving",
-    "multiply",
     "outer_products",
     "previous",
     "run",
-    "tiles",
     "total",
 ]
 
-WIDTH = 64  # columns of a tile
 STATES = ("h", "c")
 NEEDED = {"x", "w_ih", "w_hh"}  # the arguments that may not be None
 Number = Any
@@ -108,129 +104,6 @@ def sigmoid_narrow(x: Number) -> Number:
 def narrow(loop: Callable[..., None]) -> Callable[..., None]:
     """Return the copy of a kernel for float32."""
     return exchanged(loop, {tanh: tanh_narrow, sigmoid: sigmoid_narrow}, "narrow")
-
-
-@formula
-def _four(
-    z: Number,
-    a: Number,
-    b: Number,
-    c: Number,
-    d: Number,
-    p: Number,
-    q: Number,
-    r: Number,
-    s: Number,
-) -> Number:
-    return (((z + a * p) + b * q) + c * r) + d * s
-
-
-@formula
-def _one(z: Number, a: Number, p: Number) -> Number:
-    return z + a * p
-
-
-@kernel
-def _four_rows(
-    a: FloatArray, b: FloatArray, c: FloatArray, d: FloatArray, w: FloatArray, z: FloatArray
-) -> None:
-    """Add the products of four rows with a tile to z, which holds them one after the other."""
-    last = a.size - a.size % 4
-    for k in range(0, last, 4):
-        p = w[k * WIDTH : (k + 4) * WIDTH]
-        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
-        b0, b1, b2, b3 = b[k], b[k + 1], b[k + 2], b[k + 3]
-        c0, c1, c2, c3 = c[k], c[k + 1], c[k + 2], c[k + 3]
-        d0, d1, d2, d3 = d[k], d[k + 1], d[k + 2], d[k + 3]
-        for j in range(WIDTH):
-            w0, w1, w2, w3 = p[j], p[j + WIDTH], p[j + 2 * WIDTH], p[j + 3 * WIDTH]
-            z[j] = _four(z[j], a0, a1, a2, a3, w0, w1, w2, w3)
-            z[j + WIDTH] = _four(z[j + WIDTH], b0, b1, b2, b3, w0, w1, w2, w3)
-            z[j + 2 * WIDTH] = _four(z[j + 2 * WIDTH], c0, c1, c2, c3, w0, w1, w2, w3)
-            z[j + 3 * WIDTH] = _four(z[j + 3 * WIDTH], d0, d1, d2, d3, w0, w1, w2, w3)
-    for k in range(last, a.size):
-        p = w[k * WIDTH : (k + 1) * WIDTH]
-        a0, b0, c0, d0 = a[k], b[k], c[k], d[k]
-        for j in range(WIDTH):
-            z[j] = _one(z[j], a0, p[j])
-            z[j + WIDTH] = _one(z[j + WIDTH], b0, p[j])
-            z[j + 2 * WIDTH] = _one(z[j + 2 * WIDTH], c0, p[j])
-            z[j + 3 * WIDTH] = _one(z[j + 3 * WIDTH], d0, p[j])
-
-
-@kernel
-def _one_row(a: FloatArray, w: FloatArray, z: FloatArray) -> None:
-    """Add the product of one row with a tile, or with its first columns, to z."""
-    last = a.size - a.size % 4
-    for k in range(0, last, 4):
-        p = w[k * WIDTH : (k + 4) * WIDTH]
-        a0, a1, a2, a3 = a[k], a[k + 1], a[k + 2], a[k + 3]
-        for j in range(z.size):
-            z[j] = _four(
-                z[j], a0, a1, a2, a3, p[j], p[j + WIDTH], p[j + 2 * WIDTH], p[j + 3 * WIDTH]
-            )
-    for k in range(last, a.size):
-        p = w[k * WIDTH : (k + 1) * WIDTH]
-        a0 = a[k]
-        for j in range(z.size):
-            z[j] = _one(z[j], a0, p[j])
-
-
-@kernel
-def multiply(
-    start: int,
-    stop: int,
-    a: FloatArray,
-    s: int,
-    skip: int,
-    w: FloatArray,
-    out: FloatArray,
-    t: int,
-    begin: int,
-    count: int,
-) -> None:
-    """
-    Add ``a[r, s, skip:] @ W`` to ``out[r, t, begin : begin + count]`` for the rows in the range.
-
-    `w` holds W in tiles; the length of its columns is that of the part of `a` that is used.
-    """
-    depth = w.shape[1] // WIDTH
-    z = np.empty(4 * WIDTH, w.dtype)
-    for tile in range(w.shape[0]):
-        panel = w[tile]
-        low = begin + tile * WIDTH
-        high = min(low + WIDTH, begin + count)
-        whole = (stop - start) // 4 * 4 if high - low == WIDTH else 0
-        for r in range(start, start + whole, 4):
-            for i in range(4):
-                to, row = z[i * WIDTH : (i + 1) * WIDTH], out[r + i, t][low:high]
-                for j in range(to.size):
-                    to[j] = row[j]
-            _four_rows(
-                a[r, s][skip : skip + depth],
-                a[r + 1, s][skip : skip + depth],
-                a[r + 2, s][skip : skip + depth],
-                a[r + 3, s][skip : skip + depth],
-                panel,
-                z,
-            )
-            for i in range(4):
-                to, row = z[i * WIDTH : (i + 1) * WIDTH], out[r + i, t][low:high]
-                for j in range(row.size):
-                    row[j] = to[j]
-        for r in range(start + whole, stop):
-            _one_row(a[r, s][skip : skip + depth], panel, out[r, t][low:high])
-
-
-def tiles(w: FloatArray) -> FloatArray:
-    """Cut a matrix (K, N) into tiles of 64 columns, filled up with zeros: (N / 64, 64 K)."""
-    depth, count = w.shape
-    number = -(-count // WIDTH)
-    padded = np.zeros((number, depth, WIDTH), w.dtype)
-    for tile in range(number):
-        part = w[:, tile * WIDTH : (tile + 1) * WIDTH]
-        padded[tile, :, : part.shape[1]] = part
-    return padded.reshape(number, depth * WIDTH)
 
 
 def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:

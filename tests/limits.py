@@ -1,9 +1,9 @@
 """
-Measure what limits the speed of recurrent networks and of training: ``tox run -e limits``.
+Measure what limits the speed of products of matrices, recurrent networks and training:
+``tox run -e limits``.
 
-The parts of an LSTM one by one, and what multiplies matrices with the kernels that OpenBLAS chooses
-for this processor and with others it has: the variable OPENBLAS_CORETYPE is read when NumPy loads,
-so each choice gets a process of its own.  Writes docs/results/limits.csv.
+The parts of an LSTM one by one; the innermost loop of dlref's product, a whole product, and
+those of the others.  Each library has a process of its own.  Writes docs/results/limits.csv.
 """
 
 import argparse
@@ -23,23 +23,22 @@ SIDE = 1024  # of the matrices that are multiplied
 SEQUENCES = [(100, 32, 64, 128), (100, 64, 256, 512)]  # T, B, D, H
 MODEL = (8, 128, 256, 4, 4)
 HEADS = (1, 8, 512, 64)
-CORES = ("", "Haswell", "SkylakeX")  # "" is OpenBLAS's own choice
 ROUNDS = 3
 fastest = functools.partial(bench.fastest, seconds=0.6)
 
 
 def lstm_parts(T, B, D, H):
     """Return calls that do the work of one part each, and the operations of the products."""
-    from dlref import _recurrence  # noqa: PLC0415
+    from dlref import _product, _recurrence  # noqa: PLC0415
     from dlref._jit import kernel  # noqa: PLC0415
     from dlref.recurrent import _lstm, lstm  # noqa: PLC0415
 
-    multiply, step = _recurrence.multiply, _recurrence.narrow(_lstm._step)
+    multiply, step = _product.multiply, _recurrence.narrow(_lstm._step)
 
     @kernel
     def products(start, stop, w, z, h):
         for t in range(h.shape[1]):
-            multiply(start, stop, h, max(t - 1, 0), 0, w, z, t, 0, z.shape[2])
+            multiply(h[start:stop, max(t - 1, 0)], w, z[start:stop, t])
 
     @kernel
     def gates(start, stop, bias, peep, z, h, c):
@@ -49,7 +48,7 @@ def lstm_parts(T, B, D, H):
 
     x, *weights = bench.inputs("lstm", (T, B, D, H), "float32")
     w_ih, w_hh, bias, _ = weights
-    tiles, peep = _recurrence.tiles(w_hh.T), np.zeros(0, np.float32)
+    panels, peep = _product.panels(w_hh.T), np.zeros(0, np.float32)
     z, h, c = (np.zeros((B, T, n), np.float32) for n in (4 * H, H, H))
     work = T * B * H * 100  # enough for two threads
     each = 2 * T * B * 4 * H
@@ -57,7 +56,7 @@ def lstm_parts(T, B, D, H):
         "LSTM": (lambda: lstm(x, None, None, *weights), each * (D + H)),
         "its product with the inputs": (lambda: _recurrence.flat_product(x, w_ih), each * D),
         "its products with the states": (
-            lambda: _recurrence.run(products, work, B, tiles, z, h),
+            lambda: _recurrence.run(products, work, B, panels, z, h),
             each * H,
         ),
         "its gates": (lambda: _recurrence.run(gates, work, B, bias, peep, z, h, c), None),
@@ -76,22 +75,51 @@ def model(library):
     }
 
 
-def rows_of_dlref(*, parts):
+def innermost():
+    """Return the call of the loop over a tile that stays in the first-level cache."""
+    from dlref._jit import kernel  # noqa: PLC0415
+    from dlref._microkernel import ROWS, WIDTH_BYTES, add_tile  # noqa: PLC0415
+
+    depth, times, width = 128, 10_000, WIDTH_BYTES // 4
+
+    @kernel
+    def repeat(a, w, out):
+        for _ in range(times):
+            add_tile(a, w, out)
+
+    shapes = (ROWS, depth), (1, depth, width), (ROWS, width)
+    arrays = [np.zeros(shape, np.float32) for shape in shapes]
+    return (lambda: repeat(*arrays)), label((ROWS, depth, width)), 2 * times * ROWS * depth * width
+
+
+def rows_of_dlref():
     """Return the rows of this process: what, size, operations or None, microseconds."""
+    from dlref import set_num_threads  # noqa: PLC0415
+    from dlref._product import product  # noqa: PLC0415
+
+    a = np.random.default_rng(0).random((SIDE, SIDE), np.float32)
+    call, size, operations = innermost()
+    rows = [("innermost loop of dlref, one thread", size, operations, fastest(call))]
+    for threads, word in ((1, "one thread"), (bench.THREADS, "two threads")):
+        set_num_threads(threads)
+        time = fastest(lambda: product(a, a))
+        rows.append((f"matrix product of dlref, {word}", label(a.shape), 2 * SIDE**3, time))
+    for (what, call), shape in zip(model("dlref").items(), (MODEL, HEADS), strict=True):
+        rows.append((what, label(shape), None, fastest(call)))
+    for shape in SEQUENCES:
+        for what, (call, operations) in lstm_parts(*shape).items():
+            rows.append((what, label(shape), operations, fastest(call)))
+    return rows
+
+
+def rows_of_numpy():
     from threadpoolctl import threadpool_info, threadpool_limits  # noqa: PLC0415
 
     a = np.random.default_rng(0).random((SIDE, SIDE), np.float32)
     core = next(i["architecture"] for i in threadpool_info() if i["internal_api"] == "openblas")
-    product = f"matrix product of NumPy, one thread (BLAS kernels: {core})"
+    title = f"matrix product of NumPy, one thread (OpenBLAS for {core})"
     with threadpool_limits(1):
-        rows = [(product, label(a.shape), 2 * SIDE**3, fastest(lambda: a @ a))]
-    for (what, call), shape in zip(model("dlref").items(), (MODEL, HEADS), strict=True):
-        title = f"{what} (BLAS kernels: {core})"
-        rows.append((title, label(shape), None, fastest(call)))
-    for shape in SEQUENCES if parts else ():
-        for what, (call, operations) in lstm_parts(*shape).items():
-            rows.append((what, label(shape), operations, fastest(call)))
-    return rows
+        return [(title, label(a.shape), 2 * SIDE**3, fastest(lambda: a @ a))]
 
 
 def rows_of_torch():
@@ -111,30 +139,29 @@ def rows_of_torch():
     return [("matrix product of PyTorch, one thread", label(a.shape), 2 * SIDE**3, time), *rows]
 
 
-def measured(*arguments, core=""):
+LIBRARIES = {"dlref": rows_of_dlref, "numpy": rows_of_numpy, "torch": rows_of_torch}
+
+
+def measured(library):
     """Return the rows that a process of its own prints."""
-    environment = bench.environment() | ({"OPENBLAS_CORETYPE": core} if core else {})
-    command = [sys.executable, __file__, *arguments]
+    command = [sys.executable, __file__, "--measure", library]
+    environment = bench.environment()
     done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
     return [tuple(row) for row in json.loads(done.stdout)]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--measure", choices=["torch", "parts", "core"], help=argparse.SUPPRESS)
-    kind = parser.parse_args().measure
-    if kind:
-        found = rows_of_torch() if kind == "torch" else rows_of_dlref(parts=kind == "parts")
-        print(json.dumps(found))
+    parser.add_argument("--measure", choices=LIBRARIES, help=argparse.SUPPRESS)
+    library = parser.parse_args().measure
+    if library:
+        print(json.dumps(LIBRARIES[library]()))
         return
     best = {}
     for _ in range(ROUNDS):
-        for core in CORES:
-            rows = measured("--measure", "core" if core else "parts", core=core)
-            for *row, time in rows:
+        for library in LIBRARIES:
+            for *row, time in measured(library):
                 best[tuple(row)] = min(time, best.get(tuple(row), time))
-        for *row, time in measured("--measure", "torch"):
-            best[tuple(row)] = min(time, best.get(tuple(row), time))
     with RESULTS.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["what", "size", "ms", "GFLOP/s"])

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._blas import affine, affine_jvp, affine_vjp
+from .._product import affine, affine_jvp, affine_vjp
 from .._validate import (
     FloatArray,
     as_array,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._blas import affine, affine_jvp, affine_vjp
+from .._product import affine, affine_jvp, affine_vjp
 from .._validate import (
     FloatArray,
     as_floats,

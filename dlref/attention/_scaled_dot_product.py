@@ -753,7 +753,7 @@ def scaled_dot_product_attention(
     and values, which are not copied. Hk = 1 is multi-query attention.
 
     **Numerics.** float64 is computed in float64: 1e-15 of the largest element apart from
-    PyTorch. float32 (and the narrower types) is computed in float32, products by BLAS, sums of
+    PyTorch. float32 (and the narrower types) is computed in float32, sums of weights over
     tiles in float64: within 64 units of :math:`2^{-23}` of the exact result, normwise. The bits do
     not depend on the number of threads.
 

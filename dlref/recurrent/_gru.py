@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._elementary import sigmoid, tanh
 from .._jit import kernel
 from .._parallel import ready
+from .._product import multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
@@ -17,11 +18,9 @@ from .._recurrence import (
     flat_product,
     inputs,
     moving,
-    multiply,
     outer_products,
     previous,
     run,
-    tiles,
     total,
 )
 from .._validate import FloatArray
@@ -92,16 +91,18 @@ def _forward(
         s = max(t - 1, 0)
         if after:
             for r in range(start, stop):
-                to = inside[r, t]
-                for j in range(to.size):
-                    to[j] = bias_inside[j]
+                held = inside[r, t]
+                for j in range(held.size):
+                    held[j] = bias_inside[j]
         for part in range(2):  # one call of multiply: each is compiled anew
-            a, k, w, out, begin, count = before, s, w_rz, z, 0, 2 * size
+            rows, w, to = before[start:stop, s], w_rz, z[start:stop, t, : 2 * size]
             if part == 1:
-                a, k = (before, s) if after else (inside, t)
-                w, count = w_n, size
-                out, begin = (inside, 0) if after else (z, 2 * size)
-            multiply(start, stop, a, k, 0, w, out, t, begin, count)
+                w = w_n
+                if after:
+                    to = inside[start:stop, t]
+                else:
+                    rows, to = inside[start:stop, t], z[start:stop, t, 2 * size :]
+            multiply(rows, w, to)
             for r in range(start, stop):
                 if part == 0:
                     _gates(z[r, t], bias[: 2 * size], inside[r, t], before[r, s], after)
@@ -182,11 +183,14 @@ def _backward(
             old = h[r, t - 1] if t > 0 else first[r, 0]
             _start_back(z[r, t], inside[r, t], old, after, dh, keep)
         for part in range(2):  # through n, then through r and z
-            a, skip, w, out = z, 0, w_rz, carry
+            rows, w, to = z[start:stop, t, : 2 * size], w_rz, carry[start:stop, 0]
             if part == 0:
-                a, skip = (inside, 0) if after else (z, 2 * size)
-                w, out = w_n, carry if after else reset
-            multiply(start, stop, a, t, skip, w, out, 0, 0, size)
+                w = w_n
+                if after:
+                    rows = inside[start:stop, t]
+                else:
+                    rows, to = z[start:stop, t, 2 * size :], reset[start:stop, 0]
+            multiply(rows, w, to)
             if part == 0 and not after:
                 for r in range(start, stop):
                     old = h[r, t - 1] if t > 0 else first[r, 0]
@@ -211,7 +215,7 @@ def _run(a: Inputs, steps: Steps, *, after: bool) -> _Run:
     if after:
         bias[two:] = a.b_ih[two:]
     cost = 3 * count * a.size * (a.size + 60)
-    weights = tiles(a.w_hh[:two].T), tiles(a.w_hh[two:].T)
+    weights = panels(a.w_hh[:two].T), panels(a.w_hh[two:].T)
     biases = bias, ready(a.b_hh[two:])
     run(_forward, cost, batch, a.states[0], *weights, *biases, after, z, inside, h)
     if steps.lengths is not None:
@@ -226,7 +230,7 @@ def _pull(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Fl
     (batch, count, size), two = h.shape, 2 * a.size
     carry, reset = np.zeros((batch, 1, size), h.dtype), np.zeros((batch, 1, size), h.dtype)
     cost = 3 * count * size * (size + 20)
-    weights = tiles(a.w_hh[:two]), tiles(a.w_hh[two:])
+    weights = panels(a.w_hh[:two]), panels(a.w_hh[two:])
     rest = ready(steps.arranged(dout)), h, z, inside, carry, reset
     run(_backward, cost, batch, a.states[0], *weights, after, *rest)
     hidden = inside if after else z[..., two:]  # the gradient of what W_hn, or of n

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._elementary import sigmoid, tanh
 from .._jit import kernel
 from .._parallel import ready
+from .._product import multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
@@ -17,11 +18,9 @@ from .._recurrence import (
     flat_product,
     inputs,
     moving,
-    multiply,
     outer_products,
     previous,
     run,
-    tiles,
     total,
 )
 from .._validate import FloatArray
@@ -101,7 +100,7 @@ def _forward(
     before, kept = first, memory
     for t in range(h.shape[1]):
         s = max(t - 1, 0)
-        multiply(start, stop, before, s, 0, w, z, t, 0, z.shape[2])
+        multiply(before[start:stop, s], w, z[start:stop, t])
         for r in range(start, stop):
             _step(z[r, t], bias, peep, kept[r, s], c[r, t], h[r, t])
         before, kept = h, c
@@ -179,7 +178,7 @@ def _backward(
             _step_back(z[r, t], peep, old, c[r, t], dh, dc, scratch)
             for j in range(dh.size):
                 dh[j] = 0.0
-        multiply(start, stop, z, t, 0, w, carry_h, 0, 0, size)
+        multiply(z[start:stop, t], w, carry_h[start:stop, 0])
 
 
 class _Run(NamedTuple):
@@ -202,7 +201,7 @@ def _run(a: Inputs, steps: Steps) -> _Run:
     batch, count, _ = z.shape
     h, c = (np.empty((batch, count, a.size), z.dtype) for _ in range(2))
     cost = 4 * count * a.size * (a.size + 60)
-    bias, w = a.b_ih + a.b_hh, tiles(a.w_hh.T)
+    bias, w = a.b_ih + a.b_hh, panels(a.w_hh.T)
     peep = np.zeros(0, x.dtype) if a.w_p is None else ready(a.w_p)
     run(_forward, cost, batch, *a.states, w, bias, peep, z, h, c)
     if steps.lengths is not None:
@@ -242,7 +241,7 @@ def _pull(
         u_h[:, :-1] += into_h[:, 1:]
         u_c[:, :-1] += into_c[:, 1:]
     cost = 4 * count * size * (size + 20)
-    w = tiles(a.w_hh)
+    w = panels(a.w_hh)
     run(_backward, cost, batch, a.states[1], w, peep, c, u_h, u_c, z, carry_h, carry_c)
     if direct is not None:
         z += direct  # the kernel has put the gradients in the place of the gates

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._elementary import sigmoid, tanh
 from .._jit import kernel
 from .._parallel import ready
+from .._product import multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
@@ -17,11 +18,9 @@ from .._recurrence import (
     flat_product,
     inputs,
     moving,
-    multiply,
     outer_products,
     previous,
     run,
-    tiles,
     total,
 )
 from .._validate import FloatArray, as_integer, choice, result
@@ -88,7 +87,7 @@ def _forward(
     """Turn the products of the inputs, h (B, T, H), into the states."""
     before = first
     for t in range(h.shape[1]):
-        multiply(start, stop, before, max(t - 1, 0), 0, w, h, t, 0, h.shape[2])
+        multiply(before[start:stop, max(t - 1, 0)], w, h[start:stop, t])
         before = h
         for r in range(start, stop):
             _activate(h[r, t], bias, code)
@@ -106,14 +105,13 @@ def _backward(
     carry: FloatArray,
 ) -> None:
     """Fill dz (B, T, H); `carry` (B, 1, H), first zero, becomes the gradient of the first state."""
-    size = h.shape[2]
     for t in range(h.shape[1] - 1, -1, -1):
         for r in range(start, stop):
             back = carry[r, 0]
             _times_slope(dout[r, t], back, h[r, t], code, dz[r, t])
             for j in range(back.size):
                 back[j] = 0.0
-        multiply(start, stop, dz, t, 0, w, carry, 0, 0, size)
+        multiply(dz[start:stop, t], w, carry[start:stop, 0])
 
 
 def _code(activation: str) -> int:
@@ -126,7 +124,7 @@ def _states(a: Inputs, x: FloatArray, code: int, steps: Steps) -> FloatArray:
     h = flat_product(x, a.w_ih)
     batch, count, size = h.shape
     cost = count * size * (size + 40)
-    run(_forward, cost, batch, a.states[0], tiles(a.w_hh.T), a.b_ih + a.b_hh, code, h)
+    run(_forward, cost, batch, a.states[0], panels(a.w_hh.T), a.b_ih + a.b_hh, code, h)
     return h if steps.lengths is None else Steps(steps.lengths, reverse=False).arranged(h)
 
 
@@ -160,7 +158,7 @@ def _pull(
         dz, carry = np.empty_like(h), np.zeros_like(a.states[0])
         batch, count, size = h.shape
         cost = count * size * (size + 20)
-        run(_backward, cost, batch, u, h, tiles(a.w_hh), code, dz, carry)
+        run(_backward, cost, batch, u, h, panels(a.w_hh), code, dz, carry)
     else:
         dz, carry = _truncated(u, _slopes(h, code), a.w_hh, truncate)
     sums = total(dz)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._blas import affine, affine_vjp
+from .._product import affine, affine_vjp
 from .._scores import Attention
 from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from .._validate import (

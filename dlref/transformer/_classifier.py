@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._blas import affine, affine_jvp, affine_vjp, one_thread
+from .._product import affine, affine_jvp, affine_vjp
 from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._validate import (
     FloatArray,
@@ -627,10 +627,9 @@ def sequence_classifier_loss_value_and_grad(
     array([-0.5,  0.5])
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    with one_thread():  # once for all products
-        logits, pull = _run(ids, p, config, lengths, dropout)
-        loss, dlogits = cross_entropy_value_and_grad(logits, classes)
-        return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    logits, pull = _run(ids, p, config, lengths, dropout)
+    loss, dlogits = cross_entropy_value_and_grad(logits, classes)
+    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def sequence_classifier_loss_grad(

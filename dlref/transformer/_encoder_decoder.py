@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._blas import affine, affine_jvp, affine_vjp, one_thread
+from .._product import affine, affine_jvp, affine_vjp
 from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._validate import (
     FloatArray,
@@ -725,10 +725,9 @@ def encoder_decoder_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
-    with one_thread():  # once for all products
-        logits, pull = _run(texts, answer, p, config, lengths)
-        loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-        return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    logits, pull = _run(texts, answer, p, config, lengths)
+    loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
+    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def encoder_decoder_model_loss_grad(

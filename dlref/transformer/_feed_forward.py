@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import activations
-from .._blas import affine, affine_jvp, affine_vjp
+from .._product import affine, affine_jvp, affine_vjp
 from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from .._validate import FloatArray, check_axes, check_ndim, check_shape, choice
 from ..neurons._neuron import ACTIVATIONS

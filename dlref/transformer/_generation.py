@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._blas import affine, one_thread
 from .._elementary import Number, exp
 from .._elementwise import _loop, _map
 from .._jit import kernel, summation
+from .._product import affine
 from .._standardize import _rows, vector
 from .._tree import as_float_trees
 from .._validate import (
@@ -524,16 +524,15 @@ def generate(
     out[:, : texts.shape[1]] = texts
     done = np.zeros(len(texts), bool)
     fed = 0
-    with one_thread():
-        for at in range(texts.shape[1], out.shape[1]):
-            if not done.all() if len(texts) else False:
-                token = _drawn(session.feed(out[:, fed:at]), options, rng)
-                fed = at
-                out[:, at] = token if stop is None else np.where(done, stop, token)
-                if stop is not None:
-                    done |= out[:, at] == stop
-            else:
-                out[:, at] = stop or 0
+    for at in range(texts.shape[1], out.shape[1]):
+        if not done.all() if len(texts) else False:
+            token = _drawn(session.feed(out[:, fed:at]), options, rng)
+            fed = at
+            out[:, at] = token if stop is None else np.where(done, stop, token)
+            if stop is not None:
+                done |= out[:, at] == stop
+        else:
+            out[:, at] = stop or 0
     return out.reshape(*batch, out.shape[1])
 
 
@@ -643,24 +642,23 @@ def beam_search(
     total[:, 0] = 0.0  # at first all beams are the same text
     length, done = np.zeros((B, K)), np.zeros((B, K), bool)
     fed = 0
-    with one_thread():
-        for at in range(T, T + steps if B else T):
-            logits = session.feed(out[:, :, fed:at].reshape(B * K, at - fed))
-            fed = at
-            logp = log_softmax(np.asarray(logits, np.float64)).reshape(B, K, V)
-            if stop is not None:
-                logp[done] = np.where(np.arange(V) == stop, 0.0, -np.inf)
-            sums = total[:, :, None] + logp
-            lengths = length + ~done
-            ranks = (sums / np.maximum(lengths, 1)[:, :, None] ** power).reshape(B, K * V)
-            best = np.argsort(-ranks, axis=1, kind="stable")[:, :K]
-            beam, token = np.divmod(best, V)
-            row = np.arange(B)[:, None]
-            out, total = out[row, beam], sums.reshape(B, K * V)[row, best]
-            length, done = lengths[row, beam], done[row, beam]
-            out[:, :, at] = token
-            if stop is not None:
-                done |= token == stop
-            session.keep((row * K + beam).ravel())
+    for at in range(T, T + steps if B else T):
+        logits = session.feed(out[:, :, fed:at].reshape(B * K, at - fed))
+        fed = at
+        logp = log_softmax(np.asarray(logits, np.float64)).reshape(B, K, V)
+        if stop is not None:
+            logp[done] = np.where(np.arange(V) == stop, 0.0, -np.inf)
+        sums = total[:, :, None] + logp
+        lengths = length + ~done
+        ranks = (sums / np.maximum(lengths, 1)[:, :, None] ** power).reshape(B, K * V)
+        best = np.argsort(-ranks, axis=1, kind="stable")[:, :K]
+        beam, token = np.divmod(best, V)
+        row = np.arange(B)[:, None]
+        out, total = out[row, beam], sums.reshape(B, K * V)[row, best]
+        length, done = lengths[row, beam], done[row, beam]
+        out[:, :, at] = token
+        if stop is not None:
+            done |= token == stop
+        session.keep((row * K + beam).ravel())
     scores = total / np.maximum(length, 1) ** power
     return out.reshape(*batch, K, T + steps), scores.reshape(*batch, K)

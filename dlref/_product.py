@@ -1,0 +1,277 @@
+"""
+Products of matrices in the dtype of their operands, in kernels of our own.
+
+The right operand is copied once into *panels*, a few columns each, so narrow that the innermost
+loop (`dlref._microkernel`) reads whole vectors, one after the other.  A recurrent network keeps its
+panels for all steps; a product shares the rows of its result out among threads.
+
+Not BLAS: its threads spin for a while after each product, in the way of ours, and on a processor
+that it does not know it takes kernels for older ones, at half the speed.  Here an element of the
+result is a sum over k in ascending order, by blocks of 512, for any number of rows and threads.
+
+`affine` and its products with the Jacobian are the dense layer of training: in float32 they take a
+fraction of the time of `dlref.neurons.linear`, which accumulates in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._jit import kernel, summation
+from ._microkernel import HALF, PANELS, ROWS, WIDTH_BYTES, add_half, add_row, add_row_1, add_tile
+from ._parallel import over_rows, ready
+
+if TYPE_CHECKING:
+    from ._elementary import Number
+    from ._validate import FloatArray
+
+__all__ = [
+    "affine",
+    "affine_jvp",
+    "affine_vjp",
+    "column_sums",
+    "dot",
+    "multiply",
+    "panels",
+    "product",
+    "transposed_product",
+]
+
+FLOPS = 100.0  # multiplications and additions in a nanosecond, on one core, in float32
+DEPTH = (
+    512  # terms of a sum that are added up before they are added to others: half a panel's cache
+)
+BLOCK = 2 * DEPTH  # terms for which the right operand is in panels, so that these stay small
+PIECE = 8 * ROWS  # rows of a result that are computed in one go
+PIECES = 8  # parts of a result there shall be, at least
+FEW = 4  # rows up to which a copy of the right operand costs more than it saves
+ROWS_OF_SUM = 256  # added up before they are added to others
+
+
+@kernel
+def _copy(x: FloatArray, out: FloatArray) -> None:
+    """Copy a matrix, along its rows or its columns, whichever lie in one piece."""
+    rows, columns = x.shape
+    if x.strides[0] < x.strides[1]:
+        for j in range(columns):
+            column = x[:, j]
+            for i in range(rows):
+                out[i, j] = column[i]
+    else:
+        for i in range(rows):
+            row, to = x[i], out[i]
+            for j in range(columns):
+                to[j] = row[j]
+
+
+@kernel
+def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
+    """Copy the columns of b (K, N) into panels `out` (P, K, W), with zeros beyond the last."""
+    depth, width = out.shape[1:]
+    for p in range(start, stop):
+        part = b[:, p * width : (p + 1) * width]
+        _copy(part, out[p])
+        for k in range(depth if part.shape[1] < width else 0):
+            beyond = out[p, k][part.shape[1] :]
+            for j in range(beyond.size):
+                beyond[j] = 0.0
+
+
+@kernel
+def _add_to_columns(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+    """Add the product of `a` with some panels w, all of whose columns `out` has."""
+    rows, width = a.shape[0], w.shape[2]
+    rest = rows - rows % ROWS
+    for p in range(w.shape[0]):
+        to = out[:, p * width : (p + 1) * width]
+        for i in range(0, rest, ROWS):
+            add_tile(a[i : i + ROWS], w[p : p + 1], to[i : i + ROWS])
+        if rows - rest >= HALF:
+            add_half(a[rest : rest + HALF], w[p : p + 1], to[rest : rest + HALF])
+    if rows - rest >= HALF:
+        rest += HALF
+    together = w.shape[0] - w.shape[0] % PANELS
+    for i in range(rest, rows):
+        for p in range(0, together, PANELS):
+            columns = out[i : i + 1, p * width : (p + PANELS) * width]
+            add_row(a[i : i + 1], w[p : p + PANELS], columns)
+        for p in range(together, w.shape[0]):
+            add_row_1(a[i : i + 1], w[p : p + 1], out[i : i + 1, p * width : (p + 1) * width])
+
+
+@kernel
+def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+    """Add the product of `a` (R, K) with panels of K rows to `out` (R, N)."""
+    rows, columns = out.shape
+    width = w.shape[2]
+    whole = columns // width
+    inside = whole * width
+    for k in range(0, a.shape[1], DEPTH):
+        part, deep = a[:, k : k + DEPTH], w[:, k : k + DEPTH]
+        _add_to_columns(part, deep[:whole], out[:, :inside])
+        if inside < columns:
+            room = np.zeros((rows, width), out.dtype)
+            _add_to_columns(part, deep[whole:], room)
+            for i in range(rows):
+                to, more = out[i, inside:], room[i]
+                for j in range(to.size):
+                    to[j] += more[j]
+
+
+@kernel
+def dot(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+    """Write ``a @ b`` to `out`, on one thread, for use inside kernels."""
+    width = WIDTH_BYTES // out.itemsize
+    w = np.empty((-(-b.shape[1] // width), b.shape[0], width), out.dtype)
+    _pack(0, w.shape[0], b, w)
+    for i in range(out.shape[0]):
+        row = out[i]
+        for j in range(row.size):
+            row[j] = 0.0
+    multiply(a, w, out)
+
+
+def panels(b: FloatArray) -> FloatArray:
+    """Copy a matrix (K, N) into panels (P, K, W), with zeros beyond its last column."""
+    depth, columns = b.shape
+    width = WIDTH_BYTES // b.itemsize
+    out = np.empty((-(-columns // width), depth, width), b.dtype)
+    over_rows(_pack, len(out), 0.5 * depth * width, b, out)
+    return out
+
+
+@kernel
+def _parts_of_product(
+    start: int,
+    stop: int,
+    a: FloatArray,
+    w: FloatArray,
+    bias: FloatArray,
+    each: int,
+    first: bool,
+    out: FloatArray,
+) -> None:
+    """
+    Compute some parts of the result, each a piece of rows and `each` panels of columns.
+
+    The first product is added to the bias, others to what is there.
+    """
+    width, across = w.shape[2], -(-w.shape[0] // each)
+    room = np.empty((PIECE, a.shape[1] + width), a.dtype)  # rows apart by no power of two: such
+    for part in range(start, stop):
+        i, p = part // across * PIECE, part % across * each
+        columns = slice(p * width, (p + each) * width)
+        rows, to, more = a[i : i + PIECE], out[i : i + PIECE, columns], bias[columns]
+        used = room[: len(rows), : a.shape[1]]  # would compete for the same lines of the cache
+        _copy(rows, used)
+        for r in range(to.shape[0] if first else 0):
+            line = to[r]
+            for j in range(line.size):
+                line[j] = more[j]
+        multiply(used, w[p : p + each], to)
+
+
+@summation
+def _sum_of_products(x: FloatArray, y: FloatArray) -> Number:
+    total = x.dtype.type(0.0)
+    for k in range(x.size):
+        total += x[k] * y[k]
+    return total
+
+
+@kernel
+def _columns_of_product(
+    start: int, stop: int, a: FloatArray, b: FloatArray, bias: FloatArray, out: FloatArray
+) -> None:
+    """Compute some columns for few rows; b (N, K) is the transposed right operand."""
+    for j in range(start, stop):
+        for i in range(a.shape[0]):
+            out[i, j] = bias[j] + _sum_of_products(a[i], b[j])
+
+
+def product(a: FloatArray, b: FloatArray, bias: FloatArray | None = None) -> FloatArray:
+    """
+    Return the product of two matrices of one dtype, computed in that dtype, plus a row `bias`.
+
+    Transposed views are fine.
+    """
+    (n, inner), m = a.shape, b.shape[1]
+    out = np.empty((n, m), a.dtype)
+    if bias is None:
+        bias = np.zeros(m, a.dtype)
+    speed = FLOPS * 4 / a.itemsize
+    if n <= FEW and b.flags.f_contiguous:
+        time = 2.0 * n * inner / (0.1 * speed)
+        over_rows(_columns_of_product, m, time, ready(a), ready(b.T), bias, out)
+        return out
+    pieces, across = -(-n // PIECE), -(-m * a.itemsize // WIDTH_BYTES)
+    each = max(1, across * pieces // PIECES) if pieces < PIECES else max(1, across)
+    parts = pieces * -(-across // each)
+    for k in range(0, max(inner, 1), BLOCK):
+        left, right = a[:, k : k + BLOCK], b[k : k + BLOCK]
+        time = 2.0 * left.size * m / speed / max(parts, 1)
+        over_rows(_parts_of_product, parts, time, left, panels(right), bias, each, k == 0, out)
+    return out
+
+
+def transposed_product(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return ``a.T @ b``, a sum over the rows of both, of one dtype."""
+    return product(a.T, b)
+
+
+@kernel
+def _add_rows(start: int, stop: int, x: FloatArray, sums: FloatArray) -> None:
+    for piece in range(start, stop):
+        s = sums[piece]
+        for r in range(piece * ROWS_OF_SUM, min((piece + 1) * ROWS_OF_SUM, x.shape[0])):
+            row = x[r]
+            for c in range(s.size):
+                s[c] += np.float64(row[c])
+
+
+def column_sums(x: FloatArray) -> FloatArray:
+    """Return the sum of the rows of a matrix, accumulated in float64."""
+    x = np.ascontiguousarray(x)
+    sums = np.zeros((-(-len(x) // ROWS_OF_SUM), x.shape[1]))
+    over_rows(_add_rows, len(sums), 0.3 * ROWS_OF_SUM * x.shape[1], x, sums)
+    with np.errstate(over="ignore"):  # too large for float32 is inf
+        out: FloatArray = sums.sum(0).astype(x.dtype)
+    return out
+
+
+def _matrix(x: FloatArray) -> FloatArray:
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def affine(x: FloatArray, w: FloatArray, b: FloatArray | None = None) -> FloatArray:
+    """Return ``x @ w.T + b`` for x (..., n_in), w (n_out, n_in), b (n_out,), of one dtype."""
+    return product(_matrix(x), w.T, b).reshape(*x.shape[:-1], len(w))
+
+
+def affine_vjp(
+    dout: FloatArray, x: FloatArray, w: FloatArray, b: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Return (dx, dw, db) for the cotangent `dout` of `affine`; db is None without b."""
+    u, rows = _matrix(dout), _matrix(x)
+    dx = product(u, w).reshape(x.shape)
+    db = None if b is None else column_sums(u)
+    return dx, transposed_product(u, rows), db
+
+
+def affine_jvp(
+    primals: tuple[FloatArray, FloatArray, FloatArray | None],
+    tangents: tuple[FloatArray | None, FloatArray | None, FloatArray | None],
+) -> FloatArray:
+    """Return the tangent of `affine`: dx w' + x dw' + db, where None is zero."""
+    (x, w, _), (dx, dw, db) = primals, tangents
+    out = np.zeros((*x.shape[:-1], len(w)), x.dtype)
+    if dx is not None:
+        out += affine(dx, w)
+    if dw is not None:
+        out += affine(x, dw)
+    if db is not None:
+        out += db
+    return out
