@@ -34,7 +34,18 @@ if TYPE_CHECKING:
 
     from ._validate import FloatArray
 
-__all__ = ["HALF", "PANELS", "ROWS", "WIDTH_BYTES", "add_half", "add_row", "add_row_1", "add_tile"]
+__all__ = [
+    "FEW_PANELS",
+    "HALF",
+    "PANELS",
+    "ROWS",
+    "WIDTH_BYTES",
+    "add_half",
+    "add_part_of_row",
+    "add_row",
+    "add_short_row",
+    "add_tile",
+]
 
 if COMPILED:
     from llvmlite import binding, ir
@@ -46,15 +57,16 @@ VECTORS = 2
 WIDTH_BYTES = VECTORS * VECTOR  #: bytes in a row of a panel
 ROWS = 8 if WIDE else 6  #: rows of a tile
 HALF = ROWS // 2  #: rows of a smaller one, for what is left
-PANELS = 4  #: panels side by side for a single row, so that there are sums enough to work on
+PANELS = 8 if WIDE else 4  #: side by side for a single row, so that there are sums enough
+FEW_PANELS = PANELS // 2  #: for what is left of them
 
 
 def _interpreted(a: FloatArray, panels: FloatArray, out: FloatArray) -> None:
     """Add the product of rows `a` (R, K) with panels (P, K, W) to `out` (R, P W)."""
     width = panels.shape[2]
     for p, panel in enumerate(panels):
-        for row, to in zip(a, out[:, p * width : (p + 1) * width], strict=True):
-            to += row @ panel  # each by itself: NumPy adds several rows up in another order
+        for i, row in enumerate(a):  # each by itself: NumPy adds several up in another order
+            out[i, p * width : (p + 1) * width] += row @ panel
 
 
 class _Code:  # pragma: no cover  # where code is compiled, coverage is not measured
@@ -155,4 +167,5 @@ def _tile(rows: int, count: int) -> Callable[..., None]:
 add_tile = _tile(ROWS, 1)
 add_half = _tile(HALF, 1)
 add_row = _tile(1, PANELS)
-add_row_1 = _tile(1, 1)
+add_short_row = _tile(1, FEW_PANELS)
+add_part_of_row = _tile(1, 1)

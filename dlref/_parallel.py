@@ -188,6 +188,7 @@ class _Job:
 
     def wait(self) -> None:
         self.end.acquire()
+        del self.call  # a thread that has yet to wake would keep its arrays
         if self.error is not None:
             raise self.error
 
@@ -221,4 +222,4 @@ def ready(a: FloatArray) -> FloatArray:
 
     A read-only array is another type to numba, for which it would compile once more.
     """
-    return np.require(a, requirements=["C", "W"])
+    return a if a.flags.carray else np.require(a, requirements=["C", "W"])

@@ -21,7 +21,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ._jit import kernel, summation
-from ._microkernel import HALF, PANELS, ROWS, WIDTH_BYTES, add_half, add_row, add_row_1, add_tile
+from ._microkernel import (
+    FEW_PANELS,
+    HALF,
+    PANELS,
+    ROWS,
+    WIDTH_BYTES,
+    add_half,
+    add_part_of_row,
+    add_row,
+    add_short_row,
+    add_tile,
+)
 from ._parallel import over_rows, ready
 
 if TYPE_CHECKING:
@@ -44,7 +55,7 @@ FLOPS = 100.0  # multiplications and additions in a nanosecond, on one core, in 
 DEPTH = (
     512  # terms of a sum that are added up before they are added to others: half a panel's cache
 )
-BLOCK = 2 * DEPTH  # terms for which the right operand is in panels, so that these stay small
+BLOCK = 4 * DEPTH  # terms for which the right operand is in panels, so that these stay small
 PIECE = 8 * ROWS  # rows of a result that are computed in one go
 PIECES = 8  # parts of a result there shall be, at least
 FEW = 4  # rows up to which a copy of the right operand costs more than it saves
@@ -93,13 +104,17 @@ def _add_to_columns(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
             add_half(a[rest : rest + HALF], w[p : p + 1], to[rest : rest + HALF])
     if rows - rest >= HALF:
         rest += HALF
-    together = w.shape[0] - w.shape[0] % PANELS
     for i in range(rest, rows):
-        for p in range(0, together, PANELS):
-            columns = out[i : i + 1, p * width : (p + PANELS) * width]
-            add_row(a[i : i + 1], w[p : p + PANELS], columns)
-        for p in range(together, w.shape[0]):
-            add_row_1(a[i : i + 1], w[p : p + 1], out[i : i + 1, p * width : (p + 1) * width])
+        row, to, p = a[i : i + 1], out[i : i + 1], 0
+        while p + PANELS <= w.shape[0]:
+            add_row(row, w[p : p + PANELS], to[:, p * width : (p + PANELS) * width])
+            p += PANELS
+        if p + FEW_PANELS <= w.shape[0]:
+            add_short_row(row, w[p : p + FEW_PANELS], to[:, p * width : (p + FEW_PANELS) * width])
+            p += FEW_PANELS
+        for single in range(p, w.shape[0]):
+            columns = to[:, single * width : (single + 1) * width]
+            add_part_of_row(row, w[single : single + 1], columns)
 
 
 @kernel
@@ -148,30 +163,28 @@ def _parts_of_product(
     start: int,
     stop: int,
     a: FloatArray,
+    k: int,
     w: FloatArray,
     bias: FloatArray,
     each: int,
-    first: bool,
     out: FloatArray,
 ) -> None:
     """
     Compute some parts of the result, each a piece of rows and `each` panels of columns.
 
-    The first product is added to the bias, others to what is there.
+    The panels are for the terms from k on; the first go to the bias, others to what is there.
     """
-    width, across = w.shape[2], -(-w.shape[0] // each)
-    room = np.empty((PIECE, a.shape[1] + width), a.dtype)  # rows apart by no power of two: such
+    depth, width = w.shape[1:]
+    across = -(-w.shape[0] // each)
     for part in range(start, stop):
         i, p = part // across * PIECE, part % across * each
         columns = slice(p * width, (p + each) * width)
-        rows, to, more = a[i : i + PIECE], out[i : i + PIECE, columns], bias[columns]
-        used = room[: len(rows), : a.shape[1]]  # would compete for the same lines of the cache
-        _copy(rows, used)
-        for r in range(to.shape[0] if first else 0):
-            line = to[r]
-            for j in range(line.size):
-                line[j] = more[j]
-        multiply(used, w[p : p + each], to)
+        to, more = out[i : i + PIECE, columns], bias[columns]
+        for r in range(to.shape[0] if k == 0 else 0):
+            row = to[r]
+            for j in range(row.size):
+                row[j] = more[j]
+        multiply(a[i : i + PIECE, k : k + depth], w[p : p + each], to)
 
 
 @summation
@@ -211,9 +224,9 @@ def product(a: FloatArray, b: FloatArray, bias: FloatArray | None = None) -> Flo
     each = max(1, across * pieces // PIECES) if pieces < PIECES else max(1, across)
     parts = pieces * -(-across // each)
     for k in range(0, max(inner, 1), BLOCK):
-        left, right = a[:, k : k + BLOCK], b[k : k + BLOCK]
-        time = 2.0 * left.size * m / speed / max(parts, 1)
-        over_rows(_parts_of_product, parts, time, left, panels(right), bias, each, k == 0, out)
+        right = b[k : k + BLOCK]
+        time = 2.0 * n * right.size / speed / max(parts, 1)
+        over_rows(_parts_of_product, parts, time, a, k, panels(right), bias, each, out)
     return out
 
 

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ._elementary import sigmoid, tanh
-from ._jit import exchanged, formula
+from ._jit import exchanged, formula, kernel
 from ._parallel import over_rows, ready
-from ._product import column_sums, product, transposed_product
+from ._product import column_sums, multiply, product, transposed_product
 from ._validate import (
     FloatArray,
     FloatDType,
@@ -47,16 +47,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Inputs",
     "Steps",
+    "copy",
     "cotangents",
     "flat_product",
     "inputs",
     "moving",
+    "multiply_inputs",
     "outer_products",
     "previous",
     "run",
+    "steps_at_once",
     "total",
 ]
 
+AT_ONCE = 32  # rows of inputs that are multiplied at once
 STATES = ("h", "c")
 NEEDED = {"x", "w_ih", "w_hh"}  # the arguments that may not be None
 Number = Any
@@ -104,6 +108,32 @@ def sigmoid_narrow(x: Number) -> Number:
 def narrow(loop: Callable[..., None]) -> Callable[..., None]:
     """Return the copy of a kernel for float32."""
     return exchanged(loop, {tanh: tanh_narrow, sigmoid: sigmoid_narrow}, "narrow")
+
+
+@kernel
+def copy(x: FloatArray, out: FloatArray) -> None:
+    """Copy a row."""
+    for j in range(x.size):
+        out[j] = x[j]
+
+
+@formula
+def steps_at_once(rows: int) -> int:
+    """Return for how many steps a kernel multiplies the inputs of some entries at once."""
+    return max(1, AT_ONCE // max(rows, 1))
+
+
+@kernel
+def multiply_inputs(
+    x: FloatArray, w: FloatArray, bias: FloatArray, xs: FloatArray, zs: FloatArray
+) -> None:
+    """Multiply x (R, T, D) by panels and add the bias: zs (T R, N), all entries of a step first."""
+    rows, steps = x.shape[:2]
+    for t in range(steps):
+        for r in range(rows):
+            copy(x[r, t], xs[t * rows + r])
+            copy(bias, zs[t * rows + r])
+    multiply(xs[: steps * rows], w, zs[: steps * rows])
 
 
 def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:

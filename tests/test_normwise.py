@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
         ("", "losses.kl_divergence", (2, 2)),
         ("mean 1e4", "normalization.layer_norm", (3, 4)),
         ("mean 1e4", "normalization.instance_norm", (3, 4)),
-        ("", "recurrent.rnn", (6, 12) if COMPILED else (12, 20)),  # float32 without fused products
+        ("", "recurrent.rnn", (6, 12) if COMPILED else (12, 25)),  # the sums are NumPy's
     ],
 )
 def test_errors_are_a_few_roundings(case, path, bounds, dtype):

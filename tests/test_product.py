@@ -10,21 +10,23 @@ from dlref._jit import kernel
 
 
 @kernel
-def _add_each(a, w, tile, half, row, row_1):
-    _microkernel.add_tile(a[: _microkernel.ROWS], w[:1], tile)
+def _add_each(a, w, tile, half, row, short, part):
+    _microkernel.add_tile(a, w[:1], tile)
     _microkernel.add_half(a[: _microkernel.HALF], w[:1], half)
     _microkernel.add_row(a[:1], w, row)
-    _microkernel.add_row_1(a[:1], w[:1], row_1)
+    _microkernel.add_short_row(a[:1], w[: _microkernel.FEW_PANELS], short)
+    _microkernel.add_part_of_row(a[:1], w[:1], part)
 
 
 class TestMicrokernel:
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     @pytest.mark.parametrize("depth", [0, 1, 7])
     def test_adds_products_of_integers_exactly(self, rng, dtype, depth):
-        width = _microkernel.WIDTH_BYTES // np.dtype(dtype).itemsize
-        a = rng.integers(-9, 9, (_microkernel.ROWS, 2 * depth)).astype(dtype)[:, ::2]
-        w = rng.integers(-9, 9, (_microkernel.PANELS, depth, width)).astype(dtype)
-        sizes = [(_microkernel.ROWS, 1), (_microkernel.HALF, 1), (1, _microkernel.PANELS), (1, 1)]
+        m = _microkernel
+        width = m.WIDTH_BYTES // np.dtype(dtype).itemsize
+        a = rng.integers(-9, 9, (m.ROWS, 2 * depth)).astype(dtype)[:, ::2]
+        w = rng.integers(-9, 9, (m.PANELS, depth, width)).astype(dtype)
+        sizes = [(m.ROWS, 1), (m.HALF, 1), (1, m.PANELS), (1, m.FEW_PANELS), (1, 1)]
         outs = [np.ones((rows, count * width), dtype) for rows, count in sizes]
         _add_each(a, w, *outs)
         for out, (rows, count) in zip(outs, sizes, strict=True):
@@ -33,7 +35,16 @@ class TestMicrokernel:
 
 
 #: Rows, terms and columns: none, one, whole tiles and panels, and something left of each.
-SHAPES = [(1, 3, 2), (70, 5, 3), (600, 4, 6), (0, 3, 2), (3, 0, 2), (3, 2, 0), (9, 513, 65)]
+SHAPES = [
+    (1, 3, 2),
+    (70, 5, 3),
+    (600, 4, 6),
+    (0, 3, 2),
+    (3, 0, 2),
+    (3, 2, 0),
+    (9, 513, 65),
+    (13, 2050, 9),
+]
 
 
 class TestProduct:

@@ -14,13 +14,16 @@ from .._product import multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
+    copy,
     cotangents,
     flat_product,
     inputs,
     moving,
+    multiply_inputs,
     outer_products,
     previous,
     run,
+    steps_at_once,
     total,
 )
 from .._validate import FloatArray
@@ -57,7 +60,6 @@ def _add_product(p: FloatArray, c: FloatArray, z: FloatArray) -> None:
 @kernel
 def _step(
     z: FloatArray,
-    bias: FloatArray,
     peep: FloatArray,
     old: FloatArray,
     c: FloatArray,
@@ -66,8 +68,6 @@ def _step(
     """Turn the pre-activations z of one entry into gates, and the old cell state into the new."""
     size = h.size
     i, f, g, o = z[:size], z[size : 2 * size], z[2 * size : 3 * size], z[3 * size :]
-    for j in range(z.size):
-        z[j] += bias[j]
     if peep.size:
         _add_product(peep[:size], old, i)
         _add_product(peep[size : 2 * size], old, f)
@@ -87,22 +87,33 @@ def _step(
 def _forward(
     start: int,
     stop: int,
+    x: FloatArray,
     first: FloatArray,
     memory: FloatArray,
-    w: FloatArray,
+    w_ih: FloatArray,
+    w_hh: FloatArray,
     bias: FloatArray,
     peep: FloatArray,
-    z: FloatArray,
     h: FloatArray,
     c: FloatArray,
+    gates: FloatArray,
 ) -> None:
-    """Turn the products of the inputs, z (B, T, 4 H), into the gates; fill h and c (B, T, H)."""
+    """Compute the states h and c (B, T, H), and keep the gates (B, T, 4 H) if there is room."""
+    rows = stop - start
+    some = steps_at_once(rows)
+    xs = np.empty((some * rows, x.shape[2]), x.dtype)
+    zs = np.empty((some * rows, bias.size), x.dtype)
     before, kept = first, memory
     for t in range(h.shape[1]):
+        if t % some == 0:
+            multiply_inputs(x[start:stop, t : t + some], w_ih, bias, xs, zs)
+        z = zs[t % some * rows : (t % some + 1) * rows]
         s = max(t - 1, 0)
-        multiply(before[start:stop, s], w, z[start:stop, t])
-        for r in range(start, stop):
-            _step(z[r, t], bias, peep, kept[r, s], c[r, t], h[r, t])
+        multiply(before[start:stop, s], w_hh, z)
+        for r in range(rows):
+            _step(z[r], peep, kept[start + r, s], c[start + r, t], h[start + r, t])
+            if gates.size:
+                copy(z[r], gates[start + r, t])
         before, kept = h, c
 
 
@@ -195,15 +206,15 @@ def _peepholes(a: Inputs) -> list[FloatArray]:
     return np.split(np.zeros(3 * a.size, a.x.dtype) if a.w_p is None else a.w_p, 3)
 
 
-def _run(a: Inputs, steps: Steps) -> _Run:
+def _run(a: Inputs, steps: Steps, *, keep: bool = True) -> _Run:
     x = steps.arranged(a.x)
-    z = flat_product(x, a.w_ih)
-    batch, count, _ = z.shape
-    h, c = (np.empty((batch, count, a.size), z.dtype) for _ in range(2))
-    cost = 4 * count * a.size * (a.size + 60)
-    bias, w = a.b_ih + a.b_hh, panels(a.w_hh.T)
+    batch, count, _ = x.shape
+    sizes = a.size, a.size, len(a.w_hh) if keep else 0
+    h, c, z = (np.empty((batch, count, size), x.dtype) for size in sizes)
+    cost = 4 * count * a.size * (x.shape[2] + a.size + 60)
+    weights = panels(a.w_ih.T), panels(a.w_hh.T), a.b_ih + a.b_hh
     peep = np.zeros(0, x.dtype) if a.w_p is None else ready(a.w_p)
-    run(_forward, cost, batch, *a.states, w, bias, peep, z, h, c)
+    run(_forward, cost, batch, ready(x), *a.states, *weights, peep, h, c, z)
     if steps.lengths is not None:
         z, h, c = (Steps(steps.lengths, reverse=False).arranged(y) for y in (z, h, c))
     return _Run(x, z, h, c)
@@ -431,7 +442,7 @@ def lstm_cell(
         "w_p": w_p,
     }
     a, _ = inputs(values, gates=GATES, states=2, cell=True)
-    forward = _run(a, ONE_STEP)
+    forward = _run(a, ONE_STEP, keep=False)
     h, c = a.outputs(forward.h, forward.c)
     return h, c
 
@@ -708,7 +719,7 @@ def lstm(
     }
     a, _ = inputs(values, gates=GATES, states=2)
     steps = a.steps(lengths, reverse=reverse)
-    forward = _run(a, steps)
+    forward = _run(a, steps, keep=False)
     h, c = a.outputs(steps.arranged(forward.h), steps.arranged(forward.c))
     return h, c
 
