@@ -162,18 +162,22 @@ def _inlined(function: F, fastmath: set[str]) -> F:
 
 def emitted(interpreted: F, emit: Callable[..., Any]) -> F:
     """
-    Return a function of three arrays which, compiled, is the LLVM code that `emit` writes.
+    Return a function of arrays which, compiled, is the LLVM code that `emit` writes.
 
     `emit` gets numba's context and builder, the signature and the arguments, and returns the value
-    of None.  Interpreted it is `interpreted`.
+    of None.  Interpreted it is `interpreted`, which has two arguments or three.
     """
     if not COMPILED:
         return interpreted
 
-    def typed(_: Any, a: Any, b: Any, c: Any) -> Any:
+    def of_two(_: Any, a: Any, b: Any) -> Any:
+        return numba.types.void(a, b), emit
+
+    def of_three(_: Any, a: Any, b: Any, c: Any) -> Any:
         return numba.types.void(a, b, c), emit
 
-    function: F = numba.extending.intrinsic(typed)
+    count = interpreted.__code__.co_argcount
+    function: F = numba.extending.intrinsic(of_two if count == 2 else of_three)
     return function
 
 

@@ -39,12 +39,14 @@ __all__ = [
     "HALF",
     "PANELS",
     "ROWS",
+    "VECTORS",
     "WIDTH_BYTES",
     "add_half",
     "add_part_of_row",
     "add_row",
     "add_short_row",
     "add_tile",
+    "turn",
 ]
 
 if COMPILED:
@@ -73,12 +75,11 @@ class _Code:  # pragma: no cover  # where code is compiled, coverage is not meas
     """Writes the loop over k; offsets are in bytes."""
 
     def __init__(self, builder: Any, number: Any, size: int) -> None:
-        lanes = VECTOR // size
+        self.lanes = VECTOR // size
         self.builder = builder
         self.number = number
-        self.vector = ir.VectorType(number, lanes)
+        self.vector = ir.VectorType(number, self.lanes)
         self.size = ir.IntType(64)
-        self.first = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
 
     def integer(self, value: int) -> Any:
         return ir.Constant(self.size, value)
@@ -94,11 +95,22 @@ class _Code:  # pragma: no cover  # where code is compiled, coverage is not meas
         """Load a number, or a vector that may lie across lines of the cache."""
         return self.builder.load(self.at(array, kind, *offsets), align=4)
 
+    def shuffled(self, x: Any, y: Any, places: list[int]) -> Any:
+        """Return the numbers at some places of x, followed by y."""
+        kind = ir.VectorType(ir.IntType(32), self.lanes)
+        return self.builder.shuffle_vector(x, y, ir.Constant(kind, places))
+
     def spread(self, number: Any) -> Any:
         """Return a vector of equal numbers."""
         undefined = ir.Constant(self.vector, ir.Undefined)
         single = self.builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
-        return self.builder.shuffle_vector(single, undefined, self.first)
+        return self.shuffled(single, undefined, [0] * self.lanes)
+
+    def interleaved(self, x: Any, y: Any) -> tuple[Any, Any]:
+        """Return x0 y0 x1 y1 ... in two vectors."""
+        places = [i + which * self.lanes for i in range(self.lanes) for which in (0, 1)]
+        first, second = places[: self.lanes], places[self.lanes :]
+        return self.shuffled(x, y, first), self.shuffled(x, y, second)
 
     def add_product(self, total: Any, x: Any, y: Any) -> Any:
         """Return total + x y, rounded once where the processor can."""
@@ -126,14 +138,19 @@ class _Code:  # pragma: no cover  # where code is compiled, coverage is not meas
         return sums
 
 
+def _begin(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:  # pragma: no cover
+    """Return what writes code, and the arguments as arrays."""
+    kinds = zip(signature.args, args, strict=True)
+    arrays = [context.make_array(kind)(context, builder, value) for kind, value in kinds]
+    number = context.get_data_type(signature.args[0].dtype)
+    return [_Code(builder, number, context.get_abi_sizeof(number)), *arrays]
+
+
 def _tile(rows: int, count: int) -> Callable[..., None]:
     """Return the function for tiles of some rows and panels."""
 
     def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # pragma: no cover
-        kinds = zip(signature.args, args, strict=True)
-        a, w, out = (context.make_array(kind)(context, builder, value) for kind, value in kinds)
-        number = context.get_data_type(signature.args[0].dtype)
-        code = _Code(builder, number, context.get_abi_sizeof(number))
+        code, a, w, out = _begin(context, builder, signature, args)
         (row, step), (panel, line, _) = (
             [builder.extract_value(array.strides, i) for i in range(n)]
             for array, n in ((a, 2), (w, 3))
@@ -164,8 +181,33 @@ def _tile(rows: int, count: int) -> Callable[..., None]:
     return emitted(_interpreted, emit)
 
 
+def _interpreted_turn(x: FloatArray, out: FloatArray) -> None:
+    """Copy a square matrix whose columns are vectors in memory to one whose rows are."""
+    out[:] = x
+
+
+def _emit_turn(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # pragma: no cover
+    """
+    Interleave the first half of the vectors with the second until rows are columns.
+
+    An element in row r of column c has the bits of c, then those of r, as its place in the list of
+    vectors.  To interleave the halves moves the first bit to the end.
+    """
+    code, x, out = _begin(context, builder, signature, args)
+    step, line = builder.extract_value(x.strides, 1), builder.extract_value(out.strides, 0)
+    places = [code.integer(i) for i in range(code.lanes)]
+    vectors = [code.load(x, code.vector, builder.mul(step, i)) for i in places]
+    for _ in range(code.lanes.bit_length() - 1):
+        pairs = zip(vectors[: code.lanes // 2], vectors[code.lanes // 2 :], strict=True)
+        vectors = [v for pair in pairs for v in code.interleaved(*pair)]
+    for i, vector in zip(places, vectors, strict=True):
+        builder.store(vector, code.at(out, code.vector, builder.mul(line, i)), align=4)
+    return context.get_dummy_value()
+
+
 add_tile = _tile(ROWS, 1)
 add_half = _tile(HALF, 1)
 add_row = _tile(1, PANELS)
 add_short_row = _tile(1, FEW_PANELS)
 add_part_of_row = _tile(1, 1)
+turn = emitted(_interpreted_turn, _emit_turn)

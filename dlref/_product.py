@@ -26,12 +26,14 @@ from ._microkernel import (
     HALF,
     PANELS,
     ROWS,
+    VECTORS,
     WIDTH_BYTES,
     add_half,
     add_part_of_row,
     add_row,
     add_short_row,
     add_tile,
+    turn,
 )
 from ._parallel import over_rows, ready
 
@@ -64,18 +66,22 @@ ROWS_OF_SUM = 256  # added up before they are added to others
 
 @kernel
 def _copy(x: FloatArray, out: FloatArray) -> None:
-    """Copy a matrix, along its rows or its columns, whichever lie in one piece."""
+    for i in range(x.shape[0]):
+        row, to = x[i], out[i]
+        for j in range(row.size):
+            to[j] = row[j]
+
+
+@kernel
+def _turn(x: FloatArray, side: int, out: FloatArray) -> None:
+    """Copy a matrix whose columns lie in one piece, by squares."""
     rows, columns = x.shape
-    if x.strides[0] < x.strides[1]:
-        for j in range(columns):
-            column = x[:, j]
-            for i in range(rows):
-                out[i, j] = column[i]
-    else:
-        for i in range(rows):
-            row, to = x[i], out[i]
-            for j in range(columns):
-                to[j] = row[j]
+    high, wide = rows - rows % side, columns - columns % side
+    for j in range(0, wide, side):
+        for i in range(0, high, side):
+            turn(x[i : i + side, j : j + side], out[i : i + side, j : j + side])
+    _copy(x[high:], out[high:])
+    _copy(x[:high, wide:], out[:high, wide:])
 
 
 @kernel
@@ -84,7 +90,10 @@ def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
     depth, width = out.shape[1:]
     for p in range(start, stop):
         part = b[:, p * width : (p + 1) * width]
-        _copy(part, out[p])
+        if part.strides[0] < part.strides[1]:
+            _turn(part, width // VECTORS, out[p])
+        else:
+            _copy(part, out[p])
         for k in range(depth if part.shape[1] < width else 0):
             beyond = out[p, k][part.shape[1] :]
             for j in range(beyond.size):

@@ -34,6 +34,20 @@ class TestMicrokernel:
             np.testing.assert_array_equal(out, want)
 
 
+@kernel
+def _turned(x, out):
+    _microkernel.turn(x, out)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_square_is_copied(dtype):
+    side = _microkernel.WIDTH_BYTES // _microkernel.VECTORS // np.dtype(dtype).itemsize
+    x = np.arange(side * (side + 3), dtype=dtype).reshape(side, side + 3).T[1:-2]
+    out = np.zeros((side, 2 * side), dtype)
+    _turned(x, out[:, :side])
+    np.testing.assert_array_equal(out, np.hstack([x, 0 * x]))
+
+
 #: Rows, terms and columns: none, one, whole tiles and panels, and something left of each.
 SHAPES = [
     (1, 3, 2),
