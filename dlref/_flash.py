@@ -4,10 +4,11 @@ Scaled dot-product attention in tiles: one pass over the keys, never the whole m
 A tile is a product of some queries with some keys, small enough for the cache.  The forward pass
 keeps, for each query, the largest score so far, the sum of exponentials relative to it, and the
 weighted sum of values; a larger score makes all earlier ones fade by the same factor.  The
-backward pass computes the tiles anew from the log-sum-exp that the forward pass left.
+backward pass computes the tiles anew from the log-sum-exp that the forward pass left.  The forward
+mode of differentiation takes whole rows of scores, a few at a time.
 
-float32 is computed in float32, sums over the rows of a tile included; the sums of tiles
-are float64.
+float32 is computed in float32, sums over the rows of a tile included; the sums of tiles are
+float64.
 
 A weight that is exactly zero takes nothing from its key and gives nothing to it, not even a NaN:
 zero times NaN would be NaN, so where an operand is not finite, loops replace the products.
@@ -25,7 +26,7 @@ import numpy.typing as npt
 from ._elementary import Number, bits, exp, log, number
 from ._jit import exchanged, formula, kernel, summation
 from ._parallel import over_rows
-from ._product import dot
+from ._product import dot, multiply, panels
 from ._validate import FloatArray
 
 __all__ = [
@@ -43,7 +44,7 @@ __all__ = [
 IntArray = npt.NDArray[np.int64]
 
 QUERIES, KEYS = 256, 512  #: rows and columns of a tile
-WHOLE = 2048  #: keys up to which the forward mode takes whole rows of scores
+AT_ONCE, LEAST = 2**18, 8  #: scores in whole rows that the forward mode takes at once, and rows
 PIECES = 8  #: parts of the backward pass there shall be, at least
 FAR = 1 << 40  #: a window without bound
 MAGNITUDE = 0x7FFFFFFFFFFFFFFF  #: all bits of a float64 but the sign
@@ -465,30 +466,27 @@ def _pull(
 
 @kernel
 def _tangent_weights(
-    weights: FloatArray,
-    moved: FloatArray,
-    fade: FloatArray,
-    mean: FloatArray,
+    weights: FloatArray, moved: FloatArray, sink: Number, dsink: Number, mean: FloatArray
 ) -> None:
-    """Turn dS in place into P * dS, and sum it up."""
+    """Turn whole rows of scores S and of dS in place into P and P * (dS - mean of dS)."""
     for i in range(weights.shape[0]):
         p, d = weights[i], moved[i]
+        top = largest(p)
+        top = sink if sink > top else top
+        shift = top if top != -np.inf else p.dtype.type(0.0)
         for j in range(p.size):
-            d[j] = p[j] if p[j] == 0.0 else p[j] * d[j]
-        mean[i] = mean[i] * np.float64(fade[i]) + np.float64(_sum(d))
-
-
-@kernel
-def _whole_tangent_weights(
-    weights: FloatArray, moved: FloatArray, fade: FloatArray, total: FloatArray, mean: FloatArray
-) -> None:
-    """Turn whole rows of dS in place into P * (dS - mean), where P is not yet divided."""
-    for i in range(weights.shape[0]):
-        p, d = weights[i], moved[i]
-        mean[i] = mean[i] * np.float64(fade[i]) + np.float64(_dot_seen(p, d))
-        shift = p.dtype.type(mean[i] / total[i])
+            e = rescaled(p[j] - shift)
+            p[j] = 0.0 if p[j] == -np.inf else e
+        share = np.float64(0.0 if sink == -np.inf else rescaled(sink - shift))
+        total = share + np.float64(_sum(p))
+        slope = np.float64(_dot_seen(p, d)) + (share * dsink if share > 0.0 else 0.0)
+        factor = p.dtype.type(0.0 if total == 0.0 else 1.0 / total)
+        mean[i] = slope * factor
+        offset = mean[i]
         for j in range(p.size):
-            d[j] = p[j] if p[j] == 0.0 else p[j] * (d[j] - shift)
+            share_of_key = p[j] * factor
+            p[j] = share_of_key
+            d[j] = share_of_key if share_of_key == 0.0 else share_of_key * (d[j] - offset)
 
 
 @kernel
@@ -506,29 +504,16 @@ def _add_tangent(
 
 
 @kernel
-def _finish_tangent(
-    out: FloatArray,
-    lse: FloatArray,
-    total: FloatArray,
-    mean: FloatArray,
-    sums: FloatArray,
-    moves: FloatArray,
-    whole: bool,
+def _add_product(
+    a: FloatArray, w: FloatArray, b: FloatArray, out: FloatArray, part: FloatArray, careful: bool
 ) -> None:
-    """Divide by the sums of weights; if rows came in tiles, take their mean off only now."""
-    rows, V = out.shape
-    for i in range(rows):
-        row = out[i]
-        factor = 0.0 if total[i] == 0.0 else 1.0 / total[i]
-        slope = mean[i] * factor
-        if whole:
-            for e in range(V):
-                row[e] = row[e] * factor
-        else:
-            left, right, change = sums[i, :V], sums[i, V:], moves[i]
-            for e in range(V):
-                row[e] = factor * (change[e] - slope * left[e] + right[e])
-        lse[i] = slope
+    """Add a b to out; w has b in panels."""
+    if careful:
+        _product_with_gaps(a, b, part)
+        for i in range(out.shape[0]):
+            _add(part[i], out[i])
+    else:
+        multiply(a, w, out)
 
 
 @kernel
@@ -536,12 +521,13 @@ def _push(
     start: int,
     stop: int,
     q: FloatArray,
-    k: FloatArray,
     v: FloatArray,
-    both_q: FloatArray,
-    both_k: FloatArray,
-    both_v: FloatArray,
+    dq: FloatArray,
     dv: FloatArray,
+    panels_k: FloatArray,
+    panels_dk: FloatArray,
+    panels_v: FloatArray,
+    panels_dv: FloatArray,
     sink: FloatArray,
     dsink: FloatArray,
     dbias: FloatArray,
@@ -549,58 +535,45 @@ def _push(
     out: FloatArray,
     lse: FloatArray,
 ) -> None:
-    T, S, V = q.shape[1], k.shape[1], v.shape[2]
+    """Compute whole rows of weights and of their tangents, so that the mean of these is known."""
+    T, (S, V), width = q.shape[1], v.shape[1:], panels_k.shape[3]
     tiles = -(-T // given.queries)
-    most = given.queries * given.keys
+    most = given.queries * S
     room_s, room_d = np.empty(most, q.dtype), np.empty(most, q.dtype)
     room_c = np.empty(most if given.softcap > 0.0 else 0, q.dtype)
-    room_v, room_w = np.empty(given.queries * 2 * V, q.dtype), np.empty(given.queries * V, q.dtype)
-    top, fade = np.empty(given.queries, q.dtype), np.empty(given.queries, q.dtype)
-    total, mean = np.empty(given.queries), np.empty(given.queries)
-    sums = np.empty((given.queries, 2 * V), q.dtype)  # of p v and p dv
-    moves = np.empty((given.queries, V), q.dtype)  # of p ds v
+    room_v = np.empty((given.queries, V), q.dtype)
     for task in range(start, stop):
         unit = task // tiles
         i0 = _from_both_ends(task % tiles, tiles) * given.queries
         i1 = min(i0 + given.queries, T)
-        rows = i1 - i0
         shared = unit // given.group
         low, high = _bounds(i0 + given.offset, i1 + given.offset, S, given.left, given.right)
-        _fill(top, sink[unit])
-        _fill(total, 0.0 if sink[unit] == -np.inf else 1.0)
-        _fill(mean, 0.0 if sink[unit] == -np.inf else dsink[unit])
-        part = room_v[: rows * 2 * V].reshape((rows, 2 * V))
-        part_w = room_w[: rows * V].reshape((rows, V))
-        if low == high:
-            _fill(out[unit, i0:i1].reshape(rows * V), 0.0)
-        for j0 in range(low, high, given.keys):
-            j1 = min(j0 + given.keys, high)
-            size = rows * (j1 - j0)
-            scores = room_s[:size].reshape((rows, j1 - j0))
-            moved = room_d[:size].reshape((rows, j1 - j0))
-            dot(q[unit, i0:i1], k[shared, j0:j1].T, scores)
-            dot(both_q[unit, i0:i1], both_k[shared, j0:j1].T, moved)
-            if given.softcap > 0.0:
-                _copy(room_s[:size], room_c)
-                _slope(room_c[:size], room_d[:size], given.softcap)
-            if dbias.size:
-                _add_tangent(moved, unit, i0, j0, given, dbias)
-            _shape(scores, unit, i0, j0, given)
-            _online(scores, top, total, fade)
-            if j0 == low and j1 == high:  # all keys at once: the mean is known, p v not needed
-                _whole_tangent_weights(scores, moved, fade, total, mean)
-                _product(scores, dv[shared, j0:j1], part_w, given.careful)
-                _copy(part_w.reshape(rows * V), out[unit, i0:i1].reshape(rows * V))
-                _product(moved, v[shared, j0:j1], part_w, given.careful)
-                _add(part_w.reshape(rows * V), out[unit, i0:i1].reshape(rows * V))
-                continue
-            _tangent_weights(scores, moved, fade, mean)
-            _product(scores, both_v[shared, j0:j1], part, given.careful)
-            _fold(part, fade, sums, j0 == low)
-            _product(moved, v[shared, j0:j1], part_w, given.careful)
-            _fold(part_w, fade, moves, j0 == low)
-        whole = high - low <= given.keys
-        _finish_tangent(out[unit, i0:i1], lse[unit, i0:i1], total, mean, sums, moves, whole)
+        first, last = low // width, -(-high // width)
+        low = first * width  # what is in between is hidden
+        rows, columns = i1 - i0, high - low
+        size = rows * columns
+        scores = room_s[:size].reshape((rows, columns))
+        moved = room_d[:size].reshape((rows, columns))
+        _fill(room_s[:size], 0.0)
+        _fill(room_d[:size], 0.0)
+        multiply(q[unit, i0:i1], panels_k[shared, first:last], scores)
+        multiply(dq[unit, i0:i1], panels_k[shared, first:last], moved)
+        multiply(q[unit, i0:i1], panels_dk[shared, first:last], moved)
+        if given.softcap > 0.0:
+            _copy(room_s[:size], room_c)
+            _slope(room_c[:size], room_d[:size], given.softcap)
+        if dbias.size:
+            _add_tangent(moved, unit, i0, low, given, dbias)
+        _shape(scores, unit, i0, low, given)
+        _tangent_weights(scores, moved, sink[unit], dsink[unit], lse[unit, i0:i1])
+        to = out[unit, i0:i1]
+        _fill(to.reshape(rows * V), 0.0)
+        part = room_v[:rows]
+        for which in range(2):  # p dv + p (ds - mean) v; one call: each is compiled anew
+            a, w, b = scores, panels_dv, dv
+            if which == 1:
+                a, w, b = moved, panels_v, v
+            _add_product(a, w[shared, :, low:high], b[shared, low:high], to, part, given.careful)
 
 
 #: What takes the place of what in float32.
@@ -744,6 +717,11 @@ def pull(
     return dq.sum(0) if parts > 1 else dq[0], dk, dv, dbias, dsink
 
 
+def _panels(matrices: FloatArray) -> FloatArray:
+    """Copy several matrices (N, K, M) into panels (N, P, K, W)."""
+    return np.stack([panels(b) for b in matrices])
+
+
 def push(
     q: FloatArray,
     k: FloatArray,
@@ -759,15 +737,13 @@ def push(
     """Return the tangents of the output and of the log-sum-exp; q and dq are scaled."""
     (units, T, E), V, S = q.shape, v.shape[2], k.shape[1]
     out, lse = np.empty((units, T, V), q.dtype), np.empty((units, T), q.dtype)
-    # products of joined matrices: dq k' + q dk' is one, p (v, dv) another if rows are cut
-    both_q, both_k = np.concatenate([dq, q], -1), np.concatenate([k, dk], -1)
-    both_v = np.concatenate([v, dv], -1)
-    if 0 < S <= WHOLE:
-        rows = min(given.queries, max(1, 2 * given.queries * given.keys // S))
-        given = given._replace(keys=S, queries=rows)
+    if not units:
+        return out, lse
+    given = given._replace(queries=min(given.queries, max(LEAST, AT_ONCE // max(S, 1))))
     tiles = -(-T // given.queries)
     cost = T / max(tiles, 1) * _seen(T, S, given) * _cost(3 * E + 2 * V, given, q.dtype)
-    arguments = (q, k, v, both_q, both_k, both_v, dv, sink, dsink, dbias, given, out, lse)
+    right = [_panels(x) for x in (k.swapaxes(1, 2), dk.swapaxes(1, 2), v, dv)]
+    arguments = (q, v, dq, dv, *right, sink, dsink, dbias, given, out, lse)
     over_rows(_of(q.dtype, _push), units * tiles, cost, *arguments)
     if not given.careful and not finite(out) and not finite(q, k, v, dq, dk, dv):
         return push(q, k, v, sink, given._replace(careful=True), dq, dk, dv, dsink, dbias)

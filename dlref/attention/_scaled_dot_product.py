@@ -1087,11 +1087,12 @@ def scaled_dot_product_attention_jvp(
         \dot{\vec o}_i = \sum_j p_{ij} \dot s_{ij} \vec v_j - \mu_i \vec o_i
             + \sum_j p_{ij} \dot{\vec v}_j .
 
-    Every sum is over exponentials of one row, so all of them fade by the same factor when a larger
-    score turns up: one pass in tiles, as for the map itself. It takes six products of tiles
-    where that takes two; five if there are at most 2048 keys, since :math:`\mu_i` is then known
-    before the values are averaged, and :math:`\vec o_i` is not needed. A sink is one more score
-    with the value 0; it enters :math:`\mu_i`.
+    In tiles this would be six products where the map has two. But if the scores of whole rows are
+    at hand, :math:`\mu_i` is known before the values are averaged, :math:`\vec o_i` is not needed,
+    and the sum is that of :math:`p_{ij} (\dot s_{ij} - \mu_i) \vec v_j + p_{ij} \dot{\vec v}_j`:
+    five. So few queries are taken at once, as many as give 2 MB of scores and tangents, and at
+    least eight, for each thread; keys and values are copied once. A sink is one more score with
+    the value 0; it enters :math:`\mu_i`.
 
     Examples
     --------

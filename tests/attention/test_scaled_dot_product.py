@@ -202,7 +202,6 @@ def tiles(monkeypatch):
     def choose(queries, keys):
         monkeypatch.setattr(dlref._flash, "QUERIES", queries)
         monkeypatch.setattr(dlref._flash, "KEYS", keys)
-        monkeypatch.setattr(dlref._flash, "WHOLE", keys)
 
     return choose
 
@@ -263,15 +262,16 @@ class TestTiles:
 class TestMemory:
     @pytest.mark.parametrize("is_causal", [False, True])
     def test_grows_with_the_length_not_its_square(self, is_causal):
-        def both(length):
+        def all_three(length):
             q = np.ones((1, 4, length, 8), np.float32)
             scaled_dot_product_attention(q, q, q, is_causal=is_causal)
             scaled_dot_product_attention_vjp(q, q, q, q, is_causal=is_causal)
+            scaled_dot_product_attention_jvp((q, q, q), (q, q, q), is_causal=is_causal)
 
-        both(8)  # compiles
+        all_three(8)  # compiles
         length = 1024  # a matrix of scores would have 16 MB
         tracemalloc.start()
-        both(length)
+        all_three(length)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         tiles = 2 * 2 * 4 * dlref._flash.QUERIES * dlref._flash.KEYS
