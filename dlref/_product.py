@@ -104,15 +104,14 @@ def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
 def _add_to_columns(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
     """Add the product of `a` with some panels w, all of whose columns `out` has."""
     rows, width = a.shape[0], w.shape[2]
-    rest = rows - rows % ROWS
-    for p in range(w.shape[0]):
+    whole = rows - rows % ROWS
+    rest = whole + (HALF if rows - whole >= HALF else 0)
+    for p in range(w.shape[0] if rest else 0):
         to = out[:, p * width : (p + 1) * width]
-        for i in range(0, rest, ROWS):
+        for i in range(0, whole, ROWS):
             add_tile(a[i : i + ROWS], w[p : p + 1], to[i : i + ROWS])
-        if rows - rest >= HALF:
-            add_half(a[rest : rest + HALF], w[p : p + 1], to[rest : rest + HALF])
-    if rows - rest >= HALF:
-        rest += HALF
+        if rest > whole:
+            add_half(a[whole:rest], w[p : p + 1], to[whole:rest])
     for i in range(rest, rows):
         row, to, p = a[i : i + 1], out[i : i + 1], 0
         while p + PANELS <= w.shape[0]:

@@ -36,7 +36,9 @@ class TestGatesOfFloat32:
         x = x.astype(np.float32)
         t, s = narrow_gates(x)
         exact = np.tanh(x.astype(np.float64))
-        assert np.max(abs(t - exact) / np.spacing(abs(exact).astype(np.float32))) < 5
+        assert np.max(abs(t - exact) / np.spacing(abs(exact).astype(np.float32))) < (
+            5 if COMPILED else 7
+        )
         assert abs(t).max() <= 1
         assert np.max(abs(s - 1 / (1 + np.exp(-x.astype(np.float64))))) < 2e-7
         assert s.min() >= 0
