@@ -17,9 +17,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,7 +50,7 @@ class _State(threading.local):
 
 
 _state = _State()
-_pool: ThreadPoolExecutor | None = None
+_pool: _Pool | None = None
 _lock = threading.Lock()
 
 
@@ -72,7 +72,7 @@ _num_threads = _from_environment()
 
 def _forget_pool() -> None:
     global _pool  # noqa: PLW0603
-    _pool = None
+    _pool = None  # its threads, if there are any in this process, end with it
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch  # threads do not survive a fork
@@ -148,14 +148,6 @@ def set_num_threads(num_threads: int) -> None:
         _forget_pool()
 
 
-def _executor() -> ThreadPoolExecutor:
-    global _pool  # noqa: PLW0603
-    with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(_num_threads, thread_name_prefix="dlref")
-        return _pool
-
-
 class _Job:
     """Ranges that threads take one after another until none is left."""
 
@@ -193,6 +185,38 @@ class _Job:
             raise self.error
 
 
+class _Pool:
+    """
+    Threads that sleep until there is a job.
+
+    A queue and no more: an executor takes longer to hand a job over than many a kernel to run.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        for _ in range(count):
+            # a daemon: it holds nothing that the end of the process must wait for
+            threading.Thread(target=self.serve, args=(self.jobs,), daemon=True).start()
+
+    @staticmethod
+    def serve(jobs: SimpleQueue[_Job | None]) -> None:
+        while (job := jobs.get()) is not None:
+            job.work()
+
+    def __del__(self) -> None:
+        for _ in range(self.count):
+            self.jobs.put(None)
+
+
+def _threads() -> _Pool:
+    global _pool  # noqa: PLW0603
+    with _lock:
+        if _pool is None:
+            _pool = _Pool(_num_threads - 1)
+        return _pool
+
+
 def over_rows(
     kernel: Callable[..., None], rows: int, cost: float, *arguments: Any, even: bool = False
 ) -> None:
@@ -210,8 +234,9 @@ def over_rows(
     parts = threads if even else min(rows, RANGES * threads, max(threads, int(work // MIN_RANGE)))
     bounds = [rows * part // parts for part in range(parts + 1)]
     job = _Job(lambda start, stop: kernel(start, stop, *arguments), pairwise(bounds))
+    jobs = _threads().jobs
     for _ in range(threads - 1):
-        _executor().submit(job.work)
+        jobs.put(job)
     job.work()
     job.wait()
 

@@ -90,7 +90,7 @@ def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
     depth, width = out.shape[1:]
     for p in range(start, stop):
         part = b[:, p * width : (p + 1) * width]
-        if part.strides[0] < part.strides[1]:
+        if part.strides[0] == part.itemsize:
             _turn(part, width // VECTORS, out[p])
         else:
             _copy(part, out[p])

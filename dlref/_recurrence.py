@@ -1,15 +1,15 @@
 """
 What the recurrent cells share: their arguments, the order of time, and the product of each step.
 
-A sequence is computed in two parts.  What does not wait for a state, the product of all inputs
-with ``w_ih``, is one product of matrices.  What does is left to a kernel, which walks through
-time with some entries of the batch, and takes all steps of them in one call: entries do not know
-of each other, so that threads share them out and never wait for one another.
+A kernel walks through time with some entries of the batch, and takes all steps of them in one
+call: entries do not know of each other, so that threads share them out and never wait for one
+another.  What does not wait for a state, the product of the inputs with ``w_ih``, is done for some
+steps at once, enough for whole tiles, and few enough to stay in the cache.
 
-In the kernel a step multiplies few rows, the states, by a matrix that stays the same.  The
-general product of a BLAS would rearrange that matrix at each step; here it is copied once into
-the panels of `dlref._product`.  Any number of rows gives a row the same bits: its products are
-added in the same order.
+A step multiplies few rows, the states, by a matrix that stays the same.  The general product of a
+BLAS would rearrange that matrix at each step; here it is copied once into the panels of
+`dlref._product`.  Any number of rows gives a row the same bits: its products are added in the
+same order.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ __all__ = [
     "multiply_inputs",
     "outer_products",
     "previous",
+    "rooms",
     "run",
-    "steps_at_once",
     "total",
 ]
 
@@ -113,15 +113,17 @@ def narrow(loop: Callable[..., None]) -> Callable[..., None]:
 
 @kernel
 def copy(x: FloatArray, out: FloatArray) -> None:
-    """Copy a row."""
-    for j in range(x.size):
+    """Copy a row, or nothing if there is no room."""
+    for j in range(out.size):
         out[j] = x[j]
 
 
-@formula
-def steps_at_once(rows: int) -> int:
-    """Return for how many steps a kernel multiplies the inputs of some entries at once."""
-    return max(1, AT_ONCE // max(rows, 1))
+@kernel
+def rooms(rows: int, x: FloatArray, columns: int) -> tuple[int, FloatArray, FloatArray]:
+    """Return how many steps' inputs are multiplied at once, and room for them and the products."""
+    steps = max(1, AT_ONCE // max(rows, 1))
+    xs = np.empty((steps * rows, x.shape[2]), x.dtype)
+    return steps, xs, np.empty((steps * rows, columns), x.dtype)
 
 
 @kernel

@@ -80,6 +80,15 @@ class TestProduct:
         want = np.einsum("ij,ik->jk", a, c, dtype=np.float64)
         assert_close(_product.transposed_product(a, c), want, dtype=dtype)
 
+    @pytest.mark.parametrize("step", [-1, 2])
+    def test_of_operands_with_gaps(self, rng, step, assert_close):
+        a, b = rng.normal(size=(40, 50)), rng.normal(size=(70, 50))
+        apart = [np.repeat(x, abs(step), axis=-1)[:, ::step] for x in (a, b)]
+        a, b = (x.copy() for x in apart)
+        assert_close(_product.product(apart[0], apart[1].T), a @ b.T)
+        assert_close(_product.product(apart[0].T, apart[0]), a.T @ a)
+        assert_close(_product.product(apart[0][:2], apart[1].T), a[:2] @ b.T)
+
     def test_has_the_same_bits_for_any_number_of_threads(self, rng, monkeypatch):
         monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
         a, b = rng.normal(size=(531, 40)), rng.normal(size=(40, 130))

@@ -14,12 +14,15 @@ from .._product import multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
+    copy,
     cotangents,
     flat_product,
     inputs,
     moving,
+    multiply_inputs,
     outer_products,
     previous,
+    rooms,
     run,
     total,
 )
@@ -32,14 +35,12 @@ ONE_STEP = Steps(None, reverse=False)
 
 
 @kernel
-def _gates(
-    z: FloatArray, bias: FloatArray, inside: FloatArray, old: FloatArray, after: bool
-) -> None:
+def _gates(z: FloatArray, inside: FloatArray, old: FloatArray, after: bool) -> None:
     """Turn the pre-activations of r and z into gates, and prepare what is inside of n."""
     size = inside.size
     r = z[:size]
     for j in range(2 * size):
-        z[j] = sigmoid(np.float64(z[j] + bias[j]))
+        z[j] = sigmoid(np.float64(z[j]))
     if not after:
         for j in range(size):
             inside[j] = r[j] * old[j]
@@ -47,12 +48,7 @@ def _gates(
 
 @kernel
 def _candidate(
-    z: FloatArray,
-    bias: FloatArray,
-    inside: FloatArray,
-    old: FloatArray,
-    after: bool,
-    h: FloatArray,
+    z: FloatArray, inside: FloatArray, old: FloatArray, after: bool, h: FloatArray
 ) -> None:
     """Turn the pre-activation of n into n, and the old state into the new."""
     size = h.size
@@ -61,7 +57,7 @@ def _candidate(
         for j in range(n.size):
             n[j] += r[j] * inside[j]
     for j in range(n.size):
-        n[j] = tanh(np.float64(n[j] + bias[j]))
+        n[j] = tanh(np.float64(n[j]))
     for j in range(h.size):
         h[j] = n[j] + u[j] * (old[j] - n[j])
 
@@ -70,45 +66,50 @@ def _candidate(
 def _forward(
     start: int,
     stop: int,
+    x: FloatArray,
     first: FloatArray,
+    w_ih: FloatArray,
     w_rz: FloatArray,
     w_n: FloatArray,
     bias: FloatArray,
     bias_inside: FloatArray,
     after: bool,
-    z: FloatArray,
     inside: FloatArray,
     h: FloatArray,
+    gates: FloatArray,
 ) -> None:
     """
-    Turn the products of the inputs, z (B, T, 3 H), into the gates; fill `inside` and h.
+    Compute the states h (B, T, H), and keep the gates (B, T, 3 H) if there is room.
 
     `inside` (B, T, H) is what W_hn makes of the state (after), or the reset state (before).
     """
-    size = h.shape[2]
+    rows, size = stop - start, h.shape[2]
+    some, xs, zs = rooms(rows, x, bias.size)
     before = first
     for t in range(h.shape[1]):
         s = max(t - 1, 0)
+        if t % some == 0:
+            multiply_inputs(x[start:stop, t : t + some], w_ih, bias, xs, zs)
+        z, held = zs[t % some * rows : (t % some + 1) * rows], inside[start:stop, t]
         if after:
-            for r in range(start, stop):
-                held = inside[r, t]
-                for j in range(held.size):
-                    held[j] = bias_inside[j]
+            for r in range(rows):
+                copy(bias_inside, held[r])
         for part in range(2):  # one call of multiply: each is compiled anew
-            rows, w, to = before[start:stop, s], w_rz, z[start:stop, t, : 2 * size]
+            states, w, to = before[start:stop, s], w_rz, z[:, : 2 * size]
             if part == 1:
                 w = w_n
                 if after:
-                    to = inside[start:stop, t]
+                    to = held
                 else:
-                    rows, to = inside[start:stop, t], z[start:stop, t, 2 * size :]
-            multiply(rows, w, to)
-            for r in range(start, stop):
+                    states, to = held, z[:, 2 * size :]
+            multiply(states, w, to)
+            for r in range(rows):
                 if part == 0:
-                    _gates(z[r, t], bias[: 2 * size], inside[r, t], before[r, s], after)
+                    _gates(z[r], held[r], before[start + r, s], after)
                 else:
-                    n_bias = bias[2 * size :]
-                    _candidate(z[r, t], n_bias, inside[r, t], before[r, s], after, h[r, t])
+                    _candidate(z[r], held[r], before[start + r, s], after, h[start + r, t])
+        for r in range(rows):
+            copy(z[r], gates[start + r, t])
         before = h
 
 
@@ -206,18 +207,18 @@ class _Run(NamedTuple):
     h: FloatArray
 
 
-def _run(a: Inputs, steps: Steps, *, after: bool) -> _Run:
-    x = steps.arranged(a.x)
-    z = flat_product(x, a.w_ih)
-    (batch, count, _), two = z.shape, 2 * a.size
-    inside, h = (np.empty((batch, count, a.size), z.dtype) for _ in range(2))
+def _run(a: Inputs, steps: Steps, *, after: bool, keep: bool = True) -> _Run:
+    x, two = steps.arranged(a.x), 2 * a.size
+    batch, count, inputs = x.shape
+    sizes = a.size, a.size, len(a.w_hh) if keep else 0
+    inside, h, z = (np.empty((batch, count, size), x.dtype) for size in sizes)
     bias = a.b_ih + a.b_hh
     if after:
         bias[two:] = a.b_ih[two:]
-    cost = 3 * count * a.size * (a.size + 60)
-    weights = panels(a.w_hh[:two].T), panels(a.w_hh[two:].T)
+    cost = 3 * count * a.size * (inputs + a.size + 60)
+    weights = panels(a.w_ih.T), panels(a.w_hh[:two].T), panels(a.w_hh[two:].T)
     biases = bias, ready(a.b_hh[two:])
-    run(_forward, cost, batch, a.states[0], *weights, *biases, after, z, inside, h)
+    run(_forward, cost, batch, ready(x), a.states[0], *weights, *biases, after, inside, h, z)
     if steps.lengths is not None:
         masked = Steps(steps.lengths, reverse=False)
         z, inside, h = (masked.arranged(y) for y in (z, inside, h))
@@ -379,7 +380,7 @@ def gru_cell(
     """
     values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, _ = inputs(values, gates=GATES, cell=True)
-    return a.outputs(_run(a, ONE_STEP, after=reset_after).h)[0]
+    return a.outputs(_run(a, ONE_STEP, after=reset_after, keep=False).h)[0]
 
 
 def gru_cell_vjp(
@@ -611,7 +612,7 @@ def gru(
     values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, _ = inputs(values, gates=GATES)
     steps = a.steps(lengths, reverse=reverse)
-    return a.outputs(steps.arranged(_run(a, steps, after=reset_after).h))[0]
+    return a.outputs(steps.arranged(_run(a, steps, after=reset_after, keep=False).h))[0]
 
 
 def gru_vjp(

@@ -22,8 +22,8 @@ from .._recurrence import (
     multiply_inputs,
     outer_products,
     previous,
+    rooms,
     run,
-    steps_at_once,
     total,
 )
 from .._validate import FloatArray
@@ -100,9 +100,7 @@ def _forward(
 ) -> None:
     """Compute the states h and c (B, T, H), and keep the gates (B, T, 4 H) if there is room."""
     rows = stop - start
-    some = steps_at_once(rows)
-    xs = np.empty((some * rows, x.shape[2]), x.dtype)
-    zs = np.empty((some * rows, bias.size), x.dtype)
+    some, xs, zs = rooms(rows, x, bias.size)
     before, kept = first, memory
     for t in range(h.shape[1]):
         if t % some == 0:
@@ -112,8 +110,7 @@ def _forward(
         multiply(before[start:stop, s], w_hh, z)
         for r in range(rows):
             _step(z[r], peep, kept[start + r, s], c[start + r, t], h[start + r, t])
-            if gates.size:
-                copy(z[r], gates[start + r, t])
+            copy(z[r], gates[start + r, t])
         before, kept = h, c
 
 

@@ -14,12 +14,15 @@ from .._product import multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
+    copy,
     cotangents,
     flat_product,
     inputs,
     moving,
+    multiply_inputs,
     outer_products,
     previous,
+    rooms,
     run,
     total,
 )
@@ -40,21 +43,19 @@ ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
 
 
 @kernel
-def _activate(z: FloatArray, bias: FloatArray, code: int) -> None:
-    """Replace z by the activation of z + bias."""
+def _activate(z: FloatArray, code: int, h: FloatArray) -> None:
+    """Fill h with the activation of z."""
     if code == 0:
-        for j in range(z.size):
-            z[j] = tanh(np.float64(z[j] + bias[j]))
+        for j in range(h.size):
+            h[j] = tanh(np.float64(z[j]))
     elif code == 1:
-        for j in range(z.size):
-            s = z[j] + bias[j]
-            z[j] = np.float64(0.0) if s <= 0.0 else np.float64(s)  # NaN stays
+        for j in range(h.size):
+            h[j] = np.float64(0.0) if z[j] <= 0.0 else np.float64(z[j])  # NaN stays
     elif code == 2:
-        for j in range(z.size):
-            z[j] = sigmoid(np.float64(z[j] + bias[j]))
+        for j in range(h.size):
+            h[j] = sigmoid(np.float64(z[j]))
     else:
-        for j in range(z.size):
-            z[j] += bias[j]
+        copy(z, h)
 
 
 @kernel
@@ -78,19 +79,26 @@ def _times_slope(u: FloatArray, v: FloatArray, h: FloatArray, code: int, dz: Flo
 def _forward(
     start: int,
     stop: int,
+    x: FloatArray,
     first: FloatArray,
-    w: FloatArray,
+    w_ih: FloatArray,
+    w_hh: FloatArray,
     bias: FloatArray,
     code: int,
     h: FloatArray,
 ) -> None:
-    """Turn the products of the inputs, h (B, T, H), into the states."""
+    """Compute the states h (B, T, H)."""
+    rows = stop - start
+    some, xs, zs = rooms(rows, x, bias.size)
     before = first
     for t in range(h.shape[1]):
-        multiply(before[start:stop, max(t - 1, 0)], w, h[start:stop, t])
+        if t % some == 0:
+            multiply_inputs(x[start:stop, t : t + some], w_ih, bias, xs, zs)
+        z = zs[t % some * rows : (t % some + 1) * rows]
+        multiply(before[start:stop, max(t - 1, 0)], w_hh, z)
         before = h
-        for r in range(start, stop):
-            _activate(h[r, t], bias, code)
+        for r in range(rows):
+            _activate(z[r], code, h[start + r, t])
 
 
 @kernel
@@ -121,10 +129,11 @@ def _code(activation: str) -> int:
 
 def _states(a: Inputs, x: FloatArray, code: int, steps: Steps) -> FloatArray:
     """Run forward; x and the states are in the order of the steps."""
-    h = flat_product(x, a.w_ih)
-    batch, count, size = h.shape
-    cost = count * size * (size + 40)
-    run(_forward, cost, batch, a.states[0], panels(a.w_hh.T), a.b_ih + a.b_hh, code, h)
+    (batch, count, inputs), size = x.shape, a.size
+    h = np.empty((batch, count, size), x.dtype)
+    cost = count * size * (inputs + size + 40)
+    weights = panels(a.w_ih.T), panels(a.w_hh.T), a.b_ih + a.b_hh
+    run(_forward, cost, batch, ready(x), a.states[0], *weights, code, h)
     return h if steps.lengths is None else Steps(steps.lengths, reverse=False).arranged(h)
 
 
