@@ -71,7 +71,7 @@ def _interpreted(a: FloatArray, panels: FloatArray, out: FloatArray) -> None:
             out[i, p * width : (p + 1) * width] += row @ panel
 
 
-class _Code:  # pragma: no cover  # where code is compiled, coverage is not measured
+class _Code:
     """Writes the loop over k; offsets are in bytes."""
 
     def __init__(self, builder: Any, number: Any, size: int) -> None:
@@ -138,7 +138,7 @@ class _Code:  # pragma: no cover  # where code is compiled, coverage is not meas
         return sums
 
 
-def _begin(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:  # pragma: no cover
+def _begin(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
     """Return what writes code, and the arguments as arrays."""
     kinds = zip(signature.args, args, strict=True)
     arrays = [context.make_array(kind)(context, builder, value) for kind, value in kinds]
@@ -149,7 +149,7 @@ def _begin(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]: 
 def _tile(rows: int, count: int) -> Callable[..., None]:
     """Return the function for tiles of some rows and panels."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # pragma: no cover
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         code, a, w, out = _begin(context, builder, signature, args)
         (row, step), (panel, line, _) = (
             [builder.extract_value(array.strides, i) for i in range(n)]
@@ -186,7 +186,7 @@ def _interpreted_turn(x: FloatArray, out: FloatArray) -> None:
     out[:] = x
 
 
-def _emit_turn(context: Any, builder: Any, signature: Any, args: Any) -> Any:  # pragma: no cover
+def _emit_turn(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """
     Interleave the first half of the vectors with the second until rows are columns.
 
