@@ -16,8 +16,9 @@ are.  To read the columns as vectors, one after the other, they are copied into 
 (`dlref._product`).
 
 A compiler that is given the loops finds the vectors but keeps the sums in memory, at half the
-speed, so this one function is written in LLVM's own language, through llvmlite.  It says what
-`_interpreted` says.
+speed, so this function is written in LLVM's own language, through llvmlite.  It says what
+`_interpreted` says.  So are two more that no loop can say: `turn` transposes a square that
+fits in the registers, and `fetch` asks for memory ahead of its use.
 
 .. [1] K. Goto, R. A. van de Geijn: Anatomy of high-performance matrix multiplication.
    ACM Trans. Math. Softw. 34(3), 2008, https://doi.org/10.1145/1356052.1356053
@@ -46,6 +47,7 @@ __all__ = [
     "add_row",
     "add_short_row",
     "add_tile",
+    "fetch",
     "turn",
 ]
 
@@ -59,6 +61,7 @@ VECTORS = 2
 WIDTH_BYTES = VECTORS * VECTOR  #: bytes in a row of a panel
 ROWS = 8 if WIDE else 6  #: rows of a tile
 HALF = ROWS // 2  #: rows of a smaller one, for what is left
+LINE = 64  #: bytes that memory hands over at once
 PANELS = 8 if WIDE else 4  #: side by side for a single row, so that there are sums enough
 FEW_PANELS = PANELS // 2  #: for what is left of them
 
@@ -118,8 +121,10 @@ class _Code:
         product = self.builder.fmul(x, y, flags=rounded_once)
         return self.builder.fadd(total, product, flags=rounded_once)
 
-    def loop(self, end: Any, totals: int, body: Callable[[Any, list[Any]], list[Any]]) -> list[Any]:
-        """Let `body` compute new totals for k = 0, ..., end - 1; return the last ones."""
+    def loop(
+        self, end: Any, step: int, totals: int, body: Callable[[Any, list[Any]], list[Any]]
+    ) -> list[Any]:
+        """Let `body` compute new totals for k = 0, step, ... below the end; return the last."""
         builder, before = self.builder, self.builder.block
         names = ("product.while", "product.do", "product.end")
         condition, inside, after = (builder.append_basic_block(name) for name in names)
@@ -129,7 +134,7 @@ class _Code:
         sums = [builder.phi(self.vector) for _ in range(totals)]
         builder.cbranch(builder.icmp_signed("<", k, end), inside, after)
         builder.position_at_end(inside)
-        news = [builder.add(k, self.integer(1)), *body(k, sums)]
+        news = [builder.add(k, self.integer(step)), *body(k, sums)]
         for value, new in zip([k, *sums], news, strict=True):
             value.add_incoming(ir.Constant(value.type, None), before)
             value.add_incoming(new, builder.block)
@@ -172,7 +177,8 @@ def _tile(rows: int, count: int) -> Callable[..., None]:
             factors = [(x, y) for x in xs for y in columns]
             return [code.add_product(s, x, y) for s, (x, y) in zip(sums, factors, strict=True)]
 
-        sums = code.loop(builder.extract_value(a.shape, 1), rows * len(vectors), add_outer_product)
+        depth = builder.extract_value(a.shape, 1)
+        sums = code.loop(depth, 1, rows * len(vectors), add_outer_product)
         places = [code.at(out, code.vector, i, vector) for i in lines for vector in vectors]
         for place, total in zip(places, sums, strict=True):
             builder.store(builder.fadd(builder.load(place, align=4), total), place, align=4)
@@ -205,9 +211,33 @@ def _emit_turn(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
+def _interpreted_fetch(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+    """Do nothing."""
+
+
+def _emit_fetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    """Ask for the lines of memory of two rows that will be read and of one that will be written."""
+    code, *rows = _begin(context, builder, signature, args)
+    flag, byte, name = ir.IntType(32), ir.IntType(8), "llvm.prefetch.p0"
+    ask = builder.module.globals.get(name)
+    if ask is None:
+        kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
+        ask = ir.Function(builder.module, kind, name)
+    size = builder.mul(builder.extract_value(rows[0].shape, 0), code.integer(VECTOR // code.lanes))
+    for row, written in zip(rows, (0, 0, 1), strict=True):
+
+        def ask_for_line(k: Any, _: list[Any], row: Any = row, written: int = written) -> list[Any]:
+            builder.call(ask, [code.at(row, byte, k), flag(written), flag(3), flag(1)])
+            return []
+
+        code.loop(size, LINE, 0, ask_for_line)
+    return context.get_dummy_value()
+
+
 add_tile = _tile(ROWS, 1)
 add_half = _tile(HALF, 1)
 add_row = _tile(1, PANELS)
 add_short_row = _tile(1, FEW_PANELS)
 add_part_of_row = _tile(1, 1)
 turn = emitted(_interpreted_turn, _emit_turn)
+fetch = emitted(_interpreted_fetch, _emit_fetch)

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._jit import formula, kernel, literal_formula, summation
+from ._microkernel import fetch
 from ._parallel import over_rows
 from ._validate import (
     FloatArray,
@@ -85,12 +86,14 @@ def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
 
 
 @summation
-def _products(u: FloatArray, before: FloatArray, z: FloatArray) -> tuple[Number, Number]:
+def _products(
+    u: FloatArray, before: FloatArray, x: FloatArray, mean: Number, scale: Number, low: Number
+) -> tuple[Number, Number]:
     s, q = np.float64(0.0), np.float64(0.0)
-    for j in range(z.size):
+    for j in range(x.size):
         g = np.float64(u[j]) * before[j]
         s += g
-        q += g * z[j]
+        q += g * _standard(x[j], mean, scale, low)
     return s, q
 
 
@@ -148,19 +151,55 @@ def _projected(g: Number, along_1: Number, z: Number, along_z: Number, scale: Nu
 
 @kernel
 def _row_product(
-    v: FloatArray, x: FloatArray, weight: FloatArray, eps: Number, about_mean: bool, z: FloatArray
-) -> tuple[Number, Number, Number]:
-    """Fill z; return the means of weight v and of weight v z, and the scale."""
+    v: FloatArray, x: FloatArray, weight: FloatArray, eps: Number, about_mean: bool
+) -> tuple[Number, Number, Number, Number, Number]:
+    """Return mean, scale and low, and the means of weight v and of weight v z."""
     mean, scale, low = _row_moments(x, eps, about_mean)
-    for j in range(z.size):
-        z[j] = _standard(x[j], mean, scale, low)
     along_1, along_z = np.float64(0.0), np.float64(0.0)
-    for begin in range(0, z.size, PIECE):
+    for begin in range(0, x.size, PIECE):
         end = begin + PIECE
-        s, q = _products(v[begin:end], weight[begin:end], z[begin:end])
+        part = x[begin:end]
+        s, q = _products(v[begin:end], weight[begin:end], part, mean, scale, low)
         along_1 += s
         along_z += q
-    return (along_1 / z.size if about_mean else np.float64(0.0)), along_z / z.size, scale
+    return mean, scale, low, (along_1 / x.size if about_mean else np.float64(0.0)), along_z / x.size
+
+
+@formula
+def _add_four(total: Number, a: Number, b: Number, c: Number, d: Number) -> Number:
+    return total + ((a + b) + (c + d))
+
+
+@kernel
+def _add_rows(
+    v: FloatArray, x: FloatArray, step: int, rows: int, found: FloatArray, sums: FloatArray
+) -> None:
+    """
+    Add the columns of v z and of v, for some rows of flat arrays, to the two rows of `sums`.
+
+    A row begins `step` numbers after the one before; `found` has mean, scale and low of each.  Four
+    rows at a time: the sums leave the first-level cache from one visit to the next.
+    """
+    vz, vs = sums[0], sums[1]
+    step = max(step, vz.size)  # it is; LLVM has to know that it is not negative
+    if rows == 4:
+        (m0, f0, g0), (m1, f1, g1) = found[0], found[1]
+        (m2, f2, g2), (m3, f3, g3) = found[2], found[3]
+        for j in range(vz.size):
+            u0, u1 = np.float64(v[j]), np.float64(v[j + step])
+            u2, u3 = np.float64(v[j + 2 * step]), np.float64(v[j + 3 * step])
+            z0, z1 = _standard(x[j], m0, f0, g0), _standard(x[j + step], m1, f1, g1)
+            z2 = _standard(x[j + 2 * step], m2, f2, g2)
+            z3 = _standard(x[j + 3 * step], m3, f3, g3)
+            vz[j] = _add_four(vz[j], u0 * z0, u1 * z1, u2 * z2, u3 * z3)
+            vs[j] = _add_four(vs[j], u0, u1, u2, u3)
+        return
+    for k in range(rows):
+        u, z, m, f, g = v[k * step :], x[k * step :], found[k, 0], found[k, 1], found[k, 2]
+        for j in range(vz.size):
+            uj = np.float64(u[j])
+            vz[j] += uj * _standard(z[j], m, f, g)
+            vs[j] += uj
 
 
 @kernel
@@ -174,21 +213,30 @@ def _rows_pull(
     eps: Number,
     about_mean: bool,
     out: FloatArray,
-    vz: FloatArray,
-    vs: FloatArray,
+    sums: FloatArray,
 ) -> None:
-    z = np.empty(x.shape[1])
+    groups, n = weight.shape
+    some = 4 * groups  # so that each group has four rows
+    found = np.empty((groups, 4, 3))
     for block in range(start, stop):
-        for r in range(block * size, min((block + 1) * size, x.shape[0])):
-            u, to, group = v[r], out[r], r % weight.shape[0]
-            w, sum_vz, sum_v = weight[group], vz[block, group], vs[block, group]
-            along_1, along_z, scale = _row_product(u, x[r], w, eps, about_mean, z)
-            for j in range(to.size):
-                to[j] = _projected(np.float64(u[j]) * w[j], along_1, z[j], along_z, scale)
-            for j in range(z.size):
-                uj = np.float64(u[j])
-                sum_vz[j] += uj * z[j]
-                sum_v[j] += uj
+        end = min((block + 1) * size, x.shape[0])
+        for begin in range(block * size, end, some):
+            rows = min(some, end - begin)
+            for k in range(rows):
+                r, group = begin + k, k % groups
+                u, row, to, w = v[r], x[r], out[r], weight[group]
+                following = min(r + 1, x.shape[0] - 1)
+                fetch(x[following], v[following], to)  # while this row is computed
+                m, f, g, along_1, along_z = _row_product(u, row, w, eps, about_mean)
+                for j in range(to.size):
+                    z = _standard(row[j], m, f, g)
+                    to[j] = _projected(np.float64(u[j]) * w[j], along_1, z, along_z, f)
+                found[group, k // groups, 0] = m
+                found[group, k // groups, 1] = f
+                found[group, k // groups, 2] = g
+            for group in range(groups):
+                u, row = v[begin + group :].ravel(), x[begin + group :].ravel()
+                _add_rows(u, row, groups * n, rows // groups, found[group], sums[block, group])
 
 
 @kernel
@@ -204,14 +252,17 @@ def _rows_push(
     about_mean: bool,
     out: FloatArray,
 ) -> None:
-    z, ones = np.empty(x.shape[1]), np.ones(x.shape[1])
+    ones = np.ones(x.shape[1])
     for r in range(start, stop):
-        u, to, group = v[r], out[r], r % weight.shape[0]
+        u, row, to, group = v[r], x[r], out[r], r % weight.shape[0]
         w, of_z, rest = weight[group], gain[group], offset[group]
-        along_1, along_z, scale = _row_product(u, x[r], ones, eps, about_mean, z)
+        following = min(r + 1, x.shape[0] - 1)
+        fetch(x[following], v[following], to)
+        m, f, g, along_1, along_z = _row_product(u, row, ones, eps, about_mean)
         for j in range(to.size):
-            moved = _projected(np.float64(u[j]), along_1, z[j], along_z, scale)
-            to[j] = moved * w[j] + (z[j] * of_z[j] + rest[j])
+            z = _standard(row[j], m, f, g)
+            moved = _projected(np.float64(u[j]), along_1, z, along_z, f)
+            to[j] = moved * w[j] + (z * of_z[j] + rest[j])
 
 
 def vector(value: Vector, default: float, size: int) -> FloatArray:
@@ -253,13 +304,15 @@ def rows_pull(
     a, u = _matrix(x, groups), _matrix(v, groups)
     count, size = a.shape
     out = np.empty_like(a)
-    block = max(32, -(-count // 256))  # depends on the shape only, not on the threads
+    block = max(32, -(-count // 32))  # depends on the shape only, not on the threads
+    block = -(-block // groups) * groups
     blocks = -(-count // block)
-    vz, vs = np.zeros((2, blocks, groups, size))
+    sums = np.zeros((blocks, groups, 2, size))
     if a.size:
         cost, [w] = 2 * COST * block * size, _vectors(x.shape[-1], groups, (weight, 1.0))
-        over_rows(_rows_pull, blocks, cost, block, u, a, w, eps, about_mean, out, vz, vs)
-    return out.reshape(x.shape), vz.sum(0).reshape(-1), vs.sum(0).reshape(-1)
+        over_rows(_rows_pull, blocks, cost, block, u, a, w, eps, about_mean, out, sums)
+    vz, vs = sums.sum(0).swapaxes(0, 1).reshape(2, -1)
+    return out.reshape(x.shape), vz, vs
 
 
 def rows_push(

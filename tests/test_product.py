@@ -48,6 +48,18 @@ def test_a_square_is_copied(dtype):
     np.testing.assert_array_equal(out, np.hstack([x, 0 * x]))
 
 
+@kernel
+def _fetched(a, b, out):
+    _microkernel.fetch(a, b, out)
+
+
+def test_what_is_asked_for_is_not_touched(rng):
+    a, b, out = rng.normal(size=(3, 70))
+    before = a.copy(), b.copy(), out.copy()
+    _fetched(a, b, out)
+    np.testing.assert_array_equal((a, b, out), before)
+
+
 #: Rows, terms and columns: none, one, whole tiles and panels, and something left of each.
 SHAPES = [
     (1, 3, 2),
