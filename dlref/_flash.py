@@ -717,11 +717,6 @@ def pull(
     return dq.sum(0) if parts > 1 else dq[0], dk, dv, dbias, dsink
 
 
-def _panels(matrices: FloatArray) -> FloatArray:
-    """Copy several matrices (N, K, M) into panels (N, P, K, W)."""
-    return np.stack([panels(b) for b in matrices])
-
-
 def push(
     q: FloatArray,
     k: FloatArray,
@@ -742,7 +737,7 @@ def push(
     given = given._replace(queries=min(given.queries, max(LEAST, AT_ONCE // max(S, 1))))
     tiles = -(-T // given.queries)
     cost = T / max(tiles, 1) * _seen(T, S, given) * _cost(3 * E + 2 * V, given, q.dtype)
-    right = [_panels(x) for x in (k.swapaxes(1, 2), dk.swapaxes(1, 2), v, dv)]
+    right = [panels(x) for x in (k.swapaxes(1, 2), dk.swapaxes(1, 2), v, dv)]
     arguments = (q, v, dq, dv, *right, sink, dsink, dbias, given, out, lse)
     over_rows(_of(q.dtype, _push), units * tiles, cost, *arguments)
     if not given.careful and not finite(out) and not finite(q, k, v, dq, dk, dv):

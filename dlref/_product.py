@@ -85,19 +85,27 @@ def _turn(x: FloatArray, side: int, out: FloatArray) -> None:
 
 
 @kernel
+def _pack_one(b: FloatArray, p: int, out: FloatArray) -> None:
+    """Copy some columns of b (K, N) into panel p, out (K, W), with zeros beyond the last."""
+    width = out.shape[1]
+    part = b[:, p * width : (p + 1) * width]
+    if part.strides[0] == part.itemsize:
+        _turn(part, width // VECTORS, out)
+    else:
+        _copy(part, out)
+    for k in range(out.shape[0] if part.shape[1] < width else 0):
+        beyond = out[k][part.shape[1] :]
+        for j in range(beyond.size):
+            beyond[j] = 0.0
+
+
+@kernel
 def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
-    """Copy the columns of b (K, N) into panels `out` (P, K, W), with zeros beyond the last."""
-    depth, width = out.shape[1:]
-    for p in range(start, stop):
-        part = b[:, p * width : (p + 1) * width]
-        if part.strides[0] == part.itemsize:
-            _turn(part, width // VECTORS, out[p])
-        else:
-            _copy(part, out[p])
-        for k in range(depth if part.shape[1] < width else 0):
-            beyond = out[p, k][part.shape[1] :]
-            for j in range(beyond.size):
-                beyond[j] = 0.0
+    """Copy matrices b (B, K, N) into panels `out` (B, P, K, W)."""
+    count = out.shape[1]
+    for task in range(start, stop):
+        i, p = task // count, task % count
+        _pack_one(b[i], p, out[i, p])
 
 
 @kernel
@@ -149,7 +157,8 @@ def dot(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
     """Write ``a @ b`` to `out`, on one thread, for use inside kernels."""
     width = WIDTH_BYTES // out.itemsize
     w = np.empty((-(-b.shape[1] // width), b.shape[0], width), out.dtype)
-    _pack(0, w.shape[0], b, w)
+    for p in range(w.shape[0]):
+        _pack_one(b, p, w[p])
     for i in range(out.shape[0]):
         row = out[i]
         for j in range(row.size):
@@ -158,12 +167,14 @@ def dot(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
 
 
 def panels(b: FloatArray) -> FloatArray:
-    """Copy a matrix (K, N) into panels (P, K, W), with zeros beyond its last column."""
-    depth, columns = b.shape
+    """Copy matrices (..., K, N) into panels (..., P, K, W), with zeros beyond the last column."""
+    *batch, depth, columns = b.shape
     width = WIDTH_BYTES // b.itemsize
-    out = np.empty((-(-columns // width), depth, width), b.dtype)
-    over_rows(_pack, len(out), 0.5 * depth * width, b, out)
-    return out
+    count = -(-columns // width)
+    matrices = b if b.ndim == 3 else b[None]
+    out = np.empty((len(matrices), count, depth, width), b.dtype)
+    over_rows(_pack, len(out) * count, 0.3 * depth * width, matrices, out)
+    return out.reshape(*batch, count, depth, width)
 
 
 @kernel

@@ -56,6 +56,7 @@ FloatArray = npt.NDArray[np.floating[Any]]
 FloatDType = np.dtype[np.floating[Any]]
 Axis = int | tuple[int, ...] | None
 
+_NATIVE = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64))
 _WEAK = (bool, int, float)  # Python scalars take the dtype of the arrays (NEP 50)
 
 
@@ -66,6 +67,8 @@ def _words(items: Iterable[Any], link: str = "or") -> str:
 
 
 def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype in _NATIVE:
+        return dtype
     if dtype.kind in "biu":
         return np.dtype(np.float64)
     if dtype.newbyteorder("=") in (np.float16, np.float32, np.float64) or dtype.name == "bfloat16":
@@ -158,8 +161,10 @@ def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[st
 
 def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
     """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
-    with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
-        rounded = np.asarray(array).astype(dtype, copy=False)
+    rounded = np.asarray(array)
+    if rounded.dtype != dtype:
+        with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
+            rounded = rounded.astype(dtype)
     return rounded if rounded.ndim else rounded[()]
 
 
