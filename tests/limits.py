@@ -34,32 +34,41 @@ def lstm_parts(T, B, D, H):
     from dlref.recurrent import _lstm, lstm  # noqa: PLC0415
 
     multiply, step = _product.multiply, _recurrence.narrow(_lstm._step)
+    rooms, multiply_inputs = _recurrence.rooms, _recurrence.multiply_inputs
 
     @kernel
-    def products(start, stop, w, z, h):
+    def from_inputs(start, stop, x, w, bias):
+        some, xs, zs = rooms(stop - start, x, bias.size)
+        for t in range(0, x.shape[1], some):
+            multiply_inputs(x[start:stop, t : t + some], w, bias, xs, zs)
+
+    @kernel
+    def from_states(start, stop, w, z, h):
         for t in range(h.shape[1]):
-            multiply(h[start:stop, max(t - 1, 0)], w, z[start:stop, t])
+            multiply(h[start:stop, max(t - 1, 0)], w, z[start:stop, 0])
 
     @kernel
-    def gates(start, stop, bias, peep, z, h, c):
+    def gates(start, stop, peep, z, h, c):
         for t in range(h.shape[1]):
             for r in range(start, stop):
-                step(z[r, t], bias, peep, c[r, max(t - 1, 0)], c[r, t], h[r, t])
+                step(z[r, 0], peep, c[r, max(t - 1, 0)], c[r, t], h[r, t])
 
     x, *weights = bench.inputs("lstm", (T, B, D, H), "float32")
     w_ih, w_hh, bias, _ = weights
-    panels, peep = _product.panels(w_hh.T), np.zeros(0, np.float32)
-    z, h, c = (np.zeros((B, T, n), np.float32) for n in (4 * H, H, H))
+    of_x, of_h = _product.panels(w_ih.T), _product.panels(w_hh.T)
+    peep = np.zeros(0, np.float32)
+    z, h, c = (np.zeros((B, t, n), np.float32) for t, n in ((1, 4 * H), (T, H), (T, H)))
     work = T * B * H * 100  # enough for two threads
     each = 2 * T * B * 4 * H
+    run = _recurrence.run
     return {
         "LSTM": (lambda: lstm(x, None, None, *weights), each * (D + H)),
-        "its product with the inputs": (lambda: _recurrence.flat_product(x, w_ih), each * D),
-        "its products with the states": (
-            lambda: _recurrence.run(products, work, B, panels, z, h),
-            each * H,
+        "its products with the inputs": (
+            lambda: run(from_inputs, work, B, x, of_x, bias),
+            each * D,
         ),
-        "its gates": (lambda: _recurrence.run(gates, work, B, bias, peep, z, h, c), None),
+        "its products with the states": (lambda: run(from_states, work, B, of_h, z, h), each * H),
+        "its gates": (lambda: run(gates, work, B, peep, z, h, c), None),
     }
 
 
