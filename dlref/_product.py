@@ -8,6 +8,7 @@ panels for all steps; a product shares the rows of its result out among threads.
 Not BLAS: its threads spin for a while after each product, in the way of ours, and on a processor
 that it does not know it takes kernels for older ones, at half the speed.  Here an element of the
 result is a sum over k in ascending order, by blocks of 512, for any number of rows and threads.
+Only a product of very few rows with a transposed matrix, not worth a copy, sums as it likes.
 
 `affine` and its products with the Jacobian are the dense layer of training: in float32 they take a
 fraction of the time of `dlref.neurons.linear`, which accumulates in float64.
@@ -54,10 +55,8 @@ __all__ = [
 ]
 
 FLOPS = 100.0  # multiplications and additions in a nanosecond, on one core, in float32
-DEPTH = (
-    512  # terms of a sum that are added up before they are added to others: half a panel's cache
-)
-BLOCK = 4 * DEPTH  # terms for which the right operand is in panels, so that these stay small
+DEPTH = 512  # terms that are added up before they are added to others; a panel has 64 KiB then
+BLOCK = 4 * DEPTH  # terms for which the right operand is in panels at a time
 PIECE = 8 * ROWS  # rows of a result that are computed in one go
 PIECES = 8  # parts of a result there shall be, at least
 FEW = 4  # rows up to which a copy of the right operand costs more than it saves

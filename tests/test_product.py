@@ -51,6 +51,7 @@ def test_a_square_is_copied(dtype):
 @kernel
 def _fetched(a, b, out):
     _microkernel.fetch(a, b, out)
+    _microkernel.fetch(b, a, out)  # the second time, the function is known to the module
 
 
 def test_what_is_asked_for_is_not_touched(rng):
