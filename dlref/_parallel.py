@@ -203,6 +203,7 @@ class _Pool:
     def serve(jobs: SimpleQueue[_Job | None]) -> None:
         while (job := jobs.get()) is not None:
             job.work()
+            del job  # with what an error may hold
 
     def __del__(self) -> None:
         for _ in range(self.count):
