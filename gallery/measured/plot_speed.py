@@ -31,7 +31,7 @@ fig, axes = plt.subplots(
 for ax, dtype in zip(axes, ("float32", "float64"), strict=True):
     for library, marker in {"NumPy": "x", "PyTorch": "s", "JAX": "^"}.items():
         points = [
-            (float(row[library]), name)
+            (float(row[library]), name.removeprefix("scaled_dot_product_"))
             for (name, kind), row in largest.items()
             if kind == dtype and row[library]
         ]
