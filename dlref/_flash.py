@@ -26,7 +26,7 @@ import numpy.typing as npt
 from ._elementary import Number, bits, exp, log, number
 from ._jit import exchanged, formula, kernel, summation
 from ._parallel import over_rows
-from ._product import dot, multiply, panels
+from ._product import copy, dot, multiply, panels
 from ._validate import FloatArray
 
 __all__ = [
@@ -144,12 +144,6 @@ def _fill(x: FloatArray, value: float) -> None:
     """Write a value everywhere; numba compiles this in a fraction of the time of ``x[:] =``."""
     for j in range(x.size):
         x[j] = value
-
-
-@kernel
-def _copy(x: FloatArray, out: FloatArray) -> None:
-    for j in range(x.size):
-        out[j] = x[j]
 
 
 @kernel
@@ -446,7 +440,7 @@ def _pull(
                     qi, ui = q[unit, i0:i1], u[unit, i0:i1]
                     dot(qi, kj.T, scores)
                     if given.softcap > 0.0:
-                        _copy(room_s[:size], room_c)
+                        copy(room_s, room_c[:size])
                     _shape(scores, unit, i0, j0, given)
                     _recompute(scores, lse[unit, i0:i1])
                     dot(ui, vj.T, moved)
@@ -560,7 +554,7 @@ def _push(
         multiply(dq[unit, i0:i1], panels_k[shared, first:last], moved)
         multiply(q[unit, i0:i1], panels_dk[shared, first:last], moved)
         if given.softcap > 0.0:
-            _copy(room_s[:size], room_c)
+            copy(room_s, room_c[:size])
             _slope(room_c[:size], room_d[:size], given.softcap)
         if dbias.size:
             _add_tangent(moved, unit, i0, low, given, dbias)

@@ -47,10 +47,12 @@ __all__ = [
     "affine_jvp",
     "affine_vjp",
     "column_sums",
+    "copy",
     "dot",
     "multiply",
     "panels",
     "product",
+    "sum_of_products",
     "transposed_product",
 ]
 
@@ -64,10 +66,17 @@ ROWS_OF_SUM = 256  # added up before they are added to others
 
 
 @kernel
-def _copy(x: FloatArray, out: FloatArray) -> None:
+def copy(x: FloatArray, out: FloatArray) -> None:
+    """Copy a row, or the part of it for which there is room."""
+    for j in range(out.size):
+        out[j] = x[j]
+
+
+@kernel
+def _copy_rows(x: FloatArray, out: FloatArray) -> None:
     for i in range(x.shape[0]):
         row, to = x[i], out[i]
-        for j in range(row.size):
+        for j in range(row.size):  # a call for each of these short rows would take longer
             to[j] = row[j]
 
 
@@ -79,8 +88,8 @@ def _turn(x: FloatArray, side: int, out: FloatArray) -> None:
     for j in range(0, wide, side):
         for i in range(0, high, side):
             turn(x[i : i + side, j : j + side], out[i : i + side, j : j + side])
-    _copy(x[high:], out[high:])
-    _copy(x[:high, wide:], out[:high, wide:])
+    _copy_rows(x[high:], out[high:])
+    _copy_rows(x[:high, wide:], out[:high, wide:])
 
 
 @kernel
@@ -91,7 +100,7 @@ def _pack_one(b: FloatArray, p: int, out: FloatArray) -> None:
     if part.strides[0] == part.itemsize:
         _turn(part, width // VECTORS, out)
     else:
-        _copy(part, out)
+        _copy_rows(part, out)
     for k in range(out.shape[0] if part.shape[1] < width else 0):
         beyond = out[k][part.shape[1] :]
         for j in range(beyond.size):
@@ -199,14 +208,13 @@ def _parts_of_product(
         columns = slice(p * width, (p + each) * width)
         to, more = out[i : i + PIECE, columns], bias[columns]
         for r in range(to.shape[0] if k == 0 else 0):
-            row = to[r]
-            for j in range(row.size):
-                row[j] = more[j]
+            copy(more, to[r])
         multiply(a[i : i + PIECE, k : k + depth], w[p : p + each], to)
 
 
 @summation
-def _sum_of_products(x: FloatArray, y: FloatArray) -> Number:
+def sum_of_products(x: FloatArray, y: FloatArray) -> Number:
+    """Return the sum of the products of two rows of one dtype, in that dtype."""
     total = x.dtype.type(0.0)
     for k in range(x.size):
         total += x[k] * y[k]
@@ -220,7 +228,7 @@ def _columns_of_product(
     """Compute some columns for few rows; b (N, K) is the transposed right operand."""
     for j in range(start, stop):
         for i in range(a.shape[0]):
-            out[i, j] = bias[j] + _sum_of_products(a[i], b[j])
+            out[i, j] = bias[j] + sum_of_products(a[i], b[j])
 
 
 def product(a: FloatArray, b: FloatArray, bias: FloatArray | None = None) -> FloatArray:

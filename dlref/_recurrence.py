@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ._elementary import sigmoid, tanh
 from ._jit import exchanged, formula, kernel
 from ._parallel import over_rows, ready
-from ._product import column_sums, multiply, product, transposed_product
+from ._product import column_sums, copy, multiply, product, transposed_product
 from ._validate import (
     FloatArray,
     FloatDType,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Inputs",
     "Steps",
-    "copy",
     "cotangents",
     "flat_product",
     "inputs",
@@ -109,13 +108,6 @@ def sigmoid_narrow(x: Number) -> Number:
 def narrow(loop: Callable[..., None]) -> Callable[..., None]:
     """Return the copy of a kernel for float32."""
     return exchanged(loop, {tanh: tanh_narrow, sigmoid: sigmoid_narrow}, "narrow")
-
-
-@kernel
-def copy(x: FloatArray, out: FloatArray) -> None:
-    """Copy a row, or nothing if there is no room."""
-    for j in range(out.size):
-        out[j] = x[j]
 
 
 @kernel

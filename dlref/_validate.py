@@ -71,7 +71,7 @@ def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
         return dtype
     if dtype.kind in "biu":
         return np.dtype(np.float64)
-    if dtype.newbyteorder("=") in (np.float16, np.float32, np.float64) or dtype.name == "bfloat16":
+    if dtype.newbyteorder("=") in _NATIVE or dtype.name == "bfloat16":
         return dtype.newbyteorder("=")
     msg = f"Argument {name!r} must be integer, float16, bfloat16, float32 or float64, not {dtype}."
     raise TypeError(msg)

@@ -10,11 +10,10 @@ import numpy.typing as npt
 from .._elementary import sigmoid, tanh
 from .._jit import kernel
 from .._parallel import ready
-from .._product import multiply, panels
+from .._product import copy, multiply, panels
 from .._recurrence import (
     Inputs,
     Steps,
-    copy,
     cotangents,
     flat_product,
     inputs,

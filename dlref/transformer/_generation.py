@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from .._elementary import Number, exp
 from .._elementwise import _loop, _map
-from .._jit import kernel, summation
-from .._product import affine
+from .._jit import kernel
+from .._product import affine, sum_of_products
 from .._standardize import _rows, vector
 from .._tree import as_float_trees
 from .._validate import (
@@ -55,14 +55,6 @@ FORMULAS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@summation
-def _dot(x: FloatArray, y: FloatArray, zero: Number) -> Number:
-    total = zero
-    for e in range(x.size):
-        total += x[e] * y[e]
-    return total
-
-
 @kernel
 def _turn(x: FloatArray, cos: FloatArray, sin: FloatArray, out: FloatArray) -> None:
     """Rotate neighbouring channels; without angles, copy."""
@@ -103,7 +95,7 @@ def _attend_newest(
             _turn(qkv[b, h * width : (h + 1) * width], cos, sin, q)
             top = zero - np.inf
             for j in range(length):
-                score = _dot(q, keys[b, g, j], zero) * scale
+                score = sum_of_products(q, keys[b, g, j]) * scale
                 if bias.size:
                     score += bias[h, j]
                 weights[j] = score
