@@ -17,8 +17,9 @@ are.  To read the columns as vectors, one after the other, they are copied into 
 
 A compiler that is given the loops finds the vectors but keeps the sums in memory, at half the
 speed, so this function is written in LLVM's own language, through llvmlite.  It says what
-`_interpreted` says.  So are two more that no loop can say: `turn` transposes a square that
-fits in the registers, and `fetch` asks for memory ahead of its use.
+`_interpreted` says.  So are three more that a loop cannot say, or not as well: `copy_to_panels`,
+`turn`, which transposes a square that fits in the registers, and `fetch`, which asks for memory
+ahead of its use.
 
 .. [1] K. Goto, R. A. van de Geijn: Anatomy of high-performance matrix multiplication.
    ACM Trans. Math. Softw. 34(3), 2008, https://doi.org/10.1145/1356052.1356053
@@ -47,6 +48,8 @@ __all__ = [
     "add_row",
     "add_short_row",
     "add_tile",
+    "copy_to_panel",
+    "copy_to_panels",
     "fetch",
     "turn",
 ]
@@ -97,6 +100,16 @@ class _Code:
     def load(self, array: Any, kind: Any, *offsets: Any) -> Any:
         """Load a number, or a vector that may lie across lines of the cache."""
         return self.builder.load(self.at(array, kind, *offsets), align=4)
+
+    def ask_for(self, array: Any, written: bool, *offsets: Any) -> None:
+        """Have a line of memory fetched, which will be read or written soon."""
+        flag, byte, name = ir.IntType(32), ir.IntType(8), "llvm.prefetch.p0"
+        ask = self.builder.module.globals.get(name)
+        if ask is None:
+            kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
+            ask = ir.Function(self.builder.module, kind, name)
+        place = self.at(array, byte, *offsets)
+        self.builder.call(ask, [place, flag(int(written)), flag(3), flag(1)])
 
     def shuffled(self, x: Any, y: Any, places: list[int]) -> Any:
         """Return the numbers at some places of x, followed by y."""
@@ -177,6 +190,9 @@ def _tile(rows: int, count: int) -> Callable[..., None]:
             factors = [(x, y) for x in xs for y in columns]
             return [code.add_product(s, x, y) for s, (x, y) in zip(sums, factors, strict=True)]
 
+        for i in lines:  # on their way while the sums are computed
+            for vector in vectors[:: max(1, LINE // VECTOR)]:
+                code.ask_for(out, True, i, vector)
         depth = builder.extract_value(a.shape, 1)
         sums = code.loop(depth, 1, rows * len(vectors), add_outer_product)
         places = [code.at(out, code.vector, i, vector) for i in lines for vector in vectors]
@@ -185,6 +201,38 @@ def _tile(rows: int, count: int) -> Callable[..., None]:
         return context.get_dummy_value()
 
     return emitted(_interpreted, emit)
+
+
+def _interpreted_lines(x: FloatArray, panels: FloatArray) -> None:
+    """Copy the columns of x (K, N) to panels (P, K, W), as many as there are."""
+    width = panels.shape[2]
+    for p, panel in enumerate(panels):
+        panel[:] = x[:, p * width : (p + 1) * width]
+
+
+def _lines(count: int) -> Callable[..., None]:
+    """Return the function for some panels."""
+
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code, x, w = _begin(context, builder, signature, args)
+        row = builder.extract_value(x.strides, 0)
+        panel, line = (builder.extract_value(w.strides, i) for i in (0, 1))
+        starts = [builder.mul(panel, code.integer(p)) for p in range(count)]
+
+        def copy_row(k: Any, _: list[Any]) -> list[Any]:
+            along, down = builder.mul(k, row), builder.mul(k, line)
+            for p, start in enumerate(starts):
+                for i in range(VECTORS):
+                    vector = code.integer(i * VECTOR)
+                    place = code.integer((p * VECTORS + i) * VECTOR)
+                    value = code.load(x, code.vector, along, place)
+                    builder.store(value, code.at(w, code.vector, start, down, vector), align=4)
+            return []
+
+        code.loop(builder.extract_value(x.shape, 0), 1, 0, copy_row)
+        return context.get_dummy_value()
+
+    return emitted(_interpreted_lines, emit)
 
 
 def _interpreted_turn(x: FloatArray, out: FloatArray) -> None:
@@ -218,16 +266,13 @@ def _interpreted_fetch(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
 def _emit_fetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Ask for the lines of memory of two rows that will be read and of one that will be written."""
     code, *rows = _begin(context, builder, signature, args)
-    flag, byte, name = ir.IntType(32), ir.IntType(8), "llvm.prefetch.p0"
-    ask = builder.module.globals.get(name)
-    if ask is None:
-        kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
-        ask = ir.Function(builder.module, kind, name)
     size = builder.mul(builder.extract_value(rows[0].shape, 0), code.integer(VECTOR // code.lanes))
-    for row, written in zip(rows, (0, 0, 1), strict=True):
+    for row, written in zip(rows, (False, False, True), strict=True):
 
-        def ask_for_line(k: Any, _: list[Any], row: Any = row, written: int = written) -> list[Any]:
-            builder.call(ask, [code.at(row, byte, k), flag(written), flag(3), flag(1)])
+        def ask_for_line(
+            k: Any, _: list[Any], row: Any = row, written: bool = written
+        ) -> list[Any]:
+            code.ask_for(row, written, k)
             return []
 
         code.loop(size, LINE, 0, ask_for_line)
@@ -239,5 +284,7 @@ add_half = _tile(HALF, 1)
 add_row = _tile(1, PANELS)
 add_short_row = _tile(1, FEW_PANELS)
 add_part_of_row = _tile(1, 1)
+copy_to_panel = _lines(1)
+copy_to_panels = _lines(PANELS)
 turn = emitted(_interpreted_turn, _emit_turn)
 fetch = emitted(_interpreted_fetch, _emit_fetch)

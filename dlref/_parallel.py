@@ -41,8 +41,8 @@ np.empty(2**25 - 2**16, np.uint8)
 #: Work below which a second thread costs more than it saves, in elementary operations:
 #: a dispatch takes some 50 microseconds, an operation a nanosecond.
 MIN_WORK = 200_000
-#: Least work of a range, and ranges for each thread, so that one that was held up takes fewer.
-MIN_RANGE, RANGES = 50_000, 4
+#: Least work of a range, and least part of all the work.
+MIN_RANGE, MIN_PART = 50_000, 1 / 64
 
 
 class _State(threading.local):
@@ -218,6 +218,20 @@ def _threads() -> _Pool:
         return _pool
 
 
+def _guided(rows: int, threads: int, least: int) -> list[int]:
+    """
+    Return the bounds of ranges that get shorter, so that all threads end at about the same time.
+
+    Each is half of what a thread would get if the rest were shared out evenly, and one that was
+    held up takes fewer.
+    """
+    bounds = [0]
+    while bounds[-1] < rows:
+        rest = rows - bounds[-1]
+        bounds.append(bounds[-1] + min(rest, max(least, -(-rest // (2 * threads)))))
+    return bounds
+
+
 def over_rows(
     kernel: Callable[..., None], rows: int, cost: float, *arguments: Any, even: bool = False
 ) -> None:
@@ -232,8 +246,9 @@ def over_rows(
     if threads <= 1 or _state.inside:
         kernel(0, rows, *arguments)
         return
-    parts = threads if even else min(rows, RANGES * threads, max(threads, int(work // MIN_RANGE)))
-    bounds = [rows * part // parts for part in range(parts + 1)]
+    bounds = [rows * part // threads for part in range(threads + 1)]
+    if not even:
+        bounds = _guided(rows, threads, max(1, int(rows * max(MIN_RANGE / work, MIN_PART))))
     job = _Job(lambda start, stop: kernel(start, stop, *arguments), pairwise(bounds))
     jobs = _threads().jobs
     for _ in range(threads - 1):

@@ -34,6 +34,8 @@ from ._microkernel import (
     add_row,
     add_short_row,
     add_tile,
+    copy_to_panel,
+    copy_to_panels,
     turn,
 )
 from ._parallel import over_rows, ready
@@ -93,27 +95,43 @@ def _turn(x: FloatArray, side: int, out: FloatArray) -> None:
 
 
 @kernel
-def _pack_one(b: FloatArray, p: int, out: FloatArray) -> None:
-    """Copy some columns of b (K, N) into panel p, out (K, W), with zeros beyond the last."""
-    width = out.shape[1]
-    part = b[:, p * width : (p + 1) * width]
-    if part.strides[0] == part.itemsize:
-        _turn(part, width // VECTORS, out)
+def _copy_matrix(x: FloatArray, out: FloatArray) -> None:
+    """Copy a matrix to one whose rows lie in one piece."""
+    if x.strides[0] == x.itemsize:
+        _turn(x, WIDTH_BYTES // x.itemsize // VECTORS, out)
     else:
-        _copy_rows(part, out)
-    for k in range(out.shape[0] if part.shape[1] < width else 0):
-        beyond = out[k][part.shape[1] :]
-        for j in range(beyond.size):
-            beyond[j] = 0.0
+        _copy_rows(x, out)
+
+
+@kernel
+def _pack_some(b: FloatArray, out: FloatArray) -> None:
+    """Copy b (K, N) into panels `out` (P, K, W), with zeros beyond the last column."""
+    count, depth, width = out.shape
+    p = 0
+    if b.strides[1] == b.itemsize:
+        while (p + PANELS) * width <= b.shape[1]:  # a line of each panel, one after the other
+            copy_to_panels(b[:, p * width :], out[p : p + PANELS])
+            p += PANELS
+        while (p + 1) * width <= b.shape[1]:
+            copy_to_panel(b[:, p * width :], out[p : p + 1])
+            p += 1
+    for q in range(p, count):
+        part, panel = b[:, q * width : (q + 1) * width], out[q]
+        _copy_matrix(part, panel)
+        for k in range(depth if part.shape[1] < width else 0):
+            beyond = panel[k][part.shape[1] :]
+            for j in range(beyond.size):
+                beyond[j] = 0.0
 
 
 @kernel
 def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
-    """Copy matrices b (B, K, N) into panels `out` (B, P, K, W)."""
-    count = out.shape[1]
+    """Copy matrices b (B, K, N) into panels `out` (B, P, K, W), PANELS at a time."""
+    count, width = out.shape[1], out.shape[3]
+    groups = -(-count // PANELS)
     for task in range(start, stop):
-        i, p = task // count, task % count
-        _pack_one(b[i], p, out[i, p])
+        i, p = task // groups, task % groups * PANELS
+        _pack_some(b[i][:, p * width : (p + PANELS) * width], out[i, p : p + PANELS])
 
 
 @kernel
@@ -148,8 +166,13 @@ def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
     width = w.shape[2]
     whole = columns // width
     inside = whole * width
+    turned = rows > HALF and a.strides[0] == a.itemsize  # its numbers for k, k + 1 lie far apart
+    near = np.empty((rows, min(a.shape[1], DEPTH)) if turned else (0, 0), out.dtype)
     for k in range(0, a.shape[1], DEPTH):
         part, deep = a[:, k : k + DEPTH], w[:, k : k + DEPTH]
+        if turned:
+            _copy_matrix(part, near[:, : part.shape[1]])
+            part = near[:, : part.shape[1]]
         _add_to_columns(part, deep[:whole], out[:, :inside])
         if inside < columns:
             room = np.zeros((rows, width), out.dtype)
@@ -165,8 +188,7 @@ def dot(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
     """Write ``a @ b`` to `out`, on one thread, for use inside kernels."""
     width = WIDTH_BYTES // out.itemsize
     w = np.empty((-(-b.shape[1] // width), b.shape[0], width), out.dtype)
-    for p in range(w.shape[0]):
-        _pack_one(b, p, w[p])
+    _pack_some(b, w)
     for i in range(out.shape[0]):
         row = out[i]
         for j in range(row.size):
@@ -181,7 +203,8 @@ def panels(b: FloatArray) -> FloatArray:
     count = -(-columns // width)
     matrices = b if b.ndim == 3 else b[None]
     out = np.empty((len(matrices), count, depth, width), b.dtype)
-    over_rows(_pack, len(out) * count, 0.3 * depth * width, matrices, out)
+    tasks = len(out) * -(-count // PANELS)
+    over_rows(_pack, tasks, 0.3 * depth * width * PANELS, matrices, out)
     return out.reshape(*batch, count, depth, width)
 
 

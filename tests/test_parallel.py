@@ -41,6 +41,18 @@ def test_large_work_uses_several_threads():
     over_rows(lambda _start, _stop: barrier.wait(), 2, 10 * _parallel.MIN_WORK)
 
 
+def test_ranges_get_shorter(monkeypatch):
+    alone = staticmethod(lambda _jobs: None)  # the other thread ends at once
+    monkeypatch.setattr(_parallel._Pool, "serve", alone)
+    dlref.set_num_threads(2)
+    sizes = []
+    over_rows(lambda start, stop: sizes.append(stop - start), 1000, _parallel.MIN_WORK)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 250
+    assert sizes[-2] == 15  # a 64th of all, and then what is left
+    assert sum(sizes) == 1000
+
+
 def test_small_work_stays_on_this_thread():
     dlref.set_num_threads(8)
     seen, by = np.zeros(100, int), np.zeros(100, np.uint64)

@@ -49,6 +49,23 @@ def test_a_square_is_copied(dtype):
 
 
 @kernel
+def _in_panels(x, one, some):
+    _microkernel.copy_to_panel(x, one)
+    _microkernel.copy_to_panels(x, some)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_are_copied_to_panels(dtype):
+    count, width = _microkernel.PANELS, _microkernel.WIDTH_BYTES // np.dtype(dtype).itemsize
+    x = np.arange(3 * (count * width + 5), dtype=dtype).reshape(3, -1)
+    one, some = np.zeros((1, 3, width), dtype), np.zeros((count + 1, 3, width), dtype)
+    _in_panels(x, one, some[:count])
+    np.testing.assert_array_equal(one[0], x[:, :width])
+    np.testing.assert_array_equal(np.hstack(some[:count]), x[:, : count * width])
+    assert not some[count].any()
+
+
+@kernel
 def _fetched(a, b, out):
     _microkernel.fetch(a, b, out)
     _microkernel.fetch(b, a, out)  # the second time, the function is known to the module
@@ -71,6 +88,7 @@ SHAPES = [
     (3, 2, 0),
     (9, 513, 65),
     (13, 2050, 9),
+    (5, 3, 520),
 ]
 
 
