@@ -160,7 +160,7 @@ def _inlined(function: F, fastmath: set[str]) -> F:
     return compiled
 
 
-def emitted(interpreted: F, emit: Callable[..., Any]) -> F:
+def emitted(interpreted: F, emit: Callable[..., Any], result: str = "void") -> F:
     """
     Return a function of arrays which, compiled, is the LLVM code that `emit` writes.
 
@@ -170,11 +170,13 @@ def emitted(interpreted: F, emit: Callable[..., Any]) -> F:
     if not COMPILED:
         return interpreted
 
+    kind = getattr(numba.types, result)
+
     def of_two(_: Any, a: Any, b: Any) -> Any:
-        return numba.types.void(a, b), emit
+        return kind(a, b), emit
 
     def of_three(_: Any, a: Any, b: Any, c: Any) -> Any:
-        return numba.types.void(a, b, c), emit
+        return kind(a, b, c), emit
 
     count = interpreted.__code__.co_argcount
     function: F = numba.extending.intrinsic(of_two if count == 2 else of_three)

@@ -4,30 +4,41 @@ Rows over threads.
 A kernel that treats rows independently takes ``(start, stop, ...)`` and handles the rows
 of that range.  `over_rows` cuts the rows into ranges, of which the calling thread and those of a
 pool take one after another: kernels release the GIL, so the threads run at once, and since no
-row is split the answer has the same bits for any number of threads.  To wake a thread takes
-some 50 microseconds; the caller does not wait for it, and if it comes late it finds less to do.
+row is split the answer has the same bits for any number of threads.
 
-Python threads, not OpenMP: numba's OpenMP layer, OpenBLAS and PyTorch each keep a pool
-that spins after its work is done, and on a small machine they wait milliseconds for each
-other at every change from one to the next.
+To wake a thread that sleeps takes 15 to 100 microseconds, longer than many a kernel.  So a thread
+of the pool stays awake for some 100 microseconds after its work, ready for the next call, and only
+then goes to sleep.  It must also never wait for the GIL, which would put it to sleep as well:
+
+- the ranges are taken in compiled code, from a counter that one instruction reads and increases;
+- the calling thread gives its signal there, after it has released the GIL, and goes on for the
+  microsecond or two that the others need to let go of its arrays and to be ready again.
+
+Python threads, not OpenMP: numba's OpenMP layer, OpenBLAS and PyTorch each keep a pool that
+spins for milliseconds after its work is done, and on a small machine they wait for each other
+at every change from one to the next.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections import deque
-from contextlib import suppress
-from itertools import pairwise
+import time
+from functools import cache
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from ._jit import COMPILED, emitted, kernel, loop_over
 from ._validate import FloatArray, as_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Counters: TypeAlias = npt.NDArray[np.int64]
 
 __all__ = ["get_num_threads", "over_rows", "ready", "set_num_threads"]
 
@@ -39,17 +50,19 @@ __all__ = ["get_num_threads", "over_rows", "ready", "set_num_threads"]
 np.empty(2**25 - 2**16, np.uint8)
 
 #: Work below which a second thread costs more than it saves, in elementary operations:
-#: a dispatch takes some 50 microseconds, an operation a nanosecond.
-MIN_WORK = 200_000
-#: Least work of a range, and least part of all the work.
-MIN_RANGE, MIN_PART = 50_000, 1 / 64
+#: a dispatch takes some 10 microseconds, an operation a nanosecond.
+MIN_WORK = 100_000
+#: Least work of a range, and ranges for each thread, so that one that was held up takes fewer.
+MIN_RANGE, RANGES = 10_000, 16
+SPINS = 30_000  #: looks at a counter before a thread stops waiting: some 100 microseconds
+
+# The counters of a thread of the pool, and those of a job.
+SIGNALS, SEEN, ASLEEP = 0, 1, 2
+TAKEN, DONE = 0, 1
+LINE = 8  #: counters that share a line of memory; threads had better not share one
+ENOUGH = 2**40  #: more than there are ranges
 
 
-class _State(threading.local):
-    inside = False  # whether this thread is a worker: a nested call runs serially
-
-
-_state = _State()
 _pool: _Pool | None = None
 _lock = threading.Lock()
 
@@ -148,66 +161,134 @@ def set_num_threads(num_threads: int) -> None:
         _forget_pool()
 
 
-class _Job:
-    """Ranges that threads take one after another until none is left."""
+def _emit_add(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    counters = context.make_array(signature.args[0])(context, builder, args[0])
+    place = builder.gep(counters.data, [args[1]])
+    return builder.atomic_rmw("add", place, args[2], "seq_cst")
 
-    def __init__(self, call: Callable[[int, int], None], ranges: Iterable[tuple[int, int]]) -> None:
-        self.call = call
-        self.ranges = deque(ranges)
-        self.unfinished = len(self.ranges)
-        self.count = threading.Lock()
-        self.end = threading.Lock()
-        self.end.acquire()  # until the last range is done
+
+def _add(counters: Counters, i: int, value: int) -> int:
+    """Add to a counter, in one step for all threads, and return what it was."""
+    before = int(counters[i])
+    counters[i] += value
+    return before
+
+
+_atomic_add = emitted(_add, _emit_add, "int64")
+
+
+@kernel
+def _await(seat: Counters, seen: int) -> int:
+    """Return the number of signals as soon as it is no longer `seen`, or that one: to sleep."""
+    seat[SEEN] = seen
+    for _ in range(SPINS):
+        signals = _atomic_add(seat, SIGNALS, 0)
+        if signals != seen:
+            return signals
+    _atomic_add(seat, ASLEEP, 1)
+    return seen
+
+
+def _kernel(start: int, stop: int, *arguments: Any) -> None:
+    """Stand for the kernel that `loop_over` puts here."""
+
+
+def _share(seats: Counters, job: Counters, rows: int, parts: int, *arguments: Any) -> None:
+    """
+    Take one range after another until none is left.
+
+    The thread that has the seats of others calls them first, and at the end waits for them.
+    """
+    for i in range(len(seats)):
+        _atomic_add(seats[i], SIGNALS, 1)
+    part = _atomic_add(job, TAKEN, 1)
+    while part < parts:
+        _kernel(rows * part // parts, rows * (part + 1) // parts, *arguments)
+        _atomic_add(job, DONE, 1)
+        part = _atomic_add(job, TAKEN, 1)
+    spins = SPINS if len(seats) else 0
+    while spins > 0 and _atomic_add(job, DONE, 0) < parts:
+        spins -= 1
+    for i in range(len(seats)):
+        seat = seats[i]
+        while spins > 0 and _atomic_add(seat, SEEN, 0) < seat[SIGNALS] and not seat[ASLEEP]:
+            spins -= 1
+
+
+@cache
+def _sharing(kernel: Callable[..., None]) -> Callable[..., None]:
+    return loop_over(_share, _kernel=kernel)
+
+
+class _Job:
+    """Ranges of rows that threads take one after another until none is left."""
+
+    def __init__(self, kernel: Callable[..., None], rows: int, parts: int, *arguments: Any) -> None:
+        self.share = _sharing(kernel)
+        self.arguments = rows, parts, *arguments
+        self.counters = np.zeros(LINE, np.int64)
+        self.helpers: list[_Job] = []  # an entry for each that is at work
         self.error: BaseException | None = None
 
-    def work(self) -> None:
-        outside, _state.inside = _state.inside, True
-        with suppress(IndexError):  # no range is left
-            while True:
-                self.do(*self.ranges.popleft())
-        _state.inside = outside
-
-    def do(self, start: int, stop: int) -> None:
+    def work(self, seats: Counters) -> None:
         try:
-            if self.error is None:
-                self.call(start, stop)
+            self.share(seats, self.counters, *self.arguments)
         except BaseException as error:  # raised in the thread that waits
             self.error = error
-        with self.count:
-            self.unfinished -= 1
-            if not self.unfinished:
-                self.end.release()
+            self.counters[TAKEN] = ENOUGH
 
-    def wait(self) -> None:
-        self.end.acquire()
-        del self.call  # a thread that has yet to wake would keep its arrays
-        if self.error is not None:
-            raise self.error
+    def help(self) -> None:
+        self.helpers.append(self)
+        self.work(NOBODY)
+        self.helpers.pop()
+
+
+NOBODY = np.zeros((0, LINE), np.int64)
 
 
 class _Pool:
-    """
-    Threads that sleep until there is a job.
-
-    A queue and no more: an executor takes longer to hand a job over than many a kernel to run.
-    """
+    """Threads that help with a job: ready for a while after each, then asleep."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
-        self.jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        for _ in range(count):
+        self.seats = np.zeros((count, LINE), np.int64)
+        self.alarms: list[SimpleQueue[bool]] = [SimpleQueue() for _ in range(count)]
+        self.current: list[_Job | None] = [None]
+        self.free = threading.Lock()
+        for own in zip(self.seats, self.alarms, strict=True):
             # a daemon: it holds nothing that the end of the process must wait for
-            threading.Thread(target=self.serve, args=(self.jobs,), daemon=True).start()
+            threading.Thread(target=self.serve, args=(*own, self.current), daemon=True).start()
 
     @staticmethod
-    def serve(jobs: SimpleQueue[_Job | None]) -> None:
-        while (job := jobs.get()) is not None:
-            job.work()
-            del job  # with what an error may hold
+    def serve(seat: Counters, alarm: SimpleQueue[bool], current: list[_Job | None]) -> None:
+        seen = 0
+        while True:
+            signals = _await(seat, seen)
+            if signals == seen and not alarm.get():
+                return
+            seen = int(seat[SIGNALS])
+            seat[ASLEEP] = 0
+            job = current[0]
+            if job is not None:
+                job.help()
+            del job  # with its arrays
+
+    def run(self, job: _Job, helpers: int) -> None:
+        """Do a job with the help of some threads."""
+        self.current[0] = job
+        for seat, alarm in zip(self.seats[:helpers], self.alarms, strict=False):
+            if seat[ASLEEP] == 1:
+                seat[ASLEEP] = 2  # once is enough
+                alarm.put(True)
+        job.work(self.seats[:helpers])
+        while job.helpers:  # something keeps a thread from its work
+            time.sleep(1e-5)
+        self.current[0] = None
+        if job.error is not None:
+            raise job.error
 
     def __del__(self) -> None:
-        for _ in range(self.count):
-            self.jobs.put(None)
+        for alarm in self.alarms:
+            alarm.put(False)
 
 
 def _threads() -> _Pool:
@@ -216,20 +297,6 @@ def _threads() -> _Pool:
         if _pool is None:
             _pool = _Pool(_num_threads - 1)
         return _pool
-
-
-def _guided(rows: int, threads: int, least: int) -> list[int]:
-    """
-    Return the bounds of ranges that get shorter, so that all threads end at about the same time.
-
-    Each is half of what a thread would get if the rest were shared out evenly, and one that was
-    held up takes fewer.
-    """
-    bounds = [0]
-    while bounds[-1] < rows:
-        rest = rows - bounds[-1]
-        bounds.append(bounds[-1] + min(rest, max(least, -(-rest // (2 * threads)))))
-    return bounds
 
 
 def over_rows(
@@ -243,18 +310,18 @@ def over_rows(
     """
     work = rows * cost
     threads = min(_num_threads, rows, int(work // MIN_WORK) + 1)
-    if threads <= 1 or _state.inside:
+    if threads <= 1 or not COMPILED:
         kernel(0, rows, *arguments)
         return
-    bounds = [rows * part // threads for part in range(threads + 1)]
-    if not even:
-        bounds = _guided(rows, threads, max(1, int(rows * max(MIN_RANGE / work, MIN_PART))))
-    job = _Job(lambda start, stop: kernel(start, stop, *arguments), pairwise(bounds))
-    jobs = _threads().jobs
-    for _ in range(threads - 1):
-        jobs.put(job)
-    job.work()
-    job.wait()
+    parts = threads if even else min(rows, RANGES * threads, max(threads, int(work // MIN_RANGE)))
+    pool = _threads()
+    if not pool.free.acquire(blocking=False):  # it works for another thread
+        kernel(0, rows, *arguments)
+        return
+    try:
+        pool.run(_Job(kernel, rows, parts, *arguments), threads - 1)
+    finally:
+        pool.free.release()
 
 
 def ready(a: FloatArray) -> FloatArray:

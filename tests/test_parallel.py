@@ -4,12 +4,15 @@ import os
 import subprocess
 import sys
 import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
 
 import dlref
 from dlref import _parallel
+from dlref._jit import COMPILED, kernel
 from dlref._parallel import over_rows
 
 
@@ -20,91 +23,161 @@ def keep_the_limit():
     dlref.set_num_threads(before)
 
 
-def visit(start, stop, seen, by):
-    seen[start:stop] += 1
-    by[start:stop] = threading.get_ident()
+@kernel
+def visit(start, stop, seen):
+    for i in range(start, stop):
+        seen[i] += 1
+
+
+@kernel
+def meet(start, _stop, present):
+    """Stay until the other range has begun, or for a second."""
+    _parallel._atomic_add(present, start, 1)
+    for _ in range(10**8):
+        if _parallel._atomic_add(present, 1 - start, 0):
+            present[2 + start] = 1
+            break
+
+
+@kernel
+def fail(start, _stop, begun):
+    _parallel._atomic_add(begun, 0, 1)
+    if start >= 0:
+        raise RuntimeError
+
+
+def have_met():
+    """Return whether two threads were at work at once; the second may have just fallen asleep."""
+    for _ in range(5):
+        present = np.zeros(4, np.int64)
+        over_rows(meet, 2, 10 * _parallel.MIN_WORK, present)
+        if present.all():
+            return True
+    return False
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000])
 def test_every_row_is_visited_once(rows, threads):
     dlref.set_num_threads(threads)
-    seen, by = np.zeros(rows, int), np.zeros(rows, np.uint64)
-    over_rows(visit, rows, _parallel.MIN_WORK, seen, by)
-    assert (seen == 1).all()
-    assert len(set(by)) <= threads
+    seen = np.zeros(rows, np.int64)
+    for count in range(1, 5):
+        over_rows(visit, rows, _parallel.MIN_WORK, seen)
+        assert (seen == count).all()
 
 
-def test_large_work_uses_several_threads():
-    dlref.set_num_threads(2)
-    barrier = threading.Barrier(2, timeout=10)  # passes only if both ranges run at once
-    over_rows(lambda _start, _stop: barrier.wait(), 2, 10 * _parallel.MIN_WORK)
-
-
-def test_ranges_get_shorter(monkeypatch):
-    alone = staticmethod(lambda _jobs: None)  # the other thread ends at once
-    monkeypatch.setattr(_parallel._Pool, "serve", alone)
-    dlref.set_num_threads(2)
-    sizes = []
-    over_rows(lambda start, stop: sizes.append(stop - start), 1000, _parallel.MIN_WORK)
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[0] == 250
-    assert sizes[-2] == 15  # a 64th of all, and then what is left
-    assert sum(sizes) == 1000
-
-
-def test_small_work_stays_on_this_thread():
+def test_small_work_starts_no_thread():
     dlref.set_num_threads(8)
-    seen, by = np.zeros(100, int), np.zeros(100, np.uint64)
-    over_rows(visit, 100, 1, seen, by)
-    assert set(by) == {threading.get_ident()}
-
-
-def test_an_error_in_a_thread_is_raised_here():
-    def fail(start, _stop):
-        if start:
-            raise RuntimeError(start)
-
-    dlref.set_num_threads(2)
-    with pytest.raises(RuntimeError):
-        over_rows(fail, 2, _parallel.MIN_WORK)
-
-
-def test_after_an_error_nothing_more_is_begun():
-    dlref.set_num_threads(2)
-    begun = []
-
-    def fail(start, _stop):
-        begun.append(start)
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        over_rows(fail, 1000, _parallel.MIN_WORK)
-    assert len(begun) <= 2
-
-
-def test_nested_calls_do_not_wait_for_each_other():
-    dlref.set_num_threads(2)
-    seen = np.zeros((4, 4), int)
-
-    def outer(start, stop):
-        for row in range(start, stop):
-            over_rows(visit, 4, _parallel.MIN_WORK, seen[row], np.zeros(4, np.uint64))
-
-    over_rows(outer, 4, _parallel.MIN_WORK)
+    seen = np.zeros(100, np.int64)
+    over_rows(visit, 100, 1, seen)
     assert (seen == 1).all()
+    assert _parallel._pool is None
+
+
+@pytest.mark.skipif(not COMPILED, reason="interpreted, all is done on one thread")
+class TestPool:
+    def test_threads_work_at_once(self):
+        dlref.set_num_threads(2)
+        assert all(have_met() for _ in range(3))
+
+    def test_a_thread_falls_asleep_and_is_woken(self):
+        dlref.set_num_threads(2)
+        assert have_met()
+        end = time.monotonic() + 10
+        while not _parallel._pool.seats[0, _parallel.ASLEEP]:
+            assert time.monotonic() < end
+        assert have_met()
+
+    def test_an_error_in_a_thread_is_raised_here(self):
+        dlref.set_num_threads(2)
+        begun = np.zeros(1, np.int64)
+        with pytest.raises(RuntimeError):
+            over_rows(fail, 1000, _parallel.MIN_WORK, begun)
+        assert begun[0] <= 2  # nothing more is begun
+        assert have_met()
+
+    def test_an_error_of_a_helper_is_kept(self):
+        job = _parallel._Job(fail, 1, 1, np.zeros(1, np.int64))
+        job.help()
+        assert isinstance(job.error, RuntimeError)
+        assert not job.helpers
+
+    def test_while_a_pool_works_another_call_does_without(self):
+        dlref.set_num_threads(2)
+        seen = np.zeros(100, np.int64)
+        with _parallel._threads().free:
+            over_rows(visit, 100, _parallel.MIN_WORK, seen)
+        assert (seen == 1).all()
+
+    def test_a_helper_that_is_held_up_is_waited_for(self):
+        job = _parallel._Job(visit, 1, 1, np.zeros(1, np.int64))
+        job.helpers.append(job)
+        threading.Timer(0.02, job.helpers.pop).start()
+        _parallel._Pool(1).run(job, 1)
+        assert not job.helpers
+
+    def test_threads_hold_nothing_after_a_call(self):
+        dlref.set_num_threads(2)
+        seen = np.zeros(100, np.int64)
+        held = weakref.ref(seen)
+        over_rows(visit, 100, _parallel.MIN_WORK, seen)
+        del seen
+        end = time.monotonic() + 10
+        while held() is not None:  # only if it was held up
+            assert time.monotonic() < end
+
+    def test_threads_end_with_their_pool(self):
+        before = set(threading.enumerate())
+        pool = _parallel._Pool(2)
+        threads = set(threading.enumerate()) - before
+        assert len(threads) == 2
+        del pool
+        for thread in threads:
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+class TestCounters:
+    """What a pool consists of, on one thread."""
+
+    def test_waits_for_a_signal(self):
+        seat = np.zeros(_parallel.LINE, np.int64)
+        seat[_parallel.SIGNALS] = 3
+        assert _parallel._await(seat, 2) == 3
+        assert _parallel._await(seat, 3) == 3
+        assert (seat[_parallel.SEEN], seat[_parallel.ASLEEP]) == (3, 1)
+
+    def test_all_ranges_are_taken(self):
+        seen, (job, *seats) = np.zeros(10, np.int64), np.zeros((3, _parallel.LINE), np.int64)
+        seats = np.array(seats)
+        seats[0, _parallel.ASLEEP] = 1  # the other never answers
+        _parallel._sharing(visit)(seats, job, 10, 4, seen)
+        assert (seen == 1).all()
+        assert (job[_parallel.TAKEN], job[_parallel.DONE]) == (5, 4)
+        assert (seats[:, _parallel.SIGNALS] == 1).all()
+
+    def test_a_range_that_is_not_finished_is_waited_for(self):
+        seats, job = np.zeros((1, _parallel.LINE), np.int64), np.zeros(_parallel.LINE, np.int64)
+        job[_parallel.TAKEN] = 1  # by a thread that does not get on
+        seen = np.zeros(2, np.int64)
+        _parallel._sharing(visit)(seats, job, 2, 2, seen)
+        assert seen.tolist() == [0, 1]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-def test_a_forked_child_gets_threads_of_its_own():
-    code = """
+def test_a_forked_child_gets_threads_of_its_own(tmp_path):
+    program = tmp_path / "program.py"  # compiled code is kept for functions from files alone
+    program.write_text("""
 import os, numpy as np, dlref
 from dlref import _parallel
 dlref.set_num_threads(2)
+from dlref._jit import kernel
+@kernel
 def visit(start, stop, seen):
-    seen[start:stop] += 1
+    for i in range(start, stop):
+        seen[i] += 1
 def all_seen():
-    seen = np.zeros(8, int)
+    seen = np.zeros(8, np.int64)
     _parallel.over_rows(visit, 8, _parallel.MIN_WORK, seen)
     return (seen == 1).all()
 assert all_seen()
@@ -112,8 +185,8 @@ child = os.fork()
 if child == 0:
     os._exit(0 if all_seen() else 1)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-"""
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)
+""")
+    subprocess.run([sys.executable, "-W", "ignore", program], check=True, timeout=60)
 
 
 @pytest.mark.parametrize(("text", "code"), [("3", 0), ("0", 1), ("many", 1)])
