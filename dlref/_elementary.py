@@ -85,6 +85,7 @@ __all__ = [
     "log1p",
     "log1p_exp",
     "low_difference",
+    "low_multiple",
     "low_product",
     "low_square",
     "near_zero",
@@ -453,6 +454,12 @@ def low_product(x: Number, y: Number) -> Number:
     return ((xh * yh - x * y) + (xh * yl + xl * yh)) + xl * yl
 
 
+@formula
+def low_multiple(y: Number, x: Number) -> Number:
+    """`low_product` where y is the same for many x."""
+    return low_product(y, x)
+
+
 @literal_formula
 def low_square(x: Number) -> tuple[Number, Number]:
     """
@@ -587,6 +594,13 @@ def quotient_single(x: Number, y: Number) -> Number:
     return x * (1.0 / y)
 
 
+@literal_formula
+def low_multiple_single(y: Number, x: Number) -> Number:
+    """`low_multiple` for an x of 24 digits: y alone is split, by LLVM for all elements at once."""
+    high = number(bits(y) & UPPER)
+    return (high * x - y * x) + (y - high) * x
+
+
 @formula
 def low_difference_single(_x: Number, _y: Number) -> Number:
     """Stand for `low_difference`: half the digits lack nothing."""
@@ -632,6 +646,7 @@ SINGLE = {
     expm1: expm1_single,
     log1p_exp: log1p_exp_single,
     low_difference: low_difference_single,
+    low_multiple: low_multiple_single,
     low_square: low_square_single,
     normal_tail: normal_tail_single,
     quotient: quotient_single,
