@@ -71,6 +71,8 @@ from ._jit import exchanged, formula, literal_formula
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ._validate import FloatArray
+
     F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = [
@@ -81,6 +83,8 @@ __all__ = [
     "exp",
     "exp_parts",
     "expm1",
+    "largest",
+    "largest_single",
     "log",
     "log1p",
     "log1p_exp",
@@ -106,6 +110,7 @@ LOG2E = 1.4426950408889634
 DENSITY = 0.3989422804014327  #: 1 / sqrt(2 pi), the normal density at 0
 SHIFT_BITS = 0x4338000000000000  #: SHIFT as an integer
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  #: sqrt(1/2) as an integer
+MAGNITUDE, MAGNITUDE_SINGLE = 2**63 - 1, 2**31 - 1  #: all bits but the sign
 UPPER = -(1 << 27)  #: mask of the 26 leading digits
 
 #: the upper 32 digits of ln 2, and the rest
@@ -640,10 +645,39 @@ def near_zero(d: Number, c: tuple[Number, ...], value: Number) -> Number:
     return d * (low4 + q * (mid4 + q * (top + q * rest))) if abs(d) < 0.375 else value
 
 
+@formula
+def largest(x: FloatArray) -> Number:
+    """
+    Return the maximum of some numbers; a positive NaN counts as the largest.
+
+    The bits of a number, read as an integer, grow with the number if it is positive and
+    fall if it is negative; the latter are mirrored.  Integers, unlike floats, have a maximum
+    that does not depend on the order, so LLVM may compare several at a time.
+    """
+    top = np.int64(-MAGNITUDE - 1)
+    for j in range(x.size):
+        code = bits(x[j])
+        key = code if code >= 0 else code ^ MAGNITUDE
+        top = key if key > top else top
+    return number(top if top >= 0 else top ^ MAGNITUDE)
+
+
+@formula
+def largest_single(x: FloatArray) -> Number:
+    """`largest` of float32, as a float32."""
+    top = np.int32(-MAGNITUDE_SINGLE - 1)
+    for j in range(x.size):
+        code = np.int32(np.float32(x[j]).view(np.int32))
+        key = np.int32(code if code >= 0 else code ^ np.int32(MAGNITUDE_SINGLE))
+        top = key if key > top else top
+    return np.int32(top if top >= 0 else top ^ np.int32(MAGNITUDE_SINGLE)).view(np.float32)
+
+
 #: What takes the place of what where half the digits are enough.
 SINGLE = {
     exp_parts: exp_parts_single,
     expm1: expm1_single,
+    largest: largest_single,
     log1p_exp: log1p_exp_single,
     low_difference: low_difference_single,
     low_multiple: low_multiple_single,

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ._elementary import Number, bits, exp, log, number
+from ._elementary import Number, exp, largest, largest_single, log
 from ._jit import exchanged, formula, kernel, summation
 from ._parallel import over_rows
 from ._product import copy, dot, multiply, panels
@@ -47,8 +47,6 @@ QUERIES, KEYS = 256, 512  #: rows and columns of a tile
 AT_ONCE, LEAST = 2**18, 8  #: scores in whole rows that the forward mode takes at once, and rows
 PIECES = 8  #: parts of the backward pass there shall be, at least
 FAR = 1 << 40  #: a window without bound
-MAGNITUDE = 0x7FFFFFFFFFFFFFFF  #: all bits of a float64 but the sign
-MAGNITUDE_SINGLE = 0x7FFFFFFF
 LOG2E = np.float32(math.log2(math.e))
 LN2 = np.float32(0.693359375), np.float32(-2.12194440e-4)  #: few digits, and the rest
 SHIFT = np.float32(1.5 * 2**23 + 127)  #: adding it leaves n + 127 in the low bits
@@ -99,28 +97,6 @@ def rescaled_single(x: Number) -> Number:
     power = np.int32(np.int32(np.float32(z).view(np.int32)) << 23)
     e = (np.float32(1.0) + (r + r * r * tail)) * np.int32(power).view(np.float32)
     return np.float32(0.0) if x < np.float32(-87.0) else e
-
-
-@formula
-def largest(x: FloatArray) -> Number:
-    """Return the maximum; comparing bits as integers does not depend on the order."""
-    top = np.int64(-MAGNITUDE - 1)
-    for j in range(x.size):
-        code = bits(x[j])
-        key = code if code >= 0 else code ^ MAGNITUDE
-        top = key if key > top else top
-    return number(top if top >= 0 else top ^ MAGNITUDE)
-
-
-@formula
-def largest_single(x: FloatArray) -> Number:
-    """Return the maximum of float32."""
-    top = np.int32(-MAGNITUDE_SINGLE - 1)
-    for j in range(x.size):
-        code = np.int32(np.float32(x[j]).view(np.int32))
-        key = np.int32(code if code >= 0 else code ^ np.int32(MAGNITUDE_SINGLE))
-        top = key if key > top else top
-    return np.int32(top if top >= 0 else top ^ np.int32(MAGNITUDE_SINGLE)).view(np.float32)
 
 
 @summation

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._elementary import Number, bits, low_difference, number, raised, single
+from ._elementary import Number, largest, low_difference, raised, single
 from ._jit import kernel, summation
 from ._parallel import over_rows
 from ._validate import FloatArray, as_integer, check_ndim, reduced_axes
@@ -25,25 +25,6 @@ __all__ = ["added", "along", "dot", "exponentials", "run"]
 
 COST = 3  # nanoseconds an element
 PIECE = 256
-MAGNITUDE = 0x7FFFFFFFFFFFFFFF  #: all bits of a float64 but the sign
-LOWEST = -0x8000000000000000
-
-
-@kernel
-def _largest(x: FloatArray) -> Number:
-    """
-    Return the maximum of some numbers; a positive NaN counts as the largest.
-
-    The bits of a float64, read as an integer, grow with the number if it is positive and
-    fall if it is negative; the latter are mirrored.  Integers, unlike floats, have a maximum
-    that does not depend on the order, so LLVM may compare several at a time.
-    """
-    top = np.int64(LOWEST)
-    for j in range(x.size):
-        code = bits(np.float64(x[j]))
-        key = code if code >= 0 else code ^ MAGNITUDE
-        top = key if key > top else top
-    return number(top if top >= 0 else top ^ MAGNITUDE)
 
 
 @summation
@@ -85,7 +66,7 @@ def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number]:
 
     That one is 1, so the full sum is one more; its logarithm is log1p of the rest.
     """
-    top = _largest(x)
+    top = np.float64(largest(x))
     for j in range(e.size):
         score = np.float64(x[j])
         d = score - top
