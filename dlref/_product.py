@@ -160,27 +160,35 @@ def _add_to_columns(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
-    """Add the product of `a` (R, K) with panels of K rows to `out` (R, N)."""
+def _add_block(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+    """Add the product of `a` with panels w to `out`, for so many terms as one panel holds."""
     rows, columns = out.shape
     width = w.shape[2]
     whole = columns // width
     inside = whole * width
-    turned = rows > HALF and a.strides[0] == a.itemsize  # its numbers for k, k + 1 lie far apart
-    near = np.empty((rows, min(a.shape[1], DEPTH)) if turned else (0, 0), out.dtype)
-    for k in range(0, a.shape[1], DEPTH):
-        part, deep = a[:, k : k + DEPTH], w[:, k : k + DEPTH]
-        if turned:
-            _copy_matrix(part, near[:, : part.shape[1]])
-            part = near[:, : part.shape[1]]
-        _add_to_columns(part, deep[:whole], out[:, :inside])
-        if inside < columns:
-            room = np.zeros((rows, width), out.dtype)
-            _add_to_columns(part, deep[whole:], room)
-            for i in range(rows):
-                to, more = out[i, inside:], room[i]
-                for j in range(to.size):
-                    to[j] += more[j]
+    _add_to_columns(a, w[:whole], out[:, :inside])
+    if inside < columns:
+        room = np.zeros((rows, width), out.dtype)
+        _add_to_columns(a, w[whole:], room)
+        for i in range(rows):
+            to, more = out[i, inside:], room[i]
+            for j in range(to.size):
+                to[j] += more[j]
+
+
+@kernel
+def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+    """Add the product of `a` (R, K) with panels of K rows to `out` (R, N)."""
+    rows, terms = a.shape
+    if rows > HALF and a.strides[0] == a.itemsize:  # the terms of a row lie far apart
+        near = np.empty((rows, min(terms, DEPTH)), out.dtype)
+        for k in range(0, terms, DEPTH):
+            part = near[:, : min(terms - k, DEPTH)]
+            _copy_matrix(a[:, k : k + DEPTH], part)
+            _add_block(part, w[:, k : k + DEPTH], out)
+    else:
+        for k in range(0, terms, DEPTH):
+            _add_block(a[:, k : k + DEPTH], w[:, k : k + DEPTH], out)
 
 
 @kernel
