@@ -309,8 +309,8 @@ def over_rows(
     thread, for kernels that gain from long ones.
     """
     work = rows * cost
-    threads = min(_num_threads, rows, int(work // MIN_WORK) + 1)
-    if threads <= 1 or not COMPILED:
+    threads = 1 if work < MIN_WORK else min(_num_threads, rows, int(work // MIN_WORK) + 1)
+    if threads == 1 or not COMPILED:
         kernel(0, rows, *arguments)
         return
     parts = threads if even else min(rows, RANGES * threads, max(threads, int(work // MIN_RANGE)))
