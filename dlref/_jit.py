@@ -162,10 +162,11 @@ def _inlined(function: F, fastmath: set[str]) -> F:
 
 def emitted(interpreted: F, emit: Callable[..., Any], result: str = "void") -> F:
     """
-    Return a function of arrays which, compiled, is the LLVM code that `emit` writes.
+    Return a function, of arrays or numbers, which, compiled, is the LLVM code that `emit` writes.
 
-    `emit` gets numba's context and builder, the signature and the arguments, and returns the value
-    of None.  Interpreted it is `interpreted`, which has two arguments or three.
+    `emit` gets numba's context and builder, the signature and the arguments, and returns a value
+    of numba's type `result`, that of None for "void".  Interpreted it is `interpreted`, which has
+    two arguments or three.
     """
     if not COMPILED:
         return interpreted

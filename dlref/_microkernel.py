@@ -101,16 +101,6 @@ class _Code:
         """Load a number, or a vector that may lie across lines of the cache."""
         return self.builder.load(self.at(array, kind, *offsets), align=4)
 
-    def ask_for(self, array: Any, written: bool, *offsets: Any) -> None:
-        """Have a line of memory fetched, which will be read or written soon."""
-        flag, byte, name = ir.IntType(32), ir.IntType(8), "llvm.prefetch.p0"
-        ask = self.builder.module.globals.get(name)
-        if ask is None:
-            kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
-            ask = ir.Function(self.builder.module, kind, name)
-        place = self.at(array, byte, *offsets)
-        self.builder.call(ask, [place, flag(int(written)), flag(3), flag(1)])
-
     def shuffled(self, x: Any, y: Any, places: list[int]) -> Any:
         """Return the numbers at some places of x, followed by y."""
         kind = ir.VectorType(ir.IntType(32), self.lanes)
@@ -190,9 +180,6 @@ def _tile(rows: int, count: int) -> Callable[..., None]:
             factors = [(x, y) for x in xs for y in columns]
             return [code.add_product(s, x, y) for s, (x, y) in zip(sums, factors, strict=True)]
 
-        for i in lines:  # on their way while the sums are computed
-            for vector in vectors[:: max(1, LINE // VECTOR)]:
-                code.ask_for(out, True, i, vector)
         depth = builder.extract_value(a.shape, 1)
         sums = code.loop(depth, 1, rows * len(vectors), add_outer_product)
         places = [code.at(out, code.vector, i, vector) for i in lines for vector in vectors]
@@ -266,13 +253,16 @@ def _interpreted_fetch(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
 def _emit_fetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Ask for the lines of memory of two rows that will be read and of one that will be written."""
     code, *rows = _begin(context, builder, signature, args)
+    flag, byte, name = ir.IntType(32), ir.IntType(8), "llvm.prefetch.p0"
+    ask = builder.module.globals.get(name)
+    if ask is None:
+        kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
+        ask = ir.Function(builder.module, kind, name)
     size = builder.mul(builder.extract_value(rows[0].shape, 0), code.integer(VECTOR // code.lanes))
-    for row, written in zip(rows, (False, False, True), strict=True):
+    for row, written in zip(rows, (0, 0, 1), strict=True):
 
-        def ask_for_line(
-            k: Any, _: list[Any], row: Any = row, written: bool = written
-        ) -> list[Any]:
-            code.ask_for(row, written, k)
+        def ask_for_line(k: Any, _: list[Any], row: Any = row, written: int = written) -> list[Any]:
+            builder.call(ask, [code.at(row, byte, k), flag(written), flag(3), flag(1)])
             return []
 
         code.loop(size, LINE, 0, ask_for_line)

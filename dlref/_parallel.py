@@ -61,7 +61,7 @@ SIGNALS, SEEN, ASLEEP = 0, 1, 2
 TAKEN, DONE = 0, 1
 LINE = 8  #: counters that share a line of memory; threads had better not share one
 ENOUGH = 2**40  #: more than there are ranges
-
+NOBODY = np.zeros((0, LINE), np.int64)  #: no seats: those of a helper, who calls no others
 
 _pool: _Pool | None = None
 _lock = threading.Lock()
@@ -241,9 +241,6 @@ class _Job:
         self.helpers.append(self)
         self.work(NOBODY)
         self.helpers.pop()
-
-
-NOBODY = np.zeros((0, LINE), np.int64)
 
 
 class _Pool:

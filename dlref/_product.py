@@ -83,8 +83,9 @@ def _copy_rows(x: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _turn(x: FloatArray, side: int, out: FloatArray) -> None:
+def _turn(x: FloatArray, out: FloatArray) -> None:
     """Copy a matrix whose columns lie in one piece, by squares."""
+    side = WIDTH_BYTES // x.itemsize // VECTORS
     rows, columns = x.shape
     high, wide = rows - rows % side, columns - columns % side
     for j in range(0, wide, side):
@@ -98,7 +99,7 @@ def _turn(x: FloatArray, side: int, out: FloatArray) -> None:
 def _copy_matrix(x: FloatArray, out: FloatArray) -> None:
     """Copy a matrix to one whose rows lie in one piece."""
     if x.strides[0] == x.itemsize:
-        _turn(x, WIDTH_BYTES // x.itemsize // VECTORS, out)
+        _turn(x, out)
     else:
         _copy_rows(x, out)
 

@@ -64,6 +64,7 @@ def test_every_row_is_visited_once(rows, threads):
     for count in range(1, 5):
         over_rows(visit, rows, _parallel.MIN_WORK, seen)
         assert (seen == count).all()
+    assert _parallel._pool is None or len(_parallel._pool.alarms) == threads - 1
 
 
 def test_small_work_starts_no_thread():
