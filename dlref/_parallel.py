@@ -14,6 +14,10 @@ then goes to sleep.  It must also never wait for the GIL, which would put it to 
 - the calling thread gives its signal there, after it has released the GIL, and goes on for the
   microsecond or two that the others need to let go of its arrays and to be ready again.
 
+`over_phases` is for work whose parts need each other from time to time, such as the steps of a
+recurrent network: all parts of a phase are done before the next one begins.  A thread that has
+done its part leaves theirs to the others as long as they keep up, and does what nobody has begun.
+
 Python threads, not OpenMP: numba's OpenMP layer, OpenBLAS and PyTorch each keep a pool that
 spins for milliseconds after its work is done, and on a small machine they wait for each other
 at every change from one to the next.
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
     Counters: TypeAlias = npt.NDArray[np.int64]
 
-__all__ = ["get_num_threads", "over_rows", "ready", "set_num_threads"]
+__all__ = ["get_num_threads", "over_phases", "over_rows", "ready", "set_num_threads"]
 
 # glibc gives the top of the heap back to the system where more is free than twice the largest
 # block that was ever freed, up to 32 MiB; what the next call allocates then comes in pages that the
@@ -174,7 +178,19 @@ def _add(counters: Counters, i: int, value: int) -> int:
     return before
 
 
+def _emit_look(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    counters = context.make_array(signature.args[0])(context, builder, args[0])
+    place = builder.gep(counters.data, [args[1]])
+    return builder.load_atomic(place, "acquire", counters.data.type.pointee.width // 8)
+
+
+def _read(counters: Counters, i: int) -> int:
+    """Return what a counter is now."""
+    return int(counters[i])
+
+
 _atomic_add = emitted(_add, _emit_add, "int64")
+_look = emitted(_read, _emit_look, "int64")
 
 
 @kernel
@@ -319,6 +335,58 @@ def over_rows(
         pool.run(_Job(kernel, rows, parts, *arguments), threads - 1)
     finally:
         pool.free.release()
+
+
+def _phase(phase: int, part: int, *arguments: Any) -> None:
+    """Stand for the kernel that `loop_over` puts here."""
+
+
+def _in_phases(
+    start: int, stop: int, phases: int, taken: Counters, done: Counters, *arguments: Any
+) -> None:
+    """
+    Do the own part of each phase, and the other parts if nobody has begun them.
+
+    While another thread keeps up, its parts are left to it for some time.
+    """
+    parts = len(taken)
+    for own in range(start, stop):
+        patience = 0
+        for phase in range(phases):
+            alone = True
+            for i in range(parts):
+                part = (own + i) % parts
+                spins = patience if i else 0
+                while spins > 0 and not _look(done[part], phase):
+                    spins -= 1
+                if not _look(done[part], phase) and not _atomic_add(taken[part], phase, 1):
+                    _phase(phase, part, *arguments)
+                    _atomic_add(done[part], phase, 1)
+                elif i:
+                    alone = False
+            patience = 0 if alone else SPINS
+            for part in range(parts):
+                while not _look(done[part], phase):
+                    pass
+
+
+@cache
+def _phasing(kernel: Callable[..., None]) -> Callable[..., None]:
+    return loop_over(_in_phases, _phase=kernel)
+
+
+def over_phases(
+    kernel: Callable[..., None], phases: int, parts: int, cost: float, *arguments: Any
+) -> None:
+    """
+    Call ``kernel(phase, part, *arguments)`` for all parts of a phase, one phase after another.
+
+    No phase begins before all parts of the one before are done.  `cost` is the number of
+    elementary operations of a part in all phases.  The kernel must not raise: others would wait
+    for it forever.
+    """
+    taken, done = np.zeros((2, parts, -(-phases // LINE) * LINE), np.int64)
+    over_rows(_phasing(kernel), parts, cost, phases, taken, done, *arguments, even=True)
 
 
 def ready(a: FloatArray) -> FloatArray:

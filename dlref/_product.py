@@ -52,6 +52,7 @@ __all__ = [
     "copy",
     "dot",
     "multiply",
+    "pack",
     "panels",
     "product",
     "sum_of_products",
@@ -105,7 +106,7 @@ def _copy_matrix(x: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _pack_some(b: FloatArray, out: FloatArray) -> None:
+def pack(b: FloatArray, out: FloatArray) -> None:
     """Copy b (K, N) into panels `out` (P, K, W), with zeros beyond the last column."""
     count, depth, width = out.shape
     p = 0
@@ -132,7 +133,7 @@ def _pack(start: int, stop: int, b: FloatArray, out: FloatArray) -> None:
     groups = -(-count // PANELS)
     for task in range(start, stop):
         i, p = task // groups, task % groups * PANELS
-        _pack_some(b[i][:, p * width : (p + PANELS) * width], out[i, p : p + PANELS])
+        pack(b[i][:, p * width : (p + PANELS) * width], out[i, p : p + PANELS])
 
 
 @kernel
@@ -197,7 +198,7 @@ def dot(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
     """Write ``a @ b`` to `out`, on one thread, for use inside kernels."""
     width = WIDTH_BYTES // out.itemsize
     w = np.empty((-(-b.shape[1] // width), b.shape[0], width), out.dtype)
-    _pack_some(b, w)
+    pack(b, w)
     for i in range(out.shape[0]):
         row = out[i]
         for j in range(row.size):

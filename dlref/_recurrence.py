@@ -3,8 +3,9 @@ What the recurrent cells share: their arguments, the order of time, and the prod
 
 A kernel walks through time with some entries of the batch, and takes all steps of them in one
 call: entries do not know of each other, so that threads share them out and never wait for one
-another.  What does not wait for a state, the product of the inputs with ``w_ih``, is done for some
-steps at once, enough for whole tiles, and few enough to stay in the cache.
+another.  Only of a single sequence of many units do they share the units, and meet at each step.
+What does not wait for a state, the product of the inputs with ``w_ih``, is done for some steps at
+once, enough for whole tiles, and few enough to stay in the cache.
 
 A step multiplies few rows, the states, by a matrix that stays the same.  The general product of a
 BLAS would rearrange that matrix at each step; here it is copied once into the panels of
@@ -15,16 +16,16 @@ same order.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ._elementary import sigmoid, tanh
 from ._jit import exchanged, formula, kernel
-from ._parallel import over_rows, ready
+from ._microkernel import FEW_PANELS, WIDTH_BYTES
+from ._parallel import get_num_threads, over_phases, over_rows, ready
 from ._product import column_sums, copy, multiply, product, transposed_product
 from ._validate import (
     FloatArray,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 __all__ = [
+    "AT_ONCE",
     "Inputs",
     "Steps",
     "cotangents",
@@ -53,13 +55,19 @@ __all__ = [
     "moving",
     "multiply_inputs",
     "outer_products",
+    "parts_of",
     "previous",
+    "room",
+    "room_for_panels",
     "rooms",
     "run",
+    "run_parts",
     "total",
 ]
 
 AT_ONCE = 32  # rows of inputs that are multiplied at once
+LEAST = 30_000  # operations of a step that are worth a thread of their own, and those of
+LEAST_IN_ALL = 2_500_000  # all steps
 STATES = ("h", "c")
 NEEDED = {"x", "w_ih", "w_hh"}  # the arguments that may not be None
 Number = Any
@@ -131,10 +139,48 @@ def multiply_inputs(
     multiply(xs[: steps * rows], w, zs[: steps * rows])
 
 
-def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:
-    """Call a kernel, or its copy for float32, on all entries; `operations` are those of one."""
+def _fitting(loop: Callable[..., None], arguments: tuple[Any, ...]) -> Callable[..., None]:
+    """Return a kernel, or its copy for float32."""
     short = any(getattr(a, "dtype", None) == np.float32 for a in arguments)
-    over_rows(narrow(loop) if short else loop, batch, operations / 20, *arguments, even=True)
+    return narrow(loop) if short else loop
+
+
+def run(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:
+    """Call a kernel on all entries of a batch; `operations` are those of one."""
+    over_rows(_fitting(loop, arguments), batch, operations / 20, *arguments, even=True)
+
+
+def run_parts(
+    loop: Callable[..., None], operations: int, phases: int, parts: int, *arguments: Any
+) -> None:
+    """Call a kernel on all parts of the units of a single sequence, in phases."""
+    over_phases(_fitting(loop, arguments), phases, parts, operations / 20 / parts, *arguments)
+
+
+def parts_of(a: Inputs, columns: int, operations: int) -> int:
+    """
+    Return into how many parts the units of a single sequence are cut, one a thread.
+
+    `columns` are those of the product of each step.  A part has panels enough for a fast product,
+    and work worth the half of a microsecond that threads take to meet.
+    """
+    steps, width = a.x.shape[1], WIDTH_BYTES // a.x.itemsize
+    if math.prod(a.batch) != 1 or not steps or a.size % width:
+        return 1
+    worth = min(operations // steps // LEAST, operations // LEAST_IN_ALL)
+    most = min(worth, columns // width // FEW_PANELS, get_num_threads())
+    return max((n for n in range(1, most + 1) if a.size // width % n == 0), default=1)
+
+
+def room(parts: int, rows: int, columns: int, dtype: npt.DTypeLike) -> FloatArray:
+    """Return room for a matrix of each part; a row more keeps the threads' lines apart."""
+    return np.empty((parts, rows + 1, columns), dtype)
+
+
+def room_for_panels(parts: int, rows: int, columns: int, dtype: npt.DTypeLike) -> FloatArray:
+    """Return room for the panels of a matrix of each part."""
+    width = WIDTH_BYTES // np.dtype(dtype).itemsize
+    return np.empty((parts, columns // width, rows, width), dtype)
 
 
 def _rows(x: FloatArray) -> FloatArray:
@@ -163,8 +209,7 @@ def previous(first: FloatArray, states: FloatArray) -> FloatArray:
     return out
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """The order in which the steps of each entry are taken, and where the entry ends."""
 
     lengths: npt.NDArray[np.int64] | None
@@ -186,8 +231,7 @@ class Steps:
         return np.where(inside, a, 0)
 
 
-@dataclass(frozen=True)
-class Inputs:
+class Inputs(NamedTuple):
     """The checked arguments of a cell or a sequence; batch axes are merged into one."""
 
     dtype: FloatDType
@@ -352,4 +396,4 @@ def moving(
             found[role] = moved.get(name, np.zeros(point.shape, checked.x.dtype))
             check_shape(name, found[role], point.shape)
     flat = _flat(found, states, checked.batch, cell=cell)
-    return checked, replace(checked, **flat)
+    return checked, checked._replace(**flat)

@@ -13,7 +13,7 @@ import pytest
 import dlref
 from dlref import _parallel
 from dlref._jit import COMPILED, kernel
-from dlref._parallel import over_rows
+from dlref._parallel import over_phases, over_rows
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +46,15 @@ def fail(start, _stop, begun):
         raise RuntimeError
 
 
+@kernel
+def follow(phase, part, marks, early):
+    """Mark a part of a phase, and count the parts of the phase before that are not marked."""
+    if phase > 0:
+        for other in range(marks.shape[1]):
+            early[part] += marks[phase - 1, other] != 1
+    marks[phase, part] += 1
+
+
 def have_met():
     """Return whether two threads were at work at once; the second may have just fallen asleep."""
     for _ in range(5):
@@ -65,6 +74,17 @@ def test_every_row_is_visited_once(rows, threads):
         over_rows(visit, rows, _parallel.MIN_WORK, seen)
         assert (seen == count).all()
     assert _parallel._pool is None or len(_parallel._pool.alarms) == threads - 1
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("phases", "parts"), [(0, 2), (1, 1), (3, 2), (1000, 3), (200, 5)])
+def test_a_phase_begins_when_the_one_before_is_done(threads, phases, parts):
+    dlref.set_num_threads(threads)
+    for _ in range(5):
+        marks, early = np.zeros((phases, parts), np.int64), np.zeros(parts, np.int64)
+        over_phases(follow, phases, parts, _parallel.MIN_WORK, marks, early)
+        assert (marks == 1).all()
+        assert not early.any()
 
 
 def test_small_work_starts_no_thread():
@@ -163,6 +183,35 @@ class TestCounters:
         seen = np.zeros(2, np.int64)
         _parallel._sharing(visit)(seats, job, 2, 2, seen)
         assert seen.tolist() == [0, 1]
+
+
+class TestPhases:
+    """One thread, where another has begun or done some parts."""
+
+    def run(self, taken, done):
+        marks, early = np.zeros((3, 2), np.int64), np.zeros(2, np.int64)
+        _parallel._phasing(follow)(0, 1, 3, np.array(taken), np.array(done), marks, early)
+        return marks.tolist()
+
+    def test_parts_that_nobody_begins_are_done(self):
+        assert self.run([[0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0]]) == [[1, 1]] * 3
+
+    def test_another_that_kept_up_and_left_is_waited_for_not_for_long(self):
+        assert self.run([[0, 0, 0], [1, 0, 0]], [[0, 0, 0], [1, 0, 0]]) == [[1, 0], [1, 1], [1, 1]]
+
+    def test_a_part_that_is_begun_is_waited_for(self):
+        taken, done = np.array([[0, 0, 0], [1, 1, 1]]), np.array([[0, 0, 0], [1, 0, 1]])
+        marks, early = np.zeros((3, 2), np.int64), np.zeros(2, np.int64)
+        before = []
+
+        def finish():
+            before.extend(marks[:, 0])
+            done[1, 1] = 1
+
+        threading.Timer(0.1, finish).start()
+        _parallel._phasing(follow)(0, 1, 3, taken, done, marks, early)
+        assert before == [1, 1, 0]
+        assert marks.tolist() == [[1, 0]] * 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

@@ -10,8 +10,9 @@ import numpy.typing as npt
 from .._elementary import sigmoid, tanh
 from .._jit import kernel
 from .._parallel import ready
-from .._product import copy, multiply, panels
+from .._product import copy, multiply, pack, panels
 from .._recurrence import (
+    AT_ONCE,
     Inputs,
     Steps,
     cotangents,
@@ -20,9 +21,13 @@ from .._recurrence import (
     moving,
     multiply_inputs,
     outer_products,
+    parts_of,
     previous,
+    room,
+    room_for_panels,
     rooms,
     run,
+    run_parts,
     total,
 )
 from .._validate import FloatArray
@@ -114,6 +119,56 @@ def _forward(
 
 
 @kernel
+def _forward_part(
+    phase: int,
+    part: int,
+    x: FloatArray,
+    first: FloatArray,
+    memory: FloatArray,
+    w_ih: FloatArray,
+    w_hh: FloatArray,
+    bias: FloatArray,
+    peep: FloatArray,
+    panels_ih: FloatArray,
+    panels_hh: FloatArray,
+    ahead: FloatArray,
+    near: FloatArray,
+    h: FloatArray,
+    c: FloatArray,
+    gates: FloatArray,
+) -> None:
+    """
+    Do what `_forward` does, for some units of a single sequence: a step in each phase from 1 on.
+
+    In phase 0 their weights become panels.  Each part has room `ahead` (N, 4 U) for what the inputs
+    give to N steps, and `near` (1, H) for the state, of which another thread has written a part.
+    """
+    size, units = h.shape[2], ahead.shape[2] // GATES
+    begin, end = part * units, (part + 1) * units
+    wi, wh = panels_ih[part], panels_hh[part]
+    t, zs, state = phase - 1, ahead[part, :-1], near[part, :-1]
+    s, now = max(t - 1, 0), t % len(zs)
+    for g in range(GATES if phase == 0 else 0):
+        each = len(wi) // GATES
+        rows, to = slice(g * size + begin, g * size + end), slice(g * each, (g + 1) * each)
+        pack(w_ih[rows].T, wi[to])
+        pack(w_hh[rows].T, wh[to])
+    if phase > 0 and now == 0:
+        xs = x[0, t : t + len(zs)]
+        for row in zs:
+            for g in range(GATES):
+                copy(bias[g * size + begin :], row[g * units : (g + 1) * units])
+        multiply(xs, wi, zs[: len(xs)])
+    if phase > 0:
+        copy(h[0, s] if t else first[0, 0], state[0])
+        multiply(state, wh, zs[now : now + 1])
+        z, old = zs[now], (c[0, s] if t else memory[0, 0])[begin:end]
+        _step(z, peep[3 * begin : 3 * end], old, c[0, t, begin:end], h[0, t, begin:end])
+        for g in range(GATES if gates.shape[2] else 0):
+            copy(z[g * units :], gates[0, t, g * size + begin : g * size + end])
+
+
+@kernel
 def _step_back(
     z: FloatArray,
     peep: FloatArray,
@@ -188,6 +243,54 @@ def _backward(
         multiply(z[start:stop, t], w, carry_h[start:stop, 0])
 
 
+@kernel
+def _backward_part(
+    phase: int,
+    part: int,
+    memory: FloatArray,
+    w_hh: FloatArray,
+    peep: FloatArray,
+    panels_hh: FloatArray,
+    near: FloatArray,
+    scratch: FloatArray,
+    c: FloatArray,
+    dout_h: FloatArray,
+    dout_c: FloatArray,
+    z: FloatArray,
+    carry_h: FloatArray,
+    carry_c: FloatArray,
+) -> None:
+    """
+    Do what `_backward` does, for some units of a single sequence.
+
+    Phase 0 makes panels, the next ones take the steps, the last completes the gradient of h0.
+    """
+    units = carry_h.shape[2]
+    size, begin, end = c.shape[2], part * units, (part + 1) * units
+    w, dh, dc, given = panels_hh[part], carry_h[part, 0], carry_c[part, 0], near[part, :-1]
+    t = c.shape[1] - phase
+    if phase == 0:
+        pack(w_hh[:, begin:end], w)
+    elif phase > 1:
+        copy(z[0, t + 1], given[0])
+        for j in range(dh.size):
+            dh[j] = 0.0
+        multiply(given, w, carry_h[part])
+    if phase > 0 and t >= 0:
+        more_h, more_c = dout_h[0, t, begin:end], dout_c[0, t, begin:end]
+        for j in range(dh.size):
+            dh[j] += more_h[j]
+        for j in range(dc.size):
+            dc[j] += more_c[j]
+        own, rest = scratch[part, 0, : GATES * units], scratch[part, 0, GATES * units :]
+        for g in range(GATES):
+            copy(z[0, t, g * size + begin :], own[g * units : (g + 1) * units])
+        old = (c[0, t - 1] if t else memory[0, 0])[begin:end]
+        _step_back(own, peep[3 * begin : 3 * end], old, c[0, t, begin:end], dh, dc, rest)
+        for g in range(GATES):
+            copy(own[g * units :], z[0, t, g * size + begin : g * size + end])
+
+
 class _Run(NamedTuple):
     """A forward pass, in the order of the steps."""
 
@@ -202,15 +305,30 @@ def _peepholes(a: Inputs) -> list[FloatArray]:
     return np.split(np.zeros(3 * a.size, a.x.dtype) if a.w_p is None else a.w_p, 3)
 
 
+def _peepholes_by_parts(a: Inputs, parts: int) -> FloatArray:
+    """Return the peepholes of each part of the units, one part after the other."""
+    if a.w_p is None:
+        return np.zeros(0, a.x.dtype)
+    return ready(a.w_p.reshape(3, parts, -1).swapaxes(0, 1).reshape(-1))
+
+
 def _run(a: Inputs, steps: Steps, *, keep: bool = True) -> _Run:
     x = steps.arranged(a.x)
-    batch, count, _ = x.shape
+    batch, count, inputs = x.shape
     sizes = a.size, a.size, len(a.w_hh) if keep else 0
     h, c, z = (np.empty((batch, count, size), x.dtype) for size in sizes)
-    cost = 4 * count * a.size * (x.shape[2] + a.size + 60)
-    weights = panels(a.w_ih.T), panels(a.w_hh.T), a.b_ih + a.b_hh
-    peep = np.zeros(0, x.dtype) if a.w_p is None else ready(a.w_p)
-    run(_forward, cost, batch, ready(x), *a.states, *weights, peep, h, c, z)
+    cost, bias = 4 * count * a.size * (inputs + a.size + 60), a.b_ih + a.b_hh
+    parts = parts_of(a, len(a.w_hh), cost)
+    peep = _peepholes_by_parts(a, parts)
+    if parts == 1:
+        weights = panels(a.w_ih.T), panels(a.w_hh.T)
+        run(_forward, cost, batch, ready(x), *a.states, *weights, bias, peep, h, c, z)
+    else:
+        columns, weights = len(a.w_hh) // parts, (ready(a.w_ih), ready(a.w_hh))
+        rooms = [room_for_panels(parts, rows, columns, x.dtype) for rows in (inputs, a.size)]
+        rooms += room(parts, AT_ONCE, columns, x.dtype), room(parts, 1, a.size, x.dtype)
+        given = *a.states, *weights, bias, peep, *rooms
+        run_parts(_forward_part, cost, count + 1, parts, ready(x), *given, h, c, z)
     if steps.lengths is not None:
         z, h, c = (Steps(steps.lengths, reverse=False).arranged(y) for y in (z, h, c))
     return _Run(x, z, h, c)
@@ -231,10 +349,8 @@ def _pull(
 ) -> tuple[FloatArray, ...]:
     """Pull cotangents of h, c and perhaps of the gates back; they are in the order of time."""
     x, z, h, c = _run(a, steps)
-    peep = np.zeros(0, x.dtype) if a.w_p is None else ready(a.w_p)
     u_h, u_c = ready(steps.arranged(u_h)), ready(steps.arranged(u_c))
     batch, count, size = h.shape
-    carry_h, carry_c = np.zeros((batch, 1, size), h.dtype), np.zeros((batch, 1, size), h.dtype)
     first_h: Any = 0.0
     first_c: Any = 0.0
     direct = None
@@ -248,12 +364,22 @@ def _pull(
         u_h[:, :-1] += into_h[:, 1:]
         u_c[:, :-1] += into_c[:, 1:]
     cost = 4 * count * size * (size + 20)
-    w = panels(a.w_hh)
-    run(_backward, cost, batch, a.states[1], w, peep, c, u_h, u_c, z, carry_h, carry_c)
+    parts = parts_of(a, size, cost)
+    peep, units = _peepholes_by_parts(a, parts), size // parts
+    carries = np.zeros((2, batch * parts, 1, units), h.dtype)
+    if parts == 1:
+        w = panels(a.w_hh)
+        run(_backward, cost, batch, a.states[1], w, peep, c, u_h, u_c, z, *carries)
+    else:
+        rooms = [room_for_panels(parts, len(a.w_hh), units, h.dtype)]
+        rooms += (room(parts, 1, n, h.dtype) for n in (len(a.w_hh), 6 * units))
+        given = a.states[1], ready(a.w_hh), peep, *rooms
+        run_parts(_backward_part, cost, count + 2, parts, *given, c, u_h, u_c, z, *carries)
+    carry_h, carry_c = carries.reshape(2, batch, 1, size)
     if direct is not None:
         z += direct  # the kernel has put the gradients in the place of the gates
     sums, peepholes = total(z), [peep]
-    if peep.size:
+    if a.w_p is not None:
         (i, f, _, o), old = _split(z), previous(a.states[1], c)
         peepholes = [total(i * old), total(f * old), total(o * c)]
     return a.gradients(
