@@ -167,17 +167,21 @@ def _statistics(
     good = True
     pieces = moments.shape[0] // mean.shape[0]
     for sample in range(mean.shape[0]):
-        for g in range(mean.shape[1]):
-            shift, var = np.float64(0.0), np.float64(0.0)
-            for block in range(sample * pieces, (sample + 1) * pieces):
-                shift += moments[block, 0, g]
-                var += moments[block, 1, g]
-            shift /= count
-            var = var / count - shift * shift
-            good = good and not shift * shift > var  # NaN is no reason to go on
-            var = np.float64(0.0) if var < 0.0 else var  # NaN stays
-            scale[sample, g] = 1.0 / np.sqrt(var + eps)
-            low[sample, g] = shift * scale[sample, g]
+        shift, var = low[sample], scale[sample]
+        shift[:] = 0.0
+        var[:] = 0.0
+        for block in range(sample * pieces, (sample + 1) * pieces):
+            s, q = moments[block, 0], moments[block, 1]
+            for g in range(shift.size):
+                shift[g] += s[g]
+                var[g] += q[g]
+        for g in range(shift.size):
+            about = shift[g] / count
+            v = var[g] / count - about * about
+            good = good and not about * about > v  # NaN is no reason to go on
+            v = np.float64(0.0) if v < 0.0 else v  # NaN stays
+            scale[sample, g] = 1.0 / np.sqrt(v + eps)
+            low[sample, g] = about * scale[sample, g]
     if not good:
         for sample in range(mean.shape[0]):
             for g in range(mean.shape[1]):
