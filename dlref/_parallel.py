@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Counters: TypeAlias = npt.NDArray[np.int64]
 
-__all__ = ["get_num_threads", "over_phases", "over_rows", "ready", "set_num_threads"]
+__all__ = ["available", "get_num_threads", "over_phases", "over_rows", "ready", "set_num_threads"]
 
 # glibc gives the top of the heap back to the system where more is free than twice the largest
 # block that was ever freed, up to 32 MiB; what the next call allocates then comes in pages that the
@@ -71,7 +71,8 @@ _pool: _Pool | None = None
 _lock = threading.Lock()
 
 
-def _available() -> int:
+def available() -> int:
+    """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):  # what this process may use, not what there is
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -80,7 +81,7 @@ def _available() -> int:
 def _from_environment() -> int:
     text = os.environ.get("DLREF_NUM_THREADS")
     if text is None:
-        return _available()
+        return available()
     return as_integer("DLREF_NUM_THREADS", int(text) if text.isdecimal() else text, least=1)
 
 

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from ._elementary import sigmoid, tanh
 from ._jit import exchanged, formula, kernel
 from ._microkernel import FEW_PANELS, WIDTH_BYTES
-from ._parallel import get_num_threads, over_phases, over_rows, ready
+from ._parallel import available, get_num_threads, over_phases, over_rows, ready
 from ._product import column_sums, copy, multiply, product, transposed_product
 from ._validate import (
     FloatArray,
@@ -168,7 +168,8 @@ def parts_of(a: Inputs, columns: int, operations: int) -> int:
     if math.prod(a.batch) != 1 or not steps or a.size % width:
         return 1
     worth = min(operations // steps // LEAST, operations // LEAST_IN_ALL)
-    most = min(worth, columns // width // FEW_PANELS, get_num_threads())
+    cores = min(get_num_threads(), available())  # a thread that has none would be waited for
+    most = min(worth, columns // width // FEW_PANELS, cores)
     return max((n for n in range(1, most + 1) if a.size // width % n == 0), default=1)
 
 

@@ -105,6 +105,7 @@ class TestPeepholes:
 @pytest.fixture
 def wide(monkeypatch):
     """Let threads share the units of a short sequence, too; return what sets their number."""
+    monkeypatch.setattr(_recurrence, "available", lambda: 2)
     monkeypatch.setattr(_recurrence, "LEAST", 1)
     monkeypatch.setattr(_recurrence, "LEAST_IN_ALL", 1)
     before = dlref.get_num_threads()
@@ -165,7 +166,7 @@ class TestUnitsInParts:
         u_c[..., -1, :] = u_last
         assert_close(lstm_vjp((u, u_c), *values), grads)
 
-    def test_only_where_it_is_worth_it(self, rng, draw):
+    def test_only_where_it_is_worth_it(self, rng, draw, monkeypatch):
         def parts(batch, steps, H, columns=4):
             x, h, c, *weights = draw(rng, "lstm", steps, batch, 3, H)
             names = ("x", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh")
@@ -174,6 +175,7 @@ class TestUnitsInParts:
             return _recurrence.parts_of(a, columns * H, 4 * steps * H * (H + 63))
 
         before = dlref.get_num_threads()
+        monkeypatch.setattr(_recurrence, "available", lambda: 3)
         try:
             dlref.set_num_threads(2)
             wide = 16 * WIDTH_BYTES // 8
@@ -187,6 +189,9 @@ class TestUnitsInParts:
             assert parts((1,), 9000, wide // 16) == 1  # too narrow
             dlref.set_num_threads(3)
             assert parts((1,), 200, wide) == 2  # parts are equal
+            monkeypatch.setattr(_recurrence, "available", lambda: 1)
+            assert parts((1,), 200, wide) == 1
+            monkeypatch.setattr(_recurrence, "available", lambda: 2)
             dlref.set_num_threads(1)
             assert parts((1,), 200, wide) == 1
         finally:
