@@ -166,9 +166,13 @@ def set_num_threads(num_threads: int) -> None:
         _forget_pool()
 
 
-def _emit_add(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+def _place(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     counters = context.make_array(signature.args[0])(context, builder, args[0])
-    place = builder.gep(counters.data, [args[1]])
+    return builder.gep(counters.data, [args[1]])
+
+
+def _emit_add(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    place = _place(context, builder, signature, args)
     return builder.atomic_rmw("add", place, args[2], "seq_cst")
 
 
@@ -180,9 +184,7 @@ def _add(counters: Counters, i: int, value: int) -> int:
 
 
 def _emit_look(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    counters = context.make_array(signature.args[0])(context, builder, args[0])
-    place = builder.gep(counters.data, [args[1]])
-    return builder.load_atomic(place, "acquire", counters.data.type.pointee.width // 8)
+    return builder.load_atomic(_place(context, builder, signature, args), "acquire", align=8)
 
 
 def _read(counters: Counters, i: int) -> int:
@@ -386,7 +388,8 @@ def over_phases(
     elementary operations of a part in all phases.  The kernel must not raise: others would wait
     for it forever.
     """
-    taken, done = np.zeros((2, parts, -(-phases // LINE) * LINE), np.int64)
+    lines = -(-phases // LINE)  # whole ones: each thread writes to its own
+    taken, done = np.zeros((2, parts, lines * LINE), np.int64)
     over_rows(_phasing(kernel), parts, cost, phases, taken, done, *arguments, even=True)
 
 

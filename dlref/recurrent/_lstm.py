@@ -56,6 +56,12 @@ def _sigmoids(z: FloatArray) -> None:
 
 
 @kernel
+def _add(x: FloatArray, total: FloatArray) -> None:
+    for j in range(total.size):
+        total[j] += x[j]
+
+
+@kernel
 def _add_product(p: FloatArray, c: FloatArray, z: FloatArray) -> None:
     for j in range(z.size):
         z[j] += p[j] * c[j]
@@ -146,20 +152,21 @@ def _forward_part(
     size, units = h.shape[2], ahead.shape[2] // GATES
     begin, end = part * units, (part + 1) * units
     wi, wh = panels_ih[part], panels_hh[part]
-    t, zs, state = phase - 1, ahead[part, :-1], near[part, :-1]
-    s, now = max(t - 1, 0), t % len(zs)
-    for g in range(GATES if phase == 0 else 0):
+    if phase == 0:
         each = len(wi) // GATES
-        rows, to = slice(g * size + begin, g * size + end), slice(g * each, (g + 1) * each)
-        pack(w_ih[rows].T, wi[to])
-        pack(w_hh[rows].T, wh[to])
-    if phase > 0 and now == 0:
-        xs = x[0, t : t + len(zs)]
-        for row in zs:
-            for g in range(GATES):
-                copy(bias[g * size + begin :], row[g * units : (g + 1) * units])
-        multiply(xs, wi, zs[: len(xs)])
-    if phase > 0:
+        for g in range(GATES):
+            rows, to = slice(g * size + begin, g * size + end), slice(g * each, (g + 1) * each)
+            pack(w_ih[rows].T, wi[to])
+            pack(w_hh[rows].T, wh[to])
+    else:
+        t, zs, state = phase - 1, ahead[part, :-1], near[part, :-1]
+        s, now = max(t - 1, 0), t % len(zs)
+        if now == 0:
+            xs = x[0, t : t + len(zs)]
+            for row in zs:
+                for g in range(GATES):
+                    copy(bias[g * size + begin :], row[g * units : (g + 1) * units])
+            multiply(xs, wi, zs[: len(xs)])
         copy(h[0, s] if t else first[0, 0], state[0])
         multiply(state, wh, zs[now : now + 1])
         z, old = zs[now], (c[0, s] if t else memory[0, 0])[begin:end]
@@ -174,6 +181,8 @@ def _step_back(
     peep: FloatArray,
     old: FloatArray,
     c: FloatArray,
+    more_h: FloatArray,
+    more_c: FloatArray,
     dh: FloatArray,
     dc: FloatArray,
     scratch: FloatArray,
@@ -181,9 +190,12 @@ def _step_back(
     """
     Turn the gates of one entry into the gradients of their pre-activations.
 
-    `dc`, the gradient of the cell state but for what comes through h, becomes that of the old one.
+    `dh` and `dc` are the gradients of the states but for `more_h` and `more_c`, and but for what
+    comes to c through h; `dc` becomes that of the old cell state, and `dh` zero, for a product.
     """
     size = dh.size
+    _add(more_h, dh)
+    _add(more_c, dc)
     i, f, g, o = z[:size], z[size : 2 * size], z[2 * size : 3 * size], z[3 * size :]
     th, keep = scratch[:size], scratch[size : 2 * size]
     for j in range(th.size):
@@ -209,6 +221,8 @@ def _step_back(
     if peep.size:
         _add_product(peep[:size], i, dc)
         _add_product(peep[size : 2 * size], f, dc)
+    for j in range(dh.size):
+        dh[j] = 0.0
 
 
 @kernel
@@ -231,15 +245,9 @@ def _backward(
     for t in range(c.shape[1] - 1, -1, -1):
         for r in range(start, stop):
             dh, dc = carry_h[r, 0], carry_c[r, 0]
-            more_h, more_c = dout_h[r, t], dout_c[r, t]
-            for j in range(dh.size):
-                dh[j] += more_h[j]
-            for j in range(dc.size):
-                dc[j] += more_c[j]
             old = c[r, t - 1] if t > 0 else memory[r, 0]
-            _step_back(z[r, t], peep, old, c[r, t], dh, dc, scratch)
-            for j in range(dh.size):
-                dh[j] = 0.0
+            more_h, more_c = dout_h[r, t], dout_c[r, t]
+            _step_back(z[r, t], peep, old, c[r, t], more_h, more_c, dh, dc, scratch)
         multiply(z[start:stop, t], w, carry_h[start:stop, 0])
 
 
@@ -273,20 +281,15 @@ def _backward_part(
         pack(w_hh[:, begin:end], w)
     elif phase > 1:
         copy(z[0, t + 1], given[0])
-        for j in range(dh.size):
-            dh[j] = 0.0
         multiply(given, w, carry_h[part])
     if phase > 0 and t >= 0:
         more_h, more_c = dout_h[0, t, begin:end], dout_c[0, t, begin:end]
-        for j in range(dh.size):
-            dh[j] += more_h[j]
-        for j in range(dc.size):
-            dc[j] += more_c[j]
         own, rest = scratch[part, 0, : GATES * units], scratch[part, 0, GATES * units :]
         for g in range(GATES):
             copy(z[0, t, g * size + begin :], own[g * units : (g + 1) * units])
         old = (c[0, t - 1] if t else memory[0, 0])[begin:end]
-        _step_back(own, peep[3 * begin : 3 * end], old, c[0, t, begin:end], dh, dc, rest)
+        holes, new = peep[3 * begin : 3 * end], c[0, t, begin:end]
+        _step_back(own, holes, old, new, more_h, more_c, dh, dc, rest)
         for g in range(GATES):
             copy(own[g * units :], z[0, t, g * size + begin : g * size + end])
 
@@ -309,7 +312,7 @@ def _peepholes_by_parts(a: Inputs, parts: int) -> FloatArray:
     """Return the peepholes of each part of the units, one part after the other."""
     if a.w_p is None:
         return np.zeros(0, a.x.dtype)
-    return ready(a.w_p.reshape(3, parts, -1).swapaxes(0, 1).reshape(-1))
+    return ready(a.w_p.reshape(3, parts, a.size // parts).swapaxes(0, 1).reshape(-1))
 
 
 def _run(a: Inputs, steps: Steps, *, keep: bool = True) -> _Run:

@@ -21,6 +21,18 @@ from dlref.recurrent import (
     lstm_vjp,
 )
 
+
+def check_against_pytorch(values, u, u_last, oracle, assert_close):
+    """Compare both states and all gradients, of all states h and of the last cell state."""
+    (want_h, want_c), grads = oracle("lstm", values, [u, u_last])
+    h, c = lstm(*values)
+    assert_close(h, want_h)
+    assert_close(c[..., -1, :], want_c)
+    u_c = np.zeros_like(u)
+    u_c[..., -1, :] = u_last
+    assert_close(lstm_vjp((u, u_c), *values), grads)
+
+
 WIDE = (20, (9,), 5, 70) if COMPILED else (2, (5,), 2, 18)
 
 
@@ -31,13 +43,7 @@ WIDE = (20, (9,), 5, 70) if COMPILED else (2, (5,), 2, 18)
 def test_against_pytorch(rng, assert_close, draw, oracle, T, batch, D, H):
     values = draw(rng, "lstm", T, batch, D, H)
     u, u_last = rng.normal(size=(*batch, T, H)), rng.normal(size=(*batch, H))
-    (want_h, want_c), grads = oracle("lstm", values, [u, u_last])
-    h, c = lstm(*values)
-    assert_close(h, want_h)
-    assert_close(c[..., -1, :], want_c)
-    u_c = np.zeros_like(u)
-    u_c[..., -1, :] = u_last
-    assert_close(lstm_vjp((u, u_c), *values), grads)
+    check_against_pytorch(values, u, u_last, oracle, assert_close)
 
 
 def test_float32_is_near_the_exact_result(rng, draw):
@@ -103,14 +109,19 @@ class TestPeepholes:
 
 
 @pytest.fixture
-def wide(monkeypatch):
+def set_threads():
+    before = dlref.get_num_threads()
+    yield dlref.set_num_threads
+    dlref.set_num_threads(before)
+
+
+@pytest.fixture
+def wide(monkeypatch, set_threads):
     """Let threads share the units of a short sequence, too; return what sets their number."""
     monkeypatch.setattr(_recurrence, "available", lambda: 2)
     monkeypatch.setattr(_recurrence, "LEAST", 1)
     monkeypatch.setattr(_recurrence, "LEAST_IN_ALL", 1)
-    before = dlref.get_num_threads()
-    yield dlref.set_num_threads
-    dlref.set_num_threads(before)
+    return set_threads
 
 
 class TestUnitsInParts:
@@ -157,16 +168,18 @@ class TestUnitsInParts:
         steps = _recurrence.AT_ONCE + 3 if COMPILED else 2
         values = draw(rng, "lstm", steps, (1,), 4, H)
         u, u_last = rng.normal(size=(1, steps, H)), rng.normal(size=(1, H))
-        (want_h, want_c), grads = oracle("lstm", values, [u, u_last])
         wide(2)
-        h, c = lstm(*values)
-        assert_close(h, want_h)
-        assert_close(c[..., -1, :], want_c)
-        u_c = np.zeros_like(u)
-        u_c[..., -1, :] = u_last
-        assert_close(lstm_vjp((u, u_c), *values), grads)
+        check_against_pytorch(values, u, u_last, oracle, assert_close)
 
-    def test_only_where_it_is_worth_it(self, rng, draw, monkeypatch):
+    def test_without_units(self):
+        """Peepholes of nothing are still given."""
+        empty = np.zeros((0, 3)), np.zeros((0, 0))
+        values = np.zeros((1, 2, 3)), None, None, *empty
+        h, _ = lstm(*values, w_p=np.zeros(0))
+        assert h.shape == (1, 2, 0)
+        assert lstm_vjp((h, h), *values, w_p=np.zeros(0))[-1].shape == (0,)
+
+    def test_only_where_it_is_worth_it(self, rng, draw, set_threads, monkeypatch):
         def parts(batch, steps, H, columns=4):
             x, h, c, *weights = draw(rng, "lstm", steps, batch, 3, H)
             names = ("x", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh")
@@ -174,28 +187,24 @@ class TestUnitsInParts:
             a, _ = _recurrence.inputs(values, gates=4, states=2)
             return _recurrence.parts_of(a, columns * H, 4 * steps * H * (H + 63))
 
-        before = dlref.get_num_threads()
         monkeypatch.setattr(_recurrence, "available", lambda: 3)
-        try:
-            dlref.set_num_threads(2)
-            wide = 16 * WIDTH_BYTES // 8
-            assert parts((1,), 200, wide) == 2
-            assert parts((), 200, wide) == 2
-            assert parts((1,), 200, wide, columns=1) == 2
-            assert parts((2,), 200, wide) == 1  # a sequence for each thread
-            assert parts((1,), 200, wide + 1) == 1  # no whole panels
-            assert parts((1,), 0, wide) == 1
-            assert parts((1,), 2, wide) == 1  # too short
-            assert parts((1,), 9000, wide // 16) == 1  # too narrow
-            dlref.set_num_threads(3)
-            assert parts((1,), 200, wide) == 2  # parts are equal
-            monkeypatch.setattr(_recurrence, "available", lambda: 1)
-            assert parts((1,), 200, wide) == 1
-            monkeypatch.setattr(_recurrence, "available", lambda: 2)
-            dlref.set_num_threads(1)
-            assert parts((1,), 200, wide) == 1
-        finally:
-            dlref.set_num_threads(before)
+        set_threads(2)
+        wide = 16 * WIDTH_BYTES // 8
+        assert parts((1,), 200, wide) == 2
+        assert parts((), 200, wide) == 2
+        assert parts((1,), 200, wide, columns=1) == 2
+        assert parts((2,), 200, wide) == 1  # a sequence for each thread
+        assert parts((1,), 200, wide + 1) == 1  # no whole panels
+        assert parts((1,), 0, wide) == 1
+        assert parts((1,), 2, wide) == 1  # too short
+        assert parts((1,), 9000, wide // 16) == 1  # too narrow
+        set_threads(3)
+        assert parts((1,), 200, wide) == 2  # parts are equal
+        monkeypatch.setattr(_recurrence, "available", lambda: 1)
+        assert parts((1,), 200, wide) == 1
+        monkeypatch.setattr(_recurrence, "available", lambda: 2)
+        set_threads(1)
+        assert parts((1,), 200, wide) == 1
 
 
 class TestMemory:
