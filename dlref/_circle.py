@@ -7,7 +7,7 @@ its remainder.  Here nothing is lost:
 
 1. *Turns.*  The frequency is kept as turns per position, :math:`f / 2 \pi`, in two float64 whose
    sum has 106 digits.  The product with p is a sum, too: the rounded product and what
-   `lacking` says it lacks.
+   `low_product` says it lacks.
 2. *The remainder.*  The nearest quarter turn is subtracted.  The subtraction is exact, and what the
    product lacked is added to what is left, an angle of at most :math:`\pi / 4`.
 3. *The series* of sine and cosine, to the order 17 and 16: the next terms are below
@@ -40,7 +40,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from ._elementary import SHIFT, SINGLE, UPPER, Number, bits, number, single
+from ._elementary import SHIFT, SINGLE, Number, bits, low_product, single
 from ._jit import formula, kernel, literal_formula
 from ._parallel import over_rows
 from ._validate import FloatArray
@@ -76,22 +76,13 @@ COS_SINGLE = (
 
 
 @literal_formula
-def lacking(x: Number, y: Number) -> Number:
-    """Return what the rounded product x y lacks to the exact one; the sum's order is Dekker's."""
-    xh = number(bits(x) & UPPER)
-    yh = number(bits(y) & UPPER)
-    xl, yl = x - xh, y - yh
-    return (((xh * yh - x * y) + xh * yl) + xl * yh) + xl * yl
-
-
-@literal_formula
 def quarters(p: Number, high: Number, low: Number) -> tuple[Number, Number, Number]:
     """Return n, r, lost: p (high + low) turns are n quarters and r + lost turns."""
     t = p * high
     z = 4.0 * t + SHIFT
     r = t - 0.25 * (z - SHIFT)
     r = np.nan if abs(t) > MOST else r
-    return bits(z) & 3, r, lacking(p, high) + p * low
+    return bits(z) & 3, r, low_product(p, high) + p * low
 
 
 @literal_formula
@@ -99,7 +90,7 @@ def remainder(p: Number, high: Number, low: Number) -> tuple[Number, Number, Num
     """Return n, a, b: p (high + low) turns are n quarters and an angle of a + b radians."""
     n, r, lost = quarters(p, high, low)
     first = TURN[0] * r
-    rest = lacking(TURN[0], r) + (TURN[1] * r + TURN[0] * lost)
+    rest = low_product(TURN[0], r) + (TURN[1] * r + TURN[0] * lost)
     a = first + rest
     return n, a, rest - (a - first)
 
@@ -148,7 +139,7 @@ SINGLE[circle] = circle_single
 def _in_turns(f: FloatArray, high: FloatArray, low: FloatArray) -> None:
     for i in range(f.size):
         high[i] = f[i] * PER_TURN[0]
-        low[i] = lacking(f[i], PER_TURN[0]) + f[i] * PER_TURN[1]
+        low[i] = low_product(f[i], PER_TURN[0]) + f[i] * PER_TURN[1]
 
 
 def in_turns(frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy.typing as npt
 
-from .._elementary import Number, expm1, low_product, raised
+from .._elementary import Number, expm1, fused, raised
 from .._elementwise import mapped, pulled, pushed
 from .._jit import formula, literal_formula
 from .._validate import FloatArray, as_number
@@ -71,7 +71,7 @@ def _selu_deriv2(x: Number) -> Number:
 def _quotient(x: Number, alpha: Number) -> tuple[Number, Number]:
     """Return x / alpha, and what it lacks to the exact quotient."""
     z = x / alpha
-    rest = ((x - z * alpha) - low_product(z, alpha)) / alpha
+    rest = fused(-z, alpha, x) / alpha
     return z, (rest if abs(z) < 800.0 else 0.0)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._broadcast import unbroadcast
-from .._elementary import Number, low_multiple, quotient
+from .._elementary import Number, fused, quotient
 from .._elementwise import mapped, pulled, pushed
 from .._jit import formula, literal_formula
 from .._validate import FloatArray, as_floats, as_number, as_tangents, check_shape, result
@@ -118,8 +118,9 @@ def _hard_tanh_deriv(x: Number) -> Number:
 
 @literal_formula
 def _hard_sigmoid(x: Number, alpha: Number, beta: Number) -> Number:
+    # rounded once, since the terms cancel near the lower kink; which is where the plain line is 0
     line = alpha * x + beta
-    exact = line + low_multiple(alpha, x)  # near the lower kink the terms of the line cancel
+    exact = fused(alpha, x, beta)  # near the lower kink the terms cancel
     return 0.0 if line <= 0.0 else (1.0 if line >= 1.0 else exact)
 
 

@@ -21,7 +21,6 @@ from .._elementary import (
     DENSITY,
     Number,
     exp_parts,
-    low_multiple,
     low_product,
     low_square,
     near_zero,
@@ -140,7 +139,7 @@ GELU_TANH_SLOPE = (
 def _scaled(x: Number, beta: Number) -> tuple[Number, Number, Number]:
     """Return u = beta x, -|u|, and what that lacks to the exact product."""
     u = beta * x
-    rest = low_multiple(beta, x) if abs(u) < 800.0 else 0.0
+    rest = low_product(beta, x) if abs(u) < 800.0 else 0.0
     return u, -abs(u), (-rest if u > 0.0 else rest)
 
 
