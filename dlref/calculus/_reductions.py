@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._jit import kernel
+from .._jit import kernel, summation
 from .._parallel import over_rows
 from .._validate import (
     Axis,
@@ -70,35 +70,41 @@ def _mean_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: Float
             dx[r, i] = np.float64(dout[r]) / x.shape[1]
 
 
+@summation
+def _extremes(x: FloatArray) -> tuple[float, float]:
+    """Return two numbers between which every product of some of the elements lies, or is zero."""
+    least, most = np.float64(1.0), np.float64(1.0)
+    for i in range(x.size):
+        size = abs(np.float64(x[i]))
+        least *= size if (size > 0.0) & (size < 1.0) else 1.0
+        most *= size if size > 1.0 else 1.0
+    return least, most
+
+
 @kernel
 def _prod_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
-    before = np.empty(x.shape[1])
+    before, after = np.empty(x.shape[1]), np.empty(x.shape[1])
     exponents = np.empty(x.shape[1], np.int64)
     for r in range(start, stop):
-        # Every product of some of the elements lies between these two, or is zero.
-        least, most = np.float64(1.0), np.float64(1.0)
-        for i in range(x.shape[1]):
-            size = abs(np.float64(x[r, i]))
-            if size > 1.0:
-                most *= size
-            elif size > 0.0:
-                least *= size
+        least, most = _extremes(x[r])
         if least > 1e-300 and most < 1e300:
-            _products(np.float64(dout[r]), x[r], before, dx[r])
+            _products(np.float64(dout[r]), x[r], before, after, dx[r])
         else:
             _scaled_products(np.float64(dout[r]), x[r], before, exponents, dx[r])
 
 
 @kernel
-def _products(dout: float, x: FloatArray, before: FloatArray, dx: FloatArray) -> None:
-    product = np.float64(1.0)
+def _products(
+    dout: float, x: FloatArray, before: FloatArray, after: FloatArray, dx: FloatArray
+) -> None:
+    left, right = np.float64(1.0), np.float64(1.0)
+    for i in range(x.size):  # both at once, as each product waits for the one before it
+        j = x.size - 1 - i
+        before[i], after[j] = left, right
+        left *= np.float64(x[i])
+        right *= np.float64(x[j])
     for i in range(x.size):
-        before[i] = product
-        product *= np.float64(x[i])
-    product = np.float64(1.0)
-    for i in range(x.size - 1, -1, -1):  # now of the elements after i
-        dx[i] = dout * (before[i] * product)
-        product *= np.float64(x[i])
+        dx[i] = dout * (before[i] * after[i])
 
 
 @kernel
@@ -141,24 +147,32 @@ def _max_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatA
             dx[r, i] = share if x[r, i] == top or ties == 0 else 0.0
 
 
+@summation
+def _squares(x: FloatArray, scale: float) -> float:
+    total = np.float64(0.0)
+    for i in range(x.size):
+        scaled = scale * np.float64(x[i])
+        total += scaled * scaled
+    return total
+
+
 @kernel
 def _norm_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
     for r in range(start, stop):
-        scale, total = np.float64(1.0), np.float64(0.0)
-        for i in range(x.shape[1]):
-            total += np.float64(x[r, i]) ** 2
+        scale, total = np.float64(1.0), _squares(x[r], 1.0)
         if total < 1e-290 or total > 1e300:  # squares that vanished or overflowed
             largest = np.float64(0.0)
             for i in range(x.shape[1]):
                 if abs(x[r, i]) > largest:  # max() may keep a NaN
                     largest = np.float64(abs(x[r, i]))
             if largest > 0.0 and not np.isinf(largest):
-                scale, total = largest, np.float64(0.0)
-                for i in range(x.shape[1]):
-                    total += (x[r, i] / scale) ** 2
+                exponent = min(max(math.frexp(largest)[1], -1000), 1000)
+                scale = np.ldexp(np.float64(1.0), -exponent)  # a product with it is exact
+                total = _squares(x[r], scale)
         length = math.sqrt(total)
+        slope, to = np.float64(dout[r]), dx[r]
         for i in range(x.shape[1]):
-            dx[r, i] = dout[r] * (x[r, i] / scale / length if length != 0.0 else 0.0)
+            to[i] = slope * (scale * np.float64(x[r, i]) / length if length != 0.0 else 0.0)
 
 
 def _by_rows(
@@ -554,8 +568,8 @@ def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     .. math:: \pdv{y}{x_j} = \prod_{i \ne j} x_i .
 
     The shorter :math:`y / x_j` fails where :math:`x_j = 0`. The code multiplies the
-    elements before :math:`j`, collected in one pass forward, with those after
-    :math:`j`, collected in one pass backward: :math:`3n` multiplications and no
+    elements before :math:`j`, collected from the first to the last, with those after
+    :math:`j`, collected from the last to the first: :math:`3n` multiplications and no
     division. Products are carried as fraction and exponent, so that an overflow or
     underflow on the way does not spoil a gradient that is representable. The relative
     error is at most :math:`n` units of roundoff.
@@ -876,8 +890,8 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     .. math:: \nabla y = \frac{x}{\norm{x}} .
 
     It has length one: moving away from the origin, the distance grows as fast as one
-    walks. The squares are taken of :math:`x / \max_i |x_i|`, so nothing overflows or
-    underflows on the way.
+    walks. Where the squares would overflow or underflow, x is multiplied by a power of two
+    first, which changes no digit.
 
     **The kink.** At :math:`x = 0` the norm is a cone and every vector of length at most
     one is a subgradient. Returned is the shortest, 0, as in PyTorch; JAX returns NaN.
