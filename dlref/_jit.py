@@ -147,7 +147,7 @@ def summation(function: F) -> F:
 
     The order decides the rounding errors, not more: call it on short pieces.
     """
-    return _inlined(function, {"reassoc", "nsz"})
+    return _inlined(function, {"reassoc", "nsz", "contract"})
 
 
 def _inlined(function: F, fastmath: set[str]) -> F:

@@ -69,7 +69,8 @@ def layer_norm(
 
     **Numerics.** The textbook formula :math:`\sigma^2 = \overline{x^2} - \mu^2` loses all digits
     at a large mean. The code forms :math:`d_i = x_i - m` with a guess m of the mean, from the first
-    16 features, and gets :math:`\mu = m + \overline d` and
+    32 features, or with m = 0 if their mean is clearly smaller than their spread, and gets
+    :math:`\mu = m + \overline d` and
     :math:`\sigma^2 = \overline{d^2} - \overline d^2`, where little cancels; if m was off by more
     than :math:`\sigma`, it starts again with :math:`m = \mu`. Where all :math:`x_i` lie within
     a factor of two of m, :math:`d_i` is exact, and a large offset costs no

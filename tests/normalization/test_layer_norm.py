@@ -49,6 +49,12 @@ class TestLargeOffsets:
         want = exactly_standardized(x, 1e-5)
         assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
 
+    def test_a_guess_of_zero_is_mended(self, rng, exactly_standardized):
+        x = rng.normal(size=768) + 10
+        x[:32] -= 10
+        want = exactly_standardized(x, 1e-5)
+        assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
+
     @pytest.mark.parametrize("offset", [0.0, 1e4])
     def test_float32_is_exact_up_to_one_rounding(self, rng, exactly_standardized, offset):
         x = (rng.normal(size=768) + offset).astype(np.float32)
