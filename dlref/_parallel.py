@@ -26,6 +26,7 @@ at every change from one to the next.
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from functools import cache
@@ -36,6 +37,9 @@ import numpy as np
 
 from ._jit import COMPILED, emitted, kernel, loop_over
 from ._validate import FloatArray, as_integer
+
+if COMPILED:
+    from llvmlite import ir
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +62,7 @@ np.empty(2**25 - 2**16, np.uint8)
 MIN_WORK = 100_000
 #: Least work of a range, and ranges for each thread, so that one that was held up takes fewer.
 MIN_RANGE, RANGES = 10_000, 16
-SPINS = 30_000  #: looks at a counter before a thread stops waiting: some 100 microseconds
+SPINS = 3_500  #: pauses before a thread stops waiting: some 100 microseconds
 
 # The counters of a thread of the pool, and those of a job.
 SIGNALS, SEEN, ASLEEP = 0, 1, 2
@@ -187,6 +191,16 @@ def _emit_look(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return builder.load_atomic(_place(context, builder, signature, args), "acquire", align=8)
 
 
+def _emit_watch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    if platform.machine() in {"x86_64", "AMD64"}:  # where two threads may share a core
+        name = "llvm.x86.sse2.pause"
+        pause = builder.module.globals.get(name)
+        if pause is None:
+            pause = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), ()), name)
+        builder.call(pause, ())
+    return _emit_look(context, builder, signature, args)
+
+
 def _read(counters: Counters, i: int) -> int:
     """Return what a counter is now."""
     return int(counters[i])
@@ -194,6 +208,7 @@ def _read(counters: Counters, i: int) -> int:
 
 _atomic_add = emitted(_add, _emit_add, "int64")
 _look = emitted(_read, _emit_look, "int64")
+_watch = emitted(_read, _emit_watch, "int64")  #: `_look` after a pause, in which another thread has the core
 
 
 @kernel
@@ -201,7 +216,7 @@ def _await(seat: Counters, seen: int) -> int:
     """Return the number of signals as soon as it is no longer `seen`, or that one: to sleep."""
     seat[SEEN] = seen
     for _ in range(SPINS):
-        signals = _atomic_add(seat, SIGNALS, 0)
+        signals = _watch(seat, SIGNALS)
         if signals != seen:
             return signals
     _atomic_add(seat, ASLEEP, 1)
@@ -226,11 +241,11 @@ def _share(seats: Counters, job: Counters, rows: int, parts: int, *arguments: An
         _atomic_add(job, DONE, 1)
         part = _atomic_add(job, TAKEN, 1)
     spins = SPINS if len(seats) else 0
-    while spins > 0 and _atomic_add(job, DONE, 0) < parts:
+    while spins > 0 and _watch(job, DONE) < parts:
         spins -= 1
     for i in range(len(seats)):
         seat = seats[i]
-        while spins > 0 and _atomic_add(seat, SEEN, 0) < seat[SIGNALS] and not seat[ASLEEP]:
+        while spins > 0 and _watch(seat, SEEN) < seat[SIGNALS] and not seat[ASLEEP]:
             spins -= 1
 
 
@@ -360,7 +375,7 @@ def _in_phases(
             for i in range(parts):
                 part = (own + i) % parts
                 spins = patience if i else 0
-                while spins > 0 and not _look(done[part], phase):
+                while spins > 0 and not _watch(done[part], phase):
                     spins -= 1
                 if not _look(done[part], phase) and not _atomic_add(taken[part], phase, 1):
                     _phase(phase, part, *arguments)
@@ -369,7 +384,7 @@ def _in_phases(
                     alone = False
             patience = 0 if alone else SPINS
             for part in range(parts):
-                while not _look(done[part], phase):
+                while not _watch(done[part], phase):
                     pass
 
 
