@@ -208,7 +208,7 @@ def _read(counters: Counters, i: int) -> int:
 
 _atomic_add = emitted(_add, _emit_add, "int64")
 _look = emitted(_read, _emit_look, "int64")
-_watch = emitted(_read, _emit_watch, "int64")  #: `_look` after a pause, in which another thread has the core
+_watch = emitted(_read, _emit_watch, "int64")  #: `_look` after a pause: another thread has the core
 
 
 @kernel
