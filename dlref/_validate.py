@@ -105,6 +105,11 @@ def as_floats(
     and Python scalars follow the arrays.  The arrays have the dtype `work`, or that of the
     result where it is wider; they may be the caller's own and must not be written to.
     """
+    values: list[Any] = list(arguments.values())
+    if values and all(type(a) is np.ndarray and a.dtype == values[0].dtype for a in values):
+        dtype = values[0].dtype
+        if dtype in (np.float64, work):  # nothing to convert: most calls, and quick
+            return dtype, values
     arrays = {name: as_array(name, value) for name, value in arguments.items()}
     dtypes = {name: _float_dtype(name, array.dtype) for name, array in arrays.items()}
     strong: list[Any] = [
@@ -368,15 +373,13 @@ def as_number(
     if isinstance(scalar, bool) or not isinstance(scalar, kinds):
         msg = f"Argument {name!r} must be a number, not {value!r}."
         raise TypeError(msg)
-    number = float(scalar)
+    number, words = float(scalar), ""
     if above is not None:
-        inside, words = number > above, f"greater than {above:g}"
-    elif least is not None:
-        upper = f"from {least:g} to {most:g}"
-        inside, words = least <= number <= most, upper if most < math.inf else f"at least {least:g}"
-    else:
-        inside, words = True, ""
-    if not inside:  # NaN is never inside
+        if not number > above:  # NaN is never inside
+            words = f"greater than {above:g}"
+    elif least is not None and not least <= number <= most:
+        words = f"from {least:g} to {most:g}" if most < math.inf else f"at least {least:g}"
+    if words:
         msg = f"Argument {name!r} must be {words}, not {number:g}."
         raise ValueError(msg)
     return number
