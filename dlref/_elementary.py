@@ -49,7 +49,8 @@ blocks of a formula for short ones that have an error below :math:`2^{-36}`:
 - :math:`\ln 2` is one constant, and what an argument lacks, at most its rounding
   :math:`2^{-53} |x| < 2^{-43}`, is left out (a float32 has an exact square);
 - one power of two suffices: the exponential is cut off at :math:`e^{-700}`, a float64 that
-  is not subnormal, but far below all of float32 (above 0 no formula here needs it);
+  is not subnormal, but far below all of float32, and no formula asks for more than
+  :math:`e^{700}`, far above it: a sigmoid need not tell the signs of its argument apart;
 - the normal tail is multiplied by :math:`t + 5` and read at :math:`q = 1 - 10 / (t + 5)`, so
   that one division does for both; it is good up to t = 20, where the tail is :math:`10^{-89}`;
 - a division by the sum of a row of float32 is a product with its reciprocal.
@@ -557,10 +558,9 @@ def exp_parts_single(x: Number, _low: Number) -> tuple[Number, Number, Number, N
 
 @formula
 def sigmoid_single(x: Number) -> Number:
-    """`sigmoid` to half the digits: what the sum 1 + e lost is left out."""
-    r, t, a, _ = exp_parts_single(-abs(x), 0.0)
-    e = (1.0 + (r + t)) * a
-    return (e if x < 0.0 else 1.0) / (1.0 + e)
+    """`sigmoid` to half the digits, which e^-x, far larger than any float32, does not endanger."""
+    r, t, a, _ = exp_parts_single(-(-700.0 if x < -700.0 else x), 0.0)
+    return 1.0 / (1.0 + (1.0 + (r + t)) * a)
 
 
 @formula
