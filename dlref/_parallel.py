@@ -62,7 +62,10 @@ np.empty(2**25 - 2**16, np.uint8)
 MIN_WORK = 100_000
 #: Least work of a range, and ranges for each thread, so that one that was held up takes fewer.
 MIN_RANGE, RANGES = 10_000, 16
-SPINS = 3_500  #: pauses before a thread stops waiting: some 100 microseconds
+#: Whether there is an instruction to wait with, which leaves a core that two threads share to the
+#: other one; and looks at a counter before a thread stops waiting: some 100 microseconds.
+PAUSES = platform.machine() in {"x86_64", "AMD64"}
+SPINS = 3_500 if PAUSES else 100_000
 
 # The counters of a thread of the pool, and those of a job.
 SIGNALS, SEEN, ASLEEP = 0, 1, 2
@@ -192,7 +195,7 @@ def _emit_look(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _emit_watch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    if platform.machine() in {"x86_64", "AMD64"}:  # where two threads may share a core
+    if PAUSES:
         name = "llvm.x86.sse2.pause"
         pause = builder.module.globals.get(name)
         if pause is None:
@@ -208,7 +211,7 @@ def _read(counters: Counters, i: int) -> int:
 
 _atomic_add = emitted(_add, _emit_add, "int64")
 _look = emitted(_read, _emit_look, "int64")
-_watch = emitted(_read, _emit_watch, "int64")  #: `_look` after a pause: another thread has the core
+_watch = emitted(_read, _emit_watch, "int64")  #: `_look` after a pause
 
 
 @kernel

@@ -118,7 +118,6 @@ def _hard_tanh_deriv(x: Number) -> Number:
 
 @literal_formula
 def _hard_sigmoid(x: Number, alpha: Number, beta: Number) -> Number:
-    # rounded once, since the terms cancel near the lower kink; which is where the plain line is 0
     line = alpha * x + beta
     exact = fused(alpha, x, beta)  # near the lower kink the terms cancel
     return 0.0 if line <= 0.0 else (1.0 if line >= 1.0 else exact)

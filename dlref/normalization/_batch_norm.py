@@ -94,9 +94,9 @@ def batch_norm(
     A bias added to `x` by the layer before has no effect, since the mean takes it away
     again, and neither has the scale of that layer's weights.
 
-    **Numerics.** As in :func:`layer_norm`: the differences from the mean are formed first, and
-    their own mean, a rounding error, is taken off. The sums of all channels are formed side by
-    side, in the order of memory.
+    **Numerics.** As in :func:`layer_norm`: differences from a guess of the mean are formed first,
+    and their own mean, what the guess lacks, is taken off. The sums of all channels are formed
+    side by side, in the order of memory.
 
     References
     ----------
