@@ -195,7 +195,7 @@ def _emit_look(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def _emit_watch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    if PAUSES:
+    if PAUSES:  # pragma: no branch  # the other is for other processors
         name = "llvm.x86.sse2.pause"
         pause = builder.module.globals.get(name)
         if pause is None:
