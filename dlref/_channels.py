@@ -20,7 +20,17 @@ import numpy as np
 
 from ._jit import formula, kernel
 from ._parallel import over_rows
-from ._standardize import Number, Vector, affine, difference, rows, rows_pull, rows_push, vector
+from ._standardize import (
+    Number,
+    Vector,
+    about_0,
+    affine,
+    difference,
+    rows,
+    rows_pull,
+    rows_push,
+    vector,
+)
 from ._validate import FloatArray
 
 __all__ = ["columns", "columns_pull", "columns_push"]
@@ -88,23 +98,7 @@ def _add_moments(x: FloatArray, mean: FloatArray, s: FloatArray, q: FloatArray) 
             q[c] += _product(d, d)
 
 
-@kernel
-def _add_moments_about_0(x: FloatArray, s: FloatArray, q: FloatArray) -> None:
-    """`_add_moments` where all means are 0."""
-    n = s.size
-    fours = x.size // (4 * n)
-    for k in range(fours):
-        part = x[4 * k * n :]
-        for c in range(n):
-            d0, d1 = np.float64(part[c]), np.float64(part[c + n])
-            d2, d3 = np.float64(part[c + 2 * n]), np.float64(part[c + 3 * n])
-            s[c] += _four(d0, d1, d2, d3)
-            q[c] += _four_products(d0, d1, d2, d3, d0, d1, d2, d3)
-    for begin in range(4 * fours * n, x.size, n):
-        part = x[begin : begin + n]
-        for c in range(part.size):
-            s[c] += np.float64(part[c])
-            q[c] += _product(part[c], np.float64(part[c]))
+_add_moments_about_0 = about_0(_add_moments)
 
 
 @kernel
@@ -243,7 +237,7 @@ def _moments(
         if mean[sample].any():
             _add_moments(x[sample][begin:end], middle, s, q)
         else:
-            _add_moments_about_0(x[sample][begin:end], s, q)
+            _add_moments_about_0(x[sample][begin:end], middle, s, q)
         _fold(s, at.group, sums[block, 0])
         _fold(q, at.group, sums[block, 1])
 

@@ -253,11 +253,9 @@ def _interpreted_fetch(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
 def _emit_fetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     """Ask for the lines of memory of two rows that will be read and of one that will be written."""
     code, *rows = _begin(context, builder, signature, args)
-    flag, byte, name = ir.IntType(32), ir.IntType(8), "llvm.prefetch.p0"
-    ask = builder.module.globals.get(name)
-    if ask is None:
-        kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
-        ask = ir.Function(builder.module, kind, name)
+    flag, byte = ir.IntType(32), ir.IntType(8)
+    kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
+    ask = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
     size = builder.mul(builder.extract_value(rows[0].shape, 0), code.integer(VECTOR // code.lanes))
     for row, written in zip(rows, (0, 0, 1), strict=True):
 

@@ -196,11 +196,8 @@ def _emit_look(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 def _emit_watch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     if PAUSES:  # pragma: no branch  # the other is for other processors
-        name = "llvm.x86.sse2.pause"
-        pause = builder.module.globals.get(name)
-        if pause is None:
-            pause = ir.Function(builder.module, ir.FunctionType(ir.VoidType(), ()), name)
-        builder.call(pause, ())
+        kind = ir.FunctionType(ir.VoidType(), ())
+        builder.call(builder.module.declare_intrinsic("llvm.x86.sse2.pause", (), kind), ())
     return _emit_look(context, builder, signature, args)
 
 

@@ -5,8 +5,8 @@ Let m be near the mean of the numbers x.  The differences d = x - m are formed f
 x and m agree within a factor of two they are exact, however large m is.  The mean is m plus the
 mean of d, and the variance is the mean of d**2 less the square of the mean of d.  That
 cancels little if m is off by less than the deviation.  For a row, m is the mean of its first
-numbers, for a channel that of some positions, and corrected in the rare case that it is not
-good enough.
+numbers, for a channel that of some positions, or 0 where that is as good and saves the
+subtraction; it is corrected in the rare case that it is not good enough.
 
 Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
 in the first-level cache for the second look.  Columns, in `_channels`: the numbers of a channel
@@ -16,12 +16,12 @@ Sums are taken piece by piece, so that rounding errors grow with the length of a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ._jit import formula, kernel, literal_formula, summation
+from ._jit import exchanged, formula, kernel, literal_formula, summation
 from ._microkernel import fetch
 from ._parallel import over_rows
 from ._validate import (
@@ -33,7 +33,13 @@ from ._validate import (
     entries,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
 __all__ = [
+    "about_0",
     "affine",
     "difference",
     "moving",
@@ -59,6 +65,17 @@ def difference(x: Number, mean: Number) -> Number:
 
 
 @formula
+def _from_0(x: Number, _mean: Number) -> Number:
+    """`difference` from a mean of 0."""
+    return np.float64(x)
+
+
+def about_0(function: F) -> F:
+    """Return the copy of a kernel, or of a formula, for means of 0: without the subtraction."""
+    return exchanged(function, {difference: _from_0}, "about_0")
+
+
+@formula
 def _standard(x: Number, mean: Number, scale: Number, low: Number) -> Number:
     return difference(x, mean) * scale - low
 
@@ -69,16 +86,6 @@ def affine(z: Number, weight: Number, bias: Number) -> Number:
 
 
 @summation
-def _moments_about_0(x: FloatArray) -> tuple[Number, Number]:
-    s, q = np.float64(0.0), np.float64(0.0)
-    for j in range(x.size):
-        d = np.float64(x[j])
-        s += d
-        q += d * d
-    return s, q
-
-
-@summation
 def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
     s, q = np.float64(0.0), np.float64(0.0)
     for j in range(x.size):
@@ -86,6 +93,9 @@ def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
         s += d
         q += d * d
     return s, q
+
+
+_moments_about_0 = about_0(_moments)
 
 
 @summation
@@ -103,7 +113,7 @@ def _products(
 @kernel
 def _guess(x: FloatArray) -> Number:
     """Return the mean of some numbers, or 0 if it is clearly smaller than their spread."""
-    s, q = _moments_about_0(x)
+    s, q = _moments_about_0(x, 0.0)
     mean, square = s / x.size, q / x.size
     return np.float64(0.0) if 5.0 * mean * mean < square else mean
 
@@ -124,9 +134,9 @@ def _row_moments(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, 
         s, q = np.float64(0.0), np.float64(0.0)
         for begin in range(0, x.size, PIECE):
             piece = x[begin : begin + PIECE]
-            piece_s, piece_q = _moments(piece, mean) if mean != 0.0 else _moments_about_0(piece)
-            s += piece_s
-            q += piece_q
+            moments = _moments(piece, mean) if mean != 0.0 else _moments_about_0(piece, mean)
+            s += moments[0]
+            q += moments[1]
         shift = s / x.size if about_mean else np.float64(0.0)
         var = q / x.size - shift * shift
         if not shift * shift > var:  # a good guess, or NaN
