@@ -9,7 +9,9 @@ positions, and is folded at the end.
 
 The forward pass reads x for the moments and for the result, the product with the Jacobian reads
 x and the vector for four sums (of x - m, of its square, of v, of v times x - m) and for
-the result.
+the result.  Where there are samples enough for all threads, a thread takes whole samples, and finds
+them in its cache the second time; otherwise, as in a batch, which is one sample, threads share
+its pieces out, once for the sums and once for the result.  The bits are the same.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._jit import formula, kernel
-from ._parallel import over_rows
+from ._parallel import MIN_WORK, get_num_threads, over_rows
 from ._standardize import (
     Number,
     Vector,
@@ -29,6 +31,7 @@ from ._standardize import (
     rows,
     rows_pull,
     rows_push,
+    tolerance,
     vector,
 )
 from ._validate import FloatArray
@@ -37,8 +40,9 @@ __all__ = ["columns", "columns_pull", "columns_push"]
 
 ROW = 256  # numbers that a row of sums has at least
 PIECE = 256  # rows of x summed up before the sums are added to others
-SAMPLED = 32  # positions from which the mean is guessed
+SAMPLED = 32, 8  # positions from which the mean is guessed, in float64 and in float32
 COST = 0.5  # nanoseconds an element
+TRIALS = 3  # of guesses of the mean; the second is good already
 
 
 class Statistics(NamedTuple):
@@ -47,6 +51,24 @@ class Statistics(NamedTuple):
     mean: FloatArray
     scale: FloatArray
     low: FloatArray
+
+
+class Factors(NamedTuple):
+    """What makes after J (before v) + gain z + offset of J v, for each channel."""
+
+    before: FloatArray
+    after: FloatArray
+    gain: FloatArray
+    offset: FloatArray
+
+
+class Lines(NamedTuple):
+    """Of each sample: the result is (before v - along_1) factor + (x - mean) slope + rest."""
+
+    along_1: FloatArray
+    factor: FloatArray
+    slope: FloatArray
+    rest: FloatArray
 
 
 class Layout(NamedTuple):
@@ -129,23 +151,30 @@ def _add_products(
 @kernel
 def _spread(values: FloatArray, group: int, to: FloatArray) -> None:
     """Give each channel the value of its group, and repeat the channels along the row."""
-    c = 0
-    while c < to.size:
+    channels = values.size * group
+    if group == 1:
+        to[:channels] = values
+    else:
         for g in range(values.size):
-            to[c : c + group] = values[g]
-            c += group
+            for c in range(g * group, (g + 1) * group):
+                to[c] = values[g]
+    for c in range(channels, to.size):
+        to[c] = to[c - channels]
 
 
 @kernel
 def _fold(row: FloatArray, group: int, to: FloatArray) -> None:
     """Sum up what the row has for each group, or for each channel if `group` is 1."""
+    channels = to.size * group
     to[:] = 0.0
-    c = 0
-    while c < row.size:
-        for g in range(to.size):
-            for _ in range(group):
-                to[g] += row[c]
-                c += 1
+    for begin in range(0, row.size, channels):
+        if group == 1:
+            for c in range(channels):
+                to[c] += row[begin + c]
+        else:
+            for g in range(to.size):
+                for c in range(begin + g * group, begin + (g + 1) * group):
+                    to[g] += row[c]
 
 
 @kernel
@@ -157,7 +186,8 @@ def _guess(x: FloatArray, at: Layout, mean: FloatArray) -> None:
     is good enough, and a subtraction less for each number.
     """
     positions = x.shape[1] // at.channels
-    step = max(positions // SAMPLED, 1)
+    step = max(positions // (SAMPLED[0] if x.itemsize == 8 else SAMPLED[1]), 1)
+    enough = tolerance(x.itemsize)
     s, q, square = np.empty(at.channels), np.empty(at.channels), np.empty(mean.shape[1])
     for sample in range(x.shape[0]):
         s[:] = 0.0
@@ -175,7 +205,7 @@ def _guess(x: FloatArray, at: Layout, mean: FloatArray) -> None:
         for g in range(square.size):
             mean[sample, g] /= count
             m = mean[sample, g]
-            small = small and (m == 0.0 or 2.0 * m * m < square[g] / count)
+            small = small and (m == 0.0 or m * m < enough * (square[g] / count - m * m))
         if small:
             mean[sample] = 0.0
 
@@ -185,13 +215,17 @@ def _statistics(
     moments: FloatArray,
     count: int,
     eps: Number,
-    mean: FloatArray,
-    scale: FloatArray,
-    low: FloatArray,
+    enough: Number,
+    found: Statistics,
 ) -> bool:
-    """Fill in scale and low; if the mean was no good guess, mend it and return False."""
-    good = True
+    """
+    Fill in scale and low; where the means were no good guess, mend them and return False.
+
+    The square of what a guess lacks may be `enough` variances.
+    """
+    mean, scale, low = found
     pieces = moments.shape[0] // mean.shape[0]
+    good = True
     for sample in range(mean.shape[0]):
         shift, var = low[sample], scale[sample]
         shift[:] = 0.0
@@ -201,17 +235,18 @@ def _statistics(
             for g in range(shift.size):
                 shift[g] += s[g]
                 var[g] += q[g]
+        bad = 0
         for g in range(shift.size):
             about = shift[g] / count
             v = var[g] / count - about * about
-            good = good and not about * about > v  # NaN is no reason to go on
+            bad += about * about > enough * v  # NaN is no reason to go on
             v = np.float64(0.0) if v < 0.0 else v  # NaN stays
-            scale[sample, g] = 1.0 / np.sqrt(v + eps)
-            low[sample, g] = about * scale[sample, g]
-    if not good:
-        for sample in range(mean.shape[0]):
-            for g in range(mean.shape[1]):
-                mean[sample, g] += low[sample, g] / scale[sample, g]
+            var[g] = 1.0 / np.sqrt(v + eps)
+            shift[g] = about * var[g]
+        if bad:
+            good = False
+            for g in range(shift.size):
+                mean[sample, g] += shift[g] / var[g]
     return good
 
 
@@ -307,17 +342,53 @@ def _projected(v: Number, weight: Number, along_1: Number, factor: Number, line:
 
 
 @kernel
+def _coefficients(
+    sums: FloatArray,
+    found: Statistics,
+    count: int,
+    factors: Factors,
+    at: Layout,
+    lines: Lines,
+    of_vz: FloatArray,
+    of_v: FloatArray,
+) -> None:
+    """Fill in the lines, and the sums of v z and of v for each channel, from those of v and v d."""
+    before, after, gain, offset = factors
+    along_z = np.empty(found.low.shape[1])
+    for sample in range(of_v.shape[0]):
+        vz, vs, along_1 = of_vz[sample], of_v[sample], lines.along_1[sample]
+        scale, low = found.scale[sample], found.low[sample]
+        vz[:] = 0.0
+        vs[:] = 0.0
+        for block in range(sample * at.pieces, (sample + 1) * at.pieces):
+            for c in range(vs.size):
+                vs[c] += sums[block, 0, c]
+                vz[c] += sums[block, 1, c]
+        along_1[:] = 0.0
+        along_z[:] = 0.0
+        for c in range(vs.size):
+            g = c // at.group
+            vz[c] = vz[c] * scale[g] - vs[c] * low[g]
+            along_1[g] += before[c] * vs[c] / count
+            along_z[g] += before[c] * vz[c] / count
+        for c in range(vs.size):
+            g = c // at.group
+            factor = scale[g] * after[c]
+            of_z = gain[c] - along_z[g] * factor
+            lines.factor[sample, c] = factor
+            lines.slope[sample, c] = scale[g] * of_z
+            lines.rest[sample, c] = offset[c] - low[g] * of_z
+
+
+@kernel
 def _projections(
     start: int,
     stop: int,
     v: FloatArray,
     x: FloatArray,
     mean: FloatArray,
-    slope: FloatArray,
-    rest: FloatArray,
+    lines: Lines,
     before: FloatArray,
-    along_1: FloatArray,
-    factor: FloatArray,
     at: Layout,
     out: FloatArray,
 ) -> None:
@@ -327,16 +398,75 @@ def _projections(
     for block in range(start, stop):
         sample, piece = block // at.pieces, block % at.pieces
         _spread(mean[sample], at.group, m)
-        _spread(slope[sample], 1, f)
-        _spread(rest[sample], 1, g)
-        _spread(along_1[sample], at.group, s)
-        _spread(factor[sample], 1, r)
+        _spread(lines.slope[sample], 1, f)
+        _spread(lines.rest[sample], 1, g)
+        _spread(lines.along_1[sample], at.group, s)
+        _spread(lines.factor[sample], 1, r)
         for begin in range(piece * at.size, min((piece + 1) * at.size, x.shape[1]), at.row):
             row, u = x[sample][begin : begin + at.row], v[sample][begin : begin + at.row]
             to = out[sample][begin : begin + at.row]
             for c in range(to.size):
                 line = _line(row[c], m[c], f[c], g[c])
                 to[c] = _projected(u[c], w[c], s[c], r[c], line)
+
+
+@kernel
+def _sample_by_sample(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    weight: FloatArray,
+    bias: FloatArray,
+    count: int,
+    eps: Number,
+    at: Layout,
+    out: FloatArray,
+) -> None:
+    """Do all that `columns` does, for one sample after the other while the cache has it."""
+    groups = at.channels // at.group
+    of_group = np.empty((3, 1, groups))
+    found = Statistics(of_group[0], of_group[1], of_group[2])
+    moments = np.empty((at.pieces, 2, groups))
+    for sample in range(start, stop):
+        part = x[sample : sample + 1]
+        _guess(part, at, found.mean)
+        for _ in range(TRIALS):  # pragma: no branch
+            _moments(0, at.pieces, part, found.mean, at, moments)
+            if _statistics(moments, count, eps, tolerance(x.itemsize), found):
+                break
+        _standardized(0, at.pieces, part, found, weight, bias, at, out[sample : sample + 1])
+
+
+@kernel
+def _products_sample_by_sample(
+    start: int,
+    stop: int,
+    v: FloatArray,
+    x: FloatArray,
+    factors: Factors,
+    count: int,
+    eps: Number,
+    at: Layout,
+    out: FloatArray,
+    of_vz: FloatArray,
+    of_v: FloatArray,
+) -> None:
+    """Do all that `_product_with_jacobian` does, for one sample after the other."""
+    groups, size = at.channels // at.group, at.channels
+    of_group, of_channel = np.empty((4, 1, groups)), np.empty((3, 1, size))
+    found = Statistics(of_group[0], of_group[1], of_group[2])
+    lines = Lines(of_group[3], of_channel[0], of_channel[1], of_channel[2])
+    moments, sums = np.empty((at.pieces, 2, groups)), np.empty((at.pieces, 2, size))
+    for sample in range(start, stop):
+        end = sample + 1
+        part, u, to = x[sample:end], v[sample:end], out[sample:end]
+        _guess(part, at, found.mean)
+        for _ in range(TRIALS):  # pragma: no branch
+            _products(0, at.pieces, part, found.mean, at, moments, u, sums)
+            if _statistics(moments, count, eps, tolerance(x.itemsize), found):
+                break
+        _coefficients(sums, found, count, factors, at, lines, of_vz[sample:end], of_v[sample:end])
+        _projections(0, at.pieces, u, part, found.mean, lines, factors.before, at, to)
 
 
 def _layout(positions: int, channels: int, groups: int) -> Layout:
@@ -350,6 +480,17 @@ def _over(kernel: Any, x: FloatArray, at: Layout, *arguments: Any) -> None:
     over_rows(kernel, len(x) * at.pieces, COST * min(at.size, x.shape[1]), *arguments)
 
 
+def _over_samples(kernel: Any, x: FloatArray, *arguments: Any) -> None:
+    over_rows(kernel, len(x), 2 * COST * x.shape[1], *arguments)
+
+
+def _whole(x: FloatArray, at: Layout) -> bool:
+    """Return whether threads had better take whole samples than pieces of them."""
+    if COST * x.size < MIN_WORK:  # threads would not take pieces of so little either
+        return True
+    return len(x) > 1 and (at.pieces == 1 or len(x) >= 4 * get_num_threads())
+
+
 def _examined(
     kernel: Any, x: FloatArray, at: Layout, count: int, eps: float, *others: FloatArray
 ) -> Statistics:
@@ -358,9 +499,9 @@ def _examined(
     found = Statistics(*np.empty((3, len(x), groups)))
     moments = np.empty((len(x) * at.pieces, 2, groups))
     _guess(x, at, found.mean)
-    for _ in range(3):  # pragma: no branch  # the second guess is good already
+    for _ in range(TRIALS):  # pragma: no branch
         _over(kernel, x, at, x, found.mean, at, moments, *others)
-        if _statistics(moments, count, eps, *found):
+        if _statistics(moments, count, eps, tolerance(x.itemsize), found):
             break
     return found
 
@@ -377,11 +518,16 @@ def columns(
     if positions == 1:
         return rows(x, weight, bias, eps, about_mean=True, groups=groups)
     out = np.empty(x.shape, x.dtype)
-    if out.size:
-        at = _layout(positions, size, groups)
-        flat, to = (a.reshape(samples, -1) for a in (np.ascontiguousarray(x), out))
-        found = _examined(_moments, flat, at, positions * at.group, eps)
-        w, b = vector(weight, 1.0, size), vector(bias, 0.0, size)
+    if not out.size:
+        return out
+    at = _layout(positions, size, groups)
+    count = positions * at.group
+    flat, to = (a.reshape(samples, -1) for a in (np.ascontiguousarray(x), out))
+    w, b = vector(weight, 1.0, size), vector(bias, 0.0, size)
+    if _whole(flat, at):
+        _over_samples(_sample_by_sample, flat, flat, w, b, count, eps, at, to)
+    else:
+        found = _examined(_moments, flat, at, count, eps)
         _over(_standardized, flat, at, flat, found, w, b, at, to)
     return out
 
@@ -404,25 +550,23 @@ def _product_with_jacobian(
     """
     samples, positions, size = x.shape
     out = np.empty(x.shape, x.dtype)
+    of_vz, of_v = np.zeros((2, samples, size))
     if not out.size:
-        return out, np.zeros(size), np.zeros(size)
+        return out, of_vz.sum(0), of_v.sum(0)
     at = _layout(positions, size, groups)
     count = positions * at.group
     flat, u, to = (np.ascontiguousarray(a).reshape(samples, -1) for a in (x, v, out))
-    sums = np.empty((samples * at.pieces, 2, size))
-    found = _examined(_products, flat, at, count, eps, u, sums)
-    scale, low = (np.repeat(a, at.group, axis=1) for a in (found.scale, found.low))
-    of_v, of_vd = sums.reshape(samples, -1, 2, size).sum(1).swapaxes(0, 1)
-    of_vz = of_vd * scale - of_v * low
-    weight = vector(before, 1.0, size)
-    along_1, along_z = (
-        (weight * a).reshape(samples, groups, at.group).sum(2) / count for a in (of_v, of_vz)
-    )
-    factor = scale * vector(after, 1.0, size)
-    of_z = vector(gain, 0.0, size) - np.repeat(along_z, at.group, axis=1) * factor
-    slope, rest = scale * of_z, vector(offset, 0.0, size) - low * of_z
-    parts = found.mean, slope, rest, weight, along_1, factor
-    _over(_projections, flat, at, u, flat, *parts, at, to)
+    operands = (before, 1.0), (after, 1.0), (gain, 0.0), (offset, 0.0)
+    factors = Factors(*(vector(*value, size) for value in operands))
+    if _whole(flat, at):
+        arguments = u, flat, factors, count, eps, at, to, of_vz, of_v
+        _over_samples(_products_sample_by_sample, flat, *arguments)
+    else:
+        sums = np.empty((samples * at.pieces, 2, size))
+        found = _examined(_products, flat, at, count, eps, u, sums)
+        lines = Lines(np.empty((samples, groups)), *np.empty((3, samples, size)))
+        _coefficients(sums, found, count, factors, at, lines, of_vz, of_v)
+        _over(_projections, flat, at, u, flat, found.mean, lines, factors.before, at, to)
     return out, of_vz.sum(0), of_v.sum(0)
 
 

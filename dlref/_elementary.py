@@ -296,11 +296,18 @@ def _fused(x: Number, y: Number, z: Number) -> Number:
     return np.float64(exact) if exact else near  # which knows the sign of zero
 
 
-def _emit_fused(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-    return builder.fma(*args)
+def _emit_fused(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    to, kinds = signature.return_type, signature.args
+    return builder.fma(*[context.cast(builder, *of, to) for of in zip(args, kinds, strict=True)])
+
+
+def _fused_single(x: Number, y: Number, z: Number) -> Number:
+    """Return x y + z of float32 numbers in float32, rounded once."""
+    return np.float32(np.float64(x) * np.float64(y) + np.float64(z))
 
 
 fused = emitted(_fused, _emit_fused, "float64")
+fused_single = emitted(_fused_single, _emit_fused, "float32")
 
 
 @formula

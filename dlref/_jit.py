@@ -166,12 +166,15 @@ def emitted(interpreted: F, emit: Callable[..., Any], result: str = "void") -> F
 
     `emit` gets numba's context and builder, the signature and the arguments, and returns a value
     of numba's type `result`, that of None for "void".  Interpreted it is `interpreted`, which has
-    two arguments or three.
+    one argument to three.
     """
     if not COMPILED:
         return interpreted
 
     kind = getattr(numba.types, result)
+
+    def of_one(_: Any, a: Any) -> Any:
+        return kind(a), emit
 
     def of_two(_: Any, a: Any, b: Any) -> Any:
         return kind(a, b), emit
@@ -179,8 +182,8 @@ def emitted(interpreted: F, emit: Callable[..., Any], result: str = "void") -> F
     def of_three(_: Any, a: Any, b: Any, c: Any) -> Any:
         return kind(a, b, c), emit
 
-    count = interpreted.__code__.co_argcount
-    function: F = numba.extending.intrinsic(of_two if count == 2 else of_three)
+    typed: Any = (of_one, of_two, of_three)[interpreted.__code__.co_argcount - 1]
+    function: F = numba.extending.intrinsic(typed)
     return function
 
 

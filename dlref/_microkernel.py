@@ -17,9 +17,9 @@ are.  To read the columns as vectors, one after the other, they are copied into 
 
 A compiler that is given the loops finds the vectors but keeps the sums in memory, at half the
 speed, so this function is written in LLVM's own language, through llvmlite.  It says what
-`_interpreted` says.  So are three more that a loop cannot say, or not as well: `copy_to_panels`,
-`turn`, which transposes a square that fits in the registers, and `fetch`, which asks for memory
-ahead of its use.
+`_interpreted` says.  So are some more that a loop cannot say, or not as well: `copy_to_panels`,
+`turn`, which transposes a square that fits in the registers, and `fetch` and `fetch_to_write`,
+which ask for memory ahead of its use.
 
 .. [1] K. Goto, R. A. van de Geijn: Anatomy of high-performance matrix multiplication.
    ACM Trans. Math. Softw. 34(3), 2008, https://doi.org/10.1145/1356052.1356053
@@ -51,6 +51,7 @@ __all__ = [
     "copy_to_panel",
     "copy_to_panels",
     "fetch",
+    "fetch_to_write",
     "turn",
 ]
 
@@ -246,25 +247,28 @@ def _emit_turn(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     return context.get_dummy_value()
 
 
-def _interpreted_fetch(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+def _interpreted_fetch(row: FloatArray) -> None:
     """Do nothing."""
 
 
-def _emit_fetch(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    """Ask for the lines of memory of two rows that will be read and of one that will be written."""
-    code, *rows = _begin(context, builder, signature, args)
-    flag, byte = ir.IntType(32), ir.IntType(8)
-    kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
-    ask = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
-    size = builder.mul(builder.extract_value(rows[0].shape, 0), code.integer(VECTOR // code.lanes))
-    for row, written in zip(rows, (0, 0, 1), strict=True):
+def _fetch(written: bool) -> Callable[..., None]:
+    """Return the function that asks for the lines of memory of a row, to read or to write them."""
 
-        def ask_for_line(k: Any, _: list[Any], row: Any = row, written: int = written) -> list[Any]:
-            builder.call(ask, [code.at(row, byte, k), flag(written), flag(3), flag(1)])
+    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        code, row = _begin(context, builder, signature, args)
+        flag, byte = ir.IntType(32), ir.IntType(8)
+        kind = ir.FunctionType(ir.VoidType(), (byte.as_pointer(), flag, flag, flag))
+        ask = builder.module.declare_intrinsic("llvm.prefetch.p0", (), kind)
+        size = builder.mul(builder.extract_value(row.shape, 0), code.integer(VECTOR // code.lanes))
+
+        def ask_for_line(k: Any, _: list[Any]) -> list[Any]:
+            builder.call(ask, [code.at(row, byte, k), flag(int(written)), flag(3), flag(1)])
             return []
 
         code.loop(size, LINE, 0, ask_for_line)
-    return context.get_dummy_value()
+        return context.get_dummy_value()
+
+    return emitted(_interpreted_fetch, emit)
 
 
 add_tile = _tile(ROWS, 1)
@@ -275,4 +279,5 @@ add_part_of_row = _tile(1, 1)
 copy_to_panel = _lines(1)
 copy_to_panels = _lines(PANELS)
 turn = emitted(_interpreted_turn, _emit_turn)
-fetch = emitted(_interpreted_fetch, _emit_fetch)
+fetch = _fetch(written=False)
+fetch_to_write = _fetch(written=True)

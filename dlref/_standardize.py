@@ -6,7 +6,8 @@ x and m agree within a factor of two they are exact, however large m is.  The me
 mean of d, and the variance is the mean of d**2 less the square of the mean of d.  That
 cancels little if m is off by less than the deviation.  For a row, m is the mean of its first
 numbers, for a channel that of some positions, or 0 where that is as good and saves the
-subtraction; it is corrected in the rare case that it is not good enough.
+subtraction; it is corrected in the rare case that it is not good enough.  The sums have 53 bits:
+for numbers of 24 bits m = 0 is good enough unless the mean is many times the deviation.
 
 Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
 in the first-level cache for the second look.  Columns, in `_channels`: the numbers of a channel
@@ -16,13 +17,15 @@ Sums are taken piece by piece, so that rounding errors grow with the length of a
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from ._elementary import fused_single
 from ._jit import exchanged, formula, kernel, literal_formula, summation
-from ._microkernel import fetch
+from ._microkernel import fetch, fetch_to_write
 from ._parallel import over_rows
 from ._validate import (
     FloatArray,
@@ -52,7 +55,7 @@ __all__ = [
 ]
 
 PIECE = 1024
-NEARBY = 1 << 15  # numbers read before results are written: changing between the two takes time
+SHORT = 4096  # bytes of rows of which the first-level cache holds this and the next
 GUESS = 32  # numbers from which the mean of a row is guessed
 COST = 0.5  # nanoseconds an element
 Number = Any  # a float64
@@ -110,6 +113,16 @@ def _products(
     return s, q
 
 
+@formula
+def tolerance(itemsize: int) -> Number:
+    """
+    Return how many variances the square of a neglected mean may have.
+
+    The digits lost are log2 of that.  Of the 53 that are summed up float32 has no need of all.
+    """
+    return 256.0 if itemsize == 4 else 1.0
+
+
 @kernel
 def _guess(x: FloatArray) -> Number:
     """Return the mean of some numbers, or 0 if it is clearly smaller than their spread."""
@@ -118,19 +131,28 @@ def _guess(x: FloatArray) -> Number:
     return np.float64(0.0) if 5.0 * mean * mean < square else mean
 
 
+@formula
+def pair(x: Number) -> tuple[Number, Number]:
+    """Return x as the sum of two float32 numbers."""
+    high = np.float32(x)
+    return high, np.float32(x - np.float64(high))
+
+
 @kernel
 def _row_moments(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, Number, Number]:
     """
     Return mean, scale and low, so that (x - mean) scale - low has mean 0 and variance 1.
 
-    The mean is a guess, of which low makes up for the error.  It is 0 where that is good enough:
-    a subtraction less for each number.
+    The mean is a guess, of which low makes up for the error.  It is 0 where that is good enough,
+    in float32 nearly always: a subtraction less for each number.
     """
     mean, shift, var = np.float64(0.0), np.float64(0.0), np.float64(0.0)
-    if about_mean:
+    if about_mean and x.itemsize == 8:
         mean += _guess(x[:GUESS])
     for _ in range(3):  # pragma: no branch  # the second guess is good already
         mean += shift
+        if x.itemsize == 4:
+            mean = np.float64(np.float32(mean))  # for exact differences
         s, q = np.float64(0.0), np.float64(0.0)
         for begin in range(0, x.size, PIECE):
             piece = x[begin : begin + PIECE]
@@ -139,7 +161,7 @@ def _row_moments(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, 
             q += moments[1]
         shift = s / x.size if about_mean else np.float64(0.0)
         var = q / x.size - shift * shift
-        if not shift * shift > var:  # a good guess, or NaN
+        if not shift * shift > tolerance(x.itemsize) * var:  # a good guess, or NaN
             break
     var = np.float64(0.0) if var < 0.0 else var  # NaN stays
     scale = 1.0 / np.sqrt(var + eps)
@@ -157,22 +179,25 @@ def _rows(
     about_mean: bool,
     out: FloatArray,
 ) -> None:
-    block = max(1, min(stop - start, NEARBY // x.shape[1]))
-    mean, scale, low = np.empty(block), np.empty(block), np.empty(block)
-    for begin in range(start, stop, block):
-        count = min(block, stop - begin)
-        for k in range(count):
-            mean[k], scale[k], low[k] = _row_moments(x[begin + k], eps, about_mean)
-        for k in range(count):
-            row, to, group = x[begin + k], out[begin + k], (begin + k) % weight.shape[0]
-            w, b = weight[group], bias[group]
-            m, f, g = mean[k], scale[k], low[k]
-            if m == 0.0:
-                for j in range(to.size):
-                    to[j] = affine(affine(row[j], f, -g), w[j], b[j])
-            else:
-                for j in range(to.size):
-                    to[j] = affine(_standard(row[j], m, f, g), w[j], b[j])
+    for r in range(start, stop):
+        row, to, group = x[r], out[r], r % weight.shape[0]
+        w, b = weight[group], bias[group]
+        if x.shape[1] * x.itemsize <= SHORT:
+            fetch(x[min(r + 1, x.shape[0] - 1)])  # while this row is computed
+            fetch_to_write(to)
+        m, f, g = _row_moments(row, eps, about_mean)
+        if m == 0.0 and x.itemsize == 4 and 1e-30 < f < 1e30:  # so that a pair has all its digits
+            (scale, scale_low), (shift, shift_low) = pair(f), pair(-g)
+            for j in range(to.size):
+                z = fused_single(row[j], scale, shift)
+                rest = fused_single(row[j], scale_low, shift_low)
+                to[j] = fused_single(z, w[j], fused_single(rest, w[j], b[j]))
+        elif m == 0.0:
+            for j in range(to.size):
+                to[j] = affine(affine(row[j], f, -g), w[j], b[j])
+        else:
+            for j in range(to.size):
+                to[j] = affine(_standard(row[j], m, f, g), w[j], b[j])
 
 
 @formula
@@ -257,7 +282,9 @@ def _rows_pull(
                 r, group = begin + k, k % groups
                 u, row, to, w = v[r], x[r], out[r], weight[group]
                 following = min(r + 1, x.shape[0] - 1)
-                fetch(x[following], v[following], to)  # while this row is computed
+                fetch(x[following])  # while this row is computed
+                fetch(v[following])
+                fetch_to_write(to)
                 m, f, g, along_1, along_z = _row_product(u, row, w, eps, about_mean)
                 for j in range(to.size):
                     z = _standard(row[j], m, f, g)
@@ -288,7 +315,9 @@ def _rows_push(
         u, row, to, group = v[r], x[r], out[r], r % weight.shape[0]
         w, of_z, rest = weight[group], gain[group], offset[group]
         following = min(r + 1, x.shape[0] - 1)
-        fetch(x[following], v[following], to)
+        fetch(x[following])
+        fetch(v[following])
+        fetch_to_write(to)
         m, f, g, along_1, along_z = _row_product(u, row, ones, eps, about_mean)
         for j in range(to.size):
             z = _standard(row[j], m, f, g)
@@ -296,18 +325,24 @@ def _rows_push(
             to[j] = moved * w[j] + (z * of_z[j] + rest[j])
 
 
-def vector(value: Vector, default: float, size: int) -> FloatArray:
-    """Return one float64 a channel."""
-    return np.full(size, default) if value is None else np.ascontiguousarray(value, np.float64)
+def vector(
+    value: Vector, default: float, size: int, dtype: npt.DTypeLike = np.float64
+) -> FloatArray:
+    """Return one number a channel."""
+    if value is None:
+        return np.full(size, default, dtype)
+    return np.ascontiguousarray(value, dtype)
 
 
 def _matrix(x: FloatArray, groups: int) -> FloatArray:
-    count = int(np.prod(x.shape[:-1], dtype=np.intp)) * groups
+    count = math.prod(x.shape[:-1]) * groups
     return np.ascontiguousarray(x).reshape(count, x.shape[-1] // groups)
 
 
-def _vectors(size: int, groups: int, *values: tuple[Vector, float]) -> list[FloatArray]:
-    return [vector(*value, size).reshape(groups, -1) for value in values]
+def _vectors(
+    size: int, groups: int, *values: tuple[Vector, float], dtype: npt.DTypeLike = np.float64
+) -> list[FloatArray]:
+    return [vector(*value, size, dtype).reshape(groups, -1) for value in values]
 
 
 def rows(
@@ -322,7 +357,7 @@ def rows(
     """Standardize each group of each row of x, then apply weight and bias to each column."""
     a = _matrix(x, groups)
     out = np.empty_like(a)
-    w, b = _vectors(x.shape[-1], groups, (weight, 1.0), (bias, 0.0))
+    w, b = _vectors(x.shape[-1], groups, (weight, 1.0), (bias, 0.0), dtype=x.dtype)
     if a.size:
         over_rows(_rows, len(a), COST * a.shape[1], a, w, b, eps, about_mean, out)
     return out.reshape(x.shape)

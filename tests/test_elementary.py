@@ -146,9 +146,14 @@ def _fuse(x, y, z, out):
         out[i] = _elementary.fused(x[i], y[i], z[i])
 
 
-def fused(x, y, z):
+def _fuse_single(x, y, z, out):
+    for i in range(x.size):
+        out[i] = _elementary.fused_single(x[i], y[i], z[i])
+
+
+def fused(x, y, z, by=_fuse):
     out = np.empty_like(x)
-    kernel(_fuse)(x, y, z, out)
+    kernel(by)(x, y, z, out)
     return out
 
 
@@ -157,6 +162,18 @@ def test_a_fused_sum_is_rounded_once(rng):
     z = np.where(noise < 0.0, -x * y * (1.0 + 2.0**-51 * np.round(8 * noise)), noise)
     exact = [Fraction(a) * Fraction(b) + Fraction(c) for a, b, c in zip(x, y, z, strict=True)]
     np.testing.assert_array_equal(fused(x, y, z), [float(value) for value in exact])
+
+
+@pytest.mark.parametrize("given", [np.float32, np.float64])
+def test_a_fused_sum_of_float32_is_rounded_once(rng, given):
+    x, y, noise = rng.normal(size=(3, 200)).astype(np.float32)
+    z = np.float32(-x * y * (1 + noise * 1e-7))
+    exact = [
+        Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+        for a, b, c in zip(x, y, z, strict=True)
+    ]
+    got = fused(x.astype(given), y.astype(given), z.astype(given), _fuse_single)
+    np.testing.assert_array_equal(got, np.array(exact, float).astype(np.float32))
 
 
 def test_a_fused_sum_of_special_values():

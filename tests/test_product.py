@@ -67,8 +67,9 @@ def test_columns_are_copied_to_panels(dtype):
 
 @kernel
 def _fetched(a, b, out):
-    _microkernel.fetch(a, b, out)
-    _microkernel.fetch(b, a, out)  # the second time, the function is known to the module
+    _microkernel.fetch(a)
+    _microkernel.fetch(b)  # the second time, the function is known to the module
+    _microkernel.fetch_to_write(out)
 
 
 def test_what_is_asked_for_is_not_touched(rng):

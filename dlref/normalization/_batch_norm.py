@@ -2,6 +2,7 @@ r"""Batch normalization: in training, in use, and the running statistics between
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ __all__ = [
 
 def _as_one_sample(x: FloatArray) -> FloatArray:
     """Merge all axes before the channels: (1, positions, channels)."""
-    return x.reshape(1, int(np.prod(x.shape[:-1], dtype=np.intp)), x.shape[-1])
+    return x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def batch_norm(
@@ -96,7 +97,8 @@ def batch_norm(
 
     **Numerics.** As in :func:`layer_norm`: differences from a guess of the mean are formed first,
     and their own mean, what the guess lacks, is taken off. The sums of all channels are formed
-    side by side, in the order of memory.
+    side by side, in the order of memory. Arithmetic is in float64 for narrower inputs too, rounded
+    once.
 
     References
     ----------

@@ -2,9 +2,9 @@ r"""Group and instance normalization: statistics of one sample, over positions a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from .._channels import columns, columns_pull, columns_push
@@ -39,7 +39,7 @@ def _count(name: str, groups: Any, channels: int) -> int:
 
 def _samples(x: FloatArray) -> FloatArray:
     """Merge the axes between samples and channels: (samples, positions, channels)."""
-    positions = int(np.prod(x.shape[1:-1], dtype=np.intp))
+    positions = math.prod(x.shape[1:-1])
     return x.reshape(x.shape[0], positions, x.shape[-1])
 
 
@@ -156,7 +156,8 @@ def group_norm(
 
     Channels are last here; PyTorch and ONNX have them on the second axis.
 
-    **Numerics.** As in :func:`layer_norm`. A group of equal numbers gives `bias`.
+    **Numerics.** As in :func:`batch_norm`, without positions as in :func:`layer_norm`. A group
+    of equal numbers gives `bias`.
 
     References
     ----------

@@ -75,9 +75,34 @@ def layer_norm(
     than :math:`\sigma`, it starts again with :math:`m = \mu`. Where all :math:`x_i` lie within
     a factor of two of m, :math:`d_i` is exact, and a large offset costs no
     digit of the result: at a mean of :math:`10^4` and a variance of 1 the error, relative to the
-    largest output, is below 1e-15 in float64. Arithmetic is in float64 for narrower inputs
-    too, rounded once. (In float32 the *input* is then rounded to 0.001, which nothing can mend.)
-    Each row is read from memory once. In float64, squares beyond 1e308 overflow.
+    largest output, is below 1e-15 in float64. Each row is read from memory once. In float64,
+    squares beyond 1e308 overflow.
+
+    For float32 (and narrower) inputs mean and variance are in float64 all the same. That leaves
+    room for m = 0 while :math:`\abs\mu \le 16 \sigma`. Then the result needs no float64: with
+    :math:`s = 1 / \sqrt{\sigma^2 + \epsilon}` and :math:`c = -\mu s` as unevaluated sums of two
+    float32 numbers, :math:`s = s_1 + s_2` and :math:`c = c_1 + c_2`, it is
+
+    .. math::
+
+        \hat x_i &\approx h_i + l_i, \qquad
+          h_i = \operatorname{fl}(s_1 x_i + c_1), \quad l_i = \operatorname{fl}(s_2 x_i + c_2), \\
+        y_i &\approx \operatorname{fl}\bigl(w_i h_i + \operatorname{fl}(w_i l_i + b_i)\bigr) .
+
+    Here fl rounds an exact value, by a fused multiplication and addition: however much cancels in
+    :math:`h_i`, it is off by half a unit in *its* last place. And :math:`l_i` is smaller by
+    :math:`2^{-23}`, as is its rounding error. Three roundings are left:
+
+    .. math::
+
+        \abs{\Delta y_i} \le 2^{-24} \bigl( \abs{w_i \hat x_i} + \abs{b_i} + \abs{y_i} \bigr)
+          + 10^{-11} \abs{w_i} \bigl( 1 + \abs{\hat x_i} \bigr) ,
+
+    unless a product underflows; the last term covers what pairs lack and the sums, in rows of up to
+    100 000 features. Without weight and bias that is one unit in the last place. Where the mean is
+    larger, as where s is beyond 1e30 or below 1e-30, differences and results are in float64,
+    rounded once. (At a mean of :math:`10^4` a float32 *input* is rounded to 0.001, which nothing
+    can mend.)
 
     **Special values.** A constant row gives `bias`, as does a row of width 1. With
     :math:`\epsilon = 0` a constant row is 0/0, NaN. Infinity or NaN makes NaN of its row.

@@ -72,8 +72,9 @@ def rms_norm(
     PyTorch the machine epsilon of the input's dtype, 1.2e-7 in float32. :math:`\epsilon` stands
     inside the root.
 
-    **Numerics.** The sum is of squares: nothing cancels. It is taken in float64 and rounded once at
-    the end; each row is read from memory once. Squares beyond 1e308 overflow.
+    **Numerics.** The sum is of squares: nothing cancels. It is taken in float64, and results in
+    float32 are formed, and bounded, as those of :func:`layer_norm`; each row is read from memory
+    once. Squares beyond 1e308 overflow.
 
     **Special values.** Zeros stay 0 if :math:`\epsilon > 0`, else they give NaN. Width 1 gives
     the sign, for :math:`\epsilon \to 0`.

@@ -136,7 +136,7 @@ class Session:
         """Make room for texts of `length` tokens."""
         dtype = p.embedding.dtype
         self.params, self.config, self.length, self.limit = p, config, 0, length
-        self.norm = None if p.norm is None else _norm(p.norm, config)
+        self.norm = None if p.norm is None else _norm(p.norm, config.width, dtype)
         self.activation = _activation(GATED.get(config.activation, config.activation), dtype)
         self.scale = dtype.type(1 / math.sqrt(config.head_width))
         self.head = p.embedding if p.head is None else p.head
@@ -254,14 +254,13 @@ def _layer(
         b_qkv = np.concatenate([np.zeros(len(w), dtype) if b is None else b for b, w in pairs])
     w_qkv = np.concatenate([p.w_q, p.w_k, p.w_v])
     keys, values = (np.zeros((*shape, config.head_width), dtype) for _ in range(2))
-    norm1, norm2 = (_norm(n, config) for n in (block.norm1, block.norm2))
+    norm1, norm2 = (_norm(n, config.width, dtype) for n in (block.norm1, block.norm2))
     return _Layer(block, norm1, norm2, w_qkv, b_qkv, keys, values)
 
 
-def _norm(p: NormParams, config: LanguageModelConfig) -> Norm:
-    """Return weight and bias as the kernel wants them: float64, a row for each group, here one."""
-    width = config.width
-    return vector(p.weight, 1.0, width)[None], vector(p.bias, 0.0, width)[None]
+def _norm(p: NormParams, width: int, dtype: Any) -> Norm:
+    """Return weight and bias as the kernel wants them: a row for each group, here one."""
+    return vector(p.weight, 1.0, width, dtype)[None], vector(p.bias, 0.0, width, dtype)[None]
 
 
 def _activation(name: str, dtype: FloatDType) -> Callable[[FloatArray], FloatArray]:

@@ -15,7 +15,7 @@ def exactly_standardized():
         x = [Fraction(float(v)) for v in x]
         mean = sum(x) / len(x)
         var = sum((v - mean) ** 2 for v in x) / len(x) + Fraction(eps)
-        digits = 10**40
+        digits = 10**80
         root = Fraction(isqrt(var.numerator * digits**2 // var.denominator), digits)
         return np.array([float((v - mean) / root) for v in x])
 

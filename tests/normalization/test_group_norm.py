@@ -7,6 +7,7 @@ import numpy as np
 import peers
 import pytest
 
+from dlref import _channels
 from dlref.normalization import (
     batch_norm,
     group_norm,
@@ -59,6 +60,32 @@ def test_without_positions_it_is_a_norm_of_rows(rng, assert_close):
     assert_close(group_norm_jvp((x, 2, w, b), (v, None, dw, db)), want)
     dx, dweight, dbias = group_norm_vjp(u, x, 2, w, b)
     assert_close(np.sum(dx * v) + np.sum(dweight * dw) + np.sum(dbias * db), np.sum(u * want))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("groups", [3, 60])
+def test_samples_and_pieces_of_them_give_the_same_bits(rng, monkeypatch, groups, dtype):
+    x, u = rng.normal(size=(2, 3, 300, 60)).astype(dtype)
+    x[1] += 1000  # a mean to be guessed
+    x[2, ::9] += 1e5  # one that is not guessed well
+    w, b = rng.normal(size=(2, 60)).astype(dtype)
+    found = []
+    for whole in [True, False]:
+        monkeypatch.setattr(_channels, "_whole", lambda *_, whole=whole: whole)
+        pushed = group_norm_jvp((x, groups, w, b), (u, None, b, w))
+        results = group_norm(x, groups, w, b), *group_norm_vjp(u, x, groups, w, b), pushed
+        found.append(results)
+    for whole, pieces in zip(*found, strict=True):
+        np.testing.assert_array_equal(whole, pieces)
+
+
+@pytest.mark.parametrize("offset", [0.0, 3.0, -1e4])
+def test_float32_is_exact_up_to_one_rounding(rng, exactly_standardized, offset):
+    x = (rng.normal(size=(1, 100, 6)) + offset).astype(np.float32)
+    got = group_norm(x, 2)[..., :3].ravel()
+    want = exactly_standardized(x[..., :3].ravel(), 1e-5)
+    assert got.dtype == np.float32
+    assert np.max(abs(got - want) / np.spacing(abs(want).astype(np.float32))) < 0.501
 
 
 def test_as_many_groups_as_channels_is_instance_norm(rng):

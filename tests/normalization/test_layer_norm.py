@@ -55,7 +55,7 @@ class TestLargeOffsets:
         want = exactly_standardized(x, 1e-5)
         assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
 
-    @pytest.mark.parametrize("offset", [0.0, 1e4])
+    @pytest.mark.parametrize("offset", [20.0, -1e4])
     def test_float32_is_exact_up_to_one_rounding(self, rng, exactly_standardized, offset):
         x = (rng.normal(size=768) + offset).astype(np.float32)
         want = exactly_standardized(x, 1e-5)
@@ -69,6 +69,37 @@ class TestLargeOffsets:
         near = moved - 1e4  # what is left of x: the same numbers without the offset
         got, want = layer_norm_vjp(u, moved), layer_norm_vjp(u, near)
         assert np.max(abs(got - want)) < 4e-15 * np.max(abs(want))
+
+
+class TestFloat32:
+    @pytest.mark.parametrize("offset", [0.0, -0.01, 1.0, 15.0])
+    @pytest.mark.parametrize("size", [1e-25, 1.0, 1e25])
+    def test_keeps_the_bound(self, rng, exactly_standardized, offset, size):
+        x, w, b = (rng.normal(size=(3, 768)) * size).astype(np.float32)
+        x += np.float32(offset * size)
+        z = exactly_standardized(x, 0.0)
+        for weight, bias in [(None, None), (w, None), (w, b)]:
+            scaled, shift = (1 if weight is None else weight.astype(float)), np.zeros_like(z)
+            shift += 0 if bias is None else bias
+            want, got = z * scaled + shift, layer_norm(x, weight, bias, eps=0)
+            assert got.dtype == np.float32
+            terms = abs(z * scaled) + abs(shift) + abs(want)
+            assert np.all(abs(got - want) <= 2.0**-24 * terms + 1e-11 * abs(scaled) * (1 + abs(z)))
+
+    @pytest.mark.parametrize("size", [1e-37, 1e37])
+    def test_where_pairs_lack_digits_it_is_exact_up_to_one_rounding(
+        self, rng, exactly_standardized, size
+    ):
+        x = (rng.normal(size=300) * size).astype(np.float32)
+        want = exactly_standardized(x, 0.0)
+        got = layer_norm(x, eps=0)
+        assert np.max(abs(got - want) / np.spacing(abs(want).astype(np.float32))) < 0.501
+
+    def test_nothing_is_lost_between_the_two_ways(self, rng):
+        rows = rng.normal(size=(40, 100)) + np.linspace(14, 18, 40)[:, None]
+        x = rows.astype(np.float32)
+        want = layer_norm(x.astype(float))
+        assert np.all(abs(layer_norm(x) - want) <= 2.0**-23 * abs(want) + 1e-10)
 
 
 class TestProjections:
