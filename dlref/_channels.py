@@ -87,10 +87,19 @@ def _four(a: Number, b: Number, c: Number, d: Number) -> Number:
 
 
 @formula
-def _four_products(
-    a: Number, b: Number, c: Number, d: Number, e: Number, f: Number, g: Number, h: Number
+def _add_four_products(
+    total: Number,
+    a: Number,
+    b: Number,
+    c: Number,
+    d: Number,
+    e: Number,
+    f: Number,
+    g: Number,
+    h: Number,
 ) -> Number:
-    return (a * e + b * f) + (c * g + d * h)
+    """Return total + a e + b f + c g + d h, by four fused multiplications and additions."""
+    return d * h + (c * g + (b * f + (a * e + total)))
 
 
 @formula
@@ -111,7 +120,7 @@ def _add_moments(x: FloatArray, mean: FloatArray, s: FloatArray, q: FloatArray) 
             d2 = difference(part[c + 2 * n], mean[c])
             d3 = difference(part[c + 3 * n], mean[c])
             s[c] += _four(d0, d1, d2, d3)
-            q[c] += _four_products(d0, d1, d2, d3, d0, d1, d2, d3)
+            q[c] = _add_four_products(q[c], d0, d1, d2, d3, d0, d1, d2, d3)
     for begin in range(4 * fours * n, x.size, n):
         part = x[begin : begin + n]  # the last row may be short
         for c in range(part.size):
@@ -140,7 +149,7 @@ def _add_products(
             u0, u1 = np.float64(u[c]), np.float64(u[c + n])
             u2, u3 = np.float64(u[c + 2 * n]), np.float64(u[c + 3 * n])
             s[c] += _four(u0, u1, u2, u3)
-            q[c] += _four_products(u0, u1, u2, u3, d0, d1, d2, d3)
+            q[c] = _add_four_products(q[c], u0, u1, u2, u3, d0, d1, d2, d3)
     for begin in range(4 * fours * n, x.size, n):
         part, u = x[begin : begin + n], v[begin : begin + n]
         for c in range(part.size):
@@ -523,7 +532,7 @@ def columns(
     at = _layout(positions, size, groups)
     count = positions * at.group
     flat, to = (a.reshape(samples, -1) for a in (np.ascontiguousarray(x), out))
-    w, b = vector(weight, 1.0, size), vector(bias, 0.0, size)
+    w, b = vector(weight, 1.0, size, x.dtype), vector(bias, 0.0, size, x.dtype)
     if _whole(flat, at):
         _over_samples(_sample_by_sample, flat, flat, w, b, count, eps, at, to)
     else:
