@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import dlref
+
 #: Largest error allowed, relative to the largest of the terms that are summed up.
 TOLERANCE = {
     "float64": 4e-15,  # against a complex step, PyTorch in float64, SciPy
@@ -15,6 +17,14 @@ TOLERANCE = {
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def set_num_threads():
+    """Return what limits the threads; afterwards the limit is what it was."""
+    before = dlref.get_num_threads()
+    yield dlref.set_num_threads
+    dlref.set_num_threads(before)
 
 
 @pytest.fixture

@@ -297,19 +297,15 @@ class TestMemory:
                 assert not any(np.shares_memory(out, o) for o in outputs if o is not out)
 
     @pytest.mark.parametrize("name", FUNCTIONS)
-    def test_the_number_of_threads_changes_no_bit(self, name, monkeypatch):
+    def test_the_number_of_threads_changes_no_bit(self, name, monkeypatch, set_num_threads):
         monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
-        before = dlref.get_num_threads()
-        try:
-            for problem in problems(name):
-                results = []
-                for threads in (1, 8):
-                    dlref.set_num_threads(threads)
-                    results.append(leaves(evaluate(name, problem)))
-                for one, eight in zip(*results, strict=True):
-                    assert one.tobytes() == eight.tobytes()
-        finally:
-            dlref.set_num_threads(before)
+        for problem in problems(name):
+            results = []
+            for threads in (1, 8):
+                set_num_threads(threads)
+                results.append(leaves(evaluate(name, problem)))
+            for one, eight in zip(*results, strict=True):
+                assert one.tobytes() == eight.tobytes()
 
     @pytest.mark.parametrize(
         "name", [n for n in FUNCTIONS if spec_of(n).batched and split(n)[1] != "jacobian"]

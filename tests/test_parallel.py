@@ -15,12 +15,7 @@ from dlref import _parallel
 from dlref._jit import COMPILED, kernel
 from dlref._parallel import over_phases, over_rows
 
-
-@pytest.fixture(autouse=True)
-def keep_the_limit():
-    before = dlref.get_num_threads()
-    yield
-    dlref.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("set_num_threads")  # many set the limit
 
 
 @kernel

@@ -121,17 +121,14 @@ class TestProduct:
         assert_close(_product.product(apart[0].T, apart[0]), a.T @ a)
         assert_close(_product.product(apart[0][:2], apart[1].T), a[:2] @ b.T)
 
-    def test_has_the_same_bits_for_any_number_of_threads(self, rng, monkeypatch):
+    def test_has_the_same_bits_for_any_number_of_threads(self, rng, monkeypatch, set_num_threads):
         monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
         a, b = rng.normal(size=(531, 40)), rng.normal(size=(40, 130))
-        before, results = dlref.get_num_threads(), set()
-        try:
-            for threads in (1, 2, 5):
-                dlref.set_num_threads(threads)
-                products = _product.product(a, b), _product.product(a[:2], np.asfortranarray(b))
-                results.add(b"".join(p.tobytes() for p in products))
-        finally:
-            dlref.set_num_threads(before)
+        results = set()
+        for threads in (1, 2, 5):
+            set_num_threads(threads)
+            products = _product.product(a, b), _product.product(a[:2], np.asfortranarray(b))
+            results.add(b"".join(p.tobytes() for p in products))
         assert len(results) == 1
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])

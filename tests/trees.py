@@ -173,17 +173,14 @@ class Contract:
             moved = tuple(mapped(layout, p) for p in primals)
             assert_close(self.maps[0](*moved, *after, **options), want, 1e-14)
 
-    def test_the_number_of_threads_changes_no_bit(self, rng, monkeypatch):
+    def test_the_number_of_threads_changes_no_bit(self, rng, monkeypatch, set_num_threads):
         monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
         primals, after, options = self.problems[0](rng)
         dout = rng.normal(size=np.shape(self.maps[0](*primals, *after, **options)))
-        before, results = dlref.get_num_threads(), []
-        try:
-            for threads in (1, 8):
-                dlref.set_num_threads(threads)
-                results.append(leaves(self.maps[1](dout, *primals, *after, **options)))
-        finally:
-            dlref.set_num_threads(before)
+        results = []
+        for threads in (1, 8):
+            set_num_threads(threads)
+            results.append(leaves(self.maps[1](dout, *primals, *after, **options)))
         for one, eight in zip(*results, strict=True):
             assert one.tobytes() == eight.tobytes()
 

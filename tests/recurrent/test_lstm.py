@@ -6,7 +6,6 @@ import naive
 import numpy as np
 import pytest
 
-import dlref
 from dlref import _recurrence
 from dlref._jit import COMPILED
 from dlref._microkernel import FEW_PANELS, WIDTH_BYTES
@@ -109,19 +108,12 @@ class TestPeepholes:
 
 
 @pytest.fixture
-def set_threads():
-    before = dlref.get_num_threads()
-    yield dlref.set_num_threads
-    dlref.set_num_threads(before)
-
-
-@pytest.fixture
-def wide(monkeypatch, set_threads):
+def wide(monkeypatch, set_num_threads):
     """Let threads share the units of a short sequence, too; return what sets their number."""
     monkeypatch.setattr(_recurrence, "available", lambda: 2)
     monkeypatch.setattr(_recurrence, "LEAST", 1)
     monkeypatch.setattr(_recurrence, "LEAST_IN_ALL", 1)
-    return set_threads
+    return set_num_threads
 
 
 class TestUnitsInParts:
@@ -179,7 +171,7 @@ class TestUnitsInParts:
         assert h.shape == (1, 2, 0)
         assert lstm_vjp((h, h), *values, w_p=np.zeros(0))[-1].shape == (0,)
 
-    def test_only_where_it_is_worth_it(self, rng, draw, set_threads, monkeypatch):
+    def test_only_where_it_is_worth_it(self, rng, draw, set_num_threads, monkeypatch):
         def parts(batch, steps, H, columns=4):
             x, h, c, *weights = draw(rng, "lstm", steps, batch, 3, H)
             names = ("x", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh")
@@ -188,7 +180,7 @@ class TestUnitsInParts:
             return _recurrence.parts_of(a, columns * H, 4 * steps * H * (H + 63))
 
         monkeypatch.setattr(_recurrence, "available", lambda: 3)
-        set_threads(2)
+        set_num_threads(2)
         wide = 16 * WIDTH_BYTES // 8
         assert parts((1,), 200, wide) == 2
         assert parts((), 200, wide) == 2
@@ -198,12 +190,12 @@ class TestUnitsInParts:
         assert parts((1,), 0, wide) == 1
         assert parts((1,), 2, wide) == 1  # too short
         assert parts((1,), 9000, wide // 16) == 1  # too narrow
-        set_threads(3)
+        set_num_threads(3)
         assert parts((1,), 200, wide) == 2  # parts are equal
         monkeypatch.setattr(_recurrence, "available", lambda: 1)
         assert parts((1,), 200, wide) == 1
         monkeypatch.setattr(_recurrence, "available", lambda: 2)
-        set_threads(1)
+        set_num_threads(1)
         assert parts((1,), 200, wide) == 1
 
 
