@@ -25,6 +25,13 @@ def visit(start, stop, seen):
 
 
 @kernel
+def note(start, stop, when, count):
+    for i in range(start, stop):
+        count[0] += 1
+        when[i] = count[0]
+
+
+@kernel
 def meet(start, _stop, present):
     """Stay until the other range has begun, or for a second."""
     _parallel._atomic_add(present, start, 1)
@@ -113,8 +120,8 @@ class TestPool:
         assert have_met()
 
     def test_an_error_of_a_helper_is_kept(self):
-        job = _parallel._Job(fail, 1, 1, np.zeros(1, np.int64))
-        job.help()
+        job = _parallel._Job(fail, 2, 1, 1, np.zeros(1, np.int64))
+        job.help(1)
         assert isinstance(job.error, RuntimeError)
         assert not job.helpers
 
@@ -126,7 +133,7 @@ class TestPool:
         assert (seen == 1).all()
 
     def test_a_helper_that_is_held_up_is_waited_for(self):
-        job = _parallel._Job(visit, 1, 1, np.zeros(1, np.int64))
+        job = _parallel._Job(visit, 2, 1, 1, np.zeros(1, np.int64))
         job.helpers.append(job)
         threading.Timer(0.02, job.helpers.pop).start()
         _parallel._Pool(1).run(job, 1)
@@ -153,6 +160,10 @@ class TestPool:
             assert not thread.is_alive()
 
 
+def counters(count):
+    return np.zeros((count, _parallel.LINE), np.int64)
+
+
 class TestCounters:
     """What a pool consists of, on one thread."""
 
@@ -164,19 +175,27 @@ class TestCounters:
         assert (seat[_parallel.SEEN], seat[_parallel.ASLEEP]) == (3, 1)
 
     def test_all_ranges_are_taken(self):
-        seen, (job, *seats) = np.zeros(10, np.int64), np.zeros((3, _parallel.LINE), np.int64)
-        seats = np.array(seats)
+        seen, seats, job = np.zeros(10, np.int64), counters(2), counters(3)
         seats[0, _parallel.ASLEEP] = 1  # the other never answers
-        _parallel._sharing(visit)(seats, job, 10, 4, seen)
+        _parallel._sharing(visit)(seats, job, 0, 10, 4, seen)
         assert (seen == 1).all()
-        assert (job[_parallel.TAKEN], job[_parallel.DONE]) == (5, 4)
+        assert job[:, _parallel.TAKEN].tolist() == [2, 2, 3]  # once more than there are
+        assert job[0, _parallel.DONE] == 4
         assert (seats[:, _parallel.SIGNALS] == 1).all()
 
+    @pytest.mark.parametrize(
+        ("own", "order"),
+        [(0, [1, 2, 3, 4, 5, 6]), (1, [5, 6, 1, 2, 3, 4]), (2, [3, 4, 5, 6, 1, 2])],
+    )
+    def test_a_thread_begins_with_its_own_share(self, own, order):
+        when, count = np.zeros(6, np.int64), np.zeros(1, np.int64)
+        _parallel._sharing(note)(_parallel.NOBODY, counters(3), own, 6, 6, when, count)
+        assert when.tolist() == order
+
     def test_a_range_that_is_not_finished_is_waited_for(self):
-        seats, job = np.zeros((1, _parallel.LINE), np.int64), np.zeros(_parallel.LINE, np.int64)
-        job[_parallel.TAKEN] = 1  # by a thread that does not get on
-        seen = np.zeros(2, np.int64)
-        _parallel._sharing(visit)(seats, job, 2, 2, seen)
+        seats, job, seen = counters(1), counters(2), np.zeros(2, np.int64)
+        job[0, _parallel.TAKEN] = 1  # by a thread that does not get on
+        _parallel._sharing(visit)(seats, job, 1, 2, 2, seen)
         assert seen.tolist() == [0, 1]
 
 
