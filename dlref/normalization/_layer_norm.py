@@ -85,8 +85,8 @@ def layer_norm(
 
     .. math::
 
-        \hat x_i &\approx h_i + l_i, \qquad
-          h_i = \operatorname{fl}(s_1 x_i + c_1), \quad l_i = \operatorname{fl}(s_2 x_i + c_2), \\
+        h_i &= \operatorname{fl}(s_1 x_i + c_1), \\
+        l_i &= \operatorname{fl}(s_2 x_i + c_2), \qquad \hat x_i \approx h_i + l_i, \\
         y_i &\approx \operatorname{fl}\bigl(w_i h_i + \operatorname{fl}(w_i l_i + b_i)\bigr) .
 
     Here fl rounds an exact value, by a fused multiplication and addition: however much cancels in
@@ -95,8 +95,8 @@ def layer_norm(
 
     .. math::
 
-        \abs{\Delta y_i} \le 2^{-24} \bigl( \abs{w_i \hat x_i} + \abs{b_i} + \abs{y_i} \bigr)
-          + 10^{-11} \abs{w_i} \bigl( 1 + \abs{\hat x_i} \bigr) ,
+        \abs{\Delta y_i} &\le 2^{-24} \bigl( \abs{w_i \hat x_i} + \abs{b_i} + \abs{y_i} \bigr) \\
+          &\quad + 10^{-11} \abs{w_i} \bigl( 1 + \abs{\hat x_i} \bigr) ,
 
     unless a product underflows; the last term covers what pairs lack and the sums, in rows of up to
     100 000 features. Without weight and bias that is one unit in the last place. Where the mean is
