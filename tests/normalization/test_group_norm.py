@@ -82,6 +82,19 @@ def test_samples_and_pieces_of_them_give_the_same_bits(
     assert len(set(found)) == 1
 
 
+def test_threads_take_whole_samples_that_are_many_or_small(set_num_threads):
+    def whole(samples, positions):
+        x = np.zeros((samples, positions * 64), np.float32)
+        return _channels._whole(x, _channels._layout(positions, 64, 8))
+
+    set_num_threads(2)
+    assert whole(1, 100)  # too little for two threads
+    assert not whole(1, 5000)
+    assert whole(40, 100)  # a piece each
+    assert not whole(7, 5000)
+    assert whole(8, 5000)
+
+
 @pytest.mark.parametrize("offset", [0.0, 3.0, -1e4])
 def test_float32_is_exact_up_to_one_rounding(rng, exactly_standardized, offset):
     x = (rng.normal(size=(1, 100, 6)) + offset).astype(np.float32)
