@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._jit import formula, kernel
-from ._parallel import MIN_WORK, get_num_threads, over_rows
+from ._parallel import over_rows, threads_for
 from ._standardize import (
     Number,
     Vector,
@@ -485,8 +485,13 @@ def _layout(positions: int, channels: int, groups: int) -> Layout:
     return Layout(channels, channels // groups, row, size, -(-positions * channels // size))
 
 
+def _pieces(x: FloatArray, at: Layout) -> tuple[int, float]:
+    """Return how many pieces there are, and the work of each."""
+    return len(x) * at.pieces, COST * min(at.size, x.shape[1])
+
+
 def _over(kernel: Any, x: FloatArray, at: Layout, *arguments: Any) -> None:
-    over_rows(kernel, len(x) * at.pieces, COST * min(at.size, x.shape[1]), *arguments)
+    over_rows(kernel, *_pieces(x, at), *arguments)
 
 
 def _over_samples(kernel: Any, x: FloatArray, *arguments: Any) -> None:
@@ -495,9 +500,8 @@ def _over_samples(kernel: Any, x: FloatArray, *arguments: Any) -> None:
 
 def _whole(x: FloatArray, at: Layout) -> bool:
     """Return whether threads had better take whole samples than pieces of them."""
-    if COST * x.size < MIN_WORK:  # threads would not take pieces of so little either
-        return True
-    return len(x) > 1 and (at.pieces == 1 or len(x) >= 4 * get_num_threads())
+    threads = threads_for(*_pieces(x, at))
+    return threads == 1 or (len(x) > 1 and (at.pieces == 1 or len(x) >= 4 * threads))
 
 
 def _examined(

@@ -52,7 +52,15 @@ if TYPE_CHECKING:
 
     Counters: TypeAlias = npt.NDArray[np.int64]
 
-__all__ = ["available", "get_num_threads", "over_phases", "over_rows", "ready", "set_num_threads"]
+__all__ = [
+    "available",
+    "get_num_threads",
+    "over_phases",
+    "over_rows",
+    "ready",
+    "set_num_threads",
+    "threads_for",
+]
 
 # glibc gives the top of the heap back to the system where more is free than twice the largest
 # block that was ever freed, up to 32 MiB; what the next call allocates then comes in pages that the
@@ -345,6 +353,12 @@ def _threads() -> _Pool:
         return _pool
 
 
+def threads_for(rows: int, cost: float) -> int:
+    """Return how many threads share `rows` of `cost` elementary operations each."""
+    work = rows * cost
+    return 1 if work < MIN_WORK else min(_num_threads, rows, int(work // MIN_WORK) + 1)
+
+
 def over_rows(
     kernel: Callable[..., None], rows: int, cost: float, *arguments: Any, even: bool = False
 ) -> None:
@@ -354,8 +368,7 @@ def over_rows(
     `cost` is the number of elementary operations of one row.  `even` asks for one range a
     thread, for kernels that gain from long ones.
     """
-    work = rows * cost
-    threads = 1 if work < MIN_WORK else min(_num_threads, rows, int(work // MIN_WORK) + 1)
+    work, threads = rows * cost, threads_for(rows, cost)
     if threads == 1 or not COMPILED:
         kernel(0, rows, *arguments)
         return

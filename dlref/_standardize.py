@@ -51,6 +51,7 @@ __all__ = [
     "rows_jacobian",
     "rows_pull",
     "rows_push",
+    "tolerance",
     "vector",
 ]
 
