@@ -8,7 +8,7 @@ the channels, or several times as long if they are few: then one row of it takes
 positions, and is folded at the end.
 
 The forward pass reads x for the moments and for the result, the product with the Jacobian reads
-x and the vector for four sums (of x - m, of its square, of v, of v times x - m) and for
+x and the vector for four sums at once (of x - m, of its square, of v, of v times x - m) and for
 the result.  Where there are samples enough for all threads, a thread takes whole samples, and finds
 them in its cache the second time; otherwise, as in a batch, which is one sample, threads share
 its pieces out, once for the sums and once for the result.  The bits are the same.
@@ -26,8 +26,10 @@ from ._standardize import (
     Number,
     Vector,
     about_0,
+    add_four_products,
     affine,
     difference,
+    four,
     rows,
     rows_pull,
     rows_push,
@@ -63,9 +65,8 @@ class Factors(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Of each sample: the result is (before v - along_1) factor + (x - mean) slope + rest."""
+    """Of each channel of each sample: the result is v factor + (x - mean) slope + rest."""
 
-    along_1: FloatArray
     factor: FloatArray
     slope: FloatArray
     rest: FloatArray
@@ -79,27 +80,6 @@ class Layout(NamedTuple):
     row: int
     size: int
     pieces: int
-
-
-@formula
-def _four(a: Number, b: Number, c: Number, d: Number) -> Number:
-    return (a + b) + (c + d)
-
-
-@formula
-def _add_four_products(
-    total: Number,
-    a: Number,
-    b: Number,
-    c: Number,
-    d: Number,
-    e: Number,
-    f: Number,
-    g: Number,
-    h: Number,
-) -> Number:
-    """Return total + a e + b f + c g + d h, by four fused multiplications and additions."""
-    return d * h + (c * g + (b * f + (a * e + total)))
 
 
 @formula
@@ -119,8 +99,8 @@ def _add_moments(x: FloatArray, mean: FloatArray, s: FloatArray, q: FloatArray) 
             d1 = difference(part[c + n], mean[c])
             d2 = difference(part[c + 2 * n], mean[c])
             d3 = difference(part[c + 3 * n], mean[c])
-            s[c] += _four(d0, d1, d2, d3)
-            q[c] = _add_four_products(q[c], d0, d1, d2, d3, d0, d1, d2, d3)
+            s[c] += four(d0, d1, d2, d3)
+            q[c] = add_four_products(q[c], d0, d1, d2, d3, d0, d1, d2, d3)
     for begin in range(4 * fours * n, x.size, n):
         part = x[begin : begin + n]  # the last row may be short
         for c in range(part.size):
@@ -134,9 +114,15 @@ _add_moments_about_0 = about_0(_add_moments)
 
 @kernel
 def _add_products(
-    v: FloatArray, x: FloatArray, mean: FloatArray, s: FloatArray, q: FloatArray
+    v: FloatArray,
+    x: FloatArray,
+    mean: FloatArray,
+    s: FloatArray,
+    q: FloatArray,
+    vs: FloatArray,
+    vq: FloatArray,
 ) -> None:
-    """Add rows of v, and of v times x - mean, to s and q, four rows at a time."""
+    """Do the same, and add rows of v, and of v times x - mean, to vs and vq."""
     n = mean.size
     fours = x.size // (4 * n)
     for k in range(fours):
@@ -148,13 +134,21 @@ def _add_products(
             d3 = difference(part[c + 3 * n], mean[c])
             u0, u1 = np.float64(u[c]), np.float64(u[c + n])
             u2, u3 = np.float64(u[c + 2 * n]), np.float64(u[c + 3 * n])
-            s[c] += _four(u0, u1, u2, u3)
-            q[c] = _add_four_products(q[c], u0, u1, u2, u3, d0, d1, d2, d3)
+            s[c] += four(d0, d1, d2, d3)
+            q[c] = add_four_products(q[c], d0, d1, d2, d3, d0, d1, d2, d3)
+            vs[c] += four(u0, u1, u2, u3)
+            vq[c] = add_four_products(vq[c], u0, u1, u2, u3, d0, d1, d2, d3)
     for begin in range(4 * fours * n, x.size, n):
         part, u = x[begin : begin + n], v[begin : begin + n]
         for c in range(part.size):
-            s[c] += np.float64(u[c])
-            q[c] += _product(u[c], difference(part[c], mean[c]))
+            d = difference(part[c], mean[c])
+            s[c] += d
+            q[c] += _product(d, d)
+            vs[c] += np.float64(u[c])
+            vq[c] += _product(u[c], d)
+
+
+_add_products_about_0 = about_0(_add_products)
 
 
 @kernel
@@ -261,13 +255,12 @@ def _statistics(
 
 @kernel
 def _begin(
-    block: int, mean: FloatArray, at: Layout, middle: FloatArray, s: FloatArray, q: FloatArray
+    block: int, mean: FloatArray, at: Layout, middle: FloatArray, row_sums: FloatArray
 ) -> tuple[int, int, int]:
     """Make ready the rows for a block of numbers; return its sample and its bounds."""
     sample, piece = block // at.pieces, block % at.pieces
     _spread(mean[sample], at.group, middle)
-    s[:] = 0.0
-    q[:] = 0.0
+    row_sums[:] = 0.0
     return sample, piece * at.size, (piece + 1) * at.size
 
 
@@ -275,9 +268,10 @@ def _begin(
 def _moments(
     start: int, stop: int, x: FloatArray, mean: FloatArray, at: Layout, sums: FloatArray
 ) -> None:
-    middle, s, q = np.empty(at.row), np.empty(at.row), np.empty(at.row)
+    middle, row_sums = np.empty(at.row), np.empty((2, at.row))
+    s, q = row_sums[0], row_sums[1]
     for block in range(start, stop):
-        sample, begin, end = _begin(block, mean, at, middle, s, q)
+        sample, begin, end = _begin(block, mean, at, middle, row_sums)
         if mean[sample].any():
             _add_moments(x[sample][begin:end], middle, s, q)
         else:
@@ -297,13 +291,19 @@ def _products(
     v: FloatArray,
     sums: FloatArray,
 ) -> None:
-    _moments(start, stop, x, mean, at, moments)
-    middle, s, q = np.empty(at.row), np.empty(at.row), np.empty(at.row)
+    middle, row_sums = np.empty(at.row), np.empty((4, at.row))
+    s, q, vs, vq = row_sums[0], row_sums[1], row_sums[2], row_sums[3]
     for block in range(start, stop):
-        sample, begin, end = _begin(block, mean, at, middle, s, q)
-        _add_products(v[sample][begin:end], x[sample][begin:end], middle, s, q)
-        _fold(s, 1, sums[block, 0])
-        _fold(q, 1, sums[block, 1])
+        sample, begin, end = _begin(block, mean, at, middle, row_sums)
+        part, u = x[sample][begin:end], v[sample][begin:end]
+        if mean[sample].any():
+            _add_products(u, part, middle, s, q, vs, vq)
+        else:
+            _add_products_about_0(u, part, middle, s, q, vs, vq)
+        _fold(s, at.group, moments[block, 0])
+        _fold(q, at.group, moments[block, 1])
+        _fold(vs, 1, sums[block, 0])
+        _fold(vq, 1, sums[block, 1])
 
 
 @formula
@@ -345,11 +345,6 @@ def _standardized(
                     to[c] = affine(row[c], f[c], g[c])
 
 
-@formula
-def _projected(v: Number, weight: Number, along_1: Number, factor: Number, line: Number) -> Number:
-    return (np.float64(v) * weight - along_1) * factor + line
-
-
 @kernel
 def _coefficients(
     sums: FloatArray,
@@ -363,9 +358,9 @@ def _coefficients(
 ) -> None:
     """Fill in the lines, and the sums of v z and of v for each channel, from those of v and v d."""
     before, after, gain, offset = factors
-    along_z = np.empty(found.low.shape[1])
+    along_1, along_z = np.empty((2, found.low.shape[1]))
     for sample in range(of_v.shape[0]):
-        vz, vs, along_1 = of_vz[sample], of_v[sample], lines.along_1[sample]
+        vz, vs = of_vz[sample], of_v[sample]
         scale, low = found.scale[sample], found.low[sample]
         vz[:] = 0.0
         vs[:] = 0.0
@@ -384,9 +379,9 @@ def _coefficients(
             g = c // at.group
             factor = scale[g] * after[c]
             of_z = gain[c] - along_z[g] * factor
-            lines.factor[sample, c] = factor
+            lines.factor[sample, c] = before[c] * factor
             lines.slope[sample, c] = scale[g] * of_z
-            lines.rest[sample, c] = offset[c] - low[g] * of_z
+            lines.rest[sample, c] = offset[c] - low[g] * of_z - along_1[g] * factor
 
 
 @kernel
@@ -397,26 +392,26 @@ def _projections(
     x: FloatArray,
     mean: FloatArray,
     lines: Lines,
-    before: FloatArray,
     at: Layout,
     out: FloatArray,
 ) -> None:
-    m, f, g = np.empty(at.row), np.empty(at.row), np.empty(at.row)
-    w, s, r = np.empty(at.row), np.empty(at.row), np.empty(at.row)
-    _spread(before, 1, w)
+    m, f, g, r = np.empty(at.row), np.empty(at.row), np.empty(at.row), np.empty(at.row)
     for block in range(start, stop):
         sample, piece = block // at.pieces, block % at.pieces
         _spread(mean[sample], at.group, m)
         _spread(lines.slope[sample], 1, f)
         _spread(lines.rest[sample], 1, g)
-        _spread(lines.along_1[sample], at.group, s)
         _spread(lines.factor[sample], 1, r)
+        shifted = mean[sample].any()
         for begin in range(piece * at.size, min((piece + 1) * at.size, x.shape[1]), at.row):
             row, u = x[sample][begin : begin + at.row], v[sample][begin : begin + at.row]
             to = out[sample][begin : begin + at.row]
-            for c in range(to.size):
-                line = _line(row[c], m[c], f[c], g[c])
-                to[c] = _projected(u[c], w[c], s[c], r[c], line)
+            if shifted:
+                for c in range(to.size):
+                    to[c] = affine(u[c], r[c], _line(row[c], m[c], f[c], g[c]))
+            else:
+                for c in range(to.size):
+                    to[c] = affine(u[c], r[c], affine(row[c], f[c], g[c]))
 
 
 @kernel
@@ -462,9 +457,9 @@ def _products_sample_by_sample(
 ) -> None:
     """Do all that `_product_with_jacobian` does, for one sample after the other."""
     groups, size = at.channels // at.group, at.channels
-    of_group, of_channel = np.empty((4, 1, groups)), np.empty((3, 1, size))
+    of_group, of_channel = np.empty((3, 1, groups)), np.empty((3, 1, size))
     found = Statistics(of_group[0], of_group[1], of_group[2])
-    lines = Lines(of_group[3], of_channel[0], of_channel[1], of_channel[2])
+    lines = Lines(of_channel[0], of_channel[1], of_channel[2])
     moments, sums = np.empty((at.pieces, 2, groups)), np.empty((at.pieces, 2, size))
     for sample in range(start, stop):
         end = sample + 1
@@ -475,7 +470,7 @@ def _products_sample_by_sample(
             if _statistics(moments, count, eps, tolerance(x.itemsize), found):
                 break
         _coefficients(sums, found, count, factors, at, lines, of_vz[sample:end], of_v[sample:end])
-        _projections(0, at.pieces, u, part, found.mean, lines, factors.before, at, to)
+        _projections(0, at.pieces, u, part, found.mean, lines, at, to)
 
 
 def _layout(positions: int, channels: int, groups: int) -> Layout:
@@ -577,9 +572,9 @@ def _product_with_jacobian(
     else:
         sums = np.empty((samples * at.pieces, 2, size))
         found = _examined(_products, flat, at, count, eps, u, sums)
-        lines = Lines(np.empty((samples, groups)), *np.empty((3, samples, size)))
+        lines = Lines(*np.empty((3, samples, size)))
         _coefficients(sums, found, count, factors, at, lines, of_vz, of_v)
-        _over(_projections, flat, at, u, flat, found.mean, lines, factors.before, at, to)
+        _over(_projections, flat, at, u, flat, found.mean, lines, at, to)
     return out, of_vz.sum(0), of_v.sum(0)
 
 

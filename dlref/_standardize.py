@@ -43,8 +43,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "about_0",
+    "add_four_products",
     "affine",
     "difference",
+    "four",
     "moving",
     "operands",
     "rows",
@@ -55,8 +57,7 @@ __all__ = [
     "vector",
 ]
 
-PIECE = 1024
-SHORT = 4096  # bytes of rows of which the first-level cache holds this and the next
+PIECE = 128
 GUESS = 32  # numbers from which the mean of a row is guessed
 COST = 0.5  # nanoseconds an element
 Number = Any  # a float64
@@ -89,8 +90,30 @@ def affine(z: Number, weight: Number, bias: Number) -> Number:
     return np.float64(z) * weight + bias
 
 
+@formula
+def four(a: Number, b: Number, c: Number, d: Number) -> Number:
+    return (a + b) + (c + d)
+
+
+@formula
+def add_four_products(
+    total: Number,
+    a: Number,
+    b: Number,
+    c: Number,
+    d: Number,
+    e: Number,
+    f: Number,
+    g: Number,
+    h: Number,
+) -> Number:
+    """Return total + a e + b f + c g + d h, by four fused multiplications and additions."""
+    return d * h + (c * g + (b * f + (a * e + total)))
+
+
 @summation
 def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
+    """Return the sums of d = x - mean and of d**2."""
     s, q = np.float64(0.0), np.float64(0.0)
     for j in range(x.size):
         d = difference(x[j], mean)
@@ -99,19 +122,65 @@ def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
     return s, q
 
 
-_moments_about_0 = about_0(_moments)
-
-
 @summation
 def _products(
-    u: FloatArray, before: FloatArray, x: FloatArray, mean: Number, scale: Number, low: Number
-) -> tuple[Number, Number]:
-    s, q = np.float64(0.0), np.float64(0.0)
+    x: FloatArray, mean: Number, v: FloatArray, weight: FloatArray
+) -> tuple[Number, Number, Number, Number]:
+    """Return the same, and the sums of weight v and of weight v d."""
+    s, q, vs, vq = np.float64(0.0), np.float64(0.0), np.float64(0.0), np.float64(0.0)
     for j in range(x.size):
-        g = np.float64(u[j]) * before[j]
-        s += g
-        q += g * _standard(x[j], mean, scale, low)
-    return s, q
+        d, u = difference(x[j], mean), np.float64(v[j]) * weight[j]
+        s += d
+        q += d * d
+        vs += u
+        vq += u * d
+    return s, q, vs, vq
+
+
+_moments_about_0, _products_about_0 = about_0(_moments), about_0(_products)
+
+
+@literal_formula
+def _piece_products(
+    r: int,
+    begin: int,
+    mean: Number,
+    x: FloatArray,
+    v: FloatArray,
+    weight: FloatArray,
+    out: FloatArray,
+) -> tuple[Number, Number, Number, Number]:
+    """
+    Return the sums over a piece of row r; ask for that of the next row, and of the result.
+
+    A processor that is asked for more lines than it can wait for stands still: not for whole rows.
+    """
+    end, following = begin + PIECE, min(r + 1, x.shape[0] - 1)
+    fetch(x[following, begin:end])
+    fetch(v[following, begin:end])
+    fetch_to_write(out[r, begin:end])
+    if mean == 0.0:
+        return _products_about_0(x[r, begin:end], mean, v[r, begin:end], weight[begin:end])
+    return _products(x[r, begin:end], mean, v[r, begin:end], weight[begin:end])
+
+
+@literal_formula
+def _piece_moments(
+    r: int,
+    begin: int,
+    mean: Number,
+    x: FloatArray,
+    _v: FloatArray,
+    _weight: FloatArray,
+    out: FloatArray,
+) -> tuple[Number, Number, Number, Number]:
+    """Do the same where there is no v."""
+    end, following = begin + PIECE, min(r + 1, x.shape[0] - 1)
+    fetch(x[following, begin:end])
+    fetch_to_write(out[r, begin:end])
+    part, nothing = x[r, begin:end], np.float64(0.0)
+    s, q = _moments_about_0(part, mean) if mean == 0.0 else _moments(part, mean)
+    return s, q, nothing, nothing
 
 
 @formula
@@ -139,34 +208,53 @@ def pair(x: Number) -> tuple[Number, Number]:
     return high, np.float32(x - np.float64(high))
 
 
-@kernel
-def _row_moments(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, Number, Number]:
+@literal_formula
+def _row_product(
+    r: int,
+    x: FloatArray,
+    v: FloatArray,
+    weight: FloatArray,
+    out: FloatArray,
+    eps: Number,
+    about_mean: bool,
+) -> tuple[Number, Number, Number, Number, Number]:
     """
-    Return mean, scale and low, so that (x - mean) scale - low has mean 0 and variance 1.
+    Return mean, scale and low, so that z = (x - mean) scale - low has mean 0 and variance 1.
 
     The mean is a guess, of which low makes up for the error.  It is 0 where that is good enough,
-    in float32 nearly always: a subtraction less for each number.
+    in float32 nearly always: a subtraction less for each number.  Then the line that takes the
+    projections off: the product with the Jacobian is (weight v + (x - mean) slope + rest) scale.
     """
+    n = x.shape[1]
     mean, shift, var = np.float64(0.0), np.float64(0.0), np.float64(0.0)
+    along_1, along_d = np.float64(0.0), np.float64(0.0)
     if about_mean and x.itemsize == 8:
-        mean += _guess(x[:GUESS])
+        mean += _guess(x[r, :GUESS])
     for _ in range(3):  # pragma: no branch  # the second guess is good already
         mean += shift
         if x.itemsize == 4:
             mean = np.float64(np.float32(mean))  # for exact differences
         s, q = np.float64(0.0), np.float64(0.0)
-        for begin in range(0, x.size, PIECE):
-            piece = x[begin : begin + PIECE]
-            moments = _moments(piece, mean) if mean != 0.0 else _moments_about_0(piece, mean)
-            s += moments[0]
-            q += moments[1]
-        shift = s / x.size if about_mean else np.float64(0.0)
-        var = q / x.size - shift * shift
+        along_1, along_d = np.float64(0.0), np.float64(0.0)
+        for begin in range(0, n, PIECE):
+            sums = _piece_products(r, begin, mean, x, v, weight, out)
+            s += sums[0]
+            q += sums[1]
+            along_1 += sums[2]
+            along_d += sums[3]
+        shift = s / n if about_mean else np.float64(0.0)
+        var = q / n - shift * shift
         if not shift * shift > tolerance(x.itemsize) * var:  # a good guess, or NaN
             break
     var = np.float64(0.0) if var < 0.0 else var  # NaN stays
     scale = 1.0 / np.sqrt(var + eps)
-    return mean, scale, shift * scale
+    low = shift * scale
+    along_z = (along_d * scale - along_1 * low) / n
+    along_1 = along_1 / n if about_mean else np.float64(0.0)
+    return mean, scale, low, -along_z * scale, along_z * low - along_1
+
+
+_row_moments = exchanged(_row_product, {_piece_products: _piece_moments}, "moments")
 
 
 @kernel
@@ -183,10 +271,7 @@ def _rows(
     for r in range(start, stop):
         row, to, group = x[r], out[r], r % weight.shape[0]
         w, b = weight[group], bias[group]
-        if x.shape[1] * x.itemsize <= SHORT:
-            fetch(x[min(r + 1, x.shape[0] - 1)])  # while this row is computed
-            fetch_to_write(to)
-        m, f, g = _row_moments(row, eps, about_mean)
+        m, f, g, _, _ = _row_moments(r, x, x, w, out, eps, about_mean)
         if m == 0.0 and x.itemsize == 4 and 1e-30 < f < 1e30:  # so that a pair has all its digits
             (scale, scale_low), (shift, shift_low) = pair(f), pair(-g)
             for j in range(to.size):
@@ -202,29 +287,8 @@ def _rows(
 
 
 @formula
-def _projected(g: Number, along_1: Number, z: Number, along_z: Number, scale: Number) -> Number:
-    return (g - along_1 - z * along_z) * scale
-
-
-@kernel
-def _row_product(
-    v: FloatArray, x: FloatArray, weight: FloatArray, eps: Number, about_mean: bool
-) -> tuple[Number, Number, Number, Number, Number]:
-    """Return mean, scale and low, and the means of weight v and of weight v z."""
-    mean, scale, low = _row_moments(x, eps, about_mean)
-    along_1, along_z = np.float64(0.0), np.float64(0.0)
-    for begin in range(0, x.size, PIECE):
-        end = begin + PIECE
-        part = x[begin:end]
-        s, q = _products(v[begin:end], weight[begin:end], part, mean, scale, low)
-        along_1 += s
-        along_z += q
-    return mean, scale, low, (along_1 / x.size if about_mean else np.float64(0.0)), along_z / x.size
-
-
-@formula
-def _add_four(total: Number, a: Number, b: Number, c: Number, d: Number) -> Number:
-    return total + ((a + b) + (c + d))
+def _projected(g: Number, line: Number, scale: Number) -> Number:
+    return (np.float64(g) + line) * scale
 
 
 @kernel
@@ -248,8 +312,8 @@ def _add_rows(
             z0, z1 = _standard(x[j], m0, f0, g0), _standard(x[j + step], m1, f1, g1)
             z2 = _standard(x[j + 2 * step], m2, f2, g2)
             z3 = _standard(x[j + 3 * step], m3, f3, g3)
-            vz[j] = _add_four(vz[j], u0 * z0, u1 * z1, u2 * z2, u3 * z3)
-            vs[j] = _add_four(vs[j], u0, u1, u2, u3)
+            vz[j] = add_four_products(vz[j], u0, u1, u2, u3, z0, z1, z2, z3)
+            vs[j] += four(u0, u1, u2, u3)
         return
     for k in range(rows):
         u, z, m, f, g = v[k * step :], x[k * step :], found[k, 0], found[k, 1], found[k, 2]
@@ -257,6 +321,9 @@ def _add_rows(
             uj = np.float64(u[j])
             vz[j] += uj * _standard(z[j], m, f, g)
             vs[j] += uj
+
+
+_add_rows_about_0 = about_0(_add_rows)
 
 
 @kernel
@@ -282,20 +349,25 @@ def _rows_pull(
             for k in range(rows):
                 r, group = begin + k, k % groups
                 u, row, to, w = v[r], x[r], out[r], weight[group]
-                following = min(r + 1, x.shape[0] - 1)
-                fetch(x[following])  # while this row is computed
-                fetch(v[following])
-                fetch_to_write(to)
-                m, f, g, along_1, along_z = _row_product(u, row, w, eps, about_mean)
-                for j in range(to.size):
-                    z = _standard(row[j], m, f, g)
-                    to[j] = _projected(np.float64(u[j]) * w[j], along_1, z, along_z, f)
+                m, f, g, slope, rest = _row_product(r, x, v, w, out, eps, about_mean)
+                if m == 0.0:
+                    for j in range(to.size):
+                        line = affine(row[j], slope, rest)
+                        to[j] = _projected(np.float64(u[j]) * w[j], line, f)
+                else:
+                    for j in range(to.size):
+                        line = affine(difference(row[j], m), slope, rest)
+                        to[j] = _projected(np.float64(u[j]) * w[j], line, f)
                 found[group, k // groups, 0] = m
                 found[group, k // groups, 1] = f
                 found[group, k // groups, 2] = g
             for group in range(groups):
                 u, row = v[begin + group :].ravel(), x[begin + group :].ravel()
-                _add_rows(u, row, groups * n, rows // groups, found[group], sums[block, group])
+                of, to = found[group], sums[block, group]
+                if of[: rows // groups, 0].any():
+                    _add_rows(u, row, groups * n, rows // groups, of, to)
+                else:
+                    _add_rows_about_0(u, row, groups * n, rows // groups, of, to)
 
 
 @kernel
@@ -315,15 +387,11 @@ def _rows_push(
     for r in range(start, stop):
         u, row, to, group = v[r], x[r], out[r], r % weight.shape[0]
         w, of_z, rest = weight[group], gain[group], offset[group]
-        following = min(r + 1, x.shape[0] - 1)
-        fetch(x[following])
-        fetch(v[following])
-        fetch_to_write(to)
-        m, f, g, along_1, along_z = _row_product(u, row, ones, eps, about_mean)
+        m, f, g, slope, shift = _row_product(r, x, v, ones, out, eps, about_mean)
         for j in range(to.size):
-            z = _standard(row[j], m, f, g)
-            moved = _projected(np.float64(u[j]), along_1, z, along_z, f)
-            to[j] = moved * w[j] + (z * of_z[j] + rest[j])
+            d = difference(row[j], m)
+            moved = _projected(u[j], affine(d, slope, shift), f)
+            to[j] = affine(moved, w[j], affine(affine(d, f, -g), of_z[j], rest[j]))
 
 
 def vector(

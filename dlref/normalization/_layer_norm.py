@@ -195,9 +195,15 @@ def layer_norm_vjp(
     the gradient can gain by shifting or stretching a row. Division by :math:`\tau` makes
     gradients of large inputs small.
 
-    The kernel reads `x` and `dout` once each: mean, variance and the two projections are taken
-    while the row is in the cache. The sums over rows are taken in blocks that depend on
-    the shape alone, so that they have the same bits for any number of threads.
+    `x` and `dout` are read from memory once each: mean, variance and both projections come from
+    four means taken at once, with :math:`d_i = x_i - m` as in :func:`layer_norm`, because
+
+    .. math:: \overline{g \hat x} = \frac{1}{\tau}
+        \bigl( \overline{g d} - \overline{g} \, \overline{d} \bigr) .
+
+    The row is still in the cache for the result, in float64 until it is rounded once. The sums over
+    rows are taken in blocks that depend on the shape alone, so that they have the same bits for any
+    number of threads.
 
     References
     ----------
