@@ -137,7 +137,11 @@ def formula(function: F) -> F:
 
 
 def literal_formula(function: F) -> F:
-    """Compile like `formula`, rounding after every operation: for exact error terms."""
+    """
+    Compile like `formula`, rounding after every operation: for exact error terms.
+
+    Also for a part of a kernel that takes several arrays, of seven words each, for every row.
+    """
     return _inlined(function, set())
 
 
