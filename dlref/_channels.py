@@ -306,11 +306,6 @@ def _products(
         _fold(vq, 1, sums[block, 1])
 
 
-@formula
-def _line(x: Number, mean: Number, slope: Number, rest: Number) -> Number:
-    return difference(x, mean) * slope + rest
-
-
 @kernel
 def _standardized(
     start: int,
@@ -339,7 +334,7 @@ def _standardized(
             row, to = x[sample][begin : begin + at.row], out[sample][begin : begin + at.row]
             if shifted:
                 for c in range(to.size):
-                    to[c] = _line(row[c], m[c], f[c], g[c])
+                    to[c] = affine(difference(row[c], m[c]), f[c], g[c])
             else:
                 for c in range(to.size):
                     to[c] = affine(row[c], f[c], g[c])
@@ -408,7 +403,8 @@ def _projections(
             to = out[sample][begin : begin + at.row]
             if shifted:
                 for c in range(to.size):
-                    to[c] = affine(u[c], r[c], _line(row[c], m[c], f[c], g[c]))
+                    line = affine(difference(row[c], m[c]), f[c], g[c])
+                    to[c] = affine(u[c], r[c], line)
             else:
                 for c in range(to.size):
                     to[c] = affine(u[c], r[c], affine(row[c], f[c], g[c]))

@@ -227,7 +227,6 @@ def _row_product(
     """
     n = x.shape[1]
     mean, shift, var = np.float64(0.0), np.float64(0.0), np.float64(0.0)
-    along_1, along_d = np.float64(0.0), np.float64(0.0)
     if about_mean and x.itemsize == 8:
         mean += _guess(x[r, :GUESS])
     for _ in range(3):  # pragma: no branch  # the second guess is good already
@@ -389,9 +388,8 @@ def _rows_push(
         w, of_z, rest = weight[group], gain[group], offset[group]
         m, f, g, slope, shift = _row_product(r, x, v, ones, out, eps, about_mean)
         for j in range(to.size):
-            d = difference(row[j], m)
-            moved = _projected(u[j], affine(d, slope, shift), f)
-            to[j] = affine(moved, w[j], affine(affine(d, f, -g), of_z[j], rest[j]))
+            moved = _projected(u[j], affine(difference(row[j], m), slope, shift), f)
+            to[j] = affine(moved, w[j], affine(_standard(row[j], m, f, g), of_z[j], rest[j]))
 
 
 def vector(

@@ -84,15 +84,8 @@ def test_a_bad_guess_of_the_mean_is_mended(rng, exactly_standardized, outlier):
 
 
 @pytest.mark.parametrize("offset", [0.0, 15.0, 1e4])
-def test_float32_gradients_are_rounded_once(rng, offset):
-    x = (rng.normal(size=(700, 40)) + offset).astype(np.float32)
-    u, (w, b) = rng.normal(size=x.shape).astype(np.float32), rng.normal(size=(2, 40))
-    w, b = w.astype(np.float32), b.astype(np.float32)
-    wide = [a.astype(float) for a in (x, w, b)]
-    _, grads = peers.value_and_vjp(by_torch, *wide, dout=u.astype(float))
-    for got, want in zip(batch_norm_vjp(u, x, w, b), grads, strict=True):
-        assert got.dtype == np.float32
-        assert np.all(abs(got - want) <= 2.0**-24 * abs(want) + 1e-11 * np.max(abs(want)))
+def test_float32_gradients_are_rounded_once(assert_rounded_once, offset):
+    assert_rounded_once(batch_norm_vjp, by_torch, (700, 40), offset)
 
 
 def test_gradients_of_a_channel_sum_to_zero(rng):

@@ -96,15 +96,8 @@ class TestFloat32:
         assert np.max(abs(got - want) / np.spacing(abs(want).astype(np.float32))) < 0.501
 
     @pytest.mark.parametrize("offset", [0.0, -0.01, 15.0, 1e4])
-    def test_gradients_are_rounded_once(self, rng, offset):
-        x = (rng.normal(size=(9, 768)) + offset).astype(np.float32)
-        u, (w, b) = rng.normal(size=x.shape).astype(np.float32), rng.normal(size=(2, 768))
-        w, b = w.astype(np.float32), b.astype(np.float32)
-        wide = [a.astype(float) for a in (x, w, b)]
-        _, grads = peers.value_and_vjp(by_torch, *wide, dout=u.astype(float))
-        for got, want in zip(layer_norm_vjp(u, x, w, b), grads, strict=True):
-            assert got.dtype == np.float32
-            assert np.all(abs(got - want) <= 2.0**-24 * abs(want) + 1e-11 * np.max(abs(want)))
+    def test_gradients_are_rounded_once(self, assert_rounded_once, offset):
+        assert_rounded_once(layer_norm_vjp, by_torch, (9, 768), offset)
 
     def test_nothing_is_lost_between_the_two_ways(self, rng):
         rows = rng.normal(size=(40, 100)) + np.linspace(14, 18, 40)[:, None]
