@@ -11,7 +11,7 @@ from . import propagation as propagation
 from . import recurrent as recurrent
 from . import training as training
 from . import transformer as transformer
-from ._parallel import get_num_threads as get_num_threads
-from ._parallel import set_num_threads as set_num_threads
+from ._core.threads import get_num_threads as get_num_threads
+from ._core.threads import set_num_threads as set_num_threads
 
 __version__: str

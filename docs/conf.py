@@ -97,9 +97,45 @@ intersphinx_mapping = {
 # -- Gallery: chapters in the reading order of the reference --------------------
 _toctree = (HERE / "reference" / "index.rst").read_text(encoding="utf-8")
 chapters = re.findall(r"^   (\w+)$", _toctree, re.MULTILINE)
+#: Gallery scripts that draw several maps, and these.
+families = {
+    "adaptive": "adagrad rmsprop adam",
+    "arithmetic": "add subtract multiply divide",
+    "batch_norm": "batch_norm_inference batch_norm_update",
+    "cross_entropy": "nll",
+    "distance": "kerple fire",
+    "exponential_units": "elu selu celu",
+    "extrema": "maximum minimum",
+    "gated": "glu swiglu geglu reglu",
+    "group_norm": "instance_norm",
+    "linear_attention": "recurrent_linear_attention",
+    "matrix_functions": "trace inverse logdet",
+    "matrix_product": "matmul quadratic_form",
+    "momentum": "sgd",
+    "multi_head": "repeat_kv",
+    "rectifiers": "relu leaky_relu relu6 thresholded_relu hard_tanh hard_sigmoid hard_swish prelu",
+    "reductions": "sum mean prod max norm dot scaled_sum",
+    "regression": "squared_error absolute_error huber",
+    "relative": "relative_bias shaw_scores transformer_xl_scores",
+    "rotary": "rope_score",
+    "scaled_dot_product": "attention_scores attention_weights",
+    "sigmoids": "sigmoid log_sigmoid softplus tanh tanhshrink softsign",
+    "smooth_rectifiers": "silu mish gelu",
+    "softmax": "hardmax",
+    "statistics": "attention_entropy attention_distance attention_shares attention_rollout",
+}
+family_of = {topic: script for script, topics in families.items() for topic in topics.split()}
+
+
+def script_of(function):
+    """Return the gallery script that draws a function: that of its topic or of its family."""
+    topic = function.__module__.split("._")[1]
+    return family_of.get(topic, topic)
+
+
 autosummary_context = {  # a function's page shows its topic's figures, whichever call it
     "topic_scripts": {
-        f"{module}.{name}": f"../gallery/{chapter}/plot_{function.__module__.split('._')[1]}.py"
+        f"{module}.{name}": f"../gallery/{chapter}/plot_{script_of(function)}.py"
         for chapter in chapters
         for module in [f"dlref.{chapter}"]
         for name, function in inspect.getmembers(importlib.import_module(module))

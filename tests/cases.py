@@ -5,7 +5,9 @@ A `Spec` belongs to a map, named chapter.map, and serves all its forms (map, map
 It says how to call it; the naive transcription of the same name says what must come out.
 """
 
+import inspect
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 
 import naive
 import numpy as np
@@ -966,6 +968,11 @@ SPECS = {
     ),
 }
 
+#: An activation with the derivatives of the others needs no line of its own.
+for _name in dir(dlref.activations):
+    if f"{_name}_deriv2" in dir(dlref.activations):
+        SPECS.setdefault(f"activations.{_name}", elementwise())
+
 #: Public names that are no maps of arrays, and where their tests are.
 NO_MAPS = {
     "check.ErrorReport": "tests/check/test_errors.py",
@@ -986,8 +993,8 @@ NO_MAPS = {
     "attention.multi_head_attention_vjp": "tests/attention/test_multi_head.py",
     "attention.padding_mask": "tests/attention/test_masks.py: integers only",
     "attention.window_mask": "tests/attention/test_masks.py: integers only",
-    "get_num_threads": "tests/test_parallel.py",
-    "set_num_threads": "tests/test_parallel.py",
+    "get_num_threads": "tests/core/test_threads.py",
+    "set_num_threads": "tests/core/test_threads.py",
     "calculus.chain_cost": "tests/calculus/test_accumulation.py: integers only",
     "calculus.total_derivative": "tests/calculus/test_chain_rule.py: sequences of arrays",
     "propagation.SignalPropagation": "tests/propagation/test_signal_propagation.py",
@@ -1122,6 +1129,24 @@ def split(name):
         if name.endswith(f"_{suffix}"):
             return name.removesuffix(f"_{suffix}"), suffix
     return name, "map"
+
+
+def key_of(name):
+    """Return the key of the cases of a public function."""
+    return name if name in SPECS else split(name)[0]
+
+
+def form_of(name):
+    return "map" if name in SPECS else split(name)[1]
+
+
+def applicable(name, problem):
+    """Return those options of a problem that a function has."""
+    known = inspect.signature(attrgetter(name)(dlref)).parameters  # a gradient has no keepdims
+    options = {option: value for option, value in problem.options.items() if option in known}
+    if form_of(name) == "grad" and options.get("reduction") == "none":
+        options["reduction"] = "sum"  # a gradient is of a number
+    return options
 
 
 def public_functions():

@@ -20,9 +20,10 @@ def rng():
 
 
 @pytest.fixture
-def set_num_threads():
-    """Return what limits the threads; afterwards the limit is what it was."""
+def set_num_threads(monkeypatch):
+    """Return what sets the number of threads, be there so many processors or not."""
     before = dlref.get_num_threads()
+    monkeypatch.setattr("dlref._core.threads.available", lambda: 64)
     yield dlref.set_num_threads
     dlref.set_num_threads(before)
 

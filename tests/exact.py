@@ -3,7 +3,7 @@
 import numpy as np
 from mpmath import mp, mpf
 
-from dlref._jit import COMPILED
+from dlref._core.jit import COMPILED
 
 DIGITS = 60
 MANTISSA = {"float32": 24, "float64": 53}

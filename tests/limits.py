@@ -27,51 +27,6 @@ ROUNDS = 3
 fastest = functools.partial(bench.fastest, seconds=0.6)
 
 
-def lstm_parts(T, B, D, H):
-    """Return calls that do the work of one part each, and the operations of the products."""
-    from dlref import _product, _recurrence  # noqa: PLC0415
-    from dlref._jit import kernel  # noqa: PLC0415
-    from dlref.recurrent import _lstm, lstm  # noqa: PLC0415
-
-    multiply, step = _product.multiply, _recurrence.narrow(_lstm._step)
-    rooms, multiply_inputs = _recurrence.rooms, _recurrence.multiply_inputs
-
-    @kernel
-    def from_inputs(start, stop, x, w, bias):
-        some, xs, zs = rooms(stop - start, x, bias.size)
-        for t in range(0, x.shape[1], some):
-            multiply_inputs(x[start:stop, t : t + some], w, bias, xs, zs)
-
-    @kernel
-    def from_states(start, stop, w, z, h):
-        for t in range(h.shape[1]):
-            multiply(h[start:stop, max(t - 1, 0)], w, z[start:stop, 0])
-
-    @kernel
-    def gates(start, stop, peep, z, h, c):
-        for t in range(h.shape[1]):
-            for r in range(start, stop):
-                step(z[r, 0], peep, c[r, max(t - 1, 0)], c[r, t], h[r, t])
-
-    x, *weights = bench.inputs("lstm", (T, B, D, H), "float32")
-    w_ih, w_hh, bias, _ = weights
-    of_x, of_h = _product.panels(w_ih.T), _product.panels(w_hh.T)
-    peep = np.zeros(0, np.float32)
-    z, h, c = (np.zeros((B, t, n), np.float32) for t, n in ((1, 4 * H), (T, H), (T, H)))
-    work = T * B * H * 100  # enough for two threads
-    each = 2 * T * B * 4 * H
-    run = _recurrence.run
-    return {
-        "LSTM": (lambda: lstm(x, None, None, *weights), each * (D + H)),
-        "its products with the inputs": (
-            lambda: run(from_inputs, work, B, x, of_x, bias),
-            each * D,
-        ),
-        "its products with the states": (lambda: run(from_states, work, B, of_h, z, h), each * H),
-        "its gates": (lambda: run(gates, work, B, peep, z, h, c), None),
-    }
-
-
 def model(library):
     """Return the calls that consist of products mostly: a training step and attention."""
     return {
@@ -86,8 +41,8 @@ def model(library):
 
 def innermost():
     """Return the call of the loop over a tile that stays in the first-level cache."""
-    from dlref._jit import kernel  # noqa: PLC0415
-    from dlref._microkernel import ROWS, WIDTH_BYTES, add_tile  # noqa: PLC0415
+    from dlref._core.jit import kernel  # noqa: PLC0415
+    from dlref._math.gemm_tiles import ROWS, WIDTH_BYTES, add_tile  # noqa: PLC0415
 
     depth, times, width = 128, 10_000, WIDTH_BYTES // 4
 
@@ -103,21 +58,15 @@ def innermost():
 
 def rows_of_dlref():
     """Return the rows of this process: what, size, operations or None, microseconds."""
-    from dlref import set_num_threads  # noqa: PLC0415
-    from dlref._product import product  # noqa: PLC0415
+    from dlref._math.gemm import matmul  # noqa: PLC0415
 
     a = np.random.default_rng(0).random((SIDE, SIDE), np.float32)
     call, size, operations = innermost()
     rows = [("innermost loop of dlref, one thread", size, operations, fastest(call))]
-    for threads, word in ((1, "one thread"), (bench.THREADS, "two threads")):
-        set_num_threads(threads)
-        time = fastest(lambda: product(a, a))
-        rows.append((f"matrix product of dlref, {word}", label(a.shape), 2 * SIDE**3, time))
+    time = fastest(lambda: matmul(a[None], a[None]))
+    rows.append(("matrix product of dlref, one thread", label(a.shape), 2 * SIDE**3, time))
     for (what, call), shape in zip(model("dlref").items(), (MODEL, HEADS), strict=True):
         rows.append((what, label(shape), None, fastest(call)))
-    for shape in SEQUENCES:
-        for what, (call, operations) in lstm_parts(*shape).items():
-            rows.append((what, label(shape), operations, fastest(call)))
     return rows
 
 

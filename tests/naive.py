@@ -817,7 +817,7 @@ def through_time(step, x, states, size, reverse=False, lengths=None):
 
 
 def as_result(outs, *inputs):
-    """Drop the imaginary parts where no input has one; a single output is no tuple."""
+    """Drop the imaginary parts where no input has one; a single output is not a tuple."""
     real = not any(np.iscomplexobj(a) for a in inputs)
     outs = tuple(out.real if real else out for out in outs)
     return outs if len(outs) > 1 else outs[0]

@@ -67,7 +67,7 @@ def network(i):
     ]
 
 
-#: name, how it enters, parameters of the model above (and how often), greatest length, score
+#: name, how it enters, parameters of the model above (and how often), maximum length, score
 SCHEMES = [
     ("none (a causal mask alone)", "—", "0", "any", lambda _i, _j, _text: Q @ K, ""),
     (
@@ -129,7 +129,7 @@ HEADER = [
     "scheme",
     "enters",
     "parameters",
-    "greatest length",
+    "maximum length",
     "text in front",
     "text between",
     "used by",

@@ -4,7 +4,6 @@ What holds for every public function, whatever it computes.
 Each test walks the public list; tests/cases.py says how to call what is on it.
 """
 
-import inspect
 import warnings
 
 import ml_dtypes
@@ -14,7 +13,10 @@ from cases import (
     NO_MAPS,
     SPECS,
     Problem,
+    applicable,
     flat,
+    form_of,
+    key_of,
     leaves,
     magnitude,
     public_functions,
@@ -25,8 +27,8 @@ from conftest import TOLERANCE
 from hypothesis import HealthCheck, given, settings
 
 import dlref
-import dlref._parallel
-from dlref._jit import COMPILED
+import dlref._core.threads
+from dlref._core.jit import COMPILED
 
 FUNCTIONS = dict(public_functions())
 EXACT_STEP = [n for n in FUNCTIONS if split(n)[1] not in {"hessian", "deriv2", "jacobian"}]
@@ -43,16 +45,8 @@ drawn = settings(
 )
 
 
-def key_of(name):
-    return name if name in SPECS else split(name)[0]
-
-
 def spec_of(name):
     return SPECS[key_of(name)]
-
-
-def form_of(name):
-    return "map" if name in SPECS else split(name)[1]
 
 
 def problems(name, **options):
@@ -61,11 +55,7 @@ def problems(name, **options):
 
 def evaluate(name, problem, arguments=None):
     arguments = problem.arguments(form_of(name)) if arguments is None else arguments
-    known = inspect.signature(FUNCTIONS[name]).parameters  # a gradient has no keepdims
-    options = {option: value for option, value in problem.options.items() if option in known}
-    if form_of(name) == "grad" and options.get("reduction") == "none":
-        options["reduction"] = "sum"  # a gradient is of a number
-    return FUNCTIONS[name](*arguments, **options)
+    return FUNCTIONS[name](*arguments, **applicable(name, problem))
 
 
 def test_every_public_name_has_cases():
@@ -298,7 +288,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_the_number_of_threads_changes_no_bit(self, name, monkeypatch, set_num_threads):
-        monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
+        monkeypatch.setattr(dlref._core.threads, "MIN_WORK", 1)
         for problem in problems(name):
             results = []
             for threads in (1, 8):

@@ -4,7 +4,7 @@ import normwise
 import numpy as np
 import pytest
 
-from dlref._jit import COMPILED
+from dlref._core.jit import COMPILED
 
 pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 63, reason="long doubles are no wider than float64 here"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sweep
 
-from dlref._jit import COMPILED
+from dlref._core.jit import COMPILED
 
 PIECES, COUNT = (16, 2000) if COMPILED else (3, 50)
 

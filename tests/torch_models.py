@@ -38,12 +38,10 @@ def gpt2(p, ids, heads):
     for block in p.blocks:
         a = block.attention
         z = functional.layer_norm(x, x.shape[-1:], block.norm1.weight, block.norm1.bias, 1e-5)
-        fused = functional.linear(
+        fma = functional.linear(
             z, torch.cat([a.w_q, a.w_k, a.w_v]), torch.cat([a.b_q, a.b_k, a.b_v])
         )
-        q, k, v = (
-            part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in fused.chunk(3, dim=-1)
-        )
+        q, k, v = (part.unflatten(-1, (heads, -1)).transpose(1, 2) for part in fma.chunk(3, dim=-1))
         scores = torch.einsum("bhie,bhje->bhij", q, k) * q.shape[-1] ** -0.5
         ahead = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
         weights = scores.masked_fill(ahead, float("-inf")).softmax(-1)

@@ -12,7 +12,7 @@ import pytest
 from conftest import TOLERANCE
 
 import dlref
-import dlref._parallel
+import dlref._core.threads
 
 
 def leaves(tree):
@@ -62,7 +62,7 @@ class Contract:
 
     Subclasses have `problems`: a list of functions of a generator that return the arguments
     (arrays, trees, integers) and the options, and `maps`: the map, vjp, jvp and naive formula.
-    `after` are arguments behind the primals that are no arrays.
+    `after` are arguments behind the primals that are not arrays.
     """
 
     def pytest_generate_tests(self, metafunc):
@@ -174,7 +174,7 @@ class Contract:
             assert_close(self.maps[0](*moved, *after, **options), want, 1e-14)
 
     def test_the_number_of_threads_changes_no_bit(self, rng, monkeypatch, set_num_threads):
-        monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
+        monkeypatch.setattr(dlref._core.threads, "MIN_WORK", 1)
         primals, after, options = self.problems[0](rng)
         dout = rng.normal(size=np.shape(self.maps[0](*primals, *after, **options)))
         results = []

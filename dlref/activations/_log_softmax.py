@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import log1p, low_difference
-from .._jit import kernel
-from .._rows import added, along, dot, exponentials, run
-from .._validate import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from .._core.jit import kernel
+from .._math.elementary import log1p, two_diff_error
+from ._kernels.softmax_rows import added, along, dot, exponentials, run
 from ._softmax import softmax
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
         for i in range(to.size):
             value = np.float64(scores[i])
             d = value - top
-            low = low_difference(value, top)
+            low = two_diff_error(value, top)
             to[i] = d - (rest - (low if d > -np.inf else 0.0))
 
 
@@ -74,7 +74,7 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is not real or `axis` is no integer.
+        If `x` is not real or `axis` is not an integer.
     ValueError
         If `x` is a scalar or has no such axis.
 
@@ -132,22 +132,13 @@ def log_softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Parameters
     ----------
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int, default -1
-        The axis of the scores that belong together.
+    x, axis : as in `log_softmax`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., k, k)
         ``J[..., i, j]`` is :math:`\partial \ell_i / \partial x_j`; the other axes come first.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not real or `axis` is no integer.
-    ValueError
-        If `x` is a scalar or has no such axis.
 
     See Also
     --------
@@ -197,25 +188,13 @@ def log_softmax_jvp(
         Scores.
     tangents : array_like, shape of `primals`, or None
         Rate of change v of the scores; None is zero.
-    axis : int, default -1
-        The axis of the scores that belong together.
+    axis : as in `log_softmax`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `primals`
-        Rate of change of the log-probabilities.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `axis` is no integer.
-    ValueError
-        If `tangents` has not the shape of `primals`, or `axis` does not exist.
-
-    See Also
-    --------
-    log_softmax_jacobian : The matrix.
-    log_softmax_vjp : Reverse mode, a different product.
+        Tangent of the log-probabilities.
 
     Notes
     -----
@@ -243,27 +222,13 @@ def log_softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) ->
     ----------
     dout : array_like, shape of `x`
         Gradient u of a loss with respect to the log-probabilities.
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int, default -1
-        The axis of the scores that belong together.
+    x, axis : as in `log_softmax`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `x`
         Gradient of that loss with respect to the scores.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `axis` is no integer.
-    ValueError
-        If `dout` has not the shape of `x`, or `axis` does not exist.
-
-    See Also
-    --------
-    log_softmax_jacobian : The matrix.
-    log_softmax_jvp : Forward mode, a different product.
 
     Notes
     -----

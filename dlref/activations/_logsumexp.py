@@ -7,18 +7,19 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import log1p, quotient
-from .._jit import kernel
-from .._rows import dot, exponentials, run
-from .._validate import (
+from .._core.arguments import (
     Axis,
     FloatArray,
     as_floats,
     as_tangents,
+    check_ndim,
     check_shape,
     reduced_axes,
     result,
 )
+from .._core.jit import kernel
+from .._math.elementary import log1p, quotient
+from ._kernels.softmax_rows import dot, exponentials, run
 from ._softmax import softmax_jacobian
 
 __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", "logsumexp_vjp"]
@@ -133,22 +134,13 @@ def logsumexp_grad(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> Flo
 
     Parameters
     ----------
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int or tuple of ints, default -1
-        The axes that are summed over.
+    x, axis : as in `logsumexp`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `x`
         For every score its derivative of the value it goes into.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not real or `axis` holds no integers.
-    ValueError
-        If `x` has no such axis.
 
     See Also
     --------
@@ -180,8 +172,8 @@ def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Parameters
     ----------
-    x : array_like, shape (..., k)
-        Scores.
+    x : as in `logsumexp`
+        Raises the same errors.
     axis : int, default -1
         The axis that is summed over.
 
@@ -189,13 +181,6 @@ def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     -------
     ndarray, shape (..., k, k)
         One symmetric matrix for each index of the other axes.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not real or `axis` is no integer.
-    ValueError
-        If `x` is a scalar or has no such axis.
 
     See Also
     --------
@@ -238,25 +223,14 @@ def logsumexp_jvp(
     primals : array_like, shape (..., k)
         Scores.
     tangents : array_like, shape of `primals`, or None
-        Rate of change of the scores; None is zero.
-    axis : int or tuple of ints, default -1
-        The axes that are summed over.
+        Tangent of the scores; None is zero.
+    axis : as in `logsumexp`
+        Raises the same errors.
 
     Returns
     -------
     ndarray or scalar
-        Rate of change of the values.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `axis` holds no integers.
-    ValueError
-        If `tangents` has not the shape of `primals`, or `axis` does not exist.
-
-    See Also
-    --------
-    logsumexp_grad : The weights of the mean.
+        Tangent of the values.
 
     Notes
     -----
@@ -286,26 +260,13 @@ def logsumexp_vjp(
     ----------
     dout : array_like
         Gradient of a loss with respect to the values, of their shape.
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int or tuple of ints, default -1
-        The axes that are summed over.
+    x, axis : as in `logsumexp`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `x`
         Gradient of that loss with respect to the scores.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `axis` holds no integers.
-    ValueError
-        If `dout` has not the shape of the values, or `axis` does not exist.
-
-    See Also
-    --------
-    logsumexp_grad : The shares.
 
     Notes
     -----
@@ -327,6 +288,8 @@ def logsumexp_vjp(
 
 def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
     """Return a matrix with one row per value, and the shape of the values."""
+    if isinstance(axis, int):  # as it is by default
+        check_ndim("x", x, 1)
     axes = reduced_axes(axis, x.ndim)
     others = tuple(i for i in range(x.ndim) if i not in axes)
     kept = tuple(x.shape[i] for i in others)
@@ -340,5 +303,5 @@ def _shared_out(u: FloatArray, rows: FloatArray, axis: Axis, shape: tuple[int, .
     run(_shares, rows, np.ascontiguousarray(u).ravel(), out)
     axes = reduced_axes(axis, len(shape))
     kept = tuple(n for i, n in enumerate(shape) if i not in axes)
-    shares = out.reshape(*kept, *(shape[i] for i in axes))
+    shares = out.reshape((*kept, *(shape[i] for i in axes)))
     return np.moveaxis(shares, range(len(kept), len(shape)), axes)

@@ -1,5 +1,5 @@
 r"""
-Softmax, its Jacobian and the two Jacobian products; hardmax, its limit.
+Softmax, its Jacobian and the two Jacobian products.
 
 Let z be a row of scores with maximum m.  The exponentials of z - m are at most 1 and one of them
 is 1, so their sum lies between 1 and the number of scores: nothing overflows.
@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import quotient
-from .._jit import kernel
-from .._rows import along, dot, exponentials, run
-from .._validate import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from .._core.jit import kernel
+from .._math.elementary import quotient
+from ._kernels.softmax_rows import along, dot, exponentials, run
 
-__all__ = ["hardmax", "softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
+__all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 
 
 @kernel
@@ -60,7 +60,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is not real or `axis` is no integer.
+        If `x` is not real or `axis` is not an integer.
     ValueError
         If `x` is a scalar or has no such axis.
 
@@ -88,7 +88,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     exponent: 2.9 ULP in float64, 0.501 in float32.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make
-    NaN of all probabilities along the axis. No scores have no probabilities.
+    NaN of all probabilities along the axis. An empty row has no probabilities.
 
     References
     ----------
@@ -122,27 +122,13 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Parameters
     ----------
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int, default -1
-        The axis of the scores that belong together.
+    x, axis : as in `softmax`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., k, k)
         ``J[..., i, j]`` is :math:`\partial s_i / \partial x_j`; the other axes come first.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not real or `axis` is no integer.
-    ValueError
-        If `x` is a scalar or has no such axis.
-
-    See Also
-    --------
-    softmax_jvp : Product J v without forming J.
-    softmax_vjp : Product of a row vector with J.
 
     Notes
     -----
@@ -201,25 +187,13 @@ def softmax_jvp(
         Scores.
     tangents : array_like, shape of `primals`, or None
         Rate of change v of the scores; None is zero.
-    axis : int, default -1
-        The axis of the scores that belong together.
+    axis : as in `softmax`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `primals`
-        Rate of change of the probabilities, in time proportional to k.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `axis` is no integer.
-    ValueError
-        If `tangents` has not the shape of `primals`, or `axis` does not exist.
-
-    See Also
-    --------
-    softmax_jacobian : Derivation of the Jacobian.
-    softmax_vjp : The same product, since the Jacobian is symmetric.
+        Tangent of the probabilities, in time proportional to k.
 
     Notes
     -----
@@ -248,26 +222,16 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
     ----------
     dout : array_like, shape of `x`
         Gradient u of a loss with respect to the probabilities.
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int, default -1
-        The axis of the scores that belong together.
+    x, axis : as in `softmax`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `x`
         Gradient of that loss with respect to the scores.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real or `axis` is no integer.
-    ValueError
-        If `dout` has not the shape of `x`, or `axis` does not exist.
-
     See Also
     --------
-    softmax_jvp : The same product, since the Jacobian is symmetric.
     log_softmax_vjp : Where the loss is a logarithm of the probabilities.
 
     Notes
@@ -296,58 +260,4 @@ def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatA
     [changes, rows], back = along(axis, v, x)
     out = np.empty_like(rows)
     run(_product, changes, rows, out)
-    return result(back(out), dtype)
-
-
-def hardmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
-    r"""
-    One at the largest score, zero elsewhere.
-
-    Parameters
-    ----------
-    x : array_like, shape (..., k)
-        Scores.
-    axis : int, default -1
-        The axis of the scores that belong together.
-
-    Returns
-    -------
-    ndarray, shape of `x`
-        Zeros, and a one at the first of the largest scores along `axis`.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not real or `axis` is no integer.
-    ValueError
-        If `x` is a scalar or has no such axis.
-
-    See Also
-    --------
-    softmax : The smooth map.
-
-    Notes
-    -----
-    If the maximum is unique, it is the limit of softmax for scores of growing size,
-    :math:`\lim_{c \to \infty} s(c x)`. Where there are several, softmax shares the one among
-    them; here
-    the first takes all, as in ONNX. The derivative is zero wherever it exists, hence there is no
-    vjp.
-
-    NaN among the scores makes NaN of all results along the axis.
-
-    Examples
-    --------
-    >>> from dlref.activations import hardmax, softmax
-    >>> hardmax([1.0, 3.0, 2.0])
-    array([0., 1., 0.])
-    >>> hardmax([3.0, 3.0]), softmax([300.0, 300.0])
-    (array([1., 0.]), array([0.5, 0.5]))
-    """
-    dtype, [array] = as_floats({"x": x}, work=np.float32)
-    [rows], back = along(axis, array)
-    out = np.zeros_like(rows)
-    if rows.size:
-        out[np.arange(len(rows)), rows.argmax(-1)] = 1.0
-        out[np.isnan(rows).any(-1)] = np.nan
     return result(back(out), dtype)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_mask,
     as_tangents,
     check_fits,
+    check_flags,
     check_ndim,
     check_pattern,
     check_shape,
@@ -168,6 +169,7 @@ def additive_attention(
     """
     dtype, arrays = as_floats(dict(zip(NAMES, (q, k, v, w, u, vec), strict=True)))
     _check(NAMES, arrays)
+    check_flags(return_weights=return_weights)
     q, k, v, w, u, vec = arrays
     seen = _seen(mask, q, k)
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
@@ -206,36 +208,13 @@ def additive_attention_vjp(
     ----------
     dout : array_like, shape (..., T, V)
         Cotangent of the context vectors.
-    q : array_like, shape (..., T, D)
-        Queries.
-    k : array_like, shape (..., S, D_k)
-        Keys.
-    v : array_like, shape (..., S, V)
-        Values.
-    w : array_like, shape (A, D)
-        Projection of the queries.
-    u : array_like, shape (A, D_k)
-        Projection of the keys.
-    vec : array_like, shape (A,)
-        Weights of the hidden units.
-    mask : array_like of bool or None, shape (..., T, S)
-        True where query i may attend to key j; it broadcasts.
+    q, k, v, w, u, vec, mask : as in `additive_attention`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients with respect to `q`, `k`, `v`, `w`, `u` and `vec`, of their shapes.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `mask` not boolean.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    additive_attention_jvp : Forward mode.
 
     Notes
     -----
@@ -316,25 +295,14 @@ def additive_attention_jvp(
     primals : tuple (q, k, v, w, u, vec) of array_like
         The operands, as in `additive_attention`.
     tangents : tuple of array_like or None
-        Their rates of change, each of the shape of its operand; None is zero.
-    mask : array_like of bool or None, shape (..., T, S)
-        True where query i may attend to key j; it broadcasts.
+        Tangents, each of the shape of its operand; None is zero.
+    mask : as in `additive_attention`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, V)
-        Rate of change of the context vectors.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, an entry not real or `mask` not boolean.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    additive_attention_vjp : Reverse mode.
+        Tangent of the context vectors.
 
     Notes
     -----

@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._scores import as_window
-from .._validate import as_integer, as_integers, check_range
+from .._core.arguments import (
+    FAR,
+    as_integer,
+    as_integers,
+    check_range,
+    check_size,
+)
+from ._kernels.scores import as_side
 
 __all__ = ["causal_mask", "padding_mask", "window_mask"]
 
@@ -15,7 +21,8 @@ def _distance(T: int, S: int | None, q_offset: npt.ArrayLike) -> npt.NDArray[np.
     """Return j - (i + q_offset) for each query i and key j."""
     T = as_integer("T", T, least=0)
     S = T if S is None else as_integer("S", S, least=0)
-    offset = as_integers("q_offset", q_offset)[..., None, None]
+    offset = np.clip(as_integers("q_offset", q_offset), -FAR, FAR)[..., None, None]
+    check_size(q_offset=offset.size, T=T, S=S)
     distance: npt.NDArray[np.int64] = np.arange(S) - (np.arange(T)[:, None] + offset)
     return distance
 
@@ -44,7 +51,7 @@ def causal_mask(
     Raises
     ------
     TypeError
-        If an argument is no integer.
+        If an argument is not an integer.
     ValueError
         If `T` or `S` is negative.
 
@@ -112,7 +119,7 @@ def window_mask(
     Raises
     ------
     TypeError
-        If an argument is no integer.
+        If an argument is not an integer.
     ValueError
         If `T` or `S` is negative, or a side less than −1.
 
@@ -140,7 +147,7 @@ def window_mask(
            [0, 1, 1, 0],
            [0, 0, 1, 1]])
     """
-    before, after = as_window((left, right))
+    before, after = as_side("left", left), as_side("right", right)
     distance = _distance(T, S, q_offset)
     return (distance >= -before) & (distance <= after)
 
@@ -165,7 +172,7 @@ def padding_mask(lengths: npt.ArrayLike, S: int) -> npt.NDArray[np.bool_]:
     Raises
     ------
     TypeError
-        If an argument is no integer.
+        If an argument is not an integer.
     ValueError
         If `S` is negative, or a length negative or greater than `S`.
 
@@ -191,5 +198,6 @@ def padding_mask(lengths: npt.ArrayLike, S: int) -> npt.NDArray[np.bool_]:
     """
     S = as_integer("S", S, least=0)
     lengths = as_integers("lengths", lengths)
+    check_size(lengths=lengths.size, S=S)
     check_range("lengths", lengths, S + 1)
     return np.arange(S) < lengths[..., None, None, None]

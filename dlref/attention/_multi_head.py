@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._product import affine, affine_jvp, affine_vjp
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_array,
     as_floats,
     as_integer,
     check_constant,
+    check_flags,
     check_given,
     check_multiple,
     check_ndim,
@@ -23,7 +23,9 @@ from .._validate import (
     entries,
     float_dtype,
     result,
+    shown,
 )
+from .._math.dense import affine, affine_jvp, affine_vjp
 from ..positions import apply_rope, apply_rope_vjp
 from ._scaled_dot_product import (
     scaled_dot_product_attention,
@@ -37,9 +39,6 @@ __all__ = [
     "multi_head_attention",
     "multi_head_attention_jvp",
     "multi_head_attention_vjp",
-    "repeat_kv",
-    "repeat_kv_jvp",
-    "repeat_kv_vjp",
 ]
 
 
@@ -249,159 +248,6 @@ class KVCache:
         return larger
 
 
-def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
-    r"""
-    Copy each head n times, so that queries in groups find keys of their own.
-
-    Parameters
-    ----------
-    x : array_like, shape (..., Hk, S, E)
-        Keys or values.
-    n : int
-        Number of copies, at least 1: H / Hk.
-
-    Returns
-    -------
-    ndarray, shape (..., n Hk, S, E)
-        Copies of a head stand side by side.
-
-    Raises
-    ------
-    TypeError
-        If `x` is neither integer nor a real floating-point array, or `n` no integer.
-    ValueError
-        If `x` has fewer than 3 axes, or `n` is less than 1.
-
-    See Also
-    --------
-    scaled_dot_product_attention : Shares keys among queries without copying them.
-
-    Notes
-    -----
-    .. math:: y_{h} = x_{\lfloor h / n \rfloor} .
-
-    Only a way to say what grouped heads mean. Attention looks at the same keys n times instead,
-    which is the point of grouping them: what has to be read, and kept in a cache, is 1/n.
-
-    References
-    ----------
-    - :cite:t:`Ainslie2023`
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.attention import repeat_kv, scaled_dot_product_attention
-    >>> repeat_kv([[[1.0]], [[2.0]]], 2).ravel()
-    array([1., 1., 2., 2.])
-    >>> rng = np.random.default_rng(0)
-    >>> q, k, v = rng.normal(size=(4, 3, 2)), rng.normal(size=(2, 3, 2)), rng.normal(size=(2, 3, 2))
-    >>> grouped = scaled_dot_product_attention(q, k, v)
-    >>> copied = scaled_dot_product_attention(q, repeat_kv(k, 2), repeat_kv(v, 2))
-    >>> bool(np.all(grouped == copied))
-    True
-    """
-    n = as_integer("n", as_array("n", n), least=1)
-    dtype, (x,) = as_floats({"x": x}, work=np.float32)
-    check_ndim("x", x, 3)
-    return result(np.repeat(x, n, axis=-3), dtype)
-
-
-def repeat_kv_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, n: int) -> FloatArray:
-    r"""
-    Vector-Jacobian product (reverse mode) of `repeat_kv`: a sum over the copies.
-
-    Parameters
-    ----------
-    dout : array_like, shape (..., n Hk, S, E)
-        Cotangent of the copies.
-    x : array_like, shape (..., Hk, S, E)
-        Keys or values; only the shape matters.
-    n : int
-        Number of copies.
-
-    Returns
-    -------
-    ndarray, shape (..., Hk, S, E)
-        Gradient with respect to `x`.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array, or `n` no integer.
-    ValueError
-        If the shapes do not fit, or `n` is less than 1.
-
-    See Also
-    --------
-    repeat_kv_jvp : Forward mode.
-
-    Notes
-    -----
-    What is read n times gets n gradients, which add up:
-    :math:`\partial L / \partial x_h = \sum_{m=0}^{n-1} u_{nh + m}`.
-
-    Examples
-    --------
-    >>> from dlref.attention import repeat_kv_vjp
-    >>> repeat_kv_vjp([[[1.0]], [[2.0]]], [[[0.0]]], 2)
-    array([[[3.]]])
-    """
-    n = as_integer("n", as_array("n", n), least=1)
-    dtype, (dout, x) = as_floats({"dout": dout, "x": x})
-    check_ndim("x", x, 3)
-    *lead, heads, rows, width = x.shape
-    check_shape("dout", dout, (*lead, n * heads, rows, width))
-    with np.errstate(all="ignore"):
-        return result(dout.reshape(*lead, heads, n, rows, width).sum(-3), dtype)
-
-
-def repeat_kv_jvp(primals: Any, tangents: Any) -> FloatArray:
-    r"""
-    Jacobian-vector product (forward mode) of `repeat_kv`.
-
-    Parameters
-    ----------
-    primals : tuple (x, n)
-        Keys or values (..., Hk, S, E), and the number of copies.
-    tangents : tuple (dx, None)
-        Rate of change of `x`, None for zero; the number of copies does not vary.
-
-    Returns
-    -------
-    ndarray, shape (..., n Hk, S, E)
-        The tangent, repeated.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, an array not real, or n no integer.
-    ValueError
-        If the shapes differ, n is less than 1 or has a tangent.
-
-    See Also
-    --------
-    repeat_kv_vjp : Reverse mode.
-
-    Notes
-    -----
-    The map is linear in x: :math:`\dot y_h = \dot x_{\lfloor h / n \rfloor}`.
-
-    Examples
-    --------
-    >>> from dlref.attention import repeat_kv_jvp
-    >>> repeat_kv_jvp(([[[0.0]]], 2), ([[[5.0]]], None)).ravel()
-    array([5., 5.])
-    """
-    x, n = entries("primals", primals, 2).values()
-    dx, dn = entries("tangents", tangents, 2).values()
-    check_constant("tangents[1]", dn)
-    moving = {} if dx is None else {"tangents[0]": dx}
-    dtype, (x, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
-    move = rest[0] if rest else np.zeros_like(x)
-    check_shape("tangents[0]", move, x.shape)
-    return result(repeat_kv(move, n), dtype)
-
-
 class _Layer:
     """The arguments of multi-head attention, checked, and its linear parts."""
 
@@ -422,6 +268,8 @@ class _Layer:
         given = {n: p for n, p in zip(labels, fields.values(), strict=True) if p is not None}
         for label in labels[:4]:
             check_given(label, given.get(label))
+        check_given("dout", extra.get("dout", ()))
+        check_flags(rope_interleaved=rope_interleaved)
         moving = {n: a for n, a in extra.items() if a is not None}
         self.dtype, found = as_floats(
             {names[0]: x_q, names[1]: x_kv, **given, **moving}, work=np.float32
@@ -549,11 +397,11 @@ def multi_head_attention(
     Raises
     ------
     TypeError
-        If an array is not real, `params` is no tuple, a weight None, or an option has the wrong
+        If an array is not real, `params` is not a tuple, a weight None, or an option has the wrong
         type.
     ValueError
-        If the shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out
-        of range.
+        If the shapes do not fit in H, Hk, T, S, E or V, H is not a multiple of Hk, or an option
+        is out of range.
 
     See Also
     --------
@@ -632,6 +480,9 @@ def multi_head_attention(
     )  # fmt: skip
     q, k, v = layer.heads()
     if cache is not None:
+        if not isinstance(cache, KVCache):
+            msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
+            raise TypeError(msg)
         options.setdefault("q_offset", len(cache))
         k, v = cache.append(k, v)
     out, *more = _as_tuple(scaled_dot_product_attention(q, k, v, **options))
@@ -663,24 +514,10 @@ def multi_head_attention_vjp(
     ----------
     dout : array_like, shape (..., T, D_out)
         Cotangent :math:`\vec u_i` of each output token.
-    x_q : array_like, shape (..., T, D)
-        Tokens that ask.
-    x_kv : array_like, shape (..., S, D_kv)
-        Tokens that are asked.
-    params : AttentionParams
-        Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
-        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), and their biases or None.
-    num_heads : int
-        Number H of heads of queries.
-    num_kv_heads : int or None
-        Number Hk of heads of keys and values, a divisor of H; None is H, 1 is multi-query.
-    rope : tuple (cos, sin) of array_like or None
-        Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of the
-        rows of `x_q` and `x_kv`, which are then equally many. Queries and keys are rotated.
-    rope_interleaved : bool, default True
-        Whether pairs of channels are neighbours, or else stand in two halves.
-    **options
-        Options of `scaled_dot_product_attention_vjp`. There is no cache: its keys are not inputs.
+    x_q, x_kv, params, num_heads, num_kv_heads, rope : as in `multi_head_attention`
+        The same.
+    rope_interleaved, **options : as in `multi_head_attention`
+        Raises the same errors.
 
     Returns
     -------
@@ -695,18 +532,8 @@ def multi_head_attention_vjp(
     dsink : ndarray, shape (H,)
         Gradient of the sinks. Only if they are given.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real, `params` is no tuple, a weight None, or an option has the wrong
-        type.
-    ValueError
-        If the shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out
-        of range.
-
     See Also
     --------
-    multi_head_attention_jvp : Forward mode.
     scaled_dot_product_attention_vjp : The derivation of its core.
 
     Notes
@@ -782,40 +609,20 @@ def multi_head_attention_jvp(
     primals : tuple (x_q, x_kv, params)
         Tokens that ask (..., T, D), tokens that are asked (..., S, D_kv), and the parameters.
     tangents : tuple (dx_q, dx_kv, dparams)
-        Their rates of change, of the same structure; None, also within dparams, is zero.
-    num_heads : int
-        Number H of heads of queries.
-    num_kv_heads : int or None
-        Number Hk of heads of keys and values, a divisor of H; None is H, 1 is multi-query.
-    rope : tuple (cos, sin) of array_like or None
-        Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of the
-        rows of `x_q` and `x_kv`, which are then equally many. Queries and keys are rotated.
-    rope_interleaved : bool, default True
-        Whether pairs of channels are neighbours, or else stand in two halves.
+        Tangents, of the same structure; None, also within dparams, is zero.
+    num_heads, num_kv_heads, rope, rope_interleaved : as in `multi_head_attention`
+        The same.
     dbias : array_like or None
-        Rate of change of the option `bias`; None is zero.
+        Tangent of the option `bias`; None is zero.
     dsink : array_like or None, shape (H,)
-        Rate of change of the option `sink`; None is zero.
-    **options
-        Options of `scaled_dot_product_attention`. There is no cache.
+        Tangent of the option `sink`; None is zero.
+    **options : as in `multi_head_attention`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, D_out)
-        Rate of change of the output; a tuple if `options` ask for the log-sum-exp or the weights.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `params` is no tuple, a weight None, or an option has the wrong
-        type.
-    ValueError
-        If the shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out
-        of range.
-
-    See Also
-    --------
-    multi_head_attention_vjp : Reverse mode.
+        Tangent of the output; a tuple if `options` ask for the log-sum-exp or the weights.
 
     Notes
     -----

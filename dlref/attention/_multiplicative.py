@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._product import affine, affine_jvp, affine_vjp
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     check_ndim,
@@ -17,6 +16,7 @@ from .._validate import (
     entries,
     result,
 )
+from .._math.dense import affine, affine_jvp, affine_vjp
 from ._scaled_dot_product import (
     scaled_dot_product_attention,
     scaled_dot_product_attention_jvp,
@@ -140,34 +140,13 @@ def multiplicative_attention_vjp(
     ----------
     dout : array_like, shape (..., T, V)
         Cotangent of the averages.
-    q : array_like, shape (..., T, D)
-        Queries.
-    k : array_like, shape (..., S, E)
-        Keys.
-    v : array_like, shape (..., S, V)
-        Values.
-    w : array_like, shape (D, E)
-        Matrix of the form.
-    scale : float, default 1.0
-        Factor of the scores.
-    **options
-        Other options of `scaled_dot_product_attention_vjp`.
+    q, k, v, w, scale, **options : as in `multiplicative_attention`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients with respect to `q`, `k`, `v` and `w`, then of a bias and of sinks if given.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    multiplicative_attention_jvp : Forward mode.
 
     Notes
     -----
@@ -210,27 +189,14 @@ def multiplicative_attention_jvp(
     primals : tuple (q, k, v, w) of array_like
         The operands, as in `multiplicative_attention`.
     tangents : tuple of array_like or None
-        Their rates of change, each of the shape of its operand; None is zero.
-    scale : float, default 1.0
-        Factor of the scores.
-    **options
-        Other options of `scaled_dot_product_attention_jvp`.
+        Tangents, each of the shape of its operand; None is zero.
+    scale, **options : as in `multiplicative_attention`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, V)
-        Rate of change of the averages; a tuple if `options` ask for more.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    multiplicative_attention_vjp : Reverse mode.
+        Tangent of the averages; a tuple if `options` ask for more.
 
     Notes
     -----

@@ -1,634 +1,25 @@
-r"""Scaled dot-product attention: the scores, their softmax, and the average of the values."""
+r"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
-from .. import _flash
-from .._scores import Attention, MovingAttention, moving
-from .._validate import FloatArray, check_shape
+from .._core.arguments import (
+    FloatArray,
+    check_flags,
+    check_shape,
+)
+from ._kernels import flash
+from ._kernels.matrices import scores, softmax_parts, weights_jvp
+from ._kernels.scores import Attention, jvp_arguments
 
 __all__ = [
-    "attention_scores",
-    "attention_scores_jvp",
-    "attention_scores_vjp",
-    "attention_weights",
-    "attention_weights_jvp",
-    "attention_weights_vjp",
     "scaled_dot_product_attention",
     "scaled_dot_product_attention_jvp",
     "scaled_dot_product_attention_vjp",
 ]
-
-
-def _log_sums(at: Attention) -> FloatArray:
-    """Return the log-sum-exp of every row of scores."""
-    narrow = np.ascontiguousarray(at.v[..., :1])
-    return _flash.attend(at.q, at.k, narrow, at.sinks, at.given)[1]
-
-
-def _sink_shares(at: Attention, lse: FloatArray) -> FloatArray:
-    """Return the weight of the sink in every row, in float64."""
-    with np.errstate(all="ignore"):
-        share = np.exp(np.subtract(at.sinks[:, None], lse, dtype=np.float64))
-    absent = np.equal(at.sinks, -np.inf)[:, None] | (lse == -np.inf)
-    return np.where(absent, 0.0, share)
-
-
-def _matrix_cotangent(at: Attention) -> FloatArray:
-    """Return the cotangent of a matrix of scores or weights, by units and not the caller's."""
-    dout = at.more["dout"]
-    check_shape("dout", dout, (*at.output_shape[:-1], at.S))
-    return np.array(dout, order="C").reshape(at.units, at.T, at.S)
-
-
-def _scores_pulled(at: Attention, moved: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the gradients of q, k and the bias for those of the scores, which are used up."""
-    dbias = () if at.bias is None else (at.bias_of_scores(moved),)
-    dq, dk = _flash.pull_scores(moved, at.q, at.k, at.given)
-    dq = at.of_queries(dq * dq.dtype.type(at.factor), at.T, at.E)
-    return (dq, at.of_pairs(dk, at.S, at.E), *dbias)
-
-
-def _scores_pushed(at: MovingAttention) -> FloatArray:
-    """Return the tangents of all scores by units; hidden ones do not move."""
-    dq, dk, *_ = at.moves
-    moved = _flash.push_scores(dq, dk, at.q, at.k, at.given)
-    if at.dbias.size:
-        whole = moved.reshape(*at.lead, at.T, at.S)
-        whole += at.dbias.reshape(at.bias_shape)
-    hidden = _flash.matrix(at.q, at.k, None, at.given) == -np.inf
-    return np.where(hidden, moved.dtype.type(0), moved)
-
-
-def _weights_pushed(at: MovingAttention) -> FloatArray:
-    """Return the tangents of all weights by units."""
-    lse, moved = _log_sums(at), _scores_pushed(at)
-    p = _flash.matrix(at.q, at.k, lse, at.given)
-    with np.errstate(all="ignore"):
-        rates = np.where(p == 0, 0, p * moved)
-        share = _sink_shares(at, lse)
-        means = rates.sum(-1, dtype=np.float64) + np.where(share == 0, 0, share * at.dsink[:, None])
-        return np.where(p == 0, 0, p * (moved - means[..., None])).astype(p.dtype)
-
-
-def attention_scores(
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    mask: npt.ArrayLike | None = None,
-    bias: npt.ArrayLike | None = None,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> FloatArray:
-    r"""
-    Matrix of scores, before the softmax.
-
-    Parameters
-    ----------
-    q : array_like, shape (..., H, T, E) or (T, E)
-        Queries.
-    k : array_like, shape (..., Hk, S, E) or (S, E)
-        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-
-    Returns
-    -------
-    ndarray, shape (..., H, T, S) or (T, S)
-        Scores; −inf where nothing is to be seen.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    attention_weights : Their softmax.
-    scaled_dot_product_attention : Both, and the average, without this matrix.
-
-    Notes
-    -----
-    .. math::
-
-        s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij}
-        \quad \text{or} \quad -\infty ,
-
-    without the tanh if there is no cap. The cap comes first: a bias of −inf has to
-    stay −inf, and a capped one would let a key through that is masked.
-
-    **Why minus infinity.** A large negative number such as −1e9 is not a mask: in float16 it does
-    not exist, a row in which all are masked becomes uniform (subtracting the maximum leaves 0
-    everywhere), and added to scores in float64 it leaves their differences, so that the row
-    is the softmax as if nothing were masked. −inf has weight 0 by itself, and the empty row is a
-    case one has to think about, see `scaled_dot_product_attention`.
-
-    References
-    ----------
-    - :cite:t:`Vaswani2017`
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.attention import attention_scores
-    >>> q, k = [[2.0, 0.0], [0.0, 2.0]], [[1.0, 1.0], [3.0, 0.0]]
-    >>> attention_scores(q, k, scale=0.5)
-    array([[1., 3.],
-           [1., 0.]])
-    >>> attention_scores(q, k, scale=0.5, is_causal=True)
-    array([[  1., -inf],
-           [  1.,   0.]])
-
-    Five tokens with random scores, and what a causal mask leaves of them:
-
-    >>> raw = np.random.RandomState(42).randn(5, 5)  # scores, given by a legacy generator
-    >>> raw[0].round(2)
-    array([ 0.5 , -0.14, 0.65, 1.52, -0.23])
-    >>> masked = attention_scores(raw, np.eye(5), scale=1.0, is_causal=True)
-    >>> masked[1].round(2)
-    array([-0.23, 1.58, -inf, -inf, -inf])
-    """
-    at = Attention(("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap)
-    return at.of_queries(_flash.matrix(at.q, at.k, None, at.given), at.T, at.S)
-
-
-def attention_scores_vjp(
-    dout: npt.ArrayLike,
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    mask: npt.ArrayLike | None = None,
-    bias: npt.ArrayLike | None = None,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> tuple[FloatArray, ...]:
-    r"""
-    Vector-Jacobian product (reverse mode) of the scores.
-
-    Parameters
-    ----------
-    dout : array_like, shape (..., H, T, S) or (T, S)
-        Cotangent of the scores; where they are −inf it does not matter.
-    q : array_like, shape (..., H, T, E) or (T, E)
-        Queries.
-    k : array_like, shape (..., Hk, S, E) or (S, E)
-        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-
-    Returns
-    -------
-    tuple of ndarray
-        Gradients with respect to `q` and `k`, then `bias` if given, each of the shape of its
-        operand.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    attention_scores_jvp : Forward mode.
-
-    Notes
-    -----
-    Let :math:`u_{ij}` be the cotangent and :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j / a)`.
-    The bias is added last, so it gets :math:`u_{ij}`, summed up where it was broadcast. The cap has
-    the slope :math:`1 - t_{ij}^2`, and the product hands on
-
-    .. math::
-
-        r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad
-        \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad
-        \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .
-
-    Heads of queries that share a head of keys add their gradients up there.
-
-    Examples
-    --------
-    >>> from dlref.attention import attention_scores_vjp
-    >>> dq, dk = attention_scores_vjp([[1.0, 2.0]], [[3.0]], [[5.0], [7.0]], scale=1.0)
-    >>> dq, dk.ravel()
-    (array([[19.]]), array([3., 6.]))
-    """
-    at = Attention(
-        ("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap,
-        extra={"dout": dout},
-    )  # fmt: skip
-    moved = _matrix_cotangent(at)
-    moved[_flash.matrix(at.q, at.k, None, at.given) == -np.inf] = 0.0
-    return _scores_pulled(at, moved)
-
-
-def attention_scores_jvp(
-    primals: Any,
-    tangents: Any,
-    *,
-    dbias: npt.ArrayLike | None = None,
-    mask: npt.ArrayLike | None = None,
-    bias: npt.ArrayLike | None = None,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-) -> FloatArray:
-    r"""
-    Jacobian-vector product (forward mode) of the scores.
-
-    Parameters
-    ----------
-    primals : tuple (q, k) of array_like
-        The operands, as in `attention_scores`.
-    tangents : tuple of array_like or None
-        Their rates of change, each of the shape of its operand; None is zero.
-    dbias : array_like or None
-        Rate of change of `bias`, of its shape; None is zero.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-
-    Returns
-    -------
-    ndarray, shape (..., H, T, S) or (T, S)
-        Rate of change of each score; 0 where it is −inf.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    attention_scores_vjp : Reverse mode.
-
-    Notes
-    -----
-    .. math::
-
-        \dot s_{ij} = (1 - t_{ij}^2)\, c\,
-            (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot \dot{\vec k}_j) + \dot b_{ij} ,
-
-    with the slope of the cap as in `attention_scores_vjp`.
-
-    Examples
-    --------
-    >>> from dlref.attention import attention_scores_jvp
-    >>> attention_scores_jvp(([[3.0]], [[5.0]]), ([[1.0]], [[10.0]]), scale=1.0)
-    array([[35.]])
-    """
-    at = moving(
-        2, primals, tangents, {"bias": dbias}, mask=mask, bias=bias, is_causal=is_causal,
-        q_offset=q_offset, window=window, scale=scale, softcap=softcap,
-    )  # fmt: skip
-    return at.of_queries(_scores_pushed(at), at.T, at.S)
-
-
-def attention_weights(
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    mask: npt.ArrayLike | None = None,
-    bias: npt.ArrayLike | None = None,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sink: npt.ArrayLike | None = None,
-) -> FloatArray:
-    r"""
-    Attention weights, as a matrix: the softmax of each row of scores.
-
-    Parameters
-    ----------
-    q : array_like, shape (..., H, T, E) or (T, E)
-        Queries.
-    k : array_like, shape (..., Hk, S, E) or (S, E)
-        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-    sink : array_like or None, shape (H,)
-        Logit of each head that takes part in the softmax but has no value. It is not scaled.
-
-    Returns
-    -------
-    ndarray, shape (..., H, T, S) or (T, S)
-        Weights; each row sums to 1, less the share of the sink, or is 0 if there is nothing to see.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    scaled_dot_product_attention : The averages with these weights.
-    attention_entropy, attention_distance : What a matrix of weights says.
-
-    Notes
-    -----
-    .. math:: p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}
-
-    with the scores of `attention_scores` and the sink :math:`\sigma` of the head, whose term
-    is missing if there is none. A matrix of T S numbers per head: for looking at.
-
-    **Equivariance.** Let :math:`\mat \Pi` be a permutation matrix, and let the tokens of
-    self-attention be permuted, :math:`\mat Q \to \mat \Pi \mat Q` and
-    :math:`\mat K \to \mat \Pi \mat K`. Then
-    :math:`\mat S = c\, \mat Q \mat K^\top \to \mat \Pi \mat S \mat \Pi^\top`. The softmax acts
-    on each row, whatever the order of its elements, so :math:`\mat P \to \mat \Pi \mat P \mat
-    \Pi^\top` and :math:`\mat P \mat V \to \mat \Pi \mat P \mat \Pi^\top \mat \Pi \mat V
-    = \mat \Pi (\mat P \mat V)`: the outputs are permuted like the tokens. That is not
-    *invariance*; the scores do change their places, and only a pooled output would stay as it is.
-    A causal mask does not commute with :math:`\mat \Pi`, so a decoder knows about order without
-    any positional encoding.
-
-    References
-    ----------
-    - :cite:t:`Vaswani2017`
-    - :cite:t:`Kazemnejad2023`
-
-    Examples
-    --------
-    The weights of a causal softmax over given scores:
-
-    >>> import numpy as np
-    >>> from dlref.attention import attention_weights
-    >>> scores = np.random.RandomState(42).randn(5, 5)
-    >>> weights = attention_weights(scores, np.eye(5), scale=1.0, is_causal=True)
-    >>> weights.round(4)
-    array([[1.    , 0.    , 0.    , 0.    , 0.    ],
-           [0.1402, 0.8598, 0.    , 0.    , 0.    ],
-           [0.2486, 0.248 , 0.5033, 0.    , 0.    ],
-           [0.2106, 0.1342, 0.5061, 0.1491, 0.    ],
-           [0.617 , 0.1137, 0.1524, 0.0343, 0.0827]])
-
-    Permuted tokens have permuted weights, unless there is a mask that knows their order:
-
-    >>> x, order = np.random.default_rng(0).normal(size=(4, 3)), [2, 0, 3, 1]
-    >>> P, moved = attention_weights(x, x), attention_weights(x[order], x[order])
-    >>> bool(np.allclose(moved, P)), bool(np.allclose(moved, P[order][:, order]))
-    (False, True)
-    >>> causal = attention_weights(x[order], x[order], is_causal=True)
-    >>> bool(np.allclose(causal, attention_weights(x, x, is_causal=True)[order][:, order]))
-    False
-    """
-    at = Attention(
-        ("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap, sink
-    )
-    return at.of_queries(_flash.matrix(at.q, at.k, _log_sums(at), at.given), at.T, at.S)
-
-
-def attention_weights_vjp(
-    dout: npt.ArrayLike,
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    *,
-    mask: npt.ArrayLike | None = None,
-    bias: npt.ArrayLike | None = None,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sink: npt.ArrayLike | None = None,
-) -> tuple[FloatArray, ...]:
-    r"""
-    Vector-Jacobian product (reverse mode) of the attention weights.
-
-    Parameters
-    ----------
-    dout : array_like, shape (..., H, T, S) or (T, S)
-        Cotangent :math:`u_{ij}` of the weights.
-    q : array_like, shape (..., H, T, E) or (T, E)
-        Queries.
-    k : array_like, shape (..., Hk, S, E) or (S, E)
-        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-    sink : array_like or None, shape (H,)
-        Logit of each head that takes part in the softmax but has no value. It is not scaled.
-
-    Returns
-    -------
-    tuple of ndarray
-        Gradients with respect to `q` and `k`, then `bias` and `sink` if given, each of the shape of
-        its operand.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    attention_weights_jvp : Forward mode.
-    attention_entropy_vjp : A cotangent worth having.
-
-    Notes
-    -----
-    The softmax has the Jacobian :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, so the
-    scores of row i get
-
-    .. math:: d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),
-
-    and `attention_scores_vjp` takes it from there. The sink has weight
-    :math:`p_{i\sigma}` and the cotangent 0:
-    :math:`\partial L / \partial \sigma = -\sum_i p_{i\sigma} \sum_m p_{im} u_{im}`.
-
-    Examples
-    --------
-    Weights sum to 1, so a constant cotangent gives no gradient:
-
-    >>> import numpy as np
-    >>> from dlref.attention import attention_weights_vjp
-    >>> dq, dk = attention_weights_vjp(np.ones((1, 2)), [[3.0]], [[5.0], [7.0]])
-    >>> bool(np.all(abs(dq) < 1e-13)), bool(np.all(abs(dk) < 1e-13))
-    (True, True)
-    """
-    at = Attention(
-        ("q", "k"), (q, k), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
-        {"dout": dout},
-    )  # fmt: skip
-    moved = _matrix_cotangent(at)
-    lse = _log_sums(at)
-    p = _flash.matrix(at.q, at.k, lse, at.given)
-    with np.errstate(all="ignore"):
-        terms = np.where(p == 0, 0, p * moved)
-        means: FloatArray = np.sum(terms, axis=-1, keepdims=True, dtype=np.float64)
-        moved = np.where(p == 0, 0, p * (moved - means)).astype(p.dtype)
-        share = _sink_shares(at, lse)
-        dsink = -np.sum(np.where(share == 0, 0, share * means[..., 0]), axis=-1)
-    grads = _scores_pulled(at, moved)
-    return grads if sink is None else (*grads, at.sink_gradient(dsink))
-
-
-def attention_weights_jvp(
-    primals: Any,
-    tangents: Any,
-    *,
-    dbias: npt.ArrayLike | None = None,
-    dsink: npt.ArrayLike | None = None,
-    mask: npt.ArrayLike | None = None,
-    bias: npt.ArrayLike | None = None,
-    is_causal: bool = False,
-    q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    sink: npt.ArrayLike | None = None,
-) -> FloatArray:
-    r"""
-    Jacobian-vector product (forward mode) of the attention weights.
-
-    Parameters
-    ----------
-    primals : tuple (q, k) of array_like
-        The operands, as in `attention_weights`.
-    tangents : tuple of array_like or None
-        Their rates of change, each of the shape of its operand; None is zero.
-    dbias : array_like or None
-        Rate of change of `bias`, of its shape; None is zero.
-    dsink : array_like or None, shape (H,)
-        Rate of change of `sink`; None is zero.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-    sink : array_like or None, shape (H,)
-        Logit of each head that takes part in the softmax but has no value. It is not scaled.
-
-    Returns
-    -------
-    ndarray, shape (..., H, T, S) or (T, S)
-        Rate of change of each weight; without a sink each row sums to 0.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    attention_weights_vjp : Reverse mode.
-
-    Notes
-    -----
-    With the tangents :math:`\dot s` of the scores, and that of the sink as one more of them,
-
-    .. math:: \dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .
-
-    Examples
-    --------
-    >>> from dlref.attention import attention_weights_jvp
-    >>> attention_weights_jvp(([[1.0]], [[0.0], [0.0]]), (None, [[1.0], [0.0]]))
-    array([[ 0.25, -0.25]])
-    """
-    at = moving(
-        2, primals, tangents, {"bias": dbias, "sink": dsink}, mask=mask, bias=bias,
-        is_causal=is_causal, q_offset=q_offset, window=window, scale=scale, softcap=softcap,
-        sink=sink,
-    )  # fmt: skip
-    return at.of_queries(_weights_pushed(at), at.T, at.S)
 
 
 def scaled_dot_product_attention(
@@ -693,8 +84,8 @@ def scaled_dot_product_attention(
     TypeError
         If an array is not real, `mask` is not boolean, or an option has the wrong type.
     ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
+        If shapes do not fit in H, Hk, T, S, E or V, H is not a multiple of Hk, or an option is
+        out of range.
 
     See Also
     --------
@@ -813,6 +204,7 @@ def scaled_dot_product_attention(
     >>> out[7].round(4)
     array([-0.0595, 0.0966, -0.3482, -0.2296])
     """
+    check_flags(return_lse=return_lse, return_weights=return_weights)
     at = Attention(
         ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink
     )
@@ -821,8 +213,7 @@ def scaled_dot_product_attention(
     if return_lse:
         results.append(at.of_queries(lse, at.T))
     if return_weights:
-        p = _flash.matrix(at.q, at.k, lse, at.given)
-        results.append(at.of_queries(p, at.T, at.S))
+        results.append(at.of_queries(softmax_parts(at, scores(at))[0], at.T, at.S))
     return tuple(results) if len(results) > 1 else results[0]
 
 
@@ -832,23 +223,22 @@ def gradients(
     dlse: FloatArray | None = None,
     known: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, ...]:
-    """Return (dq, dk, dv), and those of bias and sink; `known` as for `_flash.pull`."""
-    dq, dk, dv, dbias, dsink = _flash.pull(
+    """Return (dq, dk, dv), and those of bias and sink; `known` as for `flash.vjp`."""
+    dq, dk, dv, dbias, dsink = flash.vjp(
         at.queries(dout),
         dlse,
         at.q,
         at.k,
         at.v,
         at.sinks,
-        at.given,
+        at.spec,
         known,
-        with_bias=at.bias is not None,
     )
     dq *= dq.dtype.type(at.factor)
     grads = [
         at.of_queries(dq, at.T, at.E),
-        at.of_pairs(dk, at.S, at.E),
-        at.of_pairs(dv, at.S, at.V),
+        at.of_keys(dk, at.S, at.E),
+        at.of_keys(dv, at.S, at.V),
     ]
     if at.bias is not None:
         grads.append(at.bias_gradient(dbias))
@@ -880,30 +270,14 @@ def scaled_dot_product_attention_vjp(
     ----------
     dout : array_like, shape (..., H, T, V) or (T, V)
         Cotangent :math:`\vec u_i` of the averages.
-    q : array_like, shape (..., H, T, E) or (T, E)
-        Queries.
-    k : array_like, shape (..., Hk, S, E) or (S, E)
-        Keys; H is a multiple of Hk, and consecutive heads of queries share a head of keys.
-    v : array_like, shape (..., Hk, S, V) or (S, V)
-        Values.
+    q, k, v : as in `scaled_dot_product_attention`
+        The same.
     dlse : array_like or None, shape (..., H, T) or (T,)
         Cotangent :math:`\lambda_i` of the log-sum-exp; None is zero.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-    sink : array_like or None, shape (H,)
-        Logit of each head that takes part in the softmax but has no value. It is not scaled.
+    mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
+        The same.
+    softcap, sink : as in `scaled_dot_product_attention`
+        Raises the same errors.
 
     Returns
     -------
@@ -911,17 +285,8 @@ def scaled_dot_product_attention_vjp(
         Gradients with respect to `q`, `k` and `v`, then `bias` and `sink` if given, each of the
         shape of its operand.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
     See Also
     --------
-    scaled_dot_product_attention_jvp : Forward mode.
     attention_weights_vjp : For a cotangent of the weights.
 
     Notes
@@ -996,11 +361,11 @@ def scaled_dot_product_attention_vjp(
         {"dout": dout} | ({} if dlse is None else {"dlse": dlse}),
     )  # fmt: skip
     check_shape("dout", at.more["dout"], at.output_shape)
-    turns = None
+    of_lse = None
     if dlse is not None:
         check_shape("dlse", at.more["dlse"], at.output_shape[:-1])
-        turns = at.more["dlse"].reshape(at.units, at.T)
-    return gradients(at, at.more["dout"], turns)
+        of_lse = at.queries(at.more["dlse"][..., None])[..., 0]
+    return gradients(at, at.more["dout"], of_lse)
 
 
 def scaled_dot_product_attention_jvp(
@@ -1028,52 +393,24 @@ def scaled_dot_product_attention_jvp(
     primals : tuple (q, k, v) of array_like
         The operands, as in `scaled_dot_product_attention`.
     tangents : tuple of array_like or None
-        Their rates of change, each of the shape of its operand; None is zero.
+        Tangents, each of the shape of its operand; None is zero.
     dbias : array_like or None
-        Rate of change of `bias`, of its shape; None is zero.
+        Tangent of `bias`, of its shape; None is zero.
     dsink : array_like or None, shape (H,)
-        Rate of change of `sink`; None is zero.
-    mask : array_like of bool or None
-        True where query i may attend to key j; it broadcasts to (..., H, T, S).
-    bias : array_like or None
-        Added to the scores; it broadcasts to (..., H, T, S). −inf masks.
-    is_causal : bool, default False
-        Whether query i sees only keys :math:`j \le i + \text{q\_offset}`.
-    q_offset : int, default 0
-        Position of query 0 among the keys, for `is_causal` and `window`.
-    window : tuple (left, right) or None
-        How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
-    softcap : float or None
-        Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
-    sink : array_like or None, shape (H,)
-        Logit of each head that takes part in the softmax but has no value. It is not scaled.
-    return_lse : bool, default False
-        Whether to return the rate of change of the log-sum-exp.
-    return_weights : bool, default False
-        Whether to return that of the weights.
+        Tangent of `sink`; None is zero.
+    mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
+        The same.
+    softcap, sink, return_lse, return_weights : as in `scaled_dot_product_attention`
+        Raises the same errors.
 
     Returns
     -------
     dout : ndarray, shape (..., H, T, V) or (T, V)
-        Rate of change of the averages.
+        Tangent of the averages.
     dlse : ndarray, shape (..., H, T) or (T,)
-        Rate of change of the log-sum-exp, 0 for an empty row. Only if asked for.
+        Tangent of the log-sum-exp, 0 for an empty row. Only if asked for.
     dweights : ndarray, shape (..., H, T, S) or (T, S)
-        Rate of change of the weights. Only if asked for.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, `mask` is not boolean, or an option has the wrong type.
-    ValueError
-        If shapes do not fit in H, Hk, T, S, E or V, H is no multiple of Hk, or an option is out of
-        range.
-
-    See Also
-    --------
-    scaled_dot_product_attention_vjp : Reverse mode.
+        Tangent of the weights. Only if asked for.
 
     Notes
     -----
@@ -1103,16 +440,17 @@ def scaled_dot_product_attention_jvp(
     >>> scaled_dot_product_attention_jvp(primals, (None, [[0.0], [1.0]], None))
     array([[0.25]])
     """
-    at = moving(
+    check_flags(return_lse=return_lse, return_weights=return_weights)
+    at = jvp_arguments(
         3, primals, tangents, {"bias": dbias, "sink": dsink}, mask=mask, bias=bias,
         is_causal=is_causal, q_offset=q_offset, window=window, scale=scale, softcap=softcap,
         sink=sink,
     )  # fmt: skip
-    dq, dk, dv = at.moves
-    out, lse = _flash.push(at.q, at.k, at.v, at.sinks, at.given, dq, dk, dv, at.dsink, at.dbias)
+    tangents = at.tangents, at.dsink, at.dbias
+    out, lse = flash.jvp(at.q, at.k, at.v, at.sinks, at.spec, *tangents)
     results = [at.of_queries(out, at.T, at.V)]
     if return_lse:
         results.append(at.of_queries(lse, at.T))
     if return_weights:
-        results.append(at.of_queries(_weights_pushed(at), at.T, at.S))
+        results.append(at.of_queries(weights_jvp(at), at.T, at.S))
     return tuple(results) if len(results) > 1 else results[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._validate import as_integer, choice
+from .._core.arguments import as_integer, choice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
     Raises
     ------
     TypeError
-        If a shape is no pair of integers.
+        If a shape is not a pair of integers.
     ValueError
         If `shapes` is empty, a side is negative, the shapes do not fit, or `mode` is
         unknown.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatArray, as_floats, result
+from .._core.arguments import FloatArray, as_floats, result
 from ._accumulation import chain_cost
 
 if TYPE_CHECKING:

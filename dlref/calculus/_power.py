@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._broadcast import binary_jacobian, binary_jvp, binary_vjp
-from .._validate import FloatArray
+from .._core.arguments import FloatArray
+from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
 __all__ = ["power_jacobian", "power_jvp", "power_vjp"]
 
@@ -67,7 +67,8 @@ def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Floa
     **Special values.** :math:`w^0 = 1` for every base, so the slope in :math:`w` is 0 at
     :math:`x = 0`, at :math:`w = 0` too. For :math:`w = 0` and :math:`x > 0` the power
     stays 0 as the exponent moves: the slope in :math:`x` is 0. At :math:`w = x = 0` the
-    power jumps and has no derivative; the value returned is 0, as in PyTorch and JAX.
+    power jumps and has no derivative; the value returned is 0, as in PyTorch. JAX's gradient for
+    the base is NaN there.
     For :math:`w < 0` real powers exist at isolated exponents only: the slope in
     :math:`x` is NaN, that in :math:`w` is correct at integer :math:`x`.
 
@@ -97,8 +98,8 @@ def power_vjp(
     ----------
     dout : array_like, shape ``out.shape``
         Cotangent :math:`u = \partial L / \partial y`.
-    w, x : array_like
-        Base and exponent of :math:`y = w^x`, of any shapes that broadcast.
+    w, x : as in `power_jacobian`
+        Raises the same errors.
 
     Returns
     -------
@@ -107,18 +108,6 @@ def power_vjp(
     dx : ndarray, shape ``x.shape``
         :math:`u \odot w^x \odot \ln w`, summed over what was broadcast; NaN for a
         negative base.
-
-    Raises
-    ------
-    TypeError
-        If an argument is neither integer nor a real floating-point array.
-    ValueError
-        If the operands do not broadcast, or `dout` has not the shape of the power.
-
-    See Also
-    --------
-    power_jacobian : The derivation, and the values at zero.
-    power_jvp : Forward mode.
 
     Notes
     -----
@@ -145,6 +134,7 @@ def power_jvp(primals: Any, tangents: Any) -> FloatArray:
     ----------
     primals : tuple (w, x) of array_like
         Base and exponent of :math:`y = w^x`, of any shapes that broadcast.
+        Raises the same errors as `power_jacobian`.
     tangents : tuple (dw, dx) of array_like or None
         Directions, each of the shape of its operand; None is zero, and then a negative
         base is no obstacle.
@@ -153,18 +143,6 @@ def power_jvp(primals: Any, tangents: Any) -> FloatArray:
     -------
     ndarray, shape ``out.shape``
         :math:`\dot y = x \odot w^{x-1} \odot \dot w + w^x \odot \ln w \odot \dot x`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the operands do not broadcast, or a tangent has not the shape of its operand.
-
-    See Also
-    --------
-    power_jacobian : The derivation of :math:`J`.
-    power_vjp : Reverse mode.
 
     Notes
     -----

@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._tree import flat, rebuilt
-from .._validate import as_generator, float_dtype
+from .._core.arguments import (
+    as_generator,
+    float_dtype,
+    shown,
+)
+from .._core.pytree import flat, rebuilt
 from ._errors import ulp_error
 
 if TYPE_CHECKING:
@@ -140,7 +144,7 @@ def _form(op: Callable[..., Any], suffix: str) -> Callable[..., Any]:
     module = sys.modules[getattr(op, "__module__", "")] if callable(op) else None
     form = getattr(module, f"{getattr(op, '__name__', op)}_{suffix}", None)
     if form is None or not module or not module.__name__.startswith("dlref."):
-        msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {op!r}."
+        msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
         raise TypeError(msg)
     return form  # type: ignore[no-any-return]
 
@@ -240,7 +244,7 @@ def check_vjp(
     Raises
     ------
     TypeError
-        If `op` is no function of dlref with a vjp, or its vjp raises it.
+        If `op` is not a function of dlref with a vjp, or its vjp raises it.
     ValueError
         What the vjp raises for these inputs.
 
@@ -301,7 +305,7 @@ def check_jvp(
     Raises
     ------
     TypeError
-        If `op` is no function of dlref with a jvp, or its jvp raises it.
+        If `op` is not a function of dlref with a jvp, or its jvp raises it.
     ValueError
         What the jvp raises for these inputs.
 
@@ -368,8 +372,8 @@ def random_inputs(
     Notes
     -----
     A test that rounds its inputs *after* it has computed the reference from the unrounded ones
-    measures the rounding of the inputs, and blames it on the kernel. In float16 that is 1000 times
-    what a good kernel errs.
+    measures the rounding of the inputs, and blames it on the kernel. In float16 that alone is
+    as large as the error of a good kernel, so that the sum of both is blamed on the kernel.
 
     Examples
     --------

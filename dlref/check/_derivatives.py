@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._tree import flat, rebuilt
-from .._validate import FloatArray, as_floats, as_generator, choice, result
+from .._core.arguments import (
+    FloatArray,
+    as_floats,
+    as_generator,
+    check_callable,
+    choice,
+    result,
+)
+from .._core.pytree import flat, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +117,7 @@ def numerical_jacobian(
     >>> bool(1e-9 > errors[0] > 1e-13 and errors[1] < 1e-11 and errors[2] < 1e-15)
     True
     """
+    check_callable("f", f)
     _, (point,) = as_floats({"x": x})
     choice("method", method, ("ridders", "complex", "central"))
     columns: list[FloatArray] = []
@@ -198,6 +206,8 @@ def adjoint_gap(
     True
     """
     rng = as_generator("rng", rng)
+    check_callable("f_jvp", f_jvp)
+    check_callable("f_vjp", f_vjp)
     tangents = _drawn(primals, rng)
     pushed = f_jvp(primals, tangents)
     dout = _drawn(pushed, rng)

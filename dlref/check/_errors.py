@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Rational
+from numbers import Rational, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatArray, as_array, as_floats, check_shape, result
+from .._core.arguments import FloatArray, as_array, as_floats, check_shape, result
 
 __all__ = ["ErrorReport", "error_report", "ulp_error"]
 
@@ -82,6 +82,25 @@ def _distance(actual: float, exact: Any) -> Any:
     return exact - (Fraction(actual) if isinstance(exact, Rational) else actual)
 
 
+def _near(exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Round to float64, numbers that are too large to infinity."""
+    if exact.dtype != object:
+        with np.errstate(all="ignore"):
+            return exact.astype(np.float64)
+    wide = np.empty(exact.shape)
+    for i, number in enumerate(exact.ravel()):
+        try:
+            wide.flat[i] = float(number)
+        except OverflowError:
+            wide.flat[i] = np.inf if number > 0 else -np.inf
+    return wide
+
+
+def _like(exact: Any) -> Any:
+    """Return the type in which to divide by a unit."""
+    return Fraction if isinstance(exact, Rational) else type(exact)
+
+
 def _units(exact: FloatArray, name: str) -> FloatArray:
     digits, smallest = FORMATS[name]
     exponent = np.frexp(exact)[1] - digits
@@ -145,11 +164,11 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     dtype, (a,) = as_floats({"actual": actual}, work=np.float32)
     e = as_array("exact", exact)
     check_shape("exact", e, a.shape)
-    try:
-        near = np.asarray(e, np.float64)
-    except (TypeError, ValueError):
+    real = all(isinstance(y, Real | Decimal) for y in e.ravel()) if e.dtype == object else True
+    if not real or e.dtype.kind not in "biufO":
         msg = f"Argument 'exact' must hold numbers, not {e.dtype}."
-        raise TypeError(msg) from None
+        raise TypeError(msg)
+    near = _near(e)
     units = _units(near, dtype.name)
     with np.errstate(all="ignore"):
         if e.dtype == object:
@@ -159,7 +178,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
             known = finite.ravel().tolist()
             errors = np.reshape(
                 [
-                    abs(float(_distance(x, y) / type(y)(u))) if ok else 0.0
+                    abs(float(_distance(x, y) / _like(y)(u))) if ok else 0.0
                     for (x, y, u), ok in zip(pairs, known, strict=True)
                 ],
                 a.shape,
@@ -235,6 +254,6 @@ def error_report(
         float(finite.mean()) if finite.size else float("inf"),
         tuple(int(i) for i in np.unravel_index(worst, errors.shape)),
         float(np.asarray(actual).flat[worst]),
-        float(np.asarray(exact).flat[worst]),
+        float(_near(np.asarray(exact)).flat[worst]),
         other,
     )

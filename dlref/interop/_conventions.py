@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatDType, as_array, choice, float_dtype
+from .._core.arguments import (
+    FloatDType,
+    as_array,
+    choice,
+    float_dtype,
+    shown,
+)
 
 __all__ = ["Convention", "conventions", "mask_convention"]
 
@@ -131,7 +137,7 @@ def conventions(topic: str | None = None) -> tuple[Convention, ...]:
     Raises
     ------
     TypeError
-        If `topic` is no text.
+        If `topic` is not a string.
 
     See Also
     --------
@@ -150,7 +156,7 @@ def conventions(topic: str | None = None) -> tuple[Convention, ...]:
     JAX - tanh form, up to 4.7e-4 away
     """
     if topic is not None and not isinstance(topic, str):
-        msg = f"Argument 'topic' must be text, not {topic!r}."
+        msg = f"Argument 'topic' must be text, not {shown(topic)}."
         raise TypeError(msg)
     return tuple(row for row in TABLE if topic is None or topic.lower() in row.topic.lower())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatArray, as_array, choice, float_dtype, result, wrong_shape
+from .._core.arguments import FloatArray, as_array, choice, float_dtype, result, wrong_shape
 
 __all__ = ["convert_gates"]
 
@@ -39,7 +39,7 @@ def convert_gates(w: npt.ArrayLike, source: str, target: str, *, cell: str) -> F
     TypeError
         If `w` is not real.
     ValueError
-        If the first axis is no multiple of 4 (LSTM) or 3 (GRU), or a name is not known.
+        If the first axis is not a multiple of 4 (LSTM) or 3 (GRU), or a name is not known.
 
     See Also
     --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_array,
     as_integer,
@@ -157,7 +157,7 @@ def transpose_heads(
     TypeError
         If `x` is not real, or `num_heads` no integer.
     ValueError
-        If a name is not known, axes are missing, or the width is no multiple of the heads.
+        If a name is not known, axes are missing, or the width is not a multiple of the heads.
 
     See Also
     --------

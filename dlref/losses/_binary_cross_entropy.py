@@ -7,18 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import exp, log1p
-from .._jit import kernel
-from .._parallel import over_rows
-from .._validate import (
-    FloatArray,
-    as_floats,
-    as_tangents,
-    check_shape,
-    choice,
-    result,
-)
-from ._regression import REDUCTIONS, reduced, seeds
+from .._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
+from .._core.jit import kernel
+from .._core.threads import over_rows
+from .._math.elementary import exp, log1p
+from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = [
     "binary_cross_entropy",
@@ -135,7 +128,8 @@ def binary_cross_entropy(
               s(z) = \log (1 + e^z) = \max(z, 0) + \log (1 + e^{-\abs z}) .
 
     Nothing overflows and, for t from 0 to 1, both terms are positive: no digit is lost. The
-    frequent form :math:`(1 - t) z + s(-z)` subtracts at t = 0 and is 0 from z = -38 on.
+    frequent form :math:`(1 - t) z + s(-z)` subtracts at t = 0: it is 0 from z = -33.3 on, and
+    3e-7 of its value are lost at -20.
 
     The mean divides by the number of elements, whatever the weights are, as PyTorch does.
 
@@ -174,14 +168,8 @@ def binary_cross_entropy_grad(
 
     Parameters
     ----------
-    logits : array_like
-        Scores, of any shape.
-    target : array_like
-        Probability of *yes*, of the shape of `logits`.
-    weight : array_like or None
-        Factor of an element; broadcasts to the shape of `logits`.
-    pos_weight : array_like or None
-        Factor of the cost of a *yes*; broadcasts to the shape of `logits`.
+    logits, target, weight, pos_weight : as in `binary_cross_entropy`
+        Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
 
@@ -190,16 +178,8 @@ def binary_cross_entropy_grad(
     ndarray, shape ``logits.shape``
         :math:`\partial L / \partial z`.
 
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit, or `reduction` is not known.
-
     See Also
     --------
-    binary_cross_entropy : The map.
     cross_entropy_grad : Softmax minus one-hot.
 
     Notes
@@ -253,16 +233,8 @@ def binary_cross_entropy_vjp(
     ----------
     dout : array_like
         Cotangent of the loss: a scalar, or of the shape of `logits` for ``"none"``.
-    logits : array_like
-        Scores, of any shape.
-    target : array_like
-        Probability of *yes*, of the shape of `logits`.
-    weight : array_like or None
-        Factor of an element; broadcasts to the shape of `logits`.
-    pos_weight : array_like or None
-        Factor of the cost of a *yes*; broadcasts to the shape of `logits`.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    logits, target, weight, pos_weight, reduction : as in `binary_cross_entropy`
+        Raises the same errors.
 
     Returns
     -------
@@ -270,19 +242,6 @@ def binary_cross_entropy_vjp(
         :math:`u w ((1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z))`.
     dtarget : ndarray, shape ``logits.shape``
         :math:`u w ((\pi - 1) s(-z) - z)`.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit, `dout` has not the shape of the loss, or `reduction` is not
-        known.
-
-    See Also
-    --------
-    binary_cross_entropy_grad : The derivation for the logits.
-    binary_cross_entropy_jvp : Forward mode.
 
     Notes
     -----
@@ -330,29 +289,13 @@ def binary_cross_entropy_jvp(
         Scores and probabilities of *yes*, of equal shapes.
     tangents : tuple (dlogits, dtarget) of array_like or None
         Directions, of the shape of `primals`; None is zero.
-    weight : array_like or None
-        Factor of an element; broadcasts to the shape of the logits.
-    pos_weight : array_like or None
-        Factor of the cost of a *yes*; broadcasts to the shape of the logits.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    weight, pos_weight, reduction : as in `binary_cross_entropy`
+        Raises the same errors.
 
     Returns
     -------
     ndarray or scalar
         Tangent of the loss, of its shape.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes do not fit, or `reduction` is not known.
-
-    See Also
-    --------
-    binary_cross_entropy_grad : The derivation.
-    binary_cross_entropy_vjp : Reverse mode.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-r"""Cross-entropy of logits, fused with its gradient; the negative log-likelihood."""
+r"""Cross-entropy of logits, fused with its gradient."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import exp
-from .._jit import formula, kernel
-from .._parallel import over_rows
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     FloatDType,
     as_array,
     as_floats,
-    as_integer,
     as_integers,
     as_number,
     check_constant,
-    check_ndim,
     check_shape,
     choice,
     entries,
     result,
 )
-from ._regression import REDUCTIONS, summed
+from .._core.jit import inline_fma, kernel
+from .._core.threads import as_carray, over_rows
+from .._math.elementary import exp
+from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
+from ._kernels.reduction import REDUCTIONS, summed
 
 __all__ = [
     "cross_entropy",
@@ -34,18 +33,12 @@ __all__ = [
     "cross_entropy_jvp",
     "cross_entropy_value_and_grad",
     "cross_entropy_vjp",
-    "nll",
-    "nll_grad",
-    "nll_jvp",
-    "nll_vjp",
 ]
 
 COST = 3  # nanoseconds, or elementary operations, a logit
 
-IntArray = npt.NDArray[np.int64]
 
-
-@formula
+@inline_fma
 def _exponentials(z: FloatArray, likely: int, e: FloatArray) -> tuple[float, float, float]:
     """
     Write e^(z - m) to `e`, with the maximum m; return m, and their sum in two parts.
@@ -224,7 +217,7 @@ class _Problem(NamedTuple):
         """Reduce the rows' losses; a mean divides by the weights that count."""
         if reduction == "none":
             return losses
-        return np.sum(losses) / (self.divisor if reduction == "mean" else np.float64(1.0))
+        return losses.sum() / (self.divisor if reduction == "mean" else np.float64(1.0))
 
 
 def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.ArrayLike) -> bool:
@@ -233,45 +226,8 @@ def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.Array
     return as_array(names[1], target).ndim != axes or axes == 0
 
 
-def check_scores(name: str, scores: FloatArray) -> None:
-    """Raise ValueError unless there is at least one class."""
-    check_ndim(name, scores, 1)
-    if scores.shape[-1] == 0:
-        msg = f"Argument {name!r} must have a non-empty last axis, not shape {scores.shape}."
-        raise ValueError(msg)
-
-
-def as_classes(
-    name: str, target: npt.ArrayLike, scores: FloatArray, ignore_index: int
-) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Return the class of each row of scores, and which of them count."""
-    y = as_integers(name, target)
-    check_shape(name, y, scores.shape[:-1])
-    ignore = as_integer("ignore_index", ignore_index, least=-(2**63))
-    valid = y != ignore
-    wrong = valid & ((y < 0) | (y >= scores.shape[-1]))
-    if np.any(wrong):
-        first = tuple(int(i) for i in np.unravel_index(np.argmax(wrong), y.shape))
-        msg = (
-            f"Argument {name!r} must hold classes from 0 to {scores.shape[-1] - 1} or "
-            f"ignore_index, not {y[first]} at index {first}."
-        )
-        raise ValueError(msg)
-    return y.reshape(-1), valid.reshape(-1)
-
-
-def class_weights(weight: npt.ArrayLike | None, classes: int) -> FloatArray:
-    """Return the weight of each class, 1 if none are given."""
-    if weight is None:
-        return np.ones(classes)
-    _, (w,) = as_floats({"weight": weight})
-    check_shape("weight", w, (classes,))
-    return np.ascontiguousarray(w)
-
-
 def _rows_of(array: FloatArray) -> FloatArray:
-    rows = int(np.prod(array.shape[:-1], dtype=np.intp))
-    return np.ascontiguousarray(array).reshape(rows, array.shape[-1])
+    return as_carray(array).reshape(-1, array.shape[-1])
 
 
 def _problem(
@@ -288,7 +244,7 @@ def _problem(
     else:
         target, valid = as_classes(names[1], target, logits, options.ignore_index)
         ignore = int(options.ignore_index)
-        divisor = np.sum(w[target[valid]])
+        divisor = np.float64((w[target] if valid is None else w[target[valid]]).sum())
     shape = logits.shape[:-1]
     return _Problem(_rows_of(logits), target, w, ignore, smoothing, zeta, shape, divisor)
 
@@ -373,11 +329,12 @@ def cross_entropy(
 
     .. math:: q_c = w_c \Bigl( (1 - \varepsilon)\, t_c + \frac{\varepsilon}{C} \Bigr) ,
 
-    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`: how
-    surprised a reader is by class y who expected p. Smoothing :cite:p:`Szegedy2016` mixes
-    the target with the uniform distribution, so that no finite logit is the best one; the
-    term :math:`\zeta \lambda^2` keeps the scores from drifting together, which
-    :math:`p` would not notice.
+    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`: the
+    surprisal of class y under the prediction p. Without smoothing no finite logits are optimal: the
+    loss falls as :math:`z_y` grows. Smoothing :cite:p:`Szegedy2016` mixes the target with the
+    uniform distribution, :math:`q = (1 - \varepsilon) t + \varepsilon / C`, so that the optimum is
+    finite, :math:`z_i - z_j = \ln (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
+    from drifting together, which :math:`p` would not notice.
 
     **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
     are not ignored; for probabilities by the number of rows, whatever the weights. That is
@@ -452,22 +409,12 @@ def cross_entropy_value_and_grad(
     reduction: str = "mean",
 ) -> tuple[FloatArray, FloatArray]:
     r"""
-    Cross-entropy and its gradient for the logits, in one pass.
+    Cross-entropy and its gradient with respect to the logits, in one pass.
 
     Parameters
     ----------
-    logits : array_like, shape (..., C)
-        Scores of C classes, or rows of scores.
-    target : array_like, shape (...) of int, or (..., C)
-        The class of each row, or a probability for each class.
-    weight : array_like or None, shape (C,)
-        Factor of each class; None is 1.
-    ignore_index : int
-        A row with this class costs nothing and does not count. Classes only.
-    label_smoothing : float
-        Share, from 0 to 1, of the uniform distribution in the target.
-    z_loss : float
-        Factor, at least 0, of the squared log-sum-exp.
+    logits, target, weight, ignore_index, label_smoothing, z_loss : as in `cross_entropy`
+        Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
 
@@ -478,19 +425,8 @@ def cross_entropy_value_and_grad(
     dlogits : ndarray, shape (..., C)
         As :func:`cross_entropy_grad` returns it.
 
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array, or an option is of
-        the wrong type.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or an option is out of range.
-
     See Also
     --------
-    cross_entropy : The definition.
-    cross_entropy_grad : The derivation.
     dlref.training.gradient_descent : Takes a function that returns such a pair.
 
     Notes
@@ -533,18 +469,8 @@ def cross_entropy_grad(
 
     Parameters
     ----------
-    logits : array_like, shape (..., C)
-        Scores of C classes, or rows of scores.
-    target : array_like, shape (...) of int, or (..., C)
-        The class of each row, or a probability for each class.
-    weight : array_like or None, shape (C,)
-        Factor of each class; None is 1.
-    ignore_index : int
-        A row with this class costs nothing and does not count. Classes only.
-    label_smoothing : float
-        Share, from 0 to 1, of the uniform distribution in the target.
-    z_loss : float
-        Factor, at least 0, of the squared log-sum-exp.
+    logits, target, weight, ignore_index, label_smoothing, z_loss : as in `cross_entropy`
+        Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
 
@@ -552,20 +478,6 @@ def cross_entropy_grad(
     -------
     ndarray, shape (..., C)
         :math:`\partial L / \partial \vec z`; rows that are ignored are 0.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array, or an option is of
-        the wrong type.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or an option is out of range.
-
-    See Also
-    --------
-    cross_entropy : The definition.
-    cross_entropy_vjp : Scaled by a cotangent, and for target probabilities too.
 
     Notes
     -----
@@ -639,20 +551,10 @@ def cross_entropy_vjp(
     ----------
     dout : array_like
         Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
-    logits : array_like, shape (..., C)
-        Scores of C classes, or rows of scores.
-    target : array_like, shape (...) of int, or (..., C)
-        The class of each row, or a probability for each class.
-    weight : array_like or None, shape (C,)
-        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
-    ignore_index : int
-        A row with this class costs nothing and does not count. Classes only.
-    label_smoothing : float
-        Share :math:`\varepsilon`, from 0 to 1, of the uniform distribution in the target.
-    z_loss : float
-        Factor :math:`\zeta \ge 0` of the squared log-sum-exp.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    logits, target, weight, ignore_index, label_smoothing, z_loss : as in `cross_entropy`
+        The same.
+    reduction : as in `cross_entropy`
+        Raises the same errors.
 
     Returns
     -------
@@ -660,20 +562,6 @@ def cross_entropy_vjp(
         :math:`u_r ((Q + 2 \zeta \lambda) \vec p - \vec q)` for each row r.
     dtarget : ndarray, shape (..., C)
         :math:`-u_r\, (1 - \varepsilon)\, w_c \log p_c`. Only for target probabilities.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array, or an option is of
-        the wrong type.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or an option is out of range.
-
-    See Also
-    --------
-    cross_entropy_grad : The derivation for the logits.
-    cross_entropy_jvp : Forward mode.
 
     Notes
     -----
@@ -686,7 +574,8 @@ def cross_entropy_vjp(
 
     Examples
     --------
-    The gradient for the probabilities, in bits, is what a code for p spends on each class:
+    The gradient with respect to the probabilities, in bits, is what a code for p spends on each
+    class:
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy_vjp
@@ -726,35 +615,13 @@ def cross_entropy_jvp(
     tangents : tuple (dlogits, dtarget) of array_like or None
         Directions, of the shapes of `primals`; None is zero, and the only tangent that
         classes can have.
-    weight : array_like or None, shape (C,)
-        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
-    ignore_index : int
-        A row with this class costs nothing and does not count. Classes only.
-    label_smoothing : float
-        Share :math:`\varepsilon`, from 0 to 1, of the uniform distribution in the target.
-    z_loss : float
-        Factor :math:`\zeta \ge 0` of the squared log-sum-exp.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    weight, ignore_index, label_smoothing, z_loss, reduction : as in `cross_entropy`
+        Raises the same errors.
 
     Returns
     -------
     ndarray or scalar
         Tangent of the loss, of its shape.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array, or an option is of
-        the wrong type.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or an option is out of range.
-
-    See Also
-    --------
-    cross_entropy_grad : The derivation.
-    cross_entropy_vjp : Reverse mode.
 
     Notes
     -----
@@ -794,315 +661,3 @@ def cross_entropy_jvp(
                 check_shape(name, moved[name], moved[names[0]].shape)
                 losses = losses + np.sum(slope.reshape(moved[name].shape) * moved[name], axis=-1)
         return result(problem.reduced(losses, reduction), dtype)
-
-
-class _Picked(NamedTuple):
-    """Checked arguments of the negative log-likelihood."""
-
-    log_probs: FloatArray
-    classes: IntArray  # 0 where a row is ignored
-    weight: FloatArray  # of each row, 0 where it is ignored
-    divisor: np.float64
-
-    def losses(self, log_probs: FloatArray) -> FloatArray:
-        chosen = np.take_along_axis(log_probs, self.classes[..., None], axis=-1)[..., 0]
-        return np.where(self.weight != 0.0, -self.weight * chosen, 0.0)
-
-    def reduced(self, losses: FloatArray, reduction: str) -> Any:
-        if reduction == "none":
-            return losses
-        return np.sum(losses) / (self.divisor if reduction == "mean" else np.float64(1.0))
-
-    def grad(self, dout: FloatArray, reduction: str) -> FloatArray:
-        check_shape("dout", dout, self.classes.shape if reduction == "none" else ())
-        u = dout / (self.divisor if reduction == "mean" else np.float64(1.0))
-        slope = np.where(self.weight != 0.0, -self.weight * u, 0.0)
-        grad = np.zeros(self.log_probs.shape)
-        np.put_along_axis(grad, self.classes[..., None], slope[..., None], axis=-1)
-        return grad
-
-
-def _picked(
-    names: tuple[str, str],
-    log_probs: FloatArray,
-    target: npt.ArrayLike,
-    weight: npt.ArrayLike | None,
-    ignore_index: int,
-) -> _Picked:
-    check_scores(names[0], log_probs)
-    y, valid = as_classes(names[1], target, log_probs, ignore_index)
-    y = np.where(valid, y, 0)
-    w = np.where(valid, class_weights(weight, log_probs.shape[-1])[y], 0.0)
-    shape = log_probs.shape[:-1]
-    return _Picked(log_probs, y.reshape(shape), w.reshape(shape), np.sum(w))
-
-
-def nll(
-    log_probs: npt.ArrayLike,
-    target: npt.ArrayLike,
-    *,
-    weight: npt.ArrayLike | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> FloatArray:
-    r"""
-    Negative log-likelihood of classes, :math:`\ell = -w_y \log p_y`.
-
-    Parameters
-    ----------
-    log_probs : array_like, shape (..., C)
-        Logarithms of probabilities, as `dlref.activations.log_softmax` returns them.
-    target : array_like, shape (...) of int
-        The class :math:`y` of each row, from 0 to C - 1.
-    weight : array_like or None, shape (C,)
-        Factor :math:`w_c` of each class; None is 1. It does not change the dtype.
-    ignore_index : int
-        A row with this class costs nothing and does not count.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Returns
-    -------
-    ndarray or scalar
-        The loss: a scalar, or for ``"none"`` an array of shape (...), in nats.
-
-    Raises
-    ------
-    TypeError
-        If `log_probs` is neither integer nor a real floating-point array, or `target` not
-        integer.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or `reduction` is not known.
-
-    See Also
-    --------
-    cross_entropy : The same from scores, where exponentials and logarithms cancel.
-    nll_grad : The derivative.
-
-    Notes
-    -----
-    One entry is picked from each row. The mean divides by :math:`\sum_r w_{y_r}` over the
-    rows that are not ignored, as PyTorch does, so that weighting a class twice is the same
-    as seeing it twice.
-
-    Nothing is normalized: that :math:`\sum_c p_c = 1` is the caller's affair, and without it
-    the loss may be negative. A row of weight 0 costs 0 even at :math:`\log p_y = -\infty`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.losses import nll
-    >>> log_probs = np.log([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]])
-    >>> nll(log_probs, [1, 0], reduction="none") / np.log(2)  # in bits
-    array([2., 3.])
-
-    Class 0 counts three times:
-
-    >>> float(nll(log_probs, [1, 0], weight=[3, 1, 1]) / np.log(2))
-    2.75
-    """
-    dtype, (log_probs,) = as_floats({"log_probs": log_probs})
-    picked = _picked(("log_probs", "target"), log_probs, target, weight, ignore_index)
-    choice("reduction", reduction, REDUCTIONS)
-    with np.errstate(all="ignore"):
-        return result(picked.reduced(picked.losses(log_probs), reduction), dtype)
-
-
-def nll_grad(
-    log_probs: npt.ArrayLike,
-    target: npt.ArrayLike,
-    *,
-    weight: npt.ArrayLike | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> FloatArray:
-    r"""
-    Gradient of the negative log-likelihood for the log-probabilities.
-
-    Parameters
-    ----------
-    log_probs : array_like, shape (..., C)
-        Logarithms of probabilities.
-    target : array_like, shape (...) of int
-        The class of each row.
-    weight : array_like or None, shape (C,)
-        Factor of each class; None is 1.
-    ignore_index : int
-        A row with this class costs nothing and does not count.
-    reduction : str
-        ``"mean"`` or ``"sum"``.
-
-    Returns
-    -------
-    ndarray, shape (..., C)
-        :math:`-w_y` in the place of the target, for the mean over its divisor; else 0.
-
-    Raises
-    ------
-    TypeError
-        If `log_probs` is neither integer nor a real floating-point array, or `target` not
-        integer.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or `reduction` is not known.
-
-    See Also
-    --------
-    nll : The map.
-    cross_entropy_grad : What becomes of it behind a log-softmax.
-
-    Notes
-    -----
-    With :math:`l_c = \log p_c` as free numbers, :math:`\pdv{\ell}{l_c} = -w_y\, \delta_{cy}`.
-    Behind a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
-    becomes
-
-    .. math:: \pdv{\ell}{z_j} = -w_y (\delta_{yj} - p_j) = w_y (p_j - \delta_{yj}) ,
-
-    softmax minus one-hot.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.losses import nll_grad
-    >>> nll_grad(np.log([[0.5, 0.5], [0.25, 0.75]]), [1, -100])
-    array([[ 0., -1.],
-           [ 0.,  0.]])
-    """
-    dtype, (log_probs,) = as_floats({"log_probs": log_probs})
-    picked = _picked(("log_probs", "target"), log_probs, target, weight, ignore_index)
-    choice("reduction", reduction, REDUCTIONS[:2])
-    with np.errstate(all="ignore"):
-        return result(picked.grad(np.ones(()), reduction), dtype)
-
-
-def nll_vjp(
-    dout: npt.ArrayLike,
-    log_probs: npt.ArrayLike,
-    target: npt.ArrayLike,
-    *,
-    weight: npt.ArrayLike | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> FloatArray:
-    r"""
-    Vector-Jacobian product (reverse mode) of the negative log-likelihood.
-
-    Parameters
-    ----------
-    dout : array_like
-        Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
-    log_probs : array_like, shape (..., C)
-        Logarithms of probabilities.
-    target : array_like, shape (...) of int
-        The class of each row.
-    weight : array_like or None, shape (C,)
-        Factor of each class; None is 1.
-    ignore_index : int
-        A row with this class costs nothing and does not count.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Returns
-    -------
-    ndarray, shape (..., C)
-        :math:`-u w_y` in the place of the target, else 0.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array, or `target` not
-        integer.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), or `reduction` is not known.
-
-    See Also
-    --------
-    nll_grad : The derivation.
-    nll_jvp : Forward mode.
-
-    Notes
-    -----
-    The reverse of picking an entry is to put the cotangent there and 0 everywhere else; u is
-    `dout`, for the mean over its divisor. No value of `log_probs` matters.
-
-    Examples
-    --------
-    >>> from dlref.losses import nll_vjp
-    >>> nll_vjp([2, 3], [[-1, -2], [-3, -4]], [1, 0], reduction="none")
-    array([[ 0., -2.],
-           [-3.,  0.]])
-    """
-    dtype, (dout, log_probs) = as_floats({"dout": dout, "log_probs": log_probs})
-    picked = _picked(("log_probs", "target"), log_probs, target, weight, ignore_index)
-    choice("reduction", reduction, REDUCTIONS)
-    with np.errstate(all="ignore"):
-        return result(picked.grad(dout, reduction), dtype)
-
-
-def nll_jvp(
-    primals: Any,
-    tangents: Any,
-    *,
-    weight: npt.ArrayLike | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> FloatArray:
-    r"""
-    Jacobian-vector product (forward mode) of the negative log-likelihood.
-
-    Parameters
-    ----------
-    primals : tuple (log_probs, target) of array_like
-        Logarithms of probabilities (..., C) and classes (...).
-    tangents : tuple (dlog_probs, None) of array_like or None
-        Direction of the first; classes have none.
-    weight : array_like or None, shape (C,)
-        Factor of each class; None is 1.
-    ignore_index : int
-        A row with this class costs nothing and does not count.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
-
-    Returns
-    -------
-    ndarray or scalar
-        Tangent of the loss, of its shape.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry not of its kind.
-    ValueError
-        If shapes do not fit, there are no classes, a class is out of range (the first such
-        index is named), classes have a tangent, or `reduction` is not known.
-
-    See Also
-    --------
-    nll_grad : The derivation.
-    nll_vjp : Reverse mode.
-
-    Notes
-    -----
-    The loss is linear in the log-probabilities: its tangent is the loss of their tangents.
-
-    Examples
-    --------
-    >>> from dlref.losses import nll, nll_jvp
-    >>> log_probs, moved, y = [[-1.0, -2.0]], [[0.25, 0.5]], [1]
-    >>> float(nll_jvp((log_probs, y), (moved, None))), float(nll(moved, y))
-    (-0.5, -0.5)
-    """
-    points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
-    target = points.pop("primals[1]")
-    check_constant("tangents[1]", directions.pop("tangents[1]"))
-    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
-    dtype, (log_probs, *rest) = as_floats({**points, **moving})
-    picked = _picked(("primals[0]", "primals[1]"), log_probs, target, weight, ignore_index)
-    moved = rest[0] if rest else np.zeros_like(log_probs)
-    check_shape("tangents[0]", moved, log_probs.shape)
-    choice("reduction", reduction, REDUCTIONS)
-    with np.errstate(all="ignore"):
-        return result(picked.reduced(picked.losses(moved), reduction), dtype)

@@ -6,26 +6,26 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .._jit import formula
-from .._validate import FloatArray
-from ._regression import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
+from .._core.arguments import FloatArray
+from .._core.jit import inline_fma
+from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
 __all__ = ["hinge", "hinge_grad", "hinge_jvp", "hinge_vjp"]
 
 
-@formula
+@inline_fma
 def _hinge(p: Number, t: Number, _: Number) -> Number:
     gap = 1.0 - t * p
     return 0.0 if gap <= 0.0 else gap  # a NaN stays
 
 
-@formula
+@inline_fma
 def _hinge_slope(p: Number, t: Number, _: Number) -> Number:
     gap = 1.0 - t * p
     return -t if gap > 0.0 else (0.0 if gap <= 0.0 else gap)
 
 
-@formula
+@inline_fma
 def _hinge_target(p: Number, t: Number, _: Number) -> Number:
     gap = 1.0 - t * p
     return -p if gap > 0.0 else (0.0 if gap <= 0.0 else gap)
@@ -97,10 +97,8 @@ def hinge_grad(
 
     Parameters
     ----------
-    pred : array_like
-        Scores :math:`p`, of any shape: their sign is the predicted class.
-    target : array_like
-        Classes :math:`t` as -1 or 1, of the shape of `pred`; other numbers scale the margin.
+    pred, target : as in `hinge`
+        Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
 
@@ -109,25 +107,13 @@ def hinge_grad(
     ndarray, shape ``pred.shape``
         :math:`-t` where the margin is below 1, else 0; for the mean divided by N.
 
-    Raises
-    ------
-    TypeError
-        If `pred` or `target` is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes differ, or `reduction` is not known.
-
-    See Also
-    --------
-    hinge : The map.
-    hinge_vjp : Scaled by a cotangent, and for the target too.
-
     Notes
     -----
     .. math::
 
         \pdv{\ell}{p} = \begin{cases} -t & t p < 1 \\ 0 & t p \ge 1 . \end{cases}
 
-    At :math:`t p = 1` every number between :math:`-t` and 0 is a subgradient. Taken is 0, as
+    At :math:`t p = 1` every number between :math:`-t` and 0 is a subgradient. We take 0, as
     PyTorch has it if the loss is written with ``relu``; written with ``clamp(min=0)`` it
     takes :math:`-t`, and ``jax.numpy.maximum`` takes the middle.
 
@@ -157,12 +143,8 @@ def hinge_vjp(
     ----------
     dout : array_like
         Cotangent of the loss: a scalar, or of `pred`'s shape for the reduction ``"none"``.
-    pred : array_like
-        Scores :math:`p`, of any shape: their sign is the predicted class.
-    target : array_like
-        Classes :math:`t` as -1 or 1, of the shape of `pred`; other numbers scale the margin.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    pred, target, reduction : as in `hinge`
+        Raises the same errors.
 
     Returns
     -------
@@ -170,19 +152,6 @@ def hinge_vjp(
         :math:`-u t` where :math:`t p < 1`, else 0.
     dtarget : ndarray, shape ``pred.shape``
         :math:`-u p` where :math:`t p < 1`, else 0.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes differ, `dout` has not the shape of the loss, or `reduction` is not
-        known.
-
-    See Also
-    --------
-    hinge_grad : The derivation.
-    hinge_jvp : Forward mode.
 
     Notes
     -----
@@ -211,25 +180,13 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
         Predictions and targets, of equal shapes.
     tangents : tuple (dpred, dtarget) of array_like or None
         Directions, of the shape of `primals`; None is zero.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    reduction : as in `hinge`
+        Raises the same errors.
 
     Returns
     -------
     ndarray or scalar
         :math:`-(t \dot p + p \dot t)` where :math:`t p < 1`, else 0; reduced.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes differ, or `reduction` is not known.
-
-    See Also
-    --------
-    hinge_grad : The derivation.
-    hinge_vjp : Reverse mode.
 
     Notes
     -----

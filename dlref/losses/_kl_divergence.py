@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_tangents,
@@ -16,7 +16,7 @@ from .._validate import (
     choice,
     result,
 )
-from ._regression import REDUCTIONS, reduced, seeds
+from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = [
     "kl_divergence",
@@ -38,7 +38,7 @@ def _slope_of_q(log_p: FloatArray, q: FloatArray) -> FloatArray:
 
 def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean") -> FloatArray:
     r"""
-    Kullback-Leibler divergence of predicted p from q, :math:`\sum_c q_c \log (q_c / p_c)`.
+    Kullback-Leibler divergence of q from predicted p, :math:`\sum_c q_c \log (q_c / p_c)`.
 
     Parameters
     ----------
@@ -114,10 +114,8 @@ def kl_divergence_grad(
 
     Parameters
     ----------
-    log_p : array_like, shape (..., C)
-        Logarithms of the predicted probabilities.
-    q : array_like, shape (..., C)
-        Probabilities.
+    log_p, q : as in `kl_divergence`
+        Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
 
@@ -125,18 +123,6 @@ def kl_divergence_grad(
     -------
     ndarray, shape (..., C)
         :math:`-q_c`, for the mean divided by the number of rows.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If `log_p` is a scalar, the shapes differ, or `reduction` is not known.
-
-    See Also
-    --------
-    kl_divergence : The map.
-    kl_divergence_vjp : The gradient for `q`, too.
 
     Notes
     -----
@@ -147,7 +133,7 @@ def kl_divergence_grad(
 
     Examples
     --------
-    Wherever p is, the gradient for its logarithms is the same:
+    Wherever p is, the gradient with respect to its logarithms is the same:
 
     >>> from dlref.losses import kl_divergence_grad
     >>> kl_divergence_grad([-1, -2], [0.25, 0.75])
@@ -171,12 +157,8 @@ def kl_divergence_vjp(
     ----------
     dout : array_like
         Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
-    log_p : array_like, shape (..., C)
-        Logarithms of the predicted probabilities.
-    q : array_like, shape (..., C)
-        Probabilities.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    log_p, q, reduction : as in `kl_divergence`
+        Raises the same errors.
 
     Returns
     -------
@@ -184,19 +166,6 @@ def kl_divergence_vjp(
         :math:`-u q_c`.
     dq : ndarray, shape (..., C)
         :math:`u (\log q_c + 1 - \log p_c)`.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If `log_p` is a scalar, the shapes differ, `dout` has not the shape of the loss, or
-        `reduction` is not known.
-
-    See Also
-    --------
-    kl_divergence_grad : The derivation for `log_p`.
-    kl_divergence_jvp : Forward mode.
 
     Notes
     -----
@@ -234,25 +203,13 @@ def kl_divergence_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -
         Logarithms of the predicted probabilities, and probabilities, of shape (..., C).
     tangents : tuple (dlog_p, dq) of array_like or None
         Directions, of the shape of `primals`; None is zero.
-    reduction : str
-        ``"mean"``, ``"sum"`` or ``"none"``.
+    reduction : as in `kl_divergence`
+        Raises the same errors.
 
     Returns
     -------
     ndarray or scalar
         Tangent of the loss, of its shape.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If `log_p` is a scalar, the shapes differ, or `reduction` is not known.
-
-    See Also
-    --------
-    kl_divergence_grad : The derivation.
-    kl_divergence_vjp : Reverse mode.
 
     Notes
     -----

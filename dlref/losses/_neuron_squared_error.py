@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 
 __all__ = [
     "neuron_squared_error",
@@ -73,7 +73,7 @@ def neuron_squared_error(
     TypeError
         If an argument is neither integer nor a real floating-point array.
     ValueError
-        If `X` is no matrix or the shapes do not fit.
+        If `X` is not a matrix or the shapes do not fit.
 
     See Also
     --------
@@ -87,7 +87,7 @@ def neuron_squared_error(
               \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n \bigr)^2 .
 
     The data are given, the weights vary: C is a surface over D + 1 parameters. It is made of
-    pieces, on each of which the same examples are active; a piece is a paraboloid, and where
+    pieces, on each of which the same examples are active; a piece is a quadratic, and where
     no example is active C is flat, at the height :math:`\frac1N \sum_n y_n^2`.
 
     Examples
@@ -114,14 +114,8 @@ def neuron_squared_error_grad(
 
     Parameters
     ----------
-    X : array_like, shape (N, D)
-        One example per row.
-    y : array_like, shape (N,)
-        Target of each example.
-    w : array_like, shape (D,)
-        Weights.
-    b : array_like, shape ()
-        Bias.
+    X, y, w, b : as in `neuron_squared_error`
+        Raises the same errors.
 
     Returns
     -------
@@ -130,16 +124,8 @@ def neuron_squared_error_grad(
     db : scalar
         :math:`\frac2N \sum_{z_n > 0} e_n`.
 
-    Raises
-    ------
-    TypeError
-        If an argument is neither integer nor a real floating-point array.
-    ValueError
-        If `X` is no matrix or the shapes do not fit.
-
     See Also
     --------
-    neuron_squared_error : The map.
     dlref.neurons.neuron_grad : The second step of the derivation.
 
     Notes
@@ -164,7 +150,7 @@ def neuron_squared_error_grad(
         \pdv{a_n}{b} = \begin{cases} 0 & z_n \le 0 \\ 1 & z_n > 0 . \end{cases}
 
     *Step 3*, the chain rule. All examples share the weights, so their parts add up, and the
-    silent ones (:math:`z_n \le 0`) have none:
+    inactive ones (:math:`z_n \le 0`) have none:
 
     .. math::
 
@@ -177,7 +163,7 @@ def neuron_squared_error_grad(
     output pulls them towards its example. The bias is the weight of a constant input 1.
 
     At :math:`z_n = 0` the subgradient 0 is taken, as PyTorch and JAX do for their ``relu``. If
-    every example is silent the gradient is 0 although the loss is not: the neuron is *dead*,
+    every example is inactive the gradient is 0 although the loss is not: the neuron is *dead*,
     and descent leaves it so.
 
     Examples
@@ -213,14 +199,8 @@ def neuron_squared_error_vjp(
     ----------
     dout : array_like, shape ()
         Cotangent :math:`u` of the loss.
-    X : array_like, shape (N, D)
-        One example per row.
-    y : array_like, shape (N,)
-        Target of each example.
-    w : array_like, shape (D,)
-        Weights.
-    b : array_like, shape ()
-        Bias.
+    X, y, w, b : as in `neuron_squared_error`
+        Raises the same errors.
 
     Returns
     -------
@@ -228,23 +208,11 @@ def neuron_squared_error_vjp(
         :math:`\delta_n \vec w`, with :math:`\delta_n = \frac{2u}{N} e_n` where :math:`z_n > 0`,
         else 0.
     dy : ndarray, shape (N,)
-        :math:`-\frac{2u}{N} e_n`, for silent examples, too.
+        :math:`-\frac{2u}{N} e_n`, for inactive examples, too.
     dw : ndarray, shape (D,)
         :math:`\sum_n \delta_n \vec x_n`.
     db : scalar
         :math:`\sum_n \delta_n`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is neither integer nor a real floating-point array.
-    ValueError
-        If `X` is no matrix, `dout` no scalar, or the shapes do not fit.
-
-    See Also
-    --------
-    neuron_squared_error_grad : The derivation for the parameters.
-    neuron_squared_error_jvp : Forward mode.
 
     Notes
     -----
@@ -254,7 +222,7 @@ def neuron_squared_error_vjp(
 
     Examples
     --------
-    The second example is silent:
+    The second example is inactive:
 
     >>> from dlref.losses import neuron_squared_error_vjp
     >>> dX, dy, dw, db = neuron_squared_error_vjp(1, [[1.0], [-1.0]], [5.0, 5.0], [2.0], 0.0)
@@ -285,6 +253,7 @@ def neuron_squared_error_jvp(primals: Any, tangents: Any) -> FloatArray:
     ----------
     primals : tuple (X, y, w, b) of array_like
         Examples (N, D), targets (N,), weights (D,) and bias.
+        Raises the same errors as `neuron_squared_error`.
     tangents : tuple (dX, dy, dw, db) of array_like or None
         Directions, each of the shape of its operand; None is zero.
 
@@ -293,21 +262,9 @@ def neuron_squared_error_jvp(primals: Any, tangents: Any) -> FloatArray:
     scalar
         :math:`\dot C = \frac2N \sum_n e_n (\dot a_n - \dot y_n)`.
 
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes do not fit, or a tangent has not the shape of its operand.
-
-    See Also
-    --------
-    neuron_squared_error_grad : The derivation for the parameters.
-    neuron_squared_error_vjp : Reverse mode.
-
     Notes
     -----
-    :math:`\dot a_n` is the tangent of the output, 0 where the neuron is silent and
+    :math:`\dot a_n` is the tangent of the output, 0 where the neuron is inactive and
     :math:`\dot{\vec x}_n \cdot \vec w + \vec x_n \cdot \dot{\vec w} + \dot b` where it is active.
 
     Examples

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import activations
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_tangents,
@@ -92,7 +92,7 @@ def neuron(
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `x` is a scalar, `w` has not the length of its last axis, `b` is no scalar, or
+        If `x` is a scalar, `w` does not have the length of its last axis, `b` is not a scalar, or
         `activation` is not known.
 
     See Also
@@ -125,7 +125,7 @@ def neuron(
     >>> float(neuron(x, w, b))
     4.6
 
-    On the other side of the plane it is silent:
+    On the other side of the plane it is inactive:
 
     >>> neuron([[1, 2, 3], [1, 8, 3]], w, b)
     array([4.6, 0. ])
@@ -145,14 +145,8 @@ def neuron_grad(
 
     Parameters
     ----------
-    x : array_like, shape (..., D)
-        Input, or rows of inputs.
-    w : array_like, shape (D,)
-        Weights.
-    b : array_like, shape ()
-        Bias.
-    activation : str
-        Name of :math:`f`, as for :func:`neuron`.
+    x, w, b, activation : as in `neuron`
+        Raises the same errors.
 
     Returns
     -------
@@ -161,17 +155,8 @@ def neuron_grad(
     da_db : ndarray or scalar, shape (...)
         :math:`f'(z)`.
 
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If `x` is a scalar, `w` has not the length of its last axis, `b` is no scalar, or
-        `activation` is not known.
-
     See Also
     --------
-    neuron_vjp : The same summed over the rows, and the gradient for `x`.
     dlref.losses.neuron_squared_error_grad : What a loss makes of it.
 
     Notes
@@ -210,7 +195,7 @@ def neuron_grad(
     >>> float(da_db)
     1.0
 
-    Where it is silent nothing moves it: no gradient tells the weights which way to go.
+    Where it is inactive nothing moves it: no gradient tells the weights which way to go.
 
     >>> neuron_grad([1, 8, 3], w, b)[0]
     array([0., 0., 0.])
@@ -238,14 +223,8 @@ def neuron_vjp(
     ----------
     dout : array_like, shape (...)
         Cotangent :math:`u = \partial L / \partial a`, a number per row.
-    x : array_like, shape (..., D)
-        Input, or rows of inputs.
-    w : array_like, shape (D,)
-        Weights.
-    b : array_like, shape ()
-        Bias.
-    activation : str
-        Name of :math:`f`, as for :func:`neuron`.
+    x, w, b, activation : as in `neuron`
+        Raises the same errors.
 
     Returns
     -------
@@ -256,18 +235,8 @@ def neuron_vjp(
     db : scalar
         :math:`\sum_n \delta_n`.
 
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If `x` is a scalar, `w` has not the length of its last axis, `b` is no scalar,
-        `dout` has not one number per row, or `activation` is not known.
-
     See Also
     --------
-    neuron_grad : The derivation.
-    neuron_jvp : Forward mode.
     linear_vjp : The same for a layer.
 
     Notes
@@ -311,26 +280,13 @@ def neuron_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> Floa
         Rows of inputs (..., D), weights (D,) and bias.
     tangents : tuple (dx, dw, db) of array_like or None
         Directions, each of the shape of its operand; None is zero.
-    activation : str
-        Name of :math:`f`, as for :func:`neuron`.
+    activation : as in `neuron`
+        Raises the same errors.
 
     Returns
     -------
     ndarray or scalar, shape (...)
         :math:`\dot a = f'(z) (\dot{\vec w} \cdot \vec x + \vec w \cdot \dot{\vec x} + \dot b)`.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes do not fit, a tangent has not the shape of its operand, or
-        `activation` is not known.
-
-    See Also
-    --------
-    neuron_grad : The derivation.
-    neuron_vjp : Reverse mode.
 
     Notes
     -----

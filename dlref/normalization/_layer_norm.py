@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .._standardize import moving, operands, rows, rows_jacobian, rows_pull, rows_push
-from .._validate import FloatArray, as_number, result
+from .._core.arguments import FloatArray, as_number, result
+from ._kernels.rows import jvp_arguments, operands, rows, rows_jacobian, rows_jvp, rows_vjp
 
 __all__ = ["layer_norm", "layer_norm_jacobian", "layer_norm_jvp", "layer_norm_vjp"]
 
@@ -41,9 +41,9 @@ def layer_norm(
     Raises
     ------
     TypeError
-        If an array is not real or `eps` is no number.
+        If an array is not real or `eps` is not a number.
     ValueError
-        If `x` is a scalar, `weight` or `bias` has not the shape (D,), or `eps` is negative.
+        If `x` is a scalar, `weight` or `bias` does not have shape (D,), or `eps` is negative.
 
     See Also
     --------
@@ -68,41 +68,23 @@ def layer_norm(
     dimensions, and does not change if :math:`\vec x` is shifted or, up to :math:`\epsilon`, scaled.
 
     **Numerics.** The textbook formula :math:`\sigma^2 = \overline{x^2} - \mu^2` loses all digits
-    at a large mean. The code forms :math:`d_i = x_i - m` with a guess m of the mean, from the first
-    32 features, or with m = 0 if their mean is clearly smaller than their spread, and gets
-    :math:`\mu = m + \overline d` and
-    :math:`\sigma^2 = \overline{d^2} - \overline d^2`, where little cancels; if m was off by more
-    than :math:`\sigma`, it starts again with :math:`m = \mu`. Where all :math:`x_i` lie within
-    a factor of two of m, :math:`d_i` is exact, and a large offset costs no
-    digit of the result: at a mean of :math:`10^4` and a variance of 1 the error, relative to the
-    largest output, is below 1e-15 in float64. Each row is read from memory once. In float64,
-    squares beyond 1e308 overflow.
+    at a large mean. The code forms :math:`d_i = x_i - m` with the mean m of the first eighth of the
+    features, and gets
 
-    For float32 (and narrower) inputs mean and variance are in float64 all the same. That leaves
-    room for m = 0 while :math:`\abs\mu \le 16 \sigma`. Then the result needs no float64: with
-    :math:`s = 1 / \sqrt{\sigma^2 + \epsilon}` and :math:`c = -\mu s` as unevaluated sums of two
-    float32 numbers, :math:`s = s_1 + s_2` and :math:`c = c_1 + c_2`, it is
+    .. math:: \mu = m + \overline d, \qquad \sigma^2 = \overline{d^2} - \overline d^2 .
 
-    .. math::
+    This subtraction costs three bits at most. Let m be off by :math:`e = \mu - m`. The D / 8
+    first features have the mean m, so that their squares about :math:`\mu` alone add up to at
+    least :math:`e^2 D / 8`, and :math:`\overline d^2 = e^2` is at most eight times
+    :math:`\sigma^2`. Where all :math:`x_i` lie within a factor of two of m, :math:`d_i` is exact,
+    and a large offset costs no digit of the result: at a mean of :math:`10^4` and a variance of 1
+    the error, relative to the largest output, is below 1e-15 in float64. Where a square overflows
+    or vanishes, the row is measured again in another unit, a power of two, so that rows of any
+    size have their result.
 
-        h_i &= \operatorname{fl}(s_1 x_i + c_1), \\
-        l_i &= \operatorname{fl}(s_2 x_i + c_2), \qquad \hat x_i \approx h_i + l_i, \\
-        y_i &\approx \operatorname{fl}\bigl(w_i h_i + \operatorname{fl}(w_i l_i + b_i)\bigr) .
-
-    Here fl rounds an exact value, by a fused multiplication and addition: however much cancels in
-    :math:`h_i`, it is off by half a unit in *its* last place. And :math:`l_i` is smaller by
-    :math:`2^{-23}`, as is its rounding error. Three roundings are left:
-
-    .. math::
-
-        \abs{\Delta y_i} &\le 2^{-24} \bigl( \abs{w_i \hat x_i} + \abs{b_i} + \abs{y_i} \bigr) \\
-          &\quad + 10^{-11} \abs{w_i} \bigl( 1 + \abs{\hat x_i} \bigr) ,
-
-    unless a product underflows; the last term covers what pairs lack and the sums, in rows of up to
-    100 000 features. Without weight and bias that is one unit in the last place. Where the mean is
-    larger, as where s is beyond 1e30 or below 1e-30, differences and results are in float64,
-    rounded once. (At a mean of :math:`10^4` a float32 *input* is rounded to 0.001, which nothing
-    can mend.)
+    float32 (and narrower) inputs are computed in float64 and rounded once. (At a mean of
+    :math:`10^4` a float32 *input* is rounded to 0.001, which nothing can mend.) Each row is read
+    from memory once.
 
     **Special values.** A constant row gives `bias`, as does a row of width 1. With
     :math:`\epsilon = 0` a constant row is 0/0, NaN. Infinity or NaN makes NaN of its row.
@@ -149,14 +131,8 @@ def layer_norm_vjp(
     ----------
     dout : array_like, shape (..., D)
         Cotangent :math:`\vec u = \partial L / \partial \vec y`.
-    x : array_like, shape (..., D)
-        Rows of features.
-    weight : array_like or None, shape (D,)
-        Factor :math:`w_i` of each feature; None is 1.
-    bias : array_like or None, shape (D,)
-        Offset :math:`b_i` of each feature; None is 0.
-    eps : float, default 1e-5
-        Added to the variance, at least 0.
+    x, weight, bias, eps : as in `layer_norm`
+        Raises the same errors.
 
     Returns
     -------
@@ -166,18 +142,6 @@ def layer_norm_vjp(
         :math:`\sum_n u_{ni} \hat x_{ni}` over all rows n. Only if `weight` is given.
     dbias : ndarray, shape (D,)
         :math:`\sum_n u_{ni}`. Only if `bias` is given.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `eps` is no number.
-    ValueError
-        If `x` is a scalar, a shape does not fit, or `eps` is negative.
-
-    See Also
-    --------
-    layer_norm_jacobian : The derivation.
-    layer_norm_jvp : Forward mode.
 
     Notes
     -----
@@ -227,7 +191,7 @@ def layer_norm_vjp(
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, (u, weight, bias) = operands(x, dout=dout, weight=weight, bias=bias)
-    dx, dweight, dbias = rows_pull(u, x, weight, eps, about_mean=True)
+    dx, dweight, dbias = rows_vjp(u, x, weight, eps, about_mean=True)
     grads = [result(dx, dtype)]
     if weight is not None:
         grads.append(result(dweight, dtype))
@@ -247,25 +211,13 @@ def layer_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
     tangents : tuple of array_like or None
         Directions :math:`\vec v, \dot{\vec w}, \dot{\vec b}`, each of the shape of its
         operand; None is zero.
-    eps : float, default 1e-5
-        Added to the variance, at least 0.
+    eps : as in `layer_norm`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., D)
-        Rate of change of the normalized rows.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, an entry no real array, or `eps` no number.
-    ValueError
-        If a shape does not fit, a missing operand has a tangent, or `eps` is negative.
-
-    See Also
-    --------
-    layer_norm_jacobian : The derivation.
-    layer_norm_vjp : Reverse mode.
+        Tangent of the normalized rows.
 
     Notes
     -----
@@ -286,8 +238,8 @@ def layer_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
     array([0., 0., 0., 0.])
     """
     eps = as_number("eps", eps, least=0)
-    dtype, x, v, (weight, _), (dweight, dbias) = moving(primals, tangents, count=3)
-    return result(rows_push(v, x, weight, dweight, dbias, eps, about_mean=True), dtype)
+    dtype, x, v, (weight, _), (dweight, dbias) = jvp_arguments(primals, tangents, count=3)
+    return result(rows_jvp(v, x, weight, dweight, dbias, eps, about_mean=True), dtype)
 
 
 def layer_norm_jacobian(
@@ -302,26 +254,17 @@ def layer_norm_jacobian(
 
     Parameters
     ----------
-    x : array_like, shape (..., D)
-        Rows of features.
-    weight : array_like or None, shape (D,)
-        Factor :math:`w_i` of each feature; None is 1.
+    x, weight : as in `layer_norm`
+        The same.
     bias : array_like or None, shape (D,)
         Offset of each feature; it has no influence.
-    eps : float, default 1e-5
-        Added to the variance, at least 0.
+    eps : as in `layer_norm`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., D, D)
         ``J[..., i, j]`` is :math:`\partial y_i / \partial x_j` of that row.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `eps` is no number.
-    ValueError
-        If `x` is a scalar, a shape does not fit, or `eps` is negative.
 
     See Also
     --------

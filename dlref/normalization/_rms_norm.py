@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._standardize import moving, operands, rows, rows_jacobian, rows_pull, rows_push
-from .._validate import FloatArray, as_number, result
+from .._core.arguments import FloatArray, as_number, result
+from ._kernels.rows import jvp_arguments, operands, rows, rows_jacobian, rows_jvp, rows_vjp
 
 __all__ = ["rms_norm", "rms_norm_jacobian", "rms_norm_jvp", "rms_norm_vjp"]
 
@@ -47,9 +47,9 @@ def rms_norm(
     Raises
     ------
     TypeError
-        If an array is not real, or `eps` or `weight_offset` no number.
+        If an array is not real, or `eps` or `weight_offset` is not a number.
     ValueError
-        If `x` is a scalar, `weight` has not the shape (D,), or `eps` is negative.
+        If `x` is a scalar, `weight` does not have shape (D,), or `eps` is negative.
 
     See Also
     --------
@@ -72,9 +72,9 @@ def rms_norm(
     PyTorch the machine epsilon of the input's dtype, 1.2e-7 in float32. :math:`\epsilon` stands
     inside the root.
 
-    **Numerics.** The sum is of squares: nothing cancels. It is taken in float64, and results in
-    float32 are formed, and bounded, as those of :func:`layer_norm`; each row is read from memory
-    once. Squares beyond 1e308 overflow.
+    **Numerics.** The sum is of squares: nothing cancels. float32 is computed in float64 and rounded
+    once; each row is read from memory once. Where squares overflow or vanish, the row is measured
+    in another unit, as in :func:`layer_norm`.
 
     **Special values.** Zeros stay 0 if :math:`\epsilon > 0`, else they give NaN. Width 1 gives
     the sign, for :math:`\epsilon \to 0`.
@@ -114,14 +114,8 @@ def rms_norm_vjp(
     ----------
     dout : array_like, shape (..., D)
         Cotangent :math:`\vec u = \partial L / \partial \vec y`.
-    x : array_like, shape (..., D)
-        Rows of features.
-    weight : array_like or None, shape (D,)
-        Factor :math:`w_i` of each feature; None means that there is none.
-    eps : float, default 1e-6
-        Added to the mean square, at least 0.
-    weight_offset : float, default 0.0
-        Added to `weight`.
+    x, weight, eps, weight_offset : as in `rms_norm`
+        Raises the same errors.
 
     Returns
     -------
@@ -129,18 +123,6 @@ def rms_norm_vjp(
         Gradient with respect to `x`; alone, not in a tuple, if there is no weight.
     dweight : ndarray, shape (D,)
         :math:`\sum_n u_{ni} \hat x_{ni}` over all rows n. Only if `weight` is given.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or `eps` or `weight_offset` no number.
-    ValueError
-        If `x` is a scalar, a shape does not fit, or `eps` is negative.
-
-    See Also
-    --------
-    rms_norm_jacobian : The derivation.
-    rms_norm_jvp : Forward mode.
 
     Notes
     -----
@@ -167,7 +149,7 @@ def rms_norm_vjp(
     """
     eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
     dtype, x, (u, weight) = operands(x, dout=dout, weight=weight)
-    dx, dweight, _ = rows_pull(u, x, _factor(weight, offset), eps, about_mean=False)
+    dx, dweight, _ = rows_vjp(u, x, _factor(weight, offset), eps, about_mean=False)
     if weight is None:
         return result(dx, dtype)
     return result(dx, dtype), result(dweight, dtype)
@@ -185,27 +167,13 @@ def rms_norm_jvp(
         Rows of features (..., D), and factors (D,) or None.
     tangents : tuple of array_like or None
         Directions :math:`\vec v, \dot{\vec w}`, each of the shape of its operand; None is zero.
-    eps : float, default 1e-6
-        Added to the mean square, at least 0.
-    weight_offset : float, default 0.0
-        Added to the weight.
+    eps, weight_offset : as in `rms_norm`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., D)
-        Rate of change of the normalized rows.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, an entry no real array, or an option no number.
-    ValueError
-        If a shape does not fit, a missing weight has a tangent, or `eps` is negative.
-
-    See Also
-    --------
-    rms_norm_jacobian : The derivation.
-    rms_norm_vjp : Reverse mode.
+        Tangent of the normalized rows.
 
     Notes
     -----
@@ -226,9 +194,9 @@ def rms_norm_jvp(
     array([ 1., -1.,  1.])
     """
     eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
-    dtype, x, v, (weight,), (dweight,) = moving(primals, tangents, count=2)
+    dtype, x, v, (weight,), (dweight,) = jvp_arguments(primals, tangents, count=2)
     factor = _factor(weight, offset)
-    return result(rows_push(v, x, factor, dweight, None, eps, about_mean=False), dtype)
+    return result(rows_jvp(v, x, factor, dweight, None, eps, about_mean=False), dtype)
 
 
 def rms_norm_jacobian(
@@ -243,26 +211,13 @@ def rms_norm_jacobian(
 
     Parameters
     ----------
-    x : array_like, shape (..., D)
-        Rows of features.
-    weight : array_like or None, shape (D,)
-        Factor :math:`w_i` of each feature; None means that there is none.
-    eps : float, default 1e-6
-        Added to the mean square, at least 0.
-    weight_offset : float, default 0.0
-        Added to `weight`.
+    x, weight, eps, weight_offset : as in `rms_norm`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., D, D)
         ``J[..., i, j]`` is :math:`\partial y_i / \partial x_j` of that row.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or `eps` or `weight_offset` no number.
-    ValueError
-        If `x` is a scalar, a shape does not fit, or `eps` is negative.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-r"""Attention with linear biases: every score less a slope times the distance."""
+r"""Attention with linear biases: every score minus a slope times the distance."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._jit import kernel
-from .._parallel import over_rows
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_integer,
     as_tangents,
+    check_flags,
     check_shape,
     choice,
     result,
 )
-from ._relative import as_grid, diagonal_sums, distances
+from .._core.jit import kernel
+from .._core.threads import over_rows
+from ._kernels.diagonals import distances
+from ._relative_bias import as_grid, diagonal_sums
 
 __all__ = ["alibi_bias", "alibi_bias_jvp", "alibi_bias_vjp", "alibi_slopes"]
 
@@ -105,7 +107,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     >>> alibi_slopes(12, rule="paper")[[0, 1, 11]].round(4)
     array([0.63  , 0.3969, 0.0039])
     """
-    heads = as_integer("num_heads", num_heads, least=1)
+    heads = as_integer("num_heads", num_heads, least=1, most=2**20)
     choice("rule", rule, ("official", "paper"))
     power = heads if rule == "paper" else 1 << (heads.bit_length() - 1)
     first = np.arange(1, power + 1) / power
@@ -193,6 +195,7 @@ def alibi_bias(
 
 
 def _penalties(m: FloatArray, T: int, S: int, first: int, symmetric: bool) -> FloatArray:
+    check_flags(symmetric=symmetric)
     out = np.empty((m.size * T, S), m.dtype)
     if out.size:
         fill = _symmetric if symmetric else _causal
@@ -218,31 +221,13 @@ def alibi_bias_vjp(
         Gradient of a loss with respect to the bias.
     slopes : array_like, shape (..., H)
         Slope m of each head. Only its shape and dtype matter.
-    T : int
-        Number of queries.
-    S : int
-        Number of keys.
-    q_offset : int, default 0
-        Position of the first query.
-    symmetric : bool, default False
-        Whether keys after the query are penalized alike.
+    T, S, q_offset, symmetric : as in `alibi_bias`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., H)
         Gradient of that loss with respect to the slopes.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a number no integer.
-    ValueError
-        If `dout` has another shape than the bias, or a number is negative.
-
-    See Also
-    --------
-    alibi_bias : The map.
-    alibi_bias_jvp : Forward mode.
 
     Notes
     -----
@@ -286,32 +271,14 @@ def alibi_bias_jvp(
     primals : array_like, shape (..., H)
         Slope m of each head.
     tangents : array_like or None
-        Rate of change of the slopes; None is zero.
-    T : int
-        Number of queries.
-    S : int
-        Number of keys.
-    q_offset : int, default 0
-        Position of the first query.
-    symmetric : bool, default False
-        Whether keys after the query are penalized alike.
+        Tangent of the slopes; None is zero.
+    T, S, q_offset, symmetric : as in `alibi_bias`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., H, T, S)
-        Rate of change of the bias.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a number no integer.
-    ValueError
-        If the shapes do not fit, or a number is negative.
-
-    See Also
-    --------
-    alibi_bias : The map.
-    alibi_bias_vjp : Reverse mode.
+        Tangent of the bias.
 
     Notes
     -----

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_tangents,
@@ -142,12 +142,8 @@ def cope_vjp(
     ----------
     dout : array_like, shape (..., T, S)
         Gradient of a loss with respect to the result.
-    q : array_like, shape (..., T, E)
-        Queries.
-    scores : array_like, shape (..., T, S)
-        Scores of the keys.
-    table : array_like, shape (P, E)
-        Vectors of the positions.
+    q, scores, table : as in `cope`
+        Raises the same errors.
 
     Returns
     -------
@@ -157,18 +153,6 @@ def cope_vjp(
         With respect to the scores, through the gates.
     dtable : ndarray, shape (P, E)
         With respect to the table, summed over the batch.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit, or the table is empty.
-
-    See Also
-    --------
-    cope : The map.
-    cope_jvp : Forward mode.
 
     Notes
     -----
@@ -216,25 +200,14 @@ def cope_jvp(primals: Any, tangents: Any) -> FloatArray:
     ----------
     primals : tuple (q, scores, table) of array_like
         Queries (..., T, E), scores (..., T, S) and vectors (P, E).
+        Raises the same errors as `cope`.
     tangents : tuple of array_like or None
         Directions of the shapes of the primals; None is zero.
 
     Returns
     -------
     ndarray, shape (..., T, S)
-        Rate of change of the result.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes do not fit, or the table is empty.
-
-    See Also
-    --------
-    cope : The map.
-    cope_vjp : Reverse mode.
+        Tangent of the result.
 
     Notes
     -----

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._jit import kernel
-from .._parallel import over_rows
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_integers,
@@ -20,6 +18,8 @@ from .._validate import (
     entries,
     result,
 )
+from .._core.jit import kernel
+from .._core.threads import over_rows
 
 __all__ = ["learned_positions", "learned_positions_jvp", "learned_positions_vjp"]
 
@@ -49,7 +49,7 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     Parameters
     ----------
     table : array_like, shape (L, D)
-        One vector per position; L is the greatest length.
+        One vector per position; L is the maximum length.
     positions : array_like of int, shape (...)
         Positions p from 0 to L − 1, in any order, repeated or not.
 
@@ -77,7 +77,7 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     Reading rows and multiplying by a matrix of ones and zeros (*one-hot*) are the same linear
     map. The first costs D a position, the second L D; the table is as large either way.
 
-    The table has L D parameters and no row for position L: such a model has a greatest length,
+    The table has L D parameters and no row for position L: such a model has a maximum length,
     which the formula of the sinusoids has not. Negative positions, which NumPy would count
     from the end, are an error.
 
@@ -118,6 +118,7 @@ def learned_positions_vjp(
     ----------
     dout : array_like, shape (..., D)
         Gradient of a loss with respect to the vectors.
+        Raises the same errors as `learned_positions`.
     table : array_like, shape (L, D)
         The table. Only its shape and dtype matter.
     positions : array_like of int, shape (...)
@@ -127,18 +128,6 @@ def learned_positions_vjp(
     -------
     ndarray, shape (L, D)
         Gradient of that loss with respect to the table.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or `positions` not integer.
-    ValueError
-        If a shape does not fit, or a position is negative or beyond the table.
-
-    See Also
-    --------
-    learned_positions : The map.
-    learned_positions_jvp : Forward mode.
 
     Notes
     -----
@@ -175,25 +164,14 @@ def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
     ----------
     primals : tuple (table, positions)
         Table (L, D) and integer positions (...).
+        Raises the same errors as `learned_positions`.
     tangents : tuple (dtable, None)
-        Rate of change of the table; None is zero.
+        Tangent of the table; None is zero.
 
     Returns
     -------
     ndarray, shape (..., D)
-        Rate of change of the vectors.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, an array is not real, or positions are not integer.
-    ValueError
-        If a shape does not fit, a position is out of range or has a tangent.
-
-    See Also
-    --------
-    learned_positions : The map.
-    learned_positions_vjp : Reverse mode.
+        Tangent of the vectors.
 
     Notes
     -----

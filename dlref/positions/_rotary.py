@@ -1,8 +1,8 @@
 r"""
-Rotary position embedding: queries and keys turned by an angle that grows with the position.
+Rotary position embedding: queries and keys rotated by an angle that grows with the position.
 
-A pair of channels is a complex number, and turning it a multiplication by a phase.  The score
-of two turned vectors knows the difference of the two angles only.
+A pair of channels is a complex number, and rotating it a multiplication by a phase.  The score
+of two rotated vectors knows the difference of the two angles only.
 """
 
 from __future__ import annotations
@@ -12,25 +12,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._broadcast import unbroadcast
-from .._circle import circles
-from .._jit import kernel
-from .._parallel import over_rows
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     FloatDType,
     as_even,
     as_floats,
     as_number,
-    as_tangents,
     check_broadcast,
     check_constant,
     check_even,
+    check_flags,
     check_ndim,
     check_shape,
     entries,
     result,
 )
+from .._core.jit import kernel
+from .._core.threads import over_rows
+from ._kernels.circle import circles
 
 __all__ = [
     "apply_rope",
@@ -39,15 +38,12 @@ __all__ = [
     "rope_angles",
     "rope_matrix",
     "rope_permutation",
-    "rope_score",
-    "rope_score_jvp",
-    "rope_score_vjp",
     "rope_tables",
 ]
 
 
 @kernel
-def _turn_neighbours(
+def _rotate_neighbours(
     start: int,
     stop: int,
     x: FloatArray,
@@ -70,7 +66,7 @@ def _turn_neighbours(
 
 
 @kernel
-def _turn_halves(
+def _rotate_halves(
     start: int,
     stop: int,
     x: FloatArray,
@@ -93,10 +89,11 @@ def _turn_halves(
             y[i] = a[i]
 
 
-def turned(
+def rotated(
     v: FloatArray, cos: FloatArray, sin: FloatArray, sign: float, interleaved: bool
 ) -> FloatArray:
     """Rotate every row of v by sign times its angles."""
+    check_flags(interleaved=interleaved)
     pairs = cos.shape[-1]
     rows = np.ascontiguousarray(v).reshape(-1, v.shape[-1]) if v.size else v
     out = np.empty_like(rows)
@@ -105,7 +102,7 @@ def turned(
         places = np.arange(count, dtype=np.int64).reshape(cos.shape[:-1] if pairs else ())
         place = np.broadcast_to(places, v.shape[:-1]).ravel()
         tables = [np.ascontiguousarray(t).reshape(count, pairs) for t in (cos, sin)]
-        turn = _turn_neighbours if interleaved else _turn_halves
+        turn = _rotate_neighbours if interleaved else _rotate_halves
         over_rows(turn, len(rows), v.shape[-1] / 2, rows, *tables, place, sign, out)
     return out.reshape(v.shape)
 
@@ -332,7 +329,8 @@ def apply_rope(
        basis belongs to the projections before the score; what is left to choose is an angle
        :math:`\theta_i` for each plane.
 
-    So the requirement leaves nothing but rotations, here of the planes of two channels each.
+    So the requirement leaves rotations of planes, here of two channels each (and reflections, which
+    only integer positions allow).
 
     **Three forms of one map.** Pair i at position p, with :math:`\phi = p\, \theta_i`:
 
@@ -379,7 +377,7 @@ def apply_rope(
     """
     dtype, (v,) = as_floats({"x": x}, work=np.float32)
     tables = checked_tables(("x", "cos", "sin"), v, cos, sin, rotary_dim)
-    return result(turned(v, *tables, 1.0, interleaved), dtype)
+    return result(rotated(v, *tables, 1.0, interleaved), dtype)
 
 
 def apply_rope_vjp(
@@ -402,10 +400,8 @@ def apply_rope_vjp(
         Queries or keys. Only their shape and dtype matter.
     cos, sin : array_like, shape (T, R / 2) or (..., T, R / 2)
         Tables of `rope_tables`, constants.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
-    rotary_dim : int or None
-        Number R of channels that take part.
+    interleaved, rotary_dim : as in `apply_rope`
+        The same.
 
     Returns
     -------
@@ -417,12 +413,7 @@ def apply_rope_vjp(
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `dout` has not the shape of `x`, or `apply_rope` would refuse.
-
-    See Also
-    --------
-    apply_rope : The map.
-    apply_rope_jvp : Forward mode.
+        If `dout` does not have the shape of `x`, or `apply_rope` would refuse.
 
     Notes
     -----
@@ -430,7 +421,7 @@ def apply_rope_vjp(
 
     .. math:: \pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,
 
-    since the transpose of a rotation turns back. In the code the sign of the sine changes.
+    since the transpose of a rotation rotates back. In the code the sign of the sine changes.
     Tables with a factor are transposed as they are: the gradient has the factor, too.
 
     Examples
@@ -449,7 +440,7 @@ def apply_rope_vjp(
     dtype, (u, v) = as_floats({"dout": dout, "x": x}, work=np.float32)
     tables = checked_tables(("x", "cos", "sin"), v, cos, sin, rotary_dim)
     check_shape("dout", u, v.shape)
-    return result(turned(u, *tables, -1.0, interleaved), dtype)
+    return result(rotated(u, *tables, -1.0, interleaved), dtype)
 
 
 def apply_rope_jvp(
@@ -467,28 +458,21 @@ def apply_rope_jvp(
     primals : tuple (x, cos, sin) of array_like
         Queries or keys (..., T, E) and the tables.
     tangents : tuple (dx, None, None)
-        Rate of change of `x`; None is zero. The tables are constants.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
-    rotary_dim : int or None
-        Number R of channels that take part.
+        Tangent of `x`; None is zero. The tables are constants.
+    interleaved, rotary_dim : as in `apply_rope`
+        The same.
 
     Returns
     -------
     ndarray, shape of x
-        Rate of change of the rotated vectors.
+        Tangent of the rotated vectors.
 
     Raises
     ------
     TypeError
-        If an argument is no tuple, an entry no real array, or a table has a tangent.
+        If an argument is not a tuple, an entry is not a real array, or a table has a tangent.
     ValueError
-        If the tangent has not the shape of x, or `apply_rope` would refuse.
-
-    See Also
-    --------
-    apply_rope : The map.
-    apply_rope_vjp : Reverse mode.
+        If the tangent does not have the shape of x, or `apply_rope` would refuse.
 
     Notes
     -----
@@ -502,7 +486,7 @@ def apply_rope_jvp(
     """
     dtype, v, moved, (cos, sin) = with_constants(primals, tangents, 3)
     tables = checked_tables(("primals[0]", "primals[1]", "primals[2]"), v, cos, sin, rotary_dim)
-    return result(turned(moved, *tables, 1.0, interleaved), dtype)
+    return result(rotated(moved, *tables, 1.0, interleaved), dtype)
 
 
 def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArray:
@@ -616,276 +600,3 @@ def rope_permutation(dim: int) -> npt.NDArray[np.int64]:
     """
     dim = as_even("dim", dim)
     return np.arange(dim, dtype=np.int64).reshape(dim // 2, 2).T.ravel()
-
-
-def rope_score(
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    offset: npt.ArrayLike,
-    frequencies: npt.ArrayLike,
-    *,
-    interleaved: bool = True,
-) -> FloatArray:
-    r"""
-    Dot product of a rotated query and a rotated key, as a function of their distance.
-
-    Parameters
-    ----------
-    q, k : array_like, shape (..., 2n)
-        Query and key before their rotation.
-    offset : array_like, shape (...)
-        Position of the key minus position of the query, r. It broadcasts with the axes before
-        the last of `q` and `k`.
-    frequencies : array_like, shape (n,)
-        Radians per token :math:`\theta_i`, one for each pair.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + n.
-
-    Returns
-    -------
-    ndarray, shape (...)
-        The score, not divided by the square root of the width.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    apply_rope : The rotation, with the derivation of this property.
-    rope_score_vjp, rope_score_jvp : The derivatives.
-
-    Notes
-    -----
-    Let :math:`z_i = q_{i1} + i q_{i2}` and :math:`w_i = k_{i1} + i k_{i2}` be the pairs as complex
-    numbers. A real dot product is the real part of :math:`\bar z w`, and the phases multiply:
-
-    .. math::
-
-       \operatorname{Re} \sum_i \overline{z_i e^{i m \theta_i}}\, w_i e^{i n \theta_i}
-         &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{i (n - m) \theta_i} \\
-         &= \sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\
-       a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = q_{i2} k_{i1} - q_{i1} k_{i2} .
-
-    **Not symmetric.** The cosines are the even part in r and the sines the odd one. The score at −r
-    equals that at r for all r only if every :math:`b_i` is zero, for instance for q = k.
-
-    **Not decaying.** If the elements of q and k are independent with mean 0 and variance 1, then
-    :math:`a_i` and :math:`b_i` are uncorrelated, each of variance 2, and the score has the variance
-    :math:`\sum_i 2 (\cos^2 r \theta_i + \sin^2 r \theta_i) = 2n` at *every* distance. What
-    decays is the mean for q = k, :math:`2 \sum_i \cos r \theta_i`, as the terms get out of step;
-    and an upper bound, which is what the paper shows.
-
-    **Not periodic.** The ratios of the :math:`\theta_i` are irrational in general: sums of such
-    cosines come back close to a value, never exactly.
-
-    References
-    ----------
-    - :cite:t:`Su2021`
-    - :cite:t:`Barbero2024`
-
-    Examples
-    --------
-    The score of two rotated vectors, at positions 10 and 13, and the same from their offset 3:
-
-    >>> import numpy as np
-    >>> from dlref.positions import apply_rope, rope_score, rope_tables
-    >>> f, q, k = np.array([1.0, 0.1]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 3, 2, 1])
-    >>> cos, sin = rope_tables([10, 13], f)
-    >>> turned_q, turned_k = apply_rope([q, k], cos, sin)
-    >>> float(turned_q @ turned_k), float(rope_score(q, k, 3, f))
-    (1.8366410, 1.8366410)
-
-    Keys before and after the query score differently, unless key and query are equal:
-
-    >>> rope_score(q, k, [-3, 3], f).round(4)
-    array([-2.5298, 1.8366])
-    >>> rope_score(q, q, [-3, 3], f).round(4)
-    array([18.9334, 18.9334])
-    """
-    arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
-    dtype, arrays = as_floats(arguments)
-    a, b, cos, sin = _score_parts(list(arguments), interleaved, *arrays)
-    with np.errstate(all="ignore"):
-        return result(np.sum(a * cos + b * sin, axis=-1), dtype)
-
-
-def _split(v: FloatArray, interleaved: bool) -> tuple[FloatArray, FloatArray]:
-    """Return the first and the second elements of all pairs."""
-    half = v.shape[-1] // 2
-    return (v[..., ::2], v[..., 1::2]) if interleaved else (v[..., :half], v[..., half:])
-
-
-def _joined(first: FloatArray, second: FloatArray, interleaved: bool) -> FloatArray:
-    """Undo `_split`."""
-    both = np.stack([first, second], axis=-1 if interleaved else -2)
-    return both.reshape(*first.shape[:-1], 2 * first.shape[-1])
-
-
-def _score_parts(
-    names: list[str],
-    interleaved: bool,
-    q: FloatArray,
-    k: FloatArray,
-    r: FloatArray,
-    f: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Check the arguments; return a, b, cosine and sine of each pair."""
-    check_shape(names[3], f, (f.size,))
-    for name, v in zip(names[:2], (q, k), strict=True):
-        check_ndim(name, v, 1)
-        check_shape(name, v, (*v.shape[:-1], 2 * f.size))
-    check_broadcast(names[1], k.shape[:-1], q.shape[:-1], both=True)
-    batch = np.broadcast_shapes(q.shape[:-1], k.shape[:-1])
-    check_broadcast(names[2], r.shape, batch, both=True)
-    (q1, q2), (k1, k2) = _split(q, interleaved), _split(k, interleaved)
-    with np.errstate(all="ignore"):
-        return (q1 * k1 + q2 * k2, q2 * k1 - q1 * k2, *circles(r, f))
-
-
-def rope_score_vjp(
-    dout: npt.ArrayLike,
-    q: npt.ArrayLike,
-    k: npt.ArrayLike,
-    offset: npt.ArrayLike,
-    frequencies: npt.ArrayLike,
-    *,
-    interleaved: bool = True,
-) -> tuple[FloatArray, ...]:
-    r"""
-    Reverse mode of `rope_score`.
-
-    Parameters
-    ----------
-    dout : array_like, shape (...)
-        Gradient of a loss with respect to the score.
-    q, k : array_like, shape (..., 2n)
-        Query and key before their rotation.
-    offset : array_like, shape (...)
-        Position of the key minus position of the query, r.
-    frequencies : array_like, shape (n,)
-        Radians per token :math:`\theta_i`.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + n.
-
-    Returns
-    -------
-    dq, dk : ndarray, shapes of `q` and `k`
-        Gradients of that loss with respect to query and key.
-    doffset : ndarray, shape of `offset`
-        With respect to the offset, as a real number.
-    dfrequencies : ndarray, shape (n,)
-        With respect to the frequencies.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    rope_score : The map.
-    rope_score_jvp : Forward mode.
-
-    Notes
-    -----
-    The score is the dot product of the query with the key turned by :math:`r \theta_i`, or of the
-    key with the query turned back, so with :math:`u` for the cotangent
-
-    .. math:: \pdv{L}{\vec q} = u\, \mat R_r \vec k, \qquad
-       \pdv{L}{\vec k} = u\, \mat R_{-r} \vec q .
-
-    Offset and frequency enter through the angle alone. With :math:`g_i = u\, (b_i \cos r\theta_i -
-    a_i \sin r\theta_i)`, the derivative with respect to the angle of pair i,
-
-    .. math:: \pdv{L}{r} = \sum_i g_i\, \theta_i, \qquad \pdv{L}{\theta_i} = \sum g_i\, r .
-
-    Examples
-    --------
-    The score of (1, 0) and (0, 1) is minus the sine of the angle, with slope −1 at 0:
-
-    >>> from dlref.positions import rope_score_vjp
-    >>> grads = rope_score_vjp(1.0, [1.0, 0.0], [0.0, 1.0], 0.0, [3.0])
-    >>> [grad.tolist() for grad in grads]
-    [[0.0, 1.0], [1.0, 0.0], -3.0, [-0.0]]
-    """
-    arguments = {"q": q, "k": k, "offset": offset, "frequencies": frequencies}
-    dtype, (u, *arrays) = as_floats({"dout": dout, **arguments})
-    a, b, cos, sin = _score_parts(list(arguments), interleaved, *arrays)
-    q, k, r, f = arrays
-    check_shape("dout", u, np.broadcast_shapes(a.shape[:-1], r.shape))
-    (q1, q2), (k1, k2) = _split(q, interleaved), _split(k, interleaved)
-    u = u[..., None]
-    with np.errstate(all="ignore"):
-        dq = _joined(u * (k1 * cos - k2 * sin), u * (k1 * sin + k2 * cos), interleaved)
-        dk = _joined(u * (q1 * cos + q2 * sin), u * (q2 * cos - q1 * sin), interleaved)
-        g = u * (b * cos - a * sin)
-        grads = [dq, dk, np.sum(g * f, axis=-1), g * r[..., None]]
-    shapes = (q.shape, k.shape, r.shape, f.shape)
-    return tuple(
-        result(unbroadcast(grad, shape), dtype) for grad, shape in zip(grads, shapes, strict=True)
-    )
-
-
-def rope_score_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> FloatArray:
-    r"""
-    Forward mode of `rope_score`.
-
-    Parameters
-    ----------
-    primals : tuple (q, k, offset, frequencies) of array_like
-        Query and key (..., 2n), offset (...), and frequencies (n,).
-    tangents : tuple of array_like or None
-        Directions of the shapes of the primals; None is zero.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + n.
-
-    Returns
-    -------
-    ndarray, shape (...)
-        Rate of change of the score.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    rope_score : The map.
-    rope_score_vjp : Reverse mode.
-
-    Notes
-    -----
-    The product rule, with :math:`\dot\phi_i = \dot r \theta_i + r \dot\theta_i` for the angle:
-
-    .. math:: \dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i
-       + (b_i \cos\phi_i - a_i \sin\phi_i)\, \dot\phi_i,
-
-    where :math:`\dot a_i` and :math:`\dot b_i` are those of (q̇, k) plus those of (q, k̇).
-
-    Examples
-    --------
-    >>> from dlref.positions import rope_score_jvp
-    >>> point = [1.0, 0.0], [0.0, 1.0], 0.0, [3.0]
-    >>> float(rope_score_jvp(point, (None, None, 1.0, None)))
-    -3.0
-    """
-    dtype, arrays, (dq, dk, dr, df) = as_tangents(primals, tangents, count=4)
-    names = [f"primals[{i}]" for i in range(4)]
-    q, k, r, f = arrays
-    a, b, cos, sin = _score_parts(names, interleaved, q, k, r, f)
-    (da, db, _, _), (ea, eb, _, _) = (
-        _score_parts(names, interleaved, *pair, r, f) for pair in ((dq, k), (q, dk))
-    )
-    with np.errstate(all="ignore"):
-        angle = dr[..., None] * f + r[..., None] * df
-        rate = (da + ea) * cos + (db + eb) * sin + (b * cos - a * sin) * angle
-        return result(np.sum(rate, axis=-1), dtype)

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     check_ndim,
     check_shape,
     result,
 )
-from ._rotary import checked_tables, turned, with_constants
+from ._rotary import checked_tables, rotated, with_constants
 
 __all__ = ["apply_rope_axial", "apply_rope_axial_jvp", "apply_rope_axial_vjp"]
 
@@ -33,13 +33,13 @@ def _tables(
     return checked_tables(names, x.reshape(*x.shape[:-1], axes, 2 * pairs), cos, sin, None)
 
 
-def _turned(
+def _rotated(
     v: FloatArray, tables: tuple[FloatArray, FloatArray], sign: float, interleaved: bool
 ) -> FloatArray:
     """Rotate the blocks of channels, one a coordinate."""
     axes, pairs = tables[0].shape[-2:]
     blocks = v.reshape(*v.shape[:-1], axes, 2 * pairs)
-    return turned(blocks, *tables, sign, interleaved).reshape(v.shape)
+    return rotated(blocks, *tables, sign, interleaved).reshape(v.shape)
 
 
 def apply_rope_axial(
@@ -53,7 +53,7 @@ def apply_rope_axial(
     x : array_like, shape (..., N, E)
         Queries or keys at N places.
     cos, sin : array_like, shape (N, A, E / 2A)
-        Tables of `rope_tables` for positions of shape (N, A), with A coordinates a place.
+        Tables of `rope_tables` for positions of shape (N, A), with A coordinates per place.
     interleaved : bool, default True
         Whether the pairs of a block are neighbours, or one channel of each of its halves.
 
@@ -82,7 +82,7 @@ def apply_rope_axial(
     .. math:: \sum_a g_a(p'_a - p_a),
 
     each by the argument for one coordinate a function of the difference in that coordinate.
-    So the score depends on the offset along each axis, and on nothing else. It is no function of
+    So the score depends on the offset along each axis, and on nothing else. It is not a function of
     the Euclidean distance, and no term mixes two coordinates.
 
     For a grid of h rows and w columns, the positions are all pairs (row, column).
@@ -105,7 +105,7 @@ def apply_rope_axial(
     (8.2964544, 8.2964544)
     """
     dtype, (v,) = as_floats({"x": x}, work=np.float32)
-    return result(_turned(v, _tables(NAMES, v, cos, sin), 1.0, interleaved), dtype)
+    return result(_rotated(v, _tables(NAMES, v, cos, sin), 1.0, interleaved), dtype)
 
 
 def apply_rope_axial_vjp(
@@ -127,25 +127,13 @@ def apply_rope_axial_vjp(
         Queries or keys. Only their shape and dtype matter.
     cos, sin : array_like, shape (N, A, E / 2A)
         Tables of `rope_tables`, constants.
-    interleaved : bool, default True
-        Whether the pairs of a block are neighbours, or one channel of each of its halves.
+    interleaved : as in `apply_rope_axial`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of `x`
         Gradient of that loss with respect to `x`.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    apply_rope_axial : The map.
-    apply_rope_axial_jvp : Forward mode.
 
     Notes
     -----
@@ -160,7 +148,7 @@ def apply_rope_axial_vjp(
     dtype, (u, v) = as_floats({"dout": dout, "x": x}, work=np.float32)
     tables = _tables(NAMES, v, cos, sin)
     check_shape("dout", u, v.shape)
-    return result(_turned(u, tables, -1.0, interleaved), dtype)
+    return result(_rotated(u, tables, -1.0, interleaved), dtype)
 
 
 def apply_rope_axial_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> FloatArray:
@@ -172,26 +160,14 @@ def apply_rope_axial_jvp(primals: Any, tangents: Any, *, interleaved: bool = Tru
     primals : tuple (x, cos, sin) of array_like
         Queries or keys (..., N, E) and the tables.
     tangents : tuple (dx, None, None)
-        Rate of change of `x`; None is zero.
-    interleaved : bool, default True
-        Whether the pairs of a block are neighbours, or one channel of each of its halves.
+        Tangent of `x`; None is zero.
+    interleaved : as in `apply_rope_axial`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape of x
-        Rate of change of the rotated vectors.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If the shapes do not fit, or a table has a tangent.
-
-    See Also
-    --------
-    apply_rope_axial : The map.
-    apply_rope_axial_vjp : Reverse mode.
+        Tangent of the rotated vectors.
 
     Notes
     -----
@@ -206,4 +182,4 @@ def apply_rope_axial_jvp(primals: Any, tangents: Any, *, interleaved: bool = Tru
     """
     dtype, v, moved, (cos, sin) = with_constants(primals, tangents, 3)
     tables = _tables(("primals[0]", "primals[1]", "primals[2]"), v, cos, sin)
-    return result(_turned(moved, tables, 1.0, interleaved), dtype)
+    return result(_rotated(moved, tables, 1.0, interleaved), dtype)

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._circle import powers
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_even,
     as_floats,
     as_integer,
     as_number,
+    check_flags,
     check_keys,
     check_mapping,
     check_shape,
     choice,
 )
+from ._kernels.circle import powers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["rope_attention_factor", "rope_frequencies"]
 
 LENGTH = "original_max_position_embeddings"
+FLAGS = {"truncate", "finetuned"}
+EVERYWHERE = {LENGTH, "finetuned"}  #: in dictionaries of all types, whether they need it or not
 
 #: The parameters of each scaling: those it needs, and those it may have.
 PARAMETERS: dict[str, tuple[set[str], set[str]]] = {
@@ -57,11 +60,15 @@ def _kind(scaling: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     check_mapping("scaling", scaling)
     given = {key: value for key, value in scaling.items() if value is not None}
     kinds = [given.pop(name) for name in ("type", "rope_type") if name in given]
-    kind: Any = kinds[0] if kinds and kinds[0] == kinds[-1] else None
-    choice("scaling['type']", kind, list(PARAMETERS))
+    for kind in kinds or [None]:
+        choice("scaling['type']", kind, list(PARAMETERS))
+    kind = kinds[-1]
+    if kind != kinds[0]:  # two spellings, two types
+        choice("scaling['type']", " and ".join(kinds), list(PARAMETERS))
     needed, allowed = PARAMETERS[kind]
-    check_keys("scaling", given, needed, allowed)
-    for key in given.keys() - {"short_factor", "long_factor", "truncate"}:
+    check_keys("scaling", given.keys() - (EVERYWHERE - needed), needed, allowed)
+    check_flags(**{f"scaling[{key!r}]": given[key] for key in given.keys() & FLAGS})
+    for key in given.keys() - {"short_factor", "long_factor"} - FLAGS:
         if key == LENGTH:
             given[key] = as_integer(f"scaling[{key!r}]", given[key], least=1)
         else:
@@ -89,7 +96,8 @@ def rope_frequencies(
         Base b of the geometric sequence, called `rope_theta` in configurations.
     scaling : dict or None
         ``{"type": ..., ...}`` as in the published configurations, where the key is also called
-        ``rope_type``. The table below says which parameters a type takes.
+        ``rope_type``; both may be there. The list below says which parameters a type takes;
+        ``original_max_position_embeddings`` and ``finetuned`` may stand beside those of any type.
     seq_len : int or None
         Number of tokens at hand, for the types "dynamic" and "longrope". None is a text no longer
         than those of the training.
@@ -190,7 +198,7 @@ def rope_frequencies(
     >>> int(np.sum(2 * np.pi / rope_frequencies(128) > 4096))
     18
     """
-    dim = as_even("dim", dim, least=2)
+    dim = as_even("dim", dim, least=2, most=2**20)
     base = as_number("base", base, above=1.0)
     length = None if seq_len is None else as_integer("seq_len", seq_len, least=0)
     kind, given = _kind(scaling)
@@ -327,5 +335,6 @@ def rope_attention_factor(
             return float((0.1 * over * growth + 1.0) / (0.1 * under * growth + 1.0))
         return 0.1 * growth + 1.0
     if kind == "longrope" and growth:
+        as_integer(f"scaling[{LENGTH!r}]", given[LENGTH], least=2)
         return math.sqrt(1.0 + growth / math.log(given[LENGTH]))
     return 1.0

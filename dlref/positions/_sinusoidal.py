@@ -5,8 +5,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._circle import circles_of_turns, fill, powers_in_turns
-from .._validate import FloatArray, as_even, as_floats, as_integer, as_number, choice, float_dtype
+from .._core.arguments import (
+    FloatArray,
+    as_even,
+    as_floats,
+    as_integer,
+    as_number,
+    check_size,
+    choice,
+    float_dtype,
+)
+from ._kernels.circle import circles_of_turns, fill, powers_in_turns
 
 __all__ = ["sinusoidal", "sinusoidal_shift"]
 
@@ -41,7 +50,7 @@ def sinusoidal(
     length : int
         Number of positions.
     dim : int
-        Width D of the table. It may be odd.
+        Width D of the table, at least 1. It may be odd.
     base : float, default 10000.0
         Base b of the wavelengths.
     layout : {"interleaved", "halves"}
@@ -61,10 +70,11 @@ def sinusoidal(
     Raises
     ------
     TypeError
-        If `length` or `dim` is not an integer, `base` or `offset` no number, `dtype` no real
+        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` no real
         floating-point type.
     ValueError
-        If `length` or `dim` is negative, `base` not above 1, `layout` or `spacing` unknown.
+        If `length` is negative, `dim` less than 1, `base` not above 1, `layout` or `spacing`
+        unknown.
 
     See Also
     --------
@@ -135,7 +145,9 @@ def sinusoidal(
     >>> sinusoidal(2, 3).shape, sinusoidal(2, 3, layout="halves")[:, 2]
     ((2, 3), array([0., 0.]))
     """
-    length, dim = as_integer("length", length, least=0), as_integer("dim", dim, least=0)
+    length = as_integer("length", length, least=0)
+    dim = as_integer("dim", dim, least=1, most=2**20)
+    check_size(length=length, dim=dim)
     choice("layout", layout, LAYOUTS)
     turns = _turns(dim, base, spacing)
     first = as_number("offset", offset)
@@ -185,9 +197,9 @@ def sinusoidal_shift(
     Raises
     ------
     TypeError
-        If `k` is not real, `dim` not an integer or `base` no number.
+        If `k` is not real, `dim` not an integer or `base` is not a number.
     ValueError
-        If `dim` is odd or negative, `base` not above 1, `layout` or `spacing` unknown.
+        If `dim` is odd or less than 2, `base` not above 1, `layout` or `spacing` unknown.
 
     See Also
     --------
@@ -218,7 +230,8 @@ def sinusoidal_shift(
            [-0.8415,  0.5403]])
     """
     dtype, (k,) = as_floats({"k": k})
-    dim = as_even("dim", dim)
+    dim = as_even("dim", dim, least=2, most=2**20)
+    check_size(k=k.size, dim=dim * dim)
     choice("layout", layout, LAYOUTS)
     cos, sin = circles_of_turns(k, *_turns(dim, base, spacing))
     n = dim // 2

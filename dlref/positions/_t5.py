@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_floats,
     as_integer,
     as_integers,
     as_tangents,
     check_axes,
+    check_flags,
     check_shape,
     result,
 )
-from ._relative import as_grid, diagonal_sums, diagonals
+from ._relative_bias import as_grid, diagonal_sums, diagonals
 
 __all__ = ["t5_bias", "t5_bias_jvp", "t5_bias_vjp", "t5_relative_position_bucket"]
 
@@ -39,11 +40,16 @@ def _thresholds(buckets: int, max_distance: int) -> npt.NDArray[np.int64]:
     return np.array(starts, np.int64)
 
 
+MOST_BUCKETS = 4096  #: their thresholds are computed with integers of many digits
+
+
 def _sizes(bidirectional: bool, num_buckets: int, max_distance: int) -> tuple[int, int]:
+    check_flags(bidirectional=bidirectional)
     least = 4 if bidirectional else 2
-    count = as_integer("num_buckets", num_buckets, least=least)
+    count = as_integer("num_buckets", num_buckets, least=least, most=MOST_BUCKETS)
     count = count // 2 if bidirectional else count
-    return count, as_integer("max_distance", max_distance, least=count // 2 + 1)
+    most = as_integer("max_distance", max_distance, least=count // 2 + 1, most=2**31)
+    return count, most
 
 
 def t5_relative_position_bucket(
@@ -78,7 +84,7 @@ def t5_relative_position_bucket(
     TypeError
         If an argument is not integer.
     ValueError
-        If `num_buckets` or `max_distance` is too small.
+        If `num_buckets` or `max_distance` is too small, or larger than 4096 or 2³¹.
 
     See Also
     --------
@@ -236,33 +242,13 @@ def t5_bias_vjp(
         Gradient of a loss with respect to the bias.
     table : array_like, shape (num_buckets, H)
         The table. Only its shape and dtype matter.
-    T : int
-        Number of queries, at least 1.
-    S : int
-        Number of keys, at least 1.
-    bidirectional : bool, default True
-        True in encoders, False in decoders.
-    q_offset : int, default 0
-        Position of the first query.
-    max_distance : int, default 128
-        Distance from which on everything is in the last bucket.
+    T, S, bidirectional, q_offset, max_distance : as in `t5_bias`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (num_buckets, H)
         Gradient of that loss with respect to the table.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a number no integer.
-    ValueError
-        If the shapes do not fit, or a number is too small.
-
-    See Also
-    --------
-    t5_bias : The map.
-    t5_bias_jvp : Forward mode.
 
     Notes
     -----
@@ -305,34 +291,14 @@ def t5_bias_jvp(
     primals : array_like, shape (num_buckets, H)
         The table.
     tangents : array_like or None
-        Its rate of change; None is zero.
-    T : int
-        Number of queries, at least 1.
-    S : int
-        Number of keys, at least 1.
-    bidirectional : bool, default True
-        True in encoders, False in decoders.
-    q_offset : int, default 0
-        Position of the first query.
-    max_distance : int, default 128
-        Distance from which on everything is in the last bucket.
+        Its tangent; None is zero.
+    T, S, bidirectional, q_offset, max_distance : as in `t5_bias`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (H, T, S)
-        Rate of change of the bias.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a number no integer.
-    ValueError
-        If the shapes do not fit, or a number is too small.
-
-    See Also
-    --------
-    t5_bias : The map.
-    t5_bias_vjp : Reverse mode.
+        Tangent of the bias.
 
     Notes
     -----

@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_even,
     as_floats,
     as_number,
+    check_flags,
     check_shape,
+    check_size,
     result,
 )
-from ._rotary import checked_tables, turned, with_constants
+from ._rotary import checked_tables, rotated, with_constants
 
 __all__ = ["apply_xpos", "apply_xpos_jvp", "apply_xpos_vjp", "xpos_scales"]
 
@@ -32,6 +34,7 @@ def _tables(
     rotary_dim: int | None,
 ) -> list[FloatArray]:
     """Check the arguments; return cosine and sine times the scale, in float64."""
+    check_flags(inverse=inverse)
     cos, sin, scales = constants
     cos, sin = checked_tables((names[0], names[1], names[2]), x, cos, sin, rotary_dim)
     _, (factor,) = as_floats({names[3]: scales})
@@ -68,7 +71,8 @@ def xpos_scales(
     TypeError
         If `positions` is not real, or a number none.
     ValueError
-        If `dim` is odd or less than 2, or `gamma` or `scale_base` is not positive.
+        If `dim` is odd or less than 2, `gamma` is not positive and finite, or `scale_base` is not
+        positive.
 
     See Also
     --------
@@ -99,9 +103,10 @@ def xpos_scales(
     """
     dtype, (p,) = as_floats({"positions": positions})
     dim = as_even("dim", dim, least=2)
-    gamma = as_number("gamma", gamma, above=0.0)
+    check_size(positions=p.size, dim=dim)
+    gamma = as_number("gamma", gamma, above=0.0, most=np.finfo(float).max)
     base = as_number("scale_base", scale_base, above=0.0)
-    decay = np.log((np.arange(0, dim, 2) / dim + gamma) / (1 + gamma))
+    decay = np.log((np.arange(0, dim, 2) / dim + gamma) / (1.0 + gamma))
     with np.errstate(all="ignore"):
         return result(np.exp(p[..., None] / base * decay), dtype)
 
@@ -192,7 +197,7 @@ def apply_xpos(
     dtype, (v,) = as_floats({"x": x}, work=np.float32)
     names = ["x", "cos", "sin", "scales"]
     cos, sin = _tables(names, v, [cos, sin, scales], inverse, rotary_dim)
-    return result(turned(v, cos, sin, 1.0, interleaved), dtype)
+    return result(rotated(v, cos, sin, 1.0, interleaved), dtype)
 
 
 def apply_xpos_vjp(
@@ -219,12 +224,8 @@ def apply_xpos_vjp(
         Tables of `rope_tables`, constants.
     scales : array_like, shape of `cos`
         Table of `xpos_scales`, constant.
-    inverse : bool, default False
-        False for queries, True for keys.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
-    rotary_dim : int or None
-        Number R of channels that take part.
+    inverse, interleaved, rotary_dim : as in `apply_xpos`
+        The same.
 
     Returns
     -------
@@ -236,12 +237,7 @@ def apply_xpos_vjp(
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `dout` has not the shape of `x`, or `apply_xpos` would refuse.
-
-    See Also
-    --------
-    apply_xpos : The map.
-    apply_xpos_jvp : Forward mode.
+        If `dout` does not have the shape of `x`, or `apply_xpos` would refuse.
 
     Notes
     -----
@@ -260,7 +256,7 @@ def apply_xpos_vjp(
     names = ["x", "cos", "sin", "scales"]
     cos, sin = _tables(names, v, [cos, sin, scales], inverse, rotary_dim)
     check_shape("dout", u, v.shape)
-    return result(turned(u, cos, sin, -1.0, interleaved), dtype)
+    return result(rotated(u, cos, sin, -1.0, interleaved), dtype)
 
 
 def apply_xpos_jvp(
@@ -279,30 +275,21 @@ def apply_xpos_jvp(
     primals : tuple (x, cos, sin, scales) of array_like
         Queries or keys (..., T, E) and the tables.
     tangents : tuple (dx, None, None, None)
-        Rate of change of `x`; None is zero. The tables are constants.
-    inverse : bool, default False
-        False for queries, True for keys.
-    interleaved : bool, default True
-        Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
-    rotary_dim : int or None
-        Number R of channels that take part.
+        Tangent of `x`; None is zero. The tables are constants.
+    inverse, interleaved, rotary_dim : as in `apply_xpos`
+        The same.
 
     Returns
     -------
     ndarray, shape of x
-        Rate of change of the result.
+        Tangent of the result.
 
     Raises
     ------
     TypeError
-        If an argument is no tuple, or an entry no real array.
+        If an argument is not a tuple, or an entry is not a real array.
     ValueError
-        If the tangent has not the shape of x, a table has one, or `apply_xpos` would refuse.
-
-    See Also
-    --------
-    apply_xpos : The map.
-    apply_xpos_vjp : Reverse mode.
+        If the tangent does not have the shape of x, a table has one, or `apply_xpos` would refuse.
 
     Notes
     -----
@@ -318,4 +305,4 @@ def apply_xpos_jvp(
     dtype, v, moved, constants = with_constants(primals, tangents, 4)
     names = [f"primals[{i}]" for i in range(4)]
     cos, sin = _tables(names, v, constants, inverse, rotary_dim)
-    return result(turned(moved, cos, sin, 1.0, interleaved), dtype)
+    return result(rotated(moved, cos, sin, 1.0, interleaved), dtype)

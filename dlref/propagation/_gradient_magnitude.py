@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatArray, as_floats, as_integers, result
+from .._core.arguments import FloatArray, as_floats, as_integers, result
 
 __all__ = ["gradient_magnitude"]
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from .._validate import FloatArray, as_generator, as_integer, as_number
+from .._core.arguments import (
+    FloatArray,
+    as_generator,
+    as_integer,
+    as_number,
+    check_size,
+    shown,
+)
 
 __all__ = [
     "glorot_normal",
@@ -24,9 +31,10 @@ def _fans(shape: Any) -> tuple[tuple[int, ...], int, int]:
     try:
         sides = tuple(shape)
     except TypeError:
-        msg = f"Argument 'shape' must be a tuple of integers, not {shape!r}."
+        msg = f"Argument 'shape' must be a tuple of integers, not {shown(shape)}."
         raise TypeError(msg) from None
     sides = tuple(as_integer("shape", side, least=1) for side in sides)
+    check_size(shape=math.prod(sides))
     if len(sides) < 2:
         msg = f"Argument 'shape' must be (n_out, n_in, ...), not {sides}."
         raise ValueError(msg)
@@ -67,7 +75,7 @@ def glorot_uniform(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `shape` no tuple of integers, or `gain` no number.
+        If `rng` is not a generator, `shape` no tuple of integers, or `gain` is not a number.
     ValueError
         If `shape` has fewer than two sides or one below 1, or `gain` is negative.
 
@@ -148,7 +156,7 @@ def glorot_normal(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `shape` no tuple of integers, or `gain` no number.
+        If `rng` is not a generator, `shape` no tuple of integers, or `gain` is not a number.
     ValueError
         If `shape` has fewer than two sides or one below 1, or `gain` is negative.
 
@@ -205,7 +213,7 @@ def he_uniform(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `shape` no tuple of integers, or the slope no number.
+        If `rng` is not a generator, `shape` no tuple of integers, or the slope no number.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -276,7 +284,7 @@ def he_normal(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `shape` no tuple of integers, or the slope no number.
+        If `rng` is not a generator, `shape` no tuple of integers, or the slope no number.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -334,7 +342,7 @@ def lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
     Raises
     ------
     TypeError
-        If `rng` is no generator, `shape` no tuple of integers.
+        If `rng` is not a generator, `shape` no tuple of integers.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -399,7 +407,7 @@ def orthogonal(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `shape` no tuple of integers, or `gain` no number.
+        If `rng` is not a generator, `shape` no tuple of integers, or `gain` is not a number.
     ValueError
         If `shape` has fewer than two sides or one below 1, or `gain` is negative.
 

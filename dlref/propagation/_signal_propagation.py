@@ -13,7 +13,15 @@ import scipy.optimize
 import scipy.special
 
 from .. import activations
-from .._validate import FloatArray, as_generator, as_integer, as_number, choice
+from .._core.arguments import (
+    FloatArray,
+    as_generator,
+    as_integer,
+    as_number,
+    check_size,
+    choice,
+    shown,
+)
 from ._initialization import (
     glorot_normal,
     glorot_uniform,
@@ -55,6 +63,7 @@ INITIALIZATIONS = {
 }
 
 LARGEST = 1e16  # second moments beyond it count as unbounded
+SMALL = 1e-4  #: a variance near the fixed point 0
 
 
 class SignalPropagation(NamedTuple):
@@ -157,7 +166,7 @@ def signal_propagation(
     Raises
     ------
     TypeError
-        If `rng` is no generator, or `widths` or `samples` are not integers.
+        If `rng` is not a generator, or `widths` or `samples` are not integers.
     ValueError
         If `widths` has fewer than two elements, a number is below 1, or a name is unknown.
 
@@ -231,12 +240,13 @@ def signal_propagation(
     try:
         sides = [as_integer("widths", side, least=1) for side in widths]
     except TypeError:
-        msg = f"Argument 'widths' must be a tuple of integers, not {widths!r}."
+        msg = f"Argument 'widths' must be a tuple of integers, not {shown(widths)}."
         raise TypeError(msg) from None
     if len(sides) < 2:
         msg = f"Argument 'widths' must have at least 2 elements, not {len(sides)}."
         raise ValueError(msg)
     samples = as_integer("samples", samples, least=1)
+    check_size(samples=samples, widths=max(sides))
     weights = [draw(rng, (n_out, n_in)) for n_in, n_out in pairwise(sides)]
     return _propagated(weights, phi, slope, rng.normal(size=(samples, sides[0])), rng)
 
@@ -272,7 +282,7 @@ def _propagated(
 
 def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     r"""
-    Find the weights between order and chaos, where gradients neither vanish nor explode.
+    Find the weights between order and chaos, where gradients keep their size.
 
     Parameters
     ----------
@@ -289,9 +299,10 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     Raises
     ------
     TypeError
-        If `bias_deviation` is no number.
+        If `bias_deviation` is not a number.
     ValueError
-        If `activation` is unknown or `bias_deviation` negative.
+        If `activation` is unknown, `bias_deviation` negative, or the variance of the
+        pre-activations does not stay at the point where the gradient keeps its size.
 
     See Also
     --------
@@ -331,6 +342,11 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     sigmoid       10.15      slopes are 1/4 at most, and 1/10 on average
     ============  =========  ===============================================
 
+    **Stability.** The variance stays at :math:`q^*` only if the slope of the recursion for q is at
+    most 1 there. For GELU, SiLU, Mish and hard swish without biases it is not: their curvature at 0
+    makes :math:`\E \phi^2` grow faster than q. At :math:`\sigma_w = 2` GELU's variances leave 0 and
+    pass :math:`10^6` within 20 layers. Then there is no critical gain, and the function says so.
+
     PyTorch's ``calculate_gain`` has 5/3 for tanh: a choice that worked, slightly chaotic.
 
     References
@@ -354,7 +370,9 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     at_zero = phi(np.zeros(1))[0] ** 2
     if bias == 0.0 and at_zero == 0.0:
         below, above = slope(np.array([-1e-300, 1e-300])) ** 2
-        return math.sqrt(2.0 / (below + above))
+        gain = math.sqrt(2.0 / (below + above))
+        _check_stable(activation, gain**2 * _mean_square(phi, SMALL) / SMALL)
+        return gain
 
     def excess(q: float) -> float:
         return _mean_square(phi, q) / _mean_square(slope, q) + bias**2 - q
@@ -364,4 +382,17 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
         low, high = high, 4.0 * high
     if excess(high) <= 0.0:
         high = scipy.optimize.brentq(excess, low, high, xtol=1e-14)
+        beside = [_mean_square(phi, high * (1.0 + h)) for h in (-1e-4, 1e-4)]
+        growth = (beside[1] - beside[0]) / (2e-4 * high)
+        _check_stable(activation, growth / _mean_square(slope, high))
     return 1.0 / math.sqrt(_mean_square(slope, high))
+
+
+def _check_stable(activation: str, growth: float) -> None:
+    """Raise where the variance leaves the fixed point at which the gradient keeps its size."""
+    if growth > 1.0 + 1e-6:
+        msg = (
+            "Argument 'activation' must have a variance that stays where gradients keep size, "
+            f"not {activation!r}, whose variance leaves that point (slope {growth:.6g})."
+        )
+        raise ValueError(msg)

@@ -7,156 +7,190 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import sigmoid, tanh
-from .._jit import kernel
-from .._parallel import ready
-from .._product import copy, multiply, panels
-from .._recurrence import (
+from .._core.arguments import FloatArray, as_bool
+from .._core.jit import kernel
+from .._core.threads import as_carray
+from .._math.elementary import sigmoid, tanh
+from ._kernels.recurrence import (
+    ONE_STEP,
     Inputs,
     Steps,
+    add_product,
+    by_time,
     cotangents,
-    flat_product,
     inputs,
-    moving,
-    multiply_inputs,
-    outer_products,
-    previous,
-    rooms,
-    run,
+    jvp_arguments,
+    over_batch,
+    over_steps,
+    padded,
+    panels,
+    project,
+    rows_of,
     total,
+    with_first,
 )
-from .._validate import FloatArray
 
 __all__ = ["gru", "gru_cell", "gru_cell_jvp", "gru_cell_vjp", "gru_jvp", "gru_vjp"]
 
 GATES = 3
-ONE_STEP = Steps(None, reverse=False)
 
 
 @kernel
-def _gates(z: FloatArray, inside: FloatArray, old: FloatArray, after: bool) -> None:
-    """Turn the pre-activations of r and z into gates, and prepare what is inside of n."""
-    size = inside.size
-    r = z[:size]
-    for j in range(2 * size):
-        z[j] = sigmoid(np.float64(z[j]))
-    if not after:
-        for j in range(size):
-            inside[j] = r[j] * old[j]
+def _gates(
+    start: int,
+    stop: int,
+    bias: FloatArray,
+    after: bool,
+    old: FloatArray,
+    hidden: FloatArray,
+    z: FloatArray,
+    inside: FloatArray,
+) -> None:
+    """
+    Turn the pre-activations of r and z of some entries into gates, and prepare what is inside of n.
+
+    `hidden` (B, ...) is the product of the old state with the weights of r and z, and of n if the
+    reset is `after` it; it is cleared.  `bias` has four parts: those of r, z, n, and W_hn.
+    """
+    size = inside.shape[1]
+    for r in range(start, stop):
+        for j in range(2 * size):
+            z[r, j] = sigmoid(np.float64(z[r, j] + hidden[r, j] + bias[j]))
+        if after:
+            for j in range(size):
+                inside[r, j] = hidden[r, 2 * size + j] + bias[3 * size + j]
+        else:
+            for j in range(size):
+                inside[r, j] = z[r, j] * old[r, j]
+        for j in range(hidden.shape[1]):
+            hidden[r, j] = 0.0
 
 
 @kernel
 def _candidate(
-    z: FloatArray, inside: FloatArray, old: FloatArray, after: bool, h: FloatArray
+    start: int,
+    stop: int,
+    bias: FloatArray,
+    after: bool,
+    old: FloatArray,
+    hidden: FloatArray,
+    inside: FloatArray,
+    z: FloatArray,
+    h: FloatArray,
 ) -> None:
-    """Turn the pre-activation of n into n, and the old state into the new."""
-    size = h.size
-    r, u, n = z[:size], z[size : 2 * size], z[2 * size :]
-    if after:
-        for j in range(n.size):
-            n[j] += r[j] * inside[j]
-    for j in range(n.size):
-        n[j] = tanh(np.float64(n[j]))
-    for j in range(h.size):
-        h[j] = n[j] + u[j] * (old[j] - n[j])
+    """
+    Turn the pre-activation of n of some entries into n, and the old state into the new.
+
+    `hidden` (B, ...) is the product of the reset state with the weights of n, if the reset is not
+    `after` it; it is cleared.
+    """
+    size = h.shape[1]
+    for r in range(start, stop):
+        for j in range(size):
+            n = z[r, 2 * size + j] + bias[2 * size + j]
+            z[r, 2 * size + j] = n + (z[r, j] * inside[r, j] if after else hidden[r, j])
+        for j in range(2 * size, 3 * size):
+            z[r, j] = tanh(np.float64(z[r, j]))
+        for j in range(size):
+            n = z[r, 2 * size + j]
+            h[r, j] = n + z[r, size + j] * (old[r, j] - n)
+        for j in range(hidden.shape[1]):
+            hidden[r, j] = 0.0
 
 
 @kernel
 def _forward(
     start: int,
     stop: int,
-    x: FloatArray,
-    first: FloatArray,
-    w_ih: FloatArray,
-    w_rz: FloatArray,
+    begin: int,
+    end: int,
+    w: FloatArray,
     w_n: FloatArray,
     bias: FloatArray,
-    bias_inside: FloatArray,
     after: bool,
-    inside: FloatArray,
-    h: FloatArray,
-    gates: FloatArray,
-) -> None:
-    """
-    Compute the states h (B, T, H), and keep the gates (B, T, 3 H) if there is room.
-
-    `inside` (B, T, H) is what W_hn makes of the state (after), or the reset state (before).
-    """
-    rows, size = stop - start, h.shape[2]
-    some, xs, zs = rooms(rows, x, bias.size)
-    before = first
-    for t in range(h.shape[1]):
-        s = max(t - 1, 0)
-        if t % some == 0:
-            multiply_inputs(x[start:stop, t : t + some], w_ih, bias, xs, zs)
-        z, held = zs[t % some * rows : (t % some + 1) * rows], inside[start:stop, t]
-        if after:
-            for r in range(rows):
-                copy(bias_inside, held[r])
-        for part in range(2):  # one call of multiply: each is compiled anew
-            states, w, to = before[start:stop, s], w_rz, z[:, : 2 * size]
-            if part == 1:
-                w = w_n
-                if after:
-                    to = held
-                else:
-                    states, to = held, z[:, 2 * size :]
-            multiply(states, w, to)
-            for r in range(rows):
-                if part == 0:
-                    _gates(z[r], held[r], before[start + r, s], after)
-                else:
-                    _candidate(z[r], held[r], before[start + r, s], after, h[start + r, t])
-        for r in range(rows):
-            copy(z[r], gates[start + r, t])
-        before = h
-
-
-@kernel
-def _start_back(
+    hidden: FloatArray,
     z: FloatArray,
     inside: FloatArray,
-    old: FloatArray,
-    after: bool,
-    dh: FloatArray,
-    keep: FloatArray,
+    h: FloatArray,
 ) -> None:
-    """Put the gradients of n and z in their places, and in that of r what r will be needed for."""
-    size = dh.size
-    r, u, n = z[:size], z[size : 2 * size], z[2 * size :]
-    for j in range(keep.size):
-        keep[j] = dh[j] * (old[j] - n[j]) * (u[j] * (1.0 - u[j]))
-    for j in range(n.size):
-        n[j] = dh[j] * (1.0 - u[j]) * ((1.0 - n[j]) * (1.0 + n[j]))
-    for j in range(dh.size):
-        dh[j] *= u[j]
-    for j in range(u.size):
-        u[j] = keep[j]
-    if after:
-        for j in range(keep.size):
-            keep[j] = n[j] * inside[j] * (r[j] * (1.0 - r[j]))
-        for j in range(inside.size):
-            inside[j] = n[j] * r[j]
-        for j in range(r.size):
-            r[j] = keep[j]
+    """
+    Compute the states h (T + 1, B, H); z (T, B, ...), products of the inputs, become gates.
+
+    `inside` (T, B, H) is what W_hn makes of the state (after), or the reset state (before).
+    """
+    for t in range(begin, end):
+        add_product(h[t, start:stop], w, hidden[start:stop])
+        _gates(start, stop, bias, after, h[t], hidden, z[t], inside[t])
+        if not after:
+            add_product(inside[t, start:stop], w_n, hidden[start:stop])
+        _candidate(start, stop, bias, after, h[t], hidden, inside[t], z[t], h[t + 1])
 
 
 @kernel
-def _end_back(r: FloatArray, old: FloatArray, into: FloatArray, dh: FloatArray) -> None:
-    """Put the gradient of r in its place, from that of the reset state; clear the latter."""
-    for j in range(dh.size):
-        dh[j] += into[j] * r[j]
-    for j in range(r.size):
-        r[j] = into[j] * old[j] * (r[j] * (1.0 - r[j]))
-    for j in range(into.size):
-        into[j] = 0.0
+def _candidate_vjp(
+    start: int,
+    stop: int,
+    t: int,
+    after: bool,
+    dout: FloatArray,
+    h: FloatArray,
+    z: FloatArray,
+    inside: FloatArray,
+    dn: FloatArray,
+    dh: FloatArray,
+) -> None:
+    """
+    Put the gradients of the pre-activations of n and z in their places.
+
+    If the reset is `after` the product, also that of r, and `inside` becomes the gradient of what
+    W_hn made of the state.  dn (B, H) is what goes through W_hn.
+    """
+    size = h.shape[2]
+    for i in range(start, stop):
+        for j in range(size):
+            r, u, n = z[t, i, j], z[t, i, size + j], z[t, i, 2 * size + j]
+            v = dh[i, j] + dout[i, t, j]
+            d = v * (1.0 - u) * ((1.0 - n) * (1.0 + n))
+            z[t, i, size + j] = v * (h[t, i, j] - n) * (u * (1.0 - u))
+            z[t, i, 2 * size + j] = d
+            dh[i, j] = v * u
+            if after:
+                z[t, i, j] = d * inside[t, i, j] * (r * (1.0 - r))
+                d *= r
+                inside[t, i, j] = d
+            dn[i, j] = d
+
+
+@kernel
+def _reset_vjp(
+    start: int,
+    stop: int,
+    t: int,
+    after: bool,
+    h: FloatArray,
+    z: FloatArray,
+    dreset: FloatArray,
+    dh: FloatArray,
+) -> None:
+    """Let the gradient of what W_hn multiplies go on, through r if that is not `after`."""
+    for i in range(start, stop):
+        for j in range(h.shape[2]):
+            d = dreset[i, j]
+            dreset[i, j] = 0.0
+            if after:
+                dh[i, j] += d
+            else:
+                r = z[t, i, j]
+                dh[i, j] += d * r
+                z[t, i, j] = d * h[t, i, j] * (r * (1.0 - r))
 
 
 @kernel
 def _backward(
     start: int,
     stop: int,
-    first: FloatArray,
+    begin: int,
+    end: int,
     w_rz: FloatArray,
     w_n: FloatArray,
     after: bool,
@@ -164,85 +198,90 @@ def _backward(
     h: FloatArray,
     z: FloatArray,
     inside: FloatArray,
-    carry: FloatArray,
-    reset: FloatArray,
+    dn: FloatArray,
+    dreset: FloatArray,
+    dh: FloatArray,
 ) -> None:
-    """
-    Turn the gates z into gradients of their pre-activations, and `carry` into that of `first`.
-
-    `inside` becomes the gradient of what W_hn made of the state (after).  `carry` and `reset`
-    (B, 1, H) are zero at the start.
-    """
-    size = h.shape[2]
-    keep = np.empty(size, h.dtype)
-    for t in range(h.shape[1] - 1, -1, -1):
-        for r in range(start, stop):
-            dh, more = carry[r, 0], dout[r, t]
-            for j in range(dh.size):
-                dh[j] += more[j]
-            old = h[r, t - 1] if t > 0 else first[r, 0]
-            _start_back(z[r, t], inside[r, t], old, after, dh, keep)
-        for part in range(2):  # through n, then through r and z
-            rows, w, to = z[start:stop, t, : 2 * size], w_rz, carry[start:stop, 0]
-            if part == 0:
-                w = w_n
-                if after:
-                    rows = inside[start:stop, t]
-                else:
-                    rows, to = z[start:stop, t, 2 * size :], reset[start:stop, 0]
-            multiply(rows, w, to)
-            if part == 0 and not after:
-                for r in range(start, stop):
-                    old = h[r, t - 1] if t > 0 else first[r, 0]
-                    _end_back(z[r, t][:size], old, reset[r, 0], carry[r, 0])
+    """Turn the gates z into gradients; dh becomes that of the first state."""
+    for t in range(end - 1, begin - 1, -1):
+        _candidate_vjp(start, stop, t, after, dout, h, z, inside, dn, dh)
+        add_product(dn[start:stop], w_n, dreset[start:stop])
+        _reset_vjp(start, stop, t, after, h, z, dreset, dh)
+        add_product(z[t, start:stop], w_rz, dh[start:stop])
 
 
-class _Run(NamedTuple):
+class _Forward(NamedTuple):
     """A forward pass, in the order of the steps."""
 
-    x: FloatArray
-    z: FloatArray  # the gates
-    inside: FloatArray
-    h: FloatArray
+    x: FloatArray  # (T, B, D)
+    z: FloatArray  # (T, B, ...): the gates, and what fills the last panel up
+    inside: FloatArray  # (T, B, H): what W_hn made of the state (after), or the reset state
+    h: FloatArray  # (T + 1, B, H), with the initial state
+
+    @property
+    def gates(self) -> FloatArray:
+        return self.z[..., : GATES * self.h.shape[2]]
 
 
-def _run(a: Inputs, steps: Steps, *, after: bool, keep: bool = True) -> _Run:
-    x, two = steps.arranged(a.x), 2 * a.size
-    batch, count, inputs = x.shape
-    sizes = a.size, a.size, len(a.w_hh) if keep else 0
-    inside, h, z = (np.empty((batch, count, size), x.dtype) for size in sizes)
-    bias = a.b_ih + a.b_hh
+@np.errstate(all="ignore")
+def _forward_pass(a: Inputs, steps: Steps, *, after: bool) -> _Forward:
+    x, size, two = by_time(steps.arranged(a.x)), a.size, 2 * a.size
+    bias = np.concatenate([a.b_ih + a.b_hh, a.b_hh[two:]])
     if after:
-        bias[two:] = a.b_ih[two:]
-    cost = 3 * count * a.size * (inputs + a.size + 60)
-    weights = panels(a.w_ih.T), panels(a.w_hh[:two].T), panels(a.w_hh[two:].T)
-    biases = bias, ready(a.b_hh[two:])
-    run(_forward, cost, batch, ready(x), a.states[0], *weights, *biases, after, inside, h, z)
-    if steps.lengths is not None:
-        masked = Steps(steps.lengths, reverse=False)
-        z, inside, h = (masked.arranged(y) for y in (z, inside, h))
-    return _Run(x, z, inside, h)
+        bias[two : 3 * size] = a.b_ih[two:]
+    z, h = project(x, a.w_ih), with_first(a.states[0], len(x))
+    inside, hidden = np.empty_like(h[1:]), np.zeros_like(z, shape=z.shape[1:])
+    w = a.w_hh if after else a.w_hh[:two]
+    if len(x) == 1:
+        hidden[:, : len(w)] = h[0] @ w.T
+        over_batch(_gates, 40 * size, len(hidden), bias, after, h[0], hidden, z[0], inside[0])
+        if not after:
+            hidden[:, :size] = inside[0] @ a.w_hh[two:].T
+        rest = h[0], hidden, inside[0], z[0], h[1]
+        over_batch(_candidate, 40 * size, len(hidden), bias, after, *rest)
+    else:
+        cost = 3 * size * (size + 60)
+        weights = panels(w), panels(a.w_hh[two:])
+        over_steps(_forward, cost, z.shape, *weights, bias, after, hidden, z, inside, h)
+    for y in (z, inside, h[1:]):
+        steps.clip(y)
+    return _Forward(x, z, inside, h)
 
 
-def _pull(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[FloatArray, ...]:
-    x, z, inside, h = _run(a, steps, after=after)
-    before = previous(a.states[0], h)
-    (batch, count, size), two = h.shape, 2 * a.size
-    carry, reset = np.zeros((batch, 1, size), h.dtype), np.zeros((batch, 1, size), h.dtype)
-    cost = 3 * count * size * (size + 20)
-    weights = panels(a.w_hh[:two]), panels(a.w_hh[two:])
-    rest = ready(steps.arranged(dout)), h, z, inside, carry, reset
-    run(_backward, cost, batch, a.states[0], *weights, after, *rest)
-    hidden = inside if after else z[..., two:]  # the gradient of what W_hn, or of n
-    sums = total(z)
+def _states(a: Inputs, steps: Steps, *, after: bool) -> FloatArray:
+    """Return the state (B, T, H) after each step."""
+    h = _forward_pass(a, steps, after=after).h[1:]
+    return steps.arranged(h.swapaxes(0, 1))
+
+
+@np.errstate(all="ignore")
+def _vjp(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[FloatArray, ...]:
+    forward = _forward_pass(a, steps, after=after)
+    (x, z, inside, h), dz = forward, forward.gates  # the kernels put the gradients in their place
+    (_, batch, size), two = h.shape, 2 * a.size
+    u, (w_rz, w_n) = as_carray(steps.arranged(dout)), (a.w_hh[:two], a.w_hh[two:])
+    dn = np.empty_like(h[0])
+    dreset, dh = np.zeros((2, batch, padded(size, h.dtype)), h.dtype)
+    if len(x) == 1:
+        arguments = 0, after, u, h, z, inside, dn, dh
+        over_batch(_candidate_vjp, 20 * size, batch, *arguments)
+        dreset[:, :size] = dn @ w_n
+        over_batch(_reset_vjp, 10 * size, batch, 0, after, h, z, dreset, dh)
+        dh[:, :size] += dz[0, :, :two] @ w_rz
+    else:
+        cost, weights = 3 * size * (size + 20), (panels(w_rz.T), panels(w_n.T))
+        arrays = u, h, z, inside, dn, dreset, dh
+        over_steps(_backward, cost, z.shape, *weights, after, *arrays, backward=True)
+    hidden = inside if after else z[..., two : 3 * size]  # the gradient of what W_hn, or of n
+    sums, rows, before = total(dz), rows_of(dz), rows_of(h[:-1])
     return a.gradients(
-        x=steps.arranged(flat_product(z, a.w_ih.T)),
-        h=carry[:, 0],
-        w_ih=outer_products(z, x),
+        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        h=dh[:, :size],
+        w_ih=rows.T @ rows_of(x),
         w_hh=np.concatenate(
             [
-                outer_products(ready(z[..., :two]), before),
-                outer_products(ready(hidden), before if after else inside),
+                rows[:, :two].T @ before,
+                rows_of(hidden).T @ (before if after else rows_of(inside)),
             ]
         ),
         b_ih=sums,
@@ -250,35 +289,30 @@ def _pull(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Fl
     )
 
 
-def _push(a: Inputs, d: Inputs, steps: Steps, *, after: bool) -> FloatArray:
-    x, gates, inside, h = _run(a, steps, after=after)
-    before, two = previous(a.states[0], h), 2 * a.size
-    moved = flat_product(steps.arranged(d.x), a.w_ih) + flat_product(x, d.w_ih) + d.b_ih
-    of_state = np.concatenate(
-        [
-            flat_product(before, d.w_hh[:two]),
-            flat_product(before if after else inside, d.w_hh[two:]),
-        ],
-        axis=-1,
-    )
-    of_state += d.b_hh
-    v, out = d.states[0][:, 0], np.empty_like(h)
+@np.errstate(all="ignore")
+def _jvp(a: Inputs, d: Inputs, steps: Steps, *, after: bool) -> FloatArray:
+    forward = _forward_pass(a, steps, after=after)
+    (x, _, inside, h), gates, two = forward, forward.gates, 2 * a.size
+    dx = by_time(steps.arranged(d.x))
+    dz = dx @ a.w_ih.T + x @ d.w_ih.T + d.b_ih
+    d_rz, d_n = h[:-1] @ d.w_hh[:two].T, (h[:-1] if after else inside) @ d.w_hh[two:].T
+    d_hidden = np.concatenate([d_rz, d_n], axis=-1) + d.b_hh
+    dh, out = d.states[0], np.empty_like(inside)
     w_rz, w_n = a.w_hh[:two], a.w_hh[two:]
-    for t in range(h.shape[1]):
-        r, u, n = np.split(gates[:, t], GATES, axis=-1)
-        old = before[:, t]
-        gated = moved[:, t, :two] + of_state[:, t, :two] + v @ w_rz.T
+    for t in range(len(x)):
+        r, u, n = np.split(gates[t], GATES, axis=-1)
+        gated = dz[t, :, :two] + d_hidden[t, :, :two] + dh @ w_rz.T
         d_r, d_u = np.split(gated, 2, axis=-1)
         d_r, d_u = d_r * r * (1 - r), d_u * u * (1 - u)
-        d_n = moved[:, t, two:].copy()
+        d_n = dz[t, :, two:].copy()
         if after:
-            d_n += d_r * inside[:, t] + r * (of_state[:, t, two:] + v @ w_n.T)
+            d_n += d_r * inside[t] + r * (d_hidden[t, :, two:] + dh @ w_n.T)
         else:
-            d_n += of_state[:, t, two:] + (d_r * old + r * v) @ w_n.T
+            d_n += d_hidden[t, :, two:] + (d_r * h[t] + r * dh) @ w_n.T
         d_n *= (1 - n) * (1 + n)
-        v = (1 - u) * d_n + u * v + d_u * (old - n)
-        out[:, t] = v
-    return steps.arranged(out)
+        dh = (1 - u) * d_n + u * dh + d_u * (h[t] - n)
+        out[t] = dh
+    return steps.arranged(out.swapaxes(0, 1))
 
 
 def gru_cell(
@@ -318,7 +352,7 @@ def gru_cell(
     Raises
     ------
     TypeError
-        If an array is not real.
+        If an array is not real, or `reset_after` not a bool.
     ValueError
         If a shape does not fit.
 
@@ -377,9 +411,10 @@ def gru_cell(
     >>> gru_cell([1.0], [3.0], w, w, b_hh=b)  # tanh of half of it
     array([0.268])
     """
+    after = as_bool("reset_after", reset_after)
     values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, _ = inputs(values, gates=GATES, cell=True)
-    return a.outputs(_run(a, ONE_STEP, after=reset_after, keep=False).h)[0]
+    return a.outputs(_states(a, ONE_STEP, after=after))[0]
 
 
 def gru_cell_vjp(
@@ -400,41 +435,22 @@ def gru_cell_vjp(
     ----------
     dout : array_like, shape (..., H)
         Cotangent of the new state.
-    x : array_like, shape (..., D)
-        Input of this step.
-    h : array_like or None, shape (..., H)
-        State before it; None is zero.
-    w_ih : array_like, shape (3 H, D)
-        Weights of the input, for the gates r, z and the candidate n in this order.
-    w_hh : array_like, shape (3 H, H)
-        Weights of the state, in the same order.
-    b_ih, b_hh : array_like or None, shape (3 H,)
-        Biases; None is zero.
-    reset_after : bool, default True
-        Whether the reset gate acts after the product of the state with the weights, as in PyTorch
-        and cuDNN, or before it, as in the paper and by default in ONNX.
+    x, h, w_ih, w_hh, b_ih, b_hh, reset_after : as in `gru_cell`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients (dx, dh, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real.
-    ValueError
-        If a shape does not fit.
-
     See Also
     --------
     gru_vjp : Through many steps, with the derivation.
-    gru_cell_jvp : Forward mode.
 
     Notes
     -----
     The formulas of :func:`gru_vjp` for T = 1. The direct path from state to state multiplies the
-    gradient by the update gate z, element by element.
+    gradient with respect to the update gate z, element by element.
 
     Examples
     --------
@@ -447,9 +463,10 @@ def gru_cell_vjp(
     >>> dh
     array([0.5])
     """
+    after = as_bool("reset_after", reset_after)
     values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, [u] = cotangents(dout, values, gates=GATES, cell=True)
-    return _pull(u, a, ONE_STEP, after=reset_after)
+    return _vjp(u, a, ONE_STEP, after=after)
 
 
 def gru_cell_jvp(
@@ -467,27 +484,17 @@ def gru_cell_jvp(
         The positional arguments of :func:`gru_cell`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
-    reset_after : bool, default True
-        Whether the reset gate acts after the product of the state with the weights, as in PyTorch
-        and cuDNN, or before it, as in the paper and by default in ONNX.
+    reset_after : as in `gru_cell`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., H)
-        Rate of change of the new state.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, or an operand that is None
-        has a tangent.
+        Tangent of the new state.
 
     See Also
     --------
     gru_jvp : Through many steps, with the derivation.
-    gru_cell_vjp : Reverse mode.
 
     Notes
     -----
@@ -508,8 +515,9 @@ def gru_cell_jvp(
     >>> gru_cell_jvp(primals, (None, [1.0], None, None, None, None))
     array([0.5])
     """
-    a, d = moving(primals, tangents, gates=GATES, cell=True)
-    return a.outputs(_push(a, d, ONE_STEP, after=reset_after))[0]
+    after = as_bool("reset_after", reset_after)
+    a, d = jvp_arguments(primals, tangents, gates=GATES, cell=True)
+    return a.outputs(_jvp(a, d, ONE_STEP, after=after))[0]
 
 
 def gru(
@@ -556,7 +564,7 @@ def gru(
     Raises
     ------
     TypeError
-        If an array is not real, or `lengths` not integer.
+        If an array is not real, `lengths` not integer, or `reset_after` not a bool.
     ValueError
         If a shape does not fit, or a length is not between 0 and T.
 
@@ -608,10 +616,10 @@ def gru(
     >>> gru(x, [0.0], w, zero).T
     array([[0.5  , 0.75 , 0.875]])
     """
+    after = as_bool("reset_after", reset_after)
     values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, _ = inputs(values, gates=GATES)
-    steps = a.steps(lengths, reverse=reverse)
-    return a.outputs(steps.arranged(_run(a, steps, after=reset_after, keep=False).h))[0]
+    return a.outputs(_states(a, a.steps(lengths, reverse=reverse), after=after))[0]
 
 
 def gru_vjp(
@@ -635,40 +643,16 @@ def gru_vjp(
     dout : array_like, shape (..., T, H)
         Cotangent of the state after each step, not counting what reaches the loss through later
         ones.
-    x : array_like, shape (..., T, D)
-        Inputs, time second to last.
-    h0 : array_like or None, shape (..., H)
-        State before the first step; None is zero.
-    w_ih : array_like, shape (3 H, D)
-        Weights of the input, for the gates r, z and the candidate n in this order.
-    w_hh : array_like, shape (3 H, H)
-        Weights of the state, in the same order.
-    b_ih, b_hh : array_like or None, shape (3 H,)
-        Biases; None is zero.
-    reset_after : bool, default True
-        Whether the reset gate acts after the product of the state with the weights, as in PyTorch
-        and cuDNN, or before it, as in the paper and by default in ONNX.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first; the outputs stay in the order of the
-        input.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    x, h0, w_ih, w_hh, b_ih, b_hh, reset_after, reverse, lengths : as in `gru`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients (dx, dh0, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, or a length is not between 0 and T.
-
     See Also
     --------
-    gru_jvp : Forward mode.
     rnn_vjp : The same idea for one state, step by step.
 
     Notes
@@ -736,9 +720,10 @@ def gru_vjp(
     >>> float(gru_vjp(u, x, [0.0], zero, zero, [0, 4, 0])[1][0])
     0.9132
     """
+    after = as_bool("reset_after", reset_after)
     values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, [u] = cotangents(dout, values, gates=GATES)
-    return _pull(u, a, a.steps(lengths, reverse=reverse), after=reset_after)
+    return _vjp(u, a, a.steps(lengths, reverse=reverse), after=after)
 
 
 def gru_jvp(
@@ -758,31 +743,16 @@ def gru_jvp(
         The positional arguments of :func:`gru`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
-    reset_after : bool, default True
-        Whether the reset gate acts after the product of the state with the weights, as in PyTorch
-        and cuDNN, or before it, as in the paper and by default in ONNX.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first; the outputs stay in the order of the
-        input.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    reset_after, reverse, lengths : as in `gru`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, H)
-        Rate of change of each state.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, a length is not between 0 and T, or an operand that is None
-        has a tangent.
+        Tangent of each state.
 
     See Also
     --------
-    gru_vjp : Reverse mode.
     rnn_jvp : Forward mode and real-time recurrent learning.
 
     Notes
@@ -813,5 +783,6 @@ def gru_jvp(
     >>> gru_jvp(primals, (None, [1.0], None, None, None, None)).T
     array([[0.5  , 0.25 , 0.125]])
     """
-    a, d = moving(primals, tangents, gates=GATES)
-    return a.outputs(_push(a, d, a.steps(lengths, reverse=reverse), after=reset_after))[0]
+    after = as_bool("reset_after", reset_after)
+    a, d = jvp_arguments(primals, tangents, gates=GATES)
+    return a.outputs(_jvp(a, d, a.steps(lengths, reverse=reverse), after=after))[0]

@@ -7,30 +7,28 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import sigmoid, tanh
-from .._jit import kernel
-from .._parallel import ready
-from .._product import copy, multiply, pack, panels
-from .._recurrence import (
-    AT_ONCE,
+from .._core.arguments import FloatArray
+from .._core.jit import kernel
+from .._core.threads import as_carray
+from .._math.elementary import sigmoid, tanh
+from ._kernels.recurrence import (
+    ONE_STEP,
     Inputs,
     Steps,
+    add_product,
+    by_time,
     cotangents,
-    flat_product,
     inputs,
-    moving,
-    multiply_inputs,
-    outer_products,
-    parts_of,
-    previous,
-    room,
-    room_for_panels,
-    rooms,
-    run,
-    run_parts,
+    jvp_arguments,
+    over_batch,
+    over_steps,
+    padded,
+    panels,
+    project,
+    rows_of,
     total,
+    with_first,
 )
-from .._validate import FloatArray
 
 __all__ = [
     "LSTMGates",
@@ -46,261 +44,140 @@ __all__ = [
 ]
 
 GATES = 4
-ONE_STEP = Steps(None, reverse=False)
-
-
-@kernel
-def _sigmoids(z: FloatArray) -> None:
-    for j in range(z.size):
-        z[j] = sigmoid(np.float64(z[j]))
-
-
-@kernel
-def _add(x: FloatArray, total: FloatArray) -> None:
-    for j in range(total.size):
-        total[j] += x[j]
-
-
-@kernel
-def _add_product(p: FloatArray, c: FloatArray, z: FloatArray) -> None:
-    for j in range(z.size):
-        z[j] += p[j] * c[j]
 
 
 @kernel
 def _step(
-    z: FloatArray,
-    peep: FloatArray,
+    start: int,
+    stop: int,
+    bias: FloatArray,
+    w_p: FloatArray,
     old: FloatArray,
+    z: FloatArray,
     c: FloatArray,
     h: FloatArray,
 ) -> None:
-    """Turn the pre-activations z of one entry into gates, and the old cell state into the new."""
-    size = h.size
-    i, f, g, o = z[:size], z[size : 2 * size], z[2 * size : 3 * size], z[3 * size :]
-    if peep.size:
-        _add_product(peep[:size], old, i)
-        _add_product(peep[size : 2 * size], old, f)
-    _sigmoids(z[: 2 * size])
-    for j in range(g.size):
-        g[j] = tanh(np.float64(g[j]))
-    for j in range(c.size):
-        c[j] = np.float64(f[j]) * old[j] + np.float64(i[j]) * g[j]
-    if peep.size:
-        _add_product(peep[2 * size :], c, o)
-    _sigmoids(o)
-    for j in range(h.size):
-        h[j] = o[j] * tanh(np.float64(c[j]))
+    """
+    Turn the pre-activations z (B, ...) of some entries into gates, the cell state into the new one.
+
+    Short loops, each over few arrays: so they are treated several elements at once.
+    """
+    size = h.shape[1]
+    for r in range(start, stop):
+        if w_p.size:
+            for j in range(size):
+                z[r, j] += w_p[j] * old[r, j]
+            for j in range(size):
+                z[r, size + j] += w_p[size + j] * old[r, j]
+        for j in range(2 * size):
+            z[r, j] = sigmoid(np.float64(z[r, j] + bias[j]))
+        for j in range(2 * size, 3 * size):
+            z[r, j] = tanh(np.float64(z[r, j] + bias[j]))
+        for j in range(size):
+            i, f, g = z[r, j], z[r, size + j], z[r, 2 * size + j]
+            c[r, j] = np.float64(f) * old[r, j] + np.float64(i) * g
+        if w_p.size:
+            for j in range(size):
+                z[r, 3 * size + j] += w_p[2 * size + j] * c[r, j]
+        for j in range(3 * size, 4 * size):
+            z[r, j] = sigmoid(np.float64(z[r, j] + bias[j]))
+        for j in range(size):
+            h[r, j] = z[r, 3 * size + j] * tanh(np.float64(c[r, j]))
 
 
 @kernel
 def _forward(
     start: int,
     stop: int,
-    x: FloatArray,
-    first: FloatArray,
-    memory: FloatArray,
-    w_ih: FloatArray,
-    w_hh: FloatArray,
+    begin: int,
+    end: int,
+    w: FloatArray,
     bias: FloatArray,
-    peep: FloatArray,
-    h: FloatArray,
-    c: FloatArray,
-    gates: FloatArray,
-) -> None:
-    """Compute the states h and c (B, T, H), and keep the gates (B, T, 4 H) if there is room."""
-    rows = stop - start
-    some, xs, zs = rooms(rows, x, bias.size)
-    before, kept = first, memory
-    for t in range(h.shape[1]):
-        if t % some == 0:
-            multiply_inputs(x[start:stop, t : t + some], w_ih, bias, xs, zs)
-        z = zs[t % some * rows : (t % some + 1) * rows]
-        s = max(t - 1, 0)
-        multiply(before[start:stop, s], w_hh, z)
-        for r in range(rows):
-            _step(z[r], peep, kept[start + r, s], c[start + r, t], h[start + r, t])
-            copy(z[r], gates[start + r, t])
-        before, kept = h, c
-
-
-@kernel
-def _forward_part(
-    phase: int,
-    part: int,
-    x: FloatArray,
-    first: FloatArray,
-    memory: FloatArray,
-    w_ih: FloatArray,
-    w_hh: FloatArray,
-    bias: FloatArray,
-    peep: FloatArray,
-    panels_ih: FloatArray,
-    panels_hh: FloatArray,
-    ahead: FloatArray,
-    near: FloatArray,
-    h: FloatArray,
-    c: FloatArray,
-    gates: FloatArray,
-) -> None:
-    """
-    Do what `_forward` does, for some units of a single sequence: a step in each phase from 1 on.
-
-    In phase 0 their weights become panels.  Each part has room `ahead` (N, 4 U) for what the inputs
-    give to N steps, and `near` (1, H) for the state, of which another thread has written a part.
-    """
-    size, units = h.shape[2], ahead.shape[2] // GATES
-    begin, end = part * units, (part + 1) * units
-    wi, wh = panels_ih[part], panels_hh[part]
-    if phase == 0:
-        each = len(wi) // GATES
-        for g in range(GATES):
-            rows, to = slice(g * size + begin, g * size + end), slice(g * each, (g + 1) * each)
-            pack(w_ih[rows].T, wi[to])
-            pack(w_hh[rows].T, wh[to])
-    else:
-        t, zs, state = phase - 1, ahead[part, :-1], near[part, :-1]
-        s, now = max(t - 1, 0), t % len(zs)
-        if now == 0:
-            xs = x[0, t : t + len(zs)]
-            for row in zs:
-                for g in range(GATES):
-                    copy(bias[g * size + begin :], row[g * units : (g + 1) * units])
-            multiply(xs, wi, zs[: len(xs)])
-        copy(h[0, s] if t else first[0, 0], state[0])
-        multiply(state, wh, zs[now : now + 1])
-        z, old = zs[now], (c[0, s] if t else memory[0, 0])[begin:end]
-        _step(z, peep[3 * begin : 3 * end], old, c[0, t, begin:end], h[0, t, begin:end])
-        for g in range(GATES if gates.shape[2] else 0):
-            copy(z[g * units :], gates[0, t, g * size + begin : g * size + end])
-
-
-@kernel
-def _step_back(
+    w_p: FloatArray,
     z: FloatArray,
-    peep: FloatArray,
-    old: FloatArray,
     c: FloatArray,
-    more_h: FloatArray,
-    more_c: FloatArray,
-    dh: FloatArray,
+    h: FloatArray,
+) -> None:
+    """Compute the states h and c (T + 1, B, H); z (T, B, ...), products of inputs, become gates."""
+    for t in range(begin, end):
+        add_product(h[t, start:stop], w, z[t, start:stop])
+        _step(start, stop, bias, w_p, c[t], z[t], c[t + 1], h[t + 1])
+
+
+@kernel
+def _step_vjp(
+    start: int,
+    stop: int,
+    t: int,
+    w_p: FloatArray,
+    dout_h: FloatArray,
+    dout_c: FloatArray,
+    c: FloatArray,
+    z: FloatArray,
+    tanh_c: FloatArray,
     dc: FloatArray,
-    scratch: FloatArray,
+    dh: FloatArray,
 ) -> None:
     """
-    Turn the gates of one entry into the gradients of their pre-activations.
+    Turn the gates z of a step into the gradients of their pre-activations.
 
-    `dh` and `dc` are the gradients of the states but for `more_h` and `more_c`, and but for what
-    comes to c through h; `dc` becomes that of the old cell state, and `dh` zero, for a product.
+    `dh` and `dc` (B, ...) are the gradients that come from later steps; `dc` becomes that of the
+    cell state before, and `dh` zero, for a product.  `tanh_c` is a workspace (B, H).
     """
-    size = dh.size
-    _add(more_h, dh)
-    _add(more_c, dc)
-    i, f, g, o = z[:size], z[size : 2 * size], z[2 * size : 3 * size], z[3 * size :]
-    th, keep = scratch[:size], scratch[size : 2 * size]
-    for j in range(th.size):
-        th[j] = tanh(np.float64(c[j]))
-    for j in range(dc.size):
-        dc[j] += dh[j] * o[j] * ((1.0 - th[j]) * (1.0 + th[j]))
-    for j in range(o.size):
-        o[j] = dh[j] * th[j] * (o[j] * (1.0 - o[j]))
-    if peep.size:
-        _add_product(peep[2 * size :], o, dc)
-    for j in range(keep.size):
-        keep[j] = dc[j] * g[j] * (i[j] * (1.0 - i[j]))
-    for j in range(g.size):
-        g[j] = dc[j] * i[j] * ((1.0 - g[j]) * (1.0 + g[j]))
-    for j in range(i.size):
-        i[j] = keep[j]
-    for j in range(keep.size):
-        keep[j] = dc[j] * old[j] * (f[j] * (1.0 - f[j]))
-    for j in range(dc.size):
-        dc[j] *= f[j]
-    for j in range(f.size):
-        f[j] = keep[j]
-    if peep.size:
-        _add_product(peep[:size], i, dc)
-        _add_product(peep[size : 2 * size], f, dc)
-    for j in range(dh.size):
-        dh[j] = 0.0
+    size = c.shape[2]
+    for r in range(start, stop):
+        for j in range(size):
+            tanh_c[r, j] = tanh(np.float64(c[t + 1, r, j]))
+        for j in range(size):
+            i, f, g = z[t, r, j], z[t, r, size + j], z[t, r, 2 * size + j]
+            o, y = z[t, r, 3 * size + j], tanh_c[r, j]
+            u = dh[r, j] + dout_h[r, t, j]
+            dz_o = u * y * (o * (1.0 - o))
+            v = dc[r, j] + dout_c[r, t, j] + u * o * ((1.0 - y) * (1.0 + y))
+            if w_p.size:
+                v += w_p[2 * size + j] * dz_o
+            dz_i, dz_f = v * g * (i * (1.0 - i)), v * c[t, r, j] * (f * (1.0 - f))
+            z[t, r, j], z[t, r, size + j] = dz_i, dz_f
+            z[t, r, 2 * size + j] = v * i * ((1.0 - g) * (1.0 + g))
+            z[t, r, 3 * size + j] = dz_o
+            dc[r, j], dh[r, j] = v * f, 0.0
+            if w_p.size:
+                dc[r, j] += w_p[j] * dz_i + w_p[size + j] * dz_f
 
 
 @kernel
 def _backward(
     start: int,
     stop: int,
-    memory: FloatArray,
+    begin: int,
+    end: int,
     w: FloatArray,
-    peep: FloatArray,
-    c: FloatArray,
+    w_p: FloatArray,
     dout_h: FloatArray,
     dout_c: FloatArray,
-    z: FloatArray,
-    carry_h: FloatArray,
-    carry_c: FloatArray,
-) -> None:
-    """Turn the gates z into gradients, the carries, first zero, into those of the first states."""
-    size = c.shape[2]
-    scratch = np.empty(2 * size, c.dtype)
-    for t in range(c.shape[1] - 1, -1, -1):
-        for r in range(start, stop):
-            dh, dc = carry_h[r, 0], carry_c[r, 0]
-            old = c[r, t - 1] if t > 0 else memory[r, 0]
-            more_h, more_c = dout_h[r, t], dout_c[r, t]
-            _step_back(z[r, t], peep, old, c[r, t], more_h, more_c, dh, dc, scratch)
-        multiply(z[start:stop, t], w, carry_h[start:stop, 0])
-
-
-@kernel
-def _backward_part(
-    phase: int,
-    part: int,
-    memory: FloatArray,
-    w_hh: FloatArray,
-    peep: FloatArray,
-    panels_hh: FloatArray,
-    near: FloatArray,
-    scratch: FloatArray,
     c: FloatArray,
-    dout_h: FloatArray,
-    dout_c: FloatArray,
     z: FloatArray,
-    carry_h: FloatArray,
-    carry_c: FloatArray,
+    tanh_c: FloatArray,
+    dc: FloatArray,
+    dh: FloatArray,
 ) -> None:
-    """
-    Do what `_backward` does, for some units of a single sequence.
-
-    Phase 0 makes panels, the next ones take the steps, the last completes the gradient of h0.
-    """
-    units = carry_h.shape[2]
-    size, begin, end = c.shape[2], part * units, (part + 1) * units
-    w, dh, dc, given = panels_hh[part], carry_h[part, 0], carry_c[part, 0], near[part, :-1]
-    t = c.shape[1] - phase
-    if phase == 0:
-        pack(w_hh[:, begin:end], w)
-    elif phase > 1:
-        copy(z[0, t + 1], given[0])
-        multiply(given, w, carry_h[part])
-    if phase > 0 and t >= 0:
-        more_h, more_c = dout_h[0, t, begin:end], dout_c[0, t, begin:end]
-        own, rest = scratch[part, 0, : GATES * units], scratch[part, 0, GATES * units :]
-        for g in range(GATES):
-            copy(z[0, t, g * size + begin :], own[g * units : (g + 1) * units])
-        old = (c[0, t - 1] if t else memory[0, 0])[begin:end]
-        holes, new = peep[3 * begin : 3 * end], c[0, t, begin:end]
-        _step_back(own, holes, old, new, more_h, more_c, dh, dc, rest)
-        for g in range(GATES):
-            copy(own[g * units :], z[0, t, g * size + begin : g * size + end])
+    """Turn the gates z into gradients; dh and dc become those of the first states."""
+    for t in range(end - 1, begin - 1, -1):
+        _step_vjp(start, stop, t, w_p, dout_h, dout_c, c, z, tanh_c, dc, dh)
+        add_product(z[t, start:stop], w, dh[start:stop])
 
 
-class _Run(NamedTuple):
-    """A forward pass, in the order of the steps."""
+class _Forward(NamedTuple):
+    """A forward pass, in the order of the steps; the states begin with the initial ones."""
 
-    x: FloatArray
-    z: FloatArray  # the gates
-    h: FloatArray
+    x: FloatArray  # (T, B, D)
+    z: FloatArray  # (T, B, ...): the gates, and what fills the last panel up
+    h: FloatArray  # (T + 1, B, H)
     c: FloatArray
+
+    @property
+    def gates(self) -> FloatArray:
+        return self.z[..., : GATES * self.h.shape[2]]
 
 
 def _peepholes(a: Inputs) -> list[FloatArray]:
@@ -308,33 +185,33 @@ def _peepholes(a: Inputs) -> list[FloatArray]:
     return np.split(np.zeros(3 * a.size, a.x.dtype) if a.w_p is None else a.w_p, 3)
 
 
-def _peepholes_by_parts(a: Inputs, parts: int) -> FloatArray:
-    """Return the peepholes of each part of the units, one part after the other."""
-    if a.w_p is None:
-        return np.zeros(0, a.x.dtype)
-    return ready(a.w_p.reshape(3, parts, a.size // parts).swapaxes(0, 1).reshape(-1))
+def _kernel_peepholes(a: Inputs) -> FloatArray:
+    """Return the peepholes for a kernel: an empty array where there are none."""
+    return np.empty(0, a.x.dtype) if a.w_p is None else a.w_p
 
 
-def _run(a: Inputs, steps: Steps, *, keep: bool = True) -> _Run:
-    x = steps.arranged(a.x)
-    batch, count, inputs = x.shape
-    sizes = a.size, a.size, len(a.w_hh) if keep else 0
-    h, c, z = (np.empty((batch, count, size), x.dtype) for size in sizes)
-    cost, bias = 4 * count * a.size * (inputs + a.size + 60), a.b_ih + a.b_hh
-    parts = parts_of(a, len(a.w_hh), cost)
-    peep = _peepholes_by_parts(a, parts)
-    if parts == 1:
-        weights = panels(a.w_ih.T), panels(a.w_hh.T)
-        run(_forward, cost, batch, ready(x), *a.states, *weights, bias, peep, h, c, z)
+@np.errstate(all="ignore")
+def _forward_pass(a: Inputs, steps: Steps) -> _Forward:
+    x, size, bias, w_p = by_time(steps.arranged(a.x)), a.size, a.b_ih + a.b_hh, _kernel_peepholes(a)
+    z = project(x, a.w_ih)
+    h, c = (with_first(state, len(x)) for state in a.states)
+    if len(x) == 1:
+        z[0, :, : GATES * size] += h[0] @ a.w_hh.T
+        over_batch(_step, 4 * 60 * size, z.shape[1], bias, w_p, c[0], z[0], c[1], h[1])
     else:
-        columns, weights = len(a.w_hh) // parts, (ready(a.w_ih), ready(a.w_hh))
-        rooms = [room_for_panels(parts, rows, columns, x.dtype) for rows in (inputs, a.size)]
-        rooms += room(parts, AT_ONCE, columns, x.dtype), room(parts, 1, a.size, x.dtype)
-        given = *a.states, *weights, bias, peep, *rooms
-        run_parts(_forward_part, cost, count + 1, parts, ready(x), *given, h, c, z)
-    if steps.lengths is not None:
-        z, h, c = (Steps(steps.lengths, reverse=False).arranged(y) for y in (z, h, c))
-    return _Run(x, z, h, c)
+        cost = 4 * size * (size + 60)
+        over_steps(_forward, cost, z.shape, panels(a.w_hh), bias, w_p, z, c, h)
+    for y in (z, h[1:], c[1:]):
+        steps.clip(y)
+    return _Forward(x, z, h, c)
+
+
+def _states(a: Inputs, steps: Steps) -> tuple[FloatArray, FloatArray]:
+    """Return both states (B, T, H) after each step."""
+    forward = _forward_pass(a, steps)
+    states = (state[1:].swapaxes(0, 1) for state in (forward.h, forward.c))
+    h, c = a.outputs(*(steps.arranged(state) for state in states))
+    return h, c
 
 
 def _split(z: FloatArray) -> list[FloatArray]:
@@ -347,80 +224,76 @@ def _slopes(z: FloatArray) -> FloatArray:
     return np.concatenate([i * (1 - i), f * (1 - f), (1 - g) * (1 + g), o * (1 - o)], axis=-1)
 
 
-def _pull(
+@np.errstate(all="ignore")
+def _vjp(
     a: Inputs, steps: Steps, u_h: FloatArray, u_c: FloatArray, u_z: FloatArray | None = None
 ) -> tuple[FloatArray, ...]:
-    """Pull cotangents of h, c and perhaps of the gates back; they are in the order of time."""
-    x, z, h, c = _run(a, steps)
-    u_h, u_c = ready(steps.arranged(u_h)), ready(steps.arranged(u_c))
-    batch, count, size = h.shape
-    first_h: Any = 0.0
-    first_c: Any = 0.0
+    """Return the gradients for cotangents (B, T, ...) of h, c and perhaps of the gates."""
+    forward = _forward_pass(a, steps)
+    (x, z, h, c), dz = forward, forward.gates  # the kernel puts the gradients in their place
+    _, batch, size = h.shape
+    u_h, u_c = as_carray(steps.arranged(u_h)), as_carray(steps.arranged(u_c))
+    first_h = first_c = np.zeros((), h.dtype)
     direct = None
     if u_z is not None:  # what the gates get by themselves goes on to the states before
-        direct = steps.arranged(u_z) * _slopes(z)
-        into_h = flat_product(direct, a.w_hh.T)
+        direct = by_time(steps.arranged(u_z)) * _slopes(dz)
         (d_i, d_f, _, d_o), (p_i, p_f, p_o) = _split(direct), _peepholes(a)
-        into_c = d_i * p_i + d_f * p_f
-        first_h, first_c = into_h[:, :1].sum(axis=1), into_c[:, :1].sum(axis=1)
-        u_h, u_c = np.zeros_like(u_h), d_o * p_o
-        u_h[:, :-1] += into_h[:, 1:]
-        u_c[:, :-1] += into_c[:, 1:]
-    cost = 4 * count * size * (size + 20)
-    parts = parts_of(a, size, cost)
-    peep, units = _peepholes_by_parts(a, parts), size // parts
-    carries = np.zeros((2, batch * parts, 1, units), h.dtype)
-    if parts == 1:
-        w = panels(a.w_hh)
-        run(_backward, cost, batch, a.states[1], w, peep, c, u_h, u_c, z, *carries)
+        into_h, into_c = direct @ a.w_hh, d_i * p_i + d_f * p_f
+        first_h, first_c = into_h[:1].sum(axis=0), into_c[:1].sum(axis=0)
+        u_h, u_c = np.zeros_like(u_h), by_time(d_o * p_o)
+        u_h[:, :-1] += into_h[1:].swapaxes(0, 1)
+        u_c[:, :-1] += into_c[1:].swapaxes(0, 1)
+    dh, dc = np.zeros((batch, padded(size, h.dtype)), h.dtype), np.zeros_like(h[0])
+    arguments = _kernel_peepholes(a), u_h, u_c, c, z, np.empty_like(dc), dc, dh
+    if len(x) == 1:
+        over_batch(_step_vjp, 4 * 20 * size, batch, 0, *arguments)
+        dh = dz[0] @ a.w_hh
     else:
-        rooms = [room_for_panels(parts, len(a.w_hh), units, h.dtype)]
-        rooms += (room(parts, 1, n, h.dtype) for n in (len(a.w_hh), 6 * units))
-        given = a.states[1], ready(a.w_hh), peep, *rooms
-        run_parts(_backward_part, cost, count + 2, parts, *given, c, u_h, u_c, z, *carries)
-    carry_h, carry_c = carries.reshape(2, batch, 1, size)
+        cost, w = 4 * size * (size + 20), panels(a.w_hh.T)
+        over_steps(_backward, cost, z.shape, w, *arguments, backward=True)
     if direct is not None:
-        z += direct  # the kernel has put the gradients in the place of the gates
-    sums, peepholes = total(z), [peep]
+        dz += direct
+    peepholes = [a.b_ih[:0]]
     if a.w_p is not None:
-        (i, f, _, o), old = _split(z), previous(a.states[1], c)
-        peepholes = [total(i * old), total(f * old), total(o * c)]
+        d_i, d_f, _, d_o = _split(dz)
+        peepholes = [total(d_i * c[:-1]), total(d_f * c[:-1]), total(d_o * c[1:])]
+    sums, rows = total(dz), rows_of(dz)
     return a.gradients(
-        x=steps.arranged(flat_product(z, a.w_ih.T)),
-        h=carry_h[:, 0] + first_h,
-        c=carry_c[:, 0] + first_c,
-        w_ih=outer_products(z, x),
-        w_hh=outer_products(z, previous(a.states[0], h)),
+        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        h=dh[:, :size] + first_h,
+        c=dc + first_c,
+        w_ih=rows.T @ rows_of(x),
+        w_hh=rows.T @ rows_of(h[:-1]),
         b_ih=sums,
-        b_hh=sums,
+        b_hh=sums.copy(),
         w_p=np.concatenate(peepholes),
     )
 
 
-def _push(a: Inputs, d: Inputs, steps: Steps) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the tangents of z (as gates), h and c, in the order of the steps."""
-    x, z, h, c = _run(a, steps)
-    moved = flat_product(steps.arranged(d.x), a.w_ih) + flat_product(x, d.w_ih)
-    moved += flat_product(previous(a.states[0], h), d.w_hh)
-    moved += d.b_ih + d.b_hh
-    old, th, slopes = previous(a.states[1], c), np.tanh(c), _slopes(z)
+@np.errstate(all="ignore")
+def _jvp(a: Inputs, d: Inputs, steps: Steps) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the tangents (B, T, ...) of z (as gates), h and c."""
+    forward = _forward_pass(a, steps)
+    (x, _, h, c), z = forward, forward.gates
+    dx, slopes, y = by_time(steps.arranged(d.x)), _slopes(z), np.tanh(c[1:])
+    dz = dx @ a.w_ih.T + x @ d.w_ih.T + h[:-1] @ d.w_hh.T + (d.b_ih + d.b_hh)
     (p_i, p_f, p_o), (dp_i, dp_f, dp_o) = _peepholes(a), _peepholes(d)
-    dh, dc = (state[:, 0] for state in d.states)
-    out_h, out_c = np.empty_like(h), np.empty_like(c)
-    for t in range(h.shape[1]):
-        i, f, g, o = _split(z[:, t])
-        moved[:, t] += dh @ a.w_hh.T
-        z_i, z_f, _, z_o = _split(moved[:, t])  # views
-        z_i += p_i * dc + dp_i * old[:, t]
-        z_f += p_f * dc + dp_f * old[:, t]
-        moved[:, t, : 3 * a.size] *= slopes[:, t, : 3 * a.size]
-        d_i, d_f, d_g, _ = _split(moved[:, t])
-        dc = f * dc + d_f * old[:, t] + i * d_g + d_i * g
-        z_o += p_o * dc + dp_o * c[:, t]
-        z_o *= slopes[:, t, 3 * a.size :]
-        dh = z_o * th[:, t] + o * (1 - th[:, t]) * (1 + th[:, t]) * dc
-        out_h[:, t], out_c[:, t] = dh, dc
-    return moved, out_h, out_c
+    dh, dc = d.states
+    out_h, out_c = np.empty_like(h[1:]), np.empty_like(c[1:])
+    for t in range(len(x)):
+        i, f, g, o = _split(z[t])
+        dz[t] += dh @ a.w_hh.T
+        d_i, d_f, d_g, d_o = _split(dz[t])  # views
+        d_i += p_i * dc + dp_i * c[t]
+        d_f += p_f * dc + dp_f * c[t]
+        dz[t, :, : 3 * a.size] *= slopes[t, :, : 3 * a.size]
+        dc = f * dc + d_f * c[t] + i * d_g + d_i * g
+        d_o += p_o * dc + dp_o * c[t + 1]
+        d_o *= slopes[t, :, 3 * a.size :]
+        dh = d_o * y[t] + o * (1 - y[t]) * (1 + y[t]) * dc
+        out_h[t], out_c[t] = dh, dc
+    of_z, of_h, of_c = (steps.arranged(v.swapaxes(0, 1)) for v in (dz, out_h, out_c))
+    return of_z, of_h, of_c
 
 
 class LSTMGates(NamedTuple):
@@ -567,9 +440,7 @@ def lstm_cell(
         "w_p": w_p,
     }
     a, _ = inputs(values, gates=GATES, states=2, cell=True)
-    forward = _run(a, ONE_STEP, keep=False)
-    h, c = a.outputs(forward.h, forward.c)
-    return h, c
+    return _states(a, ONE_STEP)
 
 
 def lstm_cell_vjp(
@@ -591,35 +462,17 @@ def lstm_cell_vjp(
     ----------
     dout : tuple (dh, dc) of array_like or None, shape (..., H)
         Cotangents of the new states; None is zero.
-    x : array_like, shape (..., D)
-        Input of this step.
-    h, c : array_like or None, shape (..., H)
-        State and cell state before it; None is zero.
-    w_ih : array_like, shape (4 H, D)
-        Weights of the input, for the gates i, f, g, o in this order.
-    w_hh : array_like, shape (4 H, H)
-        Weights of the state, in the same order.
-    b_ih, b_hh : array_like or None, shape (4 H,)
-        Biases, of which only the sum matters; None is zero.
-    w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+    x, h, c, w_ih, w_hh, b_ih, b_hh, w_p : as in `lstm_cell`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients (dx, dh, dc, dw_ih, dw_hh, db_ih, db_hh, dw_p), without those of what was None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real.
-    ValueError
-        If a shape does not fit.
-
     See Also
     --------
     lstm_vjp : Through many steps, with the derivation.
-    lstm_cell_jvp : Forward mode.
 
     Notes
     -----
@@ -658,7 +511,7 @@ def lstm_cell_vjp(
         "w_p": w_p,
     }
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2, cell=True)
-    return _pull(a, ONE_STEP, u_h, u_c)
+    return _vjp(a, ONE_STEP, u_h, u_c)
 
 
 def lstm_cell_jvp(
@@ -675,6 +528,7 @@ def lstm_cell_jvp(
     ----------
     primals : tuple (x, h, c, w_ih, w_hh, b_ih, b_hh) of array_like or None
         The positional arguments of :func:`lstm_cell`.
+        Raises the same errors as `lstm_cell`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
     w_p, w_p_tangent : array_like or None, shape (3 H,)
@@ -683,22 +537,13 @@ def lstm_cell_jvp(
     Returns
     -------
     dh : ndarray, shape (..., H)
-        Rate of change of the new state.
+        Tangent of the new state.
     dc : ndarray, shape (..., H)
-        Rate of change of the new cell state.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, or an operand that is None
-        has a tangent.
+        Tangent of the new cell state.
 
     See Also
     --------
     lstm_jvp : Through many steps, with the derivation.
-    lstm_cell_vjp : Reverse mode.
 
     Notes
     -----
@@ -722,11 +567,10 @@ def lstm_cell_jvp(
     >>> dc
     array([0.5])
     """
-    a, d = moving(
+    a, d = jvp_arguments(
         primals, tangents, gates=GATES, states=2, cell=True, w_p=w_p, w_p_tangent=w_p_tangent
     )
-    _, h, c = _push(a, d, ONE_STEP)
-    h, c = a.outputs(h, c)
+    h, c = a.outputs(*_jvp(a, d, ONE_STEP)[1:])
     return h, c
 
 
@@ -843,10 +687,7 @@ def lstm(
         "w_p": w_p,
     }
     a, _ = inputs(values, gates=GATES, states=2)
-    steps = a.steps(lengths, reverse=reverse)
-    forward = _run(a, steps, keep=False)
-    h, c = a.outputs(steps.arranged(forward.h), steps.arranged(forward.c))
-    return h, c
+    return _states(a, a.steps(lengths, reverse=reverse))
 
 
 def lstm_vjp(
@@ -871,39 +712,16 @@ def lstm_vjp(
     dout : tuple (dh, dc) of array_like or None, shape (..., T, H)
         Cotangents of the states after each step, not counting what reaches the loss through
         later ones; None is zero.
-    x : array_like, shape (..., T, D)
-        Inputs, time second to last.
-    h0, c0 : array_like or None, shape (..., H)
-        State and cell state before the first step; None is zero.
-    w_ih : array_like, shape (4 H, D)
-        Weights of the input, for the gates i, f, g, o in this order.
-    w_hh : array_like, shape (4 H, H)
-        Weights of the state, in the same order.
-    b_ih, b_hh : array_like or None, shape (4 H,)
-        Biases, of which only the sum matters; None is zero.
-    w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first; the outputs stay in the order of the
-        input.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths : as in `lstm`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients (dx, dh0, dc0, dw_ih, dw_hh, db_ih, db_hh, dw_p), without those of what was None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, or a length is not between 0 and T.
-
     See Also
     --------
-    lstm_jvp : Forward mode.
     rnn_vjp : The same idea for one state, step by step.
 
     Notes
@@ -996,7 +814,7 @@ def lstm_vjp(
         "w_p": w_p,
     }
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2)
-    return _pull(a, a.steps(lengths, reverse=reverse), u_h, u_c)
+    return _vjp(a, a.steps(lengths, reverse=reverse), u_h, u_c)
 
 
 def lstm_jvp(
@@ -1019,30 +837,18 @@ def lstm_jvp(
         Their directions; None is zero.
     w_p, w_p_tangent : array_like or None, shape (3 H,)
         Peepholes and their direction.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first; the outputs stay in the order of the
-        input.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    reverse, lengths : as in `lstm`
+        Raises the same errors.
 
     Returns
     -------
     dh : ndarray, shape (..., T, H)
-        Rate of change of each state.
+        Tangent of each state.
     dc : ndarray, shape (..., T, H)
-        Rate of change of each cell state.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, a length is not between 0 and T, or an operand that is None
-        has a tangent.
+        Tangent of each cell state.
 
     See Also
     --------
-    lstm_vjp : Reverse mode.
     rnn_jvp : Forward mode and real-time recurrent learning.
 
     Notes
@@ -1069,10 +875,8 @@ def lstm_jvp(
     >>> dc.T
     array([[0.5  , 0.25 , 0.125]])
     """
-    a, d = moving(primals, tangents, gates=GATES, states=2, w_p=w_p, w_p_tangent=w_p_tangent)
-    steps = a.steps(lengths, reverse=reverse)
-    _, h, c = _push(a, d, steps)
-    h, c = a.outputs(steps.arranged(h), steps.arranged(c))
+    a, d = jvp_arguments(primals, tangents, gates=GATES, states=2, w_p=w_p, w_p_tangent=w_p_tangent)
+    h, c = a.outputs(*_jvp(a, d, a.steps(lengths, reverse=reverse))[1:])
     return h, c
 
 
@@ -1163,7 +967,8 @@ def lstm_gates(
     }
     a, _ = inputs(values, gates=GATES, states=2)
     steps = a.steps(lengths, reverse=reverse)
-    return LSTMGates(*a.outputs(*_split(steps.arranged(_run(a, steps).z))))
+    z = _forward_pass(a, steps).gates.swapaxes(0, 1)
+    return LSTMGates(*a.outputs(*_split(steps.arranged(z))))
 
 
 def lstm_gates_vjp(
@@ -1187,40 +992,17 @@ def lstm_gates_vjp(
     ----------
     dout : tuple (di, df, dg, do) of array_like or None, shape (..., T, H)
         Cotangents of the gates after each step; None is zero.
-    x : array_like, shape (..., T, D)
-        Inputs, time second to last.
-    h0, c0 : array_like or None, shape (..., H)
-        State and cell state before the first step; None is zero.
-    w_ih : array_like, shape (4 H, D)
-        Weights of the input, for the gates i, f, g, o in this order.
-    w_hh : array_like, shape (4 H, H)
-        Weights of the state, in the same order.
-    b_ih, b_hh : array_like or None, shape (4 H,)
-        Biases, of which only the sum matters; None is zero.
-    w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first; the outputs stay in the order of the
-        input.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths : as in `lstm_gates`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients (dx, dh0, dc0, dw_ih, dw_hh, db_ih, db_hh, dw_p), without those of what was None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, or a length is not between 0 and T.
-
     See Also
     --------
     lstm_vjp : From the states.
-    lstm_gates_jvp : Forward mode.
 
     Notes
     -----
@@ -1251,7 +1033,7 @@ def lstm_gates_vjp(
     }
     a, gates = cotangents(dout, values, outputs=GATES, gates=GATES, states=2)
     zero, steps = np.zeros_like(gates[0]), a.steps(lengths, reverse=reverse)
-    return _pull(a, steps, zero, zero, np.concatenate(gates, axis=-1))
+    return _vjp(a, steps, zero, zero, np.concatenate(gates, axis=-1))
 
 
 def lstm_gates_jvp(
@@ -1274,29 +1056,17 @@ def lstm_gates_jvp(
         Their directions; None is zero.
     w_p, w_p_tangent : array_like or None, shape (3 H,)
         Peepholes and their direction.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first; the outputs stay in the order of the
-        input.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    reverse, lengths : as in `lstm_gates`
+        Raises the same errors.
 
     Returns
     -------
     LSTMGates
-        Rates of change of i, f, g and o, each of shape (..., T, H).
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, a length is not between 0 and T, or an operand that is None
-        has a tangent.
+        Tangents of i, f, g and o, each of shape (..., T, H).
 
     See Also
     --------
     lstm_jvp : Of the states.
-    lstm_gates_vjp : Reverse mode.
 
     Notes
     -----
@@ -1315,6 +1085,6 @@ def lstm_gates_jvp(
     >>> moved.f
     array([[0.25]])
     """
-    a, d = moving(primals, tangents, gates=GATES, states=2, w_p=w_p, w_p_tangent=w_p_tangent)
-    steps = a.steps(lengths, reverse=reverse)
-    return LSTMGates(*a.outputs(*_split(steps.arranged(_push(a, d, steps)[0]))))
+    a, d = jvp_arguments(primals, tangents, gates=GATES, states=2, w_p=w_p, w_p_tangent=w_p_tangent)
+    dz, _, _ = _jvp(a, d, a.steps(lengths, reverse=reverse))
+    return LSTMGates(*a.outputs(*_split(dz)))

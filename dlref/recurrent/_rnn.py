@@ -7,25 +7,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import sigmoid, tanh
-from .._jit import kernel
-from .._parallel import ready
-from .._product import copy, multiply, panels
-from .._recurrence import (
+from .._core.arguments import FloatArray, as_integer, choice, result
+from .._core.jit import kernel
+from .._core.threads import as_carray
+from .._math.elementary import sigmoid, tanh
+from ._kernels.recurrence import (
+    ONE_STEP,
     Inputs,
     Steps,
+    add_product,
+    by_time,
     cotangents,
-    flat_product,
     inputs,
-    moving,
-    multiply_inputs,
-    outer_products,
-    previous,
-    rooms,
-    run,
+    jvp_arguments,
+    over_batch,
+    over_steps,
+    padded,
+    panels,
+    project,
+    rows_of,
     total,
+    with_first,
 )
-from .._validate import FloatArray, as_integer, choice, result
 
 __all__ = [
     "rnn",
@@ -42,83 +45,85 @@ ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
 
 
 @kernel
-def _activate(z: FloatArray, code: int, h: FloatArray) -> None:
-    """Fill h with the activation of z."""
-    if code == 0:
-        for j in range(h.size):
-            h[j] = tanh(np.float64(z[j]))
-    elif code == 1:
-        for j in range(h.size):
-            h[j] = np.float64(0.0) if z[j] <= 0.0 else np.float64(z[j])  # NaN stays
-    elif code == 2:
-        for j in range(h.size):
-            h[j] = sigmoid(np.float64(z[j]))
-    else:
-        copy(z, h)
-
-
-@kernel
-def _times_slope(u: FloatArray, v: FloatArray, h: FloatArray, code: int, dz: FloatArray) -> None:
-    """Fill dz with (u + v) times the slope of the activation whose value is h."""
-    if code == 0:
-        for j in range(dz.size):
-            dz[j] = (u[j] + v[j]) * ((1.0 - h[j]) * (1.0 + h[j]))
-    elif code == 1:
-        for j in range(dz.size):
-            dz[j] = (u[j] + v[j]) * (h[j] > 0.0)
-    elif code == 2:
-        for j in range(dz.size):
-            dz[j] = (u[j] + v[j]) * (h[j] * (1.0 - h[j]))
-    else:
-        for j in range(dz.size):
-            dz[j] = u[j] + v[j]
+def _step(start: int, stop: int, bias: FloatArray, code: int, z: FloatArray, h: FloatArray) -> None:
+    """Compute the states h (B, H) of some entries from their pre-activations z."""
+    for r in range(start, stop):
+        if code == 0:
+            for j in range(bias.size):
+                h[r, j] = tanh(np.float64(z[r, j] + bias[j]))
+        elif code == 1:
+            for j in range(bias.size):
+                y = z[r, j] + bias[j]
+                h[r, j] = np.float64(0.0) if y <= 0.0 else np.float64(y)  # NaN stays
+        elif code == 2:
+            for j in range(bias.size):
+                h[r, j] = sigmoid(np.float64(z[r, j] + bias[j]))
+        else:
+            for j in range(bias.size):
+                h[r, j] = z[r, j] + bias[j]
 
 
 @kernel
 def _forward(
     start: int,
     stop: int,
-    x: FloatArray,
-    first: FloatArray,
-    w_ih: FloatArray,
-    w_hh: FloatArray,
+    begin: int,
+    end: int,
+    w: FloatArray,
     bias: FloatArray,
     code: int,
+    z: FloatArray,
     h: FloatArray,
 ) -> None:
-    """Compute the states h (B, T, H)."""
-    rows = stop - start
-    some, xs, zs = rooms(rows, x, bias.size)
-    before = first
-    for t in range(h.shape[1]):
-        if t % some == 0:
-            multiply_inputs(x[start:stop, t : t + some], w_ih, bias, xs, zs)
-        z = zs[t % some * rows : (t % some + 1) * rows]
-        multiply(before[start:stop, max(t - 1, 0)], w_hh, z)
-        before = h
-        for r in range(rows):
-            _activate(z[r], code, h[start + r, t])
+    """Compute the states h (T + 1, B, H); z (T, B, ...) are the products of the inputs."""
+    for t in range(begin, end):
+        add_product(h[t, start:stop], w, z[t, start:stop])
+        _step(start, stop, bias, code, z[t], h[t + 1])
+
+
+@kernel
+def _step_vjp(
+    start: int,
+    stop: int,
+    t: int,
+    code: int,
+    dout: FloatArray,
+    h: FloatArray,
+    dz: FloatArray,
+    dh: FloatArray,
+) -> None:
+    """Fill dz of a step from dh, the gradient that comes from later steps, and clear it."""
+    for r in range(start, stop):
+        for j in range(h.shape[2]):
+            y, u = h[t + 1, r, j], dout[r, t, j] + dh[r, j]
+            if code == 0:
+                dz[t, r, j] = u * ((1.0 - y) * (1.0 + y))
+            elif code == 1:
+                dz[t, r, j] = u * (y > 0.0)
+            elif code == 2:
+                dz[t, r, j] = u * (y * (1.0 - y))
+            else:
+                dz[t, r, j] = u
+            dh[r, j] = 0.0
 
 
 @kernel
 def _backward(
     start: int,
     stop: int,
-    dout: FloatArray,
-    h: FloatArray,
+    begin: int,
+    end: int,
     w: FloatArray,
     code: int,
+    dout: FloatArray,
+    h: FloatArray,
     dz: FloatArray,
-    carry: FloatArray,
+    dh: FloatArray,
 ) -> None:
-    """Fill dz (B, T, H); `carry` (B, 1, H), first zero, becomes the gradient of the first state."""
-    for t in range(h.shape[1] - 1, -1, -1):
-        for r in range(start, stop):
-            back = carry[r, 0]
-            _times_slope(dout[r, t], back, h[r, t], code, dz[r, t])
-            for j in range(back.size):
-                back[j] = 0.0
-        multiply(dz[start:stop, t], w, carry[start:stop, 0])
+    """Fill dz (T, B, H); dh (B, ...), first zero, becomes the gradient of the state before."""
+    for t in range(end - 1, begin - 1, -1):
+        _step_vjp(start, stop, t, code, dout, h, dz, dh)
+        add_product(dz[t, start:stop], w, dh[start:stop])
 
 
 def _code(activation: str) -> int:
@@ -127,13 +132,24 @@ def _code(activation: str) -> int:
 
 
 def _states(a: Inputs, x: FloatArray, code: int, steps: Steps) -> FloatArray:
-    """Run forward; x and the states are in the order of the steps."""
-    (batch, count, inputs), size = x.shape, a.size
-    h = np.empty((batch, count, size), x.dtype)
-    cost = count * size * (inputs + size + 40)
-    weights = panels(a.w_ih.T), panels(a.w_hh.T), a.b_ih + a.b_hh
-    run(_forward, cost, batch, ready(x), a.states[0], *weights, code, h)
-    return h if steps.lengths is None else Steps(steps.lengths, reverse=False).arranged(h)
+    """Return the states (T + 1, B, H) for the inputs (T, B, D), in the order of the steps."""
+    size, bias = a.size, a.b_ih + a.b_hh
+    z, h = project(x, a.w_ih), with_first(a.states[0], len(x))
+    if len(x) == 1:
+        z[0, :, :size] += h[0] @ a.w_hh.T
+        over_batch(_step, 40 * size, z.shape[1], bias, code, z[0], h[1])
+    else:
+        weights = panels(a.w_hh), bias
+        over_steps(_forward, size * (size + 40), z.shape, *weights, code, z, h)
+    steps.clip(h[1:])
+    return h
+
+
+@np.errstate(all="ignore")
+def _run(a: Inputs, code: int, steps: Steps) -> FloatArray:
+    """Return the state (B, T, H) after each step."""
+    h = _states(a, by_time(steps.arranged(a.x)), code, steps)
+    return steps.arranged(h[1:].swapaxes(0, 1))
 
 
 def _slopes(h: FloatArray, code: int) -> FloatArray:
@@ -146,52 +162,64 @@ def _truncated(
     dout: FloatArray, slopes: FloatArray, w_hh: FloatArray, reach: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return dz and the gradient of the first state if no gradient goes `reach` steps back."""
-    batch, count, size = dout.shape
-    dz = np.zeros_like(dout)
-    parts = np.zeros((min(reach, count), batch, size), dout.dtype)  # by the steps they have gone
+    count, batch, size = slopes.shape
+    dz = np.zeros_like(slopes)
+    parts = np.zeros((min(reach, count), batch, size), dz.dtype)  # by the steps they have gone
     for t in range(count - 1, -1, -1):
         parts[1:] = parts[:-1] @ w_hh
         parts[0] = dout[:, t]
-        parts *= slopes[:, t]
-        dz[:, t] = parts.sum(axis=0)
-    return dz, dz[:, :1] @ w_hh if count else np.zeros((batch, 1, size), dout.dtype)
+        parts *= slopes[t]
+        dz[t] = parts.sum(axis=0)
+    return dz, dz[0] @ w_hh if count else np.zeros((batch, size), dz.dtype)
 
 
-def _pull(
+def _backpropagated(
+    dout: FloatArray, h: FloatArray, code: int, w_hh: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return dz and the gradient of the first state."""
+    _, batch, size = h.shape
+    dz = np.empty_like(h[1:])
+    dh = np.zeros((batch, padded(size, h.dtype)), h.dtype)
+    if len(dz) == 1:
+        over_batch(_step_vjp, 20 * size, batch, 0, code, dout, h, dz, dh)
+        return dz, dz[0] @ w_hh
+    arguments = panels(w_hh.T), code, dout, h, dz, dh
+    over_steps(_backward, size * (size + 20), dz.shape, *arguments, backward=True)
+    return dz, dh[:, :size]
+
+
+@np.errstate(all="ignore")
+def _vjp(
     dout: FloatArray, a: Inputs, code: int, steps: Steps, truncate: int | None
 ) -> tuple[FloatArray, ...]:
-    x, u = steps.arranged(a.x), steps.arranged(dout)
+    x, u = by_time(steps.arranged(a.x)), as_carray(steps.arranged(dout))
     h = _states(a, x, code, steps)
     if truncate is None:
-        dz, carry = np.empty_like(h), np.zeros_like(a.states[0])
-        batch, count, size = h.shape
-        cost = count * size * (size + 20)
-        run(_backward, cost, batch, u, h, panels(a.w_hh), code, dz, carry)
+        dz, dh = _backpropagated(u, h, code, a.w_hh)
     else:
-        dz, carry = _truncated(u, _slopes(h, code), a.w_hh, truncate)
-    sums = total(dz)
+        dz, dh = _truncated(u, _slopes(h[1:], code), a.w_hh, truncate)
+    sums, rows = total(dz), rows_of(dz)
     return a.gradients(
-        x=steps.arranged(flat_product(dz, a.w_ih.T)),
-        h=carry[:, 0],
-        w_ih=outer_products(dz, x),
-        w_hh=outer_products(dz, previous(a.states[0], h)),
+        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        h=dh,
+        w_ih=rows.T @ rows_of(x),
+        w_hh=rows.T @ rows_of(h[:-1]),
         b_ih=sums,
-        b_hh=sums,
+        b_hh=sums.copy(),
     )
 
 
-def _push(a: Inputs, d: Inputs, code: int, steps: Steps) -> FloatArray:
-    x, dx = steps.arranged(a.x), steps.arranged(d.x)
+@np.errstate(all="ignore")
+def _jvp(a: Inputs, d: Inputs, code: int, steps: Steps) -> FloatArray:
+    x, dx = by_time(steps.arranged(a.x)), by_time(steps.arranged(d.x))
     h = _states(a, x, code, steps)
-    slopes = _slopes(h, code)
-    moved = flat_product(dx, a.w_ih) + flat_product(x, d.w_ih)
-    moved += flat_product(previous(a.states[0], h), d.w_hh)
-    moved += d.b_ih + d.b_hh
-    v = d.states[0][:, 0]
-    for t in range(h.shape[1]):
-        v = slopes[:, t] * (moved[:, t] + v @ a.w_hh.T)
-        moved[:, t] = v
-    return steps.arranged(moved)
+    slopes = _slopes(h[1:], code)
+    dz = dx @ a.w_ih.T + x @ d.w_ih.T + h[:-1] @ d.w_hh.T + (d.b_ih + d.b_hh)
+    dh = d.states[0]
+    for t in range(len(dz)):
+        dh = slopes[t] * (dz[t] + dh @ a.w_hh.T)
+        dz[t] = dh
+    return steps.arranged(dz.swapaxes(0, 1))
 
 
 def rnn_cell(
@@ -271,7 +299,7 @@ def rnn_cell(
     code = _code(activation)
     values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, _ = inputs(values, gates=1, cell=True)
-    return a.outputs(_states(a, a.x, code, Steps(None, reverse=False)))[0]
+    return a.outputs(_run(a, code, ONE_STEP))[0]
 
 
 def rnn_cell_vjp(
@@ -292,35 +320,17 @@ def rnn_cell_vjp(
     ----------
     dout : array_like, shape (..., H)
         Cotangent :math:`\vec u` of the new state.
-    x : array_like, shape (..., D)
-        Input of this step.
-    h : array_like or None, shape (..., H)
-        State before it; None is zero.
-    w_ih : array_like, shape (H, D)
-        Weights of the input.
-    w_hh : array_like, shape (H, H)
-        Weights of the state.
-    b_ih, b_hh : array_like or None, shape (H,)
-        Biases; None is zero.
-    activation : {"tanh", "relu", "sigmoid", "identity"}
-        The function :math:`\phi`.
+    x, h, w_ih, w_hh, b_ih, b_hh, activation : as in `rnn_cell`
+        Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
         Gradients (dx, dh, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real.
-    ValueError
-        If a shape does not fit, or `activation` is not known.
-
     See Also
     --------
     rnn_vjp : Through many steps.
-    rnn_cell_jvp : Forward mode.
 
     Notes
     -----
@@ -349,7 +359,7 @@ def rnn_cell_vjp(
     code = _code(activation)
     values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, [u] = cotangents(dout, values, gates=1, cell=True)
-    return _pull(u, a, code, Steps(None, reverse=False), None)
+    return _vjp(u, a, code, ONE_STEP, None)
 
 
 def rnn_cell_jvp(primals: Any, tangents: Any, *, activation: str = "tanh") -> FloatArray:
@@ -362,26 +372,17 @@ def rnn_cell_jvp(primals: Any, tangents: Any, *, activation: str = "tanh") -> Fl
         The arguments of :func:`rnn_cell`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
-    activation : {"tanh", "relu", "sigmoid", "identity"}
-        The function :math:`\phi`.
+    activation : as in `rnn_cell`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., H)
-        Rate of change of the new state.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, an operand that is None has a tangent, or `activation` is
-        not known.
+        Tangent of the new state.
 
     See Also
     --------
     rnn_jvp : Through many steps.
-    rnn_cell_vjp : Reverse mode.
 
     Notes
     -----
@@ -405,8 +406,8 @@ def rnn_cell_jvp(primals: Any, tangents: Any, *, activation: str = "tanh") -> Fl
     array([2.])
     """
     code = _code(activation)
-    a, d = moving(primals, tangents, gates=1, cell=True)
-    return a.outputs(_push(a, d, code, Steps(None, reverse=False)))[0]
+    a, d = jvp_arguments(primals, tangents, gates=1, cell=True)
+    return a.outputs(_jvp(a, d, code, ONE_STEP))[0]
 
 
 def rnn(
@@ -514,7 +515,7 @@ def rnn(
     values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, _ = inputs(values, gates=1)
     steps = a.steps(lengths, reverse=reverse)
-    return a.outputs(steps.arranged(_states(a, steps.arranged(a.x), code, steps)))[0]
+    return a.outputs(_run(a, code, steps))[0]
 
 
 def rnn_vjp(
@@ -539,25 +540,13 @@ def rnn_vjp(
     dout : array_like, shape (..., T, H)
         Cotangent :math:`\vec u_t = \partial L / \partial \vec h_t` of each output, not counting
         what reaches the loss through later states.
-    x : array_like, shape (..., T, D)
-        Inputs.
-    h0 : array_like or None, shape (..., H)
-        State before the first step; None is zero.
-    w_ih : array_like, shape (H, D)
-        Weights of the input.
-    w_hh : array_like, shape (H, H)
-        Weights of the state.
-    b_ih, b_hh : array_like or None, shape (H,)
-        Biases; None is zero.
+    x, h0, w_ih, w_hh, b_ih, b_hh : as in `rnn`
+        The same.
     truncate : int or None
         Number k of steps that :math:`\vec u_t` goes back: it reaches the steps
         :math:`s > t - k`, thus for k = 1 only its own. None goes back to the start.
-    activation : {"tanh", "relu", "sigmoid", "identity"}
-        The function :math:`\phi`.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry.
+    activation, reverse, lengths : as in `rnn`
+        The same.
 
     Returns
     -------
@@ -574,7 +563,6 @@ def rnn_vjp(
 
     See Also
     --------
-    rnn_jvp : Forward mode, real-time recurrent learning.
     rnn_state_jacobian : What the gradient is multiplied by on its way.
     lstm_vjp, gru_vjp : Through gates.
 
@@ -663,7 +651,7 @@ def rnn_vjp(
     reach = None if truncate is None else as_integer("truncate", truncate, least=1)
     values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
     a, [u] = cotangents(dout, values, gates=1)
-    return _pull(u, a, code, a.steps(lengths, reverse=reverse), reach)
+    return _vjp(u, a, code, a.steps(lengths, reverse=reverse), reach)
 
 
 def rnn_jvp(
@@ -683,29 +671,13 @@ def rnn_jvp(
         The arguments of :func:`rnn`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
-    activation : {"tanh", "relu", "sigmoid", "identity"}
-        The function :math:`\phi`.
-    reverse : bool, default False
-        Whether the steps go from the last time to the first.
-    lengths : array_like of int or None, shape (...)
-        Number of steps of each entry.
+    activation, reverse, lengths : as in `rnn`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, H)
-        Rate of change of each state.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, an entry no real array, or `lengths` not integer.
-    ValueError
-        If a shape does not fit, an operand that is None has a tangent, a length is not between 0
-        and T, or `activation` is not known.
-
-    See Also
-    --------
-    rnn_vjp : Reverse mode, backpropagation through time.
+        Tangent of each state.
 
     Notes
     -----
@@ -741,8 +713,8 @@ def rnn_jvp(
     array([[0., 1., 4.]])
     """
     code = _code(activation)
-    a, d = moving(primals, tangents, gates=1)
-    return a.outputs(_push(a, d, code, a.steps(lengths, reverse=reverse)))[0]
+    a, d = jvp_arguments(primals, tangents, gates=1)
+    return a.outputs(_jvp(a, d, code, a.steps(lengths, reverse=reverse)))[0]
 
 
 def rnn_state_jacobian(
@@ -849,8 +821,9 @@ def rnn_state_jacobian(
     count = a.x.shape[1]
     last = count if t is None else as_integer("t", t, least=0, most=count)
     first = as_integer("s", s, least=0, most=last)
-    slopes = _slopes(_states(a, a.x, code, Steps(None, reverse=False)), code)
+    with np.errstate(all="ignore"):
+        slopes = _slopes(_states(a, by_time(a.x), code, ONE_STEP)[1:], code)
     jac = np.broadcast_to(np.eye(a.size, dtype=a.x.dtype), (len(a.x), a.size, a.size))
     for k in range(first, last):
-        jac = slopes[:, k, :, None] * (a.w_hh @ jac)
-    return result(ready(jac).reshape(*a.batch, a.size, a.size), a.dtype)
+        jac = slopes[k, :, :, None] * (a.w_hh @ jac)
+    return result(as_carray(jac).reshape(*a.batch, a.size, a.size), a.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_array,
     as_integer,
@@ -290,31 +290,16 @@ def bidirectional_vjp(
     ----------
     dout : array_like, shape (..., T, 2 H), or tuple of two
         Cotangent of the output; for :func:`lstm` those of h and c, None being zero.
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
-    x : array_like, shape (..., T, D)
-        Inputs.
-    forward, backward : tuple
-        What `f` takes after x, for each direction.
-    **options
-        Keyword arguments of `f` for both: activation, reset_after, lengths.
+    f, x, forward, backward, **options : as in `bidirectional`
+        Raises the same errors.
 
     Returns
     -------
     tuple
         (dx, dforward, dbackward): the last two are tuples of the gradients of what was not None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
-
     See Also
     --------
-    bidirectional : The map.
     rnn_vjp, lstm_vjp, gru_vjp : One direction.
 
     Notes
@@ -367,31 +352,22 @@ def bidirectional_jvp(
 
     Parameters
     ----------
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
+    f : as in `bidirectional`
+        The same.
     primals : tuple (x, forward, backward)
         The arguments of :func:`bidirectional`.
     tangents : tuple
         Their directions, in the same structure; None is zero.
-    **options
-        Keyword arguments of `f` for both: activation, reset_after, lengths.
+    **options : as in `bidirectional`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, 2 H), or tuple of two
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        Tangent of the output.
 
     See Also
     --------
-    bidirectional_vjp : Reverse mode.
     rnn_jvp, lstm_jvp, gru_jvp : One direction.
 
     Notes
@@ -505,37 +481,13 @@ def sequence_to_sequence_vjp(
     ----------
     dout : array_like, shape (..., T, K)
         Cotangent of the output.
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
-    x : array_like, shape (..., T, D)
-        Inputs.
-    arguments : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
-    w_out : array_like or None, shape (K, H)
-        Weights of an output layer; None reads the state itself.
-    b_out : array_like or None, shape (K,)
-        Its bias; None is zero.
-    **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse.
+    f, x, arguments, w_out, b_out, **options : as in `sequence_to_sequence`
+        Raises the same errors.
 
     Returns
     -------
     tuple
         (dx, darguments, dw_out, db_out), the second a tuple, without those of what was None.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
-
-    See Also
-    --------
-    sequence_to_sequence : The map.
-    sequence_to_sequence_jvp : Forward mode.
 
     Notes
     -----
@@ -576,31 +528,22 @@ def sequence_to_sequence_jvp(
 
     Parameters
     ----------
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
+    f : as in `sequence_to_sequence`
+        The same.
     primals : tuple (x, arguments, w_out, b_out)
         The arguments of :func:`sequence_to_sequence`, the last two perhaps None.
     tangents : tuple
         Their directions, in the same structure; None is zero.
-    **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse.
+    **options : as in `sequence_to_sequence`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, K)
-        Rate of change of the output at each step.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        Tangent of the output at each step.
 
     See Also
     --------
-    sequence_to_sequence_vjp : Reverse mode.
     rnn_jvp, lstm_jvp, gru_jvp : The states.
 
     Notes
@@ -709,37 +652,13 @@ def sequence_to_vector_vjp(
     ----------
     dout : array_like, shape (..., K)
         Cotangent of the output.
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
-    x : array_like, shape (..., T, D)
-        Inputs.
-    arguments : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
-    w_out : array_like or None, shape (K, H)
-        Weights of an output layer; None reads the state itself.
-    b_out : array_like or None, shape (K,)
-        Its bias; None is zero.
-    **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse.
+    f, x, arguments, w_out, b_out, **options : as in `sequence_to_vector`
+        Raises the same errors.
 
     Returns
     -------
     tuple
         (dx, darguments, dw_out, db_out), the second a tuple, without those of what was None.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
-
-    See Also
-    --------
-    sequence_to_vector : The map.
-    sequence_to_vector_jvp : Forward mode.
 
     Notes
     -----
@@ -773,31 +692,22 @@ def sequence_to_vector_jvp(
 
     Parameters
     ----------
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
+    f : as in `sequence_to_vector`
+        The same.
     primals : tuple (x, arguments, w_out, b_out)
         The arguments of :func:`sequence_to_vector`, the last two perhaps None.
     tangents : tuple
         Their directions, in the same structure; None is zero.
-    **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse.
+    **options : as in `sequence_to_vector`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., K)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        Tangent of the output.
 
     See Also
     --------
-    sequence_to_vector_vjp : Reverse mode.
     rnn_jvp, lstm_jvp, gru_jvp : The states.
 
     Notes
@@ -912,41 +822,13 @@ def vector_to_sequence_vjp(
     ----------
     dout : array_like, shape (..., T, K)
         Cotangent of the output.
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
-    x : array_like, shape (..., D)
-        Input.
-    arguments : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
-    w_out : array_like or None, shape (K, H)
-        Weights of an output layer; None reads the state itself.
-    b_out : array_like or None, shape (K,)
-        Its bias; None is zero.
-    steps : int
-        Number T of steps, at least 1.
-    feed : {"repeat", "first"}
-        Whether x is the input of every step, or of the first, and those of the others 0.
-    **options
-        Keyword arguments of `f`: activation, reset_after.
+    f, x, arguments, w_out, b_out, steps, feed, **options : as in `vector_to_sequence`
+        Raises the same errors.
 
     Returns
     -------
     tuple
         (dx, darguments, dw_out, db_out), the second a tuple, without those of what was None.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
-
-    See Also
-    --------
-    vector_to_sequence : The map.
-    vector_to_sequence_jvp : Forward mode.
 
     Notes
     -----
@@ -980,35 +862,22 @@ def vector_to_sequence_jvp(
 
     Parameters
     ----------
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
+    f : as in `vector_to_sequence`
+        The same.
     primals : tuple (x, arguments, w_out, b_out)
         The arguments of :func:`vector_to_sequence`, the last two perhaps None.
     tangents : tuple
         Their directions, in the same structure; None is zero.
-    steps : int
-        Number T of steps, at least 1.
-    feed : {"repeat", "first"}
-        Whether x is the input of every step, or of the first, and those of the others 0.
-    **options
-        Keyword arguments of `f`: activation, reset_after.
+    steps, feed, **options : as in `vector_to_sequence`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, K)
-        Rate of change of the output at each step.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        Tangent of the output at each step.
 
     See Also
     --------
-    vector_to_sequence_vjp : Reverse mode.
     rnn_jvp, lstm_jvp, gru_jvp : The states.
 
     Notes
@@ -1128,43 +997,14 @@ def encoder_decoder_vjp(
     ----------
     dout : array_like, shape (..., U, K)
         Cotangent of the output.
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
-    x : array_like, shape (..., T, D)
-        Inputs of the encoder.
-    y : array_like, shape (..., U, D')
-        Inputs of the decoder: in training, the targets, one step late.
-    encoder : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
-    decoder : tuple
-        Weights w_ih, w_hh and, if there are any, b_ih and b_hh: the states come from the encoder.
-    w_out : array_like or None, shape (K, H)
-        Weights of an output layer; None reads the state itself.
-    b_out : array_like or None, shape (K,)
-        Its bias; None is zero.
-    **options
-        Keyword arguments of `f`: activation and reset_after for both networks, lengths and reverse
-        for the encoder.
+    f, x, y, encoder, decoder, w_out, b_out, **options : as in `encoder_decoder`
+        Raises the same errors.
 
     Returns
     -------
     tuple
         (dx, dy, dencoder, ddecoder, dw_out, db_out), the third and fourth tuples, without those of
         what was None.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
-
-    See Also
-    --------
-    encoder_decoder : The map.
-    encoder_decoder_jvp : Forward mode.
 
     Notes
     -----
@@ -1204,32 +1044,22 @@ def encoder_decoder_jvp(
 
     Parameters
     ----------
-    f : function
-        :func:`rnn`, :func:`lstm` or :func:`gru`.
+    f : as in `encoder_decoder`
+        The same.
     primals : tuple (x, y, encoder, decoder, w_out, b_out)
         The arguments of :func:`encoder_decoder`, the last two perhaps None.
     tangents : tuple
         Their directions, in the same structure; None is zero.
-    **options
-        Keyword arguments of `f`: activation and reset_after for both networks, lengths and reverse
-        for the encoder.
+    **options : as in `encoder_decoder`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., U, K)
-        Rate of change of the output at each step of the decoder.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or a tuple of arguments is none.
-    ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        Tangent of the output at each step of the decoder.
 
     See Also
     --------
-    encoder_decoder_vjp : Reverse mode.
     rnn_jvp, lstm_jvp, gru_jvp : The states.
 
     Notes

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._tree import leaves, mapped
-from .._validate import as_number
+from .._core.arguments import as_number
+from .._core.pytree import leaves, mapped
 
 __all__ = ["clip_by_norm", "clip_by_value"]
 
@@ -31,7 +31,7 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     Raises
     ------
     TypeError
-        If an array is not real or `limit` no number.
+        If an array is not real or `limit` is not a number.
     ValueError
         If `limit` is not greater than 0.
 
@@ -79,7 +79,7 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
     Raises
     ------
     TypeError
-        If an array is not real or `max_norm` no number.
+        If an array is not real or `max_norm` is not a number.
     ValueError
         If `max_norm` is not greater than 0.
 

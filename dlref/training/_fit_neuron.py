@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy.typing as npt
 
-from .._validate import FloatArray, as_floats, as_integer, result
+from .._core.arguments import FloatArray, as_floats, as_integer, result
 from ..losses import neuron_squared_error, neuron_squared_error_grad
 from ._gradient_descent import gradient_descent
 
@@ -114,7 +114,7 @@ def fit_neuron(
        :math:`b \leftarrow b - \eta\, \partial C / \partial b`;
     6. again, for the next epoch.
 
-    While all examples stay active the loss is a paraboloid whose Hessian is :math:`\frac2N
+    While all examples stay active the loss is a quadratic whose Hessian is :math:`\frac2N
     \sum_n \tilde{\vec x}_n \tilde{\vec x}_n^\top`, with :math:`\tilde{\vec x} = (\vec x, 1)`, and
     descent converges if the learning rate is below 2 over its largest eigenvalue. For the
     three examples below the eigenvalues that matter are 190.9 and 1.13, and that limit is

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tree import mapped, updated
-from .._validate import FloatArray, as_integer, as_number
+from .._core.arguments import FloatArray, as_integer, as_number
+from .._core.pytree import mapped
+from ._kernels.steps import sgd, updated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +59,7 @@ def gradient_descent(
     TypeError
         If an array is not real, `steps` no integer or the learning rate no number.
     ValueError
-        If `steps` or a learning rate is negative, or the gradient has not the structure and
+        If `steps` or a learning rate is negative, or the gradient does not have the structure and
         the shapes of the parameters.
 
     See Also
@@ -86,10 +87,10 @@ def gradient_descent(
               + \tfrac12 \lambda \eta^2 \norm{\nabla C}^2 ,
 
     so that every step goes down if :math:`0 < \eta < 2 / \lambda`, and the bound is lowest at
-    :math:`\eta = 1 / \lambda`. On a paraboloid :math:`2 / \lambda` is sharp: beyond it the error
+    :math:`\eta = 1 / \lambda`. On a quadratic :math:`2 / \lambda` is sharp: beyond it the error
     along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` a step.
 
-    Parameters in float32 are moved in float64 and rounded once a step.
+    A step is computed in the dtype of the parameters.
 
     References
     ----------
@@ -131,7 +132,7 @@ def gradient_descent(
         rate = learning_rate(k + 1) if callable(learning_rate) else learning_rate
         eta = as_number("learning_rate", rate, least=0)
         trace[k], grads = value_and_grad(params)
-        (params,) = updated(lambda p, g, eta=eta: (p - eta * g,), params, grads)
+        (params,) = updated(sgd, (eta, 0.0), params, grads)
         if callback is not None:
             callback(k + 1, float(trace[k]), params)
     return params, trace

@@ -1,41 +1,14 @@
-r"""Descent with a memory of the direction: plain, heavy ball, Nesterov."""
+r"""Momentum: the heavy ball, and Nesterov."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._tree import like, updated
-from .._validate import FloatArray, as_number
+from .._core.arguments import as_number
+from ._kernels.steps import momentum as heavy_ball
+from ._kernels.steps import nesterov, updated
 
-__all__ = ["MomentumState", "SGDState", "momentum_step", "nesterov_step", "sgd_step"]
-
-
-class SGDState(NamedTuple):
-    r"""
-    What :func:`sgd_step` remembers: how many steps were taken.
-
-    Parameters
-    ----------
-    step : int
-        Number of steps so far.
-
-    See Also
-    --------
-    sgd_step : Takes and returns it.
-
-    Notes
-    -----
-    Plain descent needs no memory; the counter makes it interchangeable with the others.
-
-    Examples
-    --------
-    >>> from dlref.training import SGDState, sgd_step
-    >>> params, state = sgd_step(1.0, 1.0, None, learning_rate=0.5)
-    >>> state == SGDState(step=1)
-    True
-    """
-
-    step: int
+__all__ = ["MomentumState", "momentum_step", "nesterov_step"]
 
 
 class MomentumState(NamedTuple):
@@ -47,7 +20,8 @@ class MomentumState(NamedTuple):
     step : int
         Number of steps so far.
     velocity : array, or tuple
-        Decaying sum of the gradients, in the structure of the parameters, in float64.
+        Decaying sum of the gradients, in the structure of the parameters, in the dtype
+        that the step is computed in: float32 for float32 parameters, as in PyTorch.
 
     See Also
     --------
@@ -68,81 +42,6 @@ class MomentumState(NamedTuple):
 
     step: int
     velocity: Any
-
-
-def sgd_step(
-    params: Any,
-    grads: Any,
-    state: SGDState | None,
-    *,
-    learning_rate: float,
-    weight_decay: float = 0.0,
-) -> tuple[Any, SGDState]:
-    r"""
-    Step of gradient descent, :math:`\theta \leftarrow \theta - \eta\, \vec g`.
-
-    Parameters
-    ----------
-    params : array_like, or tuple
-        Parameters :math:`\theta`: an array, or tuples and named tuples of arrays, nested.
-    grads : array_like, or tuple
-        Gradient :math:`\vec g`, in the structure of `params`.
-    state : SGDState or None
-        The state that the step before returned; None starts.
-    learning_rate : float
-        Step size :math:`\eta \ge 0`.
-    weight_decay : float
-        Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
-
-    Returns
-    -------
-    params : array, or tuple
-        The parameters after the step, in their structure and dtypes.
-    state : SGDState
-        For the next step.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real, or an option no number.
-    ValueError
-        If the gradient has not the structure and the shapes of the parameters, or an option
-        is negative.
-
-    See Also
-    --------
-    gradient_descent : The loop around it.
-    momentum_step : With a memory.
-
-    Notes
-    -----
-    The step is the minimum of the tangent plane plus a price for moving away:
-
-    .. math:: \theta^+ = \arg\min_{\vec t} \; \vec g \cdot (\vec t - \theta)
-              + \frac{1}{2\eta} \norm{\vec t - \theta}^2 .
-
-    Setting the derivative :math:`\vec g + (\vec t - \theta) / \eta` to zero gives
-    :math:`\theta^+ = \theta - \eta\, \vec g`. The gradient of :math:`\frac{\lambda}{2}
-    \norm\theta^2` is :math:`\lambda \theta`: weight decay shrinks the parameters by the factor
-    :math:`1 - \eta \lambda` a step.
-
-    *Stochastic* is only the gradient, if it comes from a part of the examples.
-
-    Examples
-    --------
-    >>> from dlref.training import sgd_step
-    >>> params, state = sgd_step(([1.0, 2.0], 3.0), ([2.0, 0.0], 4.0), None, learning_rate=0.25)
-    >>> params
-    (array([0.5, 2. ]), np.float64(2.0))
-    """
-    eta = as_number("learning_rate", learning_rate, least=0)
-    decay = as_number("weight_decay", weight_decay, least=0)
-
-    def rule(p: FloatArray, g: FloatArray) -> tuple[FloatArray]:
-        return (p - eta * (g + decay * p if decay else g),)
-
-    (params,) = updated(rule, params, grads)
-    return params, SGDState(1 if state is None else state.step + 1)
 
 
 def momentum_step(
@@ -185,9 +84,9 @@ def momentum_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option no number.
+        If an array is not real, or an option is not a number.
     ValueError
-        If the gradient has not the structure and the shapes of the parameters, or an option
+        If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
 
     See Also
@@ -237,13 +136,8 @@ def momentum_step(
     mu = as_number("momentum", momentum, least=0)
     fresh = 1.0 if state is None else 1.0 - as_number("dampening", dampening)
     decay = as_number("weight_decay", weight_decay, least=0)
-
-    def rule(p: FloatArray, g: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        v = mu * v + fresh * (g + decay * p if decay else g)
-        return p - eta * v, v
-
-    step, velocity = (0, like(params)) if state is None else state
-    params, velocity = updated(rule, params, grads, velocity)
+    step, velocity = (0, None) if state is None else state
+    params, velocity = updated(heavy_ball, (eta, decay, mu, fresh), params, grads, (velocity,))
     return params, MomentumState(step + 1, velocity)
 
 
@@ -284,9 +178,9 @@ def nesterov_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option no number.
+        If an array is not real, or an option is not a number.
     ValueError
-        If the gradient has not the structure and the shapes of the parameters, or an option
+        If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
 
     See Also
@@ -329,12 +223,6 @@ def nesterov_step(
     eta = as_number("learning_rate", learning_rate, least=0)
     mu = as_number("momentum", momentum, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
-
-    def rule(p: FloatArray, g: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
-        g = g + decay * p if decay else g
-        v = mu * v + g
-        return p - eta * (g + mu * v), v
-
-    step, velocity = (0, like(params)) if state is None else state
-    params, velocity = updated(rule, params, grads, velocity)
+    step, velocity = (0, None) if state is None else state
+    params, velocity = updated(nesterov, (eta, decay, mu), params, grads, (velocity,))
     return params, MomentumState(step + 1, velocity)

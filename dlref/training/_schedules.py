@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import FloatArray, as_floats, as_integer, as_number, result
+from .._core.arguments import FloatArray, as_floats, as_integer, as_number, result
 
 __all__ = ["cosine_schedule", "inverse_sqrt_schedule", "warmup_schedule"]
 

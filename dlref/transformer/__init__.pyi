@@ -18,9 +18,7 @@ from ._classifier import sequence_classifier as sequence_classifier
 from ._classifier import sequence_classifier_jvp as sequence_classifier_jvp
 from ._classifier import sequence_classifier_loss as sequence_classifier_loss
 from ._classifier import sequence_classifier_loss_grad as sequence_classifier_loss_grad
-from ._classifier import (
-    sequence_classifier_loss_value_and_grad as sequence_classifier_loss_value_and_grad,
-)
+from ._classifier import sequence_classifier_loss_value_and_grad as sequence_classifier_loss_value_and_grad
 from ._classifier import sequence_classifier_vjp as sequence_classifier_vjp
 from ._configuration import LanguageModelConfig as LanguageModelConfig
 from ._configuration import LanguageModelParams as LanguageModelParams
@@ -31,9 +29,7 @@ from ._encoder_decoder import encoder_decoder_model as encoder_decoder_model
 from ._encoder_decoder import encoder_decoder_model_jvp as encoder_decoder_model_jvp
 from ._encoder_decoder import encoder_decoder_model_loss as encoder_decoder_model_loss
 from ._encoder_decoder import encoder_decoder_model_loss_grad as encoder_decoder_model_loss_grad
-from ._encoder_decoder import (
-    encoder_decoder_model_loss_value_and_grad as encoder_decoder_model_loss_value_and_grad,
-)
+from ._encoder_decoder import encoder_decoder_model_loss_value_and_grad as encoder_decoder_model_loss_value_and_grad
 from ._encoder_decoder import encoder_decoder_model_vjp as encoder_decoder_model_vjp
 from ._encoder_decoder import encoder_decoder_weights as encoder_decoder_weights
 from ._encoder_decoder import init_encoder_decoder_model as init_encoder_decoder_model
@@ -53,9 +49,7 @@ from ._language_model import language_model as language_model
 from ._language_model import language_model_jvp as language_model_jvp
 from ._language_model import language_model_loss as language_model_loss
 from ._language_model import language_model_loss_grad as language_model_loss_grad
-from ._language_model import (
-    language_model_loss_value_and_grad as language_model_loss_value_and_grad,
-)
+from ._language_model import language_model_loss_value_and_grad as language_model_loss_value_and_grad
 from ._language_model import language_model_trace as language_model_trace
 from ._language_model import language_model_vjp as language_model_vjp
 from ._stacks import decoder as decoder

@@ -1,16 +1,14 @@
-r"""Encoder and decoder block: attention and a feed-forward network, each with its shortcut."""
+r"""Encoder and decoder block: attention and a feed-forward network with residual connections."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._product import affine, affine_vjp
-from .._scores import Attention
-from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_array,
     as_generator,
@@ -18,12 +16,17 @@ from .._validate import (
     as_number,
     check_axes,
     check_broadcast,
+    check_flags,
     check_ndim,
     check_shape,
+    check_size,
     choice,
     float_dtype,
 )
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._math.dense import affine, affine_vjp
 from ..attention import AttentionParams, multi_head_attention, multi_head_attention_jvp
+from ..attention._kernels.scores import Attention
 from ..attention._scaled_dot_product import gradients
 from ..normalization import (
     layer_norm,
@@ -316,7 +319,7 @@ def attention_push(
 def _residual_run(
     x: FloatArray, sublayer: Any, norm: NormParams, o: Options, factor: FloatArray | None
 ) -> tuple[FloatArray, Pull]:
-    """Run a sub-layer with shortcut and norm; cotangents (dx, dnorm, *those of the sub-layer)."""
+    """Run a sub-layer with its residual sum and norm; cotangents (dx, dnorm, *its own)."""
     if o.norm_first:
         z, pull_norm = norm_run(x, norm, o.norm, o.eps)
         f, pull = sublayer(z)
@@ -557,6 +560,7 @@ def options_of(
         msg = f"Argument 'num_kv_heads' must divide num_heads = {heads}, not {groups}."
         raise ValueError(msg)
     activation_of(activation)
+    check_flags(norm_first=norm_first)
     if norm is not None:
         choice("norm", norm, ("layer", "rms"))
     if bias is not None:
@@ -618,7 +622,7 @@ def dropout_mask(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `rate` no number or `dtype` no floating-point type.
+        If `rng` is not a generator, `rate` no number or `dtype` no floating-point type.
     ValueError
         If `rate` is outside [0, 1].
 
@@ -649,7 +653,10 @@ def dropout_mask(
     """
     p = as_number("rate", rate, least=0, most=1)
     kind = float_dtype("dtype", dtype)
-    kept = as_generator("rng", rng).random(shape) >= p
+    sides = shape if isinstance(shape, tuple | list) else (shape,)
+    sides = tuple(as_integer("shape", side, least=0) for side in sides)
+    check_size(shape=math.prod(sides))
+    kept = as_generator("rng", rng).random(sides) >= p
     return np.where(kept, 1 / (1 - p) if p < 1 else 0.0, 0.0).astype(kind)
 
 
@@ -749,14 +756,14 @@ def encoder_block(
             \mat Z &= \mat Y + N(\operatorname{norm}_2(\mat Y)).
 
     **What each part does.** Attention moves information between positions, and is the only thing
-    that does. The network computes with what has arrived. The shortcut makes the block a
+    that does. The network computes with what has arrived. The residual connection makes the block a
     change of its input: with both sub-layers 0 a pre-norm block is the identity, and its
     gradient passes unchanged. Normalization keeps the sub-layers' inputs of one size.
 
     **Pre or post.** In a pre-norm stack one path from output to input meets no weight and
     no norm, so gradients arrive in every depth; the sum grows with depth, and a final norm
     has to end the stack. In a post-norm stack every norm divides the path's
-    gradient by the size of the sum; deep ones need a warm-up to train.
+    gradient with respect to the size of the sum; deep ones need a warm-up to train.
 
     **Order.** Without `rope`, a bias or a mask the block is equivariant: permuted positions
     give permuted outputs.
@@ -813,12 +820,8 @@ def encoder_block_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent :math:`\mat U = \partial L / \partial \mat Z`.
-    x : array_like, shape (..., T, D)
-        One vector for each of T positions.
-    params : EncoderBlockParams
-        Parameters.
-    **options : dict
-        Options of :func:`encoder_block`, `num_heads` among them.
+    x, params, **options : as in `encoder_block`
+        Raises the same errors.
 
     Returns
     -------
@@ -829,16 +832,8 @@ def encoder_block_vjp(
     dbias : ndarray, shape of `bias`
         Gradient of the scores' bias. Only if `bias` is given.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real or `params` no such tuple.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
-
     See Also
     --------
-    encoder_block_jvp : Forward mode.
     feed_forward_vjp, dlref.attention.multi_head_attention_vjp : The parts.
 
     Notes
@@ -898,24 +893,13 @@ def encoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray
         Vectors (..., T, D), and an :class:`EncoderBlockParams`.
     tangents : tuple (dx, dparams)
         Directions in the same structure; None at any place is zero.
-    **options : dict
-        Options of :func:`encoder_block`, `num_heads` among them. A bias has no tangent here.
+    **options : as in `encoder_block`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, D)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
-
-    See Also
-    --------
-    encoder_block_vjp : Reverse mode.
+        Tangent of the output.
 
     Notes
     -----
@@ -1041,7 +1025,7 @@ def decoder_block(
 
     Notes
     -----
-    Three sub-layers, each with its shortcut and norm as in :func:`encoder_block`:
+    Three sub-layers, each with its residual connection and norm as in :func:`encoder_block`:
 
     1. self-attention, masked: queries, keys and values from `x`;
     2. cross-attention: queries from `x`, keys and values from `memory`, every position of
@@ -1103,14 +1087,8 @@ def decoder_block_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x : array_like, shape (..., T, D)
-        One vector for each of T positions of the decoder.
-    memory : array_like, shape (..., S, E)
-        Output of the encoder.
-    params : DecoderBlockParams
-        Parameters.
-    **options : dict
-        Options of :func:`decoder_block`, `num_heads` among them.
+    x, memory, params, **options : as in `decoder_block`
+        Raises the same errors.
 
     Returns
     -------
@@ -1123,21 +1101,13 @@ def decoder_block_vjp(
     dbias : ndarray, shape of `bias`
         Gradient of the scores' bias. Only if `bias` is given.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real or `params` no such tuple.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
-
     See Also
     --------
     encoder_block_vjp : The derivation, sub-layer by sub-layer.
-    decoder_block_jvp : Forward mode.
 
     Notes
     -----
-    The same steps thrice. What is new is that the cross-attention's keys and values come
+    The same steps three times. What is new is that the cross-attention's keys and values come
     from `memory`, so their gradient leaves the decoder there: it is how an encoder learns at all.
     Every block of a decoder reads the same memory, and the contributions add up.
 
@@ -1182,24 +1152,16 @@ def decoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray
         Vectors (..., T, D) and (..., S, E), and a :class:`DecoderBlockParams`.
     tangents : tuple (dx, dmemory, dparams)
         Directions in the same structure; None at any place is zero.
-    **options : dict
-        Options of :func:`decoder_block`, `num_heads` among them. A bias has no tangent here.
+    **options : as in `decoder_block`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, D)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
+        Tangent of the output.
 
     See Also
     --------
-    decoder_block_vjp : Reverse mode.
     encoder_block_jvp : How value and tangent go through a block.
 
     Notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .._validate import as_integer
+from .._core.arguments import as_integer
 from ._configuration import T5_BUCKETS, LanguageModelConfig, check_config
 
 __all__ = [
@@ -120,7 +120,7 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     Raises
     ------
     TypeError
-        If `config` is no configuration.
+        If `config` is not a configuration.
 
     See Also
     --------
@@ -211,7 +211,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     Raises
     ------
     TypeError
-        If `config` is no configuration or `context` no integer.
+        If `config` is not a configuration or `context` no integer.
     ValueError
         If `context` is less than 1.
 
@@ -229,9 +229,9 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     :math:`2 D S > 12 D^2`, which is S > 6 D: at D = 768 from 4600 tokens on. Averaged
     over a text of T tokens, the causal mask makes it S = (T + 1) / 2.
 
-    **Training** needs the products of the forward pass once and, on the way back, two more of the
-    same size: 3 times as many multiplications, or 6 floating-point operations for each weight
-    and token.
+    **Training** needs the products of the forward pass once and, in the backward pass, two more
+    of the same size: 3 times as many multiplications, or 6 floating-point operations for each
+    weight and token.
 
     **Generation** makes the same multiplications for one token at a time, and reads every
     weight from memory for it: its time is that of reading the parameters.

@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._product import affine, affine_jvp, affine_vjp
-from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_generator,
     as_integer,
@@ -19,6 +17,8 @@ from .._validate import (
     check_shape,
     float_dtype,
 )
+from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
+from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import padding_mask
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ..positions import learned_positions_vjp, t5_bias
@@ -168,7 +168,8 @@ def init_sequence_classifier(
     return rounded(params, kind)  # type: ignore[no-any-return]
 
 
-def _as_params(name: str, params: Any, config: LanguageModelConfig) -> SequenceClassifierParams:
+def as_params(name: str, params: Any, config: LanguageModelConfig) -> SequenceClassifierParams:
+    """Return the parameters as nested named tuples."""
     p = shaped_like(SequenceClassifierParams, name, params)
     if not isinstance(p.blocks, tuple) or len(p.blocks) != config.layers:
         got = len(p.blocks) if isinstance(p.blocks, tuple) else type(p.blocks).__name__
@@ -181,7 +182,8 @@ def _as_params(name: str, params: Any, config: LanguageModelConfig) -> SequenceC
     return p._replace(blocks=blocks, norm=norm)  # type: ignore[no-any-return]
 
 
-def _check_params(name: str, p: SequenceClassifierParams, config: LanguageModelConfig) -> None:
+def check_params(name: str, p: SequenceClassifierParams, config: LanguageModelConfig) -> None:
+    """Raise unless the shapes are those of the configuration."""
     D = config.width
     heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
     check_shape(f"{name}.class_token", p.class_token, (D,))
@@ -259,9 +261,9 @@ def _arguments(
     tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, **arrays: Any
 ) -> tuple[Any, npt.NDArray[np.int64], SequenceClassifierParams, list[Any]]:
     check_config(config)
-    p = _as_params("params", params, config)
+    p = as_params("params", params, config)
     dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
-    _check_params("params", p, config)
+    check_params("params", p, config)
     return dtype, as_tokens("tokens", tokens, config.vocabulary), p, rest
 
 
@@ -371,30 +373,16 @@ def sequence_classifier_vjp(
         Cotangent of the logits.
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1; they have no gradient.
-    params : SequenceClassifierParams
-        Parameters.
-    config : LanguageModelConfig
-        What the encoder consists of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`sequence_classifier`.
-    dropout : tuple or None
-        As for :func:`sequence_classifier`.
+    params, config, lengths, dropout : as in `sequence_classifier`
+        Raises the same errors.
 
     Returns
     -------
     SequenceClassifierParams
         Gradient of each parameter; None where it is None.
 
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
-
     See Also
     --------
-    sequence_classifier_jvp : Forward mode.
     encoder_vjp : The way back through the blocks.
 
     Notes
@@ -438,28 +426,13 @@ def sequence_classifier_jvp(
         Tokens (..., T) and a :class:`SequenceClassifierParams`.
     tangents : tuple (None, dparams)
         Directions of the parameters; None at any place is zero. Tokens have none.
-    config : LanguageModelConfig
-        What the encoder consists of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`sequence_classifier`.
-    dropout : tuple or None
-        As for :func:`sequence_classifier`.
+    config, lengths, dropout : as in `sequence_classifier`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., C)
-        Rate of change of the logits.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
-
-    See Also
-    --------
-    sequence_classifier_vjp : Reverse mode.
+        Tangent of the logits.
 
     Notes
     -----
@@ -479,10 +452,10 @@ def sequence_classifier_jvp(
     """
     check_config(config)
     (tokens,), p, dp = params_tangents(("tokens",), primals, tangents)
-    p = _as_params("primals.params", p, config)
+    p = as_params("primals.params", p, config)
     dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
-    _check_params("primals.params", p, config)
-    dp = _as_params("tangents.params", dp, config)
+    check_params("primals.params", p, config)
+    dp = as_params("tangents.params", dp, config)
     ids = as_tokens("primals.tokens", tokens, config.vocabulary)
     x, blocks, norm, options, end = _stack(ids, p, config, lengths, dropout)
     T = ids.shape[-1] + 1
@@ -576,18 +549,8 @@ def sequence_classifier_loss_value_and_grad(
 
     Parameters
     ----------
-    tokens : array_like of int, shape (..., T)
-        Tokens from 0 to V − 1.
-    classes : array_like of int, shape (...)
-        Class of each text, from 0 to C − 1.
-    params : SequenceClassifierParams
-        Parameters.
-    config : LanguageModelConfig
-        What the encoder consists of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`sequence_classifier`.
-    dropout : tuple or None
-        As for :func:`sequence_classifier`.
+    tokens, classes, params, config, lengths, dropout : as in `sequence_classifier_loss`
+        Raises the same errors.
 
     Returns
     -------
@@ -595,13 +558,6 @@ def sequence_classifier_loss_value_and_grad(
         Loss, in nats a text.
     grads : SequenceClassifierParams
         Gradient of each parameter; None where it is None.
-
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token or class is out of range, or a shape does not fit.
 
     See Also
     --------
@@ -646,34 +602,13 @@ def sequence_classifier_loss_grad(
 
     Parameters
     ----------
-    tokens : array_like of int, shape (..., T)
-        Tokens from 0 to V − 1.
-    classes : array_like of int, shape (...)
-        Class of each text, from 0 to C − 1.
-    params : SequenceClassifierParams
-        Parameters.
-    config : LanguageModelConfig
-        What the encoder consists of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`sequence_classifier`.
-    dropout : tuple or None
-        As for :func:`sequence_classifier`.
+    tokens, classes, params, config, lengths, dropout : as in `sequence_classifier_loss`
+        Raises the same errors.
 
     Returns
     -------
     SequenceClassifierParams
         Gradient of each parameter; None where it is None.
-
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token or class is out of range, or a shape does not fit.
-
-    See Also
-    --------
-    sequence_classifier_loss_value_and_grad : With the loss, for the same price.
 
     Notes
     -----

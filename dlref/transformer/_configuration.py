@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._tree import rounded
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_generator,
     as_integer,
     as_number,
+    check_flags,
     check_mapping,
     choice,
     float_dtype,
+    shown,
 )
+from .._core.pytree import rounded
 from ..attention import AttentionParams
 from ..neurons._neuron import ACTIVATIONS
 from ..positions import (
@@ -151,8 +153,7 @@ class LanguageModelConfig:
         choice("positions", self.positions, POSITIONS)
         choice("norm", self.norm, ("layer", "rms"))
         choice("activation", self.activation, (*ACTIVATIONS, *GATED))
-        for name in ("norm_first", "tied", "biases"):
-            choice(name, getattr(self, name), (True, False))
+        check_flags(norm_first=self.norm_first, tied=self.tied, biases=self.biases)
         self._integer("vocabulary")
         self._integer("width")
         self._integer("heads")
@@ -167,7 +168,7 @@ class LanguageModelConfig:
         self._set("eps", as_number("eps", self.eps, least=0))
         if self.scale_embeddings is None:
             self._set("scale_embeddings", self.positions == "sinusoidal")
-        choice("scale_embeddings", self.scale_embeddings, (True, False))
+        check_flags(scale_embeddings=self.scale_embeddings)
         if self.rope_scaling is not None:
             check_mapping("rope_scaling", self.rope_scaling)
         if self.positions == "rope" and self.head_width % 2:
@@ -344,7 +345,7 @@ def init_language_model(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `config` no configuration or `dtype` no floating-point type.
+        If `rng` is not a generator, `config` no configuration or `dtype` no floating-point type.
 
     See Also
     --------
@@ -397,7 +398,7 @@ def init_language_model(
 def check_config(config: Any) -> None:
     """Raise TypeError unless `config` is one."""
     if not isinstance(config, LanguageModelConfig):
-        msg = f"Argument 'config' must be a LanguageModelConfig, not {config!r}."
+        msg = f"Argument 'config' must be a LanguageModelConfig, not {shown(config)}."
         raise TypeError(msg)
 
 

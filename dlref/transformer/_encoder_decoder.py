@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._product import affine, affine_jvp, affine_vjp
-from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     as_generator,
     as_integer,
@@ -17,8 +15,11 @@ from .._validate import (
     check_ndim,
     check_range,
     check_shape,
+    check_size,
     float_dtype,
 )
+from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
+from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import multi_head_attention
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ..positions import learned_positions_vjp, t5_bias
@@ -142,7 +143,7 @@ def init_encoder_decoder_model(
     Raises
     ------
     TypeError
-        If `rng` is no generator, `config` no configuration or `dtype` no floating-point type.
+        If `rng` is not a generator, `config` no configuration or `dtype` no floating-point type.
 
     See Also
     --------
@@ -187,7 +188,8 @@ def init_encoder_decoder_model(
     return rounded(params, kind)  # type: ignore[no-any-return]
 
 
-def _as_params(name: str, params: Any, config: LanguageModelConfig) -> EncoderDecoderParams:
+def as_params(name: str, params: Any, config: LanguageModelConfig) -> EncoderDecoderParams:
+    """Return the parameters as nested named tuples."""
     p = shaped_like(EncoderDecoderParams, name, params)
     stacks = {}
     for key, kind in (("encoder", EncoderBlockParams), ("decoder", DecoderBlockParams)):
@@ -206,7 +208,8 @@ def _as_params(name: str, params: Any, config: LanguageModelConfig) -> EncoderDe
     return p._replace(**stacks, **norms)  # type: ignore[no-any-return]
 
 
-def _check_params(name: str, p: EncoderDecoderParams, config: LanguageModelConfig) -> None:
+def check_params(name: str, p: EncoderDecoderParams, config: LanguageModelConfig) -> None:
+    """Raise unless the shapes are those of the configuration."""
     V, D = config.vocabulary, config.width
     heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
     check_shape(f"{name}.embedding", p.embedding, (V, D))
@@ -300,9 +303,9 @@ def _arguments(
     source: npt.ArrayLike, target: npt.ArrayLike, params: Any, config: Any, **arrays: Any
 ) -> tuple[Any, IntArray, IntArray, EncoderDecoderParams, list[Any]]:
     check_config(config)
-    p = _as_params("params", params, config)
+    p = as_params("params", params, config)
     dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
-    _check_params("params", p, config)
+    check_params("params", p, config)
     return dtype, *_texts(("source", "target"), source, target, config), p, rest
 
 
@@ -430,36 +433,22 @@ def encoder_decoder_model_vjp(
         Cotangent of the logits.
     source : array_like of int, shape (..., S)
         Text to read; it has no gradient.
-    target : array_like of int, shape (..., T)
-        Text to write, likewise.
-    params : EncoderDecoderParams
-        Parameters.
-    config : LanguageModelConfig
-        What both halves consist of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`encoder_decoder_model`.
+    target, params, config, lengths : as in `encoder_decoder_model`
+        Raises the same errors.
 
     Returns
     -------
     EncoderDecoderParams
         Gradient of each parameter; None where it is None.
 
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, a text longer than a learned table, or a shape does not fit.
-
     See Also
     --------
     decoder_vjp, encoder_vjp : The halves.
-    encoder_decoder_model_jvp : Forward mode.
 
     Notes
     -----
-    The decoder comes first on the way back. It leaves the gradient of the memory, a sum over its
-    blocks, and that is the cotangent with which the encoder begins. The embeddings are used
+    The decoder comes first in the backward pass. It leaves the gradient of the memory, a sum over
+    its blocks, and that is the cotangent with which the encoder begins. The embeddings are used
     in up to three places, and get the sum.
 
     Examples
@@ -498,26 +487,13 @@ def encoder_decoder_model_jvp(
         Both texts and an :class:`EncoderDecoderParams`.
     tangents : tuple (None, None, dparams)
         Directions of the parameters; None at any place is zero. Tokens have none.
-    config : LanguageModelConfig
-        What both halves consist of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`encoder_decoder_model`.
+    config, lengths : as in `encoder_decoder_model`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, V)
-        Rate of change of the logits.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a token is out of range, a text longer than a learned table, or a shape does not fit.
-
-    See Also
-    --------
-    encoder_decoder_model_vjp : Reverse mode.
+        Tangent of the logits.
 
     Notes
     -----
@@ -539,10 +515,10 @@ def encoder_decoder_model_jvp(
     """
     check_config(config)
     (source, target), p, dp = params_tangents(("source", "target"), primals, tangents)
-    p = _as_params("primals.params", p, config)
+    p = as_params("primals.params", p, config)
     dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
-    _check_params("primals.params", p, config)
-    dp = _as_params("tangents.params", dp, config)
+    check_params("primals.params", p, config)
+    dp = as_params("tangents.params", dp, config)
     ids, answer = _texts(("primals.source", "primals.target"), source, target, config)
     end = config.norm, config.eps
     x, blocks, norm, options, _ = _encoder(ids, p, config, lengths)
@@ -677,18 +653,8 @@ def encoder_decoder_model_loss_value_and_grad(
 
     Parameters
     ----------
-    source : array_like of int, shape (..., S)
-        Text to read.
-    target : array_like of int, shape (..., T)
-        Text to write, from its start token on.
-    params : EncoderDecoderParams
-        Parameters.
-    config : LanguageModelConfig
-        What both halves consist of.
-    targets : array_like of int or None, shape (..., T)
-        As for :func:`encoder_decoder_model_loss`.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`encoder_decoder_model`.
+    source, target, params, config, targets, lengths : as in `encoder_decoder_model_loss`
+        Raises the same errors.
 
     Returns
     -------
@@ -696,13 +662,6 @@ def encoder_decoder_model_loss_value_and_grad(
         Loss, in nats a token.
     grads : EncoderDecoderParams
         Gradient of each parameter; None where it is None.
-
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, a text longer than a learned table, or a shape does not fit.
 
     See Also
     --------
@@ -744,34 +703,13 @@ def encoder_decoder_model_loss_grad(
 
     Parameters
     ----------
-    source : array_like of int, shape (..., S)
-        Text to read.
-    target : array_like of int, shape (..., T)
-        Text to write, from its start token on.
-    params : EncoderDecoderParams
-        Parameters.
-    config : LanguageModelConfig
-        What both halves consist of.
-    targets : array_like of int or None, shape (..., T)
-        As for :func:`encoder_decoder_model_loss`.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`encoder_decoder_model`.
+    source, target, params, config, targets, lengths : as in `encoder_decoder_model_loss`
+        Raises the same errors.
 
     Returns
     -------
     EncoderDecoderParams
         Gradient of each parameter; None where it is None.
-
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, a text longer than a learned table, or a shape does not fit.
-
-    See Also
-    --------
-    encoder_decoder_model_loss_value_and_grad : With the loss, for the same price.
 
     Notes
     -----
@@ -863,6 +801,7 @@ def encoder_decoder_generate(
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
     _, ids, _, p, _ = _arguments(source, np.zeros((*np.shape(source)[:-1], 0), int), params, config)
+    check_size(source=ids.size, steps=tokens[1])
     memory = encoder_value(*_encoder(ids, p, config, lengths))
     out = np.full((*ids.shape[:-1], 1 + tokens[1]), tokens[0], np.int64)
     done = np.zeros(ids.shape[:-1], bool)

@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import activations
-from .._product import affine, affine_jvp, affine_vjp
-from .._tree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from .._validate import FloatArray, check_axes, check_ndim, check_shape, choice
+from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape, choice
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._math.dense import affine, affine_jvp, affine_vjp
 from ..neurons._neuron import ACTIVATIONS
 
 if TYPE_CHECKING:
@@ -307,12 +307,8 @@ def feed_forward_vjp(
     ----------
     dout : array_like, shape (..., D)
         Cotangent :math:`\vec u = \partial L / \partial \vec y` of each position.
-    x : array_like, shape (..., D)
-        One vector for each position.
-    params : FeedForwardParams
-        Weights ``w1`` (F, D), ``w2`` (D, F), and biases or None.
-    activation : str, default "relu"
-        As for :func:`feed_forward`.
+    x, params, activation : as in `feed_forward`
+        Raises the same errors.
 
     Returns
     -------
@@ -321,16 +317,8 @@ def feed_forward_vjp(
     dparams : FeedForwardParams
         Gradient of each parameter, summed over positions; None where it is None.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real or `params` no such tuple.
-    ValueError
-        If a shape does not fit or the activation is unknown.
-
     See Also
     --------
-    feed_forward_jvp : Forward mode.
     dlref.neurons.linear_vjp : The two layers of which this is made.
 
     Notes
@@ -375,24 +363,13 @@ def feed_forward_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -
         Vectors (..., D), and a :class:`FeedForwardParams`.
     tangents : tuple (dx, dparams)
         Directions in the same structure; None at any place is zero.
-    activation : str, default "relu"
-        As for :func:`feed_forward`.
+    activation : as in `feed_forward`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., D)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit or the activation is unknown.
-
-    See Also
-    --------
-    feed_forward_vjp : Reverse mode.
+        Tangent of the output.
 
     Notes
     -----
@@ -491,12 +468,8 @@ def gated_feed_forward_vjp(
     ----------
     dout : array_like, shape (..., D)
         Cotangent :math:`\vec u = \partial L / \partial \vec y` of each position.
-    x : array_like, shape (..., D)
-        One vector for each position.
-    params : GatedFeedForwardParams
-        Weights ``w_gate``, ``w_up`` (F, D) and ``w_down`` (D, F).
-    activation : str, default "silu"
-        As for :func:`gated_feed_forward`.
+    x, params, activation : as in `gated_feed_forward`
+        Raises the same errors.
 
     Returns
     -------
@@ -505,16 +478,8 @@ def gated_feed_forward_vjp(
     dparams : GatedFeedForwardParams
         Gradient of each matrix, summed over positions.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real or `params` no such tuple.
-    ValueError
-        If a shape does not fit or the activation is unknown.
-
     See Also
     --------
-    gated_feed_forward_jvp : Forward mode.
     feed_forward_vjp : Without a gate.
 
     Notes
@@ -557,28 +522,17 @@ def gated_feed_forward_jvp(primals: Any, tangents: Any, *, activation: str = "si
         Vectors (..., D), and a :class:`GatedFeedForwardParams`.
     tangents : tuple (dx, dparams)
         Directions in the same structure; None at any place is zero.
-    activation : str, default "silu"
-        As for :func:`gated_feed_forward`.
+    activation : as in `gated_feed_forward`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., D)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit or the activation is unknown.
-
-    See Also
-    --------
-    gated_feed_forward_vjp : Reverse mode, with the names used below.
+        Tangent of the output.
 
     Notes
     -----
-    The product rule thrice:
+    The product rule three times:
 
     .. math::
 

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._elementary import Number, exp
-from .._elementwise import _loop, _map
-from .._jit import kernel
-from .._product import affine, sum_of_products
-from .._standardize import _rows, vector
-from .._tree import as_float_trees
-from .._validate import (
+from .._core.arguments import (
     FloatArray,
     FloatDType,
     as_floats,
@@ -23,12 +17,21 @@ from .._validate import (
     as_number,
     check_ndim,
     check_range,
+    check_size,
     result,
 )
+from .._core.jit import inline_reassoc, kernel
+from .._core.pytree import as_float_trees
+from .._math.dense import affine
+from .._math.elementary import Number, exp
 from ..activations import log_softmax, softmax
-from ..activations._rectifiers import _relu
-from ..activations._smooth_rectifiers import FORMS, _silu, _steep
+from ..activations._gelu import FORMS
+from ..activations._kernels.elementwise import _loop, _map
+from ..activations._relu import _relu
+from ..activations._silu import _silu, _steep
 from ..attention import scaled_dot_product_attention
+from ..normalization._kernels.rows import _rows
+from ..normalization._kernels.rows import as_vector as vector
 from ..positions import apply_rope
 from ._blocks import EncoderBlockParams, NormParams
 from ._configuration import (
@@ -53,6 +56,14 @@ FORMULAS: dict[str, tuple[Any, ...]] = {
     "relu": (_relu,),
     "silu": (_steep(_silu, 1.0), np.float64(1.0)),
 }
+
+
+@inline_reassoc
+def _dot(x: FloatArray, y: FloatArray) -> Number:
+    total = x.dtype.type(0.0)
+    for k in range(x.size):
+        total += x[k] * y[k]
+    return total
 
 
 @kernel
@@ -95,7 +106,7 @@ def _attend_newest(
             _turn(qkv[b, h * width : (h + 1) * width], cos, sin, q)
             top = zero - np.inf
             for j in range(length):
-                score = sum_of_products(q, keys[b, g, j]) * scale
+                score = _dot(q, keys[b, g, j]) * scale
                 if bias.size:
                     score += bias[h, j]
                 weights[j] = score
@@ -260,7 +271,7 @@ def _layer(
 
 def _norm(p: NormParams, width: int, dtype: Any) -> Norm:
     """Return weight and bias as the kernel wants them: a row for each group, here one."""
-    return vector(p.weight, 1.0, width, dtype)[None], vector(p.bias, 0.0, width, dtype)[None]
+    return vector(p.weight, 1.0, width)[None], vector(p.bias, 0.0, width)[None]
 
 
 def _activation(name: str, dtype: FloatDType) -> Callable[[FloatArray], FloatArray]:
@@ -307,8 +318,8 @@ def next_token_probabilities(
     top_k : int or None
         Keep the k most probable tokens, all those that tie with the k-th included.
     top_p : float or None
-        Keep the fewest most probable tokens that together have at least this probability, from
-        0 to 1.
+        Keep the fewest most probable tokens that together have at least this probability, which is
+        greater than 0 and at most 1.
 
     Returns
     -------
@@ -318,7 +329,7 @@ def next_token_probabilities(
     Raises
     ------
     TypeError
-        If `logits` is not real or an option no number.
+        If `logits` is not real or an option is not a number.
     ValueError
         If `logits` is a scalar or an option is out of range.
 
@@ -371,7 +382,7 @@ def _sampling(
 ) -> tuple[float, int | None, float | None]:
     tau = as_number("temperature", temperature, least=0)
     k = None if top_k is None else as_integer("top_k", top_k, least=1)
-    return tau, k, None if top_p is None else as_number("top_p", top_p, least=0, most=1)
+    return tau, k, None if top_p is None else as_number("top_p", top_p, above=0, most=1)
 
 
 def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None) -> FloatArray:
@@ -411,6 +422,7 @@ def _start(
         msg = f"Argument 'prompt' must have at least 1 token, not shape {ids.shape}."
         raise ValueError(msg)
     steps = as_integer("steps", steps, least=0)
+    check_size(prompt=ids.size, beams=beams, steps=steps)
     texts = ids.reshape(-1, ids.shape[-1])
     needed = ids.shape[-1] + max(steps - 1, 0)  # the last token is not read again
     return texts, ids.shape[:-1], steps, Session(p, config, beams * len(texts), needed)

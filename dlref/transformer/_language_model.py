@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._product import affine, affine_jvp, affine_vjp
-from .._tree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
-from .._validate import FloatArray, as_integers, check_ndim, check_range, check_shape
+from .._core.arguments import FloatArray, as_integers, check_ndim, check_range, check_shape
+from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
+from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import multi_head_attention
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ..positions import learned_positions_vjp, t5_bias
@@ -362,24 +362,13 @@ def language_model_vjp(
         Cotangent of the logits.
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1; they have no gradient.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
-    dropout : tuple or None
-        As for :func:`language_model`.
+    params, config, dropout : as in `language_model`
+        Raises the same errors.
 
     Returns
     -------
     LanguageModelParams
         Gradient of each parameter; None where it is None.
-
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
 
     See Also
     --------
@@ -436,26 +425,13 @@ def language_model_jvp(
         Tokens (..., T) and a :class:`LanguageModelParams`.
     tangents : tuple (None, dparams)
         Directions of the parameters; None at any place is zero. Tokens have none.
-    config : LanguageModelConfig
-        What the model consists of.
-    dropout : tuple or None
-        As for :func:`language_model`.
+    config, dropout : as in `language_model`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, V)
-        Rate of change of the logits.
-
-    Raises
-    ------
-    TypeError
-        If an argument has the wrong type.
-    ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
-
-    See Also
-    --------
-    language_model_vjp : Reverse mode.
+        Tangent of the logits.
 
     Notes
     -----
@@ -571,16 +547,8 @@ def language_model_loss_value_and_grad(
 
     Parameters
     ----------
-    tokens : array_like of int, shape (..., T)
-        Texts of T tokens from 0 to V − 1.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
-    targets : array_like of int or None, shape (..., T)
-        As for :func:`language_model_loss`.
-    dropout : tuple or None
-        As for :func:`language_model`.
+    tokens, params, config, targets, dropout : as in `language_model_loss`
+        Raises the same errors.
 
     Returns
     -------
@@ -588,13 +556,6 @@ def language_model_loss_value_and_grad(
         Loss, in nats a token.
     grads : LanguageModelParams
         Gradient of each parameter; None where it is None.
-
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
 
     See Also
     --------
@@ -606,8 +567,8 @@ def language_model_loss_value_and_grad(
     The gradient of the loss for the logits of a prediction is
     :math:`(\vec p - \vec{\text{one-hot}}) / N`: what the model thinks, less what came. It is
     the cotangent with which :func:`language_model_vjp` starts. The forward pass is made once. Most
-    of the time goes into products of matrices, twice as many on the way back as forward, so a step
-    costs about :math:`3 N` times the multiplications of :func:`multiplication_counts`.
+    of the time goes into products of matrices, twice as many in the backward pass as forward, so
+    a step costs about :math:`3 N` times the multiplications of :func:`multiplication_counts`.
 
     Examples
     --------
@@ -648,36 +609,17 @@ def language_model_loss_grad(
 
     Parameters
     ----------
-    tokens : array_like of int, shape (..., T)
-        Texts of T tokens from 0 to V − 1.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
-    targets : array_like of int or None, shape (..., T)
-        As for :func:`language_model_loss`.
-    dropout : tuple or None
-        As for :func:`language_model`.
+    tokens, params, config, targets, dropout : as in `language_model_loss`
+        Raises the same errors.
 
     Returns
     -------
     LanguageModelParams
         Gradient of each parameter; None where it is None.
 
-    Raises
-    ------
-    TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
-    ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
-
-    See Also
-    --------
-    language_model_loss_value_and_grad : With the loss, for the same price.
-
     Notes
     -----
-    The derivation is that of its parts, in the order in which they are met on the way back:
+    The derivation is that of its parts, in the order in which they are met in the backward pass:
     :func:`dlref.losses.cross_entropy_grad`, :func:`language_model_vjp`, :func:`encoder_vjp`,
     :func:`encoder_block_vjp`, :func:`feed_forward_vjp`,
     :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
@@ -736,7 +678,7 @@ def language_model_trace(
 
     Notes
     -----
-    The weights of all pairs are formed here, T² numbers a head, which the model itself avoids.
+    The weights of all pairs are formed here, T² numbers per head, which the model itself avoids.
 
     Examples
     --------

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._tree import as_float_trees, as_tree_tangents, rounded
-from .._validate import FloatArray, check_ndim, check_shape
+from .._core.arguments import FloatArray, check_ndim, check_shape
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded
 from ._blocks import (
     DecoderBlockParams,
     EncoderBlockParams,
@@ -336,14 +336,8 @@ def encoder_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x : array_like, shape (..., T, D)
-        One vector for each of T positions.
-    params : tuple of EncoderBlockParams
-        Parameters of each block.
-    final_norm : NormParams or None
-        Parameters of the last normalization.
-    **options : dict
-        Options of :func:`encoder`, `num_heads` among them.
+    x, params, final_norm, **options : as in `encoder`
+        Raises the same errors.
 
     Returns
     -------
@@ -356,22 +350,14 @@ def encoder_vjp(
     dbias : ndarray, shape of `bias`
         Gradient of the scores' bias, summed over the blocks. Only if `bias` is given.
 
-    Raises
-    ------
-    TypeError
-        If an array is not real or `params` no tuple of blocks.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
-
     See Also
     --------
     encoder_block_vjp : One block, with the derivation.
-    encoder_jvp : Forward mode.
 
     Notes
     -----
     The chain rule, from the last block to the first: block k turns the gradient of its output
-    into that of its input, which is the output of block k − 1. On the way forward each block keeps
+    into that of its input, which is the output of block k − 1. In the forward pass each block keeps
     what that takes, and gives it back when it has been used; so the memory is proportional to the
     depth, and the time that of one forward and one backward pass.
 
@@ -405,24 +391,13 @@ def encoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
         Vectors (..., T, D), a tuple of :class:`EncoderBlockParams`, and the last norm.
     tangents : tuple (dx, dparams) or (dx, dparams, dfinal_norm)
         Directions in the same structure; None at any place is zero.
-    **options : dict
-        Options of :func:`encoder`, `num_heads` among them. A bias has no tangent here.
+    **options : as in `encoder`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, D)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
-
-    See Also
-    --------
-    encoder_vjp : Reverse mode.
+        Tangent of the output.
 
     Notes
     -----
@@ -525,16 +500,8 @@ def decoder_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x : array_like, shape (..., T, D)
-        One vector for each of T positions of the decoder.
-    memory : array_like, shape (..., S, E)
-        Output of the encoder.
-    params : tuple of DecoderBlockParams
-        Parameters of each block.
-    final_norm : NormParams or None
-        Parameters of the last normalization.
-    **options : dict
-        Options of :func:`decoder`, `num_heads` among them.
+    x, memory, params, final_norm, **options : as in `decoder`
+        Raises the same errors.
 
     Returns
     -------
@@ -548,13 +515,6 @@ def decoder_vjp(
         Gradient of the last norm's parameters. Only if `final_norm` is given.
     dbias : ndarray, shape of `bias`
         Gradient of the scores' bias, summed over the blocks. Only if `bias` is given.
-
-    Raises
-    ------
-    TypeError
-        If an array is not real or `params` no tuple of blocks.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
 
     See Also
     --------
@@ -598,24 +558,13 @@ def decoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
         norm.
     tangents : tuple
         Directions in the same structure; None at any place is zero.
-    **options : dict
-        Options of :func:`decoder`, `num_heads` among them. A bias has no tangent here.
+    **options : as in `decoder`
+        Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, D)
-        Rate of change of the output.
-
-    Raises
-    ------
-    TypeError
-        If an argument is no tuple, or an entry no real array.
-    ValueError
-        If a shape does not fit, or an option is out of range or unknown.
-
-    See Also
-    --------
-    decoder_vjp : Reverse mode.
+        Tangent of the output.
 
     Notes
     -----

@@ -2,28 +2,44 @@ r"""Models on disk: the arrays and their structure in one file that holds no cod
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import math
+import os
+import re
+import secrets
+import stat
 import zipfile
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from .._validate import as_array
+from .._core.arguments import (
+    as_array,
+    as_integer,
+    check_keys,
+    check_mapping,
+    choice,
+    shown,
+)
 from ..attention import AttentionParams
+from . import _classifier, _encoder_decoder, _language_model
 from ._blocks import DecoderBlockParams, EncoderBlockParams, NormParams
 from ._classifier import SequenceClassifierParams
 from ._configuration import LanguageModelConfig, LanguageModelParams, check_config
 from ._encoder_decoder import EncoderDecoderParams
 from ._feed_forward import FeedForwardParams, GatedFeedForwardParams
 
-if TYPE_CHECKING:
-    import os
-
 __all__ = ["load_params", "save_params"]
 
 VERSION = 1  #: raised when files change so that older code cannot read them
+MANIFEST = "manifest"
+MANIFEST_LIMIT = 2**24  # characters: that many describe 100,000 arrays
+DEPTH = 64  # of nested tuples
+CHUNK = 2**20  # bytes read at a time
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -38,6 +54,27 @@ KINDS: dict[str, Any] = {
         SequenceClassifierParams,
     )
 }
+MODELS: dict[type[Any], Any] = {
+    EncoderDecoderParams: _encoder_decoder,
+    LanguageModelParams: _language_model,
+    SequenceClassifierParams: _classifier,
+}
+UNREADABLE = (  # what zipfile and json raise, and the checks
+    EOFError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+)
+NUMBERS = re.compile(r"[<>|](b1|[iu][1248]|f[248])")
+HEADER = re.compile(  # of an npy file, as numpy.lib.format writes it
+    rb"{'descr': '([<>|](?:b1|[iu][1248]|f[248]|U\d{1,8}))', 'fortran_order': (True|False), "
+    rb"'shape': \(((?:\d{1,18}, ?){0,64}(?:\d{1,18})?)\), } *\n"
+)
+
+
+# The structure as JSON, and back.
 
 
 def _described(tree: Any, path: str, arrays: dict[str, Any]) -> Any:
@@ -46,7 +83,7 @@ def _described(tree: Any, path: str, arrays: dict[str, Any]) -> Any:
         return None
     if not isinstance(tree, tuple):
         array = as_array(path, tree)
-        if array.dtype.kind not in "biuf" or array.dtype.name == "bfloat16":
+        if not NUMBERS.fullmatch(array.dtype.str):
             kinds = "integer, float16, float32 or float64"
             msg = f"Argument {path!r} must be {kinds}, not {array.dtype}."
             raise TypeError(msg)
@@ -61,17 +98,241 @@ def _described(tree: Any, path: str, arrays: dict[str, Any]) -> Any:
         names = tree._fields
         entries = [_described(e, f"{path}.{n}", arrays) for n, e in zip(names, tree, strict=True)]
         return {"kind": kind, "entries": entries}
+    if path.count(".") > DEPTH:
+        msg = f"Argument {path[:20]!r} must be nested at most {DEPTH} deep."
+        raise ValueError(msg)
     entries = [_described(entry, f"{path}.{i}", arrays) for i, entry in enumerate(tree)]
     return {"kind": "tuple", "entries": entries}
 
 
-def _restored(node: Any, arrays: Any) -> Any:
+def _restored(node: Any, path: str, arrays: dict[str, Any]) -> Any:
+    """Return the tree that `node` describes; its arrays are taken out of `arrays`."""
     if node is None:
         return None
     if isinstance(node, str):
-        return arrays[node]
-    entries = [_restored(entry, arrays) for entry in node["entries"]]
-    return tuple(entries) if node["kind"] == "tuple" else KINDS[node["kind"]](*entries)
+        choice(path, node, (path,))
+        if path not in arrays:
+            msg = f"Argument 'archive' must have the array {path!r}, not only others."
+            raise ValueError(msg)
+        return arrays.pop(path)
+    check_mapping(path, node)
+    check_keys(path, node, {"kind", "entries"}, set())
+    kind, parts = node["kind"], node["entries"]
+    choice(f"{path}.kind", kind, ("tuple", *KINDS))
+    if not isinstance(parts, list):
+        msg = f"Argument '{path}.entries' must be a list, not {parts!r:.80}."
+        raise TypeError(msg)
+    names = range(len(parts)) if kind == "tuple" else KINDS[kind]._fields
+    if len(parts) != len(names):
+        msg = f"Argument '{path}.entries' must be the {len(names)} of a {kind}, not {len(parts)}."
+        raise ValueError(msg)
+    entries = [_restored(p, f"{path}.{n}", arrays) for n, p in zip(names, parts, strict=True)]
+    return tuple(entries) if kind == "tuple" else KINDS[kind](*entries)
+
+
+def _check_shapes(params: Any, config: LanguageModelConfig | None) -> None:
+    """Raise unless the parameters of a model are those of its configuration."""
+    model = MODELS.get(type(params))
+    if config is not None and model is not None:
+        model.check_params("params", model.as_params("params", params, config), config)
+
+
+def _settings(config: LanguageModelConfig | None) -> Any:
+    """Return a configuration as JSON knows it."""
+    if config is None:
+        return None
+    check_config(config)
+    plain = lambda value: value.tolist()  # noqa: E731
+    try:
+        return json.loads(json.dumps(asdict(config), default=plain, allow_nan=False))
+    except (AttributeError, TypeError, ValueError):
+        msg = f"Argument 'config' must hold finite numbers, strings and lists, not {shown(config)}."
+        raise ValueError(msg) from None
+
+
+# The archive: every size is checked before memory is taken for it.
+
+
+class Header(NamedTuple):
+    """What stands before the numbers of an array."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    order: Any
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
+    """Return the members by name; together they are no larger than the file."""
+    members: dict[str, zipfile.ZipInfo] = {}
+    for info in archive.infolist():
+        name = info.filename.removesuffix(".npy")
+        plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG)
+        stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
+        if name == info.filename or not plain or not stored or info.flag_bits & 1:
+            msg = f"Argument {info.filename!r:.80} must be a plain npy file."
+            raise ValueError(msg)
+        if name in members:
+            msg = f"Argument {name!r:.80} must be there once, not twice."
+            raise ValueError(msg)
+        members[name] = info
+    if sum(info.file_size for info in members.values()) > size:
+        msg = f"Argument 'archive' must have members of at most {size} bytes together, not more."
+        raise ValueError(msg)
+    return members
+
+
+def _header(name: str, member: IO[bytes], size: int) -> Header:
+    """Read the header of an array that fills a member of `size` bytes."""
+    start = member.read(10)
+    length = int.from_bytes(start[8:], "little")
+    match = HEADER.fullmatch(member.read(length)) if start[:8] == b"\x93NUMPY\x01\x00" else None
+    if match is None:
+        msg = f"Argument {name!r} must have the header of an array, not {start!r}."
+        raise ValueError(msg)
+    dtype = np.dtype(match[1].decode())
+    shape = tuple(int(n) for n in match[3].split(b",") if n.strip())
+    header = Header(dtype, shape, "F" if match[2] == b"True" else "C")
+    room = size - 10 - length
+    if header.size * dtype.itemsize != room:
+        msg = f"Argument {name!r} must have shape {shape} in {room} bytes of {dtype}."
+        raise ValueError(msg)
+    return header
+
+
+def _array(name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    """Read an array. The last byte read, zipfile checks the CRC of all."""
+    with archive.open(info) as member:
+        header = _header(name, member, info.file_size)
+        flat = np.empty(header.size, header.dtype)
+        view = flat.view(np.uint8).data
+        while view:
+            part = member.read(min(CHUNK, len(view)))
+            view[: len(part)] = part
+            view = view[len(part) :]
+    return flat.reshape(header.shape, order=header.order)
+
+
+def _placeholder(name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
+    """Return an array that has the shape and dtype of a member, and no memory."""
+    with archive.open(info) as member:
+        header = _header(name, member, info.file_size)
+    if not NUMBERS.fullmatch(header.dtype.str):
+        msg = f"Argument {name!r} must be integer, float16, float32 or float64, not {header.dtype}."
+        raise ValueError(msg)
+    return np.broadcast_to(np.zeros((), header.dtype), header.shape)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        msg = f"Argument 'manifest' must hold finite numbers, not {text:.40}."
+        raise ValueError(msg)
+    return number
+
+
+def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Any:
+    """Read the structure and the configuration."""
+    if MANIFEST not in members:
+        msg = f"Argument 'archive' must have the member {MANIFEST}.npy, not only others."
+        raise ValueError(msg)
+    info = members.pop(MANIFEST)
+    if info.file_size > 4 * MANIFEST_LIMIT + 2**16:
+        msg = f"Argument 'manifest' must have at most {MANIFEST_LIMIT} characters."
+        raise ValueError(msg)
+    text = _array(MANIFEST, archive, info)
+    if text.dtype.kind != "U" or text.ndim:
+        msg = f"Argument 'manifest' must be a string, not {text.dtype} of shape {text.shape}."
+        raise ValueError(msg)
+    manifest = json.loads(str(text), parse_constant=_finite, parse_float=_finite)
+    check_mapping("manifest", manifest)
+    check_keys("manifest", manifest, {"format", "version", "params", "config"}, {"crc"})
+    choice("manifest.format", manifest["format"], ("dlref",))
+    as_integer("manifest.version", manifest["version"], least=1)
+    return manifest
+
+
+def _config(settings: Any) -> LanguageModelConfig | None:
+    if settings is None:
+        return None
+    known = {entry.name for entry in fields(LanguageModelConfig)}
+    check_mapping("config", settings)
+    check_keys("config", settings, {"vocabulary", "width", "heads"}, known)
+    return LanguageModelConfig(**settings)
+
+
+def _read(file: IO[bytes], name: str) -> tuple[Any, LanguageModelConfig | None]:
+    with zipfile.ZipFile(file) as archive:
+        members = _members(archive, os.fstat(file.fileno()).st_size)
+        manifest = _manifest(archive, members)
+        if manifest["version"] > VERSION:
+            msg = (
+                f"Argument 'path' must be a file of version {VERSION} or older, not "
+                f"{manifest['version']}: {name!r} needs a newer dlref."
+            )
+            raise ValueError(msg)
+        config = _config(manifest["config"])
+        crcs = {key: info.CRC for key, info in members.items()}
+        if manifest.get("crc", crcs) != crcs:  # the first files had none
+            msg = "Argument 'manifest.crc' must be the checksums of the arrays, not others."
+            raise ValueError(msg)
+        shapes = {key: _placeholder(key, archive, info) for key, info in members.items()}
+        _check_shapes(_restored(manifest["params"], "params", shapes), config)
+        if shapes:
+            msg = f"Argument 'archive' must have no other arrays, not {sorted(shapes)!r:.80}."
+            raise ValueError(msg)
+        arrays = {key: _array(key, archive, info) for key, info in members.items()}
+    return _restored(manifest["params"], "params", arrays), config
+
+
+def _write(file: IO[bytes], arrays: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """Write the arrays, then the manifest, which holds their checksums."""
+    with zipfile.ZipFile(file, "w") as archive:
+
+        def add(name: str, array: Any) -> int:
+            info = zipfile.ZipInfo(f"{name}.npy")  # without the time: equal models, equal files
+            with archive.open(info, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+            return info.CRC
+
+        crcs = {name: add(name, array) for name, array in arrays.items()}
+        text = json.dumps(manifest | {"crc": crcs})
+        if len(text) > MANIFEST_LIMIT:
+            msg = f"Argument 'params' must have at most 100,000 arrays, not {len(arrays)}."
+            raise ValueError(msg)
+        add(MANIFEST, np.array(text))
+
+
+# Files.
+
+
+def _checked_path(path: str | os.PathLike[str]) -> tuple[Path, int | None]:
+    """Return the path with links followed, and the mode of what is there."""
+    try:
+        target = Path(os.path.realpath(os.fspath(path)))
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        return target, None
+    except (TypeError, ValueError):  # no path, or one with a null character
+        msg = f"Argument 'path' must be the name of a file, not {shown(path)}."
+        raise TypeError(msg) from None
+    if not stat.S_ISREG(mode):
+        msg = f"Argument 'path' must be the name of a file, not of {shown(str(path))}."
+        raise ValueError(msg)
+    return target, stat.S_IMODE(mode)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a new name to the disk, where the system can do that."""
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def save_params(
@@ -83,7 +344,8 @@ def save_params(
     Parameters
     ----------
     path : str or path
-        Name of the file. What was there is replaced once all is written.
+        Name of the file. What was there is replaced once all is written; its mode is kept, and a
+        symbolic link is followed.
     params : tuple
         Nested tuples and named tuples of this chapter, of arrays and None.
     config : LanguageModelConfig or None
@@ -97,8 +359,11 @@ def save_params(
     Raises
     ------
     TypeError
-        If an array is neither integer nor of a floating-point type of NumPy, a named
-        tuple is none of this chapter's, or `config` is no configuration.
+        If an array is neither integer nor float16, float32 or float64, a named tuple is none of
+        this chapter's, `config` is not a configuration or `path` is not a path.
+    ValueError
+        If the parameters of a model do not have the shapes of `config`, `config` holds what
+        JSON cannot express, or `path` is a folder or a device.
     OSError
         If the file cannot be written.
 
@@ -110,8 +375,12 @@ def save_params(
     -----
     The file is NumPy's ``npz``: a zip archive with one ``npy`` file for each array, named after
     its place (``params.blocks.0.attention.w_q``), which other programs can read. One more,
-    ``manifest``, holds the structure, the configuration and a version number as JSON.
+    ``manifest``, holds the structure, the configuration, a version number and checksums as JSON.
     Nothing is pickled, and nothing in a file can run code when it is read.
+
+    All is written to a new file in the same folder, brought to the disk, and renamed. A
+    reader sees the old file or the new one, also if several processes save at once or one of them
+    is interrupted.
 
     Examples
     --------
@@ -130,20 +399,25 @@ def save_params(
     >>> same == config
     True
     """
-    if config is not None:
-        check_config(config)
     arrays: dict[str, Any] = {}
     tree = _described(params, "params", arrays)
-    settings = None if config is None else asdict(config)
+    settings = _settings(config)
     manifest = {"format": "dlref", "version": VERSION, "params": tree, "config": settings}
-    target = Path(path)
-    part = target.with_name(target.name + ".part")
+    _check_shapes(_restored(tree, "params", dict(arrays)), config)
+    target, mode = _checked_path(path)
+    part = target.with_name(f".{secrets.token_hex(8)}.part")
+    new = lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)  # noqa: E731
     try:
-        with part.open("wb") as file:
-            np.savez(file, manifest=np.array(json.dumps(manifest)), **arrays)
+        with open(part, "xb", opener=new) as file:  # only open() has an opener
+            if mode is not None:
+                part.chmod(mode)
+            _write(file, arrays, manifest)
+            file.flush()
+            os.fsync(file.fileno())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+    _sync_folder(target.parent)
 
 
 def load_params(path: str | os.PathLike[str]) -> tuple[Any, LanguageModelConfig | None]:
@@ -166,8 +440,12 @@ def load_params(path: str | os.PathLike[str]) -> tuple[Any, LanguageModelConfig 
     ------
     OSError
         If the file cannot be read.
+    TypeError
+        If `path` is not a path.
     ValueError
-        If it was not written by :func:`save_params`, is damaged, or needs a newer version of dlref.
+        If it was not written by :func:`save_params`, is damaged, or needs a newer version of dlref;
+        if its parameters do not have the shapes of its configuration. The message names the
+        file and what is wrong in it.
 
     See Also
     --------
@@ -175,8 +453,10 @@ def load_params(path: str | os.PathLike[str]) -> tuple[Any, LanguageModelConfig 
 
     Notes
     -----
-    Arrays are read with ``allow_pickle=False``, and only the named tuples of this chapter are made:
-    a file from a stranger can be wrong, but not harmful. Files of older versions stay readable.
+    Nothing is unpickled, and only the named tuples of this chapter are made. Sizes, names,
+    dtypes and shapes are checked before memory is allocated, so that reading takes no more of it
+    than the file is long, and every array has a checksum. A file from a stranger can be wrong, but
+    not harmful; a damaged one is refused. Files of older versions stay readable.
 
     Examples
     --------
@@ -187,24 +467,23 @@ def load_params(path: str | os.PathLike[str]) -> tuple[Any, LanguageModelConfig 
     ...     (Path(folder) / "model.npz").write_text("not a model") and None
     ...     load_params(Path(folder) / "model.npz")
     Traceback (most recent call last):
-    ValueError: Argument 'path' must be a file written by save_params, not 'model.npz'.
+    ValueError: Argument 'path' must be a file written by save_params, not 'model.npz': 'archive'
+    must be intact, which it is not (File is not a zip file).
     """
-    msg = f"Argument 'path' must be a file written by save_params, not {Path(path).name!r}."
+    target, name = _checked_path(path)[0], Path(path).name
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
-            manifest = json.loads(str(file["manifest"]))
-            if manifest["format"] != "dlref":
-                raise ValueError(msg)
-            if manifest["version"] > VERSION:
-                newer = (
-                    f"Argument 'path' must be a file of version {VERSION} or older, not "
-                    f"{manifest['version']}: it needs a newer dlref."
-                )
-                raise RuntimeError(newer)
-            params = _restored(manifest["params"], file)
-            settings = manifest["config"]
-    except RuntimeError as error:
-        raise ValueError(*error.args) from None
-    except (ValueError, KeyError, TypeError, EOFError, AttributeError, zipfile.BadZipFile):
-        raise ValueError(msg) from None
-    return params, None if settings is None else LanguageModelConfig(**settings)
+        with target.open("rb") as file:
+            return _read(file, name)
+    except UNREADABLE as error:
+        reason = str(error)
+        if reason.startswith("Argument 'path'"):
+            raise
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile seeks to before the beginning
+            raise
+        reason = str(error)
+    if not reason.startswith("Argument"):  # from zipfile or json
+        reason = f"'archive' must be intact, which it is not ({reason})"
+    reason = reason.removeprefix("Argument ").removesuffix(".")
+    msg = f"Argument 'path' must be a file written by save_params, not {name!r}: {reason}."
+    raise ValueError(msg)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._validate import as_generator, as_integer
+from .._core.arguments import (
+    as_generator,
+    as_integer,
+    check_size,
+)
 
 __all__ = ["addition_task", "associative_recall_task", "copy_task", "reverse_task"]
 
@@ -26,6 +30,7 @@ def _symbols(
     """Return texts of symbols 1 to V - 1, and a column of separators 0."""
     N, T = as_integer("count", count, least=0), as_integer("length", length, least=1)
     V = as_integer("vocabulary", vocabulary, least=2)
+    check_size(count=N, length=T)
     text = as_generator("rng", rng).integers(1, V, (N, T))
     return text, np.zeros((N, 1), np.int64)
 
@@ -57,7 +62,7 @@ def copy_task(
     Raises
     ------
     TypeError
-        If `rng` is no generator or a size no integer.
+        If `rng` is not a generator or a size no integer.
     ValueError
         If a size is too small.
 
@@ -113,7 +118,7 @@ def reverse_task(
     Raises
     ------
     TypeError
-        If `rng` is no generator or a size no integer.
+        If `rng` is not a generator or a size no integer.
     ValueError
         If a size is too small.
 
@@ -170,7 +175,7 @@ def associative_recall_task(
     Raises
     ------
     TypeError
-        If `rng` is no generator or a size no integer.
+        If `rng` is not a generator or a size no integer.
     ValueError
         If a size is too small, or `pairs` greater than `keys`.
 
@@ -203,6 +208,7 @@ def associative_recall_task(
     """
     N, n = as_integer("count", count, least=0), as_integer("pairs", pairs, least=1)
     K, V = as_integer("keys", keys, least=1), as_integer("values", values, least=1)
+    check_size(count=N, keys=K)
     if n > K:
         msg = f"Argument 'pairs' must be at most keys = {K}, not {n}."
         raise ValueError(msg)
@@ -248,7 +254,7 @@ def addition_task(
     Raises
     ------
     TypeError
-        If `rng` is no generator or a size no integer.
+        If `rng` is not a generator or a size no integer.
     ValueError
         If a size is out of range.
 
@@ -274,6 +280,7 @@ def addition_task(
     True
     """
     N, n = as_integer("count", count, least=0), as_integer("digits", digits, least=1, most=17)
+    check_size(count=N, digits=n)
     powers = 10 ** np.arange(n + 1)
     a, b = as_generator("rng", rng).integers(0, 10**n, (2, N, 1))
     parts = [a // powers[:n] % 10, np.full((N, 1), 10), b // powers[:n] % 10]

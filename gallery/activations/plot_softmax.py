@@ -10,18 +10,19 @@ the Jacobian, and the gradient that a confident row lets pass.
 # Temperature
 # -----------
 # Dividing the scores by T moves the output between uniform (large T) and a
-# one at the largest score (small T).
+# one at the largest score (small T): the hardmax, dotted.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dlref.activations import softmax, softmax_jacobian
+from dlref.activations import hardmax, softmax, softmax_jacobian
 
 x = np.array([1.0, 2.0, 4.0])
 temperature = np.geomspace(0.1, 100, 200)
 fig, ax = plt.subplots()
 probabilities = softmax(x / temperature[:, None])
 ax.semilogx(temperature, probabilities, label=[f"score {s:g}" for s in x])
+ax.hlines(hardmax(x), 0.1, 0.3, color="gray", linestyle=":", label="hardmax")
 ax.set(
     xlabel="temperature T", ylabel="probability", title="From hard to uniform"
 )

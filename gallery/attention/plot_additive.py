@@ -1,6 +1,6 @@
 r"""
-A network that compares
-=======================
+Additive attention: a network that compares
+===========================================
 
 How does the score of additive attention depend on query and key, beside
 that of a dot product?

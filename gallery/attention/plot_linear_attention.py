@@ -1,6 +1,6 @@
 r"""
-A state in place of a matrix
-============================
+Linear attention: a state in place of a matrix
+==============================================
 
 When does changing the order of multiplication pay, and what does a memory
 that only adds answer with?

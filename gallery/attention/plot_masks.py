@@ -1,6 +1,6 @@
 r"""
-Which key may be seen
-=====================
+Attention masks
+===============
 
 Which pairs of query and key does each mask leave, and what becomes of a
 window when layers are stacked?

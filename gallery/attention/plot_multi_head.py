@@ -1,6 +1,6 @@
 r"""
-Heads
-=====
+Multi-head attention
+====================
 
 What do several heads see that one does not, and how do the tokens of a
 sentence reach each other?
@@ -16,7 +16,11 @@ sentence reach each other?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dlref.attention import AttentionParams, multi_head_attention
+from dlref.attention import (
+    AttentionParams,
+    multi_head_attention,
+    repeat_kv,
+)
 
 words = ["The", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog"]
 pairs = {
@@ -130,3 +134,26 @@ for layer, row in enumerate(axes):
 for ax in axes[-1]:
     ax.set_xlabel("key")
 fig.colorbar(image, ax=axes, label="weight", shrink=0.7)
+
+# %%
+# Grouped heads
+# -------------
+# Which of eight heads of queries reads which head of keys: one each
+# (multi-head), groups of four (grouped-query), one for all (multi-query).
+# ``repeat_kv`` writes these copies out.
+
+fig, axes = plt.subplots(1, 3, figsize=(8, 2.6))
+for ax, kv_heads in zip(axes, (8, 2, 1), strict=True):
+    source = repeat_kv(np.arange(kv_heads).reshape(-1, 1, 1), 8 // kv_heads)
+    reads = source.ravel()[:, None] == np.arange(kv_heads)
+    ax.imshow(reads, aspect="auto", cmap="Blues", vmin=0, vmax=1.4)
+    ax.set(
+        title=f"{kv_heads} heads of keys",
+        xlabel="head of keys",
+        xticks=range(kv_heads),
+    )
+axes[0].set_ylabel("head of queries")
+fig.alt_text = (
+    "Eight rows, the heads of queries; in each, the head of keys it reads is "
+    "marked: a diagonal, two blocks of four, a single column."
+)

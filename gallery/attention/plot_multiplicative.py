@@ -1,6 +1,6 @@
 r"""
-A matrix between query and key
-==============================
+Multiplicative attention
+========================
 
 What can a bilinear form ask for that a dot product cannot?
 """

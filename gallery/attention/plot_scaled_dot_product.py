@@ -1,6 +1,6 @@
 r"""
-Attention, step by step
-=======================
+Scaled dot-product attention, step by step
+==========================================
 
 What happens between the question of one token and its answer, and why are
 the scores divided by :math:`\sqrt E`?

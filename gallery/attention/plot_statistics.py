@@ -1,6 +1,6 @@
 r"""
-Reading a map of attention
-==========================
+Attention maps and their statistics
+===================================
 
 What can be said about a map of weights, row by row, that does not hold for
 every map?

@@ -1,6 +1,6 @@
 r"""
-Forward or reverse?
-===================
+Forward or reverse mode?
+========================
 
 In which order should the Jacobians of a chain be multiplied? It depends on
 whether there are more inputs or more outputs.

@@ -1,6 +1,6 @@
 r"""
-Chains and paths
-================
+The chain rule
+==============
 
 What does the chain rule multiply, and what does the total derivative add up?
 """

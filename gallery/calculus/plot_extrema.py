@@ -1,5 +1,5 @@
 r"""
-The kink of a maximum
+Gradient of a maximum
 =====================
 
 What is the slope of a maximum where both operands are equal? There is none,

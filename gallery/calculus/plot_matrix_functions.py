@@ -1,6 +1,6 @@
 r"""
-How fast a volume grows
-=======================
+Gradients of trace, inverse and determinant
+===========================================
 
 Which way must the sides of a parallelogram move for its area to grow fastest?
 The gradient of the log-determinant says so.

@@ -52,6 +52,8 @@ ax.loglog(n, 2.0 * n**4, "o-", label="dense Jacobians")
 ax.loglog(n, 2.0 * n**3, "s-", label="matmul_vjp")
 ax.loglog(n, 1.0 * n**3, "^-", label="the product itself")
 ax.set(
-    xlabel="side $n$", ylabel="multiplications", title="Cost of the way back"
+    xlabel="side $n$",
+    ylabel="multiplications",
+    title="Cost of the backward pass",
 )
 ax.legend()

@@ -1,6 +1,6 @@
 r"""
-Slopes of a power
-=================
+Gradient of a power
+===================
 
 How does a power answer to its base, and how to its exponent? And how many
 digits does the textbook formula of the slope keep?

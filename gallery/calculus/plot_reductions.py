@@ -3,7 +3,7 @@ Gradients of reductions
 =======================
 
 A reduction turns many numbers into one. How is the gradient shared out among
-them on the way back?
+them in the backward pass?
 """
 
 # %%

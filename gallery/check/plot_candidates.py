@@ -1,13 +1,13 @@
 r"""
-A verdict on a kernel
-=====================
+Checking a kernel
+=================
 
 When does a layer norm that computes its variance in one pass stop being right?
 """
 
 # %%
-# The mean of the squares less the square of the mean
-# ---------------------------------------------------
+# The mean of the squares minus the square of the mean
+# ----------------------------------------------------
 # It reads the row once and is found in many kernels. The larger the mean
 # beside the spread, the more digits of both terms cancel. The verdict compares
 # with dlref, which is right at any offset, and with what float32 allows.

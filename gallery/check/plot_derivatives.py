@@ -1,6 +1,6 @@
 r"""
-Derivatives from values
-=======================
+Numerical derivatives
+=====================
 
 How small should the step of a difference be, and why does a complex step not
 mind?

@@ -1,6 +1,6 @@
 r"""
-Units in the last place
-=======================
+Errors in units in the last place (ULP)
+=======================================
 
 How does one see that a formula is right on average and worthless in the tail?
 """

@@ -1,6 +1,6 @@
 r"""
-One mask, three meanings
-========================
+Boolean masks of PyTorch, JAX and ONNX
+======================================
 
 What does a causal model see if its mask is read with the wrong polarity?
 """

@@ -1,6 +1,6 @@
 r"""
-Orders of gates
-===============
+Gate orders of LSTM and GRU
+===========================
 
 Where in a matrix of weights does each library keep which gate, and what
 happens if one takes them in the wrong order?

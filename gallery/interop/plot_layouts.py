@@ -1,6 +1,6 @@
 r"""
-The same numbers, laid out twice
-================================
+Layouts of heads and rotations
+==============================
 
 What becomes of a head if its channels, or its axes, are taken for those of
 another library?

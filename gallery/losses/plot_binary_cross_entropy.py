@@ -1,6 +1,6 @@
 r"""
-Yes or no
-=========
+Binary cross-entropy
+====================
 
 How does the cost of an answer grow with the logit, and what do the naive
 formulas lose? The loss is a soft corner; written as it is defined, it breaks

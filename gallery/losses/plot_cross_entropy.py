@@ -1,6 +1,6 @@
 r"""
-Cross-entropy against the margin
-================================
+Cross-entropy
+=============
 
 How much does a wrong answer cost, and how hard does it pull? The loss grows
 with the margin by which the right class loses; the gradient is never more

@@ -1,6 +1,6 @@
 r"""
-A margin is enough
-==================
+Hinge loss
+==========
 
 When does a loss leave a right answer in peace? The hinge does from a margin
 of one on; the cross-entropy never quite does.

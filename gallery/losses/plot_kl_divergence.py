@@ -1,6 +1,6 @@
 r"""
-The price of the wrong distribution
-===================================
+KL divergence
+=============
 
 What does it cost to expect p where q is true, and is it the same the other
 way round? The divergence is zero only where they agree, and it is not

@@ -1,6 +1,6 @@
 r"""
-Three losses for a number
-=========================
+Squared, absolute and Huber error
+=================================
 
 How much does an error cost, and how hard does it pull? The squared error
 lets one outlier decide; the absolute error listens to all alike; the loss of

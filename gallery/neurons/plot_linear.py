@@ -1,6 +1,6 @@
 r"""
-A layer moves space
-===================
+A linear layer
+==============
 
 What does a dense layer do to its inputs, and what does the activation add? The
 layer shears, turns and stretches a grid as a whole; the activation folds it.

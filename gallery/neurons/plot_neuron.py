@@ -1,6 +1,6 @@
 r"""
-A neuron is a ramp
-==================
+A neuron
+========
 
 What does one neuron compute over all its inputs, and where does it learn? It
 is flat on one side of a plane and rises on the other, and only there has it a
@@ -46,7 +46,7 @@ fig.colorbar(image, ax=axes, label="output $a$", ticks=range(4))
 # One input :math:`x = 2` and the bias :math:`-1`, as the weight varies.
 # Where :math:`z > 0` the gradient of the ReLU neuron is the input itself,
 # elsewhere it is 0: there is nothing in between, and nothing to pull a
-# silent neuron back. The softplus lets a little through.
+# inactive neuron back. The softplus lets a little through.
 
 weights = np.linspace(-1, 2, 301)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3), sharex=True)

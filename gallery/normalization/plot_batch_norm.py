@@ -1,6 +1,6 @@
 r"""
-What initialization and normalization cure
-==========================================
+Batch normalization: what it cures
+==================================
 
 How large is the gradient in each of 50 layers, for good and bad weights, with
 and without normalization?

@@ -1,6 +1,6 @@
 r"""
-Which numbers are normalized together
-=====================================
+Group and instance normalization
+================================
 
 Batch, layer, group or instance: which elements share a mean and a variance?
 """

@@ -1,6 +1,6 @@
 r"""
-Layer norm is a projection
-==========================
+Layer normalization is a projection
+===================================
 
 Where do points end up when their rows are normalized, and which part of
 a gradient gets back through?
@@ -10,8 +10,8 @@ a gradient gets back through?
 # Onto a circle
 # -------------
 # Three features: subtracting the mean projects onto the plane through the
-# origin, orthogonal to (1, 1, 1); dividing by the deviation then puts all
-# points on a circle of radius :math:`\sqrt 3` in it.
+# origin, orthogonal to (1, 1, 1); dividing by the standard deviation then
+# puts all points on a circle of radius :math:`\sqrt 3` in it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,7 +24,11 @@ centred = x - x.mean(1, keepdims=True)
 y = layer_norm(x)
 
 fig = plt.figure(figsize=(9, 3.6))
-stages = {"input": x, "mean subtracted": centred, "divided by the deviation": y}
+stages = {
+    "input": x,
+    "mean subtracted": centred,
+    "divided by the standard deviation": y,
+}
 for k, (title, points) in enumerate(stages.items(), 1):
     ax = fig.add_subplot(1, 3, k, projection="3d")
     ax.scatter(
@@ -66,7 +70,7 @@ axes[0].set(title="Jacobian of a row", xlabel="input $j$", ylabel="output $i$")
 fig.colorbar(image, ax=axes[0])
 axes[1].plot(np.arange(1, 17), row.std() * np.linalg.eigvalsh(jac), "o")
 axes[1].set(
-    title="its eigenvalues, times the deviation",
+    title="its eigenvalues, times the standard deviation",
     xlabel="number",
     ylabel="eigenvalue",
 )

@@ -1,6 +1,6 @@
 r"""
-RMS norm keeps the mean
-=======================
+RMS normalization keeps the mean
+================================
 
 What does RMS norm change that layer norm does not, and the other way round?
 """

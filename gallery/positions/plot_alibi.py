@@ -1,14 +1,14 @@
 r"""
-A penalty for distance
-======================
+ALiBi: a penalty that grows with distance
+=========================================
 
 How far back does each head look if every token of distance costs it a fixed
 amount?
 """
 
 # %%
-# One bias a head
-# ---------------
+# One bias per head
+# -----------------
 # Four of eight heads, 40 queries and keys. Above the diagonal the bias is 0;
 # a causal mask hides those keys anyway.
 

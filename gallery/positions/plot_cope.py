@@ -1,6 +1,6 @@
 r"""
-Counting what matters
-=====================
+CoPE: positions that count what matters
+=======================================
 
 How can a position be a number of sentences instead of a number of tokens?
 """

@@ -1,6 +1,6 @@
 r"""
-Functions of the distance
-=========================
+KERPLE and FIRE: learned functions of the distance
+==================================================
 
 How much does a distance cost if the price is a logarithm, a power, or a
 learned function of the share of the text?
@@ -47,7 +47,7 @@ ax.legend()
 # FIRE divides the logarithm of the distance by that of the query's position,
 # at least the threshold of 64. What the network is fed lies between 0 and 1
 # at any length, and the lines of equal input fan out: beyond the threshold
-# the bias is no function of the offset.
+# the bias is not a function of the offset.
 
 T = 256
 fed = fire_bias([1.0], [0.0], [[1.0]], [0.0], 0.1, 64.0, T, T)[0]

@@ -1,15 +1,15 @@
 r"""
-Which rows does a batch train?
-==============================
+Learned positions: which rows does a batch train?
+=================================================
 
-A table of positions has a row for every place up to the greatest length. How
+A table of positions has a row for every place up to the maximum length. How
 much gradient does each row receive from texts of different lengths?
 """
 
 # %%
 # Late rows are rarely read
 # -------------------------
-# 200 texts whose lengths are drawn from a log-normal distribution, cut off at
+# 200 texts whose lengths are drawn from a log-normal distribution, clipped to
 # 512 tokens. Every position passes the same gradient here. The first rows
 # get it from all texts, the last from a few.
 

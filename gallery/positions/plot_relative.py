@@ -1,6 +1,6 @@
 r"""
-One number a diagonal
-=====================
+Relative position bias
+======================
 
 What does a bias that depends on the offset alone look like, and where does
 its gradient go?

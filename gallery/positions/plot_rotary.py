@@ -1,6 +1,6 @@
 r"""
-Rotation by position
-====================
+RoPE: rotation by position
+==========================
 
 What happens to a vector as its position grows, and what does the score of two
 such vectors still know?
@@ -9,7 +9,7 @@ such vectors still know?
 # %%
 # Trajectories of the pairs
 # -------------------------
-# A head of 64 channels has the pairs 0 to 31. Pair 0 turns by one radian a
+# A head of 64 channels has the pairs 0 to 31. Pair 0 turns by one radian per
 # token, pair 24 by a thousandth: in 41 positions the first runs through its
 # circle six times, the last hardly moves. Slow pairs tell far from near, fast
 # ones tell neighbours apart.
@@ -35,7 +35,7 @@ for ax, pair in zip(axes, [0, dim // 8, dim // 4, 3 * dim // 8], strict=True):
             str(p), (1.17 * u[p], 1.17 * v[p]), ha="center", va="center", size=8
         )
     ax.set(
-        title=f"pair {pair}: {theta[pair]:.3g} rad a token",
+        title=f"pair {pair}: {theta[pair]:.3g} rad per token",
         xlabel="first channel",
     )
     ax.set(aspect="equal", xlim=(-1.35, 1.35), ylim=(-1.35, 1.35))

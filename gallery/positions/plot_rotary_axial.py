@@ -1,6 +1,6 @@
 r"""
-Rotation on a grid
-==================
+Axial RoPE: rotation on a grid
+==============================
 
 How does the score of two equal vectors fall off across an image, if half of
 the channels know the row and half the column?

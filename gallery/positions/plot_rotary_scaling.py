@@ -1,6 +1,6 @@
 r"""
-Slower rotations for longer texts
-=================================
+RoPE scaling for longer texts
+=============================
 
 Which pairs does each scaling slow down, and by how much? Which angles of a
 long text were never seen in training?

@@ -1,6 +1,6 @@
 r"""
-Waves of position
-=================
+Sinusoidal positions
+====================
 
 What does a table of sines and cosines look like, and which tokens does it
 make alike?

@@ -1,6 +1,6 @@
 r"""
-Buckets of distance
-===================
+T5 relative bias
+================
 
 Which distances does T5 tell apart, and which share one number?
 """

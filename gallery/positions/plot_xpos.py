@@ -1,6 +1,6 @@
 r"""
-Rotation with decay
-===================
+xPos: rotation with decay
+=========================
 
 What does a scale that grows with the position add to a rotation?
 """

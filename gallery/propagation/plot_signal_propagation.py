@@ -1,6 +1,6 @@
 r"""
-Order, chaos and the edge between
-=================================
+Signal propagation: order, chaos and the edge
+=============================================
 
 For which weights does a signal survive depth, and does the theory predict what
 a random network does?

@@ -1,6 +1,6 @@
 r"""
-Which cells learn to remember
-=============================
+GRU, LSTM and RNN: which cells learn to remember
+================================================
 
 Which of the three cells learns a task whose answer lies 40 steps back, and
 what does clipping the gradient do?

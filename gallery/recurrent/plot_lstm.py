@@ -94,10 +94,10 @@ fig.alt_text = (
 # %%
 # States and gates
 # ----------------
-# A network of three units with weights of deviation 0.1 and no biases, on two
-# waves. All gates stay near one half: nothing is kept for long. Of the first
-# cell state 3e-5 is left after 15 steps. With a bias of 4 the forget gates
-# are open.
+# A network of three units with weights of standard deviation 0.1 and no
+# biases, on two waves. All gates stay near one half: nothing is kept for
+# long. Of the first cell state 3e-5 is left after 15 steps. With a bias of 4
+# the forget gates are open.
 
 t = np.arange(15)
 waves = np.stack(
@@ -136,8 +136,8 @@ axes[2].legend()
 # lag between them: 32 units, weights as PyTorch draws them. The plain network
 # forgets at a constant rate, and LSTM and GRU, whose gates stand at one half,
 # at much the same. A bias of 4 on the gate that keeps (f, or z) makes the
-# difference. It is no guarantee: the gradient of the LSTM even grows, through
-# the gates, by which the states feed back.
+# difference. It is not a guarantee: the gradient of the LSTM even grows,
+# through the gates, by which the states feed back.
 
 T, D, H = 100, 4, 32
 rng = np.random.default_rng(0)

@@ -1,6 +1,6 @@
 r"""
-A step size of one's own
-========================
+Adagrad, RMSprop and Adam
+=========================
 
 How long are the steps of the adaptive methods when the gradient changes its
 size? They divide it by what they remember, and they remember differently.

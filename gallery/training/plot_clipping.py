@@ -1,6 +1,6 @@
 r"""
-Cut or shorten
-==============
+Gradient clipping
+=================
 
 What does clipping do to the direction of a gradient? Clipping by value turns
 it towards a diagonal, clipping by norm leaves it.
@@ -41,7 +41,7 @@ for clip, name in ((clip_by_norm, "norm"), (clip_by_value, "value")):
     axes[2].plot(fine, turned, label=f"by {name}")
 axes[2].set(
     xlabel="direction (degrees)",
-    ylabel="turned by (degrees)",
+    ylabel="rotated by (degrees)",
     title="Change of direction",
 )
 axes[2].legend()

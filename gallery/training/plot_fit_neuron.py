@@ -1,6 +1,6 @@
 r"""
-A neuron learns
-===============
+Training one neuron
+===================
 
 How does the loss fall while a neuron is fitted to three examples? Steeply at
 first, then slowly: two curvatures, two speeds.

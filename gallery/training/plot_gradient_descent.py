@@ -1,8 +1,8 @@
 r"""
-How long a step?
-================
+Gradient descent and the learning rate
+======================================
 
-What learning rate is too small, right, or too large? On a paraboloid the
+What learning rate is too small, right, or too large? On a quadratic the
 curvature decides, and the limit is sharp: two over the largest curvature.
 """
 

@@ -1,6 +1,6 @@
 r"""
-A ball in a narrow valley
-=========================
+Momentum in a narrow valley
+===========================
 
 What does a memory of earlier gradients buy? Across the valley they cancel,
 along it they add up.
@@ -9,7 +9,7 @@ along it they add up.
 # %%
 # The same path for each optimizer
 # --------------------------------
-# The paraboloid :math:`\frac12 (x_1^2 + 50\, x_2^2)`, forty steps from the
+# The quadratic :math:`\frac12 (x_1^2 + 50\, x_2^2)`, forty steps from the
 # same point. Plain descent must keep its rate below 2/50 and crawls along
 # the floor. The heavy ball runs ahead and overshoots; Nesterov's
 # look-ahead damps the swinging. The adaptive methods scale each axis by
@@ -67,10 +67,10 @@ paths = {name: descend(step, opts, 40) for name, (step, opts) in steps.items()}
 fig = draw(paths)
 
 # %%
-# The valley turned by 45 degrees
-# -------------------------------
+# The valley rotated by 45 degrees
+# --------------------------------
 # Drawn in the valley's own directions again. Plain descent and momentum do
-# not notice that the coordinates have turned; the adaptive methods do, for
+# not notice that the coordinates were rotated; the adaptive methods do, for
 # now both coordinates have the same gradients.
 
 c = np.sqrt(0.5)

@@ -1,6 +1,6 @@
 r"""
-Learning rates over time
-========================
+Learning rate schedules
+=======================
 
 How does each schedule spend its steps? All rise at first; then one stays, one
 falls along a cosine to an end, one falls for ever.

@@ -1,6 +1,6 @@
 r"""
-Three families, drawn
-=====================
+Encoder, decoder and encoder-decoder
+====================================
 
 What is connected to what in an encoder, in a decoder-only model, and in an
 encoder with a decoder?
@@ -51,7 +51,7 @@ def arrow(ax, start, end):
 
 
 def sublayer(ax, x, y, text, kind, norm_first=True):
-    """Draw a sub-layer with norm and shortcut; return where the sum is."""
+    """Draw a sub-layer, its norm and its residual sum; return where that is."""
     first, second = (("norm", "norm"), (text, kind))
     if not norm_first:
         first, second = second, first
@@ -121,8 +121,8 @@ for x, first, name in ((0, False, "post-norm"), (5, True, "pre-norm")):
     ax.text(x, -0.85, name, ha="center")
 ax.set(xlim=(-2.2, 7.5), ylim=(-1.1, 5.6))
 fig.alt_text = (
-    "Two columns of boxes. Post-norm: sub-layer, sum with the shortcut, norm. "
-    "Pre-norm: norm, sub-layer, sum with the shortcut."
+    "Two columns of boxes. Post-norm: sub-layer, sum with the residual "
+    "connection, norm. Pre-norm: norm, sub-layer, sum with the connection."
 )
 
 # %%

@@ -1,6 +1,6 @@
 r"""
-Where the numbers are
-=====================
+Parameters and multiplications of a Transformer
+===============================================
 
 Which parts of a model hold its parameters, and which parts take its time?
 """
@@ -49,7 +49,7 @@ fig.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=5)
 # %%
 # Multiplications
 # ---------------
-# A weight is used once a token, whatever the length of the text. Only scores
+# A weight is used once per token, whatever the length of the text. Only scores
 # and sums of attention grow with it, and overtake the rest of a block where
 # the text is six times as long as the model is wide.
 

@@ -1,6 +1,6 @@
 r"""
-A token that reads
-==================
+A Transformer classifier
+========================
 
 Can a classifier tell which of two letters comes first, with positions and
 without?

@@ -1,6 +1,6 @@
 r"""
-Beyond the length of training
-=============================
+Length extrapolation
+====================
 
 Which scheme of positions learns best, and what is each worth at positions that
 training never reached?

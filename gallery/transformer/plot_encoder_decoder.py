@@ -1,6 +1,6 @@
 r"""
-Learning to reverse
-===================
+An encoder-decoder learns to reverse
+====================================
 
 Can an encoder-decoder learn to write a text backwards, and where does its
 decoder look?

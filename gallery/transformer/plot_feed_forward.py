@@ -1,6 +1,6 @@
 r"""
-What the hidden units are for
-=============================
+Feed-forward layers
+===================
 
 How well do few hidden units draw a curve, and what does a gate add to them?
 """

@@ -1,6 +1,6 @@
 r"""
-From logits to a token
-======================
+Sampling and beam search
+========================
 
 What do temperature, top k and top p leave of a distribution, and how does the
 size of the nucleus follow the certainty of a model?

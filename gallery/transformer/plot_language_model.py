@@ -1,6 +1,6 @@
 r"""
-A model that learns to write
-============================
+A language model learns to write
+================================
 
 How far does a small model get on the first four chapters of *Alice's
 Adventures in Wonderland*, and what does it write on the way?

@@ -1,6 +1,6 @@
 r"""
-Before the sum or after it
-==========================
+Pre-norm and post-norm
+======================
 
 How large is the residual stream after each block, and how large is the
 gradient that gets back to it, with norms before and after the sub-layers?

@@ -1,6 +1,6 @@
 r"""
-An induction head
-=================
+Induction heads
+===============
 
 How does a model find what came after a token the last time, and what does it
 take?

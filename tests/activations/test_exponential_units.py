@@ -1,4 +1,4 @@
-"""Tests of dlref.activations._exponential_units."""
+"""Tests of the exponential units."""
 
 import exact
 import numpy as np

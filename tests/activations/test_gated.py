@@ -1,4 +1,4 @@
-"""Tests of dlref.activations._gated."""
+"""Tests of the gated linear units."""
 
 import numpy as np
 import pytest
@@ -57,3 +57,13 @@ def test_steepness_zero_is_bilinear(rng):
 def test_shapes_that_do_not_broadcast(name):
     with pytest.raises(ValueError, match=r"^Arguments 'x' and 'gate' must have shapes that broad"):
         getattr(A, name)(np.ones(2), np.ones(3))
+
+
+@pytest.mark.parametrize("name", ["glu", "reglu", "geglu", "swiglu"])
+def test_what_overflows_does_not_warn(name):
+    large = np.full((2, 3), 1e308)
+    dx, dgate = getattr(A, f"{name}_vjp")(large, large, large[0])
+    assert dx.shape == (2, 3)
+    assert dgate.shape == (3,)
+    out = getattr(A, f"{name}_jvp")((large, large[0]), (large, large[0]))
+    assert out.shape == (2, 3)

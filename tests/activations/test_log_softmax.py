@@ -7,7 +7,7 @@ import scipy.special
 from mpmath import mp, mpf
 
 import dlref.activations as A
-from dlref._jit import COMPILED
+from dlref._core.jit import COMPILED
 
 LENGTHS = [1, 2, 5, 33, 500] if COMPILED else [1, 5, 33]
 

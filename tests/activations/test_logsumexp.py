@@ -7,7 +7,7 @@ import scipy.special
 from mpmath import mp, mpf
 
 import dlref.activations as A
-from dlref._jit import COMPILED
+from dlref._core.jit import COMPILED
 
 LENGTHS = [1, 2, 5, 33, 500] if COMPILED else [1, 5, 33]
 
@@ -96,6 +96,7 @@ class TestEdges:
 
     def test_no_axes_at_all(self):
         assert A.logsumexp(2.0, axis=()) == 2.0
+        assert A.logsumexp_grad(2.0, axis=()) == 1.0
 
 
 class TestErrors:
@@ -104,6 +105,11 @@ class TestErrors:
     def test_axes(self, f, axis):
         with pytest.raises(ValueError, match=r"^Argument 'axis' must hold distinct axes"):
             f(np.ones((2, 3)), axis=axis)
+
+    @pytest.mark.parametrize("f", [A.logsumexp, A.logsumexp_grad])
+    def test_a_scalar_has_no_axis(self, f):
+        with pytest.raises(ValueError, match=r"^Argument 'x' must have at least 1 axis, not shape"):
+            f(2.0)
 
     def test_cotangent(self):
         with pytest.raises(ValueError, match=r"^Argument 'dout' must have shape \(2,\), not"):

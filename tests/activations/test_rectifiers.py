@@ -1,4 +1,4 @@
-"""Tests of dlref.activations._rectifiers."""
+"""Tests of the rectifiers with kinks."""
 
 from fractions import Fraction
 
@@ -125,11 +125,11 @@ class TestPrelu:
         assert np.isnan(A.prelu(np.nan, 0.5))
 
     def test_slopes_that_do_not_fit(self):
-        with pytest.raises(ValueError, match=r"^Argument 'slope' must stretch to .* \(2, 3\)"):
+        with pytest.raises(ValueError, match=r"^Argument 'slope' must broadcast to .* \(2, 3\)"):
             A.prelu(np.ones((2, 3)), np.ones(2))
 
-    def test_slopes_may_not_stretch_the_input(self):
-        with pytest.raises(ValueError, match=r"^Argument 'slope' must stretch"):
+    def test_slopes_may_not_broadcast_the_input(self):
+        with pytest.raises(ValueError, match=r"^Argument 'slope' must broadcast"):
             A.prelu(np.ones(3), np.ones((2, 3)))
 
 

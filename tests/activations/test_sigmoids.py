@@ -1,4 +1,4 @@
-"""Tests of dlref.activations._sigmoids."""
+"""Tests of the sigmoids and their relatives."""
 
 import exact
 import numpy as np

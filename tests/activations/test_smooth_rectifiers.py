@@ -1,12 +1,14 @@
-"""Tests of dlref.activations._smooth_rectifiers."""
+"""Tests of SiLU, Mish and GELU."""
 
 import exact
 import numpy as np
 import pytest
 
 import dlref.activations as A
-from dlref._jit import COMPILED
-from dlref.activations import _smooth_rectifiers as smooth
+from dlref._core.jit import COMPILED
+from dlref.activations._gelu import GELU_TANH_ZERO, GELU_ZERO
+from dlref.activations._mish import MISH_ZERO
+from dlref.activations._silu import SILU_ZERO
 
 CASES = [("silu", {}), ("silu", {"beta": 1.7}), ("mish", {}), ("gelu", {})]
 CASES += [("gelu", {"approximate": "tanh"})]
@@ -15,11 +17,11 @@ CASES += [("gelu", {"approximate": "tanh"})]
 @pytest.mark.parametrize(
     ("name", "zero", "options"),
     [
-        ("silu", smooth.SILU_ZERO, {"beta": 1.0}),
-        ("silu", np.divide(smooth.SILU_ZERO, 1.3), {"beta": 1.3}),
-        ("mish", smooth.MISH_ZERO, {}),
-        ("gelu", smooth.GELU_ZERO, {}),
-        ("gelu", smooth.GELU_TANH_ZERO, {"approximate": "tanh"}),
+        ("silu", SILU_ZERO, {"beta": 1.0}),
+        ("silu", np.divide(SILU_ZERO, 1.3), {"beta": 1.3}),
+        ("mish", MISH_ZERO, {}),
+        ("gelu", GELU_ZERO, {}),
+        ("gelu", GELU_TANH_ZERO, {"approximate": "tanh"}),
     ],
 )
 def test_derivatives_are_accurate_around_their_zeros(name, zero, options, rng):

@@ -65,5 +65,15 @@ class TestErrors:
     def test_ranges(self):
         with pytest.raises(ValueError, match="'S' must be at least 0, not -1"):
             window_mask(2, -1, left=1, right=1)
-        with pytest.raises(ValueError, match=r"'window\[0\]' must be at least -1, not -2"):
+        with pytest.raises(ValueError, match="'left' must be at least -1, not -2"):
             window_mask(2, 2, left=-2, right=1)
+        with pytest.raises(TypeError, match=r"'right' must be an integer, not 0\.5"):
+            window_mask(2, 2, left=2, right=0.5)
+        with pytest.raises(ValueError, match=r"s 'q_offset', 'T' and 'S' must make fewer than 2"):
+            causal_mask(2**40)
+        with pytest.raises(ValueError, match="s 'lengths' and 'S' must make fewer than 2"):
+            padding_mask([1], 2**62)
+
+    def test_offsets_as_far_as_there_are(self):
+        for offset, all_seen in ((2**63 - 1, True), (-(2**63), False)):
+            assert np.all(causal_mask(3, q_offset=offset) == all_seen)

@@ -387,3 +387,9 @@ class TestErrors:
         moves = AttentionParams(*8 * [None])._replace(b_q=np.ones(H * E))
         with pytest.raises(ValueError, match=r"'tangents\[2\].b_q' must be None, as it belongs"):
             multi_head_attention_jvp((x, y, params), (x, None, moves), **options)
+
+
+def test_a_cache_of_another_kind_is_refused(rng):
+    x, w = rng.normal(size=(3, 4)), rng.normal(size=(4, 4, 4))
+    with pytest.raises(TypeError, match="'cache' must be a KVCache or None, not "):
+        multi_head_attention(x, x, AttentionParams(*w), num_heads=2, cache=(x, x))

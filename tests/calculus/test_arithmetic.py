@@ -1,4 +1,4 @@
-"""Tests of dlref.calculus._arithmetic."""
+"""Tests of the arithmetic operations."""
 
 import numpy as np
 import pytest

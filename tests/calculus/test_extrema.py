@@ -1,4 +1,4 @@
-"""Tests of dlref.calculus._extrema."""
+"""Tests of maximum and minimum."""
 
 import numpy as np
 import pytest

@@ -1,7 +1,8 @@
-"""Tests of dlref.calculus._matrix_functions."""
+"""Tests of trace, inverse and log-determinant."""
 
 import numpy as np
 import pytest
+from mpmath import mp
 
 from dlref import calculus
 
@@ -74,3 +75,23 @@ class TestErrors:
 def test_singular_in_forward_mode():
     with pytest.raises(np.linalg.LinAlgError, match=r"^Argument 'primals' must be invertible"):
         calculus.inverse_jvp(np.zeros((2, 2)), None)
+
+
+def test_error_of_the_inverse_grows_with_the_condition_number(rng):
+    """The relative error of the vjp is proportional to it, not to its square."""
+    left, right = (np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(2))
+    errors = []
+    for kappa in (1e2, 1e5, 1e8):
+        s = np.geomspace(1, 1 / kappa, 6)
+        u = rng.normal(size=(6, 6))
+        got = calculus.inverse_vjp(u, left * s @ right)
+        a = mp.matrix((left * s @ right).tolist())
+        with mp.workdps(60):
+            y = (a**-1).T
+            want = -y * mp.matrix(u.tolist()) * y
+            errors.append(float(mp.norm(mp.matrix(got.tolist()) - want) / mp.norm(want)) / kappa)
+    assert max(errors) < 1e-15
+
+
+def test_a_trace_that_overflows_does_not_warn():
+    assert calculus.trace_jvp(np.eye(2), np.full((2, 2), 1e308)) == np.inf

@@ -1,4 +1,4 @@
-"""Tests of dlref.calculus._reductions."""
+"""Tests of the reductions."""
 
 import mpmath
 import numpy as np
@@ -152,7 +152,7 @@ class TestErrors:
     @pytest.mark.parametrize("stem", STEMS)
     def test_axis(self, stem):
         grad = getattr(calculus, f"{stem}_grad")
-        with pytest.raises(ValueError, match=r"^Argument 'axis' must .* of 2, not 2\.$"):
+        with pytest.raises(ValueError, match=r"^Argument 'axis' must .* of 2 axes, not 2\.$"):
             grad(np.ones((2, 2)), axis=2)
         with pytest.raises(TypeError, match=r"^Argument 'axis' must .*, not 0\.5\.$"):
             grad(np.ones((2, 2)), axis=0.5)

@@ -66,11 +66,24 @@ def test_report_of_infinite_errors():
     assert report.largest == report.mean == np.inf
 
 
+def test_exact_integers_of_any_size():
+    exact = np.array([3, 10**400, -(10**400), 10**400], object)
+    errors = ulp_error(np.array([3.0, np.inf, -np.inf, 1e308]), exact)
+    assert errors.tolist() == [0.0, 0.0, 0.0, np.inf]
+    assert error_report(np.ones(1), exact[1:2]).exact == np.inf
+
+
 def test_errors():
     with pytest.raises(ValueError, match=r"^Argument 'exact' must have shape \(2,\), not \(3,\)"):
         ulp_error(np.ones(2), np.ones(3))
     with pytest.raises(TypeError, match=r"^Argument 'exact' must hold numbers"):
         ulp_error(np.ones(1), ["a"])
+    for strange in ([1j], [print], ["1"], [None], [1j + 1]):
+        for exact in (np.array(strange, object), np.array(strange)):
+            with pytest.raises(TypeError, match=r"^Argument 'exact' must hold numbers"):
+                ulp_error(np.ones(1), exact)
+    with pytest.raises(TypeError, match=r"^Argument 'exact' must hold numbers, not datetime64"):
+        ulp_error(np.ones(1), np.array(["2026-01-01"], "M8[s]"))
     with pytest.raises(TypeError, match=r"^Argument 'actual' must be"):
         ulp_error(np.ones(1, complex), np.ones(1))
     with pytest.raises(ValueError, match=r"^Argument 'actual' must hold at least one value"):

@@ -96,3 +96,12 @@ def test_errors():
         binary_cross_entropy_jvp(([1.0], 1.0), (None, None))
     with pytest.raises(ValueError, match="'reduction' must be 'mean' or 'sum'"):
         binary_cross_entropy_grad(1.0, 1.0, reduction="none")
+
+
+def test_the_frequent_form_loses_what_the_page_says():
+    """(1 - t) z + s(-z) at t = 0, where s is the softplus: 0 from -33.3 on."""
+    naive = lambda z: z + np.log1p(np.exp(-z))  # noqa: E731
+    assert naive(-33.4) == 0 < naive(-33.2)
+    exact = np.log1p(np.exp(-20.0))
+    assert 1e-7 < abs(naive(-20.0) / exact - 1) < 1e-6
+    assert binary_cross_entropy(-20.0, 0.0) == pytest.approx(exact, rel=1e-15)

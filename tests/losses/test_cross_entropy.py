@@ -261,3 +261,15 @@ class TestErrors:
     def test_classes_do_not_vary(self, f):
         with pytest.raises(ValueError, match=r"'tangents\[1\]' must be None"):
             f((np.ones((2, 3)), [0, 1]), (None, np.ones(2)))
+
+
+def test_the_optimum_is_finite_with_label_smoothing_only():
+    """Descend on the logits of one example: z_0 - z_1 goes to ln(q_0 / q_1), or on for ever."""
+    q = 0.9 * np.array([1.0, 0.0, 0.0]) + 0.1 / 3
+    z, free = np.zeros((1, 3)), np.zeros((1, 3))
+    for _ in range(4000):
+        z = z - 4 * cross_entropy_grad(z, [0], label_smoothing=0.1)
+        free = free - 4 * cross_entropy_grad(free, [0])
+    assert z[0, 0] - z[0, 1] == pytest.approx(np.log(q[0] / q[1]), rel=1e-6)
+    assert z[0, 0] - z[0, 1] == pytest.approx(3.332, abs=1e-3)
+    assert free[0, 0] - free[0, 1] > 8

@@ -1,4 +1,4 @@
-"""Tests of dlref.losses._regression."""
+"""Tests of the regression losses."""
 
 import numpy as np
 import pytest

@@ -36,13 +36,18 @@ def test_the_jacobian_is_the_weight_and_a_copy(rng):
     assert jac[1].any()
 
 
-def test_float32_sums_in_float64():
-    x = np.full(100_001, 0.1, np.float32)
-    x[0] = 1e8
-    out = linear(x, np.concatenate([[1], np.full(100_000, 1)])[None].astype(np.float32))
-    exact = 1e8 + 100_000 * np.float64(np.float32(0.1))
-    assert out.dtype == np.float32
-    assert out[0] == np.float32(exact)
+def test_products_are_computed_in_the_dtype_of_the_input_and_the_bias_gradient_summed_wide(rng):
+    x, weight = (rng.normal(size=(64, 1000)).astype(np.float32) for _ in range(2))
+    out = linear(x, weight)
+    np.testing.assert_array_equal(out, x @ weight.T)  # NumPy's BLAS
+    scale = np.max(abs(x) @ abs(weight).T)
+    exact = x.astype(float) @ weight.T.astype(float)
+    assert np.max(abs(out - exact)) <= 64 * 2.0**-23 * scale
+    dout = np.full((100_001, 1), 0.1, np.float32)
+    dout[0] = 1e8
+    ones = np.ones((100_001, 1), np.float32)
+    *_, db = linear_vjp(dout, ones, ones[:1], ones[0])
+    assert db == np.float32(1e8 + 100_000 * np.float64(np.float32(0.1)))
 
 
 def test_a_bias_of_none_may_be_written_down(rng, assert_close):

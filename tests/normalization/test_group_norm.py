@@ -7,7 +7,6 @@ import numpy as np
 import peers
 import pytest
 
-from dlref import _channels, _parallel
 from dlref.normalization import (
     batch_norm,
     group_norm,
@@ -18,6 +17,7 @@ from dlref.normalization import (
     instance_norm_vjp,
     layer_norm,
 )
+from dlref.normalization._kernels import channels
 
 
 def channels_second(f):
@@ -62,37 +62,20 @@ def test_without_positions_it_is_a_norm_of_rows(rng, assert_close):
     assert_close(np.sum(dx * v) + np.sum(dweight * dw) + np.sum(dbias * db), np.sum(u * want))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("groups", [3, 60])
-def test_samples_and_pieces_of_them_give_the_same_bits(
-    rng, monkeypatch, set_num_threads, groups, dtype
+@pytest.mark.parametrize("groups", [1, 3, 12])
+@pytest.mark.parametrize("positions", [7, 64, 1000])  # one or several positions in a row, pieces
+def test_pieces_are_combined_into_the_moments_of_all(
+    rng, monkeypatch, exactly_standardized, groups, positions
 ):
-    monkeypatch.setattr(_parallel, "MIN_WORK", 1)
-    x, u = rng.normal(size=(2, 3, 300, 60)).astype(dtype)
-    x[1] += 1000  # a mean to be guessed
-    x[2, ::9] += 1e5  # one that is not guessed well
-    w, b = rng.normal(size=(2, 60)).astype(dtype)
-    found = []
-    for whole, threads in [(True, 1), (True, 3), (False, 1), (False, 3)]:
-        set_num_threads(threads)
-        monkeypatch.setattr(_channels, "_whole", lambda *_, whole=whole: whole)
-        pushed = group_norm_jvp((x, groups, w, b), (u, None, b, w))
-        results = group_norm(x, groups, w, b), *group_norm_vjp(u, x, groups, w, b), pushed
-        found.append(b"".join(a.tobytes() for a in results))
-    assert len(set(found)) == 1
-
-
-def test_threads_take_whole_samples_that_are_many_or_small(set_num_threads):
-    def whole(samples, positions):
-        x = np.zeros((samples, positions * 64), np.float32)
-        return _channels._whole(x, _channels._layout(positions, 64, 8))
-
-    set_num_threads(2)
-    assert whole(1, 100)  # too little for two threads
-    assert not whole(1, 5000)
-    assert whole(40, 100)  # a piece each
-    assert not whole(7, 5000)
-    assert whole(8, 5000)
+    monkeypatch.setattr(channels, "PIECE", 2000)
+    x = rng.normal(size=(2, positions, 12)) + 1e4
+    x[:, : positions // 2] += 100  # pieces differ in their means
+    got = group_norm(x, groups)
+    for sample in range(2):
+        for g in range(groups):
+            part = np.s_[sample, :, g * 12 // groups : (g + 1) * 12 // groups]
+            want = exactly_standardized(x[part].ravel(), 1e-5)
+            assert np.max(abs(got[part].ravel() - want)) < 2e-15 * np.max(abs(want))
 
 
 @pytest.mark.parametrize("offset", [0.0, 3.0, -1e4])

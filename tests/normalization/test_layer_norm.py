@@ -4,12 +4,16 @@ import numpy as np
 import peers
 import pytest
 
+from dlref._core.jit import COMPILED
 from dlref.normalization import (
     layer_norm,
     layer_norm_jacobian,
     layer_norm_jvp,
     layer_norm_vjp,
 )
+
+#: Relative to the largest; interpreted, a row is one sum, compiled it is a dozen partial ones.
+FEW_UNITS = 1e-15 if COMPILED else 4e-15
 
 
 def by_torch(x, w, b):
@@ -43,17 +47,19 @@ class TestLargeOffsets:
         assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
 
     @pytest.mark.parametrize("outlier", [1e2, -1e6, 1e12])
-    def test_a_bad_guess_of_the_mean_is_mended(self, rng, exactly_standardized, outlier):
+    def test_a_first_eighth_unlike_the_rest_costs_three_bits(
+        self, rng, exactly_standardized, outlier
+    ):
         x = rng.normal(size=768) + 1e4
         x[:16] += np.linspace(outlier, 2 * outlier, 16)
         want = exactly_standardized(x, 1e-5)
-        assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
+        assert np.max(abs(layer_norm(x) - want)) < FEW_UNITS * np.max(abs(want))
 
-    def test_a_guess_of_zero_is_mended(self, rng, exactly_standardized):
+    def test_nor_does_one_that_begins_at_zero(self, rng, exactly_standardized):
         x = rng.normal(size=768) + 10
         x[:32] -= 10
         want = exactly_standardized(x, 1e-5)
-        assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
+        assert np.max(abs(layer_norm(x) - want)) < FEW_UNITS * np.max(abs(want))
 
     @pytest.mark.parametrize("offset", [20.0, -1e4])
     def test_float32_is_exact_up_to_one_rounding(self, rng, exactly_standardized, offset):

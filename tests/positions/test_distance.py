@@ -1,4 +1,4 @@
-"""Tests of dlref.positions._distance."""
+"""Tests of KERPLE and FIRE."""
 
 import numpy as np
 import peers

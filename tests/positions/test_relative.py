@@ -1,4 +1,4 @@
-"""Tests of dlref.positions._relative."""
+"""Tests of learned relative positions."""
 
 import numpy as np
 import pytest
@@ -120,3 +120,12 @@ class TestTransformerXL:
         arrays[position] = np.ones(shape)
         with pytest.raises(ValueError, match=rf"^Argument {words}"):
             P.transformer_xl_scores(*arrays)
+
+
+def test_scores_of_shaw_that_overflow_do_not_warn():
+    large = np.full((3, 2), 1e308)
+    dq, dtable = P.shaw_scores_vjp(np.full((3, 3), 1e308), large, large)
+    assert np.all(np.isinf(dq))
+    assert np.all(np.isinf(dtable))
+    moved = P.shaw_scores_jvp((large, large), (large, -large))
+    assert moved.shape == (3, 3)

@@ -7,8 +7,8 @@ import pytest
 from mpmath import mp, mpf
 
 import dlref.positions as P
-from dlref._circle import circles
-from dlref._jit import COMPILED
+from dlref._core.jit import COMPILED
+from dlref.positions._kernels.circle import circles
 
 BASE = 10000.0
 

@@ -186,6 +186,37 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"^Argument 'scaling' must be a dictionary, not"):
             P.rope_frequencies(4, scaling=scaling)
 
+    @pytest.mark.parametrize(
+        "scaling",
+        [
+            {"type": "linear", "rope_type": "linear", "factor": 4.0},
+            {"rope_type": "linear", "factor": 4.0, LENGTH: 4096},
+            {"rope_type": "linear", "factor": 4.0, "finetuned": True, LENGTH: None},
+        ],
+    )
+    def test_what_published_configurations_carry(self, scaling):
+        np.testing.assert_array_equal(P.rope_frequencies(128, scaling=scaling), PLAIN / 4)
+        assert P.rope_attention_factor(scaling) == 1.0
+
+    def test_yarn_says_that_it_was_tuned(self):
+        want = P.rope_frequencies(128, scaling=YARN)
+        got = P.rope_frequencies(128, scaling={**YARN, "finetuned": True})
+        np.testing.assert_array_equal(got, want)
+
+    def test_flags(self):
+        words = r"^Argument \"scaling\['truncate'\]\" must be True or False, not 'no'\.$"
+        with pytest.raises(ValueError, match=words):
+            P.rope_frequencies(4, scaling={**YARN, "truncate": "no"})
+
+    def test_a_training_of_one_token(self):
+        scaling = {**LONGROPE, LENGTH: 1, "factor": 2.0}
+        with pytest.raises(ValueError, match=r"embeddings'\]\" must be at least 2, not 1\.$"):
+            P.rope_attention_factor(scaling)
+
+    def test_keys_of_other_types(self):
+        with pytest.raises(ValueError, match=r"^Argument 'scaling' must have only 'factor', not 3"):
+            P.rope_frequencies(4, scaling={"type": "linear", "factor": 2, 3: 1, "x": 2})
+
     def test_missing(self):
         words = r"^Argument 'scaling' must have 'factor' and '.*embeddings', not only \[\]\.$"
         with pytest.raises(ValueError, match=words):

@@ -57,7 +57,11 @@ def test_errors():
     for name in ("gamma", "scale_base"):
         with pytest.raises(ValueError, match=rf"^Argument '{name}' must be greater than 0, not 0"):
             P.xpos_scales([0], 4, **{name: 0.0})
+    with pytest.raises(ValueError, match=r"^Argument 'gamma' must be at most .*, not inf"):
+        P.xpos_scales([0], 4, gamma=np.inf)
     t = np.ones((3, 2))
+    with pytest.raises(ValueError, match=r"^Argument 'inverse' must be True or False, not 2"):
+        P.apply_xpos(np.ones((3, 4)), t, t, t, inverse=2)
     with pytest.raises(
         ValueError, match=r"^Argument 'scales' must have shape \(3, 2\), not \(3,\)"
     ):

@@ -103,6 +103,20 @@ class TestCriticalGain:
                 break
         assert gain**2 * _mean_square(slope, q) == pytest.approx(1, rel=1e-6)
 
+    @pytest.mark.parametrize("name", ["gelu", "silu", "mish", "hard_swish"])
+    def test_there_is_none_where_the_variance_leaves_the_fixed_point(self, name):
+        phi, slope = _functions(name)
+        gain, q = 1.0 / slope(np.zeros(1))[0], 0.5  # would be critical at q = 0
+        for _ in range(20):
+            q = gain**2 * _mean_square(phi, q)
+        assert q > 10
+        with pytest.raises(ValueError, match=f"not '{name}', whose variance leaves"):
+            critical_gain(name)
+
+    def test_an_unstable_root_is_no_answer(self):
+        with pytest.raises(ValueError, match="whose variance leaves"):
+            critical_gain("silu", bias_deviation=0.3)  # 1.5756 was returned
+
     @pytest.mark.parametrize("bias", [0.5, 2.0])
     def test_unbounded_moments_give_the_limit(self, bias):
         assert critical_gain("relu", bias_deviation=bias) == pytest.approx(math.sqrt(2))

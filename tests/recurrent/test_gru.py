@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dlref._jit import COMPILED
+import dlref.recurrent
+from dlref._core.jit import COMPILED
 from dlref.recurrent import gru, gru_cell, gru_vjp
 
 WIDE = (20, (9,), 5, 70) if COMPILED else (2, (5,), 2, 34)
@@ -103,3 +104,15 @@ class TestErrors:
             ValueError, match=r"'h' must have shape \(..., H\) = \(1,\), not \(2,\)"
         ):
             gru_cell([1.0], [1.0, 2.0], np.ones((3, 1)), np.ones((3, 1)))
+
+    @pytest.mark.parametrize("value", [1, "after", None, [True]])
+    @pytest.mark.parametrize("name", ["gru", "gru_vjp", "gru_jvp", "gru_cell"])
+    def test_reset_after(self, name, value):
+        before = {"gru_vjp": (np.ones((2, 5, 4)),)}.get(name, ())
+        arguments = (
+            tuple(GOOD.values()) if name != "gru_cell" else ([1.0], None, [[1]] * 3, [[1]] * 3)
+        )
+        if name == "gru_jvp":
+            before, arguments = (arguments,), (arguments,)
+        with pytest.raises(TypeError, match="'reset_after' must be True or False, not"):
+            getattr(dlref.recurrent, name)(*before, *arguments, reset_after=value)

@@ -1,14 +1,10 @@
 """What is special about long short-term memory."""
 
-import sys
-
 import naive
 import numpy as np
 import pytest
 
-from dlref import _recurrence
-from dlref._jit import COMPILED
-from dlref._microkernel import FEW_PANELS, WIDTH_BYTES
+from dlref._core.jit import COMPILED
 from dlref.recurrent import (
     LSTMGates,
     lstm,
@@ -105,98 +101,6 @@ class TestPeepholes:
             )
             want[k] = sum((d * m).sum() for d, m in zip(u, moved, strict=True))
         assert_close(lstm_vjp(u, *values, w_p=w_p, **options)[-1], want)
-
-
-@pytest.fixture
-def wide(monkeypatch, set_num_threads):
-    """Let threads share the units of a short sequence, too; return what sets their number."""
-    monkeypatch.setattr(_recurrence, "available", lambda: 2)
-    monkeypatch.setattr(_recurrence, "LEAST", 1)
-    monkeypatch.setattr(_recurrence, "LEAST_IN_ALL", 1)
-    return set_num_threads
-
-
-class TestUnitsInParts:
-    """The units of a single sequence are shared out among threads."""
-
-    def parts(self, monkeypatch):
-        """Return the numbers of parts of the calls to come."""
-        found, original = [], _recurrence.parts_of
-        lstm_module = sys.modules[lstm.__module__]
-
-        def parts_of(*arguments):
-            found.append(original(*arguments))
-            return found[-1]
-
-        monkeypatch.setattr(lstm_module, "parts_of", parts_of)
-        return found
-
-    def size(self, dtype):
-        return 2 * FEW_PANELS * WIDTH_BYTES // np.dtype(dtype).itemsize
-
-    @pytest.mark.parametrize("options", [{}, {"reverse": True}, {"lengths": [3]}])
-    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-    def test_the_bits_are_those_of_one_thread(self, rng, draw, wide, monkeypatch, dtype, options):
-        H, steps = self.size(dtype), 5
-        values = draw(rng, "lstm", steps, (1,), 3, H, dtype)
-        u = rng.normal(size=(4, 1, steps, H)).astype(dtype)
-        options = {**options, "w_p": rng.normal(size=3 * H).astype(dtype)}
-        results = {}
-        for threads in (1, 2):
-            wide(threads)
-            found = self.parts(monkeypatch)
-            results[threads] = [
-                *lstm(*values, **options),
-                *lstm_gates(*values, **options),
-                *lstm_vjp(tuple(u[:2]), *values, **options),
-                *lstm_gates_vjp(tuple(u), *values, **options),
-            ]
-            assert found == [threads] * 6
-        for got, want in zip(results[2], results[1], strict=True):
-            np.testing.assert_array_equal(got, want)
-
-    def test_against_pytorch(self, rng, assert_close, draw, oracle, wide):
-        H = self.size(np.float64)
-        steps = _recurrence.AT_ONCE + 3 if COMPILED else 2
-        values = draw(rng, "lstm", steps, (1,), 4, H)
-        u, u_last = rng.normal(size=(1, steps, H)), rng.normal(size=(1, H))
-        wide(2)
-        check_against_pytorch(values, u, u_last, oracle, assert_close)
-
-    def test_without_units(self):
-        """Peepholes of nothing are still given."""
-        empty = np.zeros((0, 3)), np.zeros((0, 0))
-        values = np.zeros((1, 2, 3)), None, None, *empty
-        h, _ = lstm(*values, w_p=np.zeros(0))
-        assert h.shape == (1, 2, 0)
-        assert lstm_vjp((h, h), *values, w_p=np.zeros(0))[-1].shape == (0,)
-
-    def test_only_where_it_is_worth_it(self, rng, draw, set_num_threads, monkeypatch):
-        def parts(batch, steps, H, columns=4):
-            x, h, c, *weights = draw(rng, "lstm", steps, batch, 3, H)
-            names = ("x", "h0", "c0", "w_ih", "w_hh", "b_ih", "b_hh")
-            values = dict(zip(names, (x, h, c, *weights), strict=True))
-            a, _ = _recurrence.inputs(values, gates=4, states=2)
-            return _recurrence.parts_of(a, columns * H, 4 * steps * H * (H + 63))
-
-        monkeypatch.setattr(_recurrence, "available", lambda: 3)
-        set_num_threads(2)
-        wide = 16 * WIDTH_BYTES // 8
-        assert parts((1,), 200, wide) == 2
-        assert parts((), 200, wide) == 2
-        assert parts((1,), 200, wide, columns=1) == 2
-        assert parts((2,), 200, wide) == 1  # a sequence for each thread
-        assert parts((1,), 200, wide + 1) == 1  # no whole panels
-        assert parts((1,), 0, wide) == 1
-        assert parts((1,), 2, wide) == 1  # too short
-        assert parts((1,), 9000, wide // 16) == 1  # too narrow
-        set_num_threads(3)
-        assert parts((1,), 200, wide) == 2  # parts are equal
-        monkeypatch.setattr(_recurrence, "available", lambda: 1)
-        assert parts((1,), 200, wide) == 1
-        monkeypatch.setattr(_recurrence, "available", lambda: 2)
-        set_num_threads(1)
-        assert parts((1,), 200, wide) == 1
 
 
 class TestMemory:

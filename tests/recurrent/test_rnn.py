@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import dlref
-import dlref._parallel
-from dlref._jit import COMPILED
+import dlref._core.threads
+from dlref._core.jit import COMPILED
 from dlref.recurrent import rnn, rnn_cell, rnn_jvp, rnn_state_jacobian, rnn_vjp
 
 WIDE = (20, (9,), 5, 70) if COMPILED else (2, (5,), 3, 66)  # more than a tile, and rows left over
@@ -39,7 +39,7 @@ def test_a_row_has_the_same_bits_in_any_company(rng, draw, monkeypatch):
     T, batch, D, H = WIDE
     x, h0, *weights = draw(rng, "rnn", T, batch, D, H, np.float32)
     together = rnn(x, h0, *weights)
-    monkeypatch.setattr(dlref._parallel, "MIN_WORK", 1)
+    monkeypatch.setattr(dlref._core.threads, "MIN_WORK", 1)
     assert rnn(x, h0, *weights).tobytes() == together.tobytes()
     assert rnn(x[2:4], h0[2:4], *weights).tobytes() == together[2:4].tobytes()
 

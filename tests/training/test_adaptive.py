@@ -1,4 +1,4 @@
-"""Tests of dlref.training._adaptive."""
+"""Tests of optimizers with a step size for each parameter."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ from dlref.training import (
     adagrad_step,
     adam_step,
     adamw_step,
+    momentum_step,
+    nesterov_step,
     rmsprop_step,
+    sgd_step,
 )
 
 STEPS = [adagrad_step, rmsprop_step, adam_step, adamw_step]
@@ -71,8 +74,10 @@ def test_states_have_the_structure_of_the_parameters(step, kind):
     params = (np.ones(2, np.float32), (None, np.ones((1, 3))))
     moved, state = step(params, params, None, learning_rate=0.1)
     assert isinstance(state, kind)
-    for slot in state[1:]:
-        assert slot[0].dtype == np.float64
+    slots = [slot for slot in state[1:] if slot is not None]  # None where no option asks for it
+    assert slots
+    for slot in slots:
+        assert slot[0].dtype == np.float32
         assert slot[1][0] is None
         assert slot[1][1].shape == (1, 3)
     assert moved[0].dtype == np.float32
@@ -114,3 +119,58 @@ def test_weight_decay_of_adam_is_part_of_the_gradient(rng):
     got, _ = adam_step(p, g, None, learning_rate=0.1, weight_decay=0.25)
     want, _ = adam_step(p, g + 0.25 * p, None, learning_rate=0.1)
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("gradient", [0.1, 1.1])  # NaN from steps 3227 and 3144 on, unclamped
+def test_centered_rmsprop_of_a_steady_gradient_stays_finite(gradient):
+    p, state = np.zeros(1), None
+    for _ in range(4000):
+        p, state = rmsprop_step(p, [gradient], state, learning_rate=1e-12, centered=True)
+        assert np.isfinite(p).all()
+    assert state.square - state.mean**2 < 1e-12
+
+
+@pytest.mark.parametrize("centered", [False, True])
+def test_options_of_a_later_step_begin_with_empty_slots(centered):
+    p, g = np.ones(2), np.full(2, 0.5)
+    _, plain = rmsprop_step(p, g, None, learning_rate=0.1)
+    assert plain.mean is None
+    assert plain.velocity is None
+    _, state = rmsprop_step(p, g, plain, learning_rate=0.1, centered=centered, momentum=0.5)
+    np.testing.assert_allclose(
+        state.velocity,
+        0.5 / np.sqrt(state.square - (0.0 if state.mean is None else state.mean**2)),
+        rtol=1e-6,
+    )
+    _, first = adam_step(p, g, None, learning_rate=0.1)
+    assert first.largest is None
+    _, second = adam_step(p, g, first, learning_rate=0.1, amsgrad=True)
+    np.testing.assert_array_equal(second.largest, second.square)
+
+
+@pytest.mark.parametrize("step", [*STEPS, momentum_step, nesterov_step, sgd_step])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nothing_is_aliased(step, dtype):
+    """Neither with the parameters, the gradients and the old state, nor among the results."""
+    all_options = {
+        rmsprop_step: {"centered": True, "momentum": 0.5},
+        adam_step: {"amsgrad": True},
+        adamw_step: {"amsgrad": True},
+    }
+    for options in ({}, all_options.get(step, {})):
+        arrays = [np.ones(4, dtype) for _ in range(2)]
+        _, state = step(*arrays, None, learning_rate=0.1, **options)
+        before = [*arrays, *(slot for slot in state[1:] if slot is not None)]
+        kept = [a.copy() for a in before]
+        p, state = step(*arrays, state, learning_rate=0.1, **options)
+        after = [p, *(slot for slot in state[1:] if slot is not None)]
+        for i, a in enumerate(after):
+            assert not any(np.shares_memory(a, b) for b in before)
+            assert not any(np.shares_memory(a, b) for b in after[i + 1 :])
+        for a, b in zip(before, kept, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_infinite_parameters_stay_infinite_without_decay():
+    p, _ = adam_step([np.inf], [1.0], None, learning_rate=0.1)
+    assert p == np.inf

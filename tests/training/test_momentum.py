@@ -59,10 +59,13 @@ def test_without_momentum_it_is_plain(step, rng):
     np.testing.assert_array_equal(got, sgd_step(p, g, None, learning_rate=0.5)[0])
 
 
-def test_float32_parameters_keep_a_float64_state():
-    p, state = momentum_step(np.ones(2, np.float32), np.ones(2), None, learning_rate=0.5)
-    assert p.dtype == np.float32
-    assert state.velocity.dtype == np.float64
+@pytest.mark.parametrize(
+    ("dtype", "kept"), [("float16", "float32"), ("float32", "float32"), ("int8", "float64")]
+)
+def test_the_state_has_the_dtype_that_the_step_is_computed_in(dtype, kept):
+    p, state = momentum_step(np.ones(2, dtype), np.ones(2), None, learning_rate=0.5)
+    assert p.dtype == ("float64" if dtype == "int8" else dtype)
+    assert state.velocity.dtype == kept
     assert isinstance(state, MomentumState)
 
 

@@ -130,6 +130,14 @@ class TestErrors:
         with pytest.raises(ValueError, match=rf"'params.{name}' must have shape"):
             feed_forward(x, p._replace(**{name: np.ones((2,) * np.ndim(getattr(p, name)))}))
 
+    def test_a_missing_array_names_the_parameter(self, rng):
+        (x, p), _, _ = plain()(rng)
+        for wrong, words in ((None, "None"), ((1.0,), "a tuple of 1")):
+            with pytest.raises(TypeError, match=rf"'params.w1' must be an array, not {words}\."):
+                feed_forward(x, p._replace(w1=wrong))
+        with pytest.raises(TypeError, match=r"'params.b1' must be an array, not a tuple of 1\."):
+            feed_forward(x, p._replace(b1=(1.0,)))
+
     def test_gated_shape(self, rng):
         (x, p), _, _ = gated()(rng)
         with pytest.raises(ValueError, match=r"'params.w_up' must have shape \(5, 3\)"):

@@ -105,7 +105,7 @@ class TestGenerate:
             generate([1, 2], params, config, steps=6, top_k=1, rng=rng), greedy
         )
         np.testing.assert_array_equal(
-            generate([1, 2], params, config, steps=6, top_p=0, rng=rng), greedy
+            generate([1, 2], params, config, steps=6, top_p=1e-9, rng=rng), greedy
         )
 
     def test_stop_fills_the_rest(self, rng):
@@ -155,7 +155,7 @@ class TestProbabilities:
             np.testing.assert_allclose(np.sort(row)[::-1][: len(best)], best / best.sum())
             assert np.count_nonzero(row) == min(k, 20)
 
-    @pytest.mark.parametrize("mass", [0.0, 0.3, 0.7, 1.0])
+    @pytest.mark.parametrize("mass", [1e-9, 0.3, 0.7, 1.0])
     def test_top_p_keeps_the_fewest_that_suffice(self, logits, mass):
         p, full = next_token_probabilities(logits, top_p=mass), softmax(logits)
         for row, whole in zip(p, full, strict=True):
@@ -189,8 +189,9 @@ class TestProbabilities:
             next_token_probabilities(logits, temperature=-1)
         with pytest.raises(ValueError, match=r"'top_k' must be at least 1, not 0"):
             next_token_probabilities(logits, top_k=0)
-        with pytest.raises(ValueError, match=r"'top_p' must be from 0 to 1, not 2"):
-            next_token_probabilities(logits, top_p=2)
+        for mass, words in ((0, "greater than 0, not 0"), (2, "at most 1, not 2")):
+            with pytest.raises(ValueError, match=rf"'top_p' must be {words}\."):
+                next_token_probabilities(logits, top_p=mass)
         with pytest.raises(ValueError, match=r"'logits' must have at least 1 axis"):
             next_token_probabilities(1.0)
 

@@ -1,0 +1,1 @@
+"""What two or more chapters use, with no mathematics of its own."""

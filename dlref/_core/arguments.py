@@ -1,0 +1,473 @@
+"""
+Argument checks shared by the public functions, never by kernels.
+
+The only place that words argument errors: which argument, what it must be, what it was.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.array_utils import normalize_axis_tuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+__all__ = [
+    "FAR",
+    "Axis",
+    "FloatArray",
+    "FloatDType",
+    "as_array",
+    "as_even",
+    "as_floats",
+    "as_generator",
+    "as_integer",
+    "as_integers",
+    "as_mask",
+    "as_number",
+    "as_tangents",
+    "check_axes",
+    "check_broadcast",
+    "check_callable",
+    "check_constant",
+    "check_even",
+    "check_flags",
+    "check_given",
+    "check_keys",
+    "check_mapping",
+    "check_matrix",
+    "check_ndim",
+    "check_positive",
+    "check_range",
+    "check_shape",
+    "check_size",
+    "check_symbols",
+    "choice",
+    "entries",
+    "float_dtype",
+    "reduced_axes",
+    "result",
+    "shown",
+    "wrong_shape",
+]
+
+FloatArray = npt.NDArray[np.floating[Any]]
+FloatDType = np.dtype[np.floating[Any]]
+FAR = 2**40  #: farther than any position
+Axis = int | tuple[int, ...] | None
+
+_NATIVE = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64))
+_WEAK = (bool, int, float)  # Python scalars take the dtype of the arrays (NEP 50)
+MAX_AXES = 32  # so that a Jacobian has at most NumPy's 64
+MAX_INTEGER = 2**63 - 1
+
+
+def _words(items: Iterable[Any], link: str = "or") -> str:
+    """Join as in a sentence: a, b or c."""
+    *most, last = [repr(item) for item in items]
+    return f"{', '.join(most)} {link} {last}" if most else last
+
+
+def shown(value: Any) -> str:
+    """Return a short repr in one line, for the end of a message."""
+    try:
+        text = " ".join(repr(value).split())
+    except ValueError:  # of integers with thousands of digits
+        text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else ""
+    except Exception:  # an object's own
+        text = ""
+    text = text or f"this {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    if dtype in _NATIVE:
+        return dtype
+    if dtype.kind in "biu":
+        return np.dtype(np.float64)
+    if dtype.kind in "fV" and (dtype.newbyteorder("=") in _NATIVE or dtype.name == "bfloat16"):
+        return dtype.newbyteorder("=")
+    msg = f"Argument {name!r} must be integer, float16, bfloat16, float32 or float64, not {dtype}."
+    raise TypeError(msg)
+
+
+def float_dtype(name: str, dtype: npt.DTypeLike) -> FloatDType:
+    """Return the type of a result that has no array among its arguments."""
+    try:
+        kind = np.dtype(dtype)
+    except (TypeError, ValueError):
+        kind = np.dtype(object)
+    return _float_dtype(name, kind)
+
+
+def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return `value` as an array of whatever dtype it has."""
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        msg = f"Argument {name!r} must be an array, not a ragged sequence."
+        raise ValueError(msg) from None
+    except (OverflowError, RuntimeError, TypeError) as error:  # of numbers, or of a library
+        msg = f"Argument {name!r} must be an array, not {type(value).__name__}: {error}."
+        raise TypeError(msg) from None
+    if array.ndim > MAX_AXES:
+        msg = f"Argument {name!r} must have at most {MAX_AXES} axes, not {array.ndim}."
+        raise ValueError(msg)
+    return array
+
+
+def as_floats(
+    arguments: dict[str, npt.ArrayLike], *, work: npt.DTypeLike = np.float64
+) -> tuple[FloatDType, list[FloatArray]]:
+    """
+    Return the common dtype of the arguments, and the arguments as arrays to compute with.
+
+    The dtype is that of the result: NumPy's promotion, in which integers count as float64
+    and Python scalars follow the arrays.  The arrays have the dtype `work`, or that of the
+    result where it is wider; they may be the caller's own and must not be written to.
+    """
+    values: list[Any] = list(arguments.values())
+    if values and all(type(a) is np.ndarray and a.dtype == values[0].dtype for a in values):
+        dtype = values[0].dtype
+        few = all(a.ndim <= MAX_AXES for a in values)
+        if few and dtype in (np.float64, work):  # nothing to convert: most calls, and quick
+            return dtype, values
+    arrays = {name: as_array(name, value) for name, value in arguments.items()}
+    dtypes = {name: _float_dtype(name, array.dtype) for name, array in arrays.items()}
+    strong: list[Any] = [
+        dtype for name, dtype in dtypes.items() if type(arguments[name]) not in _WEAK
+    ]
+    try:
+        dtype = np.result_type(*(strong or [np.float64]))
+    except TypeError:  # float16 with bfloat16: neither holds the other
+        msg = f"Arguments {_words(arguments)} must have dtypes that promote, not {_words(strong)}."
+        raise TypeError(msg) from None
+    wide = np.result_type(dtype, work)
+    return dtype, [np.asarray(array, wide) for array in arrays.values()]
+
+
+def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
+    """Return `value` as an array of int64."""
+    array = as_array(name, value)
+    if array.dtype.kind not in "biu":
+        msg = f"Argument {name!r} must be integer, not {array.dtype}."
+        raise TypeError(msg)
+    if array.dtype == np.uint64 and array.size and array.max() > MAX_INTEGER:
+        msg = f"Argument {name!r} must hold integers of at most {MAX_INTEGER}, not {array.max()}."
+        raise ValueError(msg)
+    return np.ascontiguousarray(array, np.int64).reshape(array.shape)
+
+
+def as_tangents(
+    primals: Any, tangents: Any, *, count: int, work: npt.DTypeLike = np.float64
+) -> tuple[FloatDType, list[FloatArray], list[FloatArray]]:
+    """
+    Check both arguments of a jvp; return the common dtype, the primals and the tangents.
+
+    They are tuples of `count` arrays, bare arrays if that is 1.  A tangent of None is zero.  `work`
+    is that of `as_floats`.
+    """
+    points = entries("primals", primals, count)
+    directions = entries("tangents", tangents, count)
+    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    dtype, arrays = as_floats({**points, **moving}, work=work)
+    fixed, moved = arrays[:count], dict(zip(moving, arrays[count:], strict=True))
+    for name, point in zip(directions, fixed, strict=True):
+        check_shape(name, moved.setdefault(name, np.zeros_like(point)), point.shape)
+    return dtype, fixed, [moved[name] for name in directions]
+
+
+def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[str, Any]:
+    """Check and name the entries of a tuple argument, for the error messages."""
+    if count == 1:
+        return {name: value}
+    if not isinstance(value, tuple | list):
+        msg = f"Argument {name!r} must be a tuple of {count} {of}, not {type(value).__name__}."
+        raise TypeError(msg)
+    if len(value) != count:
+        msg = f"Argument {name!r} must be a tuple of {count} {of}, not of {len(value)}."
+        raise ValueError(msg)
+    return {f"{name}[{i}]": entry for i, entry in enumerate(value)}
+
+
+def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
+    """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
+    rounded = np.asarray(array)
+    if rounded.dtype != dtype:
+        with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
+            rounded = rounded.astype(dtype)
+    return rounded if rounded.ndim else rounded[()]
+
+
+def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless `array` has exactly this shape."""
+    if array.shape != shape:
+        msg = f"Argument {name!r} must have shape {shape}, not {array.shape}."
+        raise ValueError(msg)
+
+
+def check_symbols(name: str, array: npt.NDArray[Any], symbols: str, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless `array` has this shape, which `symbols` spell, as in "(T, D)"."""
+    if array.shape != shape:
+        wrong_shape(name, array, f"{symbols} = {shape}")
+
+
+def wrong_shape(name: str, array: npt.NDArray[Any], symbols: str) -> NoReturn:
+    """Raise ValueError: the shape is none of those that `symbols` describe."""
+    msg = f"Argument {name!r} must have shape {symbols}, not {array.shape}."
+    raise ValueError(msg)
+
+
+def check_pattern(name: str, array: npt.NDArray[Any], pattern: tuple[int | str, ...]) -> None:
+    """Raise ValueError unless `array` has this shape, where a name stands for any length."""
+    fits = [isinstance(want, str) or n == want for n, want in zip(array.shape, pattern)]  # noqa: B905
+    if array.ndim != len(pattern) or not all(fits):
+        words = f"({', '.join(map(str, pattern))}{',' if len(pattern) == 1 else ''})"
+        msg = f"Argument {name!r} must have shape {words}, not {array.shape}."
+        raise ValueError(msg)
+
+
+def check_fits(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], axes: str) -> None:
+    """Raise ValueError unless `array` broadcasts to a shape, whose axes have these names."""
+    try:
+        fits = np.broadcast_shapes(array.shape, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        to = f"({axes}) = {shape}"
+        msg = f"Argument {name!r} must broadcast to {to}, not have shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_multiple(name: str, what: str, number: int, of: int) -> None:
+    """Raise ValueError unless `number`, of what `name` has, is a multiple of `of`."""
+    if number % of if of else number:
+        msg = f"Argument {name!r} must have {what} that is a multiple of {of}, not {number}."
+        raise ValueError(msg)
+
+
+def as_mask(name: str, value: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+    """Return `value` as a boolean array."""
+    array = as_array(name, value)
+    if array.dtype.kind != "b":
+        msg = f"Argument {name!r} must be boolean (True = attend), not {array.dtype}."
+        raise TypeError(msg)
+    return array
+
+
+def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
+    """Raise ValueError unless `array` has at least `ndim` axes."""
+    if array.ndim < ndim:
+        axes = "axis" if ndim == 1 else "axes"
+        msg = f"Argument {name!r} must have at least {ndim} {axes}, not shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_axes(name: str, array: FloatArray, ndim: int) -> None:
+    """Raise ValueError unless `array` has exactly `ndim` axes."""
+    if array.ndim != ndim:
+        msg = f"Argument {name!r} must have {ndim} axes, not shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_matrix(name: str, array: FloatArray) -> None:
+    """Raise ValueError unless the last two axes form a square matrix."""
+    if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
+        msg = f"Argument {name!r} must have shape (..., n, n), not {array.shape}."
+        raise ValueError(msg)
+
+
+def check_even(name: str, array: FloatArray) -> None:
+    """Raise ValueError unless the last axis can be split into pairs."""
+    if array.shape[-1] % 2:
+        msg = f"Argument {name!r} must have an even number of channels, not shape {array.shape}."
+        raise ValueError(msg)
+
+
+def check_positive(name: str, array: FloatArray) -> None:
+    """Raise ValueError if an entry is zero or negative."""
+    if np.any(array <= 0):
+        msg = f"Argument {name!r} must be positive, not {array[array <= 0].flat[0]:g}."
+        raise ValueError(msg)
+
+
+def check_range(name: str, array: npt.NDArray[np.int64], count: int) -> None:
+    """Raise ValueError unless all entries are indices of `count` things, none negative."""
+    if array.size and (array.min() < 0 or array.max() >= count):
+        worst = array.min() if array.min() < 0 else array.max()
+        msg = f"Argument {name!r} must hold integers from 0 to {count - 1}, not {worst}."
+        raise ValueError(msg)
+
+
+def check_mapping(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a dictionary, or behaves like one."""
+    if not isinstance(value, Mapping):
+        msg = f"Argument {name!r} must be a dictionary, not {shown(value)}."
+        raise TypeError(msg)
+
+
+def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[str]) -> None:
+    """Raise ValueError unless `keys` are all of `needed`, and else only some of `allowed`."""
+    if missing := sorted(needed - set(keys)):
+        given = sorted(keys, key=str)
+        msg = f"Argument {name!r} must have {_words(missing, 'and')}, not only {shown(given)}."
+        raise ValueError(msg)
+    if unknown := sorted(set(keys) - needed - allowed, key=str):
+        known = _words(sorted(needed | allowed)) if needed | allowed else "no parameters"
+        msg = f"Argument {name!r} must have only {known}, not {_words(unknown)}."
+        raise ValueError(msg)
+
+
+def check_broadcast(
+    name: str, shape: tuple[int, ...], to: tuple[int, ...], *, both: bool = False
+) -> None:
+    """Raise ValueError unless `shape` broadcasts to `to`, or, if `both`, either with the other."""
+    try:
+        joint: tuple[int, ...] | None = np.broadcast_shapes(shape, to)
+    except ValueError:
+        joint = None
+    if joint is None or not (both or joint == to):
+        word = "with" if both else "to"
+        msg = f"Argument {name!r} must have batch axes that broadcast {word} {to}, not {shape}."
+        raise ValueError(msg)
+
+
+def check_given(name: str, value: Any) -> None:
+    """Raise TypeError if an array that must be there is missing."""
+    if value is None:
+        msg = f"Argument {name!r} must be an array, not None."
+        raise TypeError(msg)
+
+
+def check_constant(name: str, tangent: Any) -> None:
+    """Raise ValueError if something that does not vary was given a tangent."""
+    if tangent is not None:
+        msg = f"Argument {name!r} must be None, as it belongs to a constant, not an array."
+        raise ValueError(msg)
+
+
+def choice(name: str, value: Any, allowed: Collection[Any]) -> None:
+    """Raise ValueError unless `value` is one of the allowed ones."""
+    try:
+        fits = hash(value) is not None and bool(value in allowed)
+    except (RuntimeError, TypeError, ValueError):  # lists, dictionaries, arrays
+        fits = False
+    if not fits:
+        msg = f"Argument {name!r} must be {_words(allowed)}, not {shown(value)}."
+        raise ValueError(msg)
+
+
+def check_flags(**values: Any) -> None:
+    """Raise ValueError unless each option is True or False."""
+    for name, value in values.items():
+        choice(name, value, (True, False))
+
+
+def check_callable(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a function, or can be called like one."""
+    if not callable(value):
+        msg = f"Argument {name!r} must be a function, not {shown(value)}."
+        raise TypeError(msg)
+
+
+def check_size(**sides: int) -> None:
+    """Raise ValueError unless an array with these sides could be in memory."""
+    if math.prod(max(side, 1) for side in sides.values()) >= 2**48:
+        names = f"{'s' if len(sides) > 1 else ''} {_words(sides, 'and')}"
+        product = " times ".join(map(str, sides.values()))
+        msg = f"Argument{names} must make fewer than 2**48 numbers, not {product}."
+        raise ValueError(msg)
+
+
+def as_bool(name: str, value: Any) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        msg = f"Argument {name!r} must be True or False, not {value!r}."
+        raise TypeError(msg)
+    return bool(value)
+
+
+def as_generator(name: str, value: Any) -> np.random.Generator:
+    """Return `value` if it is a random generator."""
+    if not isinstance(value, np.random.Generator):
+        msg = f"Argument {name!r} must be a numpy.random.Generator, not {shown(value)}."
+        raise TypeError(msg)
+    return value
+
+
+def as_integer(name: str, value: Any, *, least: int, most: int = MAX_INTEGER) -> int:
+    """Return `value` as an int from `least` to `most`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        msg = f"Argument {name!r} must be an integer, not {shown(value)}."
+        raise TypeError(msg) from None
+    if number < least:
+        msg = f"Argument {name!r} must be at least {least}, not {shown(number)}."
+        raise ValueError(msg)
+    if number > most:
+        msg = f"Argument {name!r} must be at most {most}, not {shown(number)}."
+        raise ValueError(msg)
+    return number
+
+
+def as_even(name: str, value: Any, *, least: int = 0, most: int = MAX_INTEGER) -> int:
+    """Return `value` as an even int from `least` to `most`."""
+    number = as_integer(name, value, least=least, most=most)
+    if number % 2:
+        msg = f"Argument {name!r} must be even, not {number}."
+        raise ValueError(msg)
+    return number
+
+
+def as_number(
+    name: str,
+    value: Any,
+    *,
+    least: float | None = None,
+    most: float = math.inf,
+    above: float | None = None,
+) -> float:
+    """Return `value` as a float, from `least` or above `above`, to `most`."""
+    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    kinds = (int, float, np.integer, np.floating)
+    if isinstance(scalar, bool) or not isinstance(scalar, kinds):
+        msg = f"Argument {name!r} must be a number, not {shown(value)}."
+        raise TypeError(msg)
+    try:
+        number, words = float(scalar), ""
+    except OverflowError:
+        msg = f"Argument {name!r} must be a float64 number, not {shown(scalar)}."
+        raise ValueError(msg) from None
+    if above is not None:
+        if not number > above:  # NaN is never inside
+            words = f"greater than {above:g}"
+        elif number > most:
+            words = f"at most {most:g}"
+    elif least is not None and not least <= number <= most:
+        words = f"from {least:g} to {most:g}" if most < math.inf else f"at least {least:g}"
+    if words:
+        msg = f"Argument {name!r} must be {words}, not {number:g}."
+        raise ValueError(msg)
+    return number
+
+
+def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    """Return the axes to reduce over, as sorted non-negative integers; None means all."""
+    if axis is None:
+        return tuple(range(ndim))
+    try:
+        return tuple(sorted(normalize_axis_tuple(axis, ndim)))
+    except TypeError:
+        msg = f"Argument 'axis' must be an integer, a tuple of integers or None, not {shown(axis)}."
+        raise TypeError(msg) from None
+    except (OverflowError, ValueError):  # out of range, or twice the same
+        axes = f"distinct axes of an array of {ndim} axes"
+        msg = f"Argument 'axis' must hold {axes}, not {shown(axis)}."
+        raise ValueError(msg) from None

@@ -1,0 +1,118 @@
+"""
+Files of compiled code, kept from one process to the next.
+
+What is read is executed.  So a file must belong to the user, be writable by no one else, and hold
+undamaged what was written under its name; otherwise it is as if it were not there.  What cannot be
+written is not: a cache never makes a call fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+__all__ = ["folder_of", "read", "user_folder", "write"]
+
+DIGEST = 16  # bytes
+MONTH = 30 * 24 * 3600.0  # seconds after which an unused folder is removed
+
+
+def user_folder() -> Path | None:
+    """Return the folder that the platform reserves for caches, or None."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen)
+    variable, inside = {
+        "win32": ("LOCALAPPDATA", "AppData/Local"),
+        "darwin": ("", "Library/Caches"),
+    }.get(sys.platform, ("XDG_CACHE_HOME", ".cache"))
+    path = Path(os.environ.get(variable, ""))
+    if path.is_absolute():  # the specification of XDG has others ignored
+        return path
+    try:
+        home = Path.home()
+    except RuntimeError:  # a user without one
+        return None
+    # an empty HOME would mean the root
+    return home / inside if home.is_absolute() and home != home.parent else None
+
+
+def folder_of(key: str) -> Path | None:
+    """Return the folder for compiled code of some kind, or None if there is none to be trusted."""
+    root = user_folder()
+    if root is None:
+        return None
+    folder = root / "dlref" / key
+    try:
+        try:
+            folder.mkdir(mode=0o700, parents=True)
+            _remove_unused(folder)
+        except FileExistsError:
+            with contextlib.suppress(OSError):  # read-only
+                os.utime(folder)  # it is used
+        return folder if folder.is_dir() and _is_safe(folder.stat()) else None
+    except OSError:
+        return None
+
+
+def _is_safe(found: os.stat_result) -> bool:
+    """Return whether a file or folder is the user's own, and no one else can write to it."""
+    return not hasattr(os, "geteuid") or (
+        found.st_uid == os.geteuid() and not found.st_mode & 0o022
+    )
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove the folders beside a new one that have not been used for a month."""
+    for other in folder.parent.iterdir():
+        found = other.lstat()
+        unused = time.time() - found.st_mtime > MONTH
+        if unused and re.fullmatch(r".+-[0-9a-f]{16}", other.name) and _is_safe(found):
+            shutil.rmtree(other, ignore_errors=True)  # refuses links
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / hashlib.blake2b(name.encode(), digest_size=DIGEST).hexdigest()
+
+
+def _digest(name: str, data: bytes) -> bytes:
+    """Return what says that data are undamaged, and those of a name."""
+    return hashlib.blake2b(name.encode() + b"\0" + data, digest_size=DIGEST).digest()
+
+
+def read(folder: Path | None, name: str) -> bytes | None:
+    """Return what was written under a name, or None."""
+    if folder is None:
+        return None
+    try:
+        with _path(folder, name).open("rb") as file:
+            if not _is_safe(os.fstat(file.fileno())):
+                return None
+            digest, data = file.read(DIGEST), file.read()
+    except OSError:
+        return None
+    return data if digest == _digest(name, data) else None
+
+
+def write(folder: Path | None, name: str, data: bytes) -> None:
+    """Write a file at once, in place of one of that name; without a word if that is impossible."""
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may have been removed
+        number, temporary = tempfile.mkstemp(dir=folder)
+        try:
+            with open(number, "wb") as file:
+                file.write(_digest(name, data) + data)
+            os.replace(temporary, _path(folder, name))
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise

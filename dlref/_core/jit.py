@@ -1,0 +1,214 @@
+"""
+The one place where numba is configured; nothing else in dlref imports it.
+
+A kernel is a loop over preallocated arrays.  It is also legal, plain Python: where
+numba is missing (a browser) or switched off (``NUMBA_DISABLE_JIT=1``: a debugger, a
+coverage run) the same lines run interpreted, slower, with the same results.
+
+Accumulators start as ``np.float64(0.0)``: a bare ``0.0`` is float64 when compiled but
+takes the dtype of the other operand when interpreted (NEP 50).
+
+Compiled code is kept on disk, in a folder named after all that it depends on: dlref's sources, the
+versions of what compiles them, and the processor they are compiled for.  numba itself only notices
+edits of the file that holds the kernel; a kernel inlined from another file would be answered by
+stale code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import pickle
+import sys
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from .cache import folder_of, read, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FunctionType
+
+try:
+    import llvmlite
+    import numba
+except ImportError:  # pragma: no cover  # no wheel for this platform, or too new a NumPy for it
+    numba = None
+
+__all__ = [
+    "COMPILED",
+    "SOURCES",
+    "cache_folder",
+    "inline_fma",
+    "inline_reassoc",
+    "inline_strict",
+    "intrinsic",
+    "kernel",
+    "target_has",
+]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+#: Whether kernels are compiled; otherwise they run as plain Python.
+COMPILED: bool = numba is not None and not numba.config.DISABLE_JIT
+#: Settings of numba that change the code of a kernel; others are part of the target.
+SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
+
+#: What each kernel and formula was compiled from, and by what.
+SOURCES: dict[Any, tuple[FunctionType, Callable[[Any], Any]]] = {}
+
+if COMPILED:
+    # numba loads what it knows about NumPy and SciPy, a quarter of a second, at the first
+    # call of a process.  Done here it belongs to the import, and a first call whose code is
+    # on disk takes milliseconds.
+    numba.core.registry.cpu_target.typing_context.refresh()
+    numba.core.registry.cpu_target.target_context.refresh()
+
+
+def _target() -> tuple[str, ...]:
+    """Return the system, the processor and its features that numba compiles for."""
+    codegen = numba.core.registry.cpu_target.target_context.codegen()
+    return tuple(str(part) for part in codegen.magic_tuple())
+
+
+def target_has(feature: str) -> bool:
+    """Return whether numba compiles for processors with a feature, such as "avx512f"."""
+    return f"+{feature}" in _target()[-1].split(",")
+
+
+def _hash_of_sources() -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        digest.update(str(path.relative_to(root)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_SOURCES_AT_IMPORT = _hash_of_sources() if COMPILED else ""
+
+
+@cache
+def cache_folder() -> Path | None:
+    """Return the folder for compiled code, or None if there is none to be trusted."""
+    from .. import __version__  # noqa: PLC0415  # this module loads while dlref does
+
+    versions = np.__version__, numba.__version__, llvmlite.__version__, sys.version
+    settings = {name: getattr(numba.config, name, None) for name in (*SETTINGS, "USING_SVML")}
+    key = repr((_SOURCES_AT_IMPORT, versions, _target(), settings)).encode()
+    return folder_of(f"{__version__}-{hashlib.blake2b(key, digest_size=8).hexdigest()}")
+
+
+@cache
+def _hash_of_file(path: str) -> str:
+    return hashlib.blake2b(Path(path).read_bytes()).hexdigest()
+
+
+if COMPILED:
+
+    class _Cache(numba.core.caching.FunctionCache):  # type: ignore[misc]
+        """The compiled code of a kernel on disk; what cannot be loaded is compiled anew."""
+
+        def __init__(self, function: FunctionType) -> None:
+            self._py_func, self._cache_path = function, None
+
+        def _name(self, signature: Any, codegen: Any) -> str:
+            function = self._py_func
+            stamp = _hash_of_file(inspect.getfile(function))  # it need not be one of dlref
+            key = self._index_key(signature, codegen)
+            return repr((function.__module__, function.__qualname__, stamp, key))
+
+        def load_overload(self, signature: Any, context: Any) -> Any:
+            context.refresh()
+            with contextlib.suppress(Exception):
+                data = read(cache_folder(), self._name(signature, context.codegen()))
+                if data is not None:
+                    rebuild = numba.core.compiler.CompileResult._rebuild
+                    return rebuild(context, *pickle.loads(data))
+            return None
+
+        def save_overload(self, signature: Any, compiled: Any) -> None:
+            with contextlib.suppress(Exception):
+                if not compiled.library.has_dynamic_globals:  # addresses of this process
+                    data = numba.core.serialize.dumps(compiled._reduce())
+                    write(cache_folder(), self._name(signature, compiled.library.codegen), data)
+
+
+def kernel(function: F) -> F:
+    """
+    Compile a loop with numba, keeping the result on disk.
+
+    Compiled kernels release the GIL, so that `dlref._core.threads` can run them on several
+    threads, and divide as NumPy does: ``x / 0`` is infinite instead of an exception.
+    """
+    if not COMPILED:
+        quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
+        SOURCES[quiet] = function, kernel  # type: ignore[assignment]
+        return quiet
+    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
+    SOURCES[compiled] = function, kernel  # type: ignore[assignment]
+    return compiled
+
+
+def inline_fma(function: F) -> F:
+    """
+    Compile a function of numbers for use inside kernels.
+
+    It becomes part of the loop that calls it, so that LLVM can treat several elements at
+    once.  A product that is added may be rounded once instead of twice (``contract``); no
+    other freedom is given, because the formulas rely on the order of their operations.
+    """
+    return _inlined(function, {"contract"})
+
+
+def inline_strict(function: F) -> F:
+    """
+    Compile like `inline_fma`, rounding after every operation: for exact error terms.
+
+    Also for a part of a kernel that takes several arrays, of seven words each, for every row.
+    """
+    return _inlined(function, set())
+
+
+def inline_reassoc(function: F) -> F:
+    """
+    Compile a function that sums an array up, in whatever order is fastest.
+
+    The order decides the rounding errors, not more: call it on short pieces.
+    """
+    return _inlined(function, {"reassoc", "nsz", "contract"})
+
+
+def _inlined(function: F, fastmath: set[str]) -> F:
+    compiled = function
+    if COMPILED:
+        compiled = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True)(
+            function
+        )
+    SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]
+    return compiled
+
+
+def intrinsic(interpreted: F, emit: Callable[..., Any], result: str = "void") -> F:
+    """
+    Return a function, of arrays or numbers, which, compiled, is the LLVM code that `emit` writes.
+
+    `emit` gets numba's context and builder, the signature and the arguments, and returns a value
+    of numba's type `result`, that of None for "void".  Interpreted it is `interpreted`, which has
+    three arguments.
+    """
+    if not COMPILED:
+        return interpreted
+
+    kind = getattr(numba.types, result)
+
+    def of_three(_: Any, a: Any, b: Any, c: Any) -> Any:
+        return kind(a, b, c), emit
+
+    function: F = numba.extending.intrinsic(of_three)
+    return function

@@ -1,0 +1,205 @@
+r"""
+Parameters in any nesting of tuples: to walk through them, and to compute with all at once.
+
+A tree is an array, None (no parameter there), or a tuple or named tuple of trees.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arguments import FloatArray, FloatDType, as_array, as_floats, check_shape, entries, result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "as_float_trees",
+    "as_tree_tangents",
+    "check_state",
+    "check_structure",
+    "check_tree",
+    "flat",
+    "leaves",
+    "mapped",
+    "named_leaves",
+    "params_tangents",
+    "rebuilt",
+    "rounded",
+    "shaped_like",
+]
+
+
+def rebuilt(like: tuple[Any, ...], entries: Any) -> Any:
+    """Make a tuple, or a named tuple of the same type."""
+    return type(like)(*entries) if hasattr(like, "_fields") else tuple(entries)
+
+
+def leaves(name: str, tree: Any) -> Iterator[FloatArray]:
+    """Yield the arrays of a nested tuple, in float64."""
+    if isinstance(tree, tuple):
+        for entry in tree:
+            yield from leaves(name, entry)
+    elif tree is not None:
+        yield as_floats({name: tree})[1][0]
+
+
+def mapped(name: str, f: Callable[[FloatArray], FloatArray], tree: Any) -> Any:
+    """Apply f to every array of a nested tuple, in float64, and round to the array's dtype."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, (mapped(name, f, entry) for entry in tree))
+    if tree is None:
+        return None
+    dtype, (array,) = as_floats({name: tree})
+    with np.errstate(all="ignore"):
+        return result(f(array), dtype)
+
+
+def _describe(tree: Any) -> str:
+    return (
+        f"a tuple of {len(tree)}"
+        if isinstance(tree, tuple)
+        else ("None" if tree is None else "an array")
+    )
+
+
+def check_structure(fits: bool, params: Any, grads: Any) -> None:
+    """Raise unless gradients fit the parameters."""
+    if not fits:
+        msg = (
+            f"Argument 'grads' must have the structure of 'params', here {_describe(params)}, "
+            f"not {_describe(grads)}."
+        )
+        raise ValueError(msg)
+
+
+def check_state(fits: bool) -> None:
+    """Raise unless the state of an optimizer fits the parameters."""
+    if not fits:
+        msg = "Argument 'state' must come from a step with these parameters, not from others."
+        raise ValueError(msg)
+
+
+def flat(tree: Any) -> list[Any]:
+    """Return the entries of a nested tuple in order, Nones among them."""
+    return [part for entry in tree for part in flat(entry)] if isinstance(tree, tuple) else [tree]
+
+
+def named_leaves(name: str, tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, entry) of a nested tuple in order; Nones are left out."""
+    if isinstance(tree, tuple):
+        keys = getattr(tree, "_fields", range(len(tree)))
+        for key, entry in zip(keys, tree, strict=True):
+            yield from named_leaves(f"{name}.{key}" if name else f"{key}", entry)
+    elif tree is not None:
+        yield name, tree
+
+
+def as_float_trees(arguments: dict[str, Any]) -> tuple[FloatDType, list[Any]]:
+    """
+    Return the dtype that all arrays of some trees promote to, and the trees to compute with.
+
+    As `as_floats`, whose work dtype is float32 here: products of matrices in float64 would
+    take twice as long.
+    """
+    named = [pair for name, tree in arguments.items() for pair in named_leaves(name, tree)]
+    dtype, arrays = as_floats(dict(named), work=np.float32)
+    rest = iter(arrays)
+
+    def filled(tree: Any) -> Any:
+        if isinstance(tree, tuple):
+            return rebuilt(tree, [filled(entry) for entry in tree])
+        return None if tree is None else next(rest)
+
+    return dtype, [filled(tree) for tree in arguments.values()]
+
+
+def as_tree_tangents(
+    names: tuple[str, ...], primals: Any, tangents: Any
+) -> tuple[FloatDType, list[Any], list[Any]]:
+    """Check both arguments of a jvp of trees; a tangent of None, at any level, is zero."""
+    count = len(names)
+    points = tuple(entries("primals", primals, count, of="entries").values())
+    directions = tuple(entries("tangents", tangents, count, of="entries").values())
+    _, arrays = as_float_trees({f"primals.{n}": p for n, p in zip(names, points, strict=True)})
+    for name, point, direction in zip(names, arrays, directions, strict=True):
+        check_tree(f"tangents.{name}", direction, point)
+    both = {f"primals.{n}": p for n, p in zip(names, points, strict=True)}
+    both |= {f"tangents.{n}": t for n, t in zip(names, directions, strict=True)}
+    dtype, trees = as_float_trees(both)
+    fixed, moved = trees[:count], trees[count:]
+    return dtype, fixed, [_filled(t, p) for t, p in zip(moved, fixed, strict=True)]
+
+
+def params_tangents(
+    constants: tuple[str, ...], primals: Any, tangents: Any
+) -> tuple[tuple[Any, ...], Any, Any]:
+    """Take apart the arguments of a jvp of constants and parameters; return all three."""
+    count = len(constants) + 1
+    for name, value, what, last in (
+        ("primals", primals, constants, "params"),
+        ("tangents", tangents, ("None",) * len(constants), "dparams"),
+    ):
+        fits = isinstance(value, tuple | list) and len(value) == count
+        if not fits or (last == "dparams" and any(entry is not None for entry in value[:-1])):
+            words = f"{', '.join(what)} and {last}"
+            msg = f"Argument {name!r} must be a tuple of {count} entries, {words}."
+            raise TypeError(msg)
+    return tuple(primals[:-1]), primals[-1], tangents[-1]
+
+
+def check_tree(name: str, tree: Any, like: Any) -> None:
+    """Raise unless `tree` has the structure and shapes of `like`; None stands for any part."""
+    if tree is None:
+        return
+    if isinstance(like, tuple):
+        if not isinstance(tree, tuple) or len(tree) != len(like):
+            msg = f"Argument {name!r} must be {_describe(like)}, not {_describe(tree)}."
+            raise ValueError(msg)
+        for key, entry, part in zip(
+            getattr(like, "_fields", range(len(like))), tree, like, strict=True
+        ):
+            check_tree(f"{name}.{key}", entry, part)
+    elif like is None:
+        msg = f"Argument {name!r} must be None, as its primal is, not {_describe(tree)}."
+        raise ValueError(msg)
+    elif isinstance(tree, tuple):
+        msg = f"Argument {name!r} must be an array, not {_describe(tree)}."
+        raise ValueError(msg)
+    else:
+        check_shape(name, as_array(name, tree), np.shape(like))
+
+
+def _filled(tree: Any, like: Any) -> Any:
+    """Put zeros where `tree` is None and `like` is not."""
+    if isinstance(like, tuple):
+        parts = tree if tree is not None else (None,) * len(like)
+        return rebuilt(like, [_filled(t, p) for t, p in zip(parts, like, strict=True)])
+    return np.zeros_like(like) if tree is None and like is not None else tree
+
+
+def rounded(tree: Any, dtype: FloatDType) -> Any:
+    """Round every array of a tree once."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, [rounded(entry, dtype) for entry in tree])
+    return None if tree is None else result(tree, dtype)
+
+
+def shaped_like(kind: type[Any], name: str, value: Any) -> Any:
+    """Return a tuple as a named tuple of the given kind; another length is an error."""
+    fields = kind._fields
+    least = len(fields) - len(kind._field_defaults)
+    if not isinstance(value, tuple) or not least <= len(value) <= len(fields):
+        wanted = f"{kind.__name__}({', '.join(fields)})"
+        msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."
+        raise TypeError(msg)
+    shaped = value if isinstance(value, kind) else kind(*value)
+    for field, annotation in kind.__annotations__.items():
+        entry, what = getattr(shaped, field), str(annotation)
+        missing = entry is None and "None" not in what
+        if "FloatArray" in what and (missing or isinstance(entry, tuple)):
+            msg = f"Argument '{name}.{field}' must be an array, not {_describe(entry)}."
+            raise TypeError(msg)
+    return shaped

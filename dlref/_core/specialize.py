@@ -1,0 +1,54 @@
+"""Copies of kernels that compute with other formulas, each compiled by itself."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from .jit import SOURCES, kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["instantiate", "specialize"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def instantiate(template: F, **formulas: Callable[..., Any]) -> F:
+    """
+    Compile a copy of the loop `template` in which the given global names mean `formulas`.
+
+    Globals, not arguments or a closure: only so can numba keep the code on disk.  There it is
+    found by its name, which is therefore that of the template and of the formulas.
+    """
+    parts = [f"{f.__module__.rpartition('.')[2]}_{f.__name__}" for f in formulas.values()]
+    copy: F = _renamed(template, "_of_".join([template.__name__, *parts]), formulas)
+    return kernel(copy)
+
+
+def specialize(function: F, replacements: Mapping[Any, Any], suffix: str) -> F:
+    """
+    Return a copy of a kernel or formula that computes with other formulas.
+
+    Wherever it, or what it calls, calls a key of `replacements`, the copy calls the value.  Its
+    name ends in `suffix`; a function in which there is nothing to replace is its own copy.
+    """
+    if function in replacements:
+        return replacements[function]  # type: ignore[no-any-return]
+    if function not in SOURCES:
+        return function
+    source, compiled = SOURCES[function]
+    called = {name: source.__globals__.get(name) for name in source.__code__.co_names}
+    news = {n: specialize(f, replacements, suffix) for n, f in called.items() if callable(f)}
+    if all(f is called[name] for name, f in news.items()):
+        return function
+    return compiled(_renamed(source, f"{source.__name__}_{suffix}", news))  # type: ignore[no-any-return]
+
+
+def _renamed(function: Any, name: str, names: dict[str, Any]) -> Any:
+    """Copy a function, giving a name to it and a meaning to some of its global names."""
+    code = function.__code__.replace(co_name=name, co_qualname=name)
+    copy = FunctionType(code, {**function.__globals__, **names}, name)
+    copy.__module__ = function.__module__
+    return copy

@@ -1,0 +1,110 @@
+"""
+Products of matrices inside kernels and threads.
+
+The right operand is copied once into *panels*, a few columns each, so narrow that the innermost
+loop (`dlref._math.gemm_tiles`) reads whole vectors, one after the other.  A recurrent network
+keeps its panels for all steps.
+
+Not BLAS: it has threads of its own, which would wait for those that call it.  Here an element of
+the result is a sum over k in ascending order, by blocks of 512, for any number of rows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core.jit import kernel
+from .gemm_tiles import PANELS, ROWS, WIDTH_BYTES, add_part_of_row, add_row, add_tile
+
+if TYPE_CHECKING:
+    from .._core.arguments import FloatArray
+
+__all__ = ["add_product", "matmul", "multiply", "panels"]
+
+DEPTH = 512  # terms that are added up before they are added to others; a panel has 64 KiB then
+
+
+@kernel
+def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+    """Add the product of `a` (R, K) with panels of K rows to `out` (R, N)."""
+    (rows, columns), width = out.shape, w.shape[2]
+    whole, inside = rows - rows % ROWS, columns // width
+    ragged = inside * width < columns
+    last = np.zeros((rows if ragged else 0, 2 * width), out.dtype)[:, :width]
+    for k in range(0, a.shape[1], DEPTH):
+        terms = slice(k, k + DEPTH)
+        for p in range(w.shape[0] if whole else 0):
+            to = out[:, p * width : (p + 1) * width] if p < inside else last
+            for i in range(0, whole, ROWS):
+                add_tile(a[i : i + ROWS, terms], w[p : p + 1, terms], to[i : i + ROWS])
+        for i in range(whole, rows):
+            p = 0
+            while p + PANELS <= inside:
+                to = out[i : i + 1, p * width : (p + PANELS) * width]
+                add_row(a[i : i + 1, terms], w[p : p + PANELS, terms], to)
+                p += PANELS
+            for q in range(p, w.shape[0]):
+                to = out[:, q * width : (q + 1) * width] if q < inside else last
+                add_part_of_row(a[i : i + 1, terms], w[q : q + 1, terms], to[i : i + 1])
+    for i in range(len(last)):
+        for j in range(inside * width, columns):
+            out[i, j] += last[i, j - inside * width]
+
+
+@kernel
+def _pack(b: FloatArray, out: FloatArray) -> None:
+    """Copy matrices (B, K, N) to panels (B, P, K, W), along the rows or columns in memory."""
+    depth, columns = b.shape[1:]
+    count, _, width = out.shape[1:]
+    by_column = b.strides[1] < b.strides[2]
+    for n in range(len(b)):
+        for p in range(count):
+            part, panel = b[n, :, p * width :], out[n, p]
+            there = min(width, columns - p * width)
+            if by_column:
+                for j in range(there):
+                    for k in range(depth):
+                        panel[k, j] = part[k, j]
+            else:
+                for k in range(depth):
+                    for j in range(there):
+                        panel[k, j] = part[k, j]
+            for k in range(depth):
+                for j in range(there, width):
+                    panel[k, j] = 0.0
+
+
+def panels(b: FloatArray) -> FloatArray:
+    """Copy matrices (..., K, N) into panels (..., P, K, W), with zeros beyond the last column."""
+    *batch, depth, columns = b.shape
+    width = WIDTH_BYTES // b.itemsize
+    out = np.empty((*batch, -(-columns // width), depth, width), b.dtype)
+    count = math.prod(batch)
+    _pack(b.reshape(count, depth, columns), out.reshape(count, *out.shape[-3:]))
+    return out
+
+
+@kernel
+def _multiply_each(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+    for n in range(len(a)):
+        multiply(a[n], w[n], out[n])
+
+
+def add_product(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
+    """Add ``a @ b`` to `out`, for matrices (B, R, K) and (B, K, N), on this thread."""
+    if a.shape[1] < ROWS:  # too little for BLAS to take several threads
+        with np.errstate(all="ignore"):
+            out += np.matmul(a, b)
+    else:
+        _multiply_each(a, panels(b), out)
+
+
+def matmul(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return ``a @ b`` for matrices (B, R, K) and (B, K, N), computed on this thread."""
+    out = np.empty((*a.shape[:2], b.shape[2]), a.dtype)
+    out.fill(0)
+    add_product(a, b, out)
+    return out

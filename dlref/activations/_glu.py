@@ -1,0 +1,141 @@
+r"""Gated linear unit with a sigmoid gate."""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray
+from ._kernels.gated import gated, pulled, pushed
+from ._sigmoid import _sigmoid, _sigmoid_deriv
+
+__all__ = ["glu", "glu_jvp", "glu_vjp"]
+
+
+def glu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
+    r"""
+    Gated linear unit.
+
+    Parameters
+    ----------
+    x : array_like
+        Values.
+    gate : array_like
+        Gate before its activation; the shapes broadcast.
+
+    Returns
+    -------
+    ndarray
+        :math:`x \, \sigma(g)` with g the gate.
+
+    Raises
+    ------
+    TypeError
+        If an argument is not real.
+    ValueError
+        If the shapes do not broadcast.
+
+    See Also
+    --------
+    sigmoid : The activation of the gate.
+    glu_vjp : Both gradients.
+
+    Notes
+    -----
+    .. math:: f(x, g) = x \, \sigma(g)
+
+    The gate is a probability: 1/2 at 0, never quite closed or open. The gradient has a path
+    without saturation,
+    the one through x, which is scaled by the gate alone.
+
+    Frameworks cut both halves from one array. Here they are two arguments, in this order; PyTorch's
+    ``glu`` takes the gate from the second half.
+
+    References
+    ----------
+    - :cite:t:`Shazeer2020`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import glu
+    >>> glu([8.0, 8.0], [0.0, np.log(3.0)])
+    array([4., 6.])
+    """
+    return gated(_sigmoid, x, gate)
+
+
+def glu_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, gate: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Reverse mode of glu.
+
+    Parameters
+    ----------
+    dout : array_like
+        Gradient u of a loss with respect to the output, of its shape.
+    x, gate : as in `glu`
+        Raises the same errors.
+
+    Returns
+    -------
+    dx : ndarray, shape of `x`
+        Gradient of that loss with respect to `x`.
+    dgate : ndarray, shape of `gate`
+        Gradient of that loss with respect to `gate`.
+
+    See Also
+    --------
+    sigmoid_deriv : The slope of the gate.
+
+    Notes
+    -----
+    The output is linear in x, hence :math:`u a(g)` with the activation a is the one gradient and
+    :math:`u x a'(g)` the other; both are summed over the axes along which an argument was
+    broadcast.
+    The gate learns only where x is not zero and the gate not saturated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import glu_vjp
+    >>> glu_vjp([1.0], [16.0], [np.log(3.0)])
+    (array([0.75]), array([3.]))
+    """
+    return pulled(_sigmoid, _sigmoid_deriv, dout, x, gate)
+
+
+def glu_jvp(
+    primals: tuple[npt.ArrayLike, npt.ArrayLike],
+    tangents: tuple[npt.ArrayLike | None, npt.ArrayLike | None],
+) -> FloatArray:
+    r"""
+    Forward mode of glu.
+
+    Parameters
+    ----------
+    primals : tuple of array_like
+        The values x and the gate g.
+        Raises the same errors as `glu`.
+    tangents : tuple of array_like or None
+        Tangents of the operands, of the same shapes; None is zero.
+
+    Returns
+    -------
+    ndarray
+        Tangent of the output.
+
+    Notes
+    -----
+    .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
+
+    The first term is what passes the gate as it is, the second the movement of the gate.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import glu_jvp
+    >>> glu_jvp(([16.0], [np.log(3.0)]), ([1.0], [1.0]))
+    array([3.75])
+    """
+    return pushed(_sigmoid, _sigmoid_deriv, primals, tangents)

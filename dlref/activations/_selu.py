@@ -1,0 +1,204 @@
+r"""SELU: an ELU scaled so that moments are preserved."""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray
+from .._core.jit import inline_fma
+from .._math.elementary import Number, expm1, raised
+from ._kernels.elementwise import forward, jvp, vjp
+
+__all__ = ["selu", "selu_deriv", "selu_deriv2", "selu_jvp", "selu_vjp"]
+
+SELU_SCALE = 1.0507009873554805
+
+
+SELU_SLOPE = 1.7580993408473766  #: their product, the left derivative at 0
+
+
+@inline_fma
+def _selu(x: Number) -> Number:
+    return SELU_SCALE * x if x > 0.0 else SELU_SLOPE * expm1(x)
+
+
+@inline_fma
+def _selu_deriv(x: Number) -> Number:
+    return SELU_SCALE if x > 0.0 else raised(SELU_SLOPE, x, 0.0)
+
+
+@inline_fma
+def _selu_deriv2(x: Number) -> Number:
+    return 0.0 if x > 0.0 else raised(SELU_SLOPE, x, 0.0)
+
+
+def selu(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Self-normalizing exponential linear unit.
+
+    Parameters
+    ----------
+    x : array_like
+        Input, of any shape; integers count as float64.
+
+    Returns
+    -------
+    ndarray
+        :math:`\lambda x` where positive, else :math:`\lambda \alpha (e^x - 1)`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real.
+
+    See Also
+    --------
+    selu_deriv : The first derivative.
+    elu : Without the scale.
+
+    Notes
+    -----
+    .. math:: f(x) = \lambda \begin{cases} x & x > 0 \\ \alpha (e^x - 1) & x \le 0 \end{cases}
+
+    with :math:`\alpha = 1.6732632423543772` and :math:`\lambda = 1.0507009873554805`. The two
+    numbers
+    solve two equations: for a standard normal z, :math:`\E f(z) = 0` and :math:`\E f(z)^2 = 1`.
+    With
+    weights of mean 0 and variance 1/n, the sums of the next layer then have mean 0 and variance 1
+    again, and the fixed point attracts. That needs this initialization; the unit alone does not
+    normalize anything.
+
+    Solving them needs two Gaussian integrals, :math:`\E[e^{tz}; z < 0] = e^{t^2/2} \Phi(-t)` for
+    t = 1, 2.
+
+    References
+    ----------
+    - :cite:t:`Klambauer2017`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import selu
+    >>> x, w = np.polynomial.hermite_e.hermegauss(180)
+    >>> w /= w.sum()
+    >>> mean, square = w @ selu(x), w @ selu(x) ** 2
+    >>> print(round(mean, 2), round(square, 2))
+    -0.0 1.0
+    """
+    return forward(_selu, x)
+
+
+def selu_deriv(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Derivative of the self-normalizing unit.
+
+    Parameters
+    ----------
+    x : as in `selu`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        :math:`\lambda` where `x` is positive, else :math:`\lambda \alpha e^x`.
+
+    Notes
+    -----
+    The slope jumps at 0 from :math:`\lambda \alpha = 1.758` to :math:`\lambda = 1.051`; the left
+    value is taken there, as in
+    PyTorch and JAX. It is not bounded away from 0: at -5 it is 0.0118.
+
+    Examples
+    --------
+    >>> from dlref.activations import selu_deriv
+    >>> selu_deriv([-5.0, 0.0, 1.0])
+    array([0.01184598, 1.75809934, 1.05070099])
+    """
+    return forward(_selu_deriv, x)
+
+
+def selu_deriv2(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Second derivative of the self-normalizing unit.
+
+    Parameters
+    ----------
+    x : as in `selu`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        0 where `x` is positive, else :math:`\lambda \alpha e^x`.
+
+    Notes
+    -----
+    The value at 0 is that of the left side; the jump of the slope is not part of it.
+
+    Examples
+    --------
+    >>> from dlref.activations import selu_deriv2
+    >>> selu_deriv2([-5.0, 0.0, 1.0])
+    array([0.01184598, 1.75809934, 0.        ])
+    """
+    return forward(_selu_deriv2, x)
+
+
+def selu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Reverse mode of the self-normalizing unit.
+
+    Parameters
+    ----------
+    dout : array_like, shape of `x`
+        Gradient of a loss with respect to the output.
+    x : as in `selu`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        Gradient of that loss with respect to `x`.
+
+    Notes
+    -----
+    Positive units enlarge the gradient by 5 percent, and so do slightly negative ones, up to
+    76 percent; strongly negative ones weaken it. On average the size is kept.
+
+    Examples
+    --------
+    >>> from dlref.activations import selu_vjp
+    >>> selu_vjp([1.0, 1.0], [-5.0, 1.0])
+    array([0.01184598, 1.05070099])
+    """
+    return vjp(_selu_deriv, dout, x)
+
+
+def selu_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
+    r"""
+    Forward mode of the self-normalizing unit.
+
+    Parameters
+    ----------
+    primals : array_like
+        The input x.
+        Raises the same errors as `selu`.
+    tangents : array_like, shape of `primals`, or None
+        Tangent of the input; None is zero.
+
+    Returns
+    -------
+    ndarray
+        Tangent of the output.
+
+    Notes
+    -----
+    A slope above 1 near 0 is what raises the variance of too small activations.
+
+    Examples
+    --------
+    >>> from dlref.activations import selu_jvp
+    >>> selu_jvp([-0.1, 1.0], [1.0, 1.0])
+    array([1.59079407, 1.05070099])
+    """
+    return jvp(_selu_deriv, primals, tangents)

@@ -1,0 +1,244 @@
+r"""
+Logistic sigmoid and its derivatives.
+
+Everything here is a function of :math:`e = e^{-|x|}`, which never overflows.  The textbook
+derivatives :math:`s (1 - s)` and :math:`1 - t^2` subtract numbers that are equal in the tails;
+written in e,
+nothing is subtracted.
+"""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray
+from .._core.jit import inline_fma
+from .._math.elementary import Number, exp, exp_parts
+from .._math.elementary import sigmoid as sigmoid_of
+from ._kernels.elementwise import forward, jvp, vjp
+
+__all__ = ["sigmoid", "sigmoid_deriv", "sigmoid_deriv2", "sigmoid_jvp", "sigmoid_vjp"]
+
+
+@inline_fma
+def _sigmoid(x: Number) -> Number:
+    return sigmoid_of(x)
+
+
+@inline_fma
+def _sigmoid_deriv(x: Number) -> Number:
+    e = exp(-abs(x))
+    return e / ((1.0 + e) * (1.0 + e))
+
+
+@inline_fma
+def _bell_slope(x: Number, scale: Number) -> Number:
+    """-sign(x) scale e (1 - e) / (1 + e)^3 with e = exp(-|x|): an odd function."""
+    r, t, a, b = exp_parts(-abs(x), 0.0)
+    p = r + t
+    e = (1.0 + p) * a * b
+    half = 0.5 * a * b
+    rest = -2.0 * ((half * r + (half - 0.5)) + half * t)  # 1 - e, as expm1 does it
+    factor = scale * rest / ((1.0 + e) * (1.0 + e) * (1.0 + e))
+    size = (factor + factor * p) * a * b
+    return size if x < 0.0 else -size
+
+
+@inline_fma
+def _sigmoid_deriv2(x: Number) -> Number:
+    return _bell_slope(x, 1.0)
+
+
+def sigmoid(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Logistic sigmoid.
+
+    Parameters
+    ----------
+    x : array_like
+        Input, of any shape; integers count as float64.
+
+    Returns
+    -------
+    ndarray
+        Values in [0, 1], with the shape and dtype of `x`.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real.
+
+    See Also
+    --------
+    sigmoid_deriv : The first derivative.
+    log_sigmoid : Its logarithm, without underflow.
+    softplus : Its integral.
+    tanh : The same curve, rescaled.
+
+    Notes
+    -----
+    .. math:: \sigma(x) = \frac{1}{1 + e^{-x}} = \frac{e^x}{1 + e^x}
+
+    It maps log-odds to a probability: :math:`x = \ln \frac{\sigma}{1 - \sigma}`.
+    Adding the two
+    fractions for x and -x gives :math:`\sigma(x) + \sigma(-x) = 1`; and
+    :math:`\sigma(x) = \frac12 (1 + \tanh \frac x2)`.
+
+    **Numerics.** The first fraction overflows for x = -800 (harmlessly, but with a warning), the
+    second
+    for x = 800. With :math:`e = e^{-\abs{x}} \le 1` the code takes :math:`1 / (1 + e)` for
+    :math:`x \ge 0` and :math:`e / (1 + e)` for x < 0, which is accurate down to the smallest
+    subnormal number. For float32 the first fraction alone does, since float64 holds
+    :math:`e^{700}`. Error: 1.8 ULP in float64, 0.501 in float32.
+
+    References
+    ----------
+    - :cite:t:`GlorotBengio2010`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import sigmoid
+    >>> sigmoid([0.0, np.log(3.0), -np.log(3.0)])
+    array([0.5 , 0.75, 0.25])
+
+    The left tail does not stop at the rounding of 1:
+
+    >>> sigmoid(-700.0)
+    np.float64(9.85967654375977e-305)
+    """
+    return forward(_sigmoid, x)
+
+
+def sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Derivative of the logistic sigmoid.
+
+    Parameters
+    ----------
+    x : as in `sigmoid`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        :math:`\sigma(x) \sigma(-x)`, at most 1/4.
+
+    Notes
+    -----
+    From :math:`\sigma = (1 + e^{-x})^{-1}` the chain rule gives
+
+    .. math:: \sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma (1 - \sigma).
+
+    The last form loses everything where :math:`\sigma` is near 1: at 40 it gives 0. The code takes
+    :math:`e / (1 + e)^2` with :math:`e = e^{-\abs{x}}`, since :math:`\sigma'` is even. Error:
+    3.3 ULP.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import sigmoid, sigmoid_deriv
+    >>> sigmoid_deriv([0.0, np.log(3.0)])
+    array([0.25  , 0.1875])
+    >>> s = sigmoid(40.0)
+    >>> print(s * (1 - s), f"{sigmoid_deriv(40.0):.3g}")
+    0.0 4.25e-18
+    """
+    return forward(_sigmoid_deriv, x)
+
+
+def sigmoid_deriv2(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Second derivative of the logistic sigmoid.
+
+    Parameters
+    ----------
+    x : as in `sigmoid`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        :math:`\sigma(x) \sigma(-x) (\sigma(-x) - \sigma(x))`.
+
+    Notes
+    -----
+    The product rule on :math:`\sigma(x) \sigma(-x)` gives
+    :math:`\sigma' (\sigma(-x) - \sigma(x))`, that is
+    :math:`-\sigma' \tanh \frac x2`. It is odd, and extreme where :math:`e^x = 2 \pm \sqrt 3`.
+    The difference
+    :math:`1 - e` it needs comes from `expm1`, so that small x keep their digits. Error: 4.6 ULP.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import sigmoid_deriv2
+    >>> sigmoid_deriv2([0.0, np.log(3.0)])
+    array([ 0.     , -0.09375])
+    >>> abs(sigmoid_deriv2(np.log(2 + np.sqrt(3.0))) * 6 * np.sqrt(3)).round(12)
+    np.float64(1.0)
+    """
+    return forward(_sigmoid_deriv2, x)
+
+
+def sigmoid_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Reverse mode of the logistic sigmoid.
+
+    Parameters
+    ----------
+    dout : array_like, shape of `x`
+        Gradient of a loss with respect to the output.
+    x : as in `sigmoid`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        Gradient of that loss with respect to `x`.
+
+    Notes
+    -----
+    The derivative is at most 1/4, so with weights of size 1 the gradient is divided by at least 4
+    at every such unit, and vanishes through many of them. A weight multiplies it: ten sigmoids with
+    weight 8, held at 0, pass :math:`(8/4)^{10} = 1024`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import sigmoid_vjp
+    >>> sigmoid_vjp([16.0, 16.0], [0.0, np.log(3.0)])
+    array([4., 3.])
+    """
+    return vjp(_sigmoid_deriv, dout, x)
+
+
+def sigmoid_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
+    r"""
+    Forward mode of the logistic sigmoid.
+
+    Parameters
+    ----------
+    primals : array_like
+        The input x.
+        Raises the same errors as `sigmoid`.
+    tangents : array_like, shape of `primals`, or None
+        Tangent of the input; None is zero.
+
+    Returns
+    -------
+    ndarray
+        Tangent of the output.
+
+    Notes
+    -----
+    At 0, where the curve is steepest, a change of the input arrives as a quarter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import sigmoid_jvp
+    >>> sigmoid_jvp([0.0, np.log(3.0)], [16.0, 16.0])
+    array([4., 3.])
+    """
+    return jvp(_sigmoid_deriv, primals, tangents)

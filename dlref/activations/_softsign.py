@@ -1,0 +1,195 @@
+r"""Softsign: a sigmoid without exponentials."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray
+from .._core.jit import inline_fma
+from .._math.elementary import Number
+from ._kernels.elementwise import forward, jvp, vjp
+
+__all__ = ["softsign", "softsign_deriv", "softsign_deriv2", "softsign_jvp", "softsign_vjp"]
+
+
+@inline_fma
+def _softsign(x: Number) -> Number:
+    limit = 1.0 if x > 0.0 else -1.0
+    return limit if abs(x) == np.inf else x / (1.0 + abs(x))
+
+
+@inline_fma
+def _softsign_deriv(x: Number) -> Number:
+    r = 1.0 / (1.0 + abs(x))
+    return r * r
+
+
+@inline_fma
+def _softsign_deriv2(x: Number) -> Number:
+    r = 1.0 / (1.0 + abs(x))
+    size = 2.0 * r * r * r
+    return -size if x > 0.0 else (size if x < 0.0 else 0.0 * r)
+
+
+def softsign(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Sigmoid with algebraic tails.
+
+    Parameters
+    ----------
+    x : array_like
+        Input, of any shape; integers count as float64.
+
+    Returns
+    -------
+    ndarray
+        Values in [-1, 1].
+
+    Raises
+    ------
+    TypeError
+        If `x` is not real.
+
+    See Also
+    --------
+    softsign_deriv : The first derivative.
+    tanh : Exponential tails.
+
+    Notes
+    -----
+    .. math:: f(x) = \frac{x}{1 + \abs{x}}
+
+    It approaches its limits as :math:`1 - 1/x`, so that saturation sets in later than for tanh.
+    Its inverse has the same form: :math:`x = y / (1 - \abs{y})`.
+
+    References
+    ----------
+    - :cite:t:`GlorotBengio2010`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.activations import softsign
+    >>> softsign([-3.0, 0.0, 1.0])
+    array([-0.75,  0.  ,  0.5 ])
+    >>> softsign(np.inf)
+    np.float64(1.0)
+    """
+    return forward(_softsign, x)
+
+
+def softsign_deriv(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Derivative of softsign.
+
+    Parameters
+    ----------
+    x : as in `softsign`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        :math:`1 / (1 + \abs{x})^2`.
+
+    Notes
+    -----
+    For x > 0 the quotient rule gives :math:`(1 + x - x) / (1 + x)^2`, and the map is odd. It is
+    continuous at 0, where
+    both sides give 1. Computed as the square of a reciprocal, since the square of a large x
+    overflows.
+
+    Examples
+    --------
+    >>> from dlref.activations import softsign_deriv
+    >>> softsign_deriv([-3.0, 0.0, 1.0])
+    array([0.0625, 1.    , 0.25  ])
+    """
+    return forward(_softsign_deriv, x)
+
+
+def softsign_deriv2(x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Second derivative of softsign.
+
+    Parameters
+    ----------
+    x : as in `softsign`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        :math:`-2 \operatorname{sign}(x) / (1 + \abs{x})^3`.
+
+    Notes
+    -----
+    It jumps from 2 to -2 at 0; the value given there is their mean, 0.
+
+    Examples
+    --------
+    >>> from dlref.activations import softsign_deriv2
+    >>> softsign_deriv2([-1.0, 0.0, 1.0])
+    array([ 0.25,  0.  , -0.25])
+    """
+    return forward(_softsign_deriv2, x)
+
+
+def softsign_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
+    r"""
+    Reverse mode of softsign.
+
+    Parameters
+    ----------
+    dout : array_like, shape of `x`
+        Gradient of a loss with respect to the output.
+    x : as in `softsign`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray
+        Gradient of that loss with respect to `x`.
+
+    Notes
+    -----
+    At 9 the gradient is divided by 100; at the same place tanh divides it by 16 million.
+
+    Examples
+    --------
+    >>> from dlref.activations import softsign_vjp
+    >>> softsign_vjp([1.0, 1.0], [0.0, 9.0])
+    array([1.  , 0.01])
+    """
+    return vjp(_softsign_deriv, dout, x)
+
+
+def softsign_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
+    r"""
+    Forward mode of softsign.
+
+    Parameters
+    ----------
+    primals : array_like
+        The input x.
+        Raises the same errors as `softsign`.
+    tangents : array_like, shape of `primals`, or None
+        Tangent of the input; None is zero.
+
+    Returns
+    -------
+    ndarray
+        Tangent of the output.
+
+    Notes
+    -----
+    A tenfold input, beyond 1, weakens the tangent about a hundredfold.
+
+    Examples
+    --------
+    >>> from dlref.activations import softsign_jvp
+    >>> softsign_jvp([0.0, 9.0], [1.0, 1.0])
+    array([1.  , 0.01])
+    """
+    return jvp(_softsign_deriv, primals, tangents)

@@ -1,0 +1,162 @@
+r"""Inverse of a square matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray, as_floats, as_tangents, check_matrix, check_shape, result
+
+__all__ = ["inverse_jacobian", "inverse_jvp", "inverse_vjp"]
+
+
+def _inverse(name: str, a: FloatArray) -> FloatArray:
+    check_matrix(name, a)
+    try:
+        return np.linalg.inv(a)
+    except np.linalg.LinAlgError:
+        msg = f"Argument {name!r} must be invertible, not singular."
+        raise np.linalg.LinAlgError(msg) from None
+
+
+def inverse_jacobian(a: npt.ArrayLike) -> FloatArray:
+    r"""
+    Jacobian of the matrix inverse :math:`Y = A^{-1}`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., n, n)
+        Invertible matrix, or a stack of them.
+
+    Returns
+    -------
+    ndarray, shape (..., n, n, n, n)
+        ``J[..., i, j, k, l]`` is :math:`\partial Y_{ij} / \partial A_{kl}`, one Jacobian
+        per matrix.
+
+    Raises
+    ------
+    TypeError
+        If `a` is neither integer nor a real floating-point array.
+    ValueError
+        If `a` is not a stack of square matrices.
+    numpy.linalg.LinAlgError
+        If a matrix is singular (a subclass of ValueError).
+
+    See Also
+    --------
+    inverse_vjp, inverse_jvp : The products with a matrix, in :math:`O(n^3)`.
+
+    Notes
+    -----
+    With :math:`\dot A` the matrix that is 1 at :math:`(k, l)` and 0 elsewhere, the tangent
+    :math:`-Y \dot A Y` derived at :func:`inverse_jvp` is
+
+    .. math:: \pdv{Y_{ij}}{A_{kl}} = -Y_{ik} Y_{lj} .
+
+    Examples
+    --------
+    For one number this is :math:`(1/a)' = -1/a^2`:
+
+    >>> from dlref.calculus import inverse_jacobian
+    >>> inverse_jacobian([[4.0]]).item()
+    -0.0625
+    """
+    dtype, (a,) = as_floats({"a": a})
+    y = _inverse("a", a)
+    with np.errstate(all="ignore"):
+        return result(-np.einsum("...ik,...lj->...ijkl", y, y), dtype)
+
+
+def inverse_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
+    r"""
+    Vector-Jacobian product (reverse mode) of the matrix inverse.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., n, n)
+        Cotangent :math:`U = \partial L / \partial Y`.
+    a : as in `inverse_jacobian`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray, shape (..., n, n)
+        :math:`-Y^\top U Y^\top`.
+
+    Notes
+    -----
+    A tangent :math:`\dot A` changes the loss by
+    :math:`\operatorname{tr}(U^\top \dot Y) = -\operatorname{tr}(U^\top Y \dot A Y) =
+    -\operatorname{tr}(Y U^\top Y \dot A)`, turning the factors in a circle. What stands
+    before :math:`\dot A` is the transposed gradient:
+
+    .. math:: \pdv{L}{A} = -(Y U^\top Y)^\top = -Y^\top U Y^\top .
+
+    The derivative grows with the square of the condition number :math:`\kappa` of :math:`A`
+    (for :math:`\lVert A \rVert = 1`). The relative error of the result is proportional to
+    :math:`\kappa`: about 1e-15 for 1e2 and 1e-9 for 1e8; the absolute one to :math:`\kappa^3`.
+
+    References
+    ----------
+    The rule is in :cite:t:`Giles2008`.
+
+    Examples
+    --------
+    >>> from dlref.calculus import inverse_vjp
+    >>> inverse_vjp([[1, 0], [0, 0]], [[2, 0], [0, 4]])
+    array([[-0.25,  0.  ],
+           [ 0.  ,  0.  ]])
+    """
+    dtype, (dout, a) = as_floats({"dout": dout, "a": a})
+    y = _inverse("a", a)
+    check_shape("dout", dout, a.shape)
+    with np.errstate(all="ignore"):
+        return result(-y.mT @ dout @ y.mT, dtype)
+
+
+def inverse_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the matrix inverse.
+
+    Parameters
+    ----------
+    primals : array_like, shape (..., n, n)
+        Invertible matrix :math:`A`, or a stack of them; :math:`Y = A^{-1}`.
+        Raises the same errors as `inverse_jacobian`.
+    tangents : array_like or None, shape (..., n, n)
+        Direction :math:`\dot A`; None is zero.
+
+    Returns
+    -------
+    ndarray, shape (..., n, n)
+        :math:`\dot Y = -Y \dot A Y`.
+
+    Notes
+    -----
+    Differentiate :math:`A Y = I`, whose right-hand side does not move:
+
+    .. math::
+
+        \dot A Y + A \dot Y = 0
+        \quad\Longrightarrow\quad
+        \dot Y = -A^{-1} \dot A Y = -Y \dot A Y .
+
+    Examples
+    --------
+    Scaling :math:`A` up scales its inverse down, :math:`\dot Y = -Y` for
+    :math:`\dot A = A`:
+
+    >>> import numpy as np
+    >>> from dlref.calculus import inverse_jvp
+    >>> A = np.array([[2.0, 1.0], [0.0, 4.0]])
+    >>> inverse_jvp(A, A) + np.linalg.inv(A)
+    array([[0., 0.],
+           [0., 0.]])
+    """
+    dtype, (a,), (da,) = as_tangents(primals, tangents, count=1)
+    y = _inverse("primals", a)
+    with np.errstate(all="ignore"):
+        return result(-y @ da @ y, dtype)

@@ -1,0 +1,222 @@
+r"""Losses of real-valued targets: squared error, absolute error and Huber's compromise."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
+from ..._core.jit import inline_fma
+from ..._core.specialize import instantiate
+from ..._core.threads import over_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "BLOCK",
+    "COST",
+    "REDUCTIONS",
+    "Loss",
+    "Number",
+    "_each",
+    "_formula",
+    "_sums",
+    "loop",
+    "loss",
+    "loss_grad",
+    "loss_jvp",
+    "loss_vjp",
+    "mapped",
+    "reduced",
+    "seeds",
+    "summed",
+]
+
+Number: TypeAlias = Any  #: a float64
+
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+COST = 2  # nanoseconds, or elementary operations, an element
+
+
+BLOCK = 4096  # elements whose losses are added up at a time
+
+
+def reduced(terms: FloatArray, reduction: str) -> Any:
+    """Reduce the losses of the elements or rows as told; the mean of nothing is NaN."""
+    if reduction == "none":
+        return terms
+    total = np.sum(terms)
+    return total / np.float64(terms.size) if reduction == "mean" else total
+
+
+def seeds(dout: FloatArray, shape: tuple[int, ...], reduction: str) -> FloatArray:
+    """Return the cotangent of each element's loss, given that of the reduced loss."""
+    check_shape("dout", dout, shape if reduction == "none" else ())
+    count = np.prod(shape, dtype=np.float64) if reduction == "mean" else np.float64(1.0)
+    return np.broadcast_to(dout / count, shape)
+
+
+class Loss(NamedTuple):
+    """A loss of two numbers and an option, and its slopes: formulas that loops are built from."""
+
+    term: Callable[[Number, Number, Number], Number]
+    slope: Callable[[Number, Number, Number], Number]
+    target_slope: Callable[[Number, Number, Number], Number]
+
+
+@inline_fma
+def summed(e: FloatArray) -> float:
+    """Add up in eight partial sums, which LLVM handles together."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float64(0.0)
+    n = e.size - e.size % 8
+    for i in range(0, n, 8):
+        s0 += e[i]
+        s1 += e[i + 1]
+        s2 += e[i + 2]
+        s3 += e[i + 3]
+        s4 += e[i + 4]
+        s5 += e[i + 5]
+        s6 += e[i + 6]
+        s7 += e[i + 7]
+    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
+    for i in range(n, e.size):
+        total += e[i]
+    return total
+
+
+def _formula(p: Number, t: Number, option: Number) -> Number:
+    """Stand for the formula that `instantiate` puts here."""
+
+
+def _each(
+    start: int,
+    stop: int,
+    pred: FloatArray,
+    target: FloatArray,
+    option: float,
+    factor: float,
+    out: FloatArray,
+) -> None:
+    p, t, to = pred[start:stop], target[start:stop], out[start:stop]
+    for i in range(p.size):
+        to[i] = factor * _formula(np.float64(p[i]), np.float64(t[i]), option)
+
+
+def _sums(
+    start: int,
+    stop: int,
+    pred: FloatArray,
+    target: FloatArray,
+    option: float,
+    sums: FloatArray,
+) -> None:
+    terms = np.empty(BLOCK)
+    for r in range(start, stop):
+        p, t = pred[r * BLOCK : (r + 1) * BLOCK], target[r * BLOCK : (r + 1) * BLOCK]
+        for i in range(p.size):
+            terms[i] = _formula(np.float64(p[i]), np.float64(t[i]), option)
+        sums[r] = summed(terms[: p.size])
+
+
+@cache
+def loop(template: Callable[..., None], function: Callable[..., Any]) -> Callable[..., None]:
+    return instantiate(template, _formula=function)
+
+
+def mapped(
+    function: Callable[..., Any],
+    pred: FloatArray,
+    target: FloatArray,
+    option: float,
+    factor: Any = 1.0,
+    dtype: Any = None,
+) -> FloatArray:
+    """Apply a formula to every pair of elements and multiply by `factor`."""
+    out = np.empty(pred.shape, pred.dtype if dtype is None else dtype)
+    flat = pred.ravel(), target.ravel(), np.float64(option), np.float64(factor), out.reshape(-1)
+    over_rows(loop(_each, function), pred.size, COST, *flat)
+    return out
+
+
+def loss(
+    kind: Loss,
+    pred: npt.ArrayLike,
+    target: npt.ArrayLike,
+    reduction: str,
+    option: float = 0.0,
+) -> FloatArray:
+    """Return the reduced loss of equally shaped predictions and targets."""
+    dtype, (pred, target) = as_floats({"pred": pred, "target": target}, work=np.float32)
+    check_shape("target", target, pred.shape)
+    choice("reduction", reduction, REDUCTIONS)
+    if reduction == "none":
+        return result(mapped(kind.term, pred, target, option), dtype)
+    blocks = -(-pred.size // BLOCK)
+    sums = np.empty(blocks)
+    arrays = pred.ravel(), target.ravel(), np.float64(option), sums
+    over_rows(loop(_sums, kind.term), blocks, COST * min(BLOCK, pred.size), *arrays)
+    with np.errstate(all="ignore"):
+        total = np.sum(sums)
+        return result(total / np.float64(pred.size) if reduction == "mean" else total, dtype)
+
+
+def loss_grad(
+    kind: Loss,
+    pred: npt.ArrayLike,
+    target: npt.ArrayLike,
+    reduction: str,
+    option: float = 0.0,
+) -> FloatArray:
+    """Return the gradient of the reduced loss for the predictions."""
+    dtype, (pred, target) = as_floats({"pred": pred, "target": target}, work=np.float32)
+    check_shape("target", target, pred.shape)
+    choice("reduction", reduction, REDUCTIONS[:2])
+    factor = 1.0 / max(pred.size, 1) if reduction == "mean" else 1.0
+    return result(mapped(kind.slope, pred, target, option, factor), dtype)
+
+
+def loss_vjp(
+    kind: Loss,
+    dout: npt.ArrayLike,
+    pred: npt.ArrayLike,
+    target: npt.ArrayLike,
+    reduction: str,
+    option: float = 0.0,
+) -> tuple[FloatArray, FloatArray]:
+    """Pull the cotangent of the reduced loss back to predictions and targets."""
+    dtype, (dout, pred, target) = as_floats(
+        {"dout": dout, "pred": pred, "target": target}, work=np.float32
+    )
+    check_shape("target", target, pred.shape)
+    choice("reduction", reduction, REDUCTIONS)
+    check_shape("dout", dout, pred.shape if reduction == "none" else ())
+    with np.errstate(all="ignore"):
+        if reduction == "none":
+            slopes = [mapped(f, pred, target, option, dtype=np.float64) for f in kind[1:]]
+            dpred, dtarget = (result(dout * slope, dtype) for slope in slopes)
+        else:
+            u = np.float64(dout) / (np.float64(pred.size) if reduction == "mean" else 1.0)
+            dpred, dtarget = (result(mapped(f, pred, target, option, u), dtype) for f in kind[1:])
+        return dpred, dtarget
+
+
+def loss_jvp(
+    kind: Loss, primals: Any, tangents: Any, reduction: str, option: float = 0.0
+) -> FloatArray:
+    """Push the tangents of predictions and targets forward to the reduced loss."""
+    dtype, (pred, target), moved = as_tangents(primals, tangents, count=2)
+    check_shape("primals[1]", target, pred.shape)
+    choice("reduction", reduction, REDUCTIONS)
+    with np.errstate(all="ignore"):
+        terms = np.zeros(pred.shape)
+        for slope, tangent, given in zip(kind[1:], moved, tangents, strict=True):
+            if given is not None:  # zero, even where the slope is not finite
+                terms = terms + mapped(slope, pred, target, option) * tangent
+        return result(reduced(terms, reduction), dtype)

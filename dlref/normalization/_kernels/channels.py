@@ -1,0 +1,358 @@
+"""
+Numbers standardized over positions: batch, group and instance normalization.
+
+x has the axes samples, positions, channels, and a group is some adjacent channels of one sample
+at all its positions.  Memory holds the channels of a position side by side, so the sums of all
+channels are formed side by side, too.  Where channels are few, several positions make one row.
+
+A sample is cut into pieces.  The sums of each column of a piece are those of differences from the
+mean of its first eighth (`rows` says why that is near enough), and, for a product with the
+Jacobian, those of the vector; so one read of memory serves all sums.  Pieces are combined as in
+[1]_: moving the mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A second read
+gives the result.
+
+.. [1] T. F. Chan, G. H. Golub, R. J. LeVeque: Algorithms for computing the sample variance.
+   The American Statistician 37(3), 1983, https://doi.org/10.1080/00031305.1983.10483115
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._core.arguments import FloatArray
+from ..._core.jit import kernel
+from ..._core.threads import as_carray, over_rows
+from .rows import (
+    HUGE,
+    TINY,
+    Vector,
+    affine,
+    as_vector,
+    difference,
+    rows,
+    rows_jvp,
+    rows_vjp,
+    safe_unit,
+)
+
+__all__ = ["columns", "columns_jvp", "columns_vjp"]
+
+IntArray = npt.NDArray[np.int64]
+ROW = 256  #: numbers that a row has at least, if there are positions enough
+PIECE = 2**16  #: numbers of a piece, at most
+COST = 0.5  #: nanoseconds an element
+
+
+@kernel
+def _begin(part: FloatArray, sums: FloatArray) -> None:
+    """Write the mean of the first eighth of some rows to the first row of `sums`, 0 to the rest."""
+    some, mean = -(-part.shape[0] // 8), sums[0]
+    for k in range(sums.shape[0]):
+        for c in range(mean.size):
+            sums[k, c] = 0.0
+    for i in range(some):
+        row = part[i]
+        for c in range(mean.size):
+            mean[c] += np.float64(row[c])
+    for c in range(mean.size):
+        mean[c] /= some
+
+
+@kernel
+def _moments(
+    start: int, stop: int, x: FloatArray, size: int, pieces: int, sums: FloatArray
+) -> None:
+    """Write a mean, the sum of d = x - mean and that of d**2 for each column of a piece."""
+    for block in range(start, stop):
+        begin = block % pieces * size
+        part = x[block // pieces, begin : begin + size]
+        _begin(part, sums[block])
+        mean, s, q = sums[block, 0], sums[block, 1], sums[block, 2]
+        fours = part.shape[0] // 4
+        for i in range(fours):  # four rows at a time: the sums are read and written less often
+            a, b, e, f = part[4 * i], part[4 * i + 1], part[4 * i + 2], part[4 * i + 3]
+            for c in range(mean.size):
+                d0, d1 = difference(a[c], mean[c]), difference(b[c], mean[c])
+                d2, d3 = difference(e[c], mean[c]), difference(f[c], mean[c])
+                s[c] += (d0 + d1) + (d2 + d3)
+                q[c] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
+        for i in range(4 * fours, part.shape[0]):
+            row = part[i]
+            for c in range(mean.size):
+                d = difference(row[c], mean[c])
+                s[c] += d
+                q[c] += d * d
+
+
+@kernel
+def _products(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    size: int,
+    pieces: int,
+    sums: FloatArray,
+    v: FloatArray,
+) -> None:
+    """Do the same, and write the sums of v and of v d."""
+    for block in range(start, stop):
+        begin = block % pieces * size
+        part, u = x[block // pieces, begin : begin + size], v[block // pieces, begin : begin + size]
+        _begin(part, sums[block])
+        mean, s, q = sums[block, 0], sums[block, 1], sums[block, 2]
+        vs, vd = sums[block, 3], sums[block, 4]
+        pairs = part.shape[0] // 2
+        for i in range(pairs):
+            a, b, e, f = part[2 * i], part[2 * i + 1], u[2 * i], u[2 * i + 1]
+            for c in range(mean.size):
+                d0, d1 = difference(a[c], mean[c]), difference(b[c], mean[c])
+                v0, v1 = np.float64(e[c]), np.float64(f[c])
+                s[c] += d0 + d1
+                q[c] += d0 * d0 + d1 * d1
+                vs[c] += v0 + v1
+                vd[c] += v0 * d0 + v1 * d1
+        for i in range(2 * pairs, part.shape[0]):
+            row, of_v = part[i], u[i]
+            for c in range(mean.size):
+                d = difference(row[c], mean[c])
+                s[c] += d
+                q[c] += d * d
+                vs[c] += np.float64(of_v[c])
+                vd[c] += np.float64(of_v[c]) * d
+
+
+@kernel
+def _combine(
+    sums: FloatArray,
+    group_of: IntArray,
+    rows_of: FloatArray,
+    count: int,
+    eps: FloatArray,
+    found: FloatArray,
+) -> None:
+    """Write mean, scale and low of each group: (x - mean) scale - low has variance 1."""
+    for sample in range(found.shape[1]):
+        mean, scale, low = found[0, sample], found[1, sample], found[2, sample]
+        for g in range(mean.size):
+            mean[g], scale[g], low[g] = 0.0, 0.0, 0.0
+        for piece in range(rows_of.size):
+            part, share = sums[sample, piece, 0], rows_of[piece] / count
+            for c in range(part.size):
+                mean[group_of[c]] += part[c] * share
+        for piece in range(rows_of.size):
+            part, n = sums[sample, piece], rows_of[piece]
+            for c in range(part.shape[1]):
+                g, s = group_of[c], part[1, c]
+                delta = part[0, c] - mean[g]
+                low[g] += s + n * delta
+                scale[g] += part[2, c] + delta * (2.0 * s + n * delta)
+        for g in range(mean.size):
+            shift = low[g] / count
+            var = scale[g] / count - shift * shift
+            var = np.float64(0.0) if var < 0.0 else var  # NaN stays
+            scale[g] = 1.0 / np.sqrt(var + eps[sample, g])
+            low[g] = shift * scale[g]
+
+
+@kernel
+def _combine_products(
+    sums: FloatArray, group_of: IntArray, found: FloatArray, of_v: FloatArray, of_vz: FloatArray
+) -> None:
+    """Write the sums of v and of v z for each channel of each sample."""
+    samples, channels = of_v.shape
+    for sample in range(samples):
+        mean, scale, low = found[0, sample], found[1, sample], found[2, sample]
+        vs, vz = of_v[sample], of_vz[sample]
+        for c in range(channels):
+            vs[c], vz[c] = 0.0, 0.0
+        for piece in range(sums.shape[1]):
+            part = sums[sample, piece]
+            for begin in range(0, part.shape[1], channels):
+                for c in range(channels):
+                    delta, u = part[0, begin + c] - mean[group_of[c]], part[3, begin + c]
+                    vs[c] += u
+                    vz[c] += part[4, begin + c] + delta * u
+        for c in range(channels):
+            vz[c] = vz[c] * scale[group_of[c]] - vs[c] * low[group_of[c]]
+
+
+@kernel
+def _standardized(
+    start: int, stop: int, x: FloatArray, size: int, pieces: int, lines: FloatArray, out: FloatArray
+) -> None:
+    """Write (x - mean) slope + rest; these three of each column of a sample are `lines`."""
+    for block in range(start, stop):
+        sample, begin = block // pieces, block % pieces * size
+        mean, slope, rest = lines[0, sample], lines[1, sample], lines[2, sample]
+        for i in range(begin, min(begin + size, x.shape[1])):
+            row, to = x[sample, i], out[sample, i]
+            for c in range(mean.size):
+                to[c] = affine(difference(row[c], mean[c]), slope[c], rest[c])
+
+
+@kernel
+def _projected(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    size: int,
+    pieces: int,
+    lines: FloatArray,
+    v: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write v factor + (x - mean) slope + rest."""
+    for block in range(start, stop):
+        sample, begin = block // pieces, block % pieces * size
+        mean, slope, rest = lines[0, sample], lines[1, sample], lines[2, sample]
+        factor = lines[3, sample]
+        for i in range(begin, min(begin + size, x.shape[1])):
+            row, u, to = x[sample, i], v[sample, i], out[sample, i]
+            for c in range(mean.size):
+                line = affine(difference(row[c], mean[c]), slope[c], rest[c])
+                to[c] = affine(u[c], factor[c], line)
+
+
+class _Columns:
+    """x (samples, positions, channels) cut into pieces of rows, and its statistics."""
+
+    def __init__(self, x: FloatArray, groups: int, eps: float, v: FloatArray | None = None) -> None:
+        self.shape = samples, positions, channels = x.shape
+        self.group = channels // groups
+        at_once = max(k for k in range(1, max(1, ROW // channels) + 1) if positions % k == 0)
+        self.flat = samples, positions // at_once, at_once * channels
+        self.x = as_carray(x).reshape(self.flat)
+        self.v = None if v is None else as_carray(v).reshape(self.flat)
+        self.size = max(1, PIECE // self.flat[2])
+        self.pieces = -(-self.flat[1] // self.size)
+        self.group_of = np.tile(np.arange(channels) // self.group, at_once)  # of each column
+        self.unit = np.ones((samples, groups))
+        self._measure(np.full((samples, groups), eps))
+        if x.dtype == np.float64:
+            self._measure_lost_squares(eps)
+
+    def over_pieces(self, function: Any, *arguments: Any) -> None:
+        cost = COST * min(self.size, self.flat[1]) * self.flat[2]
+        over_rows(
+            function, self.flat[0] * self.pieces, cost, self.x, self.size, self.pieces, *arguments
+        )
+
+    def _measure(self, eps: FloatArray) -> None:
+        """Find the statistics of each group: mean, scale and low."""
+        samples, groups = eps.shape
+        parts = 3 if self.v is None else 5
+        self.sums = np.empty((samples * self.pieces, parts, self.flat[2]))
+        if self.v is None:
+            self.over_pieces(_moments, self.sums)
+        else:
+            self.over_pieces(_products, self.sums, self.v)
+        self.sums = self.sums.reshape(samples, self.pieces, parts, self.flat[2])
+        self.found = np.empty((3, samples, groups))
+        begins = np.arange(0, self.flat[1], self.size)
+        rows_of = np.minimum(self.size, self.flat[1] - begins).astype(np.float64)
+        count = self.shape[1] * self.group
+        _combine(self.sums, self.group_of, rows_of, count, eps, self.found)
+
+    def _measure_lost_squares(self, eps: float) -> None:
+        """Measure in other units where squares overflowed or vanished."""
+        with np.errstate(all="ignore"):
+            square = self.found[1] ** 2
+            lost = ~((square > 1.0 / HUGE) & ((square < 1.0 / TINY) | (eps > TINY)))
+        if not lost.any():
+            return
+        x = self.x.reshape(*self.shape[:2], -1, self.group)
+        largest = abs(x).max((1, 3))
+        for at in zip(*np.nonzero(lost), strict=True):
+            self.unit[at] = safe_unit(largest[at])
+        self.x = (x * self.unit[:, None, :, None]).reshape(self.flat)
+        self._measure(eps * self.unit * self.unit)
+
+    def of_channels(self, values: FloatArray) -> FloatArray:
+        """Give each channel the value of its group."""
+        return np.repeat(values, self.group, axis=1)
+
+    def lines(self, *values: Any) -> FloatArray:
+        """Return arrays (samples, channels) side by side, repeated along a row."""
+        samples, _, channels = self.shape
+        stacked = np.stack([np.broadcast_to(v, (samples, channels)) for v in values])
+        return np.tile(stacked, (1, 1, self.flat[2] // channels))
+
+
+def columns(x: FloatArray, groups: int, weight: Vector, bias: Vector, eps: float) -> FloatArray:
+    """Standardize each group of channels of each sample of x (samples, positions, channels)."""
+    if x.shape[1] == 1:
+        return rows(x, weight, bias, eps, about_mean=True, groups=groups)
+    out = np.empty(x.shape, x.dtype)
+    if out.size:
+        at = _Columns(x, groups, eps)
+        w, b = as_vector(weight, 1.0, x.shape[2]), as_vector(bias, 0.0, x.shape[2])
+        with np.errstate(all="ignore"):
+            mean, scale, low = (at.of_channels(each) for each in at.found)
+            lines = at.lines(mean, scale * w, b - low * w)
+        at.over_pieces(_standardized, lines, out.reshape(at.flat))
+    return out
+
+
+def _product_with_jacobian(
+    v: FloatArray,
+    x: FloatArray,
+    groups: int,
+    eps: float,
+    *,
+    before: Vector = None,
+    after: Vector = None,
+    gain: Vector = None,
+    offset: Vector = None,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """
+    Return after J (before v) + gain z + offset, and the sums of v z and of v for each channel.
+
+    z are the standardized numbers and J the Jacobian, symmetric, of z with respect to x.
+    """
+    samples, positions, size = x.shape
+    out = np.empty(x.shape, x.dtype)
+    of_v, of_vz = np.zeros((2, samples, size))
+    if not out.size:
+        return out, of_vz.sum(0), of_v.sum(0)
+    given = (before, 1.0), (after, 1.0), (gain, 0.0), (offset, 0.0)
+    w, outer, of_z, shift = (as_vector(*each, size) for each in given)
+    at = _Columns(x, groups, eps, v)
+    _combine_products(at.sums, at.group_of, at.found, of_v, of_vz)
+    with np.errstate(all="ignore"):
+        # what of v points along 1 and along z, which J takes off
+        along = [(w * each).reshape(samples, groups, -1).sum(2) for each in (of_v, of_vz)]
+        along_1, along_z = (at.of_channels(each) / (positions * at.group) for each in along)
+        mean, scale, low = (at.of_channels(each) for each in at.found)
+        factor = scale * at.of_channels(at.unit) * outer
+        slope = of_z - along_z * factor
+        rest = shift - low * slope - along_1 * factor
+        lines = at.lines(mean, scale * slope, rest, w * factor)
+    at.over_pieces(_projected, lines, at.v, out.reshape(at.flat))
+    return out, of_vz.sum(0), of_v.sum(0)
+
+
+def columns_vjp(
+    v: FloatArray, x: FloatArray, groups: int, weight: Vector, eps: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return J (weight v), and the sums for each channel of v z and of v."""
+    if x.shape[1] == 1:
+        return rows_vjp(v, x, weight, eps, about_mean=True, groups=groups)
+    return _product_with_jacobian(v, x, groups, eps, before=weight)
+
+
+def columns_jvp(
+    v: FloatArray,
+    x: FloatArray,
+    groups: int,
+    weight: Vector,
+    gain: Vector,
+    offset: Vector,
+    eps: float,
+) -> FloatArray:
+    """Return weight (J v) + gain z + offset."""
+    if x.shape[1] == 1:
+        return rows_jvp(v, x, weight, gain, offset, eps, about_mean=True, groups=groups)
+    return _product_with_jacobian(v, x, groups, eps, after=weight, gain=gain, offset=offset)[0]

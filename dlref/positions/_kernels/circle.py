@@ -1,0 +1,318 @@
+r"""
+Cosine and sine of position times frequency, at any position.
+
+The angle p f of a late position is a large number, of which only the remainder after whole turns
+matters.  A float64 product of :math:`10^6` has a rounding error of :math:`10^{-10}`, and so has
+its remainder.  Here nothing is lost:
+
+1. *Turns.*  The frequency is kept as turns per position, :math:`f / 2 \pi`, in two float64 whose
+   sum has 106 digits.  The product with p is a sum, too: the rounded product and what
+   `two_prod_error` says it lacks.
+2. *The remainder.*  The nearest quarter turn is subtracted.  The subtraction is exact, and what the
+   product lacked is added to what is left, an angle of at most :math:`\pi / 4`.
+3. *The series* of sine and cosine, to the order 17 and 16: the next terms are below
+   :math:`10^{-17}` of the result.
+4. *The quarter.*  Four cases: sine and cosine change places, and signs.
+
+All steps are additions, multiplications and selections, hence vectorized by LLVM.
+
+For float32 tables half the digits are enough (see `_elementary`): the series are shorter
+polynomials, good to :math:`2^{-35}`, and of the angle only what the product of turns lacked is
+made up for, since it alone can be as large as the remainder.
+
+Even those are rarely needed.  A whole position is a multiple of `STEPS` and a step, and the
+addition theorem gives cosine and sine of the sum of two angles from theirs, which for the
+multiples are needed once in `STEPS` rows, and for the steps once in a program:
+
+.. math:: \cos(a + b) = \cos a \cos b - \sin a \sin b, \qquad
+   \sin(a + b) = \sin a \cos b + \cos a \sin b .
+
+In float64 the sum is wrong by 4e-16, which is too much only for a result below `NEAR`: a row
+that has one is computed from the series.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal, localcontext
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from ..._core.arguments import FloatArray
+from ..._core.jit import inline_fma, inline_strict, kernel
+from ..._core.threads import over_rows
+from ..._math.elementary import SHIFT, SINGLE, Number, bits, single, two_prod_error
+
+__all__ = ["circles", "circles_of_turns", "fill", "powers", "powers_in_turns"]
+
+COST = 4  #: nanoseconds a pair
+STEPS = 32  #: rows that one use of the series serves in float32
+NEAR = 2.0**-16  #: results below it have too few digits if they are differences
+
+PI = Decimal("3.1415926535897932384626433832795028841971693993751")
+TURN = (6.283185307179586, 2.4492935982947064e-16)  #: 2 pi, and what the first lacks
+PER_TURN = (0.15915494309189535, -9.839338337591243e-18)  #: its inverse
+MOST = 2.0**49  #: turns, above which quarters of one are no longer told apart
+
+#: (sin a - a) / a^3 and (cos a - 1 + a^2 / 2) / a^4 in a^2
+SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(1, 9))
+COS = tuple((-1) ** k / math.factorial(2 * k) for k in range(2, 9))
+
+#: the same to half the digits (tests/elementary_coefficients.py)
+SIN_SINGLE = (
+    -0.16666666663854168,
+    0.008333331874273714,
+    -0.000198400864995936,
+    2.7249895230611676e-06,
+)
+COS_SINGLE = (
+    0.041666666664320264,
+    -0.0013888887671652504,
+    2.480060018036381e-05,
+    -2.7300933687212943e-07,
+)
+
+
+@inline_strict
+def quarters(p: Number, high: Number, low: Number) -> tuple[Number, Number, Number]:
+    """Return n, r, lost: p (high + low) turns are n quarters and r + lost turns."""
+    t = p * high
+    z = 4.0 * t + SHIFT
+    r = t - 0.25 * (z - SHIFT)
+    r = np.nan if abs(t) > MOST else r
+    return bits(z) & 3, r, two_prod_error(p, high) + p * low
+
+
+@inline_strict
+def remainder(p: Number, high: Number, low: Number) -> tuple[Number, Number, Number]:
+    """Return n, a, b: p (high + low) turns are n quarters and an angle of a + b radians."""
+    n, r, lost = quarters(p, high, low)
+    first = TURN[0] * r
+    rest = two_prod_error(TURN[0], r) + (TURN[1] * r + TURN[0] * lost)
+    a = first + rest
+    return n, a, rest - (a - first)
+
+
+@inline_fma
+def turned(n: Number, cosine: Number, sine: Number) -> tuple[Number, Number]:
+    """Return cosine and sine of an angle that is n quarters of a turn larger."""
+    x = sine if n & 1 else cosine
+    y = cosine if n & 1 else sine
+    return -x if (n + 1) & 2 else x, -y if n & 2 else y
+
+
+@inline_fma
+def circle(p: Number, high: Number, low: Number) -> tuple[Number, Number]:
+    """Cosine and sine of p (high + low) turns, to 0.9 ULP."""
+    n, a, b = remainder(p, high, low)
+    z = a * a
+    s, c = SIN, COS
+    odd = s[4] + z * (s[5] + z * (s[6] + z * s[7]))
+    odd = s[0] + z * (s[1] + z * (s[2] + z * (s[3] + z * odd)))
+    even = c[3] + z * (c[4] + z * (c[5] + z * c[6]))
+    even = c[0] + z * (c[1] + z * (c[2] + z * even))
+    half = 0.5 * z
+    sine = a + (a * z * odd + b * (1.0 - half))
+    most = 1.0 - half
+    cosine = most + (((1.0 - most) - half) + (z * z * even - a * b))
+    return turned(n, cosine, sine)
+
+
+@inline_fma
+def circle_single(p: Number, high: Number, low: Number) -> tuple[Number, Number]:
+    """`circle` to half the digits."""
+    n, r, lost = quarters(p, high, low)
+    a = TURN[0] * (r + lost)
+    z = a * a
+    s, c = SIN_SINGLE, COS_SINGLE
+    odd = (s[0] + z * s[1]) + (z * z) * (s[2] + z * s[3])
+    even = (c[0] + z * c[1]) + (z * z) * (c[2] + z * c[3])
+    return turned(n, (1.0 - 0.5 * z) + (z * z) * even, a + (a * z) * odd)
+
+
+SINGLE[circle] = circle_single
+
+
+@kernel
+def _in_turns(f: FloatArray, high: FloatArray, low: FloatArray) -> None:
+    for i in range(f.size):
+        high[i] = f[i] * PER_TURN[0]
+        low[i] = two_prod_error(f[i], PER_TURN[0]) + f[i] * PER_TURN[1]
+
+
+def in_turns(frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return radians per position as turns per position, rounded and what that lacks."""
+    f = np.ascontiguousarray(frequencies, np.float64)
+    high, low = np.empty_like(f), np.empty_like(f)
+    _in_turns(f, high, low)
+    return high, low
+
+
+@kernel
+def _fill(
+    start: int,
+    stop: int,
+    p: FloatArray,
+    high: FloatArray,
+    low: FloatArray,
+    factor: float,
+    width: int,
+    interleaved: bool,
+    cosines: FloatArray,
+    sines: FloatArray,
+) -> None:
+    """Fill in cosines and sines for each position."""
+    for r in range(start, stop):
+        q, cos, sin = p[r], cosines[r * width :], sines[r * width :]
+        if interleaved:  # known strides, for LLVM
+            for i in range(high.size):
+                x, y = circle(q, high[i], low[i])
+                sin[2 * i], sin[2 * i + 1] = factor * y, factor * x
+        else:
+            for i in range(high.size):
+                x, y = circle(q, high[i], low[i])
+                cos[i], sin[i] = factor * x, factor * y
+
+
+_fill_by_series = single(_fill)
+
+
+@inline_fma
+def _cosine_of_sum(c: Number, s: Number, d: Number, t: Number) -> Number:
+    return c * d - s * t
+
+
+@inline_fma
+def _sine_of_sum(c: Number, s: Number, d: Number, t: Number) -> Number:
+    return s * d + c * t
+
+
+@kernel
+def _fill_single(
+    start: int,
+    stop: int,
+    steps: FloatArray,
+    p: FloatArray,
+    high: FloatArray,
+    low: FloatArray,
+    factor: float,
+    width: int,
+    interleaved: bool,
+    cosines: FloatArray,
+    sines: FloatArray,
+) -> None:
+    """`_fill` by the addition theorem, from the multiple of `STEPS` below a position."""
+    anchor, c, s = np.nan, np.empty(high.size), np.empty(high.size)
+    d, t = steps[:STEPS], steps[STEPS:]
+    for r in range(start, stop):
+        cos, sin = cosines[r * width :], sines[r * width :]
+        first = STEPS * np.floor(p[r] / STEPS)
+        step, near = p[r] - first, 1
+        if step == np.floor(step):  # not NaN, nor between two positions
+            if first != anchor:
+                anchor = first
+                for i in range(high.size):
+                    c[i], s[i] = circle(anchor, high[i], low[i])
+            k, near = int(step), 0
+            if interleaved:
+                for i in range(high.size):
+                    x = _cosine_of_sum(c[i], s[i], d[k, i], t[k, i])
+                    y = _sine_of_sum(c[i], s[i], d[k, i], t[k, i])
+                    near += int(abs(x) < NEAR) + int(abs(y) < NEAR)
+                    sin[2 * i], sin[2 * i + 1] = factor * y, factor * x
+            else:  # two loops, as LLVM vectorizes none over six arrays
+                for i in range(high.size):
+                    x = _cosine_of_sum(c[i], s[i], d[k, i], t[k, i])
+                    near += int(abs(x) < NEAR)
+                    cos[i] = factor * x
+                for i in range(high.size):
+                    y = _sine_of_sum(c[i], s[i], d[k, i], t[k, i])
+                    near += int(abs(y) < NEAR)
+                    sin[i] = factor * y
+        if near:
+            arguments = (p, high, low, factor, width, interleaved, cosines, sines)
+            _fill_by_series(r, r + 1, *arguments)
+
+
+@lru_cache(maxsize=32)
+def _steps(high: bytes, low: bytes) -> FloatArray:
+    """Return cosines, then sines of the positions 0 to STEPS - 1, a row for each."""
+    turns = np.frombuffer(high).copy(), np.frombuffer(low).copy()  # not read-only
+    size = turns[0].size
+    steps = np.empty((2, STEPS * size))
+    _fill(0, STEPS, np.arange(float(STEPS)), *turns, 1.0, size, False, *steps)
+    return steps.reshape(2 * STEPS, size)
+
+
+def fill(
+    positions: FloatArray,
+    turns: tuple[FloatArray, FloatArray],
+    factor: float,
+    cos: FloatArray,
+    sin: FloatArray,
+    *,
+    width: int,
+    interleaved: bool = False,
+) -> None:
+    """
+    Write cosine and sine of every position times every frequency, times the factor.
+
+    Both arrays are flat, and a row begins `width` numbers after the one before.  If `interleaved`,
+    sines and cosines alternate, all in the array for sines.
+    """
+    p, pairs = np.ascontiguousarray(positions, np.float64).ravel(), turns[0].size
+    arguments = (p, *turns, factor, width, interleaved, cos, sin)
+    if not p.size or not pairs:
+        return
+    if cos.dtype == np.float32:
+        steps = _steps(*(a.tobytes() for a in turns))
+        over_rows(_fill_single, p.size, COST * pairs, steps, *arguments)
+    else:
+        over_rows(_fill, p.size, COST * pairs, *arguments)
+
+
+def circles(
+    positions: FloatArray,
+    frequencies: FloatArray,
+    factor: float = 1.0,
+    dtype: npt.DTypeLike = np.float64,
+) -> tuple[FloatArray, FloatArray]:
+    """Return cosine and sine of every position times every frequency, times the factor."""
+    return circles_of_turns(positions, *in_turns(frequencies), factor, dtype)
+
+
+def circles_of_turns(
+    positions: FloatArray,
+    high: FloatArray,
+    low: FloatArray,
+    factor: float = 1.0,
+    dtype: npt.DTypeLike = np.float64,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the same for frequencies in turns per position."""
+    cos, sin = (np.empty((*positions.shape, high.size), dtype) for _ in range(2))
+    fill(positions, (high, low), factor, cos.reshape(-1), sin.reshape(-1), width=high.size)
+    return cos, sin
+
+
+def powers(base: float, numerator: int, denominator: int, count: int) -> list[Decimal]:
+    """Return base ** (-i * numerator / denominator) for i < count, to 45 digits."""
+    with localcontext(prec=50):
+        ratio = (Decimal(base).ln() * -numerator / denominator).exp()
+        out = [Decimal(1)]
+        for _ in range(1, count):
+            out.append(out[-1] * ratio)
+        return out[:count]
+
+
+@lru_cache(maxsize=64)  # a millisecond of decimal arithmetic, the same for every table
+def powers_in_turns(
+    base: float, numerator: int, denominator: int, count: int
+) -> tuple[FloatArray, FloatArray]:
+    """Return the powers, divided by 2 pi, rounded and what that lacks."""
+    with localcontext(prec=50):
+        turns = [w / (2 * PI) for w in powers(base, numerator, denominator, count)]
+        high = [float(t) for t in turns]
+        low = [float(t - Decimal(h)) for t, h in zip(turns, high, strict=True)]
+    return np.array(high, np.float64), np.array(low, np.float64)

@@ -1,0 +1,24 @@
+r"""
+Learned relative positions: a number, or a vector, for every offset.
+
+A matrix whose element i, j depends on j − i only is a Toeplitz matrix.  Its T S elements are
+T + S − 1 numbers, each along one diagonal; the gradient of a number is the sum along its diagonal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._core.arguments import (
+    FloatArray,
+    check_flags,
+)
+
+__all__ = ["distances"]
+
+
+def distances(T: int, S: int, first: int, *, symmetric: bool) -> FloatArray:
+    """Return how far back the key lies on each diagonal; 0 where it lies ahead, or as far."""
+    check_flags(symmetric=symmetric)
+    behind = first - np.arange(1.0 - T, S)
+    return np.asarray(np.abs(behind) if symmetric else np.maximum(behind, 0.0))

@@ -1,0 +1,176 @@
+r"""A learned vector for every offset, in the scores (Shaw)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, check_shape, result
+
+__all__ = ["shaw_scores", "shaw_scores_jvp", "shaw_scores_vjp"]
+
+
+def _nearest(width: int, T: int) -> npt.NDArray[np.int64]:
+    """Return the row of Shaw's table for each pair of T tokens."""
+    most = width // 2
+    offset = np.arange(T) - np.arange(T)[:, None]
+    return np.asarray(np.clip(offset, -most, most) + most, np.int64)
+
+
+def _check_shaw(names: tuple[str, str], q: FloatArray, table: FloatArray) -> None:
+    check_ndim(names[0], q, 2)
+    check_ndim(names[1], table, 1)
+    rows = table.shape[0] | 1  # an odd number: 2 K + 1 offsets
+    check_shape(names[1], table, (rows, q.shape[-1]))
+
+
+def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
+    r"""
+    Score queries against a learned vector for every offset.
+
+    Parameters
+    ----------
+    q : array_like, shape (..., T, E)
+        Queries.
+    table : array_like, shape (2 K + 1, E)
+        Vectors a for the offsets −K to K; K is the greatest distance told apart.
+
+    Returns
+    -------
+    ndarray, shape (..., T, T)
+        What is added to the scores of the T keys at the same positions, before the scale.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not fit, or `table` has an even number of rows.
+
+    See Also
+    --------
+    shaw_scores_vjp, shaw_scores_jvp : The derivatives.
+    relative_bias : The case of a number instead of a vector.
+
+    Notes
+    -----
+    A key gets a learned vector that depends on its offset from the query, clipped to K:
+
+    .. math:: s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)}),
+       \qquad\text{of which}\quad
+       s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, -K, K)}
+
+    is computed here. The vectors :math:`\vec a_{j-i}` for all pairs would be T² E numbers. Instead,
+    the product of all queries with all 2K + 1 vectors is formed, and read along
+    diagonals: the score depends on the pair only through i and the clipped offset.
+
+    References
+    ----------
+    - :cite:t:`Shaw2018`
+
+    Examples
+    --------
+    >>> from dlref.positions import shaw_scores
+    >>> shaw_scores([[1.0], [1.0], [1.0], [2.0]], [[-1.0], [0.0], [1.0]])
+    array([[ 0.,  1.,  1.,  1.],
+           [-1.,  0.,  1.,  1.],
+           [-1., -1.,  0.,  1.],
+           [-2., -2., -2.,  0.]])
+    """
+    dtype, (q, a) = as_floats({"q": q, "table": table})
+    _check_shaw(("q", "table"), q, a)
+    return result(_shaw(q, a), dtype)
+
+
+def _shaw(q: FloatArray, a: FloatArray) -> FloatArray:
+    T = q.shape[-2]
+    with np.errstate(all="ignore"):
+        products = q @ a.T
+    where = np.broadcast_to(_nearest(len(a), T), (*q.shape[:-2], T, T))
+    return np.take_along_axis(products, where, axis=-1)
+
+
+def shaw_scores_vjp(
+    dout: npt.ArrayLike, q: npt.ArrayLike, table: npt.ArrayLike
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Reverse mode of `shaw_scores`.
+
+    Parameters
+    ----------
+    dout : array_like, shape (..., T, T)
+        Gradient of a loss with respect to the scores.
+    q, table : as in `shaw_scores`
+        Raises the same errors.
+
+    Returns
+    -------
+    dq : ndarray, shape (..., T, E)
+        Gradient with respect to the queries.
+    dtable : ndarray, shape (2 K + 1, E)
+        Gradient with respect to the table, summed over the batch.
+
+    Notes
+    -----
+    Let :math:`G_{ic}` be the sum of :math:`U_{ij}` over all j whose clipped offset from i is c.
+    Then :math:`s'_{ij} = \sum_e q_{ie} a_{ce}` gives
+
+    .. math:: \pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad
+       \pdv{L}{a_{ce}} = \sum_i G_{ic}\, q_{ie} .
+
+    Examples
+    --------
+    >>> from dlref.positions import shaw_scores_vjp
+    >>> dq, dtable = shaw_scores_vjp([[1, 1], [1, 1]], [[3.0], [5.0]], [[-1.0], [0.0], [1.0]])
+    >>> dq.T, dtable.T
+    (array([[ 1., -1.]]), array([[5., 8., 3.]]))
+    """
+    dtype, (u, q, a) = as_floats({"dout": dout, "q": q, "table": table})
+    _check_shaw(("q", "table"), q, a)
+    T = q.shape[-2]
+    check_shape("dout", u, (*q.shape[:-1], T))
+    flat = u.reshape(math.prod(q.shape[:-2]), T, T)
+    sums = np.zeros((len(flat), T, len(a)))
+    where: Any = (slice(None), np.arange(T)[:, None], _nearest(len(a), T))
+    with np.errstate(all="ignore"):
+        np.add.at(sums, where, flat)
+        dq = (sums @ a).reshape(q.shape)
+        dtable = sums.reshape(-1, len(a)).T @ q.reshape(len(flat) * T, q.shape[-1])
+    return result(dq, dtype), result(dtable, dtype)
+
+
+def shaw_scores_jvp(primals: Any, tangents: Any) -> FloatArray:
+    r"""
+    Forward mode of `shaw_scores`.
+
+    Parameters
+    ----------
+    primals : tuple (q, table) of array_like
+        Queries (..., T, E) and vectors (2 K + 1, E).
+        Raises the same errors as `shaw_scores`.
+    tangents : tuple of array_like or None
+        Directions of the shapes of the primals; None is zero.
+
+    Returns
+    -------
+    ndarray, shape (..., T, T)
+        Tangent of the scores.
+
+    Notes
+    -----
+    The map is linear in each operand, so that both rates add, as in any product:
+    :math:`\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c`.
+
+    Examples
+    --------
+    >>> from dlref.positions import shaw_scores_jvp
+    >>> shaw_scores_jvp(([[3.0]], [[7.0]]), ([[1.0]], [[10.0]]))
+    array([[37.]])
+    """
+    dtype, (q, a), (dq, da) = as_tangents(primals, tangents, count=2)
+    _check_shaw(("primals[0]", "primals[1]"), q, a)
+    with np.errstate(all="ignore"):
+        return result(_shaw(dq, a) + _shaw(q, da), dtype)

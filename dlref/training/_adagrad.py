@@ -1,0 +1,132 @@
+r"""Adagrad: step sizes from the sum of squared gradients."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from .._core.arguments import as_number
+from ._kernels.steps import adagrad, updated
+
+__all__ = ["AdagradState", "adagrad_step"]
+
+
+class AdagradState(NamedTuple):
+    r"""
+    What :func:`adagrad_step` remembers.
+
+    Parameters
+    ----------
+    step : int
+        Number of steps so far.
+    total : array, or tuple
+        Sum of the squared gradients, in the structure of the parameters, in the dtype
+        that the step is computed in: float32 for float32 parameters, as in PyTorch.
+
+    See Also
+    --------
+    adagrad_step : Takes and returns it.
+
+    Notes
+    -----
+    The sum never falls, so the step sizes never grow.
+
+    Examples
+    --------
+    >>> from dlref.training import AdagradState, adagrad_step
+    >>> params, state = adagrad_step([1.0], [3.0], None, learning_rate=0.5)
+    >>> state
+    AdagradState(step=1, total=array([9.]))
+    """
+
+    step: int
+    total: Any
+
+
+def adagrad_step(
+    params: Any,
+    grads: Any,
+    state: AdagradState | None,
+    *,
+    learning_rate: float,
+    lr_decay: float = 0.0,
+    weight_decay: float = 0.0,
+    initial_accumulator_value: float = 0.0,
+    eps: float = 1e-10,
+) -> tuple[Any, AdagradState]:
+    r"""
+    Step of Adagrad: each parameter's rate falls with the gradients it has seen.
+
+    Parameters
+    ----------
+    params : array_like, or tuple
+        Parameters :math:`\theta`: an array, or tuples and named tuples of arrays, nested.
+    grads : array_like, or tuple
+        Gradient :math:`\vec g`, in the structure of `params`.
+    state : AdagradState or None
+        The state that the step before returned; None starts.
+    learning_rate : float
+        Step size :math:`\eta \ge 0`, in units of the parameters: the first step's length.
+    lr_decay : float
+        Number :math:`\kappa \ge 0`; step t uses :math:`\eta / (1 + (t - 1) \kappa)`.
+    weight_decay : float
+        Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
+    initial_accumulator_value : float
+        What the sums start with, at least 0.
+    eps : float
+        Number :math:`\varepsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
+
+    Returns
+    -------
+    params : array, or tuple
+        The parameters after the step, in their structure and dtypes.
+    state : AdagradState
+        For the next step.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or an option is not a number.
+    ValueError
+        If the gradient does not have the structure and the shapes of the parameters, or an option
+        is negative.
+
+    See Also
+    --------
+    rmsprop_step : Forgets old gradients.
+
+    Notes
+    -----
+    For each parameter by itself,
+
+    .. math:: s_t = s_{t-1} + g_t^2 , \qquad
+              \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \varepsilon} .
+
+    *Where the root comes from.* If the gradients of a parameter are bounded by G, descent with
+    the constant rate :math:`\eta_0 / (G \sqrt T)` is best over T steps. Neither G nor T is known
+    beforehand, but :math:`G \sqrt T` is about :math:`\sqrt{\sum_t g_t^2}`: Adagrad takes what
+    it has seen so far. A parameter with rare gradients, as the embedding of a rare word,
+    keeps a large rate for when they come :cite:p:`Duchi2011`.
+
+    Multiplying all gradients by a constant changes nothing, if :math:`\varepsilon` is small.
+    With gradients of constant size the steps fall as :math:`\eta / \sqrt t`.
+
+    Examples
+    --------
+    The two gradients differ by a factor of a thousand, the steps do not:
+
+    >>> from dlref.training import adagrad_step
+    >>> p, state = [0.0, 0.0], None
+    >>> for _ in range(4):
+    ...     p, state = adagrad_step(p, [1.0, 1000.0], state, learning_rate=1)
+    >>> p  # -(1 + 1/sqrt(2) + 1/sqrt(3) + 1/2)
+    array([-2.7844571, -2.7844571])
+    """
+    eta = as_number("learning_rate", learning_rate, least=0)
+    kappa = as_number("lr_decay", lr_decay, least=0)
+    decay = as_number("weight_decay", weight_decay, least=0)
+    start = as_number("initial_accumulator_value", initial_accumulator_value, least=0)
+    eps = as_number("eps", eps, least=0)
+    step, total = (0, None) if state is None else state
+    eta = eta / (1.0 + step * kappa)
+    params, total = updated(adagrad, (eta, decay, eps), params, grads, (total,), start=start)
+    return params, AdagradState(step + 1, total)

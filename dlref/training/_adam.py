@@ -1,0 +1,289 @@
+r"""Adam and AdamW: moving averages of gradients and of their squares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from .._core.arguments import as_number
+from ._kernels.steps import adam, updated
+from ._kernels.steps import amsgrad as with_largest
+
+__all__ = ["AdamState", "adam_step", "adamw_step"]
+
+
+class AdamState(NamedTuple):
+    r"""
+    What :func:`adam_step` and :func:`adamw_step` remember.
+
+    Parameters
+    ----------
+    step : int
+        Number of steps so far.
+    mean : array, or tuple
+        Running mean :math:`\vec m` of the gradients, in the dtype that the step is
+        computed in: float32 for float32 parameters, as in PyTorch.
+    square : array, or tuple
+        Running mean :math:`\vec v` of the squared gradients.
+    largest : array, tuple or None
+        Largest :math:`\vec v` so far; None unless ``amsgrad``.
+
+    See Also
+    --------
+    adam_step, adamw_step : Take and return it.
+
+    Notes
+    -----
+    The means are kept as they are, not yet corrected for their start at 0.
+
+    Examples
+    --------
+    >>> from dlref.training import AdamState, adam_step
+    >>> params, state = adam_step([1.0], [2.0], None, learning_rate=0.5, betas=(0.5, 0.75))
+    >>> AdamState._fields
+    ('step', 'mean', 'square', 'largest')
+    >>> state.mean, state.square
+    (array([1.]), array([1.]))
+    """
+
+    step: int
+    mean: Any
+    square: Any
+    largest: Any
+
+
+def _adam(
+    params: Any,
+    grads: Any,
+    state: AdamState | None,
+    learning_rate: float,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float,
+    largest: bool,
+    decoupled: bool,
+) -> tuple[Any, AdamState]:
+    eta = as_number("learning_rate", learning_rate, least=0)
+    beta1, beta2 = _pair(betas)
+    eps = as_number("eps", eps, least=0)
+    decay = as_number("weight_decay", weight_decay, least=0)
+    step, *slots = (0, None, None, None) if state is None else state
+    step += 1
+    rate = eta / (1.0 - beta1**step)
+    keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
+    averages = beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 / math.sqrt(1.0 - beta2**step)
+    params, *slots = updated(
+        with_largest if largest else adam,
+        (rate, keep, decay, *averages, eps),
+        params,
+        grads,
+        tuple(slots if largest else slots[:2]),
+    )
+    return params, AdamState(step, *slots, *(() if largest else (None,)))
+
+
+def _pair(betas: Any) -> tuple[float, float]:
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        msg = f"Argument 'betas' must be a tuple of 2 numbers, not {betas!r}."
+        raise TypeError(msg)
+    first, second = (as_number(f"betas[{i}]", beta, least=0) for i, beta in enumerate(betas))
+    for i, beta in enumerate((first, second)):
+        if beta >= 1.0:
+            msg = f"Argument 'betas[{i}]' must be less than 1, not {beta:g}."
+            raise ValueError(msg)
+    return first, second
+
+
+def adam_step(
+    params: Any,
+    grads: Any,
+    state: AdamState | None,
+    *,
+    learning_rate: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    amsgrad: bool = False,
+) -> tuple[Any, AdamState]:
+    r"""
+    Step of Adam: the mean gradient over the root of the mean square.
+
+    Parameters
+    ----------
+    params : array_like, or tuple
+        Parameters :math:`\theta`: an array, or tuples and named tuples of arrays, nested.
+    grads : array_like, or tuple
+        Gradient :math:`\vec g`, in the structure of `params`.
+    state : AdamState or None
+        The state that the step before returned; None starts.
+    learning_rate : float
+        Step size :math:`\eta \ge 0`, in units of the parameters.
+    betas : tuple of float
+        Shares :math:`\beta_1, \beta_2`, from 0 to less than 1, of the two means that are kept.
+    eps : float
+        Number :math:`\varepsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
+    weight_decay : float
+        Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
+    amsgrad : bool
+        Whether to divide by the largest mean square so far.
+
+    Returns
+    -------
+    params : array, or tuple
+        The parameters after the step, in their structure and dtypes.
+    state : AdamState
+        For the next step.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `betas` no pair, or an option is not a number.
+    ValueError
+        If the gradient does not have the structure and the shapes of the parameters, or an option
+        is out of range.
+
+    See Also
+    --------
+    adamw_step : Weight decay that is not scaled.
+    rmsprop_step : The divisor alone.
+
+    Notes
+    -----
+    Two running means, of the gradient and of its square, both starting at 0:
+
+    .. math:: m_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
+              v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 .
+
+    *Correction of the start.* Unrolled, :math:`m_t = (1 - \beta_1) \sum_{s=1}^t
+    \beta_1^{t-s} g_s`. If the gradients have the expectation :math:`\E[g]`,
+
+    .. math:: \E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
+                      = (1 - \beta_1^t)\, \E[g] ,
+
+    by the geometric sum, and likewise for :math:`v_t`. Dividing by the bracket removes the bias:
+
+    .. math::
+
+        \hat m_t = \frac{m_t}{1 - \beta_1^t} , \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t} , \qquad
+        \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} .
+
+    The first step is :math:`\eta \operatorname{sign}(g_1)`. Later ones are about :math:`\eta`
+    where the gradient is steady, and less the more it is noise: :math:`\abs{\hat m} /
+    \sqrt{\hat v}` is a signal-to-noise ratio. The scale of the loss cancels.
+
+    With *AMSGrad* the largest :math:`v` so far stands under the root, as PyTorch has it: before
+    the correction, which is applied to the maximum.
+
+    References
+    ----------
+    Algorithm 1 of :cite:t:`KingmaBa2015`.
+
+    Examples
+    --------
+    The first step has the length of the learning rate, whatever the gradient is:
+
+    >>> from dlref.training import adam_step
+    >>> p, state = adam_step([0.0, 0.0], [1e-3, -1e3], None, learning_rate=0.5, eps=0)
+    >>> p
+    array([-0.5,  0.5])
+
+    Gradients that keep changing sign cancel in the mean, but not in the root. In the end
+    :math:`\hat m = (1 - \beta_1) / (1 + \beta_1)`, and the steps are 19 times shorter:
+
+    >>> p, state = 0.0, None
+    >>> for t in range(500):
+    ...     last = p
+    ...     p, state = adam_step(p, (-1.0) ** t, state, learning_rate=1)
+    >>> float(1 / abs(p - last))
+    19.0000
+    """
+    return _adam(
+        params, grads, state, learning_rate, betas, eps, weight_decay, amsgrad, decoupled=False
+    )
+
+
+def adamw_step(
+    params: Any,
+    grads: Any,
+    state: AdamState | None,
+    *,
+    learning_rate: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+    amsgrad: bool = False,
+) -> tuple[Any, AdamState]:
+    r"""
+    Step of AdamW: Adam, with the weights decaying beside it.
+
+    Parameters
+    ----------
+    params : array_like, or tuple
+        Parameters :math:`\theta`: an array, or tuples and named tuples of arrays, nested.
+    grads : array_like, or tuple
+        Gradient :math:`\vec g`, in the structure of `params`.
+    state : AdamState or None
+        The state that the step before returned; None starts.
+    learning_rate : float
+        Step size :math:`\eta \ge 0`, in units of the parameters.
+    betas : tuple of float
+        Shares, from 0 to less than 1, of the two means that are kept.
+    eps : float
+        Number, at least 0, that keeps the divisor from 0, in units of the gradient.
+    weight_decay : float
+        Share :math:`\lambda \ge 0` of the parameters that is lost a step, times the learning
+        rate.
+    amsgrad : bool
+        Whether to divide by the largest mean square so far.
+
+    Returns
+    -------
+    params : array, or tuple
+        The parameters after the step, in their structure and dtypes.
+    state : AdamState
+        For the next step.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `betas` no pair, or an option is not a number.
+    ValueError
+        If the gradient does not have the structure and the shapes of the parameters, or an option
+        is out of range.
+
+    See Also
+    --------
+    adam_step : The derivation of the step.
+
+    Notes
+    -----
+    In plain descent it is the same whether :math:`\lambda \theta` is added to the gradient or
+    the parameters are multiplied by :math:`1 - \eta \lambda`. In Adam it is not: what is added
+    to the gradient is divided by :math:`\sqrt{\hat v}` with it, so a parameter with large
+    gradients would hardly decay. AdamW decouples the two :cite:p:`LoshchilovHutter2019`:
+
+    .. math:: \theta_t = (1 - \eta \lambda)\, \theta_{t-1}
+              - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} ,
+
+    with the means of the bare gradient. As in PyTorch the decay is multiplied by
+    the learning rate; in the paper one schedule :math:`\eta_t` multiplies both the step and the
+    decay, and :math:`\lambda` is not multiplied by the base rate :math:`\alpha`.
+
+    Examples
+    --------
+    Without a gradient only the decay is left:
+
+    >>> from dlref.training import adam_step, adamw_step
+    >>> p, _ = adamw_step([8.0, -8.0], [0.0, 0.0], None, learning_rate=0.5, weight_decay=0.25)
+    >>> p
+    array([ 7., -7.])
+
+    Adam turns the same decay into a step of the full learning rate:
+
+    >>> p, _ = adam_step([8.0, -8.0], [0.0, 0.0], None, learning_rate=0.5, weight_decay=0.25)
+    >>> p
+    array([ 7.5, -7.5])
+    """
+    return _adam(
+        params, grads, state, learning_rate, betas, eps, weight_decay, amsgrad, decoupled=True
+    )

@@ -1,0 +1,66 @@
+"""
+All activations
+===============
+
+What do the element-wise activations have in common? Each panel has the map and
+its derivative, on one scale.
+"""
+
+# %%
+# Maps and slopes
+# ---------------
+# Solid: the map. Dashed: its derivative, the factor by which the backward pass
+# multiplies a gradient. Where the dashed line is at 0, no gradient passes.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from dlref import activations
+
+names = [
+    name
+    for name in sorted(activations.__all__)
+    if f"{name}_deriv2" in activations.__all__
+]
+x = np.linspace(-4, 4, 401)
+rows = -(-len(names) // 5)
+fig, axes = plt.subplots(
+    rows, 5, figsize=(9, 1.6 * rows), sharex=True, sharey=True
+)
+for ax, name in zip(axes.flat, names, strict=False):
+    ax.axhline(0, color="0.8", lw=0.6)
+    ax.plot(x, getattr(activations, name)(x), label="map")
+    slope = getattr(activations, f"{name}_deriv")(x)
+    ax.plot(x, slope, "--", label="derivative")
+    ax.set_title(name, fontsize=9)
+    ax.set_ylim(-2, 3)
+for ax in axes.flat[len(names) :]:
+    ax.axis("off")
+for ax in axes[-1]:
+    ax.set_xlabel("x")
+axes[0, 0].legend(fontsize=7)
+fig.alt_text = (
+    "A panel for each activation, with its map and its derivative between "
+    "-4 and 4."
+)
+
+# %%
+# How strong a chain of ten can be
+# --------------------------------
+# The largest slope, to the tenth power: what ten layers multiply a gradient by
+# at most, with weights of 1. Sigmoids divide it by a million.
+
+finite = np.linspace(-20, 20, 100_001)
+largest = {
+    name: float(np.max(np.abs(getattr(activations, f"{name}_deriv")(finite))))
+    for name in names
+}
+order = sorted(names, key=largest.get)
+fig, ax = plt.subplots(figsize=(7, 5))
+ax.barh(order, [largest[name] ** 10 for name in order])
+ax.set(xscale="log", xlabel="largest slope, to the tenth power")
+ax.axvline(1, color="0.5", lw=0.8)
+fig.alt_text = (
+    "Bars for each activation on a logarithmic axis, from one millionth "
+    "(sigmoid) to some tens."
+)

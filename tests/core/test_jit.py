@@ -1,0 +1,332 @@
+"""Tests of imports, of the compiler's cache, and of doing without the compiler."""
+
+import importlib.util
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlref
+from dlref._core import jit
+from dlref._core.jit import COMPILED, kernel
+
+ROOT = Path(dlref.__file__).parents[1]
+compiled_only = pytest.mark.skipif(not COMPILED, reason="kernels are interpreted here")
+
+#: A kernel of one file that inlines a constant function of another.
+CALL = "from dlref.calculus import norm_grad; out = norm_grad([3.0, 4.0]); "
+
+
+def run(code, *, cwd, **environment):
+    """Run code in a fresh process, with the package of the folder `cwd`."""
+    env = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        # no .pyc files: Python itself overlooks an edit of the same length in the same second
+        env={**env, "PYTHONPATH": str(cwd), "PYTHONDONTWRITEBYTECODE": "1", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """Give a copy of the package that may be edited."""
+    shutil.copytree(
+        ROOT / "dlref", tmp_path / "src" / "dlref", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return tmp_path / "src"
+
+
+class TestImport:
+    def test_loads_neither_numba_nor_scipy(self, tmp_path):
+        code = "import sys, dlref; print({'numba', 'scipy', 'numpy'} & set(sys.modules))"
+        assert run(code, cwd=ROOT) in ("set()\n", "{'numpy'}\n")
+
+    def test_numba_is_loaded_with_the_first_function_that_needs_it(self):
+        code = """
+import sys
+from dlref.calculus import chain_rule
+chain_rule([[2.0]], [[3.0]])
+assert "numba" not in sys.modules
+from dlref.calculus import norm_grad
+print("numba" in sys.modules)
+"""
+        assert run(code, cwd=ROOT) == f"{jit.numba is not None}\n"
+
+    def test_costs_less_than_50_ms_over_numpy(self):
+        code = """
+import time, numpy
+start = time.perf_counter()
+import dlref
+print(time.perf_counter() - start)
+"""
+        assert min(float(run(code, cwd=ROOT)) for _ in range(3)) < 0.05
+
+    def test_unknown_names_are_attribute_errors(self):
+        with pytest.raises(AttributeError):
+            dlref.no_such_chapter  # noqa: B018
+
+
+@compiled_only
+class TestCache:
+    def test_second_process_calls_a_compiled_function_within_100_ms(self, copy, tmp_path):
+        code = """
+import time
+from dlref.calculus import norm_grad
+start = time.perf_counter()
+norm_grad([3.0, 4.0])
+print(time.perf_counter() - start)
+"""
+        first, *later = (float(run(code, cwd=copy, XDG_CACHE_HOME=str(tmp_path))) for _ in range(4))
+        assert min(later) < 0.1 < first
+
+    def test_an_edit_in_another_file_is_not_answered_by_stale_code(self, copy, tmp_path):
+        (copy / "dlref" / "_constant.py").write_text(
+            "from ._core.jit import kernel\n\n@kernel\ndef constant(out):\n    out[0] = 1.0\n"
+        )
+        (copy / "dlref" / "_user.py").write_text(
+            "from ._constant import constant\nfrom ._core.jit import kernel\n\n"
+            "@kernel\ndef use(out):\n    constant(out)\n"
+        )
+        code = "import numpy as np; from dlref._user import use; o = np.zeros(1); use(o); print(o)"
+        assert run(code, cwd=copy, XDG_CACHE_HOME=str(tmp_path)) == "[1.]\n"
+        edited = (copy / "dlref" / "_constant.py").read_text().replace("1.0", "2.0")
+        (copy / "dlref" / "_constant.py").write_text(edited)
+        assert run(code, cwd=copy, XDG_CACHE_HOME=str(tmp_path)) == "[2.]\n"
+
+    def test_is_kept_where_numba_is_told_to(self, copy, tmp_path):
+        run(CALL, cwd=copy, NUMBA_CACHE_DIR=str(tmp_path / "here"))
+        assert list((tmp_path / "here" / "dlref").glob("*/*"))
+        assert not list(copy.rglob("*.nb?"))
+
+    def test_works_without_a_folder_that_can_be_written(self, copy, tmp_path):
+        blocked = tmp_path / "home"
+        blocked.write_text("")  # root may write anywhere: a file in the way stops it too
+        assert run(CALL + "print(out)", cwd=copy, HOME=str(blocked)) == "[0.6 0.8]\n"
+
+    def test_numba_is_not_configured_anew(self):
+        """Another thread could see it, and keep its own functions among dlref's."""
+        code = """
+import types, numba
+class Watched(types.ModuleType):
+    def __setattr__(self, name, value):
+        raise AssertionError(name)
+numba.config.__class__ = Watched
+"""
+        run(code + CALL, cwd=ROOT)
+
+
+KERNELS = """
+from dlref._core.jit import kernel
+
+@kernel
+def double(x, out):
+    for i in range(x.size):
+        out[i] = x[i] + x[i]
+
+@kernel
+def square(x, out):
+    for i in range(x.size):
+        out[i] = x[i] * x[i]
+"""
+
+
+@compiled_only
+class TestFilesOfKernels:
+    """In one process: a kernel that is made once more knows of nothing but files."""
+
+    @pytest.fixture
+    def folder(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+        jit.cache_folder.cache_clear()
+        yield jit.cache_folder()
+        jit.cache_folder.cache_clear()
+
+    @pytest.fixture
+    def module(self, tmp_path):
+        path = tmp_path / "some_kernels.py"
+        path.write_text(KERNELS)
+        spec = importlib.util.spec_from_file_location("some_kernels", path)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules["some_kernels"] = module  # where code that is loaded looks for its globals
+        spec.loader.exec_module(module)
+        yield module
+        del sys.modules["some_kernels"]
+
+    def call(self, function, dtype=np.float64):
+        """Call a kernel made anew; return whether its code was loaded."""
+        anew, x = kernel(function.py_func), np.arange(4).astype(dtype)
+        out = np.zeros_like(x)
+        anew(x, out)
+        np.testing.assert_array_equal(out, x + x if function.__name__ == "double" else x * x)
+        return bool(anew.stats.cache_hits)
+
+    def test_are_loaded(self, folder, module):
+        dtypes = (np.float32, np.float64, np.int64)
+        for loaded in (False, True):
+            for dtype in dtypes:
+                for function in (module.double, module.square):
+                    assert self.call(function, dtype) == loaded
+        assert len(list(folder.iterdir())) == 6
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda path: path.write_bytes(b""),
+            lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+            lambda path: path.write_bytes(b"nonsense" * 1000),
+            lambda path: path.write_bytes(bytes(path.stat().st_size)),
+            lambda path: path.unlink(),
+            lambda path: shutil.rmtree(path.parent),
+        ],
+    )
+    def test_that_are_damaged_are_replaced(self, folder, module, damage):
+        self.call(module.double)
+        [path] = folder.iterdir()
+        damage(path)
+        assert not self.call(module.double)
+        assert self.call(module.double)
+
+    def test_whose_content_fits_but_cannot_be_used(self, folder, module, monkeypatch):
+        monkeypatch.setattr(jit, "read", lambda *_: b"no pickle")
+        assert not self.call(module.double)
+        monkeypatch.setattr(jit, "read", lambda *_: pickle.dumps((1, 2, 3)))
+        assert not self.call(module.double)
+
+    def test_in_a_folder_that_became_a_file(self, folder, module):
+        self.call(module.double)
+        shutil.rmtree(folder)
+        folder.write_text("")
+        assert not self.call(module.double)
+
+    def test_of_another_signature_are_not_used(self, folder, module):
+        """As numba's index may say after a race: wrong values, if the sizes are the same."""
+        self.call(module.double, np.float64)
+        [first] = folder.iterdir()
+        self.call(module.double, np.int64)
+        [second] = set(folder.iterdir()) - {first}
+        shutil.copy(first, second)
+        assert not self.call(module.double, np.int64)
+
+    def test_of_a_file_that_was_edited_are_not_used(self, folder, module):
+        self.call(module.double)
+        jit._hash_of_file.cache_clear()
+        path = Path(module.__file__)
+        path.write_text(path.read_text() + "# edited")
+        assert not self.call(module.double)
+
+    def test_kernels_without_a_file_have_none(self, folder):
+        names = {"kernel": kernel}
+        exec(KERNELS, names)
+        assert not self.call(names["double"])
+        assert not list(folder.iterdir())
+
+    def test_with_addresses_of_this_process_are_not_written(self, folder, module, monkeypatch):
+        library = jit.numba.core.codegen.CodeLibrary
+        monkeypatch.setattr(library, "has_dynamic_globals", True)
+        assert not self.call(module.double)
+        assert not list(folder.iterdir())
+
+
+@compiled_only
+def test_processes_that_start_together(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        KERNELS
+        + """
+import pathlib, sys, time
+import numpy as np
+x, out = np.arange(5).astype(sys.argv[1]), np.zeros(5, sys.argv[1])
+pathlib.Path(sys.argv[1]).touch()
+while len(list(pathlib.Path().glob("*"))) < 3:
+    time.sleep(0.001)
+for function in (double, square):
+    function(x, out)
+print(out.tolist() == [0, 1, 4, 9, 16], sum(f.stats.cache_hits.total() for f in (double, square)))
+"""
+    )
+    together, cache = tmp_path / "together", tmp_path / "cache"
+    together.mkdir()
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    commands = [[sys.executable, program, dtype] for dtype in ("float32", "float64", "int64")]
+    options = {"env": env, "cwd": together, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen(command, **options) for command in commands]
+    assert {p.communicate(timeout=120)[0] for p in processes} == {"True 0\n"}
+    last = subprocess.run(commands[-1], **options, timeout=60, check=True)
+    assert last.stdout == "True 2\n"
+
+
+@compiled_only
+class TestTarget:
+    CODE = """
+from dlref._core.jit import cache_folder
+from dlref._math.gemm_tiles import WIDTH_BYTES
+print(cache_folder().name, WIDTH_BYTES)
+"""
+
+    def test_has_a_folder_of_its_own_and_the_width_of_its_vectors(self, tmp_path):
+        """One home, unlike machines; or one machine, for which numba compiles as for others."""
+        found = [
+            run(self.CODE, cwd=ROOT, NUMBA_CACHE_DIR=str(tmp_path), **environment).split()
+            for environment in (
+                {"NUMBA_CPU_NAME": "generic"},
+                {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+avx512f"},
+                {"NUMBA_CPU_NAME": "generic", "NUMBA_BOUNDSCHECK": "1"},
+            )
+        ]
+        names, widths = zip(*found, strict=True)
+        assert len(set(names)) == len(names)
+        assert widths == ("64", "128", "64")
+
+    def test_features_that_are_hidden_change_the_folder(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+        names = set()
+        for features in ("+avx2,+avx512f", "+avx2,-avx512f"):
+            monkeypatch.setattr(jit, "_target", lambda found=features: ("linux", "x", found))
+            jit.cache_folder.cache_clear()
+            names.add(jit.cache_folder().name)
+            assert jit.target_has("avx512f") == ("+avx512f" in features)
+        jit.cache_folder.cache_clear()
+        assert len(names) == 2
+
+
+class TestWithoutNumba:
+    CODE = """
+import sys
+if {hide}:
+    sys.modules["numba"] = None  # import numba: ImportError
+import numpy as np
+from dlref._core.jit import COMPILED
+from dlref.calculus import max_grad, norm_grad, prod_grad
+x = np.random.default_rng(0).normal(size=50)
+print(COMPILED, *(f(x).tobytes().hex() for f in (max_grad, prod_grad)), norm_grad(x).tolist())
+"""
+
+    def test_gives_the_same_results(self):
+        compiled, *bits, norm = run(self.CODE.format(hide=False), cwd=ROOT).split(maxsplit=3)
+        without, *same, other = run(self.CODE.format(hide=True), cwd=ROOT).split(maxsplit=3)
+        assert (compiled, without) == (str(COMPILED), "False")
+        assert bits == same
+        np.testing.assert_allclose(json.loads(norm), json.loads(other), rtol=1e-14)
+
+    def test_warns_no_more_than_compiled_code(self):
+        code = """
+import sys, warnings
+sys.modules["numba"] = None
+warnings.simplefilter("error")
+from dlref.calculus import norm_grad
+print(norm_grad([float("inf"), 1.0]))
+"""
+        assert run(code, cwd=ROOT) == "[nan  0.]\n"

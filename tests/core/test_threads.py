@@ -1,0 +1,462 @@
+"""Tests of dlref._core.threads: rows over threads."""
+
+import concurrent.futures
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dlref
+from dlref._core import threads
+from dlref._core.jit import COMPILED, kernel
+from dlref._core.threads import over_rows
+
+compiled_only = pytest.mark.skipif(not COMPILED, reason="interpreted, all is done on one thread")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="Linux counts processors so")
+
+
+@kernel
+def visit(start, stop, seen):
+    for i in range(start, stop):
+        seen[i] += 1
+
+
+@kernel
+def fail(start, _stop, begun):
+    begun[start] += 1
+    raise RuntimeError
+
+
+class Noted:
+    """A kernel in Python that notes its threads, each of which waits for `count` to be there."""
+
+    def __init__(self, count):
+        self.present, self.barrier = set(), threading.Barrier(count)
+
+    def __call__(self, start, stop, seen):
+        if threading.get_ident() not in self.present:
+            self.present.add(threading.get_ident())
+            self.barrier.wait(20)
+        seen[start:stop] += 1
+
+
+def run(code, *, timeout=60, **environment):
+    """Run a program in a fresh process; return what it prints."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program.py"
+        program.write_text(code)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", program],
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("even", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000])
+def test_every_row_is_visited_once(rows, count, even, set_num_threads):
+    set_num_threads(count)
+    seen = np.zeros(rows, np.int64)
+    for turn in range(1, 5):
+        over_rows(visit, rows, threads.MIN_WORK, seen, even=even)
+        assert (seen == turn).all()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_piece_takes_at_most_a_tenth_of_a_second(count, set_num_threads):
+    set_num_threads(count)
+    sizes = []
+    over_rows(lambda start, stop: sizes.append(stop - start), 1000, 1e7, even=True)
+    assert sum(sizes) == 1000
+    assert max(sizes) * 1e7 <= 1e8
+    assert min(sizes) > 1
+
+
+def test_small_work_is_one_call_on_this_thread(set_num_threads):
+    set_num_threads(8)
+    calls = []
+    over_rows(lambda *arguments: calls.append(arguments), 100, 1, "out")
+    assert calls == [(0, 100, "out")]
+    assert threads._pool is None
+
+
+@compiled_only
+class TestPool:
+    def test_threads_work_at_once(self, set_num_threads):
+        set_num_threads(3)
+        noted, seen = Noted(3), np.zeros(30, np.int64)
+        over_rows(noted, 30, threads.MIN_WORK, seen)
+        assert (seen == 1).all()
+        assert threading.get_ident() in noted.present
+
+    def test_no_more_threads_than_processors(self, set_num_threads, monkeypatch):
+        monkeypatch.setattr(threads, "available", lambda: 2)
+        set_num_threads(64)
+        assert threads.threads_for(1000, threads.MIN_WORK) == 2
+        before = set(threading.enumerate())
+        for _ in range(20):
+            over_rows(visit, 1000, threads.MIN_WORK, np.zeros(1000, np.int64))
+        assert len(set(threading.enumerate()) - before) <= 1
+        monkeypatch.setattr(threads, "available", lambda: 1)
+        assert threads.threads_for(1000, threads.MIN_WORK) == 1
+
+    def test_threads_end_when_the_limit_changes(self, set_num_threads):
+        before = set(threading.enumerate())
+        set_num_threads(8)
+        over_rows(Noted(8), 100, threads.MIN_WORK, np.zeros(100, np.int64))
+        started = set(threading.enumerate()) - before
+        assert len(started) == 7
+        set_num_threads(1)
+        for thread in started:
+            thread.join(10)
+            assert not thread.is_alive()
+
+    @pytest.mark.parametrize("count", [1, 4])
+    def test_an_error_is_raised_here_and_ends_the_work(self, set_num_threads, count):
+        set_num_threads(count)
+        begun = np.zeros(1000, np.int64)
+        with pytest.raises(RuntimeError):
+            over_rows(fail, 1000, threads.MIN_WORK, begun)
+        assert begun.sum() <= count
+        seen = np.zeros(9, np.int64)
+        over_rows(visit, 9, threads.MIN_WORK, seen)
+        assert (seen == 1).all()
+
+    def test_an_error_of_another_thread_is_raised_here(self, set_num_threads):
+        set_num_threads(2)
+        here, both = threading.get_ident(), threading.Barrier(2)
+
+        def fail_there(_start, _stop):
+            both.wait(20)
+            if threading.get_ident() != here:
+                raise FloatingPointError
+
+        with pytest.raises(FloatingPointError):
+            over_rows(fail_there, 2, threads.MIN_WORK)
+
+    def test_calls_within_calls(self, set_num_threads):
+        set_num_threads(3)
+        seen = np.zeros((20, 50), np.int64)
+
+        def visit_row(start, stop):
+            for i in range(start, stop):
+                over_rows(visit, 50, threads.MIN_WORK, seen[i])
+
+        over_rows(visit_row, 20, threads.MIN_WORK)
+        assert (seen == 1).all()
+
+    def test_calls_from_many_threads_while_the_limit_changes(self, set_num_threads):
+        set_num_threads(3)
+
+        def visits(_):
+            seen = np.zeros(50, np.int64)
+            for _ in range(50):
+                over_rows(visit, 50, threads.MIN_WORK, seen)
+            return (seen == 50).all()
+
+        with concurrent.futures.ThreadPoolExecutor(6) as others:
+            found = others.map(visits, range(12))
+            for count in 50 * (2, 5, 1):
+                set_num_threads(count)
+            assert all(found)
+
+    @pytest.mark.parametrize("started", [0, 1])
+    def test_does_without_threads_that_cannot_be_started(
+        self, set_num_threads, monkeypatch, started
+    ):
+        start, names = threading.Thread.start, []
+
+        def few(thread):
+            names.append(thread.name)
+            if len(names) > started:
+                msg = "can't start new thread"
+                raise RuntimeError(msg)
+            start(thread)
+
+        set_num_threads(4)
+        monkeypatch.setattr(threading.Thread, "start", few)
+        for _ in range(3):
+            seen = np.zeros(100, np.int64)
+            over_rows(visit, 100, threads.MIN_WORK, seen)
+            assert (seen == 1).all()
+        assert len(names) > started
+
+    def test_threads_hold_nothing_after_a_call(self, set_num_threads):
+        set_num_threads(2)
+        seen = np.zeros(100, np.int64)
+        held = weakref.ref(seen)
+        over_rows(visit, 100, threads.MIN_WORK, seen)
+        del seen
+        end = time.monotonic() + 10
+        while held() is not None:  # only if a thread was held up
+            assert time.monotonic() < end
+
+
+@compiled_only
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+@pytest.mark.parametrize(("count", "signals"), [(1, 1), (3, 3)])
+class TestInterrupts:
+    #: A kernel of at most 20 ms a row.
+    CODE = """
+import os, signal, sys, threading, time
+import numpy as np
+import dlref
+from dlref._core import threads
+from dlref._core.jit import kernel
+
+threads.available = lambda: 64
+dlref.set_num_threads({count})
+ROWS, COST = 1000, 2e7
+
+@kernel
+def spend(start, stop, out):
+    for i in range(start, stop):
+        x = 1.0
+        for _ in range(5_000_000):
+            x = x * 1.0000001 + 1e-9
+        out[i] = x
+
+spend(0, 1, np.zeros(1))
+def interrupt():
+    global sent
+    for _ in range({signals}):
+        sent = time.monotonic()
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.02)
+
+out = np.zeros(ROWS)
+threading.Timer(0.3, interrupt).start()
+try:
+    try:
+        threads.over_rows(spend, ROWS, COST, out)
+    finally:
+        raised, before = time.monotonic(), out.copy()
+        time.sleep(0.2)
+except KeyboardInterrupt:
+    pass
+time.sleep(0.2)
+assert 0 < np.count_nonzero(before) < ROWS
+assert (out == before).all(), "written to after the call has raised"
+few = np.zeros(6)
+threads.over_rows(spend, 6, COST, few)
+assert few.all()
+print(raised - sent)
+"""
+
+    def test_end_a_long_call(self, count, signals):
+        assert float(run(self.CODE.format(count=count, signals=signals))) < 0.5
+
+
+def test_an_interruption_of_the_wait_is_raised_after_it(monkeypatch):
+    job = threads._Job(visit, 4, 4, np.zeros(4))
+    job.helping.append(1)
+    naps = []
+
+    def nap(_):
+        naps.append(1)
+        if len(naps) < 3:
+            raise KeyboardInterrupt
+        job.helping.pop()
+
+    monkeypatch.setattr(time, "sleep", nap)
+    with pytest.raises(KeyboardInterrupt):
+        job.end()
+    assert (len(naps), len(job.pieces)) == (3, 0)
+
+
+@compiled_only
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_100_forks_while_another_thread_changes_the_limit():
+    # Without coverage, whose lock another thread may hold at a fork: the child would wait for ever.
+    uncovered = {name: "" for name in os.environ if name.startswith("COVERAGE_PROCESS")}
+    code = """
+import os, threading, time
+import numpy as np
+import dlref
+from dlref._core import threads
+
+def visit(start, stop, seen):
+    seen[start:stop] += 1
+
+def all_seen():
+    seen = np.zeros(80, np.int64)
+    threads.over_rows(visit, 80, threads.MIN_WORK, seen)
+    return (seen == 1).all()
+
+def change():
+    while not done:
+        for count in (2, 3, 1):
+            dlref.set_num_threads(count)
+            all_seen()
+
+threads.available = lambda: 64
+done = False
+other = threading.Thread(target=change)
+other.start()
+for _ in range(100):
+    child = os.fork()
+    if child == 0:
+        dlref.set_num_threads(4)
+        os._exit(0 if all_seen() else 1)
+    end = time.monotonic() + 20
+    while (found := os.waitpid(child, os.WNOHANG))[0] == 0:
+        if time.monotonic() > end:
+            os.kill(child, 9)
+            done = True
+            raise SystemExit("a child hangs")
+        time.sleep(1e-3)
+    if found[1]:
+        done = True
+        raise SystemExit("a child fails")
+done = True
+other.join()
+assert all_seen()
+"""
+    run(code, **uncovered)
+
+
+def test_works_while_the_interpreter_ends():
+    code = """
+import atexit, numpy as np
+from dlref._core import threads
+threads.available = lambda: 64
+threads.set_num_threads(3)
+
+def visit(start, stop, seen):
+    seen[start:stop] += 1
+
+@atexit.register
+def last():
+    seen = np.zeros(80, np.int64)
+    threads.over_rows(visit, 80, threads.MIN_WORK, seen)
+    print((seen == 1).all())
+"""
+    assert run(code) == "True\n"
+
+
+class TestLimit:
+    def test_of_the_environment(self):
+        code = "import dlref; print(dlref.get_num_threads())"
+        assert run(code, DLREF_NUM_THREADS="3") == "3\n"
+
+    @pytest.mark.parametrize("text", ["0", "-1", "many", str(2**62)])
+    def test_a_wrong_one_of_the_environment_is_refused(self, monkeypatch, text):
+        monkeypatch.setenv("DLREF_NUM_THREADS", text)
+        with pytest.raises((TypeError, ValueError), match=r"^Argument 'DLREF_NUM_THREADS' must be"):
+            threads._from_environment()
+
+    def test_without_one_it_is_the_processors_there_are(self, monkeypatch):
+        monkeypatch.delenv("DLREF_NUM_THREADS", raising=False)
+        monkeypatch.setattr(threads, "available", lambda: 5)
+        assert threads._from_environment() == 5
+        monkeypatch.setenv("DLREF_NUM_THREADS", "7")
+        assert threads._from_environment() == 7
+
+    @pytest.mark.parametrize(
+        ("bad", "error"),
+        [
+            (0, ValueError),
+            (-1, ValueError),
+            (2**62, ValueError),
+            (1.5, TypeError),
+            ("2", TypeError),
+        ],
+    )
+    def test_a_wrong_one_is_refused(self, bad, error):
+        before = dlref.get_num_threads()
+        with pytest.raises(error, match=r"^Argument 'num_threads' must be .*, not "):
+            dlref.set_num_threads(bad)
+        assert dlref.get_num_threads() == before
+
+
+class TestProcessors:
+    @pytest.fixture
+    def groups(self, monkeypatch, tmp_path):
+        """Return what makes up control groups: the file of memberships, and others by name."""
+
+        def make(membership, files):
+            for name, text in files.items():
+                path = tmp_path / "groups" / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text + "\n")
+            (tmp_path / "self").write_text(membership)
+            threads._quota.cache_clear()
+
+        monkeypatch.setattr(threads, "CONTROL_GROUPS", tmp_path / "groups")
+        monkeypatch.setattr(threads, "MEMBERSHIP", tmp_path / "self")
+        threads._quota.cache_clear()
+        yield make
+        threads._quota.cache_clear()
+
+    @pytest.fixture
+    def eight(self, monkeypatch):
+        monkeypatch.setattr(os, "process_cpu_count", lambda: 8, raising=False)
+
+    @pytest.mark.parametrize(
+        ("membership", "files", "count"),
+        [
+            ("0::/a/b\n", {"a/b/cpu.max": "250000 100000"}, 3),  # rounded up
+            ("0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "100000 100000"}, 1),
+            ("0::/a/b\n", {"a/b/cpu.max": "max 100000"}, 8),
+            ("0::/a\n", {"a/cpu.max": "1000 100000"}, 1),
+            ("0::/a\n", {"a/cpu.max": "1600000 100000"}, 8),
+            ("0::/docker/17\n", {"cpu.max": "200000 100000"}, 2),  # in a container
+            ("0::/../../b\n", {"cpu.max": "200000 100000"}, 2),
+            ("0::/a\n", {"a/cpu.max": "nonsense"}, 8),
+            ("0::/\n", {}, 8),
+            (
+                "5:cpu,cpuacct:/c\n4:memory:/\n",
+                {"cpu/c/cpu.cfs_quota_us": "350000", "cpu/c/cpu.cfs_period_us": "100000"},
+                4,
+            ),
+            (
+                "5:cpu,cpuacct:/c\n0::/\n",
+                {
+                    "cpu,cpuacct/c/cpu.cfs_quota_us": "-1",
+                    "cpu,cpuacct/c/cpu.cfs_period_us": "100000",
+                    "cpu,cpuacct/cpu.cfs_quota_us": "20000",
+                    "cpu,cpuacct/cpu.cfs_period_us": "10000",
+                },
+                2,
+            ),
+            ("0::/a\n1:cpuset:/\n", {"unified/a/cpu.max": "300000 100000"}, 3),
+        ],
+    )
+    def test_those_that_control_groups_grant(self, eight, groups, membership, files, count):
+        groups(membership, files)
+        assert threads.available() == count
+
+    def test_without_control_groups(self, eight, groups):
+        assert threads.available() == 8
+
+    @linux_only
+    def test_those_this_process_may_run_on(self):
+        one = min(os.sched_getaffinity(0))
+        code = f"""
+import os
+from dlref._core import threads
+os.sched_setaffinity(0, [{one}])
+print(threads.available(), threads.threads_for(1000, 1e6))
+"""
+        assert run(code, DLREF_NUM_THREADS="8") == "1 1\n"
+
+    def test_elsewhere_all(self, groups, monkeypatch):
+        monkeypatch.delattr(os, "process_cpu_count", raising=False)
+        monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+        monkeypatch.setattr(os, "cpu_count", lambda: 4)
+        assert threads.available() == 4
+        monkeypatch.setattr(os, "cpu_count", lambda: None)
+        assert threads.available() == 1
