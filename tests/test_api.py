@@ -32,7 +32,13 @@ PUBLIC = [
     for chapter in PRESENT
     for name in getattr(dlref, chapter).__all__
 ]
-TOPICS = sorted(path for path in (ROOT / "dlref").glob("*/_*.py") if not path.name.startswith("__"))
+#: Modules without a public name that serve several topics, and chapters below.
+SHARED = {"activations._by_name", "attention._block", "transformer._decoding"}
+TOPICS = sorted(
+    path
+    for path in (ROOT / "dlref").glob("*/_*.py")
+    if not path.name.startswith("__") and f"{path.parent.name}.{path.stem}" not in SHARED
+)
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
@@ -42,6 +48,8 @@ DRAWN_WITH = {
     "scaled_sum": "norm_grad",
     "trace": "logdet_grad",
 }
+#: Options that a derivative need not have.
+ONLY_OF_MAPS = {"cache", "return_lse", "return_weights"}
 SECTIONS = ["Parameters", "Returns", "See Also", "Notes", "Examples"]
 
 
@@ -115,12 +123,41 @@ class TestChapter:
                 parts = name.split(".")
                 assert parts[0] != "dlref" or parts[1] not in later, (path.name, name)
 
+    def test_imports_no_private_module_of_another(self, chapter):
+        for path in (ROOT / "dlref" / chapter).rglob("*.py"):
+            for name in imports(path):
+                root, *rest = name.split(".")
+                if root == "dlref" and rest[0] in {*CHAPTERS} - {chapter} and len(rest) > 2:
+                    assert ".".join(rest[:2]) in SHARED, (path.name, name)
+
+
+#: Functions of any function: they hand its options on.
+OF_FUNCTIONS = re.compile("bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_")
+
 
 @pytest.mark.parametrize(("chapter", "f"), PUBLIC)
 class TestPublicObject:
     def test_is_a_plain_function_or_class_of_a_private_module(self, chapter, f):
         assert inspect.isfunction(f) or inspect.isclass(f)  # a numba object has no page
         assert re.fullmatch(rf"dlref\.{chapter}\._\w+", f.__module__)
+
+    def test_options_are_in_the_signature(self, chapter, f):
+        if inspect.isfunction(f) and not OF_FUNCTIONS.match(f.__name__):
+            kinds = {p.kind for p in inspect.signature(f).parameters.values()}
+            assert inspect.Parameter.VAR_KEYWORD not in kinds
+
+    def test_forms_have_the_options_of_their_map(self, chapter, f):
+        form = re.fullmatch(r"(\w+)_(grad|jacobian|vjp|jvp|value_and_grad)", f.__name__)
+        whole = form and getattr(getattr(dlref, chapter), form[1], None)
+        if not inspect.isfunction(whole):
+            return
+        own, told = (inspect.signature(g).parameters for g in (f, whole))
+        for name, option in told.items():
+            if option.kind == inspect.Parameter.KEYWORD_ONLY and name in own:
+                assert own[name].default == option.default or name == "q_offset"
+                assert own[name].annotation == option.annotation or name == "q_offset"
+        options = {n for n, p in told.items() if p.kind == inspect.Parameter.KEYWORD_ONLY}
+        assert options - {*own} <= ONLY_OF_MAPS
 
     def test_docstring_has_every_section_in_order(self, chapter, f):
         titles = re.findall(r"^(\w[\w ]*)\n-+$", inspect.getdoc(f), re.MULTILINE)

@@ -2,7 +2,6 @@ r"""Multi-head attention: projections, heads, and a cache of keys and values."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,25 +12,20 @@ from .._core.arguments import (
     as_array,
     as_floats,
     as_integer,
+    as_integers,
     check_constant,
     check_flags,
     check_given,
-    check_multiple,
     check_ndim,
     check_pattern,
+    check_range,
     check_shape,
     entries,
     float_dtype,
     result,
     shown,
 )
-from .._math.dense import affine, affine_jvp, affine_vjp
-from ..positions import apply_rope, apply_rope_vjp
-from ._scaled_dot_product import (
-    scaled_dot_product_attention,
-    scaled_dot_product_attention_jvp,
-    scaled_dot_product_attention_vjp,
-)
+from ._block import AttentionBlock, Heads, as_heads, check_attention_params
 
 __all__ = [
     "AttentionParams",
@@ -124,6 +118,9 @@ class KVCache:
     ``cache.append(k, v)``
         appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, the keys rotated
         if they are to be, and returns all keys and values there are now.
+
+    ``cache.reorder(texts)``
+        goes on with the texts of these numbers, in this order.
 
     ``cache.keys``, ``cache.values``, ``len(cache)``
         are what is there, as read-only views, and how many tokens.
@@ -242,6 +239,21 @@ class KVCache:
         self._length = stop
         return self.keys, self.values
 
+    def reorder(self, texts: npt.ArrayLike) -> None:
+        """
+        Go on with some of the texts of the first batch axis, as beam search does.
+
+        Parameters
+        ----------
+        texts : array_like of int, shape (B',)
+            Their numbers in the new order; one may be wanted twice, another not at all.
+        """
+        which = as_integers("texts", texts)
+        check_pattern("texts", which, ("B'",))
+        check_ndim("keys", self._keys, 4)
+        check_range("texts", which, len(self._keys))
+        self._keys, self._values = self._keys[which], self._values[which]
+
     def _grown(self, buffer: FloatArray, room: int) -> FloatArray:
         larger = np.empty((*buffer.shape[:-2], room, buffer.shape[-1]), buffer.dtype)
         larger[..., : self._length, :] = buffer[..., : self._length, :]
@@ -249,7 +261,7 @@ class KVCache:
 
 
 class _Layer:
-    """The arguments of multi-head attention, checked, and its linear parts."""
+    """The arguments of multi-head attention, checked, in one dtype; `more` are other arrays."""
 
     def __init__(
         self,
@@ -257,20 +269,16 @@ class _Layer:
         x_q: npt.ArrayLike,
         x_kv: npt.ArrayLike,
         params: Any,
-        num_heads: int,
-        num_kv_heads: int | None,
-        rope: Any,
-        rope_interleaved: bool,
-        extra: dict[str, Any],
+        heads: Heads,
+        **more: Any,
     ) -> None:
         fields = entries(names[2], params, 8)
         labels = [f"{names[2]}.{field}" for field in AttentionParams._fields]
         given = {n: p for n, p in zip(labels, fields.values(), strict=True) if p is not None}
         for label in labels[:4]:
             check_given(label, given.get(label))
-        check_given("dout", extra.get("dout", ()))
-        check_flags(rope_interleaved=rope_interleaved)
-        moving = {n: a for n, a in extra.items() if a is not None}
+        check_given("dout", more.get("dout", ()))
+        moving = {n: a for n, a in more.items() if a is not None}
         self.dtype, found = as_floats(
             {names[0]: x_q, names[1]: x_kv, **given, **moving}, work=np.float32
         )
@@ -278,74 +286,17 @@ class _Layer:
         arrays = dict(zip(given, found[2:], strict=False))
         self.params = _params([arrays.get(label) for label in labels])
         self.more = dict(zip(moving, found[2 + len(given) :], strict=True))
-        self.H = as_integer("num_heads", num_heads, least=1)
-        self.Hk = (
-            self.H if num_kv_heads is None else as_integer("num_kv_heads", num_kv_heads, least=1)
-        )
-        check_multiple("num_heads", "a value", self.H, self.Hk)
-        self._check_shapes(names, labels)
-        self.rope, self.rope_interleaved = self._tables(rope), rope_interleaved
+        self.heads = heads
+        check_ndim(names[0], self.x_q, 2)
+        check_pattern(names[1], self.x_kv, (*self.x_q.shape[:-2], "S", "D_kv"))
+        widths = self.x_q.shape[-1], self.x_kv.shape[-1]
+        check_attention_params(names[2], self.params, *widths, heads)
+        if heads.rope is not None:
+            check_pattern(names[1], self.x_kv, (*self.x_q.shape[:-1], "D_kv"))
 
-    def _check_shapes(self, names: tuple[str, str, str], labels: list[str]) -> None:
-        x_q, x_kv, p = self.x_q, self.x_kv, self.params
-        check_ndim(names[0], x_q, 2)
-        check_pattern(names[1], x_kv, (*x_q.shape[:-2], "S", "D_kv"))
-        for label, w, width in zip(labels[:3], p[:3], (x_q, x_kv, x_kv), strict=True):
-            check_pattern(label, w, ("H E" if label is labels[0] else "Hk E", width.shape[-1]))
-        for label, w, heads in zip(labels[:3], p[:3], (self.H, self.Hk, self.Hk), strict=True):
-            check_multiple(label, "a number of rows", len(w), heads)
-        E = len(p.w_q) // self.H
-        check_pattern(labels[1], p.w_k, (self.Hk * E, x_kv.shape[-1]))
-        check_pattern(labels[3], p.w_o, ("D_out", len(p.w_v) // self.Hk * self.H))
-        for label, b, w in zip(labels[4:], p[4:], p[:4], strict=True):
-            if b is not None:
-                check_shape(label, b, w.shape[:1])
-
-    def _tables(self, rope: Any) -> Any:
-        if rope is None:
-            return None
-        cos, sin = (as_array(n, t) for n, t in entries("rope", rope, 2).items())
-        check_pattern("x_kv", self.x_kv, (*self.x_q.shape[:-1], "D_kv"))
-        if cos.ndim > 2:  # tables of their own for each sequence serve all its heads
-            cos, sin = cos[..., None, :, :], sin[..., None, :, :]
-        return cos, sin
-
-    def turn(self, x: FloatArray) -> FloatArray:
-        """Rotate queries or keys."""
-        if self.rope is None:
-            return x
-        return np.asarray(
-            apply_rope(x, *self.rope, interleaved=self.rope_interleaved, rotary_dim=self._pairs())
-        )
-
-    def turn_back(self, dx: FloatArray) -> FloatArray:
-        """Pull a gradient back through the rotation."""
-        if self.rope is None:
-            return dx
-        return np.asarray(
-            apply_rope_vjp(
-                dx, dx, *self.rope, interleaved=self.rope_interleaved, rotary_dim=self._pairs()
-            )
-        )
-
-    def _pairs(self) -> int:
-        return 2 * int(self.rope[0].shape[-1])
-
-    def split(self, x: FloatArray, heads: int) -> FloatArray:
-        """Cut the features of each token into heads: (..., T, H E) to (..., H, T, E)."""
-        return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -2, -3)
-
-    def merge(self, x: FloatArray) -> FloatArray:
-        """Put the heads of each token side by side, the inverse of `split`."""
-        rows = np.swapaxes(x, -2, -3)
-        return np.ascontiguousarray(rows).reshape(*rows.shape[:-2], math.prod(rows.shape[-2:]))
-
-    def heads(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return queries, keys and values of all heads, rotated."""
-        p = self.params
-        q = self.turn(self.split(affine(self.x_q, p.w_q, p.b_q), self.H))
-        k = self.turn(self.split(affine(self.x_kv, p.w_k, p.b_k), self.Hk))
-        return q, k, self.split(affine(self.x_kv, p.w_v, p.b_v), self.Hk)
+    def block(self, cache: KVCache | None = None, **options: Any) -> AttentionBlock:
+        """Run the block."""
+        return AttentionBlock(self.x_q, self.x_kv, self.params, self.heads, cache, **options)
 
 
 def multi_head_attention(
@@ -358,7 +309,16 @@ def multi_head_attention(
     rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     rope_interleaved: bool = True,
     cache: KVCache | None = None,
-    **options: Any,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int | None = None,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
     r"""
     Several attentions side by side, each on its own projection of the tokens.
@@ -382,17 +342,21 @@ def multi_head_attention(
     rope_interleaved : bool, default True
         Whether pairs of channels are neighbours, or else stand in two halves.
     cache : KVCache or None
-        Keys and values of earlier tokens. Those of `x_kv` are appended to it, and `q_offset` is by
-        default its length before.
-    **options
-        Options of `scaled_dot_product_attention`: mask, bias, is_causal, q_offset, window, scale,
-        softcap, sink, return_lse, return_weights. S counts the cache.
+        Keys and values of earlier tokens. Those of `x_kv` are appended to it.
+    mask, bias, is_causal : as in `scaled_dot_product_attention`
+        S counts the cache.
+    q_offset : int or None
+        Position of query 0 among the keys; None is the length of the cache, 0 without one.
+    window, scale, softcap, sink, return_lse : as in `scaled_dot_product_attention`
+        The same.
+    return_weights : as in `scaled_dot_product_attention`
+        The same.
 
     Returns
     -------
     ndarray, shape (..., T, D_out)
         A mixture for each token that asks; a tuple with the log-sum-exp (..., H, T) and the weights
-        (..., H, T, S) if `options` ask for them.
+        (..., H, T, S) if asked for.
 
     Raises
     ------
@@ -474,25 +438,24 @@ def multi_head_attention(
     >>> bool(np.allclose(np.concatenate(steps), whole, rtol=1e-13)), len(cache)
     (True, 3)
     """
-    layer = _Layer(
-        ("x_q", "x_kv", "params"), x_q, x_kv, params, num_heads, num_kv_heads, rope,
-        rope_interleaved, {},
+    check_flags(return_lse=return_lse, return_weights=return_weights)
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved)
+    layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads)
+    if not isinstance(cache, KVCache | None):
+        msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
+        raise TypeError(msg)
+    if q_offset is None:
+        q_offset = 0 if cache is None else len(cache)
+    block = layer.block(
+        cache, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window,
+        scale=scale, softcap=softcap, sink=sink,
     )  # fmt: skip
-    q, k, v = layer.heads()
-    if cache is not None:
-        if not isinstance(cache, KVCache):
-            msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
-            raise TypeError(msg)
-        options.setdefault("q_offset", len(cache))
-        k, v = cache.append(k, v)
-    out, *more = _as_tuple(scaled_dot_product_attention(q, k, v, **options))
-    out = affine(layer.merge(out), layer.params.w_o, layer.params.b_o)
-    results = result(out, layer.dtype), *(result(extra, layer.dtype) for extra in more)
-    return results if more else results[0]
-
-
-def _as_tuple(value: Any) -> tuple[FloatArray, ...]:
-    return value if isinstance(value, tuple) else (value,)
+    results = [result(block.out(), layer.dtype)]
+    if return_lse:
+        results.append(result(block.lse(), layer.dtype))
+    if return_weights:
+        results.append(result(block.weights(), layer.dtype))
+    return tuple(results) if len(results) > 1 else results[0]
 
 
 def multi_head_attention_vjp(
@@ -505,7 +468,14 @@ def multi_head_attention_vjp(
     num_kv_heads: int | None = None,
     rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     rope_interleaved: bool = True,
-    **options: Any,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of multi-head attention.
@@ -516,7 +486,9 @@ def multi_head_attention_vjp(
         Cotangent :math:`\vec u_i` of each output token.
     x_q, x_kv, params, num_heads, num_kv_heads, rope : as in `multi_head_attention`
         The same.
-    rope_interleaved, **options : as in `multi_head_attention`
+    rope_interleaved, mask, bias, is_causal, q_offset : as in `multi_head_attention`
+        The same.
+    window, scale, softcap, sink : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -568,25 +540,17 @@ def multi_head_attention_vjp(
     >>> dx_q, dx_kv, dparams.w_v, dparams.b_v
     (array([[0.]]), array([[15.]]), array([[35.]]), None)
     """
-    layer = _Layer(
-        ("x_q", "x_kv", "params"), x_q, x_kv, params, num_heads, num_kv_heads, rope,
-        rope_interleaved, {"dout": dout},
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved)
+    layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads, dout=dout)
+    check_shape("dout", layer.more["dout"], (*layer.x_q.shape[:-1], len(layer.params.w_o)))
+    block = layer.block(
+        mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window, scale=scale,
+        softcap=softcap, sink=sink,
     )  # fmt: skip
-    p, u = layer.params, layer.more["dout"]
-    check_shape("dout", u, (*layer.x_q.shape[:-1], len(p.w_o)))
-    q, k, v = layer.heads()
-    out = scaled_dot_product_attention(q, k, v, **options)
-    dmerged, dw_o, db_o = affine_vjp(u, layer.merge(np.asarray(out)), p.w_o, p.b_o)
-    dq, dk, dv, *rest = scaled_dot_product_attention_vjp(
-        layer.split(dmerged, layer.H), q, k, v, **options
-    )
-    dx_q, dw_q, db_q = affine_vjp(layer.merge(layer.turn_back(dq)), layer.x_q, p.w_q, p.b_q)
-    dx_k, dw_k, db_k = affine_vjp(layer.merge(layer.turn_back(dk)), layer.x_kv, p.w_k, p.b_k)
-    dx_v, dw_v, db_v = affine_vjp(layer.merge(dv), layer.x_kv, p.w_v, p.b_v)
-    grads = dw_q, dw_k, dw_v, dw_o, db_q, db_k, db_v, db_o
-    dparams = _params([None if g is None else result(g, layer.dtype) for g in grads])
-    dx_q, dx_kv = result(dx_q, layer.dtype), result(dx_k + dx_v, layer.dtype)
-    return (dx_q, dx_kv, dparams, *(result(g, layer.dtype) for g in rest))
+    dx_q, dx_kv, dparams, *rest = block.vjp(layer.more["dout"])
+    dparams = _params([None if g is None else result(g, layer.dtype) for g in dparams])
+    grads = (result(g, layer.dtype) for g in rest)
+    return result(dx_q, layer.dtype), result(dx_kv, layer.dtype), dparams, *grads
 
 
 def multi_head_attention_jvp(
@@ -599,7 +563,16 @@ def multi_head_attention_jvp(
     rope_interleaved: bool = True,
     dbias: npt.ArrayLike | None = None,
     dsink: npt.ArrayLike | None = None,
-    **options: Any,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
     r"""
     Jacobian-vector product (forward mode) of multi-head attention.
@@ -616,13 +589,15 @@ def multi_head_attention_jvp(
         Tangent of the option `bias`; None is zero.
     dsink : array_like or None, shape (H,)
         Tangent of the option `sink`; None is zero.
-    **options : as in `multi_head_attention`
+    mask, bias, is_causal, q_offset, window, scale : as in `multi_head_attention`
+        The same.
+    softcap, sink, return_lse, return_weights : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, D_out)
-        Tangent of the output; a tuple if `options` ask for the log-sum-exp or the weights.
+        Tangent of the output; a tuple with those of the log-sum-exp and the weights if asked for.
 
     Notes
     -----
@@ -649,30 +624,23 @@ def multi_head_attention_jvp(
         f"tangents[2].{field}": move
         for field, move in zip(AttentionParams._fields, moves, strict=True)
     }
-    layer = _Layer(
-        ("primals[0]", "primals[1]", "primals[2]"), x_q, x_kv, params, num_heads, num_kv_heads,
-        rope, rope_interleaved, extra,
-    )  # fmt: skip
-    p, still = layer.params, (layer.x_q, layer.x_kv, *layer.params)
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved)
+    names = "primals[0]", "primals[1]", "primals[2]"
+    layer = _Layer(names, x_q, x_kv, params, heads, **extra)
+    still = layer.x_q, layer.x_kv, *layer.params
     for name, point in zip(extra, still, strict=True):
         if point is None:
             check_constant(name, extra[name])
         elif name in layer.more:
             check_shape(name, layer.more[name], point.shape)
+    block = layer.block(
+        mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window, scale=scale,
+        softcap=softcap, sink=sink,
+    )  # fmt: skip
     dx_q, dx_kv, *dp = (layer.more.get(name) for name in extra)
-    d = _params(dp)
-    q, k, v = layer.heads()
-    dq = affine_jvp((layer.x_q, p.w_q, p.b_q), (dx_q, d.w_q, d.b_q))
-    dk = affine_jvp((layer.x_kv, p.w_k, p.b_k), (dx_kv, d.w_k, d.b_k))
-    dv = affine_jvp((layer.x_kv, p.w_v, p.b_v), (dx_kv, d.w_v, d.b_v))
-    dq, dk = layer.turn(layer.split(dq, layer.H)), layer.turn(layer.split(dk, layer.Hk))
-    moved, *more = _as_tuple(
-        scaled_dot_product_attention_jvp(
-            (q, k, v), (dq, dk, layer.split(dv, layer.Hk)), dbias=dbias, dsink=dsink, **options
-        )
-    )
-    plain = {name: value for name, value in options.items() if not name.startswith("return_")}
-    out = np.asarray(scaled_dot_product_attention(q, k, v, **plain))
-    moved = affine_jvp((layer.merge(out), p.w_o, p.b_o), (layer.merge(moved), d.w_o, d.b_o))
-    results = result(moved, layer.dtype), *(result(extra, layer.dtype) for extra in more)
-    return results if more else results[0]
+    tangents = block.jvp(
+        dx_q, dx_kv, _params(dp), dbias=dbias, dsink=dsink, return_lse=return_lse,
+        return_weights=return_weights,
+    )  # fmt: skip
+    results = tuple(result(d, layer.dtype) for d in tangents)
+    return results if len(results) > 1 else results[0]

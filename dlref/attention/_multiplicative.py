@@ -47,7 +47,15 @@ def multiplicative_attention(
     w: npt.ArrayLike,
     *,
     scale: float = 1.0,
-    **options: Any,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
     r"""
     Average of the values, weighted by a bilinear form of query and key (Luong).
@@ -64,13 +72,15 @@ def multiplicative_attention(
         Matrix :math:`\mat W` of the form.
     scale : float, default 1.0
         Factor of the scores.
-    **options
-        Other options of `scaled_dot_product_attention`: masks, bias, window and so on.
+    mask, bias, is_causal, q_offset, window : as in `scaled_dot_product_attention`
+        The same.
+    softcap, sink, return_lse, return_weights : as in `scaled_dot_product_attention`
+        The same.
 
     Returns
     -------
     ndarray, shape (..., T, V)
-        Averages; a tuple if `options` ask for the log-sum-exp or the weights.
+        Averages; a tuple with the log-sum-exp and the weights if asked for.
 
     Raises
     ------
@@ -117,7 +127,21 @@ def multiplicative_attention(
     """
     dtype, (q, k, v, w) = as_floats({"q": q, "k": k, "v": v, "w": w}, work=np.float32)
     _check(("q", "k", "w"), q, k, w)
-    out = scaled_dot_product_attention(affine(q, _transposed(w)), k, v, scale=scale, **options)
+    out = scaled_dot_product_attention(
+        affine(q, _transposed(w)),
+        k,
+        v,
+        scale=scale,
+        mask=mask,
+        bias=bias,
+        is_causal=is_causal,
+        q_offset=q_offset,
+        window=window,
+        softcap=softcap,
+        sink=sink,
+        return_lse=return_lse,
+        return_weights=return_weights,
+    )
     if isinstance(out, tuple):
         return tuple(result(each, dtype) for each in out)
     return result(out, dtype)
@@ -131,7 +155,14 @@ def multiplicative_attention_vjp(
     w: npt.ArrayLike,
     *,
     scale: float = 1.0,
-    **options: Any,
+    dlse: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of multiplicative attention.
@@ -140,7 +171,11 @@ def multiplicative_attention_vjp(
     ----------
     dout : array_like, shape (..., T, V)
         Cotangent of the averages.
-    q, k, v, w, scale, **options : as in `multiplicative_attention`
+    q, k, v, w, scale : as in `multiplicative_attention`
+        The same.
+    dlse : as in `scaled_dot_product_attention_vjp`
+        The same.
+    mask, bias, is_causal, q_offset, window, softcap, sink : as in `multiplicative_attention`
         Raises the same errors.
 
     Returns
@@ -172,14 +207,40 @@ def multiplicative_attention_vjp(
     _check(("q", "k", "w"), q, k, w)
     matrix = _transposed(w)
     dr, dk, dv, *rest = scaled_dot_product_attention_vjp(
-        dout, affine(q, matrix), k, v, scale=scale, **options
+        dout,
+        affine(q, matrix),
+        k,
+        v,
+        scale=scale,
+        dlse=dlse,
+        mask=mask,
+        bias=bias,
+        is_causal=is_causal,
+        q_offset=q_offset,
+        window=window,
+        softcap=softcap,
+        sink=sink,
     )
     dq, dmatrix, _ = affine_vjp(dr, q, matrix)
     return tuple(result(grad, dtype) for grad in (dq, dk, dv, _transposed(dmatrix), *rest))
 
 
 def multiplicative_attention_jvp(
-    primals: Any, tangents: Any, *, scale: float = 1.0, **options: Any
+    primals: Any,
+    tangents: Any,
+    *,
+    scale: float = 1.0,
+    dbias: npt.ArrayLike | None = None,
+    dsink: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    is_causal: bool = False,
+    q_offset: int = 0,
+    window: Any = None,
+    softcap: float | None = None,
+    sink: npt.ArrayLike | None = None,
+    return_lse: bool = False,
+    return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
     r"""
     Jacobian-vector product (forward mode) of multiplicative attention.
@@ -190,13 +251,19 @@ def multiplicative_attention_jvp(
         The operands, as in `multiplicative_attention`.
     tangents : tuple of array_like or None
         Tangents, each of the shape of its operand; None is zero.
-    scale, **options : as in `multiplicative_attention`
+    scale : as in `multiplicative_attention`
+        The same.
+    dbias, dsink : as in `scaled_dot_product_attention_jvp`
+        The same.
+    mask, bias, is_causal, q_offset, window : as in `multiplicative_attention`
+        The same.
+    softcap, sink, return_lse, return_weights : as in `multiplicative_attention`
         Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., T, V)
-        Tangent of the averages; a tuple if `options` ask for more.
+        Tangent of the averages; a tuple with those of the log-sum-exp and the weights if asked for.
 
     Notes
     -----
@@ -224,7 +291,20 @@ def multiplicative_attention_jvp(
     matrix = _transposed(w)
     dr = affine_jvp((q, matrix, None), (dq, None if dw is None else _transposed(dw), None))
     out = scaled_dot_product_attention_jvp(
-        (affine(q, matrix), k, v), (dr, dk, dv), scale=scale, **options
+        (affine(q, matrix), k, v),
+        (dr, dk, dv),
+        scale=scale,
+        dbias=dbias,
+        dsink=dsink,
+        mask=mask,
+        bias=bias,
+        is_causal=is_causal,
+        q_offset=q_offset,
+        window=window,
+        softcap=softcap,
+        sink=sink,
+        return_lse=return_lse,
+        return_weights=return_weights,
     )
     if isinstance(out, tuple):
         return tuple(result(each, dtype) for each in out)

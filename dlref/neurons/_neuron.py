@@ -2,60 +2,22 @@ r"""One neuron: a weighted sum, a bias, an activation; and how its output moves.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import activations
 from .._core.arguments import (
     FloatArray,
     as_floats,
     as_tangents,
     check_ndim,
     check_shape,
-    choice,
     result,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ..activations._by_name import by_name
 
 __all__ = ["neuron", "neuron_grad", "neuron_jvp", "neuron_vjp"]
-
-#: What `activation` may be: the functions of one number in dlref.activations.
-ACTIVATIONS = (
-    "identity",
-    "relu",
-    "leaky_relu",
-    "elu",
-    "selu",
-    "celu",
-    "sigmoid",
-    "log_sigmoid",
-    "hard_sigmoid",
-    "tanh",
-    "hard_tanh",
-    "softplus",
-    "softsign",
-    "silu",
-    "mish",
-    "hard_swish",
-    "gelu",
-    "relu6",
-    "tanhshrink",
-    "thresholded_relu",
-)
-
-
-def _activation(name: str) -> Callable[[FloatArray], FloatArray]:
-    choice("activation", name, ACTIVATIONS)
-    return np.positive if name == "identity" else getattr(activations, name)
-
-
-def _slope(name: str) -> Callable[[FloatArray], FloatArray]:
-    choice("activation", name, ACTIVATIONS)
-    return np.ones_like if name == "identity" else getattr(activations, f"{name}_deriv")
 
 
 def _check(x: FloatArray, w: FloatArray, b: FloatArray, names: tuple[str, ...]) -> None:
@@ -132,7 +94,7 @@ def neuron(
     """
     dtype, (x, w, b) = as_floats({"x": x, "w": w, "b": b})
     _check(x, w, b, ("x", "w", "b"))
-    f = _activation(activation)
+    f = by_name(activation).map
     with np.errstate(all="ignore"):
         return result(f(np.asarray(x @ w + b)), dtype)
 
@@ -202,7 +164,7 @@ def neuron_grad(
     """
     dtype, (x, w, b) = as_floats({"x": x, "w": w, "b": b})
     _check(x, w, b, ("x", "w", "b"))
-    slope = _slope(activation)
+    slope = by_name(activation).deriv
     with np.errstate(all="ignore"):
         da_db = np.asarray(slope(np.asarray(x @ w + b)))
         return result(da_db[..., None] * x, dtype), result(da_db, dtype)
@@ -262,7 +224,7 @@ def neuron_vjp(
     dtype, (dout, x, w, b) = as_floats({"dout": dout, "x": x, "w": w, "b": b})
     _check(x, w, b, ("x", "w", "b"))
     check_shape("dout", dout, x.shape[:-1])
-    slope = _slope(activation)
+    slope = by_name(activation).deriv
     with np.errstate(all="ignore"):
         delta = np.asarray(dout * slope(np.asarray(x @ w + b)))
         dx = delta[..., None] * w
@@ -304,7 +266,7 @@ def neuron_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> Floa
     """
     dtype, (x, w, b), (dx, dw, db) = as_tangents(primals, tangents, count=3)
     _check(x, w, b, ("primals[0]", "primals[1]", "primals[2]"))
-    slope = _slope(activation)
+    slope = by_name(activation).deriv
     with np.errstate(all="ignore"):
         dz = x @ dw + dx @ w + db
         return result(np.asarray(dz * slope(np.asarray(x @ w + b))), dtype)

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.optimize
 import scipy.special
 
-from .. import activations
 from .._core.arguments import (
     FloatArray,
     as_generator,
@@ -22,6 +21,7 @@ from .._core.arguments import (
     choice,
     shown,
 )
+from ..activations._by_name import by_name
 from ._initialization import (
     glorot_normal,
     glorot_uniform,
@@ -34,28 +34,6 @@ from ._initialization import (
 __all__ = ["SignalPropagation", "critical_gain", "signal_propagation"]
 
 Function = Callable[[FloatArray], FloatArray]
-
-#: What `activation` may be: the functions of one number in dlref.activations.
-ACTIVATIONS = (
-    "identity",
-    "relu",
-    "leaky_relu",
-    "elu",
-    "selu",
-    "celu",
-    "sigmoid",
-    "log_sigmoid",
-    "hard_sigmoid",
-    "tanh",
-    "hard_tanh",
-    "softplus",
-    "softsign",
-    "silu",
-    "mish",
-    "hard_swish",
-    "gelu",
-    "relu6",
-)
 
 INITIALIZATIONS = {
     f.__name__: f
@@ -101,14 +79,6 @@ class SignalPropagation(NamedTuple):
     backward: FloatArray
     forward_predicted: FloatArray
     backward_predicted: FloatArray
-
-
-def _functions(activation: str) -> tuple[Function, Function]:
-    """Return the activation and its derivative."""
-    choice("activation", activation, ACTIVATIONS)
-    if activation == "identity":
-        return np.positive, np.ones_like
-    return getattr(activations, activation), getattr(activations, f"{activation}_deriv")
 
 
 @cache
@@ -231,7 +201,7 @@ def signal_propagation(
     >>> bool(np.allclose(result.forward, result.forward_predicted, rtol=0.3))
     True
     """
-    phi, slope = _functions(activation)
+    phi, slope = by_name(activation)[:2]
     rng = as_generator("rng", rng)
     draw = init
     if not callable(draw):
@@ -365,7 +335,7 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     >>> [round(critical_gain("tanh", bias_deviation=s), 3) for s in (0, 0.1, 0.5)]
     [1.0, 1.193, 1.55]
     """
-    phi, slope = _functions(activation)
+    phi, slope = by_name(activation)[:2]
     bias = as_number("bias_deviation", bias_deviation, least=0)
     at_zero = phi(np.zeros(1))[0] ** 2
     if bias == 0.0 and at_zero == 0.0:

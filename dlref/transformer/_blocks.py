@@ -14,8 +14,8 @@ from .._core.arguments import (
     as_generator,
     as_integer,
     as_number,
-    check_axes,
     check_broadcast,
+    check_constant,
     check_flags,
     check_ndim,
     check_shape,
@@ -24,10 +24,9 @@ from .._core.arguments import (
     float_dtype,
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from .._math.dense import affine, affine_vjp
-from ..attention import AttentionParams, multi_head_attention, multi_head_attention_jvp
-from ..attention._kernels.scores import Attention
-from ..attention._scaled_dot_product import gradients
+from ..activations._by_name import by_name
+from ..attention import AttentionParams
+from ..attention._block import AttentionBlock, Heads, as_heads, check_attention_params
 from ..normalization import (
     layer_norm,
     layer_norm_jvp,
@@ -36,19 +35,17 @@ from ..normalization import (
     rms_norm_jvp,
     rms_norm_vjp,
 )
-from ..positions import apply_rope, apply_rope_vjp
 from ._feed_forward import (
     FeedForwardParams,
     GatedFeedForwardParams,
-    Pull,
-    activation_of,
+    Pullback,
     check_network,
-    network,
-    network_push,
+    network_forward,
+    network_tangent,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from ..attention import KVCache
 
 __all__ = [
     "DecoderBlockParams",
@@ -180,10 +177,32 @@ class DecoderBlockParams(NamedTuple):
     norm3: NormParams
 
 
-class Options(NamedTuple):
-    """What a block is told besides arrays of parameters, checked."""
+class BlockOptions(NamedTuple):
+    """What a block is told besides arrays of parameters, in the order of the signatures."""
 
-    heads: dict[str, int | None]  # num_heads, num_kv_heads
+    num_heads: int
+    num_kv_heads: int | None = None
+    norm_first: bool = False
+    norm: str | None = None
+    activation: str = "relu"
+    is_causal: bool = False
+    mask: npt.ArrayLike | None = None
+    bias: npt.ArrayLike | None = None
+    rope: Any = None
+    rope_interleaved: bool = True
+    q_offset: int = 0
+    window: Any = None
+    scale: float | None = None
+    softcap: float | None = None
+    dropout: Any = None
+    eps: float = 1e-5
+    memory_mask: npt.ArrayLike | None = None
+
+
+class Options(NamedTuple):
+    """The same, checked."""
+
+    heads: Heads
     norm_first: bool
     norm: str | None
     activation: str
@@ -191,28 +210,31 @@ class Options(NamedTuple):
     attention: dict[str, Any]  # options of self-attention
     memory_mask: npt.NDArray[Any] | None
     dropout: tuple[FloatArray | None, ...]  # a factor for each sub-layer
+    dbias: FloatArray | None = None  # tangent of the bias
 
 
-# Private functions compute in the dtype they are given and check nothing.  `..._run` returns
-# the output and a function that turns its cotangent into those of the inputs; `..._push` returns
-# the output and its tangent.
+# Private functions compute in the dtype they are given and check nothing.  `..._forward` returns
+# the output and a pullback, which turns its cotangent into those of the inputs; `..._tangent`
+# returns the output and its tangent.
 
 
-def norm_run(x: FloatArray, p: NormParams, kind: str | None, eps: float) -> tuple[FloatArray, Pull]:
+def norm_forward(
+    x: FloatArray, p: NormParams, kind: str | None, eps: float
+) -> tuple[FloatArray, Pullback]:
     """Normalize rows."""
     if kind == "layer" or (kind is None and p.bias is not None):
         y = layer_norm(x, p.weight, p.bias, eps=eps)
 
-        def pull(u: FloatArray) -> tuple[FloatArray, NormParams]:
+        def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
             return _norm_grads(layer_norm_vjp(u, x, p.weight, p.bias, eps=eps), p)
 
     else:
         y = rms_norm(x, p.weight, eps=eps)
 
-        def pull(u: FloatArray) -> tuple[FloatArray, NormParams]:
+        def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
             return _norm_grads(rms_norm_vjp(u, x, p.weight, eps=eps), p)
 
-    return y, pull
+    return y, pullback
 
 
 def _norm_grads(grads: Any, p: NormParams) -> tuple[FloatArray, NormParams]:
@@ -221,128 +243,42 @@ def _norm_grads(grads: Any, p: NormParams) -> tuple[FloatArray, NormParams]:
     return dx, NormParams(*(None if a is None else next(entries) for a in p))
 
 
-def norm_push(
+def norm_tangent(
     x: FloatArray, v: FloatArray, p: NormParams, dp: NormParams, kind: str | None, eps: float
 ) -> tuple[FloatArray, FloatArray]:
     """Normalize rows, with a tangent."""
-    y, _ = norm_run(x, p, kind, eps)
+    y, _ = norm_forward(x, p, kind, eps)
     if kind == "layer" or (kind is None and p.bias is not None):
         return y, layer_norm_jvp((x, *p), (v, *dp), eps=eps)
     return y, rms_norm_jvp((x, p.weight), (v, dp[0]), eps=eps)
 
 
-def _heads_of(x: FloatArray, heads: int) -> FloatArray:
-    """Cut the features of each position into heads: (..., T, H E) to (..., H, T, E)."""
-    return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -2, -3)
-
-
-def _merged(x: FloatArray) -> FloatArray:
-    """Put the heads of each position side by side, the inverse of `_heads_of`."""
-    rows = np.ascontiguousarray(np.swapaxes(x, -2, -3))
-    return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
-
-
-# As `multi_head_attention`, which keeps nothing for its vjp.
-def attention_run(
-    x: FloatArray, memory: FloatArray | None, p: AttentionParams, options: dict[str, Any]
-) -> tuple[FloatArray, Pull]:
-    """Attend to `memory`, or to x itself; the cotangents are (dx, dmemory, dparams, dbias)."""
-    rest = dict(options)
-    H, Hk, rope = rest.pop("num_heads"), rest.pop("num_kv_heads"), rest.pop("rope", None)
-    heads, out_of, pull_heads = (H, Hk, Hk), *_projected(x, memory, p)
-    q, k, v = (_heads_of(a, n) for a, n in zip(out_of, heads, strict=True))
-    if rope is not None:
-        q, k = apply_rope(q, *rope), apply_rope(k, *rope)
-    at = Attention(("q", "k", "v"), (q, k, v), **rest)
-    known = at.attend()
-    out = _merged(at.of_queries(known[0], at.T, at.V))
-
-    def pull(u: FloatArray) -> tuple[Any, ...]:
-        dout, dw_o, db_o = affine_vjp(u, out, p.w_o, p.b_o)
-        dq, dk, dv, *more = gradients(at, _heads_of(dout, H), known=known)
-        if rope is not None:
-            dq, dk = apply_rope_vjp(dq, q, *rope), apply_rope_vjp(dk, k, *rope)
-        dx, dmemory, (dw_q, dw_k, dw_v), (db_q, db_k, db_v) = pull_heads(
-            [_merged(a) for a in (dq, dk, dv)]
-        )
-        dp = AttentionParams(dw_q, dw_k, dw_v, dw_o, db_q, db_k, db_v, db_o)
-        return dx, dmemory, dp, more[0] if more else None
-
-    return affine(out, p.w_o, p.b_o), pull
-
-
-def _projected(
-    x: FloatArray, memory: FloatArray | None, p: AttentionParams
-) -> tuple[Sequence[FloatArray], Pull]:
-    """Return queries, keys and values of all heads; cotangents (dx, dmemory, weights, biases)."""
-    weights, biases = (p.w_q, p.w_k, p.w_v), (p.b_q, p.b_k, p.b_v)
-    if memory is None:  # all three read x: one product serves them
-        sizes = [len(w) for w in weights]
-        ends = np.cumsum(sizes)[:2]
-        w = np.concatenate(weights)
-        zeros = (np.zeros(n, w.dtype) for n in sizes)
-        b = np.concatenate([z if a is None else a for a, z in zip(biases, zeros, strict=True)])
-
-        def pull_joined(parts: list[FloatArray]) -> tuple[Any, ...]:
-            dx, dw, db = affine_vjp(np.concatenate(parts, axis=-1), x, w, b)
-            dbs = np.split(np.asarray(db), ends)
-            there = (None if a is None else d for a, d in zip(biases, dbs, strict=True))
-            return dx, None, np.split(dw, ends), tuple(there)
-
-        return np.split(affine(x, w, b), ends, axis=-1), pull_joined
-    sources = (x, memory, memory)
-    operands = list(zip(sources, weights, biases, strict=True))
-
-    def pull(parts: list[FloatArray]) -> tuple[Any, ...]:
-        grads = [affine_vjp(u, *o) for u, o in zip(parts, operands, strict=True)]
-        (dx, dk, dv), dw, db = zip(*grads, strict=True)
-        return dx, dk + dv, dw, db
-
-    return [affine(*o) for o in operands], pull
-
-
-def attention_push(
-    x: FloatArray,
-    v: FloatArray,
-    memory: tuple[FloatArray, FloatArray] | None,
-    p: AttentionParams,
-    dp: AttentionParams,
-    options: dict[str, Any],
-) -> tuple[FloatArray, FloatArray]:
-    """Attend, with tangents."""
-    source, dsource = (x, v) if memory is None else memory
-    moved = multi_head_attention_jvp((x, source, p), (v, dsource, dp), **options)
-    plain = {name: value for name, value in options.items() if name != "dbias"}
-    return np.asarray(multi_head_attention(x, source, p, **plain)), np.asarray(moved)
-
-
-def _residual_run(
+def _residual(
     x: FloatArray, sublayer: Any, norm: NormParams, o: Options, factor: FloatArray | None
-) -> tuple[FloatArray, Pull]:
+) -> tuple[FloatArray, Pullback]:
     """Run a sub-layer with its residual sum and norm; cotangents (dx, dnorm, *its own)."""
     if o.norm_first:
-        z, pull_norm = norm_run(x, norm, o.norm, o.eps)
+        z, pull_norm = norm_forward(x, norm, o.norm, o.eps)
         f, pull = sublayer(z)
-        y = x + (f if factor is None else factor * f)
 
-        def back(u: FloatArray) -> tuple[Any, ...]:
+        def pullback(u: FloatArray) -> tuple[Any, ...]:
             dz, *rest = pull(u if factor is None else factor * u)
             dx, dnorm = pull_norm(dz)
             return (u + dx, dnorm, *rest)
 
-        return y, back
+        return x + (f if factor is None else factor * f), pullback
     f, pull = sublayer(x)
-    y, pull_norm = norm_run(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
+    y, pull_norm = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
 
-    def back_through_norm(u: FloatArray) -> tuple[Any, ...]:
+    def pullback_through_norm(u: FloatArray) -> tuple[Any, ...]:
         ds, dnorm = pull_norm(u)
         dx, *rest = pull(ds if factor is None else factor * ds)
         return (ds + dx, dnorm, *rest)
 
-    return y, back_through_norm
+    return y, pullback_through_norm
 
 
-def _residual_push(
+def _residual_tangent(
     x: FloatArray,
     v: FloatArray,
     sublayer: Any,
@@ -352,79 +288,136 @@ def _residual_push(
 ) -> tuple[FloatArray, FloatArray]:
     c = 1 if factor is None else factor
     if o.norm_first:
-        f, df = sublayer(*norm_push(x, v, *norm, o.norm, o.eps))
+        f, df = sublayer(*norm_tangent(x, v, *norm, o.norm, o.eps))
         return x + c * f, v + c * df
     f, df = sublayer(x, v)
-    return norm_push(x + c * f, v + c * df, *norm, o.norm, o.eps)
+    return norm_tangent(x + c * f, v + c * df, *norm, o.norm, o.eps)
 
 
-def encoder_block_run(x: FloatArray, p: EncoderBlockParams, o: Options) -> tuple[FloatArray, Pull]:
-    """Run an encoder block; the cotangents are (dx, dparams, dbias)."""
-    attention = {**o.heads, **o.attention}
-    y, pull1 = _residual_run(
-        x, lambda z: attention_run(z, None, p.attention, attention), p.norm1, o, o.dropout[0]
+def _self_attention(
+    x: FloatArray, p: AttentionParams, o: Options, cache: KVCache | None = None
+) -> tuple[AttentionBlock, Pullback]:
+    """Let every position attend to all; cotangents (dx, dparams, dbias)."""
+    block = AttentionBlock(x, x, p, o.heads, cache, **o.attention)
+
+    def pullback(u: FloatArray) -> tuple[Any, ...]:
+        dx_q, dx_kv, dp, *dbias = block.vjp(u)
+        return dx_q + dx_kv, dp, dbias[0] if dbias else None
+
+    return block, pullback
+
+
+def _cross_attention(
+    x: FloatArray,
+    memory: FloatArray,
+    p: AttentionParams,
+    o: Options,
+    cache: KVCache | None = None,
+) -> tuple[AttentionBlock, Pullback]:
+    """Let every position attend to `memory`; cotangents (dx, dmemory, dparams)."""
+    heads = o.heads._replace(rope=None)
+    block = AttentionBlock(x, memory, p, heads, cache, mask=o.memory_mask)
+    return block, block.vjp
+
+
+def encoder_block_forward(
+    x: FloatArray,
+    p: EncoderBlockParams,
+    o: Options,
+    cache: KVCache | None = None,
+    seen: list[AttentionBlock] | None = None,
+) -> tuple[FloatArray, Pullback]:
+    """
+    Run an encoder block; the cotangents are (dx, dparams, dbias).
+
+    `cache` has the keys and values of earlier positions; `seen` gets the attention.
+    """
+
+    def attend(z: FloatArray) -> tuple[FloatArray, Pullback]:
+        block, pullback = _self_attention(z, p.attention, o, cache)
+        if seen is not None:
+            seen.append(block)
+        return block.out(), pullback
+
+    y, pull1 = _residual(x, attend, p.norm1, o, o.dropout[0])
+    out, pull2 = _residual(
+        y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm2, o, o.dropout[1]
     )
-    out, pull2 = _residual_run(
-        y, lambda z: network(z, p.feed_forward, o.activation), p.norm2, o, o.dropout[1]
-    )
 
-    def pull(u: FloatArray) -> tuple[Any, ...]:
+    def pullback(u: FloatArray) -> tuple[Any, ...]:
         dy, dnorm2, dnetwork = pull2(u)
-        dx, dnorm1, _, dattention, dbias = pull1(dy)
+        dx, dnorm1, dattention, dbias = pull1(dy)
         return dx, EncoderBlockParams(dattention, dnorm1, dnetwork, dnorm2), dbias
 
-    return out, pull
+    return out, pullback
 
 
-def encoder_block_push(
+def _self_attention_tangent(p: AttentionParams, dp: AttentionParams, o: Options) -> Any:
+    def attend(z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
+        block, _ = _self_attention(z, p, o)
+        return block.out(), block.jvp(dz, dz, dp, dbias=o.dbias)[0]
+
+    return attend
+
+
+def encoder_block_tangent(
     x: FloatArray, v: FloatArray, p: EncoderBlockParams, dp: EncoderBlockParams, o: Options
 ) -> tuple[FloatArray, FloatArray]:
     """Run an encoder block with tangents."""
-    attention = {**o.heads, **o.attention}
-    x, v = _residual_push(
+    attend = _self_attention_tangent(p.attention, dp.attention, o)
+    x, v = _residual_tangent(x, v, attend, (p.norm1, dp.norm1), o, o.dropout[0])
+    return _residual_tangent(
         x,
         v,
-        lambda z, dz: attention_push(z, dz, None, p.attention, dp.attention, attention),
-        (p.norm1, dp.norm1),
-        o,
-        o.dropout[0],
-    )
-    return _residual_push(
-        x,
-        v,
-        lambda z, dz: network_push(z, dz, p.feed_forward, dp.feed_forward, o.activation),
+        lambda z, dz: network_tangent(z, dz, p.feed_forward, dp.feed_forward, o.activation),
         (p.norm2, dp.norm2),
         o,
         o.dropout[1],
     )
 
 
-def decoder_block_run(
-    x: FloatArray, memory: FloatArray, p: DecoderBlockParams, o: Options
-) -> tuple[FloatArray, Pull]:
-    """Run a decoder block; the cotangents are (dx, dmemory, dparams, dbias)."""
-    own, cross = {**o.heads, **o.attention}, {**o.heads, "mask": o.memory_mask}
-    y, pull1 = _residual_run(
-        x, lambda z: attention_run(z, None, p.self_attention, own), p.norm1, o, o.dropout[0]
-    )
-    y, pull2 = _residual_run(
-        y, lambda z: attention_run(z, memory, p.cross_attention, cross), p.norm2, o, o.dropout[1]
-    )
-    out, pull3 = _residual_run(
-        y, lambda z: network(z, p.feed_forward, o.activation), p.norm3, o, o.dropout[2]
+def decoder_block_forward(
+    x: FloatArray,
+    memory: FloatArray,
+    p: DecoderBlockParams,
+    o: Options,
+    caches: tuple[KVCache, KVCache] | tuple[None, None] = (None, None),
+    seen: list[AttentionBlock] | None = None,
+) -> tuple[FloatArray, Pullback]:
+    """
+    Run a decoder block; the cotangents are (dx, dmemory, dparams, dbias).
+
+    `caches` have the keys and values of earlier positions and of earlier memory; `seen` gets the
+    cross-attention.
+    """
+
+    def attend(z: FloatArray) -> tuple[FloatArray, Pullback]:
+        block, pullback = _self_attention(z, p.self_attention, o, caches[0])
+        return block.out(), pullback
+
+    def read(z: FloatArray) -> tuple[FloatArray, Pullback]:
+        block, pullback = _cross_attention(z, memory, p.cross_attention, o, caches[1])
+        if seen is not None:
+            seen.append(block)
+        return block.out(), pullback
+
+    y, pull1 = _residual(x, attend, p.norm1, o, o.dropout[0])
+    y, pull2 = _residual(y, read, p.norm2, o, o.dropout[1])
+    out, pull3 = _residual(
+        y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm3, o, o.dropout[2]
     )
 
-    def pull(u: FloatArray) -> tuple[Any, ...]:
+    def pullback(u: FloatArray) -> tuple[Any, ...]:
         u, dnorm3, dnetwork = pull3(u)
-        u, dnorm2, dmemory, dcross, _ = pull2(u)
-        dx, dnorm1, _, dself, dbias = pull1(u)
+        u, dnorm2, dmemory, dcross = pull2(u)
+        dx, dnorm1, dself, dbias = pull1(u)
         grads = DecoderBlockParams(dself, dnorm1, dcross, dnorm2, dnetwork, dnorm3)
         return dx, dmemory, grads, dbias
 
-    return out, pull
+    return out, pullback
 
 
-def decoder_block_push(
+def decoder_block_tangent(
     x: FloatArray,
     v: FloatArray,
     memory: tuple[FloatArray, FloatArray],
@@ -433,27 +426,18 @@ def decoder_block_push(
     o: Options,
 ) -> tuple[FloatArray, FloatArray]:
     """Run a decoder block with tangents; `memory` with its own."""
-    own, cross = {**o.heads, **o.attention}, {**o.heads, "mask": o.memory_mask}
-    x, v = _residual_push(
+
+    def read(z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
+        block, _ = _cross_attention(z, memory[0], p.cross_attention, o)
+        return block.out(), block.jvp(dz, memory[1], dp.cross_attention)[0]
+
+    attend = _self_attention_tangent(p.self_attention, dp.self_attention, o)
+    x, v = _residual_tangent(x, v, attend, (p.norm1, dp.norm1), o, o.dropout[0])
+    x, v = _residual_tangent(x, v, read, (p.norm2, dp.norm2), o, o.dropout[1])
+    return _residual_tangent(
         x,
         v,
-        lambda z, dz: attention_push(z, dz, None, p.self_attention, dp.self_attention, own),
-        (p.norm1, dp.norm1),
-        o,
-        o.dropout[0],
-    )
-    x, v = _residual_push(
-        x,
-        v,
-        lambda z, dz: attention_push(z, dz, memory, p.cross_attention, dp.cross_attention, cross),
-        (p.norm2, dp.norm2),
-        o,
-        o.dropout[1],
-    )
-    return _residual_push(
-        x,
-        v,
-        lambda z, dz: network_push(z, dz, p.feed_forward, dp.feed_forward, o.activation),
+        lambda z, dz: network_tangent(z, dz, p.feed_forward, dp.feed_forward, o.activation),
         (p.norm3, dp.norm3),
         o,
         o.dropout[2],
@@ -499,32 +483,7 @@ def check_norm(name: str, p: NormParams, width: int, kind: str | None) -> None:
             check_shape(f"{name}.{key}", array, (width,))
 
 
-def _check_attention(
-    name: str, p: AttentionParams, width: int, memory: int, heads: dict[str, int | None]
-) -> None:
-    for key in ("w_q", "w_k", "w_v", "w_o"):
-        check_axes(f"{name}.{key}", getattr(p, key), 2)
-    count = heads["num_heads"] or 1
-    groups = heads["num_kv_heads"] or count
-    for key, parts in (("w_q", count), ("w_k", groups), ("w_v", groups)):
-        rows = getattr(p, key).shape[0]
-        if rows % parts:
-            msg = f"Argument '{name}.{key}' must have rows for {parts} heads, not {rows} rows."
-            raise ValueError(msg)
-    head, value = p.w_q.shape[0] // count, p.w_v.shape[0] // groups
-    check_shape(f"{name}.w_q", p.w_q, (count * head, width))
-    check_shape(f"{name}.w_k", p.w_k, (groups * head, memory))
-    check_shape(f"{name}.w_v", p.w_v, (groups * value, memory))
-    check_shape(f"{name}.w_o", p.w_o, (width, count * value))
-    for key in ("q", "k", "v", "o"):
-        bias = getattr(p, f"b_{key}")
-        if bias is not None:
-            check_shape(f"{name}.b_{key}", bias, getattr(p, f"w_{key}").shape[:1])
-
-
-def check_block(
-    name: str, p: Any, width: int, memory: int, heads: dict[str, int | None], norm: str | None
-) -> None:
+def check_block(name: str, p: Any, width: int, memory: int, heads: Heads, norm: str | None) -> None:
     """Raise unless the shapes of a block's parameters fit."""
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
@@ -534,46 +493,30 @@ def check_block(
             check_network(path, entry, width)
         else:
             source = memory if field == "cross_attention" else width
-            _check_attention(path, entry, width, source, heads)
+            check_attention_params(path, entry, width, source, heads)
+            check_shape(f"{path}.w_o", entry.w_o, (width, entry.w_o.shape[1]))
 
 
-def options_of(
-    sublayers: int,
-    x: FloatArray,
-    *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool,
-    memory_mask: npt.ArrayLike | None = None,
-    dropout: Any = None,
-    eps: float = 1e-5,
-    bias: FloatArray | None = None,
-    **attention: Any,
-) -> Options:
-    """Check the options of a block; those left over are for self-attention."""
-    heads = as_integer("num_heads", num_heads, least=1)
-    groups = heads if num_kv_heads is None else as_integer("num_kv_heads", num_kv_heads, least=1)
-    if heads % groups:
-        msg = f"Argument 'num_kv_heads' must divide num_heads = {heads}, not {groups}."
-        raise ValueError(msg)
-    activation_of(activation)
-    check_flags(norm_first=norm_first)
-    if norm is not None:
-        choice("norm", norm, ("layer", "rms"))
-    if bias is not None:
-        attention["bias"] = bias
+def checked_options(o: BlockOptions, sublayers: int, x: FloatArray) -> Options:
+    """Check the options of a block; those of attention are checked where it begins."""
+    heads = as_heads(o.num_heads, o.num_kv_heads, o.rope, o.rope_interleaved)
+    by_name(o.activation)
+    check_flags(norm_first=o.norm_first)
+    if o.norm is not None:
+        choice("norm", o.norm, ("layer", "rms"))
+    attention = {
+        name: getattr(o, name)
+        for name in ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
+    }
     return Options(
-        {"num_heads": heads, "num_kv_heads": groups},
-        bool(norm_first),
-        norm,
-        activation,
-        as_number("eps", eps, least=0),
-        {"is_causal": is_causal, **attention},
-        None if memory_mask is None else as_array("memory_mask", memory_mask),
-        dropout_factors(dropout, sublayers, x),
+        heads,
+        bool(o.norm_first),
+        o.norm,
+        o.activation,
+        as_number("eps", o.eps, least=0),
+        attention,
+        None if o.memory_mask is None else as_array("memory_mask", o.memory_mask),
+        dropout_factors(o.dropout, sublayers, x),
     )
 
 
@@ -661,21 +604,17 @@ def dropout_mask(
 
 
 def block_arguments(
-    kind: type[Any],
-    arrays: dict[str, Any],
-    params: Any,
-    options: dict[str, Any],
+    kind: type[Any], arrays: dict[str, Any], params: Any, options: BlockOptions
 ) -> tuple[Any, list[Any], Any, Options]:
     """Check the arguments of a block; return dtype, arrays, params and options to compute with."""
-    bias = options.pop("bias", None)
     name = next(iter(arrays))
     p = as_block(kind, "params", params)
-    dtype, [*values, p, bias] = as_float_trees({**arrays, "params": p, "bias": bias})
+    dtype, [*values, p, bias] = as_float_trees({**arrays, "params": p, "bias": options.bias})
     named = dict(zip(arrays, values, strict=True))
     x, memory = named["x"], named.get("memory", named["x"])
     check_ndim("x", x, 2)
     check_ndim("memory", memory, 2)
-    o = options_of(len(kind._fields) // 2, x, bias=bias, **options)
+    o = checked_options(options._replace(bias=bias), len(kind._fields) // 2, x)
     check_block("params", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
     if name == "dout":
         check_shape("dout", named["dout"], x.shape)
@@ -692,9 +631,16 @@ def encoder_block(
     norm: str | None = None,
     activation: str = "relu",
     is_causal: bool = False,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
     eps: float = 1e-5,
-    **options: Any,
 ) -> FloatArray:
     r"""
     Self-attention and a feed-forward network, each added to its input and normalized.
@@ -718,13 +664,14 @@ def encoder_block(
     is_causal : bool, default False
         Whether a position sees only itself and earlier ones. With True this is the block of
         a decoder-only model.
+    mask, bias, rope, rope_interleaved : as in `dlref.attention.multi_head_attention`
+        Options of the attention.
+    q_offset, window, scale, softcap : as in `dlref.attention.multi_head_attention`
+        The same.
     dropout : tuple of array_like or None
         Factors of the outputs of both sub-layers, from :func:`dropout_mask`; None drops nothing.
     eps : float, default 1e-5
         Epsilon of the normalizations.
-    **options : dict
-        Options of the attention: `mask`, `bias`, `rope`, `q_offset`, `window`, `scale`, `softcap`
-        of :func:`dlref.attention.multi_head_attention`.
 
     Returns
     -------
@@ -803,15 +750,35 @@ def encoder_block(
     array([[-1.,  1.],
            [ 1., -1.]])
     """
-    keywords = dict(options, num_heads=num_heads, num_kv_heads=num_kv_heads, norm=norm)
-    keywords |= {"norm_first": norm_first, "activation": activation, "is_causal": is_causal}
-    keywords |= {"dropout": dropout, "eps": eps}
-    dtype, [a], p, o = block_arguments(EncoderBlockParams, {"x": x}, params, keywords)
-    return rounded(encoder_block_run(a, p, o)[0], dtype)  # type: ignore[no-any-return]
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+    )  # fmt: skip
+    dtype, [a], p, o = block_arguments(EncoderBlockParams, {"x": x}, params, options)
+    return rounded(encoder_block_forward(a, p, o)[0], dtype)  # type: ignore[no-any-return]
 
 
 def encoder_block_vjp(
-    dout: npt.ArrayLike, x: npt.ArrayLike, params: EncoderBlockParams, **options: Any
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    params: EncoderBlockParams,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = False,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    eps: float = 1e-5,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of an encoder block.
@@ -820,7 +787,11 @@ def encoder_block_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent :math:`\mat U = \partial L / \partial \mat Z`.
-    x, params, **options : as in `encoder_block`
+    x, params, num_heads, num_kv_heads, norm_first, norm, activation : as in `encoder_block`
+        The same.
+    is_causal, mask, bias, rope, rope_interleaved, q_offset, window : as in `encoder_block`
+        The same.
+    scale, softcap, dropout, eps : as in `encoder_block`
         Raises the same errors.
 
     Returns
@@ -875,15 +846,39 @@ def encoder_block_vjp(
     >>> dx
     array([[1., 2.]])
     """
-    keywords = {"is_causal": False, **options}
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+    )  # fmt: skip
     arrays = {"dout": dout, "x": x}
-    dtype, [u, a], p, o = block_arguments(EncoderBlockParams, arrays, params, keywords)
-    dx, dp, dbias = encoder_block_run(a, p, o)[1](u)
-    grads = (dx, dp) if o.attention.get("bias") is None else (dx, dp, dbias)
+    dtype, [u, a], p, o = block_arguments(EncoderBlockParams, arrays, params, options)
+    dx, dp, dbias = encoder_block_forward(a, p, o)[1](u)
+    grads = (dx, dp) if bias is None else (dx, dp, dbias)
     return rounded(grads, dtype)  # type: ignore[no-any-return]
 
 
-def encoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+def encoder_block_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = False,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    eps: float = 1e-5,
+    dbias: npt.ArrayLike | None = None,
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of an encoder block.
 
@@ -893,8 +888,14 @@ def encoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray
         Vectors (..., T, D), and an :class:`EncoderBlockParams`.
     tangents : tuple (dx, dparams)
         Directions in the same structure; None at any place is zero.
-    **options : as in `encoder_block`
+    num_heads, num_kv_heads, norm_first, norm, activation, is_causal : as in `encoder_block`
+        The same.
+    mask, bias, rope, rope_interleaved, q_offset, window, scale, softcap : as in `encoder_block`
+        The same.
+    dropout, eps : as in `encoder_block`
         Raises the same errors.
+    dbias : array_like or None
+        Tangent of `bias`; None is zero.
 
     Returns
     -------
@@ -927,10 +928,15 @@ def encoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray
     >>> encoder_block_jvp((x, zero), (v, None), num_heads=2, norm_first=True)
     array([[0.5, 2. ]])
     """
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+    )  # fmt: skip
+    names = "x", "params"
     dtype, [x, p], [v, dp], o = block_tangents(
-        EncoderBlockParams, ("x", "params"), primals, tangents, {"is_causal": False, **options}
+        EncoderBlockParams, names, primals, tangents, options, dbias
     )
-    return rounded(encoder_block_push(x, v, p, dp, o)[1], dtype)  # type: ignore[no-any-return]
+    return rounded(encoder_block_tangent(x, v, p, dp, o)[1], dtype)  # type: ignore[no-any-return]
 
 
 def block_tangents(
@@ -938,11 +944,11 @@ def block_tangents(
     names: tuple[str, ...],
     primals: Any,
     tangents: Any,
-    options: dict[str, Any],
+    options: BlockOptions,
+    dbias: Any,
 ) -> tuple[Any, list[Any], list[Any], Options]:
     """Check the arguments of a block's jvp."""
     dtype, points, moved = as_tree_tangents(names, primals, tangents)
-    bias = options.pop("bias", None)
     x, memory = points[0], points[-2]
     check_ndim("primals.x", x, 2)
     check_ndim("primals.memory", memory, 2)
@@ -950,10 +956,19 @@ def block_tangents(
         as_block(kind, f"{word}.params", tree[-1])
         for word, tree in (("primals", points), ("tangents", moved))
     )
-    bias = None if bias is None else np.asarray(bias, x.dtype)
-    o = options_of(len(kind._fields) // 2, x, bias=bias, **options)
+    o = tangent_options(options, len(kind._fields) // 2, x, dbias)
     check_block("primals.params", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
     return dtype, [*points[:-1], p], [*moved[:-1], dp], o
+
+
+def tangent_options(options: BlockOptions, sublayers: int, x: FloatArray, dbias: Any) -> Options:
+    """Check the options of a block and the tangent of its bias."""
+    bias = None if options.bias is None else np.asarray(options.bias, x.dtype)
+    if dbias is not None:
+        if bias is None:
+            check_constant("dbias", dbias)
+        dbias = np.asarray(dbias, x.dtype)
+    return checked_options(options._replace(bias=bias), sublayers, x)._replace(dbias=dbias)
 
 
 def decoder_block(
@@ -967,10 +982,17 @@ def decoder_block(
     norm: str | None = None,
     activation: str = "relu",
     is_causal: bool = True,
-    memory_mask: npt.ArrayLike | None = None,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
-    **options: Any,
+    memory_mask: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Self-attention, attention to an encoder's output, and a feed-forward network.
@@ -995,15 +1017,16 @@ def decoder_block(
         Activation of the network, as for :func:`feed_forward`; of the gate, if it has one.
     is_causal : bool, default True
         Whether a position sees only itself and earlier ones of `x`.
-    memory_mask : array_like of bool or None, shape (..., T, S)
-        Where True, a position may see one of `memory`; broadcasts against (..., H, T, S).
+    mask, bias, rope, rope_interleaved : as in `dlref.attention.multi_head_attention`
+        Options of the self-attention.
+    q_offset, window, scale, softcap : as in `dlref.attention.multi_head_attention`
+        The same.
     dropout : tuple of array_like or None
         Factors of the outputs of the three sub-layers; None drops nothing.
     eps : float, default 1e-5
         Epsilon of the normalizations.
-    **options : dict
-        Options of the self-attention: `mask`, `bias`, `rope`, `q_offset`, `window`, `scale`,
-        `softcap` of :func:`dlref.attention.multi_head_attention`.
+    memory_mask : array_like of bool or None, shape (..., T, S)
+        Where True, a position may see one of `memory`; broadcasts against (..., H, T, S).
 
     Returns
     -------
@@ -1065,12 +1088,13 @@ def decoder_block(
     >>> np.any(moved != y, axis=-1)
     array([ True,  True,  True])
     """
-    keywords = dict(options, num_heads=num_heads, num_kv_heads=num_kv_heads, norm=norm)
-    keywords |= {"norm_first": norm_first, "activation": activation, "is_causal": is_causal}
-    keywords |= {"memory_mask": memory_mask, "dropout": dropout, "eps": eps}
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+    )  # fmt: skip
     arrays = {"x": x, "memory": memory}
-    dtype, [a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, keywords)
-    return rounded(decoder_block_run(a, source, p, o)[0], dtype)  # type: ignore[no-any-return]
+    dtype, [a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, options)
+    return rounded(decoder_block_forward(a, source, p, o)[0], dtype)  # type: ignore[no-any-return]
 
 
 def decoder_block_vjp(
@@ -1078,7 +1102,24 @@ def decoder_block_vjp(
     x: npt.ArrayLike,
     memory: npt.ArrayLike,
     params: DecoderBlockParams,
-    **options: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = True,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    eps: float = 1e-5,
+    memory_mask: npt.ArrayLike | None = None,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of a decoder block.
@@ -1087,7 +1128,11 @@ def decoder_block_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x, memory, params, **options : as in `decoder_block`
+    x, memory, params, num_heads, num_kv_heads, norm_first, norm : as in `decoder_block`
+        The same.
+    activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder_block`
+        The same.
+    window, scale, softcap, dropout, eps, memory_mask : as in `decoder_block`
         Raises the same errors.
 
     Returns
@@ -1134,15 +1179,40 @@ def decoder_block_vjp(
     >>> np.any(dmemory != 0, axis=-1)
     array([ True,  True, False])
     """
-    keywords = {"is_causal": True, **options}
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+    )  # fmt: skip
     arrays = {"dout": dout, "x": x, "memory": memory}
-    dtype, [u, a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, keywords)
-    dx, dmemory, dp, dbias = decoder_block_run(a, source, p, o)[1](u)
-    grads = (dx, dmemory, dp) if o.attention.get("bias") is None else (dx, dmemory, dp, dbias)
+    dtype, [u, a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, options)
+    dx, dmemory, dp, dbias = decoder_block_forward(a, source, p, o)[1](u)
+    grads = (dx, dmemory, dp) if bias is None else (dx, dmemory, dp, dbias)
     return rounded(grads, dtype)  # type: ignore[no-any-return]
 
 
-def decoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+def decoder_block_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = True,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    eps: float = 1e-5,
+    memory_mask: npt.ArrayLike | None = None,
+    dbias: npt.ArrayLike | None = None,
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a decoder block.
 
@@ -1152,8 +1222,14 @@ def decoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray
         Vectors (..., T, D) and (..., S, E), and a :class:`DecoderBlockParams`.
     tangents : tuple (dx, dmemory, dparams)
         Directions in the same structure; None at any place is zero.
-    **options : as in `decoder_block`
+    num_heads, num_kv_heads, norm_first, norm, activation, is_causal : as in `decoder_block`
+        The same.
+    mask, bias, rope, rope_interleaved, q_offset, window, scale, softcap : as in `decoder_block`
+        The same.
+    dropout, eps, memory_mask : as in `decoder_block`
         Raises the same errors.
+    dbias : array_like or None
+        Tangent of `bias`; None is zero.
 
     Returns
     -------
@@ -1192,12 +1268,13 @@ def decoder_block_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray
     >>> np.any(dy != 0, axis=-1)
     array([False, False,  True])
     """
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+    )  # fmt: skip
+    names = "x", "memory", "params"
     dtype, [x, memory, p], [v, dmemory, dp], o = block_tangents(
-        DecoderBlockParams,
-        ("x", "memory", "params"),
-        primals,
-        tangents,
-        {"is_causal": True, **options},
+        DecoderBlockParams, names, primals, tangents, options, dbias
     )
-    out = decoder_block_push(x, v, (memory, dmemory), p, dp, o)
+    out = decoder_block_tangent(x, v, (memory, dmemory), p, dp, o)
     return rounded(out[1], dtype)  # type: ignore[no-any-return]

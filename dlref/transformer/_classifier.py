@@ -20,6 +20,7 @@ from .._core.arguments import (
 from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import padding_mask
+from ..attention._block import Heads
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ..positions import learned_positions_vjp, t5_bias
 from ._blocks import (
@@ -40,9 +41,9 @@ from ._configuration import (
     places,
     places_pull,
 )
-from ._feed_forward import Pull
+from ._feed_forward import Pullback
 from ._language_model import as_tokens, block_options, check_table
-from ._stacks import encoder_push, encoder_run, encoder_value
+from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
 
 __all__ = [
     "SequenceClassifierParams",
@@ -185,7 +186,7 @@ def as_params(name: str, params: Any, config: LanguageModelConfig) -> SequenceCl
 def check_params(name: str, p: SequenceClassifierParams, config: LanguageModelConfig) -> None:
     """Raise unless the shapes are those of the configuration."""
     D = config.width
-    heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
+    heads = Heads(config.heads, config.kv_heads)
     check_shape(f"{name}.class_token", p.class_token, (D,))
     check_shape(f"{name}.embedding", p.embedding, (config.vocabulary, D))
     check_table(f"{name}.positions", p.positions, config)
@@ -200,15 +201,15 @@ def check_params(name: str, p: SequenceClassifierParams, config: LanguageModelCo
 
 def seen_from_everywhere(
     lengths: npt.ArrayLike | None, shape: tuple[int, ...], extra: int
-) -> dict[str, Any]:
+) -> npt.NDArray[np.bool_] | None:
     """Return the mask of texts of different lengths, with `extra` tokens before each."""
     if lengths is None:
-        return {}
+        return None
     counts = as_integers("lengths", lengths)
     check_broadcast("lengths", counts.shape, shape[:-1])
     check_range("lengths", counts, shape[-1] + 1)
     mask = padding_mask(counts + extra, shape[-1] + extra)
-    return {"mask": np.asarray(mask)}
+    return np.asarray(mask)
 
 
 def _stack(
@@ -227,8 +228,9 @@ def _stack(
         x *= x.dtype.type(config.embedding_scale)
     if there.vectors is not None:
         x += there.vectors
-    extra = seen_from_everywhere(lengths, tokens.shape, 1)
-    options = block_options(config, x, there, False, dropout, **extra)
+    mask = seen_from_everywhere(lengths, tokens.shape, 1)
+    told = block_options(config, there, False, dropout)._replace(mask=mask)
+    options = stack_options(told, config.layers, 2, x)
     return x, p.blocks, p.norm, options, (config.norm, config.eps)
 
 
@@ -238,8 +240,8 @@ def _run(
     config: LanguageModelConfig,
     lengths: Any,
     dropout: Any,
-) -> tuple[FloatArray, Pull]:
-    h, back = encoder_run(*_stack(tokens, p, config, lengths, dropout))
+) -> tuple[FloatArray, Pullback]:
+    h, back = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
     gathered = np.ascontiguousarray(h[..., 0, :])
 
     def pull(u: FloatArray) -> SequenceClassifierParams:
@@ -467,8 +469,8 @@ def sequence_classifier_jvp(
         v += dp.positions[:T]  # type: ignore[index]
     if config.positions == "t5":
         dbias = t5_bias(dp.positions, T, T)  # type: ignore[arg-type]
-        options = [o._replace(attention={**o.attention, "dbias": dbias}) for o in options]
-    h, dh = encoder_push(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
+        options = [o._replace(dbias=dbias) for o in options]
+    h, dh = encoder_tangent(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
     moved = affine_jvp((h[..., 0, :], p.w_head, p.b_head), (dh[..., 0, :], dp.w_head, dp.b_head))
     return rounded(moved, dtype)  # type: ignore[no-any-return]
 

@@ -21,8 +21,8 @@ from .._core.arguments import (
     shown,
 )
 from .._core.pytree import rounded
+from ..activations._by_name import ACTIVATIONS
 from ..attention import AttentionParams
-from ..neurons._neuron import ACTIVATIONS
 from ..positions import (
     alibi_bias,
     alibi_slopes,

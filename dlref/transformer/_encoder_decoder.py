@@ -20,7 +20,7 @@ from .._core.arguments import (
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
-from ..attention import multi_head_attention
+from ..attention._block import AttentionBlock, Heads
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ..positions import learned_positions_vjp, t5_bias
 from ._blocks import (
@@ -32,8 +32,8 @@ from ._blocks import (
     as_norm,
     check_block,
     check_norm,
-    decoder_block_run,
-    norm_run,
+    decoder_block_forward,
+    norm_forward,
 )
 from ._classifier import seen_from_everywhere
 from ._configuration import (
@@ -48,9 +48,17 @@ from ._configuration import (
     places,
     places_pull,
 )
-from ._feed_forward import Pull
-from ._language_model import as_tokens, block_options, check_table
-from ._stacks import decoder_push, decoder_run, encoder_push, encoder_run, encoder_value
+from ._decoding import EncoderDecoderDecoding
+from ._feed_forward import Pullback
+from ._language_model import as_tokens, block_options, check_table, embed
+from ._stacks import (
+    decoder_forward,
+    decoder_tangent,
+    encoder_forward,
+    encoder_tangent,
+    encoder_value,
+    stack_options,
+)
 
 __all__ = [
     "EncoderDecoderParams",
@@ -211,7 +219,7 @@ def as_params(name: str, params: Any, config: LanguageModelConfig) -> EncoderDec
 def check_params(name: str, p: EncoderDecoderParams, config: LanguageModelConfig) -> None:
     """Raise unless the shapes are those of the configuration."""
     V, D = config.vocabulary, config.width
-    heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
+    heads = Heads(config.heads, config.kv_heads)
     check_shape(f"{name}.embedding", p.embedding, (V, D))
     for key in ("source_positions", "positions"):
         check_table(f"{name}.{key}", getattr(p, key), config)
@@ -225,25 +233,15 @@ def check_params(name: str, p: EncoderDecoderParams, config: LanguageModelConfig
         check_shape(f"{name}.head", p.head, (V, D))
 
 
-def _embed(
-    tokens: IntArray, embedding: FloatArray, vectors: FloatArray | None, config: LanguageModelConfig
-) -> FloatArray:
-    x = embedding[tokens]
-    if config.scale_embeddings:
-        x *= x.dtype.type(config.embedding_scale)
-    if vectors is not None:
-        x += vectors
-    return x
-
-
 def _encoder(
     source: IntArray, p: EncoderDecoderParams, config: LanguageModelConfig, lengths: Any
 ) -> tuple[Any, ...]:
     """Return what the encoder is called with."""
     there = places(config, p.source_positions, source.shape[-1], p.embedding.dtype, causal=False)
-    x = _embed(source, p.embedding, there.vectors, config)
+    x = embed(source, p.embedding, there.vectors, config)
     mask = seen_from_everywhere(lengths, source.shape, 0)
-    options = block_options(config, x, there, False, None, **mask)
+    told = block_options(config, there, False)._replace(mask=mask)
+    options = stack_options(told, config.layers, 2, x)
     return x, p.encoder, p.encoder_norm, options, (config.norm, config.eps)
 
 
@@ -255,10 +253,10 @@ def _decoder(
     lengths: Any,
 ) -> tuple[FloatArray, list[Options]]:
     there = places(config, p.positions, target.shape[-1], p.embedding.dtype)
-    x = _embed(target, p.embedding, there.vectors, config)
-    mask = seen_from_everywhere(lengths, source_shape, 0).get("mask")
-    options = block_options(config, x, there, True, None)
-    return x, [o._replace(memory_mask=mask, dropout=(None,) * 3) for o in options]
+    x = embed(target, p.embedding, there.vectors, config)
+    mask = seen_from_everywhere(lengths, source_shape, 0)
+    told = block_options(config, there, True)._replace(memory_mask=mask)
+    return x, stack_options(told, config.layers, 3, x)
 
 
 def _run(
@@ -267,11 +265,11 @@ def _run(
     p: EncoderDecoderParams,
     config: LanguageModelConfig,
     lengths: Any,
-) -> tuple[FloatArray, Pull]:
+) -> tuple[FloatArray, Pullback]:
     end = config.norm, config.eps
-    memory, back_encoder = encoder_run(*_encoder(source, p, config, lengths))
+    memory, back_encoder = encoder_forward(*_encoder(source, p, config, lengths))
     x, options = _decoder(target, p, config, source.shape, lengths)
-    h, back_decoder = decoder_run(x, memory, p.decoder, p.norm, options, end)
+    h, back_decoder = decoder_forward(x, memory, p.decoder, p.norm, options, end)
     weight = p.embedding if p.head is None else p.head
 
     def pull(u: FloatArray) -> EncoderDecoderParams:
@@ -409,9 +407,9 @@ def _logits(
 ) -> FloatArray:
     x, options = _decoder(target, p, config, source_shape, lengths)
     for block, o in zip(p.decoder, options, strict=True):
-        x = decoder_block_run(x, memory, block, o)[0]
+        x = decoder_block_forward(x, memory, block, o)[0]
     if p.norm is not None:
-        x = norm_run(x, p.norm, config.norm, config.eps)[0]
+        x = norm_forward(x, p.norm, config.norm, config.eps)[0]
     return affine(x, p.embedding if p.head is None else p.head)
 
 
@@ -524,12 +522,12 @@ def encoder_decoder_model_jvp(
     x, blocks, norm, options, _ = _encoder(ids, p, config, lengths)
     v = _moved(ids, dp.embedding, dp.source_positions, config)
     options = _with_moved_bias(options, ids.shape[-1], dp.source_positions, config, causal=False)
-    memory = encoder_push(x, v, (blocks, dp.encoder), (norm, dp.encoder_norm), options, end)
+    memory = encoder_tangent(x, v, (blocks, dp.encoder), (norm, dp.encoder_norm), options, end)
     x, options = _decoder(answer, p, config, ids.shape, lengths)
     v = _moved(answer, dp.embedding, dp.positions, config)
     options = _with_moved_bias(options, answer.shape[-1], dp.positions, config, causal=True)
     stacks = p.decoder, dp.decoder
-    h, dh = decoder_push(x, v, memory, stacks, (p.norm, dp.norm), options, end)
+    h, dh = decoder_tangent(x, v, memory, stacks, (p.norm, dp.norm), options, end)
     weight, dweight = (p.embedding, dp.embedding) if p.head is None else (p.head, dp.head)
     moved = affine_jvp((h, weight, None), (dh, dweight, None))
     return rounded(moved, dtype)  # type: ignore[no-any-return]
@@ -542,7 +540,7 @@ def _moved(
     vectors = None
     if config.positions == "learned" and dtable is not None:
         vectors = dtable[: tokens.shape[-1]]
-    return _embed(tokens, dembedding, vectors, config)
+    return embed(tokens, dembedding, vectors, config)
 
 
 def _with_moved_bias(
@@ -557,7 +555,7 @@ def _with_moved_bias(
     if config.positions != "t5" or dtable is None or not T:
         return options
     dbias = t5_bias(dtable, T, T, bidirectional=not causal)
-    return [o._replace(attention={**o.attention, "dbias": dbias}) for o in options]
+    return [o._replace(dbias=dbias) for o in options]
 
 
 def _pairs(target: npt.ArrayLike, targets: npt.ArrayLike | None) -> tuple[IntArray, IntArray]:
@@ -775,13 +773,12 @@ def encoder_decoder_generate(
 
     See Also
     --------
-    generate : For a language model, with a cache.
+    generate : For a language model, with the same cache.
 
     Notes
     -----
-    The encoder runs once. The decoder runs again over the target so far for each token, and so
-    makes about steps / 2 times the multiplications that a cache would leave; for
-    short targets that is the simpler way.
+    The encoder runs once. Keys and values of the target so far are kept, as in :func:`generate`;
+    those of the memory, which every token reads, are projected once.
 
     Examples
     --------
@@ -805,9 +802,10 @@ def encoder_decoder_generate(
     memory = encoder_value(*_encoder(ids, p, config, lengths))
     out = np.full((*ids.shape[:-1], 1 + tokens[1]), tokens[0], np.int64)
     done = np.zeros(ids.shape[:-1], bool)
+    mask = seen_from_everywhere(lengths, ids.shape, 0)
+    decoding = EncoderDecoderDecoding(p, config, memory, mask, tokens[1])
     for at in range(1, out.shape[-1]):
-        logits = _logits(out[..., :at], memory, p, config, ids.shape, lengths)
-        token = np.argmax(logits[..., -1, :], axis=-1)
+        token = np.argmax(decoding.feed(out[..., at - 1 : at]), axis=-1)
         out[..., at] = token if stop is None else np.where(done, stop, token)
         done |= False if stop is None else out[..., at] == stop
     return out
@@ -873,12 +871,7 @@ def encoder_decoder_weights(
     x, options = _decoder(answer, p, config, ids.shape, lengths)
     weights = []
     for block, o in zip(p.decoder, options, strict=True):
-        own = {**o.heads, **o.attention}
-        z = norm_run(x, block.norm1, o.norm, o.eps)[0] if o.norm_first else x
-        y: Any = x + np.asarray(multi_head_attention(z, z, block.self_attention, **own))
-        y = y if o.norm_first else norm_run(y, block.norm1, o.norm, o.eps)[0]
-        z = norm_run(y, block.norm2, o.norm, o.eps)[0] if o.norm_first else y
-        cross: Any = {**o.heads, "mask": o.memory_mask, "return_weights": True}
-        weights.append(multi_head_attention(z, memory, block.cross_attention, **cross)[1])
-        x = decoder_block_run(x, memory, block, o)[0]
+        seen: list[AttentionBlock] = []
+        x = decoder_block_forward(x, memory, block, o, seen=seen)[0]
+        weights.append(seen[0].weights())
     return rounded(tuple(weights), dtype)  # type: ignore[no-any-return]

@@ -2,19 +2,14 @@ r"""Position-wise feed-forward networks, plain and gated: half of every block.""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import numpy.typing as npt
 
-from .. import activations
-from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape, choice
+from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
-from ..neurons._neuron import ACTIVATIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ..activations._by_name import by_name
 
 __all__ = [
     "FeedForwardParams",
@@ -105,49 +100,41 @@ class GatedFeedForwardParams(NamedTuple):
 
 
 Params = FeedForwardParams | GatedFeedForwardParams
-Pull = Any  # a function from a cotangent to the cotangents of the inputs
+Pullback = Any  # a function from a cotangent to the cotangents of the inputs
 
 
-def activation_of(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return an activation and its vjp (dout, x), which is its jvp with the arguments swapped."""
-    choice("activation", name, ACTIVATIONS)
-    if name == "identity":
-        return np.positive, lambda dout, x: dout
-    return getattr(activations, name), getattr(activations, f"{name}_vjp")
+# Private functions compute in the dtype they are given and check nothing. `network_forward` returns
+# the output and a pullback, which turns its cotangent into those of the input and the parameters;
+# what that needs of the forward pass is kept, so that nothing in a model is computed twice.
 
 
-# Private functions compute in the dtype they are given and check nothing. `network` returns the
-# output and a function that turns its cotangent into those of the input and the parameters; what
-# that needs of the forward pass is kept, so that nothing in a model is computed twice.
-
-
-def network(x: FloatArray, p: Params, activation: str) -> tuple[FloatArray, Pull]:
+def network_forward(x: FloatArray, p: Params, activation: str) -> tuple[FloatArray, Pullback]:
     """Run either kind of network."""
-    f, slope = activation_of(activation)
+    f, _, vjp = by_name(activation)
     if isinstance(p, FeedForwardParams):
         a = affine(x, p.w1, p.b1)
         h = f(a)
 
-        def pull(u: FloatArray) -> tuple[FloatArray, Params]:
+        def pullback(u: FloatArray) -> tuple[FloatArray, Params]:
             dh, dw2, db2 = affine_vjp(u, h, p.w2, p.b2)
-            dx, dw1, db1 = affine_vjp(slope(dh, a), x, p.w1, p.b1)
+            dx, dw1, db1 = affine_vjp(vjp(dh, a), x, p.w1, p.b1)
             return dx, FeedForwardParams(dw1, db1, dw2, db2)
 
-        return affine(h, p.w2, p.b2), pull
+        return affine(h, p.w2, p.b2), pullback
     gate, up = affine(x, p.w_gate), affine(x, p.w_up)
     opened = f(gate)
     product = opened * up
 
-    def pull_gated(u: FloatArray) -> tuple[FloatArray, Params]:
+    def pullback_gated(u: FloatArray) -> tuple[FloatArray, Params]:
         dh, dw_down, _ = affine_vjp(u, product, p.w_down)
         dx, dw_up, _ = affine_vjp(dh * opened, x, p.w_up)
-        dx_gate, dw_gate, _ = affine_vjp(slope(dh * up, gate), x, p.w_gate)
+        dx_gate, dw_gate, _ = affine_vjp(vjp(dh * up, gate), x, p.w_gate)
         return dx + dx_gate, GatedFeedForwardParams(dw_gate, dw_up, dw_down)
 
-    return affine(product, p.w_down), pull_gated
+    return affine(product, p.w_down), pullback_gated
 
 
-def affine_push(
+def affine_tangent(
     x: FloatArray,
     v: FloatArray,
     w: FloatArray,
@@ -159,18 +146,18 @@ def affine_push(
     return affine(x, w, b), affine_jvp((x, w, b), (v, dw, db))
 
 
-def network_push(
+def network_tangent(
     x: FloatArray, v: FloatArray, p: Params, dp: Any, activation: str
 ) -> tuple[FloatArray, FloatArray]:
     """Run either kind of network with a tangent."""
-    f, slope = activation_of(activation)
+    f, _, vjp = by_name(activation)
     if isinstance(p, FeedForwardParams):
-        a, da = affine_push(x, v, p.w1, dp[0], p.b1, dp[1])
-        return affine_push(f(a), slope(da, a), p.w2, dp[2], p.b2, dp[3])
-    gate, dgate = affine_push(x, v, p.w_gate, dp[0])
-    up, dup = affine_push(x, v, p.w_up, dp[1])
+        a, da = affine_tangent(x, v, p.w1, dp[0], p.b1, dp[1])
+        return affine_tangent(f(a), vjp(da, a), p.w2, dp[2], p.b2, dp[3])
+    gate, dgate = affine_tangent(x, v, p.w_gate, dp[0])
+    up, dup = affine_tangent(x, v, p.w_up, dp[1])
     opened = f(gate)
-    return affine_push(opened * up, slope(dgate, gate) * up + opened * dup, p.w_down, dp[2])
+    return affine_tangent(opened * up, vjp(dgate, gate) * up + opened * dup, p.w_down, dp[2])
 
 
 def check_network(name: str, params: Any, width: int) -> None:
@@ -193,32 +180,32 @@ def check_network(name: str, params: Any, width: int) -> None:
 
 
 def _map(x: npt.ArrayLike, params: Any, kind: type[Any], activation: str) -> FloatArray:
-    activation_of(activation)
+    by_name(activation)
     dtype, [a, p] = as_float_trees({"x": x, "params": shaped_like(kind, "params", params)})
     check_ndim("x", a, 1)
     check_network("params", p, a.shape[-1])
-    return rounded(network(a, p, activation)[0], dtype)  # type: ignore[no-any-return]
+    return rounded(network_forward(a, p, activation)[0], dtype)  # type: ignore[no-any-return]
 
 
 def _vjp(
     dout: npt.ArrayLike, x: npt.ArrayLike, params: Any, kind: type[Any], activation: str
 ) -> Any:
-    activation_of(activation)
+    by_name(activation)
     p = shaped_like(kind, "params", params)
     dtype, [u, a, p] = as_float_trees({"dout": dout, "x": x, "params": p})
     check_ndim("x", a, 1)
     check_network("params", p, a.shape[-1])
     check_shape("dout", u, a.shape)
-    return rounded(network(a, p, activation)[1](u), dtype)
+    return rounded(network_forward(a, p, activation)[1](u), dtype)
 
 
 def _jvp(primals: Any, tangents: Any, kind: type[Any], activation: str) -> FloatArray:
-    activation_of(activation)
+    by_name(activation)
     dtype, [x, p], [v, dp] = as_tree_tangents(("x", "params"), primals, tangents)
     p = shaped_like(kind, "primals.params", p)
     check_ndim("primals.x", x, 1)
     check_network("primals.params", p, x.shape[-1])
-    return rounded(network_push(x, v, p, dp, activation)[1], dtype)  # type: ignore[no-any-return]
+    return rounded(network_tangent(x, v, p, dp, activation)[1], dtype)  # type: ignore[no-any-return]
 
 
 def feed_forward(

@@ -2,15 +2,13 @@ r"""Text from a language model: a token at a time, with a cache of keys and valu
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
-    FloatDType,
     as_floats,
     as_generator,
     as_integer,
@@ -20,283 +18,13 @@ from .._core.arguments import (
     check_size,
     result,
 )
-from .._core.jit import inline_reassoc, kernel
 from .._core.pytree import as_float_trees
-from .._math.dense import affine
-from .._math.elementary import Number, exp
 from ..activations import log_softmax, softmax
-from ..activations._gelu import FORMS
-from ..activations._kernels.elementwise import _loop, _map
-from ..activations._relu import _relu
-from ..activations._silu import _silu, _steep
-from ..attention import scaled_dot_product_attention
-from ..normalization._kernels.rows import _rows
-from ..normalization._kernels.rows import as_vector as vector
-from ..positions import apply_rope
-from ._blocks import EncoderBlockParams, NormParams
-from ._configuration import (
-    GATED,
-    LanguageModelConfig,
-    LanguageModelParams,
-    check_config,
-    places,
-    rotations,
-)
-from ._feed_forward import GatedFeedForwardParams, activation_of
+from ._configuration import LanguageModelConfig, LanguageModelParams, check_config
+from ._decoding import Decoding
 from ._language_model import as_params, as_tokens, check_params
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 __all__ = ["beam_search", "generate", "next_token_probabilities"]
-
-
-FORMULAS: dict[str, tuple[Any, ...]] = {
-    "gelu": (FORMS["none"][0],),
-    "relu": (_relu,),
-    "silu": (_steep(_silu, 1.0), np.float64(1.0)),
-}
-
-
-@inline_reassoc
-def _dot(x: FloatArray, y: FloatArray) -> Number:
-    total = x.dtype.type(0.0)
-    for k in range(x.size):
-        total += x[k] * y[k]
-    return total
-
-
-@kernel
-def _turn(x: FloatArray, cos: FloatArray, sin: FloatArray, out: FloatArray) -> None:
-    """Rotate neighbouring channels; without angles, copy."""
-    for e in range(cos.size):
-        a, b = x[2 * e], x[2 * e + 1]
-        out[2 * e] = a * cos[e] - b * sin[e]
-        out[2 * e + 1] = a * sin[e] + b * cos[e]
-    if not cos.size:
-        out[:] = x
-
-
-@kernel
-def _attend_newest(
-    qkv: FloatArray,
-    cos: FloatArray,
-    sin: FloatArray,
-    bias: FloatArray,
-    scale: Number,
-    keys: FloatArray,
-    values: FloatArray,
-    length: int,
-    out: FloatArray,
-) -> None:
-    """Append one key and value for each text, and let one query of each head attend to all."""
-    zero = scale - scale  # of the arrays' dtype
-    batch, groups, _, width = keys.shape
-    heads = out.shape[1] // width
-    many = heads // groups
-    q, weights = np.empty(width, keys.dtype), np.empty(length, keys.dtype)
-    for b in range(batch):
-        for g in range(groups):
-            at = (heads + g) * width
-            _turn(qkv[b, at : at + width], cos, sin, keys[b, g, length - 1])
-            at += groups * width
-            values[b, g, length - 1, :] = qkv[b, at : at + width]
-        for h in range(heads):
-            g = h // many
-            _turn(qkv[b, h * width : (h + 1) * width], cos, sin, q)
-            top = zero - np.inf
-            for j in range(length):
-                score = _dot(q, keys[b, g, j]) * scale
-                if bias.size:
-                    score += bias[h, j]
-                weights[j] = score
-                top = max(top, score)
-            total = zero
-            to = out[b, h * width : (h + 1) * width]
-            to[:] = zero
-            for j in range(length):
-                weights[j] = exp(np.float64(weights[j] - top))
-                total += weights[j]
-            for j in range(length):
-                w, v = weights[j] / total, values[b, g, j]
-                for e in range(to.size):
-                    to[e] += w * v[e]
-
-
-Norm = tuple[FloatArray, FloatArray]  # weight and bias, as the kernel takes them
-
-
-class _Layer(NamedTuple):
-    """What a block needs for one token after another."""
-
-    block: EncoderBlockParams
-    norm1: Norm
-    norm2: Norm
-    w_qkv: FloatArray
-    b_qkv: FloatArray | None
-    keys: FloatArray  # (B, Hk, L, E), filled as far as the text goes
-    values: FloatArray
-
-
-class Session:
-    """A model in the middle of texts: parameters, caches and what the scheme of positions says."""
-
-    def __init__(
-        self, p: LanguageModelParams, config: LanguageModelConfig, batch: int, length: int
-    ) -> None:
-        """Make room for texts of `length` tokens."""
-        dtype = p.embedding.dtype
-        self.params, self.config, self.length, self.limit = p, config, 0, length
-        self.norm = None if p.norm is None else _norm(p.norm, config.width, dtype)
-        self.activation = _activation(GATED.get(config.activation, config.activation), dtype)
-        self.scale = dtype.type(1 / math.sqrt(config.head_width))
-        self.head = p.embedding if p.head is None else p.head
-        shape = batch, config.kv_heads, length
-        self.layers = [_layer(block, shape, config, dtype) for block in p.blocks]
-        all_places = (
-            places(config, p.positions, length, dtype)
-            if config.positions
-            in (
-                "learned",
-                "sinusoidal",
-            )
-            else None
-        )
-        self.vectors = None if all_places is None else all_places.vectors
-        none = np.empty((length, 0), dtype)
-        self.cos, self.sin = none, none
-        if config.positions == "rope":
-            self.cos, self.sin = (t.astype(dtype) for t in rotations(config, 0, length))
-        # the last row of the biases: what the newest token sees, by distance
-        last = places(config, p.positions, 1, dtype, start=length - 1).bias if length else None
-        self.bias = np.empty((0, 0), dtype) if last is None else np.ascontiguousarray(last[:, 0])
-
-    def feed(self, tokens: npt.NDArray[np.int64]) -> FloatArray:
-        """Append tokens (B, t) and return the logits (B, V) of what comes next."""
-        t = tokens.shape[1]
-        start, stop = self.length, self.length + t
-        x = self.params.embedding[tokens]
-        if self.config.scale_embeddings:
-            x *= x.dtype.type(self.config.embedding_scale)
-        if self.vectors is not None:
-            x += self.vectors[start:stop]
-        self.length = stop
-        if t == 1:
-            x = x[:, 0]
-            for layer in self.layers:
-                x = self._block(x, layer, self._newest)
-        else:
-            for layer in self.layers:
-                x = self._block(x, layer, self._several)
-            x = x[:, -1]
-        if self.norm is not None:
-            x = self._normalized(np.ascontiguousarray(x), self.norm)
-        return _times(x, self.head)
-
-    def keep(self, which: npt.NDArray[np.int64]) -> None:
-        """Go on with these texts, in this order; some may be wanted twice, others not at all."""
-        self.layers = [
-            layer._replace(keys=layer.keys[which], values=layer.values[which])
-            for layer in self.layers
-        ]
-
-    def _normalized(self, x: FloatArray, norm: Norm) -> FloatArray:
-        config, out = self.config, np.empty_like(x)
-        matrix, to = (a.reshape(-1, config.width) for a in (x, out))
-        _rows(0, len(matrix), matrix, *norm, config.eps, config.norm == "layer", to)
-        return out
-
-    def _block(self, x: FloatArray, layer: _Layer, attend: Any) -> FloatArray:
-        p, first = layer.block, self.config.norm_first
-        z: Any = self._normalized(x, layer.norm1) if first else x
-        y: Any = x + _times(
-            attend(_times(z, layer.w_qkv, layer.b_qkv), layer), p.attention.w_o, p.attention.b_o
-        )
-        y = y if first else self._normalized(y, layer.norm1)
-        z = self._normalized(y, layer.norm2) if first else y
-        y = y + self._network(z, p.feed_forward)
-        return y if first else self._normalized(y, layer.norm2)
-
-    def _network(self, x: FloatArray, p: Any) -> FloatArray:
-        f = self.activation
-        if isinstance(p, GatedFeedForwardParams):
-            return _times(f(_times(x, p.w_gate)) * _times(x, p.w_up), p.w_down)
-        return _times(f(_times(x, p.w1, p.b1)), p.w2, p.b2)
-
-    def _newest(self, qkv: FloatArray, layer: _Layer) -> FloatArray:
-        S = self.length
-        out = np.empty((len(qkv), self.config.width), qkv.dtype)
-        bias = self.bias[:, self.limit - S :] if self.bias.size else self.bias
-        cos, sin = self.cos[S - 1], self.sin[S - 1]
-        _attend_newest(qkv, cos, sin, bias, self.scale, layer.keys, layer.values, S, out)
-        return out
-
-    def _several(self, qkv: FloatArray, layer: _Layer) -> FloatArray:
-        config, t = self.config, qkv.shape[1]
-        start, stop, E = self.length - t, self.length, config.head_width
-        parts = np.moveaxis(qkv.reshape(*qkv.shape[:2], -1, E), 2, 1)  # (B, heads, t, E)
-        q, k, v = np.split(parts, [config.heads, config.heads + config.kv_heads], axis=1)
-        if config.positions == "rope":
-            tables = self.cos[start:stop], self.sin[start:stop]
-            q, k = apply_rope(q, *tables), apply_rope(k, *tables)
-        layer.keys[:, :, start:stop], layer.values[:, :, start:stop] = k, v
-        out = scaled_dot_product_attention(
-            q,
-            layer.keys[:, :, :stop],
-            layer.values[:, :, :stop],
-            bias=places(config, self.params.positions, t, q.dtype, start=start).bias
-            if self.bias.size
-            else None,
-            is_causal=True,
-            q_offset=start,
-        )
-        return np.moveaxis(np.asarray(out), 1, 2).reshape(*qkv.shape[:2], config.width)
-
-
-def _layer(
-    block: EncoderBlockParams, shape: tuple[int, int, int], config: LanguageModelConfig, dtype: Any
-) -> _Layer:
-    """Put the projections together, so that one product serves all three."""
-    p = block.attention
-    biases = [p.b_q, p.b_k, p.b_v]
-    b_qkv = None
-    if any(b is not None for b in biases):
-        pairs = zip(biases, (p.w_q, p.w_k, p.w_v), strict=True)
-        b_qkv = np.concatenate([np.zeros(len(w), dtype) if b is None else b for b, w in pairs])
-    w_qkv = np.concatenate([p.w_q, p.w_k, p.w_v])
-    keys, values = (np.zeros((*shape, config.head_width), dtype) for _ in range(2))
-    norm1, norm2 = (_norm(n, config.width, dtype) for n in (block.norm1, block.norm2))
-    return _Layer(block, norm1, norm2, w_qkv, b_qkv, keys, values)
-
-
-def _norm(p: NormParams, width: int, dtype: Any) -> Norm:
-    """Return weight and bias as the kernel wants them: a row for each group, here one."""
-    return vector(p.weight, 1.0, width)[None], vector(p.bias, 0.0, width)[None]
-
-
-def _activation(name: str, dtype: FloatDType) -> Callable[[FloatArray], FloatArray]:
-    """Return an activation; the usual ones without the checks of the public functions."""
-    if name not in FORMULAS:
-        return activation_of(name)[0]
-    formula, *options = FORMULAS[name]
-    loop = _loop(_map, formula, dtype)
-
-    def applied(x: FloatArray) -> FloatArray:
-        out = np.empty_like(x)
-        loop(0, x.size, x.reshape(-1), tuple(options), out.reshape(-1))
-        return out
-
-    return applied
-
-
-def _times(x: FloatArray, w: FloatArray, b: FloatArray | None = None) -> FloatArray:
-    """Return an affine map; of few rows without the detours that pay for many."""
-    if x.ndim > 2:
-        return affine(x, w, b)
-    y: FloatArray = np.dot(x, w.T)
-    if b is not None:
-        y += b
-    return y
 
 
 def next_token_probabilities(
@@ -411,8 +139,8 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
 
 def _start(
     prompt: npt.ArrayLike, params: Any, config: LanguageModelConfig, steps: int, beams: int = 1
-) -> tuple[npt.NDArray[np.int64], tuple[int, ...], int, Session]:
-    """Check; return the prompts (B, T), their batch axes, the number of steps and a session."""
+) -> tuple[npt.NDArray[np.int64], tuple[int, ...], int, Decoding]:
+    """Check; return the prompts (B, T), their batch axes, the number of steps and a decoding."""
     check_config(config)
     p = as_params("params", params, config)
     _, [p] = as_float_trees({"params": p})
@@ -425,7 +153,7 @@ def _start(
     check_size(prompt=ids.size, beams=beams, steps=steps)
     texts = ids.reshape(-1, ids.shape[-1])
     needed = ids.shape[-1] + max(steps - 1, 0)  # the last token is not read again
-    return texts, ids.shape[:-1], steps, Session(p, config, beams * len(texts), needed)
+    return texts, ids.shape[:-1], steps, Decoding(p, config, beams * len(texts), needed)
 
 
 def generate(
@@ -522,14 +250,14 @@ def generate(
         as_generator("rng", rng)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
-    texts, batch, steps, session = _start(prompt, params, config, steps)
+    texts, batch, steps, decoding = _start(prompt, params, config, steps)
     out = np.empty((len(texts), texts.shape[1] + steps), np.int64)
     out[:, : texts.shape[1]] = texts
     done = np.zeros(len(texts), bool)
     fed = 0
     for at in range(texts.shape[1], out.shape[1]):
         if not done.all() if len(texts) else False:
-            token = _drawn(session.feed(out[:, fed:at]), options, rng)
+            token = _drawn(decoding.feed(out[:, fed:at]), options, rng)
             fed = at
             out[:, at] = token if stop is None else np.where(done, stop, token)
             if stop is not None:
@@ -637,7 +365,7 @@ def beam_search(
     power = as_number("length_penalty", length_penalty, least=0)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
-    texts, batch, steps, session = _start(prompt, params, config, steps, K)
+    texts, batch, steps, decoding = _start(prompt, params, config, steps, K)
     B, T, V = len(texts), texts.shape[1], config.vocabulary
     out = np.zeros((B, K, T + steps), np.int64)
     out[:, :, :T] = texts[:, None]
@@ -646,7 +374,7 @@ def beam_search(
     length, done = np.zeros((B, K)), np.zeros((B, K), bool)
     fed = 0
     for at in range(T, T + steps if B else T):
-        logits = session.feed(out[:, :, fed:at].reshape(B * K, at - fed))
+        logits = decoding.feed(out[:, :, fed:at].reshape(B * K, at - fed))
         fed = at
         logp = log_softmax(np.asarray(logits, np.float64)).reshape(B, K, V)
         if stop is not None:
@@ -662,6 +390,6 @@ def beam_search(
         out[:, :, at] = token
         if stop is not None:
             done |= token == stop
-        session.keep((row * K + beam).ravel())
+        decoding.reorder((row * K + beam).ravel())
     scores = total / np.maximum(length, 1) ** power
     return out.reshape(*batch, K, T + steps), scores.reshape(*batch, K)

@@ -10,19 +10,17 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_integers, check_ndim, check_range, check_shape
 from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
-from ..attention import multi_head_attention
+from ..attention._block import AttentionBlock, Heads
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ..positions import learned_positions_vjp, t5_bias
 from ._blocks import (
+    BlockOptions,
     EncoderBlockParams,
-    Options,
     as_block,
     as_norm,
     check_block,
     check_norm,
-    encoder_block_run,
-    norm_run,
-    options_of,
+    encoder_block_forward,
 )
 from ._configuration import (
     GATED,
@@ -34,8 +32,8 @@ from ._configuration import (
     places,
     places_pull,
 )
-from ._feed_forward import Pull
-from ._stacks import encoder_push, encoder_run, encoder_value
+from ._feed_forward import Pullback
+from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
 
 __all__ = [
     "LanguageModelTrace",
@@ -113,7 +111,7 @@ def check_table(name: str, table: FloatArray | None, config: LanguageModelConfig
 def check_params(name: str, p: LanguageModelParams, config: LanguageModelConfig) -> None:
     """Raise unless the shapes are those of the configuration."""
     V, D = config.vocabulary, config.width
-    heads: dict[str, int | None] = {"num_heads": config.heads, "num_kv_heads": config.kv_heads}
+    heads = Heads(config.heads, config.kv_heads)
     check_shape(f"{name}.embedding", p.embedding, (V, D))
     check_table(f"{name}.positions", p.positions, config)
     for i, block in enumerate(p.blocks):
@@ -133,46 +131,35 @@ def as_tokens(name: str, tokens: npt.ArrayLike, vocabulary: int) -> IntArray:
 
 
 def block_options(
-    config: LanguageModelConfig,
-    x: FloatArray,
-    there: Places,
-    causal: bool,
-    dropout: Any,
-    **rest: Any,
-) -> list[Options]:
-    """Return the options of each block."""
-    extra = {} if there.rope is None else {"rope": there.rope}
-    keywords = {
-        "num_heads": config.heads,
-        "num_kv_heads": config.kv_heads,
-        "norm_first": config.norm_first,
-        "norm": config.norm,
-        "activation": GATED.get(config.activation, config.activation),
-        "eps": config.eps,
-        "is_causal": causal,
-        "bias": there.bias,
-        **extra,
-        **rest,
-    }
-    if dropout is None:
-        return [options_of(2, x, **keywords)] * config.layers
-    if not isinstance(dropout, tuple | list) or len(dropout) != config.layers:
-        msg = f"Argument 'dropout' must be a tuple of layers = {config.layers} tuples, or None."
-        raise ValueError(msg)
-    return [options_of(2, x, dropout=part, **keywords) for part in dropout]
+    config: LanguageModelConfig, there: Places, causal: bool, dropout: Any = None
+) -> BlockOptions:
+    """Return the options of all blocks."""
+    return BlockOptions(
+        num_heads=config.heads,
+        num_kv_heads=config.kv_heads,
+        norm_first=config.norm_first,
+        norm=config.norm,
+        activation=GATED.get(config.activation, config.activation),
+        is_causal=causal,
+        bias=there.bias,
+        rope=there.rope,
+        dropout=dropout,
+        eps=config.eps,
+    )
 
 
 # Private functions compute in the dtype of the parameters and check nothing.
 
 
-def _embed(
-    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, there: Places
+def embed(
+    tokens: IntArray, embedding: FloatArray, vectors: FloatArray | None, config: LanguageModelConfig
 ) -> FloatArray:
-    x = p.embedding[tokens]
+    """Look the tokens up, and add the vectors of their positions."""
+    x = embedding[tokens]
     if config.scale_embeddings:
         x *= x.dtype.type(config.embedding_scale)
-    if there.vectors is not None:
-        x += there.vectors
+    if vectors is not None:
+        x += vectors
     return x
 
 
@@ -181,16 +168,16 @@ def _stack(
 ) -> tuple[Any, ...]:
     """Return what a stack of blocks is called with."""
     there = places(config, p.positions, tokens.shape[-1], p.embedding.dtype)
-    x = _embed(tokens, p, config, there)
-    options = block_options(config, x, there, True, dropout)
+    x = embed(tokens, p.embedding, there.vectors, config)
+    options = stack_options(block_options(config, there, True, dropout), config.layers, 2, x)
     return x, p.blocks, p.norm, options, (config.norm, config.eps)
 
 
 def _run(
     tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
-) -> tuple[FloatArray, Pull]:
+) -> tuple[FloatArray, Pullback]:
     """Run the model; the cotangent is that of the parameters."""
-    h, back = encoder_run(*_stack(tokens, p, config, dropout))
+    h, back = encoder_forward(*_stack(tokens, p, config, dropout))
     weight = p.embedding if p.head is None else p.head
 
     def pull(u: FloatArray) -> LanguageModelParams:
@@ -222,8 +209,8 @@ def _push(
         v += dp.positions[:T]  # type: ignore[index]
     if config.positions == "t5" and T:
         dbias = t5_bias(dp.positions, T, T, bidirectional=False)  # type: ignore[arg-type]
-        options = [o._replace(attention={**o.attention, "dbias": dbias}) for o in options]
-    h, dh = encoder_push(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
+        options = [o._replace(dbias=dbias) for o in options]
+    h, dh = encoder_tangent(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
     weight, dweight = (p.embedding, dp.embedding) if p.head is None else (p.head, dp.head)
     return affine_jvp((h, weight, None), (dh, dweight, None))
 
@@ -700,9 +687,8 @@ def language_model_trace(
     x, blocks, _, options, _ = _stack(ids, p, config, None)
     residual, weights = [x], []
     for block, o in zip(blocks, options, strict=True):
-        z = norm_run(x, block.norm1, o.norm, o.eps)[0] if o.norm_first else x
-        keywords = {**o.heads, **o.attention, "return_weights": True}
-        weights.append(multi_head_attention(z, z, block.attention, **keywords)[1])
-        x = encoder_block_run(x, block, o)[0]
+        seen: list[AttentionBlock] = []
+        x = encoder_block_forward(x, block, o, seen=seen)[0]
+        weights.append(seen[0].weights())
         residual.append(x)
     return rounded(LanguageModelTrace(tuple(residual), tuple(weights)), dtype)  # type: ignore[no-any-return]

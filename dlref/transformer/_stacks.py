@@ -2,6 +2,7 @@ r"""Encoder and decoder: stacks of blocks, with an optional norm at the end."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, check_ndim, check_shape
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded
 from ._blocks import (
+    BlockOptions,
     DecoderBlockParams,
     EncoderBlockParams,
     NormParams,
@@ -18,15 +20,16 @@ from ._blocks import (
     as_norm,
     check_block,
     check_norm,
-    decoder_block_push,
-    decoder_block_run,
-    encoder_block_push,
-    encoder_block_run,
-    norm_push,
-    norm_run,
-    options_of,
+    decoder_block_forward,
+    decoder_block_tangent,
+    dropout_factors,
+    encoder_block_forward,
+    encoder_block_tangent,
+    norm_forward,
+    norm_tangent,
+    tangent_options,
 )
-from ._feed_forward import Pull
+from ._feed_forward import Pullback
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,34 +53,48 @@ def _total(terms: Sequence[FloatArray | None]) -> FloatArray | None:
     return sum(there[1:], there[0]) if there else None
 
 
-def encoder_run(
+def _blocks_forward(
+    x: FloatArray, steps: Sequence[Any], norm: NormParams | None, end: tuple[str | None, float]
+) -> tuple[FloatArray, Pullback]:
+    """Run `steps`, each a function of x, and the last norm; cotangents (dx, rests, dnorm)."""
+    pullbacks = []
+    for step in steps:
+        x, pullback = step(x)
+        pullbacks.append(pullback)
+    last = None
+    if norm is not None:
+        x, last = norm_forward(x, norm, *end)
+
+    def back(u: FloatArray) -> tuple[FloatArray, list[tuple[Any, ...]], NormParams | None]:
+        dnorm = None
+        if last is not None:
+            u, dnorm = last(u)
+        rests = []
+        for pullback in reversed(pullbacks):
+            u, *rest = pullback(u)
+            rests.append(rest)
+        return u, rests, dnorm
+
+    return x, back
+
+
+def encoder_forward(
     x: FloatArray,
     blocks: EncoderParams,
     norm: NormParams | None,
     options: list[Options],
     end: tuple[str | None, float],
-) -> tuple[FloatArray, Pull]:
+) -> tuple[FloatArray, Pullback]:
     """Run the blocks and the last norm; the cotangents are (dx, dblocks, dnorm, dbias)."""
-    pulls = []
-    for p, o in zip(blocks, options, strict=True):
-        x, pull = encoder_block_run(x, p, o)
-        pulls.append(pull)
-    last = None
-    if norm is not None:
-        x, last = norm_run(x, norm, *end)
+    steps = [partial(encoder_block_forward, p=p, o=o) for p, o in zip(blocks, options, strict=True)]
+    out, back = _blocks_forward(x, steps, norm, end)
 
-    def back(u: FloatArray) -> tuple[Any, ...]:
-        dnorm = None
-        if last is not None:
-            u, dnorm = last(u)
-        grads, biases = [], []
-        while pulls:  # each once, so that what a block has kept is given back on the way
-            u, dp, dbias = pulls.pop()(u)
-            grads.append(dp)
-            biases.append(dbias)
-        return u, tuple(reversed(grads)), dnorm, _total(biases)
+    def pullback(u: FloatArray) -> tuple[Any, ...]:
+        dx, rests, dnorm = back(u)
+        grads = tuple(dp for dp, _ in reversed(rests))
+        return dx, grads, dnorm, _total([dbias for _, dbias in rests])
 
-    return x, back
+    return out, pullback
 
 
 def encoder_value(
@@ -87,13 +104,13 @@ def encoder_value(
     options: list[Options],
     end: tuple[str | None, float],
 ) -> FloatArray:
-    """Run as `encoder_run`, keeping nothing."""
+    """Run as `encoder_forward`, keeping nothing."""
     for p, o in zip(blocks, options, strict=True):
-        x = encoder_block_run(x, p, o)[0]
-    return x if norm is None else norm_run(x, norm, *end)[0]
+        x = encoder_block_forward(x, p, o)[0]
+    return x if norm is None else norm_forward(x, norm, *end)[0]
 
 
-def encoder_push(
+def encoder_tangent(
     x: FloatArray,
     v: FloatArray,
     blocks: tuple[EncoderParams, EncoderParams],
@@ -103,43 +120,35 @@ def encoder_push(
 ) -> tuple[FloatArray, FloatArray]:
     """Run the blocks and the last norm with tangents."""
     for p, dp, o in zip(*blocks, options, strict=True):
-        x, v = encoder_block_push(x, v, p, dp, o)
-    return (x, v) if norm[0] is None else norm_push(x, v, *norm, *end)  # type: ignore[arg-type]
+        x, v = encoder_block_tangent(x, v, p, dp, o)
+    return (x, v) if norm[0] is None else norm_tangent(x, v, *norm, *end)  # type: ignore[arg-type]
 
 
-def decoder_run(
+def decoder_forward(
     x: FloatArray,
     memory: FloatArray,
     blocks: DecoderParams,
     norm: NormParams | None,
     options: list[Options],
     end: tuple[str | None, float],
-) -> tuple[FloatArray, Pull]:
+) -> tuple[FloatArray, Pullback]:
     """Run the blocks and the last norm; cotangents (dx, dmemory, dblocks, dnorm, dbias)."""
-    pulls = []
-    for p, o in zip(blocks, options, strict=True):
-        x, pull = decoder_block_run(x, memory, p, o)
-        pulls.append(pull)
-    last = None
-    if norm is not None:
-        x, last = norm_run(x, norm, *end)
+    steps = [
+        partial(decoder_block_forward, memory=memory, p=p, o=o)
+        for p, o in zip(blocks, options, strict=True)
+    ]
+    out, back = _blocks_forward(x, steps, norm, end)
 
-    def back(u: FloatArray) -> tuple[Any, ...]:
-        dnorm = None
-        if last is not None:
-            u, dnorm = last(u)
-        grads, biases, memories = [], [], [np.zeros_like(memory)]
-        while pulls:
-            u, dmemory, dp, dbias = pulls.pop()(u)
-            grads.append(dp)
-            biases.append(dbias)
-            memories.append(dmemory)
-        return u, _total(memories), tuple(reversed(grads)), dnorm, _total(biases)
+    def pullback(u: FloatArray) -> tuple[Any, ...]:
+        dx, rests, dnorm = back(u)
+        dmemory = _total([np.zeros_like(memory), *(d for d, _, _ in rests)])
+        grads = tuple(dp for _, dp, _ in reversed(rests))
+        return dx, dmemory, grads, dnorm, _total([dbias for *_, dbias in rests])
 
-    return x, back
+    return out, pullback
 
 
-def decoder_push(
+def decoder_tangent(
     x: FloatArray,
     v: FloatArray,
     memory: tuple[FloatArray, FloatArray],
@@ -150,8 +159,8 @@ def decoder_push(
 ) -> tuple[FloatArray, FloatArray]:
     """Run the blocks and the last norm with tangents."""
     for p, dp, o in zip(*blocks, options, strict=True):
-        x, v = decoder_block_push(x, v, memory, p, dp, o)
-    return (x, v) if norm[0] is None else norm_push(x, v, *norm, *end)  # type: ignore[arg-type]
+        x, v = decoder_block_tangent(x, v, memory, p, dp, o)
+    return (x, v) if norm[0] is None else norm_tangent(x, v, *norm, *end)  # type: ignore[arg-type]
 
 
 # Checks.
@@ -164,63 +173,65 @@ def _as_blocks(kind: type[Any], name: str, value: Any) -> tuple[Any, ...]:
     return tuple(as_block(kind, f"{name}[{i}]", p) for i, p in enumerate(value))
 
 
-def _options(
-    kind: type[Any], count: int, x: FloatArray, bias: FloatArray | None, options: dict[str, Any]
-) -> tuple[list[Options], tuple[str | None, float]]:
-    """Return the options of each block, and kind and epsilon of the last norm."""
-    rest = dict(options)
-    dropout = rest.pop("dropout", None)
-    if dropout is None:
-        dropout = (None,) * count
+def stack_options(
+    o: BlockOptions, count: int, sublayers: int, x: FloatArray, dbias: Any = None
+) -> list[Options]:
+    """Check the options of `count` blocks; `dropout` has an entry for each."""
+    dropout = (None,) * count if o.dropout is None else o.dropout
     if not isinstance(dropout, tuple | list) or len(dropout) != count:
         msg = f"Argument 'dropout' must be a tuple of {count} tuples, one for each block, or None."
         raise ValueError(msg)
-    sublayers = len(kind._fields) // 2
-    each = [options_of(sublayers, x, bias=bias, dropout=part, **rest) for part in dropout]
-    plain = options_of(sublayers, x, bias=bias, **rest)
-    return each, (plain.norm, plain.eps)
+    plain = tangent_options(o._replace(dropout=None), sublayers, x, dbias)
+    factors = [dropout_factors(part, sublayers, x) for part in dropout]
+    return [plain._replace(dropout=part) for part in factors]
 
 
 def _arguments(
-    kind: type[Any],
-    arrays: dict[str, Any],
-    params: Any,
-    norm: Any,
-    options: dict[str, Any],
+    kind: type[Any], arrays: dict[str, Any], params: Any, norm: Any, options: BlockOptions
 ) -> tuple[Any, list[Any], Any, Any, list[Options], tuple[str | None, float]]:
-    options = dict(options)
-    bias = options.pop("bias", None)
     blocks = _as_blocks(kind, "params", params)
     last = None if norm is None else as_norm("final_norm", norm)
-    trees = {**arrays, "params": blocks, "final_norm": last, "bias": bias}
+    trees = {**arrays, "params": blocks, "final_norm": last, "bias": options.bias}
     dtype, [*values, blocks, last, bias] = as_float_trees(trees)
     named = dict(zip(arrays, values, strict=True))
-    x, memory = named["x"], named.get("memory", named["x"])
-    check_ndim("x", x, 2)
-    check_ndim("memory", memory, 2)
-    each, end = _options(kind, len(blocks), x, bias, options)
-    _check(blocks, last, x, memory, each, end[0])
+    each = _checked(
+        kind, "", named["x"], named.get("memory"), blocks, last, options._replace(bias=bias)
+    )
     if "dout" in named:
-        check_shape("dout", named["dout"], x.shape)
-    return dtype, values, blocks, last, each, end
+        check_shape("dout", named["dout"], named["x"].shape)
+    return dtype, values, blocks, last, each, (options.norm, float(options.eps))
 
 
-def _check(
+def _checked(
+    kind: type[Any],
+    prefix: str,
+    x: FloatArray,
+    memory: FloatArray | None,
     blocks: Any,
     norm: NormParams | None,
-    x: FloatArray,
-    memory: FloatArray,
-    options: list[Options],
-    kind: str | None,
-) -> None:
-    for i, (p, o) in enumerate(zip(blocks, options, strict=True)):
-        check_block(f"params[{i}]", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
+    options: BlockOptions,
+    dbias: Any = None,
+) -> list[Options]:
+    """Check shapes and options; return the options of each block."""
+    source = x if memory is None else memory
+    check_ndim(f"{prefix}x", x, 2)
+    check_ndim(f"{prefix}memory", source, 2)
+    sublayers = len(kind._fields) // 2
+    each = stack_options(options, len(blocks), sublayers, x, dbias)
+    for i, (p, o) in enumerate(zip(blocks, each, strict=True)):
+        check_block(f"params[{i}]", p, x.shape[-1], source.shape[-1], o.heads, o.norm)
     if norm is not None:
-        check_norm("final_norm", norm, x.shape[-1], kind)
+        check_norm("final_norm", norm, x.shape[-1], options.norm)
+    return each
 
 
 def _tangents(
-    kind: type[Any], names: tuple[str, ...], primals: Any, tangents: Any, options: dict[str, Any]
+    kind: type[Any],
+    names: tuple[str, ...],
+    primals: Any,
+    tangents: Any,
+    options: BlockOptions,
+    dbias: Any,
 ) -> tuple[Any, list[Any], list[Any], list[Options], tuple[str | None, float]]:
     if isinstance(primals, tuple | list) and len(primals) == len(names) - 1:  # without a norm
         primals = (*primals, None)
@@ -229,15 +240,10 @@ def _tangents(
     for word, trees in (("primals", points), ("tangents", moved)):
         trees[-2] = _as_blocks(kind, f"{word}.params", trees[-2])
         trees[-1] = None if trees[-1] is None else as_norm(f"{word}.final_norm", trees[-1])
-    options = dict(options)
-    bias = options.pop("bias", None)
     x, memory = points[0], points[-3]
-    check_ndim("primals.x", x, 2)
-    check_ndim("primals.memory", memory, 2)
-    bias = None if bias is None else np.asarray(bias, x.dtype)
-    each, end = _options(kind, len(points[-2]), x, bias, options)
-    _check(points[-2], points[-1], x, memory, each, end[0])
-    return dtype, points, moved, each, end
+    blocks, last = points[-2:]
+    each = _checked(kind, "primals.", x, memory, blocks, last, options, dbias)
+    return dtype, points, moved, each, (options.norm, float(options.eps))
 
 
 def _own(array: FloatArray, source: Any) -> FloatArray:
@@ -249,7 +255,23 @@ def encoder(
     x: npt.ArrayLike,
     params: EncoderParams,
     final_norm: NormParams | None = None,
-    **options: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = False,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    eps: float = 1e-5,
 ) -> FloatArray:
     r"""
     Encoder blocks, one after the other.
@@ -262,9 +284,16 @@ def encoder(
         Parameters of each block.
     final_norm : NormParams or None
         Parameters of a normalization at the end, which a stack of pre-norm blocks needs.
-    **options : dict
-        Options of :func:`encoder_block`, the same for all blocks; but `dropout` is a tuple with
-        an entry, itself a tuple of two, for each block.
+    num_heads, num_kv_heads, norm_first, norm, activation : as in `encoder_block`
+        The same for all blocks.
+    is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `encoder_block`
+        The same for all blocks.
+    window, scale, softcap : as in `encoder_block`
+        The same for all blocks.
+    dropout : tuple of tuple or None
+        An entry for each block, as `dropout` of `encoder_block`; None drops nothing.
+    eps : as in `encoder_block`
+        The same for all blocks.
 
     Returns
     -------
@@ -317,8 +346,11 @@ def encoder(
     >>> bool(np.all(encoder(x, blocks, num_heads=2) == y))
     True
     """
-    keywords = {"is_causal": False, **options}
-    dtype, [a], *rest = _arguments(EncoderBlockParams, {"x": x}, params, final_norm, keywords)
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+    )  # fmt: skip
+    dtype, [a], *rest = _arguments(EncoderBlockParams, {"x": x}, params, final_norm, options)
     return rounded(_own(encoder_value(a, *rest), a), dtype)  # type: ignore[no-any-return]
 
 
@@ -327,7 +359,23 @@ def encoder_vjp(
     x: npt.ArrayLike,
     params: EncoderParams,
     final_norm: NormParams | None = None,
-    **options: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = False,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    eps: float = 1e-5,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of an encoder.
@@ -336,7 +384,11 @@ def encoder_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x, params, final_norm, **options : as in `encoder`
+    x, params, final_norm, num_heads, num_kv_heads, norm_first, norm : as in `encoder`
+        The same.
+    activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `encoder`
+        The same.
+    window, scale, softcap, dropout, eps : as in `encoder`
         Raises the same errors.
 
     Returns
@@ -358,8 +410,8 @@ def encoder_vjp(
     -----
     The chain rule, from the last block to the first: block k turns the gradient of its output
     into that of its input, which is the output of block k − 1. In the forward pass each block keeps
-    what that takes, and gives it back when it has been used; so the memory is proportional to the
-    depth, and the time that of one forward and one backward pass.
+    what that takes; so the memory is proportional to the depth, and the time that of one forward
+    and one backward pass.
 
     Examples
     --------
@@ -369,19 +421,41 @@ def encoder_vjp(
     >>> encoder_vjp([[1.0, 2.0]], [[3.0, 4.0]], (), num_heads=1)
     (array([[1., 2.]]), ())
     """
-    keywords = {"is_causal": False, **options}
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+    )  # fmt: skip
     arrays = {"dout": dout, "x": x}
-    dtype, [u, a], blocks, last, each, end = _arguments(
-        EncoderBlockParams, arrays, params, final_norm, keywords
-    )
-    dx, dblocks, dnorm, dbias = encoder_run(a, blocks, last, each, end)[1](u)
+    dtype, [u, a], *rest = _arguments(EncoderBlockParams, arrays, params, final_norm, options)
+    dx, dblocks, dnorm, dbias = encoder_forward(a, *rest)[1](u)
     grads = [_own(dx, u), dblocks, *([] if final_norm is None else [dnorm])]
-    if options.get("bias") is not None:
-        grads.append(np.zeros(np.shape(options["bias"]), u.dtype) if dbias is None else dbias)
+    if bias is not None:
+        grads.append(np.zeros(np.shape(bias), u.dtype) if dbias is None else dbias)
     return rounded(tuple(grads), dtype)  # type: ignore[no-any-return]
 
 
-def encoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+def encoder_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = False,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    eps: float = 1e-5,
+    dbias: npt.ArrayLike | None = None,
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of an encoder.
 
@@ -391,8 +465,14 @@ def encoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
         Vectors (..., T, D), a tuple of :class:`EncoderBlockParams`, and the last norm.
     tangents : tuple (dx, dparams) or (dx, dparams, dfinal_norm)
         Directions in the same structure; None at any place is zero.
-    **options : as in `encoder`
+    num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask : as in `encoder`
+        The same.
+    bias, rope, rope_interleaved, q_offset, window, scale, softcap, dropout : as in `encoder`
+        The same.
+    eps : as in `encoder`
         Raises the same errors.
+    dbias : array_like or None
+        Tangent of `bias`, the same for all blocks; None is zero.
 
     Returns
     -------
@@ -410,14 +490,15 @@ def encoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
     >>> encoder_jvp(([[3.0, 4.0]], ()), ([[1.0, 2.0]], ()), num_heads=1)
     array([[1., 2.]])
     """
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+    )  # fmt: skip
+    names = "x", "params", "final_norm"
     dtype, [x, *p], [v, *dp], each, end = _tangents(
-        EncoderBlockParams,
-        ("x", "params", "final_norm"),
-        primals,
-        tangents,
-        {"is_causal": False, **options},
+        EncoderBlockParams, names, primals, tangents, options, dbias
     )
-    _, moved = encoder_push(x, v, (p[0], dp[0]), (p[1], dp[1]), each, end)
+    _, moved = encoder_tangent(x, v, (p[0], dp[0]), (p[1], dp[1]), each, end)
     return rounded(_own(moved, v), dtype)  # type: ignore[no-any-return]
 
 
@@ -426,7 +507,24 @@ def decoder(
     memory: npt.ArrayLike,
     params: DecoderParams,
     final_norm: NormParams | None = None,
-    **options: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = True,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    eps: float = 1e-5,
+    memory_mask: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Decoder blocks, one after the other, all reading the same memory.
@@ -441,9 +539,16 @@ def decoder(
         Parameters of each block.
     final_norm : NormParams or None
         Parameters of a normalization at the end, which a stack of pre-norm blocks needs.
-    **options : dict
-        Options of :func:`decoder_block`, the same for all blocks; but `dropout` is a tuple with
-        an entry, itself a tuple of three, for each block.
+    num_heads, num_kv_heads, norm_first, norm, activation : as in `decoder_block`
+        The same for all blocks.
+    is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder_block`
+        The same for all blocks.
+    window, scale, softcap : as in `decoder_block`
+        The same for all blocks.
+    dropout : tuple of tuple or None
+        An entry for each block, as `dropout` of `decoder_block`; None drops nothing.
+    eps, memory_mask : as in `decoder_block`
+        The same for all blocks.
 
     Returns
     -------
@@ -478,10 +583,13 @@ def decoder(
     >>> decoder(x, memory, (), NormParams([1.0, 1.0], [0.0, 0.0]), num_heads=1, eps=0)
     array([[-1.,  1.]])
     """
-    keywords = {"is_causal": True, **options}
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+    )  # fmt: skip
     arrays = {"x": x, "memory": memory}
-    dtype, [a, source], *rest = _arguments(DecoderBlockParams, arrays, params, final_norm, keywords)
-    out = decoder_run(a, source, *rest)[0]
+    dtype, [a, source], *rest = _arguments(DecoderBlockParams, arrays, params, final_norm, options)
+    out = decoder_forward(a, source, *rest)[0]
     return rounded(_own(out, a), dtype)  # type: ignore[no-any-return]
 
 
@@ -491,7 +599,24 @@ def decoder_vjp(
     memory: npt.ArrayLike,
     params: DecoderParams,
     final_norm: NormParams | None = None,
-    **options: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = True,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    eps: float = 1e-5,
+    memory_mask: npt.ArrayLike | None = None,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of a decoder.
@@ -500,7 +625,11 @@ def decoder_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x, memory, params, final_norm, **options : as in `decoder`
+    x, memory, params, final_norm, num_heads, num_kv_heads, norm_first, norm : as in `decoder`
+        The same.
+    activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder`
+        The same.
+    window, scale, softcap, dropout, eps, memory_mask : as in `decoder`
         Raises the same errors.
 
     Returns
@@ -535,19 +664,44 @@ def decoder_vjp(
     (array([[1., 2.]]), array([[0.],
            [0.]]))
     """
-    keywords = {"is_causal": True, **options}
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+    )  # fmt: skip
     arrays = {"dout": dout, "x": x, "memory": memory}
     dtype, [u, a, source], *rest = _arguments(
-        DecoderBlockParams, arrays, params, final_norm, keywords
+        DecoderBlockParams, arrays, params, final_norm, options
     )
-    dx, dmemory, dblocks, dnorm, dbias = decoder_run(a, source, *rest)[1](u)
+    dx, dmemory, dblocks, dnorm, dbias = decoder_forward(a, source, *rest)[1](u)
     grads = [_own(dx, u), dmemory, dblocks, *([] if final_norm is None else [dnorm])]
-    if options.get("bias") is not None:
-        grads.append(np.zeros(np.shape(options["bias"]), u.dtype) if dbias is None else dbias)
+    if bias is not None:
+        grads.append(np.zeros(np.shape(bias), u.dtype) if dbias is None else dbias)
     return rounded(tuple(grads), dtype)  # type: ignore[no-any-return]
 
 
-def decoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
+def decoder_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    num_heads: int,
+    num_kv_heads: int | None = None,
+    norm_first: bool = False,
+    norm: str | None = None,
+    activation: str = "relu",
+    is_causal: bool = True,
+    mask: npt.ArrayLike | None = None,
+    bias: npt.ArrayLike | None = None,
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    rope_interleaved: bool = True,
+    q_offset: int = 0,
+    window: Any = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    eps: float = 1e-5,
+    memory_mask: npt.ArrayLike | None = None,
+    dbias: npt.ArrayLike | None = None,
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a decoder.
 
@@ -558,8 +712,14 @@ def decoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
         norm.
     tangents : tuple
         Directions in the same structure; None at any place is zero.
-    **options : as in `decoder`
+    num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask : as in `decoder`
+        The same.
+    bias, rope, rope_interleaved, q_offset, window, scale, softcap, dropout : as in `decoder`
+        The same.
+    eps, memory_mask : as in `decoder`
         Raises the same errors.
+    dbias : array_like or None
+        Tangent of `bias`, the same for all blocks; None is zero.
 
     Returns
     -------
@@ -577,13 +737,14 @@ def decoder_jvp(primals: Any, tangents: Any, **options: Any) -> FloatArray:
     >>> decoder_jvp((x, memory, ()), ([[1.0, 2.0]], None, None), num_heads=1)
     array([[1., 2.]])
     """
+    options = BlockOptions(
+        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+    )  # fmt: skip
+    names = "x", "memory", "params", "final_norm"
     dtype, [x, memory, *p], [v, dmemory, *dp], each, end = _tangents(
-        DecoderBlockParams,
-        ("x", "memory", "params", "final_norm"),
-        primals,
-        tangents,
-        {"is_causal": True, **options},
+        DecoderBlockParams, names, primals, tangents, options, dbias
     )
     source = memory, dmemory
-    _, moved = decoder_push(x, v, source, (p[0], dp[0]), (p[1], dp[1]), each, end)
+    _, moved = decoder_tangent(x, v, source, (p[0], dp[0]), (p[1], dp[1]), each, end)
     return rounded(_own(moved, v), dtype)  # type: ignore[no-any-return]

@@ -267,6 +267,16 @@ class TestCache:
         _, p = multi_head_attention(x, x, params, cache=cache, q_offset=1, **options)
         assert np.all(p[..., 2:] == 0)
 
+    def test_texts_are_reordered(self, rng):
+        k, v = rng.normal(size=(3, Hk, 2, E)), rng.normal(size=(3, Hk, 2, V))
+        cache = KVCache(k, v)
+        cache.reorder([2, 0, 0])
+        np.testing.assert_array_equal(cache.keys, k[[2, 0, 0]])
+        np.testing.assert_array_equal(cache.values, v[[2, 0, 0]])
+        assert cache.append(k, v)[0].shape == (3, Hk, 4, E)
+        with pytest.raises(ValueError, match=r"'texts' must hold integers from 0 to 2, not 3"):
+            cache.reorder([3])
+
     def test_grows_and_keeps(self, rng):
         cache = KVCache.empty((), 1, 2, capacity=3)
         assert cache.keys.shape == (1, 0, 2)
@@ -357,7 +367,12 @@ class TestErrors:
     def test_other_arguments(self, rng):
         params, x, y = draw(rng), np.ones((T, D)), np.ones((S, D_KV))
         for arguments, options, error, words in [
-            ((x, y, params), {"num_heads": 3, "num_kv_heads": 2}, ValueError, "'num_heads' must"),
+            (
+                (x, y, params),
+                {"num_heads": 3, "num_kv_heads": 2},
+                ValueError,
+                "'num_kv_heads' must",
+            ),
             ((x, y, params), {"num_heads": 0}, ValueError, "'num_heads' must be at least 1"),
             ((x, y, params[:3]), {"num_heads": H}, ValueError, "'params' must be a tuple of 8"),
             (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dlref import activations
+from dlref.activations._by_name import ACTIVATIONS
 from dlref.neurons import neuron, neuron_grad, neuron_jvp, neuron_vjp
-from dlref.neurons._neuron import ACTIVATIONS
 
 X = np.array([[1.0, 2.0, 3.0], [1.0, 8.0, 3.0], [-2.0, 0.5, 1.0]])
 W = np.array([0.5, -1.0, 2.0])

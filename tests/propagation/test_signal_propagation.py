@@ -7,15 +7,16 @@ import pytest
 import scipy.integrate
 
 from dlref import activations
+from dlref.activations._by_name import ACTIVATIONS, by_name
 from dlref.propagation import critical_gain, he_normal, signal_propagation
-from dlref.propagation._signal_propagation import ACTIVATIONS, _functions, _mean_square
+from dlref.propagation._signal_propagation import _mean_square
 
 
 class TestIntegrals:
     @pytest.mark.parametrize("name", ACTIVATIONS)
     @pytest.mark.parametrize("q", [1e-6, 0.3, 1.0, 50.0])
     def test_against_adaptive_quadrature(self, name, q):
-        f = _functions(name)[0]
+        f = by_name(name).map
 
         def integrand(t):
             density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
@@ -95,7 +96,7 @@ class TestCriticalGain:
 
     @pytest.mark.parametrize(("name", "bias"), [("sigmoid", 0), ("tanh", 0.5), ("elu", 0.3)])
     def test_slope_at_the_fixed_point_is_one(self, name, bias):
-        phi, slope = _functions(name)
+        phi, slope = by_name(name)[:2]
         gain, q = critical_gain(name, bias_deviation=bias), 1.0
         for _ in range(20_000):  # convergence at the critical point is slow
             before, q = q, gain**2 * _mean_square(phi, q) + bias**2
@@ -105,7 +106,7 @@ class TestCriticalGain:
 
     @pytest.mark.parametrize("name", ["gelu", "silu", "mish", "hard_swish"])
     def test_there_is_none_where_the_variance_leaves_the_fixed_point(self, name):
-        phi, slope = _functions(name)
+        phi, slope = by_name(name)[:2]
         gain, q = 1.0 / slope(np.zeros(1))[0], 0.5  # would be critical at q = 0
         for _ in range(20):
             q = gain**2 * _mean_square(phi, q)

@@ -1,5 +1,7 @@
 """Blocks: the formulas, PyTorch's layers with all their gradients, and what masks do."""
 
+import inspect
+
 import naive
 import numpy as np
 import peers
@@ -16,11 +18,15 @@ from dlref.transformer import (
     decoder_block,
     decoder_block_jvp,
     decoder_block_vjp,
+    decoder_vjp,
     dropout_mask,
+    encoder,
     encoder_block,
     encoder_block_jvp,
     encoder_block_vjp,
+    encoder_vjp,
 )
+from dlref.transformer._blocks import BlockOptions
 
 ROPE = rope_tables(np.arange(3), np.array([0.7]))
 
@@ -213,6 +219,46 @@ class TestOrder:
         ]
         assert np.sum(dbias * move) == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-8)
 
+    def test_tangent_of_the_bias(self, rng, draw):
+        params, memory = draw.decoder_block(), rng.normal(size=(2, 3))
+        x, move, u = rng.normal(size=(3, 4)), rng.normal(size=(2, 3, 3)), rng.normal(size=(3, 4))
+        options = {"num_heads": 2, "bias": rng.normal(size=(2, 3, 3))}
+        still = (None, None)
+        moved = decoder_block_jvp((x, memory, params), (None, *still), dbias=move, **options)
+        dbias = decoder_block_vjp(u, x, memory, params, **options)[3]
+        assert np.sum(u * moved) == pytest.approx(np.sum(dbias * move), rel=1e-12)
+        with pytest.raises(ValueError, match=r"'dbias' must be None, as it belongs"):
+            decoder_block_jvp((x, memory, params), (None, *still), num_heads=2, dbias=move)
+
+
+class TestSignature:
+    @pytest.mark.parametrize(
+        "f", [encoder_block, encoder_block_vjp, encoder, encoder_vjp, decoder_block, decoder_vjp]
+    )
+    def test_options_stand_in_the_order_of_the_tuple_they_are_put_in(self, f):
+        parameters = inspect.signature(f).parameters.values()
+        names = tuple(p.name for p in parameters if p.kind == p.KEYWORD_ONLY)
+        assert names == BlockOptions._fields[: len(names)]
+
+    def test_rotation_of_halves(self, rng, draw):
+        # channels in another order are rotated in pairs of another kind
+        params, x = draw.encoder_block(), rng.normal(size=(3, 4))
+        wide = params.attention
+        wide = wide._replace(w_q=rng.normal(size=(8, 4)), w_k=rng.normal(size=(8, 4)))
+        wide = wide._replace(b_q=rng.normal(size=8), b_k=rng.normal(size=8))
+        halves = np.array([0, 2, 1, 3, 4, 6, 5, 7])
+        turned = wide._replace(
+            w_q=wide.w_q[halves], w_k=wide.w_k[halves], b_q=wide.b_q[halves], b_k=wide.b_k[halves]
+        )
+        tables = rope_tables(np.arange(3), [1.0, 0.1])
+        want, got = (
+            encoder_block(
+                x, params._replace(attention=p), num_heads=2, rope=tables, rope_interleaved=pairs
+            )
+            for p, pairs in ((wide, True), (turned, False))
+        )
+        np.testing.assert_allclose(got, want, rtol=1e-13)
+
 
 class TestDropout:
     def test_of_everything_leaves_the_shortcut(self, rng, draw):
@@ -257,7 +303,9 @@ class TestErrors:
     def test_heads(self, x, draw):
         with pytest.raises(ValueError, match=r"'num_kv_heads' must divide num_heads = 2, not 3"):
             encoder_block(x, draw.encoder_block(), num_heads=2, num_kv_heads=3)
-        with pytest.raises(ValueError, match=r"'params.attention.w_q' must have rows for 3 heads"):
+        with pytest.raises(
+            ValueError, match=r"'params.attention.w_q' must have .* multiple of 3, not 4"
+        ):
             encoder_block(x, draw.encoder_block(), num_heads=3)
 
     @pytest.mark.parametrize(
@@ -279,7 +327,7 @@ class TestErrors:
             decoder_block(np.ones((3, 4)), np.ones(4), draw.decoder_block(), num_heads=2)
         params = draw.encoder_block()
         flat = params._replace(attention=params.attention._replace(w_q=np.ones(4)))
-        with pytest.raises(ValueError, match=r"'params.attention.w_q' must have 2 axes"):
+        with pytest.raises(ValueError, match=r"'params.attention.w_q' must have shape \(H E, 4\)"):
             encoder_block(np.ones((3, 4)), flat, num_heads=2)
 
     def test_structure(self, x, draw):

@@ -137,12 +137,14 @@ def test_padding_does_not_matter(rng, scheme):
 
 
 class TestGenerate:
-    def test_is_greedy(self, rng):
-        (source, _, params), (config,), _ = translating(length=9)(rng)
-        got = encoder_decoder_generate(source, params, config, start=2, steps=5)
+    @pytest.mark.parametrize("scheme", SCHEMES)
+    @pytest.mark.parametrize("lengths", [None, [2, 1]])
+    def test_is_greedy(self, rng, scheme, lengths):
+        (source, _, params), (config,), _ = translating(length=9, positions=scheme)(rng)
+        got = encoder_decoder_generate(source, params, config, start=2, steps=5, lengths=lengths)
         assert got.shape == (2, 6)
         assert np.all(got[:, 0] == 2)
-        logits = encoder_decoder_model(source, got[:, :-1], params, config)
+        logits = encoder_decoder_model(source, got[:, :-1], params, config, lengths=lengths)
         np.testing.assert_array_equal(got[:, 1:], logits.argmax(-1))
 
     def test_stops(self, rng):

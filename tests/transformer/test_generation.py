@@ -15,7 +15,7 @@ from dlref.transformer import (
     language_model,
     next_token_probabilities,
 )
-from dlref.transformer._generation import Session
+from dlref.transformer._decoding import Decoding
 
 SCHEMES = ["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
 
@@ -41,9 +41,9 @@ class TestCache:
         params, config = model(rng, **fields)
         tokens = rng.integers(0, 11, (3, 9))
         full = language_model(tokens, params, config)
-        session, start = Session(params, config, 3, 9), 0
+        decoding, start = Decoding(params, config, 3, 9), 0
         for piece in pieces:
-            got = session.feed(tokens[:, start : start + piece])
+            got = decoding.feed(tokens[:, start : start + piece])
             start += piece
             want = full[:, start - 1]
             assert np.max(abs(got - want)) < 1e-13 * np.max(abs(want))
@@ -52,8 +52,8 @@ class TestCache:
         params, config = model(rng, positions="rope")
         narrow = trees.mapped(lambda a: a.astype(np.float32), params)
         tokens = rng.integers(0, 11, (2, 6))
-        session = Session(narrow, config, 2, 6)
-        got = [session.feed(tokens[:, i : i + 1]) for i in range(6)][-1]
+        decoding = Decoding(narrow, config, 2, 6)
+        got = [decoding.feed(tokens[:, i : i + 1]) for i in range(6)][-1]
         assert got.dtype == np.float32
         want = language_model(tokens, params, config)[:, -1]
         assert np.max(abs(got - want)) < 1e-5 * np.max(abs(want))

@@ -229,7 +229,7 @@ class TestErrors:
             language_model(tokens, params, {"width": 16})
         with pytest.raises(TypeError, match=r"'params' must be LanguageModelParams\(embedding, "):
             language_model(tokens, params[:2], config)
-        with pytest.raises(ValueError, match=r"'dropout' must be a tuple of layers = 2 tuples"):
+        with pytest.raises(ValueError, match=r"'dropout' must be a tuple of 2 tuples"):
             language_model(tokens, params, config, dropout=(None,))
         with pytest.raises(TypeError, match=r"'primals' must be a tuple of 2 entries, tokens and"):
             language_model_jvp(params, (None, None), config)

@@ -14,6 +14,8 @@ from dlref.transformer import (
     encoder_jvp,
     encoder_vjp,
 )
+from dlref.transformer._blocks import BlockOptions
+from dlref.transformer._stacks import encoder_forward, stack_options
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -133,3 +135,16 @@ class TestErrors:
             ValueError, match=r"'dropout' must be a tuple of 1 tuples, one for each"
         ):
             encoder(rng.normal(size=(3, 4)), (draw.encoder_block(),), num_heads=2, dropout=())
+
+
+class TestPullback:
+    def test_can_be_called_twice(self, rng):
+        draw = Draw(rng)  # noqa: F821
+        params, norm = tuple(draw.encoder_block() for _ in range(2)), draw.norm(4)
+        options = stack_options(BlockOptions(2), 2, 2, np.ones((3, 4)))
+        _, pullback = encoder_forward(rng.normal(size=(3, 4)), params, norm, options, (None, 1e-5))
+        u = rng.normal(size=(3, 4))
+        once, twice = pullback(u), pullback(u)
+        for a, b in zip(trees.leaves(once), trees.leaves(twice), strict=True):
+            np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(pullback(2 * u)[0], 2 * once[0], rtol=1e-13)
