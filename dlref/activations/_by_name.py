@@ -12,28 +12,10 @@ from .._core.arguments import FloatArray, choice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What an option `activation` may be: the functions of one number in `dlref.activations`.
+#: What an option `activation` may be: the functions of one number that have all derivatives.
 ACTIVATIONS = (
     "identity",
-    "relu",
-    "leaky_relu",
-    "elu",
-    "selu",
-    "celu",
-    "sigmoid",
-    "log_sigmoid",
-    "hard_sigmoid",
-    "tanh",
-    "hard_tanh",
-    "softplus",
-    "softsign",
-    "silu",
-    "mish",
-    "hard_swish",
-    "gelu",
-    "relu6",
-    "tanhshrink",
-    "thresholded_relu",
+    *(name.removesuffix("_deriv2") for name in activations.__all__ if name.endswith("_deriv2")),
 )
 
 

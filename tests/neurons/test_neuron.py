@@ -12,9 +12,9 @@ W = np.array([0.5, -1.0, 2.0])
 B = 0.1
 
 
-def test_every_function_of_one_number_is_an_activation():
-    known = {name.removesuffix("_deriv") for name in activations.__all__ if "_deriv" in name}
-    assert set(ACTIVATIONS) == {name.removesuffix("_deriv2") for name in known} | {"identity"}
+def test_an_activation_is_a_function_of_one_number():
+    assert {"identity", "relu", "gelu", "softplus", "tanh"} < set(ACTIVATIONS)
+    assert not {"softmax", "prelu", "swiglu", "logsumexp"} & set(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
