@@ -1,0 +1,252 @@
+"""
+A call of every public function that tests/cases.py has no formula for.
+
+Those take trees of parameters, states, tokens or functions; tests/test_calls.py says what holds for
+all of them.
+"""
+
+import inspect
+
+import numpy as np
+
+import dlref
+from dlref import attention, neurons, recurrent, training, transformer
+
+B, T, S, D, H = 2, 3, 5, 4, 2
+
+
+def mapped(f, value):
+    """Apply f to every array in nested tuples and lists."""
+    if isinstance(value, np.ndarray | np.generic):
+        return f(np.asarray(value))
+    if isinstance(value, tuple | list):
+        entries = [mapped(f, entry) for entry in value]
+        return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
+    return value
+
+
+def arrays(value):
+    """List the arrays of a value, in order."""
+    found = []
+    mapped(found.append, value)
+    return found
+
+
+def _like(rng, value):
+    return mapped(lambda a: rng.normal(size=a.shape).astype(a.dtype), value)
+
+
+def _moving(rng, value):
+    """Draw tangents; None for integers."""
+    return mapped(
+        lambda a: rng.normal(size=a.shape).astype(a.dtype) if a.dtype.kind == "f" else None, value
+    )
+
+
+def _derivatives(rng, module, name, args, *, before=(), after=(), **options):
+    """Yield the calls of a map and of its derivatives: f(*before, *args, *after)."""
+    f = getattr(module, name)
+    chapter = module.__name__.removeprefix("dlref.")
+    yield f"{chapter}.{name}", (*before, *args, *after), options
+    with np.errstate(all="ignore"):
+        dout = _like(rng, f(*before, *args, *after, **options))
+    yield f"{chapter}.{name}_vjp", (dout, *before, *args, *after), options
+    yield f"{chapter}.{name}_jvp", (*before, args, _moving(rng, args), *after), options
+
+
+def _losses(name, args, **options):
+    for form in ("", "_grad", "_value_and_grad"):
+        yield f"transformer.{name}_loss{form}", args, options
+
+
+def _recurrent(rng):
+    x = rng.normal(size=(B, T, D))
+    cell = (
+        np.zeros((B, 3)),
+        *(rng.normal(size=s) / 2 for s in ((3, D), (3, 3))),
+        None,
+        rng.normal(size=3),
+    )
+    w_out, b_out = rng.normal(size=(6, 3)), rng.normal(size=6)
+    heads = (x, cell, w_out, b_out)
+    yield from _derivatives(rng, recurrent, "bidirectional", (x, cell, cell), before=("rnn",))
+    for name in ("sequence_to_sequence", "sequence_to_vector"):
+        yield from _derivatives(rng, recurrent, name, heads, before=("rnn",))
+    one = (rng.normal(size=(B, D)), *heads[1:])
+    yield from _derivatives(rng, recurrent, "vector_to_sequence", one, before=("rnn",), steps=T)
+    y = rng.normal(size=(B, S, D))
+    both = (x, y, cell, cell[1:], w_out, b_out)
+    yield from _derivatives(rng, recurrent, "encoder_decoder", both, before=("rnn",))
+
+
+def _training(rng):
+    params = (rng.normal(size=(3, D)), (rng.normal(size=3), rng.normal(size=())))
+    grads = _like(rng, params)
+    for name, options in (
+        ("sgd", {}),
+        ("momentum", {}),
+        ("nesterov", {}),
+        ("adagrad", {}),
+        ("rmsprop", {"centered": True, "momentum": 0.5}),
+        ("adam", {"amsgrad": True}),
+        ("adamw", {}),
+    ):
+        step = getattr(training, f"{name}_step")
+        _, state = step(params, grads, None, learning_rate=0.1, **options)
+        yield f"training.{name}_step", (params, grads, state), {"learning_rate": 0.1, **options}
+    yield "training.clip_by_norm", (grads, 0.5), {}
+    yield "training.clip_by_value", (grads, 0.5), {}
+    steps = np.arange(9)
+    yield "training.cosine_schedule", (steps,), {"peak": 1.0, "steps": 9}
+    yield "training.inverse_sqrt_schedule", (steps,), {"peak": 1.0, "warmup": 3}
+    yield "training.warmup_schedule", (steps,), {"peak": 1.0, "warmup": 3}
+    X, w = rng.normal(size=(7, 3)), rng.normal(size=3)
+    problem = (X, X @ w, np.zeros(3), np.zeros(()))
+    yield "training.fit_neuron", problem, {"learning_rate": 0.1, "epochs": 3}
+    yield (
+        "training.gradient_descent",
+        (lambda p: (np.sum(p**2), 2 * p), w),
+        {"learning_rate": 0.1, "steps": 3},
+    )
+
+
+def _attention_params(rng, memory=D):
+    shapes = (D, D), (D, memory), (D, memory), (D, D)
+    return attention.AttentionParams(
+        *(rng.normal(size=s) / 2 for s in shapes), *(rng.normal(size=D) for _ in shapes)
+    )
+
+
+def _parts(rng):
+    norm = transformer.NormParams(1 + rng.normal(size=D) / 9, rng.normal(size=D) / 9)
+    network = transformer.FeedForwardParams(
+        rng.normal(size=(6, D)) / 2, rng.normal(size=6), rng.normal(size=(D, 6)), rng.normal(size=D)
+    )
+    gated = transformer.GatedFeedForwardParams(*(rng.normal(size=s) for s in ((6, D), (6, D))),
+                                               rng.normal(size=(D, 6)))  # fmt: skip
+    own, cross = _attention_params(rng), _attention_params(rng, 3)
+    encoder = transformer.EncoderBlockParams(own, norm, network, norm)
+    decoder = transformer.DecoderBlockParams(own, norm, cross, norm, gated, norm)
+    return norm, network, gated, encoder, decoder
+
+
+def _blocks(rng):
+    x, y, memory = (rng.normal(size=s) for s in ((B, T, D), (B, S, D), (B, S, 3)))
+    norm, network, gated, encoder, decoder = _parts(rng)
+    heads = {"num_heads": H}
+    params = _attention_params(rng)
+    yield from _derivatives(rng, attention, "multi_head_attention", (x, y, params), **heads)
+    yield from _derivatives(rng, transformer, "feed_forward", (x, network))
+    yield from _derivatives(rng, transformer, "gated_feed_forward", (x, gated))
+    yield from _derivatives(rng, transformer, "encoder_block", (x, encoder), **heads)
+    yield from _derivatives(rng, transformer, "decoder_block", (x, memory, decoder), **heads)
+    stack = (encoder, encoder)
+    yield from _derivatives(rng, transformer, "encoder", (x, stack, norm), **heads)
+    stack = (decoder, decoder)
+    yield from _derivatives(rng, transformer, "decoder", (x, memory, stack, norm), **heads)
+
+
+def _models(rng):
+    config = transformer.LanguageModelConfig(7, D, H, layers=1, length=8)
+    draw = np.random.default_rng(0)
+    model = transformer.init_language_model(draw, config)
+    tokens, other = rng.integers(0, 7, (B, S)), rng.integers(0, 7, (B, T))
+    yield from _derivatives(rng, transformer, "language_model", (tokens, model), after=(config,))
+    yield from _losses("language_model", (tokens, model, config))
+    yield "transformer.language_model_trace", (tokens, model, config), {}
+    yield "transformer.generate", (tokens, model, config), {"steps": 2, "temperature": 0}
+    yield "transformer.beam_search", (tokens, model, config), {"steps": 2, "beams": 2}
+    logits = rng.normal(size=(B, 7))
+    yield "transformer.next_token_probabilities", (logits,), {"top_k": 3, "top_p": 0.9}
+    model = transformer.init_sequence_classifier(draw, config, 3)
+    classes, options = rng.integers(0, 3, B), {"lengths": np.array([4, 5])}
+    yield from _derivatives(
+        rng, transformer, "sequence_classifier", (tokens, model), after=(config,), **options
+    )
+    yield from _losses("sequence_classifier", (tokens, classes, model, config), **options)
+    model = transformer.init_encoder_decoder_model(draw, config)
+    both = (tokens, other, model)
+    yield from _derivatives(
+        rng, transformer, "encoder_decoder_model", both, after=(config,), **options
+    )
+    yield from _losses("encoder_decoder_model", (*both, config), **options)
+    yield "transformer.encoder_decoder_weights", (*both, config), options
+    told = {"start": 1, "steps": 2, **options}
+    yield "transformer.encoder_decoder_generate", (tokens, model, config), told
+
+
+def _others(rng):
+    x, heads = rng.normal(size=(B, T, D)), rng.normal(size=(B, H, T, D))
+    yield from (
+        ("attention.causal_mask", (T, S), {"q_offset": np.array([0, 2])}),
+        ("attention.padding_mask", (np.array([1, 3]), S), {}),
+        ("attention.window_mask", (T, S), {"left": 1, "right": 0, "q_offset": np.array([1])}),
+        ("calculus.total_derivative", ([x[0, 0], x[0, 1]], [x[1, 0], x[1, 1]]), {}),
+        ("check.error_report", (x, x + 1e-9), {}),
+        ("check.ulp_error", (x, x + 1e-9), {}),
+        ("check.adjoint_gap", (neurons.linear_jvp, neurons.linear_vjp, (x, x[0]), rng), {}),
+        ("check.check_forward", (neurons.linear, neurons.linear, x, x[0]), {}),
+        ("check.check_vjp", (neurons.linear_vjp, neurons.linear, x[:, :, :3], x, x[0]), {}),
+        ("check.check_jvp", (neurons.linear_jvp, neurons.linear, (x, x[0]), (x, x[0])), {}),
+        ("check.numerical_jacobian", (np.sin, x[0, 0]), {}),
+        ("interop.convert_gates", (rng.normal(size=(12, 3)), "onnx", "torch"), {"cell": "lstm"}),
+        ("interop.mask_convention", (rng.random((T, S)) < 0.5, "dlref", "torch_mha"), {}),
+        ("interop.to_half_split", (x,), {}),
+        ("interop.to_interleaved", (x,), {}),
+        ("interop.transpose_heads", (heads, "torch", "flash"), {}),
+        ("positions.sinusoidal_shift", (np.array([1.0, 2.0]), D), {}),
+        ("positions.t5_relative_position_bucket", (np.arange(-9, 9),), {}),
+    )
+
+
+#: Functions without an array among their arguments, or with files: nothing here applies.
+NO_ARRAYS = {
+    "calculus.chain_cost",
+    "check.random_inputs",
+    "get_num_threads",
+    "interop.conventions",
+    "positions.alibi_slopes",
+    "positions.rope_attention_factor",
+    "positions.rope_frequencies",
+    "positions.rope_permutation",
+    "positions.sinusoidal",
+    "propagation.critical_gain",
+    "propagation.glorot_normal",
+    "propagation.glorot_uniform",
+    "propagation.he_normal",
+    "propagation.he_uniform",
+    "propagation.lecun_normal",
+    "propagation.orthogonal",
+    "propagation.signal_propagation",
+    "set_num_threads",
+    "transformer.addition_task",
+    "transformer.associative_recall_task",
+    "transformer.copy_task",
+    "transformer.dropout_mask",
+    "transformer.init_encoder_decoder_model",
+    "transformer.init_language_model",
+    "transformer.init_sequence_classifier",
+    "transformer.load_params",
+    "transformer.multiplication_counts",
+    "transformer.parameter_counts",
+    "transformer.reverse_task",
+    "transformer.save_params",
+}
+
+
+def calls(seed=0):
+    """Return {name: (arguments, options)}."""
+    rng = np.random.default_rng(seed)
+    made = {}
+    for part in (_recurrent, _training, _blocks, _models, _others):
+        for name, args, options in part(rng):
+            made[name] = args, options
+    return made
+
+
+def function(name):
+    """Return the public function of a name."""
+    chapter, _, own = name.partition(".")
+    f = getattr(getattr(dlref, chapter), own) if own else getattr(dlref, chapter)
+    assert inspect.isfunction(f)
+    return f

@@ -1,0 +1,94 @@
+"""What holds for the functions without a formula of their own: memory, dtypes, copies."""
+
+import copy
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+from calls import NO_ARRAYS, arrays, calls, function, mapped
+from cases import NO_MAPS
+
+CALLS = calls()
+#: Results that have no dtype of the input: integers, masks, figures about errors.
+OF_THEIR_OWN = {
+    "attention.causal_mask",
+    "attention.padding_mask",
+    "attention.window_mask",
+    "check.numerical_jacobian",
+    "check.ulp_error",
+    "interop.mask_convention",
+    "transformer.beam_search",
+    "transformer.encoder_decoder_generate",
+    "training.gradient_descent",  # the record of the values
+    "transformer.generate",
+}
+
+
+def evaluate(name, args=None):
+    given, options = CALLS[name]
+    with np.errstate(all="raise", under="ignore"):
+        return function(name)(*(given if args is None else args), **options)
+
+
+def contents(value):
+    """Return the arrays of a result, those of objects that are no tuples too."""
+    if hasattr(value, "__dict__"):
+        value = tuple(vars(value).values())
+    return arrays(value)
+
+
+def narrow(a):
+    return a.astype(np.float32) if a.dtype == np.float64 else a
+
+
+def test_every_function_has_a_call():
+    known = {name for name in NO_MAPS if inspect.isfunction(_any(name))}
+    assert known == {*CALLS, *NO_ARRAYS}
+
+
+def _any(name):
+    try:
+        return function(name)
+    except AssertionError:
+        return None
+
+
+@pytest.mark.parametrize("name", CALLS)
+class TestCall:
+    def test_writes_to_no_input_and_shares_none(self, name):
+        inputs = arrays(CALLS[name])
+        before = [a.copy() for a in inputs]
+        outputs = [a for a in contents(evaluate(name)) if a.size]
+        for a, old in zip(inputs, before, strict=True):
+            np.testing.assert_array_equal(a, old)
+            assert not any(np.shares_memory(a, out) for out in outputs)
+        for i, out in enumerate(outputs):
+            assert not any(np.shares_memory(out, other) for other in outputs[:i])
+
+    def test_takes_any_layout_and_read_only_memory(self, name):
+        def spread(a):
+            wide = np.repeat(a, 2, axis=-1)[..., ::2] if a.ndim else a.copy()
+            wide.flags.writeable = False
+            return wide
+
+        got = contents(evaluate(name, mapped(spread, CALLS[name][0])))
+        for g, want in zip(got, contents(evaluate(name)), strict=True):
+            assert (g.dtype, g.shape) == (want.dtype, want.shape)
+            np.testing.assert_allclose(g, want, rtol=1e-12, atol=1e-13)
+
+    def test_returns_the_dtype_it_is_given(self, name):
+        if name in OF_THEIR_OWN:
+            pytest.skip("its result has a dtype of its own")
+        args = mapped(narrow, CALLS[name][0])
+        kinds = {a.dtype for a in arrays(args) if a.dtype.kind == "f"}
+        for out in contents(evaluate(name, args)):
+            assert out.dtype.kind in "iub" or not kinds or out.dtype == np.float32
+
+    def test_result_is_copied_and_pickled(self, name):
+        result = evaluate(name)
+        for twin in (copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
+            assert type(twin) is type(result)
+            for a, b in zip(contents(twin), contents(result), strict=True):
+                np.testing.assert_array_equal(a, b)
+                assert a.dtype == b.dtype
