@@ -173,12 +173,11 @@ class TestTypes:
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_other_dtypes_are_refused(self, name, bad):
         problem = problems(name)[0]
-        for position, arguments in each_array_replaced(
+        for _, arguments in each_array_replaced(
             problem.arguments(form_of(name)), lambda a: np.ones(a.shape).astype(bad)
         ):
             with pytest.raises(TypeError, match=r"^Argument '.*' must be .*, not "):
                 evaluate(name, problem, arguments)
-            assert position >= 0
 
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_ragged_sequences_are_refused(self, name):

@@ -1,6 +1,7 @@
 """Scaled dot-product attention against PyTorch, itself, and its edges."""
 
 import itertools
+import math
 import tracemalloc
 
 import numpy as np
@@ -290,34 +291,44 @@ class TestMemory:
 
 class TestMasked:
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-    def test_nan_behind_a_mask_stays_there(self, data, dtype, assert_close):
-        mask = padding_mask([4, 6], S)
+    @pytest.mark.parametrize("by", ["mask", "bias"])
+    def test_nan_behind_a_mask_stays_there(self, data, dtype, by, assert_close):
+        seen = padding_mask([4, 6], S)
+        hidden = {"mask": seen} if by == "mask" else {"bias": np.where(seen, dtype(0), -np.inf)}
         q, k, v, u = (data[name].astype(dtype) for name in ("q", "k", "v", "dout"))
         tangents = q, k, v
-        want = scaled_dot_product_attention(q, k, v, mask=mask, return_lse=True)
-        grads = scaled_dot_product_attention_vjp(u, q, k, v, mask=mask)
-        moved = scaled_dot_product_attention_jvp((q, k, v), tangents, mask=mask)
+        want = scaled_dot_product_attention(q, k, v, return_lse=True, **hidden)
+        grads = scaled_dot_product_attention_vjp(u, q, k, v, **hidden)
+        moved = scaled_dot_product_attention_jvp((q, k, v), tangents, **hidden)
         k, v = k.copy(), v.copy()
         k[0, :, 4:], v[0, :, 4:] = np.nan, np.inf
-        got = scaled_dot_product_attention(q, k, v, mask=mask, return_lse=True)
+        got = scaled_dot_product_attention(q, k, v, return_lse=True, **hidden)
         for g, w in zip(got, want, strict=True):
             assert_close(g, w, dtype=dtype)
-        for g, w in zip(
-            scaled_dot_product_attention_vjp(u, q, k, v, mask=mask), grads, strict=True
-        ):
+        for g, w in zip(scaled_dot_product_attention_vjp(u, q, k, v, **hidden), grads, strict=True):
             assert_close(g, w, dtype=dtype, scale=10 * abs(w).max())
-        got = scaled_dot_product_attention_jvp((q, k, v), tangents, mask=mask)
+        got = scaled_dot_product_attention_jvp((q, k, v), tangents, **hidden)
         assert_close(got, moved, dtype=dtype, scale=10 * abs(moved).max())
         assert np.all(grads[1][0, :, 4:] == 0)
         assert np.all(grads[2][0, :, 4:] == 0)
-        p = attention_weights(q, k, mask=mask)
+        p = attention_weights(q, k, **hidden)
         assert np.isfinite(p).all()
         for dense in (
-            attention_weights_vjp(np.ones_like(p), q, k, mask=mask),
-            attention_scores_vjp(np.ones_like(p), q, k, mask=mask),
-            [attention_weights_jvp((q, k), (q, k), mask=mask)],
+            attention_weights_vjp(np.ones_like(p), q, k, **hidden),
+            attention_scores_vjp(np.ones_like(p), q, k, **hidden),
+            [attention_weights_jvp((q, k), (q, k), **hidden)],
         ):
             assert all(np.isfinite(g).all() for g in dense)
+
+    @pytest.mark.skipif(not COMPILED, reason="of a long row")
+    def test_row_totals_are_those_of_float64(self, rng):
+        # of 2^17 weights; the bias brings their log-sum-exp to 0, where float32 is finest
+        k, q = (rng.normal(size=(n, 4)).astype(np.float32) for n in (2**17, 30))
+        bias = np.full((1, 1), -17 * math.log(2), np.float32)
+        lse = scaled_dot_product_attention(q / 8, k, k, bias=bias, return_lse=True)[1]
+        scores = q.astype(np.float64) @ k.T.astype(np.float64) / 16
+        want = np.log(np.exp(scores + float(bias[0, 0])).sum(-1))
+        assert np.max(abs(lse - want)) < 1e-7
 
     @pytest.mark.parametrize(
         "options",

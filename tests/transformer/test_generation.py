@@ -165,6 +165,12 @@ class TestProbabilities:
             assert kept.sum() - kept.min() < mass or len(kept) == 1
             np.testing.assert_allclose(row[row > 0], kept / kept.sum())
 
+    def test_top_p_ends_where_the_mass_is_just_reached(self):
+        got = next_token_probabilities([0.0, 0.0, -np.inf, -np.inf], top_p=0.5)
+        assert got.tolist() == [1, 0, 0, 0]
+        got = next_token_probabilities([0.0, 0.0, -np.inf], top_p=np.nextafter(0.5, 1))
+        assert got.tolist() == [0.5, 0.5, 0]
+
     def test_ties_of_top_k_stay(self):
         got = next_token_probabilities([1.0, 0.0, 0.0, -1.0], top_k=2)
         assert np.count_nonzero(got) == 3
