@@ -110,6 +110,31 @@ def _training(rng):
     )
 
 
+def _perceptron(rng):
+    layers = tuple(
+        neurons.LinearParams(rng.normal(size=(n, m)), rng.normal(size=n))
+        for n, m in ((5, D), (3, 5))
+    )
+    x, options = rng.normal(size=(B, T, D)), {"activation": "tanh"}
+    yield from _derivatives(rng, neurons, "mlp", (x, layers), **options)
+    yield "neurons.mlp_deltas", (rng.normal(size=(B, T, 3)), x, layers), options
+    classes = rng.integers(0, 3, (B, T))
+    for form in ("", "_grad", "_value_and_grad"):
+        yield f"training.mlp_loss{form}", (x, classes, layers), options
+
+    def value_and_grad(params, x, y):
+        return training.mlp_loss_value_and_grad(x, y, params)
+
+    def step(params, grads, state):
+        return training.sgd_step(params, grads, state, learning_rate=0.1)
+
+    yield (
+        "training.minibatch_descent",
+        (value_and_grad, layers, x, classes),
+        {"step": step, "epochs": 2, "batch_size": 1, "rng": np.random.default_rng(0)},
+    )
+
+
 def _attention_params(rng, memory=D):
     shapes = (D, D), (D, memory), (D, memory), (D, D)
     return attention.AttentionParams(
@@ -219,6 +244,7 @@ NO_ARRAYS = {
     "propagation.orthogonal",
     "propagation.signal_propagation",
     "set_num_threads",
+    "training.minibatches",
     "transformer.addition_task",
     "transformer.associative_recall_task",
     "transformer.copy_task",
@@ -238,7 +264,7 @@ def calls(seed=0):
     """Return {name: (arguments, options)}."""
     rng = np.random.default_rng(seed)
     made = {}
-    for part in (_recurrent, _training, _blocks, _models, _others):
+    for part in (_recurrent, _training, _perceptron, _blocks, _models, _others):
         for name, args, options in part(rng):
             made[name] = args, options
     return made

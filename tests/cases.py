@@ -1032,6 +1032,17 @@ NO_MAPS = {
         )
         for form in ("", "_vjp", "_jvp")
     },
+    "neurons.LinearParams": "tests/neurons/test_mlp.py",
+    "neurons.mlp": "tests/neurons/test_mlp.py: trees of arrays",
+    "neurons.mlp_deltas": "tests/neurons/test_mlp.py: trees of arrays",
+    "neurons.mlp_jvp": "tests/neurons/test_mlp.py: trees of arrays",
+    "neurons.mlp_vjp": "tests/neurons/test_mlp.py: trees of arrays",
+    "training.MinibatchResult": "tests/training/test_minibatch_descent.py",
+    "training.minibatch_descent": "tests/training/test_minibatch_descent.py: a loop",
+    "training.minibatches": "tests/training/test_minibatch_descent.py: random",
+    "training.mlp_loss": "tests/training/test_mlp_loss.py: trees of arrays",
+    "training.mlp_loss_grad": "tests/training/test_mlp_loss.py: trees of arrays",
+    "training.mlp_loss_value_and_grad": "tests/training/test_mlp_loss.py: trees of arrays",
     "training.AdagradState": "tests/training/test_adaptive.py",
     "training.AdamState": "tests/training/test_adaptive.py",
     "training.FitResult": "tests/training/test_fit_neuron.py",

@@ -243,6 +243,14 @@ def neuron_grad(x, w, b, activation="relu"):
     return slope[..., None] * x, slope
 
 
+def mlp(x, params, activation="relu", dropout=None):
+    h = x
+    for l, (weight, bias) in enumerate(params[:-1]):
+        h = globals()[activation](linear(h, weight, bias))
+        h = h if dropout is None or dropout[l] is None else h * dropout[l]
+    return linear(h, *params[-1])
+
+
 def linear(x, weight, bias=None):
     y = np.einsum("...j,ij->...i", x, weight)
     return y if bias is None else y + bias

@@ -21,12 +21,14 @@ OF_THEIR_OWN = {
     "transformer.beam_search",
     "transformer.encoder_decoder_generate",
     "training.gradient_descent",  # the record of the values
+    "training.minibatch_descent",
     "transformer.generate",
 }
 
 
 def evaluate(name, args=None):
     given, options = CALLS[name]
+    options = {key: copy.deepcopy(value) for key, value in options.items()}  # generators, too
     with np.errstate(all="raise", under="ignore"):
         return function(name)(*(given if args is None else args), **options)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: What an option `activation` may be: the functions of one number that have all derivatives.
 ACTIVATIONS = (
     "identity",
-    *(name.removesuffix("_deriv2") for name in activations.__all__ if name.endswith("_deriv2")),
+    *(name.removesuffix("_deriv2") for name in dir(activations) if name.endswith("_deriv2")),
 )
 
 

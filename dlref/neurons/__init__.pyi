@@ -2,6 +2,11 @@ from ._linear import linear as linear
 from ._linear import linear_jacobian as linear_jacobian
 from ._linear import linear_jvp as linear_jvp
 from ._linear import linear_vjp as linear_vjp
+from ._mlp import LinearParams as LinearParams
+from ._mlp import mlp as mlp
+from ._mlp import mlp_deltas as mlp_deltas
+from ._mlp import mlp_jvp as mlp_jvp
+from ._mlp import mlp_vjp as mlp_vjp
 from ._neuron import neuron as neuron
 from ._neuron import neuron_grad as neuron_grad
 from ._neuron import neuron_jvp as neuron_jvp

@@ -8,6 +8,12 @@ from ._clipping import clip_by_value as clip_by_value
 from ._fit_neuron import FitResult as FitResult
 from ._fit_neuron import fit_neuron as fit_neuron
 from ._gradient_descent import gradient_descent as gradient_descent
+from ._minibatch_descent import MinibatchResult as MinibatchResult
+from ._minibatch_descent import minibatch_descent as minibatch_descent
+from ._minibatch_descent import minibatches as minibatches
+from ._mlp_loss import mlp_loss as mlp_loss
+from ._mlp_loss import mlp_loss_grad as mlp_loss_grad
+from ._mlp_loss import mlp_loss_value_and_grad as mlp_loss_value_and_grad
 from ._momentum import MomentumState as MomentumState
 from ._momentum import momentum_step as momentum_step
 from ._momentum import nesterov_step as nesterov_step

@@ -1,0 +1,186 @@
+r"""The loss of a multilayer perceptron over a batch, and its gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._core.arguments import FloatArray, choice
+from ..losses import cross_entropy, cross_entropy_grad, squared_error, squared_error_grad
+from ..neurons import mlp, mlp_vjp
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..neurons import LinearParams
+
+__all__ = ["mlp_loss", "mlp_loss_grad", "mlp_loss_value_and_grad"]
+
+LOSSES = {
+    "cross_entropy": (cross_entropy, cross_entropy_grad),
+    "squared_error": (squared_error, squared_error_grad),
+}
+
+
+def mlp_loss(
+    x: npt.ArrayLike,
+    targets: npt.ArrayLike,
+    params: tuple[LinearParams, ...],
+    *,
+    loss: str = "cross_entropy",
+    activation: str = "relu",
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+) -> FloatArray:
+    r"""
+    Mean loss of a multilayer perceptron over a batch.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., D_0)
+        Inputs, one in each row.
+    targets : array_like
+        Classes (...,) or distributions (..., D_L) for "cross_entropy", values (..., D_L) for
+        "squared_error".
+    params : tuple of LinearParams
+        Parameters of the layers.
+    loss : {"cross_entropy", "squared_error"}
+        What the outputs are compared with the targets by; of logits, for the first.
+    activation, dropout : as in `mlp`
+        The same.
+
+    Returns
+    -------
+    scalar
+        Mean loss.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, or `params` is no tuple of layers.
+    ValueError
+        If a shape does not fit, a class is out of range, or an option is unknown.
+
+    See Also
+    --------
+    dlref.neurons.mlp : The network.
+    minibatch_descent : Training with it.
+    dlref.losses.cross_entropy, dlref.losses.squared_error : The losses.
+
+    Notes
+    -----
+    .. math:: C(\theta) = \frac{1}{N} \sum_{n=1}^{N}
+        \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) .
+
+    For "squared_error" the mean is over all N D_L elements.
+
+    Examples
+    --------
+    Equal logits of two classes cost ln 2:
+
+    >>> import numpy as np
+    >>> from dlref.neurons import LinearParams
+    >>> from dlref.training import mlp_loss
+    >>> params = (LinearParams(np.zeros((2, 3))),)
+    >>> float(mlp_loss(np.ones((5, 3)), [0, 1, 1, 0, 1], params)), np.log(2)
+    (0.6931471805599453, np.float64(0.6931471805599453))
+    """
+    value, _ = LOSSES[_checked(loss)]
+    return value(mlp(x, params, activation=activation, dropout=dropout), targets)  # type: ignore[operator, no-any-return]
+
+
+def _checked(loss: str) -> str:
+    choice("loss", loss, (*LOSSES,))
+    return loss
+
+
+def mlp_loss_value_and_grad(
+    x: npt.ArrayLike,
+    targets: npt.ArrayLike,
+    params: tuple[LinearParams, ...],
+    *,
+    loss: str = "cross_entropy",
+    activation: str = "relu",
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+) -> tuple[FloatArray, tuple[LinearParams, ...]]:
+    r"""
+    Mean loss of a multilayer perceptron over a batch, and its gradient.
+
+    Parameters
+    ----------
+    x, targets, params, loss, activation, dropout : as in `mlp_loss`
+        Raises the same errors.
+
+    Returns
+    -------
+    value : scalar
+        Mean loss.
+    dparams : tuple of LinearParams
+        Gradient with respect to each parameter; None where it is None.
+
+    Notes
+    -----
+    The loss gives the cotangent of the outputs, which is all that :func:`~dlref.neurons.mlp_vjp`
+    has to know of it. For the cross-entropy of logits, with the softmax :math:`\vec p_n` and the
+    one-hot target :math:`\vec t_n`,
+
+    .. math:: \vec \delta_L^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,
+
+    and for the squared error of values :math:`\frac{2}{N D_L} (\vec z_L - \vec t_n)`.
+
+    Examples
+    --------
+    The gradient says that the biases of all classes move by zero in sum:
+
+    >>> import numpy as np
+    >>> from dlref.neurons import LinearParams
+    >>> from dlref.training import mlp_loss_value_and_grad
+    >>> params = (LinearParams(np.zeros((2, 3)), np.zeros(2)),)
+    >>> value, [layer] = mlp_loss_value_and_grad(np.ones((4, 3)), [0, 1, 1, 1], params)
+    >>> layer.bias
+    array([ 0.25, -0.25])
+    """
+    value, grad = LOSSES[_checked(loss)]
+    out = mlp(x, params, activation=activation, dropout=dropout)
+    dout: Any = grad(out, targets)  # type: ignore[operator]
+    _, dparams = mlp_vjp(dout, x, params, activation=activation, dropout=dropout)
+    return value(out, targets), dparams  # type: ignore[operator]
+
+
+def mlp_loss_grad(
+    x: npt.ArrayLike,
+    targets: npt.ArrayLike,
+    params: tuple[LinearParams, ...],
+    *,
+    loss: str = "cross_entropy",
+    activation: str = "relu",
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+) -> tuple[LinearParams, ...]:
+    r"""
+    Gradient of the mean loss of a multilayer perceptron over a batch.
+
+    Parameters
+    ----------
+    x, targets, params, loss, activation, dropout : as in `mlp_loss`
+        Raises the same errors.
+
+    Returns
+    -------
+    tuple of LinearParams
+        Gradient with respect to each parameter; None where it is None.
+
+    Notes
+    -----
+    :math:`\nabla_\theta C`, the second of what :func:`mlp_loss_value_and_grad` returns, where it is
+    derived.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.neurons import LinearParams
+    >>> from dlref.training import mlp_loss_grad
+    >>> params = (LinearParams(np.zeros((1, 1)), np.zeros(1)),)
+    >>> mlp_loss_grad([[2.0]], [[3.0]], params, loss="squared_error")
+    (LinearParams(weight=array([[-12.]]), bias=array([-6.])),)
+    """
+    return mlp_loss_value_and_grad(
+        x, targets, params, loss=loss, activation=activation, dropout=dropout
+    )[1]
