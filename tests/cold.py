@@ -6,21 +6,20 @@ disk.  CPU seconds are those of the call alone, of all threads, without the impo
 on what else the machine does than time on the clock.  "compiled" counts the functions that numba
 compiled (tests/core/test_cold.py holds some of these numbers).
 
-Functions of trees of parameters, models and optimizers are called with small ones (`trees` below);
-for what is neither, the examples of the docstring are run.  Writes docs/results/cold.csv.
+Arguments are those of tests/cases.py and tests/calls.py; for what is in neither, the examples of
+the docstring are run.  Writes docs/results/cold.csv.
 """
 
 import argparse
+import contextlib
 import csv
 import doctest
-import importlib
 import os
 import pickle
 import statistics
 import sys
 import time
 import warnings
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,71 +28,36 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cold.csv"
 DTYPES = ("float32", "float64")
 
 
-def trees(dtype):
-    """Return calls, without arguments, of the functions that take trees of arrays."""
-    from dlref import attention, training  # noqa: PLC0415
-    from dlref import transformer as tr  # noqa: PLC0415
+def in_a_child(f, *args):
+    """Call a function in a forked child and return its result, so that this process stays cold."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        with os.fdopen(write, "wb") as out:
+            try:
+                pickle.dump(f(*args), out)
+            except BaseException as error:  # raised by the parent
+                pickle.dump(RuntimeError(f"{f.__name__}{args[:2]}: {error!r}"), out)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        found = pickle.load(answer)  # our own child's
+    os.waitpid(pid, 0)
+    if isinstance(found, Exception):
+        raise found
+    return found
 
-    rng = np.random.default_rng(0)
 
-    def normal(*shape):
-        return rng.normal(size=shape).astype(dtype)
+def prepared():
+    """Return the calls of tests/calls.py, pickled; to prepare some of them compiles."""
+    import calls  # noqa: PLC0415
 
-    def forms(module, name, primals, dout, *after, **options):
-        """Return the map and its two products; the tangents are the primals."""
-        f, vjp, jvp = (getattr(module, name + form) for form in ("", "_vjp", "_jvp"))
-        tangents = tuple(None if p is tokens else p for p in primals)
-        return {
-            name: lambda: f(*primals, *after, **options),
-            f"{name}_vjp": lambda: vjp(dout, *primals, *after, **options),
-            f"{name}_jvp": lambda: jvp(primals, tangents, *after, **options),
-        }
-
-    config = tr.LanguageModelConfig(11, 8, 2, length=8)
-    model = tr.init_language_model(rng, config, dtype=dtype)
-    pair = tr.init_encoder_decoder_model(rng, config, dtype=dtype)
-    classifier = tr.init_sequence_classifier(rng, config, 3, dtype=dtype)
-    tokens = rng.integers(0, 11, (2, 6))
-    x, memory, logits = normal(2, 6, 8), normal(2, 5, 8), normal(2, 6, 11)
-    encoder, decoder = pair.encoder, pair.decoder
-    gated = tr.GatedFeedForwardParams(normal(12, 8), normal(12, 8), normal(8, 12))
-    attend = encoder[0].attention
-    classes = np.array([0, 2])
-    calls = {
-        **forms(attention, "multi_head_attention", (x, x, attend), x, num_heads=2),
-        **forms(tr, "feed_forward", (x, encoder[0].feed_forward), x),
-        **forms(tr, "gated_feed_forward", (x, gated), x),
-        **forms(tr, "encoder_block", (x, encoder[0]), x, num_heads=2),
-        **forms(tr, "encoder", (x, encoder), x, num_heads=2),
-        **forms(tr, "decoder_block", (x, memory, decoder[0]), x, num_heads=2),
-        **forms(tr, "decoder", (x, memory, decoder), x, num_heads=2),
-        **forms(tr, "language_model", (tokens, model), logits, config),
-        **forms(tr, "encoder_decoder_model", (tokens, tokens, pair), logits, config),
-        **forms(tr, "sequence_classifier", (tokens, classifier), normal(2, 3), config),
-    }
-    tasks = {
-        "language_model": (tokens, model, config),
-        "encoder_decoder_model": (tokens, tokens, pair, config),
-        "sequence_classifier": (tokens, classes, classifier, config),
-    }
-    for name, arguments in tasks.items():
-        for form in ("loss", "loss_value_and_grad", "loss_grad"):
-            calls[f"{name}_{form}"] = partial(getattr(tr, f"{name}_{form}"), *arguments)
-    for name in ("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw"):
-        step = getattr(training, f"{name}_step")
-        calls[step.__name__] = partial(step, x, x, None, learning_rate=0.1)
-    return calls | {
-        "language_model_trace": partial(tr.language_model_trace, tokens[0], model, config),
-        "encoder_decoder_weights": partial(
-            tr.encoder_decoder_weights, tokens, tokens, pair, config
-        ),
-        "next_token_probabilities": partial(tr.next_token_probabilities, tokens[0], model, config),
-        "generate": partial(tr.generate, tokens[0], model, config, steps=2, temperature=0),
-        "beam_search": partial(tr.beam_search, tokens[0], model, config, steps=2),
-        "encoder_decoder_generate": partial(
-            tr.encoder_decoder_generate, tokens[0], pair, config, start=0, steps=2
-        ),
-    }
+    found = {}
+    for name, call in calls.calls().items():
+        with contextlib.suppress(AttributeError, pickle.PicklingError):  # of local functions
+            found[name] = pickle.dumps(call)
+    return found
 
 
 def examples(f):
@@ -107,50 +71,27 @@ def examples(f):
     return run
 
 
-def call_of(name, dtype):
+def call_of(name, dtype, known):
     """Return a call of a public function, or None where the dtype makes no difference."""
-    import cases  # noqa: PLC0415
+    import calls  # noqa: PLC0415
     import test_contract  # noqa: PLC0415
 
-    chapter, _, short = name.rpartition(".")
     if name in test_contract.FUNCTIONS:
         problem = test_contract.problems(name, dtype=np.dtype(dtype).type)[0]
         arguments = problem.arguments(test_contract.form_of(name))
         return lambda: test_contract.evaluate(name, problem, arguments)
-    known = trees(dtype)
-    if short in known:
-        return known[short]
-    f = getattr(importlib.import_module(f"dlref.{chapter}" if chapter else "dlref"), short)
-    del cases
-    return examples(f) if dtype == "float64" else None
+    if name in known:
+        given, options = pickle.loads(known[name])  # our own child's
+        given = calls.mapped(lambda a: a.astype(dtype) if a.dtype.kind == "f" else a, given)
+        return lambda: calls.function(name)(*given, **options)
+    return examples(calls.function(name)) if dtype == "float64" else None
 
 
-def measure(name, dtype):
-    """Call a function in a forked child; return CPU seconds and the compiled functions."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(read)
-        with os.fdopen(write, "wb") as out:
-            try:
-                pickle.dump(_first_call(name, dtype), out)
-            except BaseException as error:  # shown by the parent
-                pickle.dump(repr(error), out)
-        os._exit(0)
-    os.close(write)
-    with os.fdopen(read, "rb") as answer:
-        found = pickle.load(answer)  # our own child's
-    os.waitpid(pid, 0)
-    if isinstance(found, str):
-        msg = f"{name}, {dtype}: {found}"
-        raise RuntimeError(msg)
-    return found
-
-
-def _first_call(name, dtype):
+def first_call(name, dtype, known):
+    """Return CPU seconds and the compiled functions of a first call."""
     from numba.core import event  # noqa: PLC0415
 
-    call = call_of(name, dtype)
+    call = call_of(name, dtype, known)
     if call is None:
         return None
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # examples print
@@ -170,7 +111,7 @@ def public_names():
     for chapter in dlref.__all__:
         for name in getattr(getattr(dlref, chapter), "__all__", ()):
             f = getattr(getattr(dlref, chapter), name)
-            if not isinstance(f, type):
+            if not isinstance(f, type) and name not in {"save_params", "load_params"}:
                 yield f"{chapter}.{name}"
 
 
@@ -183,17 +124,18 @@ def main():
     sys.path.insert(0, str(Path(__file__).parent))
     import test_contract  # noqa: F401, PLC0415  # loads all chapters, and compiles nothing
 
+    known = in_a_child(prepared)
     rows = []
     for name in public_names():
         if options.words and not any(word in name for word in options.words):
             continue
-        found = [measure(name, dtype) for dtype in DTYPES]
-        known = [f for f in found if f is not None]
+        found = [in_a_child(first_call, name, dtype, known) for dtype in DTYPES]
+        there = [f for f in found if f is not None]
         seconds = [f"{f[0]:.2f}" if f else "" for f in found]
-        rows.append([name, *seconds, max(len(f[1]) for f in known)])
+        rows.append([name, *seconds, max(len(f[1]) for f in there)])
         print(*rows[-1], sep="\t", flush=True)
         if options.names:
-            print("   ", *known[-1][1])
+            print("   ", *there[-1][1])
     for i, dtype in enumerate(DTYPES, 1):
         seconds = [float(row[i]) for row in rows if row[i]]
         worst = max(rows, key=lambda row: float(row[i] or 0))

@@ -33,7 +33,13 @@ PUBLIC = [
     for name in getattr(dlref, chapter).__all__
 ]
 #: Modules without a public name that serve several topics, and chapters below.
-SHARED = {"activations._by_name", "attention._block", "transformer._decoding"}
+SHARED = {
+    "activations._by_name",
+    "attention._block",
+    "check._causes",
+    "check._scales",
+    "transformer._decoding",
+}
 TOPICS = sorted(
     path
     for path in (ROOT / "dlref").glob("*/_*.py")
@@ -132,7 +138,9 @@ class TestChapter:
 
 
 #: Functions of any function: they hand its options on.
-OF_FUNCTIONS = re.compile("bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_")
+OF_FUNCTIONS = re.compile(
+    "bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_|random_inputs"
+)
 
 
 @pytest.mark.parametrize(("chapter", "f"), PUBLIC)

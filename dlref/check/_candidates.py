@@ -1,55 +1,62 @@
-r"""Verdicts: does a kernel of one's own compute what dlref computes?"""
+r"""Verdicts: does a kernel of one's own compute what dlref computes, and if not, what does it?"""
 
 from __future__ import annotations
 
+import functools
+import html
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import (
-    as_generator,
-    float_dtype,
-    shown,
-)
-from .._core.pytree import flat, rebuilt
+from .._core.arguments import as_generator, as_number, float_dtype, shown
+from .._core.pytree import flat
+from ._causes import Case, explained
 from ._errors import ulp_error
+from ._scales import element_scales, mapped_arrays, row_largest, widened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["Verdict", "check_forward", "check_jvp", "check_vjp", "random_inputs"]
 
-#: What each dtype allows, relative to the largest value: rounded sums in any order.
+#: What each dtype allows, relative to the scale of an element: rounded sums in any order.
 ALLOWED = {
     "float16": 2.0**-9,
     "bfloat16": 2.0**-6,
-    "float32": 64 * 2.0**-23,
-    "float64": 64 * 2.0**-52,
+    "float32": 32 * 2.0**-23,
+    "float64": 32 * 2.0**-52,
 }
 
 
 class Verdict(NamedTuple):
     """
-    Whether a candidate passes, and what is off; it prints itself as a sentence.
+    Whether a candidate passes, and what is off; it prints itself as sentences.
 
     Parameters
     ----------
     ok : bool
-        Whether every output has the right shape and dtype and is within what is allowed.
+        Whether every output has the right shape and dtype and every element is within what is
+        allowed.
     output : int
         Number of the output that is worst, or wrong in shape or dtype.
     at : tuple of int
         Index of its largest error.
     error : float
-        That error, relative to the largest value of the output.
+        That error, relative to the scale of the element.
     allowed : float
-        What the dtype allows.
+        What is allowed there.
     ulp : float
         The error in units in the last place of the value there.
     message : str
         All of it in words.
+    share : float
+        Share of the elements of that output that are wrong.
+    failures : tuple of str
+        A sentence for each output that is wrong.
+    causes : tuple of str
+        Known mistakes that give what the candidate gives.
 
     See Also
     --------
@@ -73,6 +80,9 @@ class Verdict(NamedTuple):
     allowed: float
     ulp: float
     message: str
+    share: float = 0.0
+    failures: tuple[str, ...] = ()
+    causes: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether the candidate passes."""
@@ -82,20 +92,43 @@ class Verdict(NamedTuple):
         """Return the message."""
         return self.message
 
-
-def _widened(value: Any) -> Any:
-    """Return arrays of real numbers as float64, within tuples, and all else as it is."""
-    if isinstance(value, tuple):
-        return rebuilt(value, map(_widened, value))
-    if value is None or np.asarray(value).dtype.kind in "biu":
-        return value
-    return np.asarray(value, np.float64)
+    def _repr_html_(self) -> str:
+        """Show the verdict in a notebook."""
+        rows = "".join(f"<li>{html.escape(line)}</li>" for line in self.message.split("\n"))
+        return f"<p><b>{'right' if self.ok else 'wrong'}</b></p><ul>{rows}</ul>"
 
 
-def _judged(number: int, got: Any, want: Any, like: Any) -> Verdict:
+class _Tolerance(NamedTuple):
+    """What the caller allows."""
+
+    factor: float
+    rtol: float | None
+    atol: float | None
+
+    def limits(self, want: Any, scale: Any, dtype: str) -> Any:
+        """Return the largest error of each element."""
+        if self.rtol is None and self.atol is None:
+            return self.factor * ALLOWED[dtype] * scale
+        return (self.atol or 0.0) + (self.rtol or 0.0) * np.abs(
+            np.where(np.isfinite(want), want, 0)
+        )
+
+
+def _wrong(got: Any, want: Any, limits: Any, dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    """Return the error of each element, and where it is beyond what is allowed."""
+    with np.errstate(all="ignore"):
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        same |= np.isinf(got) & (got == want.astype(dtype).astype(np.float64))  # beyond the dtype
+        errors = np.where(same, 0.0, np.abs(got - want))
+        errors = np.where(np.isfinite(errors), errors, np.inf)
+        # half of the smallest number of the dtype is as near as one can get to 0
+        tiny = float(np.nextafter(dtype.type(0), dtype.type(1)))
+    return errors, errors > np.maximum(limits, tiny)
+
+
+def _judged(number: int, got: Any, want: Any, like: Any, scale: Any, by: _Tolerance) -> Verdict:
     """Compare one output with the exact one, in the dtype that dlref itself returns."""
-    want, dtype = np.asarray(want), np.asarray(like).dtype
-    allowed = ALLOWED[dtype.name]
+    want, dtype = np.asarray(want, np.float64), np.asarray(like).dtype
     found = np.asarray(got)
     for what, is_, should in (
         ("shape", found.shape, want.shape),
@@ -103,54 +136,141 @@ def _judged(number: int, got: Any, want: Any, like: Any) -> Verdict:
     ):
         if is_ != should:
             words = f"output {number} has {what} {is_}, where dlref's has {should}"
-            return Verdict(False, number, (), np.inf, allowed, np.inf, words)
+            return Verdict(False, number, (), np.inf, 0.0, np.inf, words, 1.0)
     if not want.size:
-        return Verdict(True, number, (), 0.0, allowed, 0.0, f"output {number} is empty")
+        return Verdict(True, number, (), 0.0, 0.0, 0.0, f"output {number} is empty")
+    limits = np.broadcast_to(by.limits(want, scale, dtype.name), want.shape)
     wide = found.astype(np.float64)
-    finite = np.isfinite(want)
-    scale = float(np.max(np.abs(want[finite]), initial=0.0)) or 1.0
+    errors, wrong = _wrong(wide, want, limits, dtype)
     with np.errstate(all="ignore"):
-        errors = np.abs(wide - want) / scale
-        same = (wide == want) | (np.isnan(wide) & np.isnan(want))
-        same |= np.isinf(wide) & (found == want.astype(dtype))  # too large for the dtype
-    errors = np.where(same, 0.0, np.where(finite & np.isfinite(wide), errors, np.inf))
-    worst = int(errors.argmax())
+        beyond = np.where(errors == 0, 0.0, errors / limits)
+    worst = int(beyond.argmax())
     at = tuple(int(i) for i in np.unravel_index(worst, want.shape))
-    error, ulp = float(errors.flat[worst]), float(np.ravel(ulp_error(found, want))[worst])
-    ok = error <= allowed
+    with np.errstate(all="ignore"):
+        unit = float(np.ravel(scale)[worst]) or 1.0
+        error, allowed = float(errors.flat[worst]) / unit, float(limits.flat[worst]) / unit
+    ulp = float(np.ravel(ulp_error(found, want))[worst])
+    share = float(wrong.mean())
     words = (
-        f"output {number} is {'right' if ok else 'off'}: largest error {error:.2g} of the largest "
-        f"value, {allowed:.2g} is allowed in {dtype}; at {at} it is {wide[at]!s} where "
-        f"{want[at]!s} is exact, {ulp:.3g} ULP"
+        f"output {number} is right"
+        if not wrong.any()
+        else f"output {number} is off in "
+        f"{np.count_nonzero(wrong)} of {wrong.size} elements ({share:.0%})"
     )
-    return Verdict(ok, number, at, error, allowed, ulp, words)
+    words += (
+        f"; the worst, at {at}, is {wide[at]!s} where {want[at]!s} is exact: {error:.2g} of its "
+        f"scale, {allowed:.2g} is allowed in {dtype}, {ulp:.3g} ULP"
+    )
+    return Verdict(not wrong.any(), number, at, error, allowed, ulp, words, share)
 
 
-def _verdict(got: Any, want: Any, like: Any) -> Verdict:
-    got, want, like = map(flat, (got, want, like))
+def _listed(value: Any) -> Any:
+    """Return lists of outputs as tuples."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _check_reference(want: list[Any], inputs: tuple[Any, ...], name: str) -> None:
+    """Raise if the reference is NaN though no input is: the inputs are none of its domain."""
+
+    def has_nan(value: Any) -> bool:
+        found: list[bool] = []
+        mapped_arrays(
+            lambda a: found.append(a.dtype.kind == "f" and bool(np.isnan(a).any())), value
+        )
+        return any(found)
+
+    if any(has_nan(np.asarray(y)) for y in want) and not any(map(has_nan, inputs)):
+        msg = f"Argument 'inputs' must be in the domain of {name}, which gives NaN for them."
+        raise ValueError(msg)
+
+
+def _compared(
+    candidate: Callable[..., Any],
+    f: Callable[..., Any],
+    op: Callable[..., Any],
+    form: str,
+    inputs: tuple[Any, ...],
+    options: dict[str, Any],
+    tolerance: dict[str, Any],
+) -> Verdict:
+    """Call the candidate and the reference, and compare."""
+    by = _Tolerance(
+        as_number("factor", tolerance["factor"], above=0),
+        *(
+            None if tolerance[t] is None else as_number(t, tolerance[t], least=0)
+            for t in ("rtol", "atol")
+        ),
+    )
+    wide = tuple(map(widened, inputs))
+    reference = functools.partial(f, **options)
+    want = [y for y in flat(reference(*wide)) if y is not None]
+    like = [y for y in flat(reference(*inputs)) if y is not None]
+    _check_reference(want, wide, op.__name__)
+    handed = tuple(mapped_arrays(np.copy, x) for x in inputs)
+    got = [y for y in flat(_listed(candidate(*handed, **options))) if y is not None]
     if len(got) != len(want):
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
-        return Verdict(False, 0, (), np.inf, 0.0, np.inf, words)
-    verdicts = [
-        _judged(number, *parts)
-        for number, parts in enumerate(zip(got, want, like, strict=True))
-        if parts[1] is not None
-    ]
-    return max(verdicts, key=lambda verdict: (not verdict.ok, verdict.error))
+        return Verdict(False, 0, (), np.inf, 0.0, np.inf, words, 1.0, (words,))
+    scales = element_scales(reference, wide, tuple(want))
+    pairs = zip(got, want, like, scales, strict=True)
+    verdicts = [_judged(i, *parts, by) for i, parts in enumerate(pairs)]
+    failures = [v.message for v in verdicts if not v.ok] + _written(inputs, handed)
+    worst = max(verdicts, key=lambda v: (not v.ok, v.error / v.allowed if v.allowed else v.error))
+    if not failures:
+        return worst
+
+    def fits(i: int, one: Any, other: Any) -> bool:
+        dtype = np.asarray(like[i]).dtype
+        scale = scales[i] + abs(other) + row_largest(other)
+        return not _wrong(one, other, by.limits(other, scale, dtype.name), dtype)[1].any()
+
+    case = Case(f, wide, options, [np.asarray(y, np.float64) for y in want], form, op)
+    comparable = all(np.asarray(g).dtype.kind in "fV" for g in got)
+    causes = explained(case, got, [v.ok for v in verdicts], fits) if comparable else ()
+    message = "\n".join([*failures, *(f"This is what comes out if {cause}." for cause in causes)])
+    return worst._replace(ok=False, message=message, failures=tuple(failures), causes=causes)
 
 
-def _form(op: Callable[..., Any], suffix: str) -> Callable[..., Any]:
+def _written(inputs: tuple[Any, ...], handed: tuple[Any, ...]) -> list[str]:
+    """Return a sentence for each input that the candidate has written to."""
+    found = []
+    for i, (before, after) in enumerate(zip(inputs, handed, strict=True)):
+        pairs = zip(flat(before), flat(after), strict=True)
+        if any(
+            a is not None and np.asarray(a).tobytes() != np.asarray(b).tobytes() for a, b in pairs
+        ):
+            found.append(f"the candidate writes to input {i}")
+    return found
+
+
+def _of_dlref(op: Any, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Take the options out of a partial."""
+    while isinstance(op, functools.partial) and not op.args:
+        op, options = op.func, {**op.keywords, **options}
+    return op, options
+
+
+def _form(op: Any, suffix: str) -> Callable[..., Any]:
     """Return op_vjp or op_jvp, from the module that op comes from."""
     module = sys.modules[getattr(op, "__module__", "")] if callable(op) else None
     form = getattr(module, f"{getattr(op, '__name__', op)}_{suffix}", None)
     if form is None or not module or not module.__name__.startswith("dlref."):
-        msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
+        msg = (
+            f"Argument 'op' must be a function of dlref that has a {suffix}, or come with its "
+            f"reference, not {shown(op)}."
+        )
         raise TypeError(msg)
     return form  # type: ignore[no-any-return]
 
 
 def check_forward(
-    candidate: Callable[..., Any], op: Callable[..., Any], *inputs: Any, **options: Any
+    candidate: Callable[..., Any],
+    op: Callable[..., Any],
+    *inputs: Any,
+    factor: float = 1.0,
+    rtol: float | None = None,
+    atol: float | None = None,
+    **options: Any,
 ) -> Verdict:
     r"""
     Compare a kernel with a function of dlref, on the same inputs.
@@ -163,6 +283,10 @@ def check_forward(
         A function of dlref.
     *inputs : array_like
         Inputs in the dtype to test.
+    factor : float, default 1.0
+        Multiplies what is allowed.
+    rtol, atol : float or None
+        Allow ``atol + rtol * abs(exact)`` instead, if one of them is given.
     **options : object
         Keyword arguments of both.
 
@@ -187,10 +311,25 @@ def check_forward(
     not the kernel's fault, rounding inside it is. Shape and dtype must be those that `op` returns
     for the inputs as they are.
 
-    An error counts relative to the largest value of an output, since sums cancel and a small
-    element beside large ones cannot have all digits. Allowed are 64 units of relative rounding
-    in float32 and float64, and :math:`2^{-9}` and :math:`2^{-6}` in float16 and bfloat16. Where
-    the exact value is infinite or NaN, the candidate must say the same.
+    **Every element has a bound of its own.** Its scale is
+
+    .. math::
+
+        s_i = \abs{y_i} + \max_k \frac{\abs{y_i(x (1 + h \xi_k)) - y_i(x)}}{h}
+            + \max_{\text{row}} \Bigl( \frac{\abs y}{8}
+            + \max_k \frac{\abs{y(x (1 + \epsilon \xi_k)) - y(x)}}{\epsilon} \Bigr) .
+
+    The second term is measured: how far the element moves if all inputs change by a relative
+    h, in random directions :math:`\xi_k`. No kernel can do better than that, times a unit of
+    rounding: in a sum it is what the terms make, however much they cancel. The last terms stand
+    for rounding on the way: beside larger elements of the same row, and, measured with an
+    :math:`\epsilon` near that of float64, beside larger numbers whose difference is 0. Allowed are
+    32 units of relative rounding of that scale in float32 and float64, and :math:`2^{-9}` and
+    :math:`2^{-6}` in float16 and bfloat16. Where the exact value is infinite, or NaN because an
+    input is, the candidate must say the same.
+
+    The candidate gets copies of the inputs; to write to them is an error. If it is off, known
+    mistakes are tried, one after the other; those that give what the candidate gives are named.
 
     Examples
     --------
@@ -209,8 +348,9 @@ def check_forward(
     >>> verdict.ok, verdict.at, verdict.error
     (False, (0, 0), inf)
     """
-    want = op(*map(_widened, inputs), **options)
-    return _verdict(candidate(*inputs, **options), want, op(*inputs, **options))
+    op, options = _of_dlref(op, options)
+    tolerance = {"factor": factor, "rtol": rtol, "atol": atol}
+    return _compared(candidate, op, op, "map", inputs, options, tolerance)
 
 
 def check_vjp(
@@ -218,6 +358,10 @@ def check_vjp(
     op: Callable[..., Any],
     dout: Any,
     *inputs: Any,
+    reference: Callable[..., Any] | None = None,
+    factor: float = 1.0,
+    rtol: float | None = None,
+    atol: float | None = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -233,6 +377,12 @@ def check_vjp(
         Gradient of a loss with respect to the output.
     *inputs : array_like
         Inputs in the dtype to test.
+    reference : callable or None
+        The right vjp, for an `op` that is no function of dlref: a lambda around one, for example.
+    factor : float, default 1.0
+        Multiplies what is allowed.
+    rtol, atol : float or None
+        Allow ``atol + rtol * abs(exact)`` instead, if one of them is given.
     **options : object
         Keyword arguments of both.
 
@@ -265,13 +415,14 @@ def check_vjp(
     >>> x, dout = np.linspace(-3, 3, 7), np.ones(7)
     >>> bool(check_vjp(lambda u, x: u / np.cosh(x) ** 2, tanh, dout, x))
     True
-    >>> print(check_vjp(lambda u, x: 2 * u, tanh, 1.0, 0.0))
-    output 0 is off: largest error 1 of the largest value, 1.4e-14 is allowed in float64;
-    at () it is 2.0 where 1.0 is exact, 4.5e+15 ULP
+    >>> print(check_vjp(lambda u, x: 2 * u, tanh, 1.0, 0.0))  # doctest: +ELLIPSIS
+    output 0 is off in 1 of 1 elements (100%); the worst, at (), is 2.0 where 1.0 is exact: ...
+    This is what comes out if it is twice what is right.
     """
-    vjp = _form(op, "vjp")
-    want = vjp(_widened(dout), *map(_widened, inputs), **options)
-    return _verdict(candidate(dout, *inputs, **options), want, vjp(dout, *inputs, **options))
+    op, options = _of_dlref(op, options)
+    vjp = _form(op, "vjp") if reference is None else reference
+    tolerance = {"factor": factor, "rtol": rtol, "atol": atol}
+    return _compared(candidate, vjp, op, "vjp", (_listed(dout), *inputs), options, tolerance)
 
 
 def check_jvp(
@@ -279,6 +430,11 @@ def check_jvp(
     op: Callable[..., Any],
     primals: Any,
     tangents: Any,
+    *,
+    reference: Callable[..., Any] | None = None,
+    factor: float = 1.0,
+    rtol: float | None = None,
+    atol: float | None = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -294,6 +450,12 @@ def check_jvp(
         The point, in the dtype to test.
     tangents : array_like or tuple of array_like
         The direction.
+    reference : callable or None
+        The right jvp, for an `op` that is no function of dlref.
+    factor : float, default 1.0
+        Multiplies what is allowed.
+    rtol, atol : float or None
+        Allow ``atol + rtol * abs(exact)`` instead, if one of them is given.
     **options : object
         Keyword arguments of both.
 
@@ -325,19 +487,62 @@ def check_jvp(
     >>> bool(check_jvp(lambda x, dx: np.where(x > 0, dx, 0.0), relu, np.ones(3), np.ones(3)))
     True
     """
-    jvp = _form(op, "jvp")
-    want = jvp(_widened(primals), _widened(tangents), **options)
-    return _verdict(
-        candidate(primals, tangents, **options), want, jvp(primals, tangents, **options)
-    )
+    op, options = _of_dlref(op, options)
+    jvp = _form(op, "jvp") if reference is None else reference
+    tolerance = {"factor": factor, "rtol": rtol, "atol": atol}
+    both = _listed(primals), _listed(tangents)
+    return _compared(candidate, jvp, op, "jvp", both, options, tolerance)
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], _: Any) -> Any:
+    return rng.normal(size=shape)
+
+
+def _unit(rng: np.random.Generator, shape: tuple[int, ...], _: Any) -> Any:
+    return rng.uniform(size=shape)
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, ...], _: Any) -> Any:
+    return rng.choice([-1.0, 1.0], size=shape)
+
+
+def _distributions(rng: np.random.Generator, shape: tuple[int, ...], _: Any) -> Any:
+    e = np.exp(rng.normal(size=shape))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _log_distributions(rng: np.random.Generator, shape: tuple[int, ...], _: Any) -> Any:
+    return np.log(_distributions(rng, shape, _))
+
+
+def _targets(rng: np.random.Generator, shape: tuple[int, ...], first: tuple[int, ...]) -> Any:
+    """Draw classes, or distributions if the shape is that of the logits."""
+    if tuple(shape) == tuple(first):
+        return _distributions(rng, shape, first)
+    return rng.integers(0, first[-1], shape)
+
+
+#: How to draw the inputs of functions whose domain is not all numbers, by position.
+DRAWS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "attention_distance": (_distributions,),
+    "attention_entropy": (_distributions,),
+    "attention_rollout": (_distributions,),
+    "attention_shares": (_distributions,),
+    "binary_cross_entropy": (_normal, _unit),
+    "cross_entropy": (_normal, _targets),
+    "hinge": (_normal, _signs),
+    "kl_divergence": (_log_distributions, _distributions),
+    "nll": (_log_distributions, _targets),
+}
 
 
 def random_inputs(
     op: Callable[..., Any],
-    shapes: Sequence[tuple[int, ...]],
+    shapes: Sequence[tuple[int, ...] | None],
     dtype: npt.DTypeLike,
     rng: np.random.Generator,
-) -> tuple[npt.NDArray[Any], ...]:
+    **options: Any,
+) -> tuple[Any, ...]:
     r"""
     Draw inputs for a function, rounded to a dtype before anything is computed from them.
 
@@ -346,17 +551,21 @@ def random_inputs(
     op : callable
         The function of dlref they are for; it is called once, so that shapes that do not fit are
         noticed here.
-    shapes : sequence of tuple of int
-        The shape of each input.
+    shapes : sequence of tuple of int or None
+        The shape of each input; None for one that is left out.
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
     rng : numpy.random.Generator
         Source of the numbers.
+    **options : object
+        Keyword arguments that `op` needs.
 
     Returns
     -------
-    tuple of ndarray
-        Standard normal numbers of these shapes.
+    tuple of ndarray or None
+        Standard normal numbers of these shapes; where a loss takes classes, distributions or
+        logarithms of them, those. A target of the shape of the logits is a distribution, of one
+        axis less it holds classes.
 
     Raises
     ------
@@ -373,19 +582,26 @@ def random_inputs(
     -----
     A test that rounds its inputs *after* it has computed the reference from the unrounded ones
     measures the rounding of the inputs, and blames it on the kernel. In float16 that alone is
-    as large as the error of a good kernel, so that the sum of both is blamed on the kernel.
+    as large as the error of a good kernel.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dlref.check import random_inputs
-    >>> from dlref.neurons import linear
-    >>> x, w = random_inputs(linear, [(4, 3), (2, 3)], np.float16, np.random.default_rng(0))
-    >>> x.shape, w.dtype
-    ((4, 3), dtype('float16'))
+    >>> from dlref.losses import cross_entropy
+    >>> rng = np.random.default_rng(0)
+    >>> logits, classes = random_inputs(cross_entropy, [(4, 3), (4,)], np.float16, rng)
+    >>> logits.dtype, classes.dtype, bool(classes.max() < 3)
+    (dtype('float16'), dtype('int64'), True)
     """
     kind = float_dtype("dtype", dtype)
     rng = as_generator("rng", rng)
-    inputs = tuple(rng.normal(size=shape).astype(kind) for shape in shapes)
-    op(*inputs)
-    return inputs
+    draws = DRAWS.get(getattr(op, "__name__", ""), ())
+    inputs = []
+    for i, shape in enumerate(shapes):
+        draw = draws[i] if i < len(draws) else _normal
+        drawn = None if shape is None else np.asarray(draw(rng, shape, shapes[0]))
+        whole = drawn is None or drawn.dtype.kind == "i"
+        inputs.append(drawn if whole else drawn.astype(kind))  # type: ignore[union-attr]
+    op(*inputs, **options)
+    return tuple(inputs)

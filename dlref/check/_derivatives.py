@@ -75,7 +75,8 @@ def numerical_jacobian(
     TypeError
         If `x` is not real.
     ValueError
-        If the method is unknown.
+        If the method is unknown, or "complex" and a central difference disagree: f takes an
+        absolute value, a conjugate or a real part.
 
     See Also
     --------
@@ -96,7 +97,8 @@ def numerical_jacobian(
     *complex*: for an analytic f, :math:`f(x + ih) = f(x) + i h f'(x) - h^2 f''(x)/2 - \dots`, and
     the imaginary part over h is the derivative, with no difference of nearly equal numbers.
     With :math:`h = 10^{-200}` the rest vanishes, and all digits are right, for one call. It
-    needs an f without absolute values, comparisons or conjugation.
+    needs an f without absolute values, comparisons or conjugation, which have no complex
+    derivative; a central difference along one direction notices them.
 
     References
     ----------
@@ -133,7 +135,26 @@ def numerical_jacobian(
             columns.append(_ridders(f, point, i, 0.1 * size))
     shape = np.shape(columns[0] if columns else f(point))
     out = np.stack(columns, axis=-1) if columns else np.empty((*shape, 0))
+    if method == "complex":
+        _check_analytic(f, point, out)
     return result(out.reshape(shape + point.shape), np.dtype(np.float64))
+
+
+def _check_analytic(f: Callable[[Any], Any], point: FloatArray, jacobian: FloatArray) -> None:
+    """Raise unless the Jacobian agrees with a central difference along one direction."""
+    v = np.cos(np.arange(1.0, point.size + 1))
+    h = 1e-6 * max(1.0, float(np.max(abs(point), initial=0.0)))
+    ends = [np.asarray(f(point + s * h * v.reshape(point.shape)), np.float64) for s in (1, -1)]
+    want = (ends[0] - ends[1]) / (2 * h)
+    rounding = 1e-15 * (abs(ends[0]) + abs(ends[1])) / h
+    # a hundredth is far more than the difference errs by, and less than a lost part makes
+    limit = 0.01 * (abs(want) + abs(jacobian * v).sum(-1)) + rounding
+    if np.any(abs(jacobian @ v - want) > limit):
+        msg = (
+            "Argument 'f' must be analytic for the method 'complex', not a function whose "
+            "complex step and central difference disagree."
+        )
+        raise ValueError(msg)
 
 
 def _drawn(value: Any, rng: np.random.Generator) -> Any:

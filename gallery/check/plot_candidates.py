@@ -44,7 +44,7 @@ for kernel, label in ((one_pass, "one pass"), (two_passes, "two passes")):
     ax.loglog(offsets, [v.error for v in verdicts], "o-", label=label)
 ax.axhline(verdicts[0].allowed, color="0.5", lw=0.8)
 ax.text(0.1, 1.2 * verdicts[0].allowed, "allowed", size=8)
-ax.set(xlabel="mean of the rows", ylabel="error of the largest value")
+ax.set(xlabel="mean of the rows", ylabel="worst error / its scale")
 ax.set_title("Layer norm of rows with spread 1, float32")
 ax.legend()
 

@@ -91,10 +91,10 @@ def test_jvp(rng):
 
 
 def test_named_tuples_stay_named():
-    from dlref.check._candidates import _widened  # noqa: PLC0415
+    from dlref.check._scales import widened  # noqa: PLC0415
     from dlref.training import FitResult  # noqa: PLC0415
 
-    wide = _widened(FitResult(np.float32(1), np.float32(2), np.arange(3)))
+    wide = widened(FitResult(np.float32(1), np.float32(2), np.arange(3)))
     assert isinstance(wide, FitResult)
     assert (wide.w.dtype, wide.loss.dtype) == (np.float64, np.int64)
 

@@ -59,3 +59,15 @@ def test_errors(rng):
         numerical_jacobian(np.sin, 1.0, method="forward")
     with pytest.raises(TypeError, match=r"^Argument 'rng' must be a numpy.random.Generator"):
         adjoint_gap(None, None, 1.0, 7)
+
+
+@pytest.mark.parametrize("f", [np.abs, lambda x: np.real(x * np.conj(x)), lambda x: x.real**2])
+def test_a_complex_step_through_what_has_no_complex_derivative_is_noticed(f):
+    with pytest.raises(ValueError, match="'f' must be analytic for the method 'complex'"):
+        numerical_jacobian(f, np.array([1.0, -2.0]), method="complex")
+
+
+def test_a_complex_step_where_differences_are_poor():
+    x = np.array([1.0, 1e-3])
+    got = numerical_jacobian(lambda x: np.exp(30 * x) * 1e-9, x, method="complex")
+    np.testing.assert_allclose(np.diag(got), 30e-9 * np.exp(30 * x), rtol=1e-14)

@@ -88,3 +88,15 @@ def test_errors():
         ulp_error(np.ones(1, complex), np.ones(1))
     with pytest.raises(ValueError, match=r"^Argument 'actual' must hold at least one value"):
         error_report(np.ones(0), np.ones(0))
+
+
+def test_units_of_subnormal_numbers():
+    # the smallest number of each dtype is one unit away from 0, and from its double
+    for dtype, smallest in (
+        (ml_dtypes.bfloat16, 2.0**-133),
+        (np.float16, 2.0**-24),
+        (np.float32, 2.0**-149),
+    ):
+        a = np.array([smallest, 2 * smallest, 0.0]).astype(dtype)
+        assert float(a[0]) == smallest
+        np.testing.assert_array_equal(ulp_error(a, [0.0, smallest, 3 * smallest]), [1, 1, 3])
