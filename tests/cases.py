@@ -349,6 +349,7 @@ def attentions(draw, values=True, sink=False):
 
 
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
+DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
 
 
 def attention(*calls, values=True, **options):
@@ -434,7 +435,10 @@ def moderate(rng, shape):
 SPECS = {
     "attention.attention_scores": attention(values=False),
     "attention.attention_weights": attention(values=False),
-    "attention.scaled_dot_product_attention": attention(),
+    "attention.scaled_dot_product_attention": attention(
+        Call(((3, 2), (4, 2), (4, 2)), {"dropout": DROPPED, "is_causal": True, "softcap": 1.5}),
+        Call(((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1)), {"dropout": DROPPED[:1], "mask": PART}),
+    ),
     "attention.multiplicative_attention": Spec(
         [
             Call(((3, 2), (4, 3), (4, 2), (2, 3))),

@@ -564,8 +564,8 @@ def attention_weights(q, k, sink=None, **options):
     return e / np.where(total == 0, 1, total)
 
 
-def scaled_dot_product_attention(q, k, v, **options):
-    p = attention_weights(q, k, **options)
+def scaled_dot_product_attention(q, k, v, dropout=None, **options):
+    p = attention_weights(q, k, **options) * (1 if dropout is None else dropout)
     if q.ndim > 2:
         v = np.repeat(v, q.shape[-3] // v.shape[-3], axis=-3)
     return np.einsum("...ij,...jd->...id", p, v)

@@ -317,6 +317,7 @@ def multi_head_attention(
     scale: float | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -347,9 +348,9 @@ def multi_head_attention(
         S counts the cache.
     q_offset : int or None
         Position of query 0 among the keys; None is the length of the cache, 0 without one.
-    window, scale, softcap, sink, return_lse : as in `scaled_dot_product_attention`
+    window, scale, softcap, sink, dropout : as in `scaled_dot_product_attention`
         The same.
-    return_weights : as in `scaled_dot_product_attention`
+    return_lse, return_weights : as in `scaled_dot_product_attention`
         The same.
 
     Returns
@@ -448,7 +449,7 @@ def multi_head_attention(
         q_offset = 0 if cache is None else len(cache)
     block = layer.block(
         cache, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window,
-        scale=scale, softcap=softcap, sink=sink,
+        scale=scale, softcap=softcap, sink=sink, dropout=dropout,
     )  # fmt: skip
     results = [result(block.out(), layer.dtype)]
     if return_lse:
@@ -476,6 +477,7 @@ def multi_head_attention_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of multi-head attention.
@@ -488,7 +490,7 @@ def multi_head_attention_vjp(
         The same.
     rope_interleaved, mask, bias, is_causal, q_offset : as in `multi_head_attention`
         The same.
-    window, scale, softcap, sink : as in `multi_head_attention`
+    window, scale, softcap, sink, dropout : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -545,7 +547,7 @@ def multi_head_attention_vjp(
     check_shape("dout", layer.more["dout"], (*layer.x_q.shape[:-1], len(layer.params.w_o)))
     block = layer.block(
         mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window, scale=scale,
-        softcap=softcap, sink=sink,
+        softcap=softcap, sink=sink, dropout=dropout,
     )  # fmt: skip
     dx_q, dx_kv, dparams, *rest = block.vjp(layer.more["dout"])
     dparams = _params([None if g is None else result(g, layer.dtype) for g in dparams])
@@ -571,6 +573,7 @@ def multi_head_attention_jvp(
     scale: float | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -591,7 +594,7 @@ def multi_head_attention_jvp(
         Tangent of the option `sink`; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `multi_head_attention`
         The same.
-    softcap, sink, return_lse, return_weights : as in `multi_head_attention`
+    softcap, sink, dropout, return_lse, return_weights : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -635,7 +638,7 @@ def multi_head_attention_jvp(
             check_shape(name, layer.more[name], point.shape)
     block = layer.block(
         mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window, scale=scale,
-        softcap=softcap, sink=sink,
+        softcap=softcap, sink=sink, dropout=dropout,
     )  # fmt: skip
     dx_q, dx_kv, *dp = (layer.more.get(name) for name in extra)
     tangents = block.jvp(

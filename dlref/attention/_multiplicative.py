@@ -54,6 +54,7 @@ def multiplicative_attention(
     window: Any = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -74,7 +75,7 @@ def multiplicative_attention(
         Factor of the scores.
     mask, bias, is_causal, q_offset, window : as in `scaled_dot_product_attention`
         The same.
-    softcap, sink, return_lse, return_weights : as in `scaled_dot_product_attention`
+    softcap, sink, dropout, return_lse, return_weights : as in `scaled_dot_product_attention`
         The same.
 
     Returns
@@ -139,6 +140,7 @@ def multiplicative_attention(
         window=window,
         softcap=softcap,
         sink=sink,
+        dropout=dropout,
         return_lse=return_lse,
         return_weights=return_weights,
     )
@@ -163,6 +165,7 @@ def multiplicative_attention_vjp(
     window: Any = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of multiplicative attention.
@@ -175,7 +178,9 @@ def multiplicative_attention_vjp(
         The same.
     dlse : as in `scaled_dot_product_attention_vjp`
         The same.
-    mask, bias, is_causal, q_offset, window, softcap, sink : as in `multiplicative_attention`
+    mask, bias, is_causal, q_offset, window, softcap : as in `multiplicative_attention`
+        The same.
+    sink, dropout : as in `multiplicative_attention`
         Raises the same errors.
 
     Returns
@@ -220,6 +225,7 @@ def multiplicative_attention_vjp(
         window=window,
         softcap=softcap,
         sink=sink,
+        dropout=dropout,
     )
     dq, dmatrix, _ = affine_vjp(dr, q, matrix)
     return tuple(result(grad, dtype) for grad in (dq, dk, dv, _transposed(dmatrix), *rest))
@@ -239,6 +245,7 @@ def multiplicative_attention_jvp(
     window: Any = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -257,7 +264,7 @@ def multiplicative_attention_jvp(
         The same.
     mask, bias, is_causal, q_offset, window : as in `multiplicative_attention`
         The same.
-    softcap, sink, return_lse, return_weights : as in `multiplicative_attention`
+    softcap, sink, dropout, return_lse, return_weights : as in `multiplicative_attention`
         Raises the same errors.
 
     Returns
@@ -303,6 +310,7 @@ def multiplicative_attention_jvp(
         window=window,
         softcap=softcap,
         sink=sink,
+        dropout=dropout,
         return_lse=return_lse,
         return_weights=return_weights,
     )

@@ -35,6 +35,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -65,6 +66,9 @@ def scaled_dot_product_attention(
         Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
     sink : array_like or None, shape (H,)
         Logit of each head that takes part in the softmax but has no value. It is not scaled.
+    dropout : array_like or None
+        Factor of each weight, from :func:`dlref.transformer.dropout_mask`; it broadcasts to
+        (..., H, T, S).
     return_lse : bool, default False
         Whether to return the log-sum-exp of each row of scores, sink included.
     return_weights : bool, default False
@@ -140,6 +144,10 @@ def scaled_dot_product_attention(
     log-sum-exp −inf, and all gradients through the row are 0. What stands behind a mask has no
     influence, not even NaN: a weight of exactly 0 takes nothing from its value.
 
+    **Dropout.** The factors :math:`m_{ij}` multiply the weights after the softmax,
+    :math:`\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j`. They are an input, so that a gradient check
+    meets the same ones twice. Log-sum-exp and weights are returned without them.
+
     **Grouped heads.** With H heads of queries and Hk of keys, H / Hk consecutive ones share keys
     and values, which are not copied. Hk = 1 is multi-query attention.
 
@@ -206,8 +214,9 @@ def scaled_dot_product_attention(
     """
     check_flags(return_lse=return_lse, return_weights=return_weights)
     at = Attention(
-        ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink
-    )
+        ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
+        dropout=dropout,
+    )  # fmt: skip
     out, lse = at.attend()
     results = [at.of_queries(out, at.T, at.V)]
     if return_lse:
@@ -262,6 +271,7 @@ def scaled_dot_product_attention_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of attention.
@@ -276,7 +286,7 @@ def scaled_dot_product_attention_vjp(
         Cotangent :math:`\lambda_i` of the log-sum-exp; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
         The same.
-    softcap, sink : as in `scaled_dot_product_attention`
+    softcap, sink, dropout : as in `scaled_dot_product_attention`
         Raises the same errors.
 
     Returns
@@ -324,6 +334,8 @@ def scaled_dot_product_attention_vjp(
            \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad
            \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .
 
+       With dropout, :math:`w_{ij}` is :math:`m_{ij}\, \vec u_i \cdot \vec v_j`, and
+       :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest stays.
     6. A sink is a score with the value 0, hence w = 0:
        :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (\lambda_i - D_i)`.
 
@@ -358,7 +370,7 @@ def scaled_dot_product_attention_vjp(
     """
     at = Attention(
         ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
-        {"dout": dout} | ({} if dlse is None else {"dlse": dlse}),
+        {"dout": dout} | ({} if dlse is None else {"dlse": dlse}), dropout,
     )  # fmt: skip
     check_shape("dout", at.more["dout"], at.output_shape)
     of_lse = None
@@ -382,6 +394,7 @@ def scaled_dot_product_attention_jvp(
     scale: float | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
+    dropout: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -400,7 +413,7 @@ def scaled_dot_product_attention_jvp(
         Tangent of `sink`; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
         The same.
-    softcap, sink, return_lse, return_weights : as in `scaled_dot_product_attention`
+    softcap, sink, dropout, return_lse, return_weights : as in `scaled_dot_product_attention`
         Raises the same errors.
 
     Returns
@@ -444,7 +457,7 @@ def scaled_dot_product_attention_jvp(
     at = jvp_arguments(
         3, primals, tangents, {"bias": dbias, "sink": dsink}, mask=mask, bias=bias,
         is_causal=is_causal, q_offset=q_offset, window=window, scale=scale, softcap=softcap,
-        sink=sink,
+        sink=sink, dropout=dropout,
     )  # fmt: skip
     tangents = at.tangents, at.dsink, at.dbias
     out, lse = flash.jvp(at.q, at.k, at.v, at.sinks, at.spec, *tangents)

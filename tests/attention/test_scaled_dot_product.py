@@ -623,3 +623,85 @@ class TestFrameworks:
         f = torch.nn.functional.scaled_dot_product_attention
         want = f(*map(torch.tensor, (q, k, v)), is_causal=is_causal, enable_gqa=True).numpy()
         assert_close(scaled_dot_product_attention(q, k, v, is_causal=is_causal), want)
+
+
+class TestDropout:
+    OPTIONS = {"is_causal": True, "q_offset": 40, "softcap": 3.0}  # noqa: RUF012
+
+    @pytest.fixture
+    def large(self, rng):
+        """Return operands of more than one tile, and factors."""
+        q, u = (rng.normal(size=(2, 4, 530, 5)) for _ in range(2))
+        k, v = (rng.normal(size=(2, 2, 570, 5)) for _ in range(2))
+        return u, q, k, v, 1.25 * (rng.random((2, 4, 530, 570)) < 0.8)
+
+    def weighted(self, q, k, factors):
+        return attention_weights(q, k, **self.OPTIONS) * factors
+
+    @pytest.mark.skipif(not COMPILED, reason="of many tiles")
+    def test_forward_and_reverse_over_tiles(self, large, assert_close):
+        u, q, k, v, factors = large
+        options = {**self.OPTIONS, "dropout": factors}
+        p = self.weighted(q, k, factors)
+        wide = repeat_kv(v, 2)
+        assert_close(scaled_dot_product_attention(q, k, v, **options), p @ wide)
+        dq, dk, dv = scaled_dot_product_attention_vjp(u, q, k, v, **options)
+        dp = factors * (u @ wide.swapaxes(-1, -2))
+        want = attention_weights_vjp(dp, q, k, **self.OPTIONS)
+        assert_close(dq, want[0])
+        assert_close(dk, want[1])
+        each = p.swapaxes(-1, -2) @ u
+        assert_close(dv, each.reshape(2, 2, 2, 570, 5).sum(2))
+
+    @pytest.mark.skipif(not COMPILED, reason="of many tiles")
+    def test_forward_mode_over_tiles(self, large, rng, assert_close):
+        u, q, k, v, factors = large
+        options = {**self.OPTIONS, "dropout": factors}
+        tangents = tuple(rng.normal(size=x.shape) for x in (q, k, v))
+        moved = scaled_dot_product_attention_jvp((q, k, v), tangents, **options)
+        grads = scaled_dot_product_attention_vjp(u, q, k, v, **options)
+        pulled = sum(np.sum(g * t) for g, t in zip(grads, tangents, strict=True))
+        assert np.sum(u * moved) == pytest.approx(pulled, rel=1e-11)
+
+    @pytest.mark.parametrize("dtype", [np.float64, np.float32])
+    def test_against_pytorch(self, data, dtype, assert_close):
+        torch = peers.torch
+        q, k, v, u = (data[name].astype(dtype) for name in ("q", "k", "v", "dout"))
+        factors = np.array([2.0, 0, 1, 2, 0, 0.5])
+        tensors = [torch.tensor(x.astype(float), requires_grad=True) for x in (q, k, v)]
+        a, b, c = (tensors[0], *(t.repeat_interleave(2, 1) for t in tensors[1:]))
+        p = torch.softmax(a @ b.mT / E**0.5, -1) * torch.tensor(factors)
+        out = p @ c
+        assert_close(
+            scaled_dot_product_attention(q, k, v, dropout=factors),
+            out.detach().numpy(),
+            dtype=dtype,
+        )
+        want = torch.autograd.grad(out, tensors, torch.tensor(u.astype(float)))
+        got = scaled_dot_product_attention_vjp(u, q, k, v, dropout=factors)
+        for g, w in zip(got, want, strict=True):
+            assert g.dtype == dtype
+            assert_close(g, w.numpy(), dtype=dtype)
+
+    def test_of_nothing_is_nothing_and_of_what_is_not_finite_stays_apart(self, data):
+        q, k, v = (data[name] for name in ("q", "k", "v"))
+        assert not scaled_dot_product_attention(q, k, v, dropout=np.zeros(S)).any()
+        v = v.copy()
+        v[:, :, 2] = np.inf
+        dropped = scaled_dot_product_attention(q, k, v, dropout=np.arange(S) != 2)
+        assert np.isfinite(dropped).all()
+
+    def test_log_sum_exp_and_weights_are_those_without(self, data):
+        q, k, v = (data[name] for name in ("q", "k", "v"))
+        told = {"return_lse": True, "return_weights": True}
+        got = scaled_dot_product_attention(q, k, v, dropout=np.arange(S), **told)
+        want = scaled_dot_product_attention(q, k, v, **told)
+        for g, w in zip(got[1:], want[1:], strict=True):
+            np.testing.assert_array_equal(g, w)
+
+    def test_errors(self, data):
+        q, k, v = (data[name] for name in ("q", "k", "v"))
+        with pytest.raises(ValueError, match="'dropout' must broadcast to"):
+            scaled_dot_product_attention(q, k, v, dropout=np.ones(S + 1))
+        with pytest.raises(TypeError, match="'dropout' must be"):
+            scaled_dot_product_attention(q, k, v, dropout=np.ones(S, complex))

@@ -100,6 +100,7 @@ class TileSpec(NamedTuple):
     left: int
     right: int
     softcap: float  # 0 without one
+    dropout: Matrices | None = None
 
     @property
     def reach(self) -> tuple[int, int, int]:
@@ -362,6 +363,8 @@ def _attend(
             scores = matmul(q[heads, rows], k[kv, columns].swapaxes(1, 2))
             _adjust(scores, heads, rows, columns, spec)
             online(scores, *_place(rows, columns, *spec.reach), top, total, fade)
+            if spec.dropout is not None:
+                scores *= spec.dropout.tile(heads, rows, columns)
             sums *= fade[..., None]
             add_product(scores, v[kv, columns], sums)
         factor = 1 / np.maximum(total, 0.5)  # 0 if there is nothing to attend to, else at least 1
@@ -380,6 +383,8 @@ def attend(
     if not finite(out):  # from behind a mask, or weighted sums overflow where averages do not
         for rows in _tiles(q.shape[1], max(1, AT_ONCE // max(1, len(q) * k.shape[1]))):
             weights = weights_of(scores_of(q, k, spec, rows), lse[:, rows])
+            if spec.dropout is not None:
+                weights *= spec.dropout.tile(slice(None), rows, slice(0, k.shape[1]))
             out[:, rows] = grouped(product_with_gaps, weights, v)
     return out, lse
 
@@ -447,7 +452,13 @@ def _vjp(
                     scores, moved = matmul(kj, qi.swapaxes(1, 2)), matmul(vj, ui.swapaxes(1, 2))
                     slope = _adjust(scores.swapaxes(1, 2), heads, rows, columns, spec)
                     place = _place(columns, rows, *spec.reach_of_keys)
+                    factors = None
+                    if spec.dropout is not None:
+                        factors = spec.dropout.tile(heads, rows, columns).swapaxes(1, 2)
+                        moved *= factors
                     gradient(scores, moved, *place, lse[heads, rows], shift[heads, rows])
+                    if factors is not None:
+                        scores *= factors
                     add(scores, ui, dv[kv, columns])
                     by_queries = moved.swapaxes(1, 2)
                     if dbias is not None:
@@ -552,6 +563,10 @@ def _jvp(
         for columns, p, moved, _ in tiles:
             np.subtract(moved, mean.astype(p.dtype)[..., None], out=moved)
             np.multiply(moved, p, out=moved)
+            if spec.dropout is not None:
+                factors = spec.dropout.tile(heads, rows, columns)
+                np.multiply(p, factors, out=p)
+                np.multiply(moved, factors, out=moved)
             add(p, dv[kv, columns], sums)
             add(moved, v[kv, columns], sums)
         out[heads, rows], lse[heads, rows] = sums, mean

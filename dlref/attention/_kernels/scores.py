@@ -80,6 +80,7 @@ class Attention:
     softcap: float | None = None
     sink: npt.ArrayLike | None = None
     extra: dict[str, npt.ArrayLike] = field(default_factory=dict)
+    dropout: npt.ArrayLike | None = None
 
     dtype: FloatDType = field(init=False)
     spec: TileSpec = field(init=False)
@@ -141,15 +142,19 @@ class Attention:
         self.k = self.keys(k)
         self.v = self.keys(rest[0]) if rest else self.k[..., :0]
         self.sinks = self._of_heads(self.more.get("sink", np.asarray(-np.inf, work)))
-        mask = bias = None
+        mask = bias = dropout = None
         if self.mask is not None:
             seen = as_mask("mask", self.mask)
             check_fits("mask", seen, (*self.lead, self.T, self.S), "..., H, T, S")
             mask = self.matrices(seen)
         if self.bias is not None:
             bias = self.matrices(self.more["bias"])
+        if self.dropout is not None:
+            _, [factors] = as_floats({"dropout": self.dropout}, work=np.float32)
+            check_fits("dropout", factors, (*self.lead, self.T, self.S), "..., H, T, S")
+            dropout = self.matrices(factors.astype(work, copy=False))
         reach = self.offset, self.left, self.right
-        self.spec = TileSpec(mask, bias, *reach, self.cap)
+        self.spec = TileSpec(mask, bias, *reach, self.cap, dropout)
 
     def _of_heads(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return what belongs to each head of queries, broadcast to (..., H), in their order."""
