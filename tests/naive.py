@@ -653,7 +653,7 @@ def gated_feed_forward(x, params, activation="silu"):
     return affine(globals()[activation](affine(x, w_gate)) * affine(x, w_up), w_down)
 
 
-def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None):
+def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None, kept=None):
     """Attention head by head; `seen` and `bias` broadcast to (..., H, T, S)."""
     w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o = params
     Hk = Hk or H
@@ -661,6 +661,7 @@ def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None):
     E, V = q.shape[-1] // H, v.shape[-1] // Hk
     shape = (*x.shape[:-2], H, x.shape[-2], memory.shape[-2])
     seen, bias = np.broadcast_to(seen, shape), np.broadcast_to(bias, shape)
+    kept = np.broadcast_to(1.0 if kept is None else kept, shape)  # factors of dropout
     out = []
     for h in range(H):
         g = h // (H // Hk)
@@ -669,7 +670,8 @@ def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None):
             qh, kh = apply_rope(qh, *rope), apply_rope(kh, *rope)
         scores = qh @ np.swapaxes(kh, -1, -2) / np.sqrt(E) + bias[..., h, :, :]
         e = np.where(seen[..., h, :, :], np.exp(scores), 0.0)
-        out.append(e / np.sum(e, axis=-1, keepdims=True) @ v[..., g * V : (g + 1) * V])
+        p = kept[..., h, :, :] * e / np.sum(e, axis=-1, keepdims=True)
+        out.append(p @ v[..., g * V : (g + 1) * V])
     return affine(np.concatenate(out, axis=-1), w_o, b_o)
 
 
@@ -701,12 +703,13 @@ def causal(x, is_causal, mask):
 def encoder_block(
     x, params, num_heads, num_kv_heads=None, norm_first=False, norm=None, activation="relu",
     is_causal=False, mask=None, bias=0.0, rope=None, dropout=(None, None), eps=1e-5,
+    attention_dropout=None,
 ):  # fmt: skip
     attention, norm1, network, norm2 = params
     seen = causal(x, is_causal, mask)
     heads = num_heads, num_kv_heads
     x = sublayer(
-        x, lambda z: attend_heads(z, z, attention, *heads, seen, bias, rope),
+        x, lambda z: attend_heads(z, z, attention, *heads, seen, bias, rope, attention_dropout),
         norm1, norm_first, norm, eps, dropout[0],
     )  # fmt: skip
     return sublayer(x, network_of(network, activation), norm2, norm_first, norm, eps, dropout[1])
@@ -715,12 +718,12 @@ def encoder_block(
 def decoder_block(
     x, memory, params, num_heads, num_kv_heads=None, norm_first=False, norm=None,
     activation="relu", is_causal=True, mask=None, memory_mask=True, bias=0.0, rope=None,
-    dropout=(None, None, None), eps=1e-5,
+    dropout=(None, None, None), eps=1e-5, attention_dropout=None,
 ):  # fmt: skip
     own, norm1, cross, norm2, network, norm3 = params
     seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
     x = sublayer(
-        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope),
+        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope, attention_dropout),
         norm1, *order, eps, dropout[0],
     )  # fmt: skip
     x = sublayer(
@@ -730,14 +733,18 @@ def decoder_block(
     return sublayer(x, network_of(network, activation), norm3, *order, eps, dropout[2])
 
 
-def encoder(x, params, norm_params=None, norm=None, eps=1e-5, **options):
-    for block in params:
+def encoder(x, params, norm_params=None, norm=None, eps=1e-5, attention_dropout=None, **options):
+    for k, block in enumerate(params):
+        options["attention_dropout"] = attention_dropout and attention_dropout[k]
         x = encoder_block(x, block, norm=norm, eps=eps, **options)
     return x if norm_params is None else norm_of(x, norm_params, norm, eps)
 
 
-def decoder(x, memory, params, norm_params=None, norm=None, eps=1e-5, **options):
-    for block in params:
+def decoder(
+    x, memory, params, norm_params=None, norm=None, eps=1e-5, attention_dropout=None, **options
+):
+    for k, block in enumerate(params):
+        options["attention_dropout"] = attention_dropout and attention_dropout[k]
         x = decoder_block(x, memory, block, norm=norm, eps=eps, **options)
     return x if norm_params is None else norm_of(x, norm_params, norm, eps)
 

@@ -195,6 +195,7 @@ class BlockOptions(NamedTuple):
     scale: float | None = None
     softcap: float | None = None
     dropout: Any = None
+    attention_dropout: Any = None
     eps: float = 1e-5
     memory_mask: npt.ArrayLike | None = None
 
@@ -508,6 +509,7 @@ def checked_options(o: BlockOptions, sublayers: int, x: FloatArray) -> Options:
         name: getattr(o, name)
         for name in ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
     }
+    attention["dropout"] = o.attention_dropout
     return Options(
         heads,
         bool(o.norm_first),
@@ -640,6 +642,7 @@ def encoder_block(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    attention_dropout: npt.ArrayLike | None = None,
     eps: float = 1e-5,
 ) -> FloatArray:
     r"""
@@ -670,6 +673,8 @@ def encoder_block(
         The same.
     dropout : tuple of array_like or None
         Factors of the outputs of both sub-layers, from :func:`dropout_mask`; None drops nothing.
+    attention_dropout : array_like or None
+        Factors of the attention's weights; they broadcast to (..., H, T, T).
     eps : float, default 1e-5
         Epsilon of the normalizations.
 
@@ -752,7 +757,7 @@ def encoder_block(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
     )  # fmt: skip
     dtype, [a], p, o = block_arguments(EncoderBlockParams, {"x": x}, params, options)
     return rounded(encoder_block_forward(a, p, o)[0], dtype)  # type: ignore[no-any-return]
@@ -778,6 +783,7 @@ def encoder_block_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    attention_dropout: npt.ArrayLike | None = None,
     eps: float = 1e-5,
 ) -> tuple[Any, ...]:
     r"""
@@ -791,7 +797,7 @@ def encoder_block_vjp(
         The same.
     is_causal, mask, bias, rope, rope_interleaved, q_offset, window : as in `encoder_block`
         The same.
-    scale, softcap, dropout, eps : as in `encoder_block`
+    scale, softcap, dropout, attention_dropout, eps : as in `encoder_block`
         Raises the same errors.
 
     Returns
@@ -848,7 +854,7 @@ def encoder_block_vjp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
     )  # fmt: skip
     arrays = {"dout": dout, "x": x}
     dtype, [u, a], p, o = block_arguments(EncoderBlockParams, arrays, params, options)
@@ -876,6 +882,7 @@ def encoder_block_jvp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    attention_dropout: npt.ArrayLike | None = None,
     eps: float = 1e-5,
     dbias: npt.ArrayLike | None = None,
 ) -> FloatArray:
@@ -892,7 +899,7 @@ def encoder_block_jvp(
         The same.
     mask, bias, rope, rope_interleaved, q_offset, window, scale, softcap : as in `encoder_block`
         The same.
-    dropout, eps : as in `encoder_block`
+    dropout, attention_dropout, eps : as in `encoder_block`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`; None is zero.
@@ -930,7 +937,7 @@ def encoder_block_jvp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
     )  # fmt: skip
     names = "x", "params"
     dtype, [x, p], [v, dp], o = block_tangents(
@@ -991,6 +998,7 @@ def decoder_block(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    attention_dropout: npt.ArrayLike | None = None,
     eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
 ) -> FloatArray:
@@ -1023,6 +1031,8 @@ def decoder_block(
         The same.
     dropout : tuple of array_like or None
         Factors of the outputs of the three sub-layers; None drops nothing.
+    attention_dropout : array_like or None
+        Factors of the self-attention's weights; they broadcast to (..., H, T, T).
     eps : float, default 1e-5
         Epsilon of the normalizations.
     memory_mask : array_like of bool or None, shape (..., T, S)
@@ -1090,7 +1100,8 @@ def decoder_block(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
+        eps, memory_mask,
     )  # fmt: skip
     arrays = {"x": x, "memory": memory}
     dtype, [a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, options)
@@ -1118,6 +1129,7 @@ def decoder_block_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    attention_dropout: npt.ArrayLike | None = None,
     eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
 ) -> tuple[Any, ...]:
@@ -1132,7 +1144,7 @@ def decoder_block_vjp(
         The same.
     activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder_block`
         The same.
-    window, scale, softcap, dropout, eps, memory_mask : as in `decoder_block`
+    window, scale, softcap, dropout, attention_dropout, eps, memory_mask : as in `decoder_block`
         Raises the same errors.
 
     Returns
@@ -1181,7 +1193,8 @@ def decoder_block_vjp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
+        eps, memory_mask,
     )  # fmt: skip
     arrays = {"dout": dout, "x": x, "memory": memory}
     dtype, [u, a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, options)
@@ -1209,6 +1222,7 @@ def decoder_block_jvp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    attention_dropout: npt.ArrayLike | None = None,
     eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
     dbias: npt.ArrayLike | None = None,
@@ -1226,7 +1240,7 @@ def decoder_block_jvp(
         The same.
     mask, bias, rope, rope_interleaved, q_offset, window, scale, softcap : as in `decoder_block`
         The same.
-    dropout, eps, memory_mask : as in `decoder_block`
+    dropout, attention_dropout, eps, memory_mask : as in `decoder_block`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`; None is zero.
@@ -1270,7 +1284,8 @@ def decoder_block_jvp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
+        eps, memory_mask,
     )  # fmt: skip
     names = "x", "memory", "params"
     dtype, [x, memory, p], [v, dmemory, dp], o = block_tangents(

@@ -176,14 +176,27 @@ def _as_blocks(kind: type[Any], name: str, value: Any) -> tuple[Any, ...]:
 def stack_options(
     o: BlockOptions, count: int, sublayers: int, x: FloatArray, dbias: Any = None
 ) -> list[Options]:
-    """Check the options of `count` blocks; `dropout` has an entry for each."""
-    dropout = (None,) * count if o.dropout is None else o.dropout
-    if not isinstance(dropout, tuple | list) or len(dropout) != count:
-        msg = f"Argument 'dropout' must be a tuple of {count} tuples, one for each block, or None."
+    """Check the options of `count` blocks; the two of dropout have an entry for each."""
+    dropout = _each("dropout", o.dropout, count, "tuples")
+    weights = _each("attention_dropout", o.attention_dropout, count, "arrays or None")
+    plain = tangent_options(o._replace(dropout=None, attention_dropout=None), sublayers, x, dbias)
+    return [
+        plain._replace(
+            dropout=dropout_factors(part, sublayers, x),
+            attention={**plain.attention, "dropout": factors},
+        )
+        for part, factors in zip(dropout, weights, strict=True)
+    ]
+
+
+def _each(name: str, value: Any, count: int, what: str) -> Any:
+    """Return an option with an entry for each block."""
+    if value is None:
+        return (None,) * count
+    if not isinstance(value, tuple | list) or len(value) != count:
+        msg = f"Argument {name!r} must be a tuple of {count} {what}, one for each block, or None."
         raise ValueError(msg)
-    plain = tangent_options(o._replace(dropout=None), sublayers, x, dbias)
-    factors = [dropout_factors(part, sublayers, x) for part in dropout]
-    return [plain._replace(dropout=part) for part in factors]
+    return value
 
 
 def _arguments(
@@ -271,6 +284,7 @@ def encoder(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
 ) -> FloatArray:
     r"""
@@ -292,6 +306,8 @@ def encoder(
         The same for all blocks.
     dropout : tuple of tuple or None
         An entry for each block, as `dropout` of `encoder_block`; None drops nothing.
+    attention_dropout : tuple of array_like or None
+        An entry for each block, as `attention_dropout` of `encoder_block`; None drops nothing.
     eps : as in `encoder_block`
         The same for all blocks.
 
@@ -348,7 +364,7 @@ def encoder(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
     )  # fmt: skip
     dtype, [a], *rest = _arguments(EncoderBlockParams, {"x": x}, params, final_norm, options)
     return rounded(_own(encoder_value(a, *rest), a), dtype)  # type: ignore[no-any-return]
@@ -375,6 +391,7 @@ def encoder_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
 ) -> tuple[Any, ...]:
     r"""
@@ -388,7 +405,7 @@ def encoder_vjp(
         The same.
     activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `encoder`
         The same.
-    window, scale, softcap, dropout, eps : as in `encoder`
+    window, scale, softcap, dropout, attention_dropout, eps : as in `encoder`
         Raises the same errors.
 
     Returns
@@ -423,7 +440,7 @@ def encoder_vjp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
     )  # fmt: skip
     arrays = {"dout": dout, "x": x}
     dtype, [u, a], *rest = _arguments(EncoderBlockParams, arrays, params, final_norm, options)
@@ -453,6 +470,7 @@ def encoder_jvp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
     dbias: npt.ArrayLike | None = None,
 ) -> FloatArray:
@@ -469,7 +487,7 @@ def encoder_jvp(
         The same.
     bias, rope, rope_interleaved, q_offset, window, scale, softcap, dropout : as in `encoder`
         The same.
-    eps : as in `encoder`
+    attention_dropout, eps : as in `encoder`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`, the same for all blocks; None is zero.
@@ -492,7 +510,7 @@ def encoder_jvp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
     )  # fmt: skip
     names = "x", "params", "final_norm"
     dtype, [x, *p], [v, *dp], each, end = _tangents(
@@ -523,6 +541,7 @@ def decoder(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
 ) -> FloatArray:
@@ -547,6 +566,8 @@ def decoder(
         The same for all blocks.
     dropout : tuple of tuple or None
         An entry for each block, as `dropout` of `decoder_block`; None drops nothing.
+    attention_dropout : tuple of array_like or None
+        An entry for each block, as `attention_dropout` of `decoder_block`; None drops nothing.
     eps, memory_mask : as in `decoder_block`
         The same for all blocks.
 
@@ -585,7 +606,8 @@ def decoder(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
+        eps, memory_mask,
     )  # fmt: skip
     arrays = {"x": x, "memory": memory}
     dtype, [a, source], *rest = _arguments(DecoderBlockParams, arrays, params, final_norm, options)
@@ -615,6 +637,7 @@ def decoder_vjp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
 ) -> tuple[Any, ...]:
@@ -629,7 +652,7 @@ def decoder_vjp(
         The same.
     activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder`
         The same.
-    window, scale, softcap, dropout, eps, memory_mask : as in `decoder`
+    window, scale, softcap, dropout, attention_dropout, eps, memory_mask : as in `decoder`
         Raises the same errors.
 
     Returns
@@ -666,7 +689,8 @@ def decoder_vjp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
+        eps, memory_mask,
     )  # fmt: skip
     arrays = {"dout": dout, "x": x, "memory": memory}
     dtype, [u, a, source], *rest = _arguments(
@@ -698,6 +722,7 @@ def decoder_jvp(
     scale: float | None = None,
     softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
     dbias: npt.ArrayLike | None = None,
@@ -716,7 +741,7 @@ def decoder_jvp(
         The same.
     bias, rope, rope_interleaved, q_offset, window, scale, softcap, dropout : as in `decoder`
         The same.
-    eps, memory_mask : as in `decoder`
+    attention_dropout, eps, memory_mask : as in `decoder`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`, the same for all blocks; None is zero.
@@ -739,7 +764,8 @@ def decoder_jvp(
     """
     options = BlockOptions(
         num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, eps, memory_mask,
+        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
+        eps, memory_mask,
     )  # fmt: skip
     names = "x", "memory", "params", "final_norm"
     dtype, [x, memory, *p], [v, dmemory, *dp], each, end = _tangents(

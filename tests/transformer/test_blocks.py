@@ -28,6 +28,7 @@ from dlref.transformer import (
 )
 from dlref.transformer._blocks import BlockOptions
 
+DROPPED = np.array([[2.0, 0, 0], [0, 2, 1], [2, 0, 0.5]])
 ROPE = rope_tables(np.arange(3), np.array([0.7]))
 
 
@@ -65,6 +66,7 @@ class TestEncoderBlock(trees.Contract):
         encoding(options={"dropout": (np.array([2.0, 0, 2, 0]), None), "norm": "layer"}),
         encoding(options={"dropout": (None, np.array([2.0, 0, 2, 0])), "norm_first": True}),
         encoding(options={"bias": np.linspace(-1, 1, 18).reshape(2, 3, 3)}),
+        encoding(options={"attention_dropout": DROPPED, "is_causal": True}),
     ]
 
 
@@ -76,6 +78,7 @@ class TestDecoderBlock(trees.Contract):
         decoding(shape=(4,), S=2, options={"is_causal": False, "norm_first": True}),
         decoding(rms=True, gated=True, Hk=1, options={"num_kv_heads": 1, "activation": "silu"}),
         decoding(options={"memory_mask": np.arange(5) % 2 == 0}),
+        decoding(options={"attention_dropout": DROPPED[:1], "norm_first": True}),
         decoding(options={"bias": np.linspace(-1, 1, 9).reshape(3, 3), "norm_first": True}),
         decoding(options={"dropout": (None, np.full(4, 0.5), np.full((3, 1), 1.5))}),
     ]

@@ -52,6 +52,7 @@ class TestEncoder(trees.Contract):
         encoding(1, options={"bias": np.linspace(-1, 1, 9).reshape(3, 3), "norm_first": True}),
         encoding(3, norm=False, rms=True, gated=True, options={"eps": 0.1}),
         encoding(1, rms=True, options={"norm": "layer"}),
+        encoding(2, options={"attention_dropout": (np.array([2.0, 0, 1]), None)}),
     ]
 
 
@@ -60,6 +61,7 @@ class TestDecoder(trees.Contract):
     problems = [  # noqa: RUF012
         decoding(biases=False, options={"norm_first": True}),
         decoding(norm=False, options={"memory_mask": np.arange(5) < 3}),
+        decoding(2, options={"attention_dropout": (None, np.array([0.0, 2, 2]))}),
         decoding(1, options={"bias": np.linspace(-1, 1, 9).reshape(3, 3)}),
     ]
 
