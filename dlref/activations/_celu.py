@@ -76,6 +76,10 @@ def celu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     :math:`f_\alpha(x) = \alpha f_1(x / \alpha)`.
     For :math:`\alpha \to 0` it becomes relu.
 
+    References
+    ----------
+    - :cite:t:`Barron2017`
+
     Examples
     --------
     >>> import numpy as np

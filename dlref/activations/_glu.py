@@ -52,6 +52,7 @@ def glu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
 
     References
     ----------
+    - :cite:t:`Dauphin2017`
     - :cite:t:`Shazeer2020`
 
     Examples

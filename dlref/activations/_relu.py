@@ -70,6 +70,7 @@ def relu(x: npt.ArrayLike) -> FloatArray:
 
     References
     ----------
+    - :cite:t:`NairHinton2010`
     - :cite:t:`He2015`
 
     Examples

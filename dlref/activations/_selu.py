@@ -163,13 +163,28 @@ def selu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     Notes
     -----
     Positive units enlarge the gradient by 5 percent, and so do slightly negative ones, up to
-    76 percent; strongly negative ones weaken it. On average the size is kept.
+    76 percent; strongly negative ones weaken it. SELU's constants keep the moments of what goes
+    forward, not the gradient: for a standard normal x,
+
+    .. math:: \operatorname{E} f'(x)^2 = \lambda^2 \Bigl( \tfrac12 + \alpha^2
+        \operatorname{E}\bigl[e^{2x};\, x < 0\bigr] \Bigr)
+        = \lambda^2 \bigl( \tfrac12 + \alpha^2 e^2\, \Phi(-2) \bigr) = 1.0716 ,
+
+    so the mean square of the gradient grows by 7 percent a layer.
 
     Examples
     --------
     >>> from dlref.activations import selu_vjp
     >>> selu_vjp([1.0, 1.0], [-5.0, 1.0])
     array([0.01184598, 1.05070099])
+
+    The mean square of the slope over a standard normal input:
+
+    >>> import numpy as np
+    >>> x = np.linspace(-10, 10, 200_001)
+    >>> density = np.exp(-x * x / 2) / np.sqrt(2 * np.pi)
+    >>> float(np.sum(density * selu_vjp(np.ones_like(x), x) ** 2) * 1e-4)
+    1.0716
     """
     return vjp(_selu_deriv, dout, x)
 

@@ -156,7 +156,8 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     References
     ----------
-    - :cite:t:`Ramachandran2017`
+    - :cite:t:`HendrycksGimpel2016`, :cite:t:`Elfwing2018`
+    - :cite:t:`Ramachandran2017`, who found it again by search
 
     Examples
     --------

@@ -134,7 +134,8 @@ def additive_attention(
         p_{ij} = \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad
         \vec o_i = \sum_j p_{ij} \vec v_j .
 
-    The first attention in a network for sequences. Query and key may have different widths. The
+    The first attention by content in a network that translates; a window that moves over a text
+    is older (:cite:t:`Graves2013`). Query and key may have different widths. The
     score is bounded by :math:`\sum_m |a_m|`, so it needs no :math:`1/\sqrt E`: the variance of
     a dot product grows with the width, that of bounded units is what :math:`\vec a` makes it.
 

@@ -395,9 +395,10 @@ def multi_head_attention(
         \vec y_i = \vec b_O + \sum_h \sum_j p_{hij}\,
             \mat W_O^{(h)} \mat W_V^{(h)} \vec x_j ,
 
-    a sum over heads. Each reads from a subspace of dimension E, by its own pattern of attention,
-    and writes to one of dimension V. A single head of width D has one pattern only: it
-    must average what it reads. With E = D / H, the cost is that of one head of full width.
+    a sum over heads. Each reads from the row space of its :math:`\mat W_V^{(h)}`, of dimension V at
+    most, by its own pattern of attention, and writes to a space of the same dimension. A single
+    head of width D has one pattern only: it must average what it reads. With E = D / H, the cost is
+    that of one head of full width.
 
     **Positions.** Rotary tables turn queries and keys after the projection, values not at all. A
     bias per distance is `bias`. Sinusoidal or learned positions are added to the tokens before.

@@ -153,6 +153,7 @@ def recurrent_linear_attention(
     References
     ----------
     - :cite:t:`Katharopoulos2020`
+    - :cite:t:`Schlag2021` on the delta rule
     - :cite:t:`Yang2024`
 
     Examples

@@ -78,9 +78,9 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
         m_{ij} = \min_{i \le k < j} \bigl( m_{ik} + m_{k+1,j} + n_{i-1} n_k n_j \bigr) .
 
     Filling the table of all :math:`i < j`, short chains first, takes :math:`O(L^3)` steps.
-    For Jacobians with structure of their own (sparse, shared), finding the best order
-    is NP-complete; dense chains are the easy case. Where two orders cost the same, the one
-    that splits later in the chain is returned.
+    For Jacobians with structure of their own (sparse, shared), finding the best order is
+    NP-complete (:cite:t:`Naumann2008`); dense chains are the easy case. Where two orders cost the
+    same, the one that splits later in the chain is returned.
 
     References
     ----------

@@ -424,7 +424,8 @@ def orthogonal(
     Jacobian from input to output whose singular values all stay near 1 is what
     :cite:t:`Saxe2014` call *dynamical isometry*: every gradient, not only the average one,
     keeps its length. It is exact for linear networks, near for tanh with a gain slightly
-    above 1, and impossible for ReLU, which drops half of the directions at every layer.
+    above 1, and impossible for ReLU, which drops half of the directions at every layer
+    (:cite:t:`Pennington2017`).
 
     The matrix is the factor Q of the QR decomposition of a normal random matrix, its columns
     multiplied by the signs of the diagonal of R: without those signs the distribution would

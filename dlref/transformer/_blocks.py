@@ -712,7 +712,7 @@ def encoder_block(
     change of its input: with both sub-layers 0 a pre-norm block is the identity, and its
     gradient passes unchanged. Normalization keeps the sub-layers' inputs of one size.
 
-    **Pre or post.** In a pre-norm stack one path from output to input meets no weight and
+    **Pre or post.** In a pre-norm stack one path from the last sum to the input meets no weight and
     no norm, so gradients arrive in every depth; the sum grows with depth, and a final norm
     has to end the stack. In a post-norm stack every norm divides the path's
     gradient with respect to the size of the sum; deep ones need a warm-up to train.

@@ -354,8 +354,8 @@ def init_language_model(
 
     Notes
     -----
-    Weights of a dense layer are normal with variance 1 / n_in: at first the networks are
-    nearly linear, and the second moments of their inputs, which are normalized, are kept.
+    Weights of a dense layer are normal with variance 1 / n_in: so its outputs have the second
+    moments of its inputs, which are normalized.
     The matrices whose output is added to the residual stream are divided by
     :math:`\sqrt{2 L}`, if norms come first: the stream is a sum of 2 L terms, and so its
     variance does not grow with the depth. Embeddings have deviation 0.02, as in GPT-2, or

@@ -29,9 +29,9 @@ fig.colorbar(image, ax=axes, label="bias", extend="min")
 # %%
 # What remains of a weight
 # ------------------------
-# The bias multiplies each weight, before they are normalized, by a power of
-# the distance. The steepest head sees a handful of tokens, the flattest about
-# a thousand.
+# The bias multiplies each weight, before they are normalized, by :math:`e^{-m
+# d}`, exponential in the distance d. The steepest head sees a handful of
+# tokens, the flattest about a thousand.
 
 distance = np.arange(2000)
 fig, ax = plt.subplots()
