@@ -202,6 +202,7 @@ def _others(rng):
 #: Functions without an array among their arguments, or with files: nothing here applies.
 NO_ARRAYS = {
     "calculus.chain_cost",
+    "check.hard_inputs",
     "check.random_inputs",
     "get_num_threads",
     "interop.conventions",

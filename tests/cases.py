@@ -976,6 +976,8 @@ for _name in dir(dlref.activations):
 #: Public names that are no maps of arrays, and where their tests are.
 NO_MAPS = {
     "check.ErrorReport": "tests/check/test_errors.py",
+    "check.HardCase": "tests/check/test_inputs.py",
+    "check.OutputCheck": "tests/check/test_candidates.py",
     "check.Verdict": "tests/check/test_candidates.py",
     "check.adjoint_gap": "tests/check/test_derivatives.py: takes functions",
     "check.check_forward": "tests/check/test_candidates.py: takes functions",
@@ -983,7 +985,8 @@ NO_MAPS = {
     "check.check_vjp": "tests/check/test_candidates.py: takes functions",
     "check.error_report": "tests/check/test_errors.py: exact values of any kind",
     "check.numerical_jacobian": "tests/check/test_derivatives.py: takes a function",
-    "check.random_inputs": "tests/check/test_candidates.py: takes a function",
+    "check.hard_inputs": "tests/check/test_inputs.py: takes a function",
+    "check.random_inputs": "tests/check/test_inputs.py: takes a function",
     "check.ulp_error": "tests/check/test_errors.py: exact values of any kind",
     "attention.AttentionParams": "tests/attention/test_multi_head.py",
     "attention.KVCache": "tests/attention/test_multi_head.py",

@@ -1,10 +1,13 @@
+from ._candidates import OutputCheck as OutputCheck
 from ._candidates import Verdict as Verdict
 from ._candidates import check_forward as check_forward
 from ._candidates import check_jvp as check_jvp
 from ._candidates import check_vjp as check_vjp
-from ._candidates import random_inputs as random_inputs
 from ._derivatives import adjoint_gap as adjoint_gap
 from ._derivatives import numerical_jacobian as numerical_jacobian
 from ._errors import ErrorReport as ErrorReport
 from ._errors import error_report as error_report
 from ._errors import ulp_error as ulp_error
+from ._inputs import HardCase as HardCase
+from ._inputs import hard_inputs as hard_inputs
+from ._inputs import random_inputs as random_inputs

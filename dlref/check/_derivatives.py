@@ -16,6 +16,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.pytree import flat, rebuilt
+from ._oracle.differences import ridders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,21 +34,30 @@ def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) ->
     return (np.asarray(f(there), np.float64) - np.asarray(f(back), np.float64)) / width
 
 
-def _ridders(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    """Extrapolate central differences to a step of zero; each element keeps its best value."""
-    shrink, rounds = 1.4, 12
-    rows: list[FloatArray] = [_central(f, x, i, h)]
-    best, error = rows[0], np.full(rows[0].shape, np.inf)
-    for k in range(1, rounds):
-        new: list[FloatArray] = [_central(f, x, i, h / shrink**k)]
-        for j in range(k):
-            power = shrink ** (2 * (j + 1))
-            new.append((power * new[j] - rows[j]) / (power - 1))
-            gap = np.maximum(abs(new[j + 1] - new[j]), abs(new[j + 1] - rows[j]))
-            better = gap <= error
-            best, error = np.where(better, new[j + 1], best), np.where(better, gap, error)
-        rows = new
-    return best
+def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[float], Any]:
+    """Return f of x with its element i moved by a step."""
+
+    def moved(h: float) -> Any:
+        there = x.copy()
+        there.flat[i] += h
+        return f(there)
+
+    return moved
+
+
+def _check_analytic(f: Callable[[Any], Any], x: FloatArray, jacobian: FloatArray) -> None:
+    """Raise if the complex step and a difference do not agree along a random direction."""
+    v = np.random.default_rng(0).normal(size=x.shape)
+    stepped = jacobian @ np.ravel(v)
+    with np.errstate(all="ignore"):
+        differ = ridders(lambda h: f(x + h * v), 0.01)
+    size = np.max(np.abs([stepped, differ]), initial=0.0)
+    if np.max(np.abs(stepped - differ), initial=0.0) > 1e-4 * size:
+        msg = (
+            "Argument 'f' must be analytic for the method 'complex', without abs, conj, real or "
+            "comparisons: along a random direction a difference says otherwise."
+        )
+        raise ValueError(msg)
 
 
 def numerical_jacobian(
@@ -75,7 +85,8 @@ def numerical_jacobian(
     TypeError
         If `x` is not real.
     ValueError
-        If the method is unknown.
+        If the method is unknown, or f is not analytic though the method is complex: a difference
+        along a random direction is compared.
 
     See Also
     --------
@@ -130,9 +141,11 @@ def numerical_jacobian(
         elif method == "central":
             columns.append(_central(f, point, i, size * np.finfo(float).eps ** (1 / 3)))
         else:
-            columns.append(_ridders(f, point, i, 0.1 * size))
+            columns.append(ridders(_along(f, point, i), 0.1 * size))
     shape = np.shape(columns[0] if columns else f(point))
     out = np.stack(columns, axis=-1) if columns else np.empty((*shape, 0))
+    if method == "complex" and columns:
+        _check_analytic(f, point, out)
     return result(out.reshape(shape + point.shape), np.dtype(np.float64))
 
 

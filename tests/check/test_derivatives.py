@@ -30,6 +30,15 @@ def test_large_points_have_steps_of_their_size():
     np.testing.assert_allclose(got, 0.5e-6, rtol=1e-10)
 
 
+def test_the_complex_step_of_what_is_not_analytic_is_refused():
+    for f in (np.abs, lambda x: (x * np.conj(x)).real, lambda x: np.real(x) ** 2):
+        with pytest.raises(
+            ValueError, match=r"^Argument 'f' must be analytic for the method 'comp"
+        ):
+            numerical_jacobian(f, np.array([1.0, -2.0]), method="complex")
+    assert numerical_jacobian(np.exp, np.zeros(0), method="complex").shape == (0, 0)
+
+
 def test_adjoint_gap_with_constants_and_several_inputs(rng):
     x, classes = rng.normal(size=(4, 5)), np.array([0, 1, 2, 3])
     assert (

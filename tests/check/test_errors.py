@@ -20,7 +20,15 @@ def test_a_neighbour_is_one_unit_away(dtype):
     np.testing.assert_array_equal(ulp_error(x, exact), 0.0)
 
 
-@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 2.0**-149), (np.float64, 5e-324)])
+@pytest.mark.parametrize(
+    ("dtype", "tiny"),
+    [
+        (np.float16, 2.0**-24),
+        (ml_dtypes.bfloat16, 2.0**-133),
+        (np.float32, 2.0**-149),
+        (np.float64, 5e-324),
+    ],
+)
 def test_the_smallest_unit_is_the_smallest_number(dtype, tiny):
     got = ulp_error(np.array([0.0, tiny, 3 * tiny], dtype), np.array([tiny, 0.0, tiny]))
     np.testing.assert_array_equal(got, [1.0, 1.0, 2.0])
