@@ -85,6 +85,5 @@ def calling(framework: str | None) -> Any:
         choice("framework", framework, FRAMEWORKS)
     if framework != "jax":
         return contextlib.nullcontext()
-    jax = importlib.import_module("jax")
-    here = getattr(jax, "enable_x64", None)
-    return (here or importlib.import_module("jax.experimental").enable_x64)(True)
+    older = getattr(importlib.import_module("jax.experimental"), "enable_x64", None)
+    return (older or importlib.import_module("jax").enable_x64)(True)

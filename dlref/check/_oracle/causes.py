@@ -482,11 +482,10 @@ def _agrees(got: Any, want: Any, pair: Pair) -> bool:
         near = gaps <= 4 * np.asarray(bound) + 64 * eps * size
     if not (near | same).all():
         return False
-    exact = pair.want
-    if np.shape(exact) != np.shape(got):
+    if pair.want.shape != pair.got.shape:
         return True
     with np.errstate(all="ignore"):
-        off = np.abs(got - exact)
+        off = np.abs(pair.got - pair.want)
     off = off[np.isfinite(off)]
     return not off.size or float(gaps[both].max(initial=0.0)) <= LEFT * float(off.max())
 

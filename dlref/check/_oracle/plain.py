@@ -86,21 +86,30 @@ def _softmax(x: Any) -> Any:
     return e / e.sum(-1, keepdims=True)
 
 
-def cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
-    """Return p - y for classes and the mean, without further options."""
-    if options.get("reduction", "mean") != "mean" or {*options} - {"reduction"}:
+def _kept(target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Return classes, and which of them count; refuse further options."""
+    if {*options} - {"reduction", "ignore_index"}:
         raise NotImplementedError
-    n = logits.shape[-1]
-    return dout * (_softmax(logits) - np.eye(n, dtype=logits.dtype)[target]) / target.size
+    kept = target != options.get("ignore_index", -100)
+    return np.where(kept, target, 0), kept
+
+
+def cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
+    """Return p - y for classes, over their number for the mean."""
+    target, kept = _kept(target, options)
+    gap = _softmax(logits) - np.eye(logits.shape[-1], dtype=logits.dtype)[target]
+    n = kept.sum() if options.get("reduction", "mean") == "mean" else 1
+    return np.asarray(dout)[..., None] * gap * kept[..., None] / n
 
 
 def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
-    """Return the mean of the logarithms, or their sum."""
-    if {*options} - {"reduction"}:
-        raise NotImplementedError
-    losses = -np.take_along_axis(log_softmax(logits), target[..., None], -1)[..., 0]
+    """Return the mean of the logarithms, their sum, or all."""
+    target, kept = _kept(target, options)
+    losses = -np.take_along_axis(log_softmax(logits), target[..., None], -1)[..., 0] * kept
     how = options.get("reduction", "mean")
-    return losses if how == "none" else getattr(losses, how)()
+    if how == "none":
+        return losses
+    return losses.sum() / (kept.sum() if how == "mean" else 1)
 
 
 def binary_cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
