@@ -976,10 +976,14 @@ for _name in dir(dlref.activations):
 #: Public names that are no maps of arrays, and where their tests are.
 NO_MAPS = {
     "check.ErrorReport": "tests/check/test_errors.py",
+    "check.CheckReport": "tests/check/test_reports.py",
+    "check.GradientCheck": "tests/check/test_derivatives.py",
     "check.HardCase": "tests/check/test_inputs.py",
     "check.OutputCheck": "tests/check/test_candidates.py",
     "check.Verdict": "tests/check/test_candidates.py",
     "check.adjoint_gap": "tests/check/test_derivatives.py: takes functions",
+    "check.check_all": "tests/check/test_reports.py: takes functions",
+    "check.check_gradients": "tests/check/test_derivatives.py: takes functions",
     "check.check_forward": "tests/check/test_candidates.py: takes functions",
     "check.check_jvp": "tests/check/test_candidates.py: takes functions",
     "check.check_vjp": "tests/check/test_candidates.py: takes functions",

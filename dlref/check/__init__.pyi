@@ -3,7 +3,9 @@ from ._candidates import Verdict as Verdict
 from ._candidates import check_forward as check_forward
 from ._candidates import check_jvp as check_jvp
 from ._candidates import check_vjp as check_vjp
+from ._derivatives import GradientCheck as GradientCheck
 from ._derivatives import adjoint_gap as adjoint_gap
+from ._derivatives import check_gradients as check_gradients
 from ._derivatives import numerical_jacobian as numerical_jacobian
 from ._errors import ErrorReport as ErrorReport
 from ._errors import error_report as error_report
@@ -11,3 +13,5 @@ from ._errors import ulp_error as ulp_error
 from ._inputs import HardCase as HardCase
 from ._inputs import hard_inputs as hard_inputs
 from ._inputs import random_inputs as random_inputs
+from ._reports import CheckReport as CheckReport
+from ._reports import check_all as check_all

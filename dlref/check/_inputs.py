@@ -210,7 +210,7 @@ SHAPES: dict[str, list[tuple[Any, ...]]] = {
     "batch_norm_inference": [((8, 5), (5,), (5,), (5,), (5,))],
     "instance_norm": [((3, 5, 7), (7,), (7,))],
     "group_norm": [((3, 7, 6), 3, (6,), (6,)), ((3, 7, 6), 6, None, None)],
-    "layer_norm": [((5, 7), (7,), (7,)), ((3, 130), None, None), ((4, 1), (1,), (1,))],
+    "layer_norm": [((5, 7), (7,), (7,)), ((3, 130), None, None)],
     "rms_norm": [((5, 7), (7,)), ((3, 130), None)],
     "rnn": [((2, 5, 3), (2, 4), (4, 3), (4, 4), (4,), (4,))],
     "gru": [((2, 5, 3), (2, 4), (12, 3), (12, 4), (12,), (12,))],
@@ -275,13 +275,9 @@ def _norms(op: Any, rng: np.random.Generator, kind: Any) -> Iterator[tuple[str, 
     yield "a small variance", (x * 1e-2, *rest)
     yield "a variance near eps", (x * 3e-3, *rest)
     yield "a mean of 100", (x + 100.0, *rest)
-    yield (
-        "rows of different sizes",
-        (
-            x * 10.0 ** np.linspace(-2, 2, len(x)).reshape(-1, *[1] * (x.ndim - 1)),
-            *rest,
-        ),
-    )
+    if op.__name__ != "batch_norm":
+        sizes = 10.0 ** np.linspace(-2, 2, len(x)).reshape(-1, *[1] * (x.ndim - 1))
+        yield "rows of different sizes", (x * sizes, *rest)
     if op.__name__ != "rms_norm":
         yield "no variance", (np.ones_like(x), *rest)
 

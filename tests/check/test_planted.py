@@ -1,8 +1,8 @@
 """Mistakes planted in candidates: check_forward and check_vjp flag all, and name most rightly."""
 
 import numpy as np
+import peers
 import pytest
-from peers import torch
 
 from dlref import activations as act
 from dlref import attention as att
@@ -228,7 +228,7 @@ class TestOtherLibraries:
     """Candidates that take and return tensors."""
 
     def test_torch_mistakes(self):
-        nn = torch.nn.functional
+        nn = peers.torch.nn.functional
         x32 = X.astype(np.float32)
         rows = [
             (act.gelu, lambda x: nn.gelu(x, approximate="tanh"), (x32,), {}, "approximate"),
