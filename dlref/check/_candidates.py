@@ -2,6 +2,7 @@ r"""Verdicts: does a kernel of one's own compute what dlref computes?"""
 
 from __future__ import annotations
 
+import contextlib
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -227,6 +228,16 @@ def _badness(one: OutputCheck) -> tuple[bool, float]:
     return not one.ok, ratio
 
 
+def _entered(value: Any) -> Any:
+    """Return nested lists of numbers as an array."""
+    if not isinstance(value, list):
+        return value
+    with contextlib.suppress(ValueError):  # ragged: a list of arrays
+        if (array := np.asarray(value)).dtype.kind in "biuf":
+            return array
+    return value
+
+
 def _outputs(got: Any, want: Any) -> list[Any]:
     """Return the arrays of a result; a list is an array where one is wanted, else a tuple."""
     if isinstance(want, tuple) and isinstance(got, list | tuple):
@@ -366,7 +377,7 @@ def judged(
         float(as_number(name, limits[name], least=0.0)) for name in ("factor", "rtol", "atol")
     )
     framework = limits["framework"] or framework_of((*arguments, *options.values()))
-    own = as_numpy(arguments)
+    own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: as_numpy(value) for key, value in options.items()}
     narrow = Call(op, form, own, told)
     exact = Call(op, form, widened(own), {k: widened(v) for k, v in told.items()})

@@ -6,7 +6,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from dlref import activations, check, losses, neurons, normalization, recurrent
+from dlref import (
+    activations,
+    attention,
+    calculus,
+    check,
+    losses,
+    neurons,
+    normalization,
+    recurrent,
+    transformer,
+)
 
 
 def naive_softmax(x, axis=-1):
@@ -299,3 +309,35 @@ def _broken(out, *at):
     out = out.copy()
     out[at] += 1 + np.arange(out[at].size).reshape(out[at].shape) % 3
     return out
+
+
+def test_nested_lists_and_integers(rng):
+    assert check.check_forward(lambda x: np.maximum(x, 0), activations.relu, [[1.0, -2.0], [3, 4]])
+    total = calculus.total_derivative
+    assert check.check_forward(total, total, [np.ones(2), np.ones(3)], [np.ones(2), np.ones(3)])
+    mask = lambda t, s: np.tri(t, s, dtype=bool)  # noqa: E731
+    assert check.check_forward(mask, attention.causal_mask, 3, 4)
+    verdict = check.check_forward(lambda t, s: ~mask(t, s), attention.causal_mask, 3, 4)
+    assert verdict.worst.wrong == 12
+
+
+def test_nested_parameters(rng):
+    params = transformer.FeedForwardParams(
+        rng.normal(size=(5, 3)), rng.normal(size=5), rng.normal(size=(3, 5)), rng.normal(size=3)
+    )
+    x, dout = rng.normal(size=(2, 4, 3))
+    f, vjp = transformer.feed_forward, transformer.feed_forward_vjp
+    assert check.check_forward(f, f, x, params)
+    assert check.check_vjp(vjp, f, dout, x, params)
+    wrong = lambda dout, x, params: (vjp(dout, x, params)[0], vjp(2 * dout, x, params)[1])  # noqa: E731
+    verdict = check.check_vjp(wrong, f, dout, x, params)
+    assert [one.ok for one in verdict.outputs] == [True, False, False, False, False]
+
+
+def test_a_wrong_dtype_of_objects(rng):
+    x = rng.normal(size=3)
+    verdict = check.check_forward(lambda x: np.array(["a", "b", "c"]), activations.relu, x)
+    assert "has dtype <U1" in str(verdict)
+    assert "output 0 is empty" not in str(verdict)
+    empty = check.check_forward(lambda x: x, activations.relu, np.ones((0, 3)))
+    assert "it is empty" in str(empty)
