@@ -213,6 +213,7 @@ def _others(rng):
         ("check.check_forward", (neurons.linear, neurons.linear, x, x[0]), {}),
         ("check.check_vjp", (neurons.linear_vjp, neurons.linear, x[:, :, :3], x, x[0]), {}),
         ("check.check_jvp", (neurons.linear_jvp, neurons.linear, (x, x[0]), (x, x[0])), {}),
+        ("check.check_gradients", (neurons.linear, neurons.linear_vjp, x[0], x[1]), {}),
         ("check.numerical_jacobian", (np.sin, x[0, 0]), {}),
         ("interop.convert_gates", (rng.normal(size=(12, 3)), "onnx", "torch"), {"cell": "lstm"}),
         ("interop.mask_convention", (rng.random((T, S)) < 0.5, "dlref", "torch_mha"), {}),
@@ -227,6 +228,8 @@ def _others(rng):
 #: Functions without an array among their arguments, or with files: nothing here applies.
 NO_ARRAYS = {
     "calculus.chain_cost",
+    "check.check_all",
+    "check.hard_inputs",
     "check.random_inputs",
     "get_num_threads",
     "interop.conventions",

@@ -36,8 +36,6 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
-    "check._causes",
-    "check._scales",
     "transformer._decoding",
 }
 TOPICS = sorted(

@@ -2,7 +2,7 @@ r"""Derivatives by number, and the test that both modes of differentiation agree
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,14 @@ from .._core.arguments import (
     result,
 )
 from .._core.pytree import flat, rebuilt
+from ._oracle.arrays import as_numpy, calling, framework_of, handed
+from ._oracle.calls import is_float
+from ._oracle.differences import ridders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["adjoint_gap", "numerical_jacobian"]
+__all__ = ["GradientCheck", "adjoint_gap", "check_gradients", "numerical_jacobian"]
 
 STEP = 1e-200  #: of the complex step: its square is zero
 
@@ -33,21 +36,30 @@ def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) ->
     return (np.asarray(f(there), np.float64) - np.asarray(f(back), np.float64)) / width
 
 
-def _ridders(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    """Extrapolate central differences to a step of zero; each element keeps its best value."""
-    shrink, rounds = 1.4, 12
-    rows: list[FloatArray] = [_central(f, x, i, h)]
-    best, error = rows[0], np.full(rows[0].shape, np.inf)
-    for k in range(1, rounds):
-        new: list[FloatArray] = [_central(f, x, i, h / shrink**k)]
-        for j in range(k):
-            power = shrink ** (2 * (j + 1))
-            new.append((power * new[j] - rows[j]) / (power - 1))
-            gap = np.maximum(abs(new[j + 1] - new[j]), abs(new[j + 1] - rows[j]))
-            better = gap <= error
-            best, error = np.where(better, new[j + 1], best), np.where(better, gap, error)
-        rows = new
-    return best
+def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[float], Any]:
+    """Return f of x with its element i moved by a step."""
+
+    def moved(h: float) -> Any:
+        there = x.copy()
+        there.flat[i] += h
+        return f(there)
+
+    return moved
+
+
+def _check_analytic(f: Callable[[Any], Any], x: FloatArray, jacobian: FloatArray) -> None:
+    """Raise if the complex step and a difference do not agree along a random direction."""
+    v = np.random.default_rng(0).normal(size=x.shape)
+    stepped = jacobian @ np.ravel(v)
+    with np.errstate(all="ignore"):
+        differ = ridders(lambda h: f(x + h * v), 0.01)
+    size = np.max(np.abs([stepped, differ]), initial=0.0)
+    if np.max(np.abs(stepped - differ), initial=0.0) > 1e-4 * size:
+        msg = (
+            "Argument 'f' must be analytic for the method 'complex', without abs, conj, real or "
+            "comparisons: along a random direction a difference says otherwise."
+        )
+        raise ValueError(msg)
 
 
 def numerical_jacobian(
@@ -75,8 +87,8 @@ def numerical_jacobian(
     TypeError
         If `x` is not real.
     ValueError
-        If the method is unknown, or "complex" and a central difference disagree: f takes an
-        absolute value, a conjugate or a real part.
+        If the method is unknown, or f is not analytic though the method is complex: a difference
+        along a random direction is compared.
 
     See Also
     --------
@@ -97,8 +109,7 @@ def numerical_jacobian(
     *complex*: for an analytic f, :math:`f(x + ih) = f(x) + i h f'(x) - h^2 f''(x)/2 - \dots`, and
     the imaginary part over h is the derivative, with no difference of nearly equal numbers.
     With :math:`h = 10^{-200}` the rest vanishes, and all digits are right, for one call. It
-    needs an f without absolute values, comparisons or conjugation, which have no complex
-    derivative; a central difference along one direction notices them.
+    needs an f without absolute values, comparisons or conjugation.
 
     References
     ----------
@@ -132,29 +143,12 @@ def numerical_jacobian(
         elif method == "central":
             columns.append(_central(f, point, i, size * np.finfo(float).eps ** (1 / 3)))
         else:
-            columns.append(_ridders(f, point, i, 0.1 * size))
+            columns.append(ridders(_along(f, point, i), 0.1 * size))
     shape = np.shape(columns[0] if columns else f(point))
     out = np.stack(columns, axis=-1) if columns else np.empty((*shape, 0))
-    if method == "complex":
+    if method == "complex" and columns:
         _check_analytic(f, point, out)
     return result(out.reshape(shape + point.shape), np.dtype(np.float64))
-
-
-def _check_analytic(f: Callable[[Any], Any], point: FloatArray, jacobian: FloatArray) -> None:
-    """Raise unless the Jacobian agrees with a central difference along one direction."""
-    v = np.cos(np.arange(1.0, point.size + 1))
-    h = 1e-6 * max(1.0, float(np.max(abs(point), initial=0.0)))
-    ends = [np.asarray(f(point + s * h * v.reshape(point.shape)), np.float64) for s in (1, -1)]
-    want = (ends[0] - ends[1]) / (2 * h)
-    rounding = 1e-15 * (abs(ends[0]) + abs(ends[1])) / h
-    # a hundredth is far more than the difference errs by, and less than a lost part makes
-    limit = 0.01 * (abs(want) + abs(jacobian * v).sum(-1)) + rounding
-    if np.any(abs(jacobian @ v - want) > limit):
-        msg = (
-            "Argument 'f' must be analytic for the method 'complex', not a function whose "
-            "complex step and central difference disagree."
-        )
-        raise ValueError(msg)
 
 
 def _drawn(value: Any, rng: np.random.Generator) -> Any:
@@ -236,3 +230,243 @@ def adjoint_gap(
     left, right = _terms(dout, pushed), _terms(pulled, tangents)
     scale = max(np.abs(left).sum(), np.abs(right).sum())
     return float(abs(left.sum() - right.sum()) / scale) if scale else 0.0
+
+
+class GradientCheck(NamedTuple):
+    """
+    Whether a backward pass is the derivative of its function; it prints itself as a sentence.
+
+    Parameters
+    ----------
+    ok : bool
+        Whether every gap is within what is allowed.
+    gaps : tuple of float
+        Largest relative difference for each input; NaN for constants.
+    second : float or None
+        The same for the second order, if it was asked for.
+    allowed : float
+        What is allowed.
+
+    See Also
+    --------
+    check_gradients : What makes it.
+
+    Notes
+    -----
+    It is true if the backward pass is right, so that ``assert check_gradients(...)`` is a test.
+
+    Examples
+    --------
+    >>> from dlref.check import GradientCheck
+    >>> print(GradientCheck(False, (1e-12, 0.5), None, 1e-7))
+    the gradient of input 1 is off by 0.5, where 1e-07 is allowed
+    """
+
+    ok: bool
+    gaps: tuple[float, ...]
+    second: float | None
+    allowed: float
+
+    def __bool__(self) -> bool:
+        """Return whether it is right."""
+        return self.ok
+
+    def __str__(self) -> str:
+        """Return the sentence."""
+        off = [
+            f"the gradient of input {i} is off by {gap:.2g}"
+            for i, gap in enumerate(self.gaps)
+            if gap > self.allowed
+        ]
+        if self.second is not None and not self.second <= self.allowed:
+            off.append(f"the second order is off by {self.second:.2g}")
+        if off:
+            return f"{', '.join(off)}, where {self.allowed:.2g} is allowed"
+        most = max([gap for gap in self.gaps if not np.isnan(gap)], default=0.0)
+        return f"all gradients are right: largest difference {most:.2g}"
+
+
+def _gap(left: Any, right: Any) -> float:
+    """Return the largest difference relative to the largest value; inf for another shape."""
+    a, b = np.asarray(left, np.float64), np.asarray(right, np.float64)
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
+        return float("inf")
+    size = max(np.max(np.abs(a), initial=0.0), np.max(np.abs(b), initial=0.0))
+    return float(np.max(np.abs(a - b), initial=0.0) / size) if size else 0.0
+
+
+def _slope(along: Callable[[Any], Any], method: str) -> FloatArray:
+    if method == "complex":
+        with np.errstate(all="ignore"):
+            exact = np.imag(along(1j * STEP)) / STEP
+        if _gap(exact, ridders(along, 0.05)) > 1e-4:
+            msg = (
+                "Argument 'f' must be analytic for the method 'complex': a difference says "
+                "otherwise."
+            )
+            raise ValueError(msg)
+        return np.asarray(exact)
+    return ridders(along, 0.05)
+
+
+def check_gradients(
+    f: Callable[..., Any],
+    vjp: Callable[..., Any],
+    *inputs: Any,
+    rng: np.random.Generator | None = None,
+    method: str = "ridders",
+    fast: bool = False,
+    order: int = 1,
+    rtol: float = 1e-7,
+    framework: str | None = None,
+) -> GradientCheck:
+    r"""
+    Compare a backward pass with differences of its function, which dlref need not know.
+
+    Parameters
+    ----------
+    f : callable
+        The function, called as ``f(*inputs)``; it returns an array or a tuple of arrays.
+    vjp : callable
+        Its backward pass, called as ``vjp(dout, *inputs)``; it returns one array per input of
+        floats, a tuple or list if there are several.
+    *inputs : array_like
+        The point; integers and None are constants, floats are widened to float64.
+    rng : numpy.random.Generator or None
+        Draws `dout` and the directions; None means one with the seed 0.
+    method : {"ridders", "complex"}
+        Extrapolated differences, or a complex step, for which `f` must be analytic.
+    fast : bool
+        Whether to compare along one random direction an input, rather than element by element.
+    order : {1, 2}
+        Whether to compare the derivative of the vjp along a direction with the symmetry of second
+        derivatives too.
+    rtol : float
+        Difference allowed, relative to the largest element.
+    framework : {"numpy", "torch", "jax"} or None
+        What arrays both are given; None means those that the inputs are.
+
+    Returns
+    -------
+    GradientCheck
+        True if every gradient is right; prints which is not.
+
+    Raises
+    ------
+    TypeError
+        If `f` or `vjp` is no function, or `rng` no generator.
+    ValueError
+        If an option is unknown, the number of gradients is wrong, or f is not analytic though the
+        method is complex.
+
+    See Also
+    --------
+    numerical_jacobian : The differences themselves.
+    check_vjp : For functions that dlref knows.
+
+    Notes
+    -----
+    For a random :math:`u`, :math:`\phi(x) = \langle u, f(x) \rangle` has the gradient
+    :math:`\mat J^\top u`, which is what the vjp returns. In the fast mode, both are multiplied by a
+    random direction: one wrong element is found with certainty, unless the direction is
+    orthogonal to the mistake, and the cost does not grow with the number of elements.
+
+    The second order takes the vjp g for a function of x. Its Jacobian is the Hessian of
+    :math:`\phi`, which is symmetric: :math:`\langle w, \mat H v \rangle = \langle v, \mat H w
+    \rangle` for random directions v and w, with :math:`\mat H v` by differences of g.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.check import check_gradients
+    >>> f = lambda x, w: np.tanh(x @ w)
+    >>> def vjp(u, x, w):
+    ...     g = u * (1 - np.tanh(x @ w) ** 2)
+    ...     return g @ w.T, x.T @ g
+    >>> x, w = np.random.default_rng(0).normal(size=(2, 3, 3))
+    >>> bool(check_gradients(f, vjp, x, w))
+    True
+    >>> half = lambda u, x, w: (vjp(u, x, w)[0], vjp(u, x, w)[1] / 2)
+    >>> print(check_gradients(f, half, x, w))
+    the gradient of input 1 is off by 0.5, where 1e-07 is allowed
+    """
+    check_callable("f", f)
+    check_callable("vjp", vjp)
+    choice("method", method, ("ridders", "complex"))
+    choice("order", order, (1, 2))
+    rng = as_generator("rng", np.random.default_rng(0) if rng is None else rng)
+    kind = framework or framework_of(inputs)
+    own = [as_numpy(a) for a in inputs]
+    point = [np.array(a, np.float64) if is_float(a) else a for a in own]
+    moving = [i for i, a in enumerate(point) if is_float(a)]
+
+    def run(g: Callable[..., Any], *values: Any) -> Any:
+        out = as_numpy(g(*handed(list(values), kind)))
+        return tuple(out) if isinstance(out, list) else out
+
+    with calling(kind):
+        dout = _drawn(run(f, *point), rng)
+
+        def phi(i: int, h: Any, v: FloatArray) -> Any:
+            moved = [a + h * v if j == i else a for j, a in enumerate(point)]
+            parts = zip(flat(dout), flat(run(f, *moved)), strict=True)
+            return sum(np.sum(u * np.asarray(y)) for u, y in parts)
+
+        def grads(values: list[Any]) -> list[Any]:
+            out = [*flat(run(vjp, dout, *values))]
+            if len(out) != len(moving):
+                msg = (
+                    f"Argument 'vjp' must return {len(moving)} gradients, one for each array of "
+                    f"floats, not {len(out)}."
+                )
+                raise ValueError(msg)
+            return [np.zeros(()) if g is None else np.asarray(g, np.float64) for g in out]
+
+        gaps = [float("nan")] * len(point)
+        for i, got in zip(moving, grads(point), strict=True):
+            shape = np.shape(point[i])
+            gaps[i] = float("inf")
+            if got.shape != shape:
+                continue
+            if fast:
+                v = rng.normal(size=shape)
+                terms = got * v
+                want = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
+                size = max(float(np.abs(terms).sum()), abs(float(want)))
+                gaps[i] = abs(float(terms.sum() - want)) / size if size else 0.0
+                continue
+            want = np.zeros(shape)
+            for k in range(want.size):
+                v = np.zeros(shape)
+                v.flat[k] = max(1.0, abs(float(point[i].flat[k])))
+                slope = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
+                want.flat[k] = float(slope) / v.flat[k]
+            gaps[i] = _gap(got, want)
+        second = _asymmetry(grads, point, moving, rng) if order == 2 else None
+    ok = all(gaps[i] <= rtol for i in moving) and (second is None or second <= rtol)
+    return GradientCheck(ok, tuple(gaps), second, rtol)
+
+
+def _asymmetry(
+    grads: Callable[[list[Any]], list[Any]],
+    point: list[Any],
+    moving: list[int],
+    rng: np.random.Generator,
+) -> float:
+    """Return how far <w, H v> and <v, H w> are apart, H v by differences of the gradients."""
+    v, w = ([rng.normal(size=np.shape(point[i])) for i in moving] for _ in range(2))
+
+    def curved(direction: list[Any]) -> list[FloatArray]:
+        sizes = np.cumsum([d.size for d in direction])[:-1]
+
+        def along(h: float) -> FloatArray:
+            moved = list(point)
+            for i, d in zip(moving, direction, strict=True):
+                moved[i] = point[i] + h * d
+            return np.concatenate([np.ravel(g) for g in grads(moved)])
+
+        return np.split(ridders(along, 0.05), sizes)
+
+    left, right = (_terms(tuple(a), tuple(curved(b))) for a, b in ((w, v), (v, w)))
+    size = max(float(np.abs(left).sum()), float(np.abs(right).sum()))
+    return abs(float(left.sum() - right.sum())) / size if size else 0.0

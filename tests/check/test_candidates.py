@@ -1,10 +1,22 @@
 """Tests of dlref.check._candidates."""
 
+import functools
+
 import ml_dtypes
 import numpy as np
 import pytest
 
-from dlref import activations, check, neurons, normalization
+from dlref import (
+    activations,
+    attention,
+    calculus,
+    check,
+    losses,
+    neurons,
+    normalization,
+    recurrent,
+    transformer,
+)
 
 
 def naive_softmax(x, axis=-1):
@@ -90,26 +102,242 @@ def test_jvp(rng):
     assert not check.check_jvp(lambda p, t: t[0], normalization.rms_norm, (x, None), (dx, None))
 
 
-def test_named_tuples_stay_named():
-    from dlref.check._scales import widened  # noqa: PLC0415
-    from dlref.training import FitResult  # noqa: PLC0415
-
-    wide = widened(FitResult(np.float32(1), np.float32(2), np.arange(3)))
-    assert isinstance(wide, FitResult)
-    assert (wide.w.dtype, wide.loss.dtype) == (np.float64, np.int64)
-
-
 def test_errors(rng):
-    for bad in (np.tanh, lambda x: x, "softmax"):
+    for bad in (np.tanh, check.ulp_error, "softmax"):
         with pytest.raises(
             TypeError, match=r"^Argument 'op' must be a function of dlref that has a"
         ):
             check.check_vjp(np.cosh, bad, np.ones(2), np.ones(2))
     with pytest.raises(TypeError, match=r"^Argument 'op' must be a function .* has a jvp"):
         check.check_jvp(np.cosh, check.ulp_error, np.ones(2), np.ones(2))
-    with pytest.raises(TypeError, match=r"^Argument 'dtype' must be"):
-        check.random_inputs(activations.relu, [(2,)], "U1", rng)
-    with pytest.raises(TypeError, match=r"^Argument 'rng'"):
-        check.random_inputs(activations.relu, [(2,)], np.float32, None)
-    with pytest.raises(ValueError, match=r"^Argument"):
-        check.random_inputs(neurons.linear, [(4, 3), (2, 5)], np.float32, rng)
+    with pytest.raises(TypeError, match=r"^Argument 'candidate' must be a function"):
+        check.check_forward(None, activations.relu, np.ones(2))
+    with pytest.raises(ValueError, match=r"^Argument 'factor' must be at least 0"):
+        check.check_forward(np.abs, activations.relu, np.ones(2), factor=-1.0)
+    with pytest.raises(ValueError, match=r"^Argument 'framework' must be 'numpy', 'torch' or"):
+        check.check_forward(np.abs, activations.relu, np.ones(2), framework="tf")
+
+
+class TestEveryElementHasItsBound:
+    def test_a_zeroed_row_of_a_gradient(self, rng):
+        x, dout = rng.normal(size=(2, 4, 16)).astype(np.float32)
+        x[1] *= 1e6
+
+        def wrong(dout, x):
+            dx = normalization.layer_norm_vjp(dout, x).copy()
+            dx[1] = 0
+            return dx
+
+        right = normalization.layer_norm_vjp
+        op = normalization.layer_norm
+        assert check.check_vjp(right, op, dout, x)
+        verdict = check.check_vjp(wrong, op, dout, x)
+        assert not verdict
+        assert verdict.worst.wrong == 16
+        assert verdict.worst.places == "all of 1 along axis 0"
+        assert "not written" in verdict.cause
+
+    def test_a_zeroed_row_of_a_product_in_bfloat16(self, rng):
+        x, w = rng.normal(size=(4, 64)), rng.normal(size=(3, 64))
+        x[2] *= 1e-3
+        x, w = (a.astype(ml_dtypes.bfloat16) for a in (x, w))
+        right = neurons.linear
+        wrong = lambda x, w: right(x, w) * (np.arange(4) != 2)[:, None].astype(x.dtype)  # noqa: E731
+        assert check.check_forward(right, neurons.linear, x, w)
+        assert check.check_forward(wrong, neurons.linear, x, w).worst.wrong == 3
+
+    def test_half_a_softmax_in_bfloat16(self, rng):
+        x = rng.normal(size=(2, 1024)).astype(ml_dtypes.bfloat16)
+
+        def wrong(x):
+            out = activations.softmax(x)
+            out[:, 512:] = 0
+            return out
+
+        verdict = check.check_forward(wrong, activations.softmax, x)
+        assert verdict.worst.wrong == 1024
+        assert verdict.worst.places == "all of 512 to 1023 along axis 1"
+
+    def test_a_wrong_epsilon(self, rng):
+        x = rng.normal(size=(8, 64)).astype(np.float32)
+        wrong = lambda x: normalization.layer_norm(x, eps=1e-6)  # noqa: E731
+        verdict = check.check_forward(wrong, normalization.layer_norm, x)
+        assert not verdict
+        assert verdict.cause == "eps is 1e-06, not 1e-05"
+
+
+def test_the_bound_is_that_of_the_check(rng):
+    x = rng.normal(size=(8, 64))
+    wrong = lambda x: activations.tanh(x) * (1 + 1e-10)  # noqa: E731
+    assert not check.check_forward(wrong, activations.tanh, x)
+    assert check.check_forward(wrong, activations.tanh, x, rtol=1e-9)
+    assert check.check_forward(wrong, activations.tanh, x, atol=1e-9)
+    assert check.check_forward(wrong, activations.tanh, x, factor=1e7)
+
+
+def test_the_plain_formula_is_allowed_and_no_worse():
+    x = np.float32([-6.0, -5.0, 0.5])
+    plain = lambda u, x: u * (s := 1 / (1 + np.exp(-x))) * (1 - s)  # noqa: E731
+    far = np.float32([12.0, 14.0])
+    assert check.check_vjp(plain, activations.sigmoid, np.ones_like(x), x)
+    assert check.check_vjp(plain, activations.sigmoid, np.ones_like(far), far)
+    tighter = check.check_vjp(plain, activations.sigmoid, np.ones_like(far), far, factor=0.1)
+    assert not tighter
+
+
+def test_a_jump_is_no_bad_condition():
+    x = np.array([1.0, 2.0, 3.0])
+    op = losses.absolute_error
+    wrong = lambda u, p, t: (u * np.ones(3) / 3, -u * np.ones(3) / 3)  # noqa: E731
+    assert not check.check_vjp(wrong, op, 1.0, x, x)
+    right = losses.absolute_error_vjp
+    assert check.check_vjp(right, op, 1.0, x, x)
+
+
+def test_nan_in_the_reference_is_an_error_of_the_inputs():
+    with pytest.raises(ValueError, match=r"^Argument 'inputs' must be valid for 'op'"):
+        check.check_forward(
+            lambda p, q: np.full(3, np.nan), losses.kl_divergence, np.ones(3), -np.ones(3)
+        )
+
+
+def test_a_candidate_that_writes_to_its_input(rng):
+    x = rng.normal(size=5)
+    before = x.copy()
+
+    def wrong(x):
+        np.maximum(x, 0, out=x)
+        return x.copy()
+
+    verdict = check.check_forward(wrong, activations.relu, x)
+    assert not verdict
+    assert str(verdict) == "the candidate wrote to argument 0"
+    assert (verdict.output, verdict.at, verdict.error, verdict.allowed) == (0, (), np.inf, 0)
+    assert verdict.ulp == np.inf
+    np.testing.assert_array_equal(x, before)
+
+
+def test_lists_of_gradients(rng):
+    x, w, dout = (rng.normal(size=s) for s in ((5, 3), (2, 3), (5, 2)))
+    good = lambda u, x, w: [u @ w, u.T @ x]  # noqa: E731
+    assert check.check_vjp(good, neurons.linear, dout, x, w)
+    assert check.check_forward(lambda x: [np.abs(x)], np.abs, x)
+    assert check.check_forward(lambda x: np.maximum(x, 0).tolist(), activations.relu, x)
+
+
+def test_every_failing_output_is_listed(rng):
+    x, w, b, dout = (rng.normal(size=s) for s in ((5, 3), (2, 3), (2,), (5, 2)))
+    wrong = lambda u, x, w, b: (u @ w, 2 * u.T @ x, u.mean(0))  # noqa: E731
+    verdict = check.check_vjp(wrong, neurons.linear, dout, x, w, b)
+    assert [one.ok for one in verdict.outputs] == [True, False, False]
+    assert "2 of 3 outputs are off: output 1 (gradient of weight)" in str(verdict)
+    assert "doubled" in verdict.outputs[1].cause
+    assert "a mean stands where a sum is due" in verdict.outputs[2].cause
+    html = verdict._repr_html_()
+    assert html.count("<tr>") == 4
+    assert "right" in html
+
+
+def test_none_for_a_gradient(rng):
+    x, w, dout = (rng.normal(size=s) for s in ((5, 3), (2, 3), (5, 2)))
+    verdict = check.check_vjp(lambda u, x, w: (u @ w, None), neurons.linear, dout, x, w)
+    assert "is None, where dlref has an array" in str(verdict)
+    assert "missing" in verdict.cause
+
+
+class TestWrappedFunctions:
+    def test_a_partial_hands_its_options_on(self, rng):
+        x, dout = rng.normal(size=(2, 3, 4))
+        op = functools.partial(activations.softmax, axis=0)
+        right = lambda u, x: activations.softmax_vjp(u, x, axis=0)  # noqa: E731
+        wrong = activations.softmax_vjp
+        assert check.check_vjp(right, op, dout, x)
+        assert not check.check_vjp(wrong, op, dout, x)
+        jvp = lambda x, dx: activations.softmax_jvp(x, dx, axis=0)  # noqa: E731
+        assert check.check_jvp(jvp, op, x, dout)
+
+    def test_a_lambda(self, rng):
+        x, h, c, w, u, b = (
+            rng.normal(size=s) for s in ((2, 3, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,))
+        )
+        point = x, h, c, w, u, b
+        op = lambda *a: recurrent.lstm(*a)[1][:, -1]  # noqa: E731
+        zero = np.zeros((2, 3, 4))
+        dout = rng.normal(size=(2, 4))
+        last = np.array([0.0, 0.0, 1.0])[:, None]
+        right = lambda u, *a: recurrent.lstm_vjp((zero, last * u[:, None]), *a)  # noqa: E731
+        assert check.check_vjp(right, op, dout, *point)
+        wrong = lambda u, *a: (2 * right(u, *a)[0], *right(u, *a)[1:])  # noqa: E731
+        assert not check.check_vjp(wrong, op, dout, *point)
+
+    def test_a_lambda_forward(self, rng):
+        x, dx = rng.normal(size=(2, 5))
+        op = lambda x: (activations.tanh(x), x * x)  # noqa: E731
+        right = lambda x, dx: (dx / np.cosh(x) ** 2, 2 * x * dx)  # noqa: E731
+        assert check.check_jvp(right, op, x, dx)
+        assert not check.check_jvp(lambda x, dx: (dx, 2 * x * dx), op, x, dx)
+        product = lambda x, k: x * x * k  # noqa: E731
+        got = check.check_jvp(lambda p, t: 4 * p[0] * t[0], product, (x, 2), (dx, None))
+        assert got
+        pair = lambda x, n: x[0] * x[1] * n  # noqa: E731
+        back = lambda u, x, n: ((u * x[1] * n, u * x[0] * n),)  # noqa: E731
+        assert check.check_vjp(back, pair, dx, (x, x + 1), 3)
+
+
+def test_a_bad_condition_is_told(rng):
+    x = np.array([[1e8, -1e8, 1.0]])
+    verdict = check.check_forward(lambda x, w: x @ w.T + 1.0, neurons.linear, x, np.ones((1, 3)))
+    assert verdict.worst.condition > 1e7
+    assert "one rounding of the inputs moves it" in str(verdict)
+
+
+def test_places(rng):
+    x = rng.normal(size=(6, 8)) + 5
+    tanh = lambda *at: lambda x: _broken(activations.relu(x), *at)  # noqa: E731
+    for at, words in (
+        ((slice(None), slice(None)), "everywhere"),
+        ((slice(None), slice(1, 8, 2)), "all of 1, 3, ... 7 along axis 1"),
+        (([1, 4], slice(None)), "all of 1, 4 along axis 0"),
+        (([0, 2, 5], [0, 1, 2]), "in 0, 1, 2"),
+        ((np.arange(6), np.arange(6)), "at (0, 0), (1, 1)"),
+    ):
+        verdict = check.check_forward(tanh(*at), activations.relu, x)
+        assert words.split()[0] in verdict.worst.places
+
+
+def _broken(out, *at):
+    out = out.copy()
+    out[at] += 1 + np.arange(out[at].size).reshape(out[at].shape) % 3
+    return out
+
+
+def test_nested_lists_and_integers(rng):
+    assert check.check_forward(lambda x: np.maximum(x, 0), activations.relu, [[1.0, -2.0], [3, 4]])
+    total = calculus.total_derivative
+    assert check.check_forward(total, total, [np.ones(2), np.ones(3)], [np.ones(2), np.ones(3)])
+    mask = lambda t, s: np.tri(t, s, dtype=bool)  # noqa: E731
+    assert check.check_forward(mask, attention.causal_mask, 3, 4)
+    verdict = check.check_forward(lambda t, s: ~mask(t, s), attention.causal_mask, 3, 4)
+    assert verdict.worst.wrong == 12
+
+
+def test_nested_parameters(rng):
+    params = transformer.FeedForwardParams(
+        rng.normal(size=(5, 3)), rng.normal(size=5), rng.normal(size=(3, 5)), rng.normal(size=3)
+    )
+    x, dout = rng.normal(size=(2, 4, 3))
+    f, vjp = transformer.feed_forward, transformer.feed_forward_vjp
+    assert check.check_forward(f, f, x, params)
+    assert check.check_vjp(vjp, f, dout, x, params)
+    wrong = lambda dout, x, params: (vjp(dout, x, params)[0], vjp(2 * dout, x, params)[1])  # noqa: E731
+    verdict = check.check_vjp(wrong, f, dout, x, params)
+    assert [one.ok for one in verdict.outputs] == [True, False, False, False, False]
+
+
+def test_a_wrong_dtype_of_objects(rng):
+    x = rng.normal(size=3)
+    verdict = check.check_forward(lambda x: np.array(["a", "b", "c"]), activations.relu, x)
+    assert "has dtype <U1" in str(verdict)
+    assert "output 0 is empty" not in str(verdict)
+    empty = check.check_forward(lambda x: x, activations.relu, np.ones((0, 3)))
+    assert "it is empty" in str(empty)

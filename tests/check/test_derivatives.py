@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlref import losses, neurons
-from dlref.check import adjoint_gap, numerical_jacobian
+from dlref.check import adjoint_gap, check_gradients, numerical_jacobian
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,15 @@ def test_shapes():
 def test_large_points_have_steps_of_their_size():
     got = numerical_jacobian(np.sqrt, 1e12)
     np.testing.assert_allclose(got, 0.5e-6, rtol=1e-10)
+
+
+def test_the_complex_step_of_what_is_not_analytic_is_refused():
+    for f in (np.abs, lambda x: (x * np.conj(x)).real, lambda x: np.real(x) ** 2):
+        with pytest.raises(
+            ValueError, match=r"^Argument 'f' must be analytic for the method 'comp"
+        ):
+            numerical_jacobian(f, np.array([1.0, -2.0]), method="complex")
+    assert numerical_jacobian(np.exp, np.zeros(0), method="complex").shape == (0, 0)
 
 
 def test_adjoint_gap_with_constants_and_several_inputs(rng):
@@ -54,20 +63,63 @@ def test_adjoint_gap_of_nothing_is_zero(rng):
     assert adjoint_gap(zero, zero, np.ones(2), rng) == 0
 
 
+class TestCheckGradients:
+    @staticmethod
+    def f(x, w, n):
+        return np.tanh(x @ w) * n, x * x
+
+    @staticmethod
+    def vjp(dout, x, w, n, bug=0.0):
+        g = dout[0] * n * (1 - np.tanh(x @ w) ** 2)
+        return g @ w.T + dout[1] * 2 * x, x.T @ g * (1 + bug)
+
+    @pytest.mark.parametrize("fast", [False, True])
+    @pytest.mark.parametrize("method", ["ridders", "complex"])
+    @pytest.mark.parametrize("order", [1, 2])
+    def test_right_and_wrong(self, fast, method, order, rng):
+        point = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), 3
+        told = {"fast": fast, "method": method, "order": order}
+        good = check_gradients(self.f, self.vjp, *point, **told)
+        assert good
+        assert "all gradients are right" in str(good)
+        assert np.isnan(good.gaps[2])
+        wrong = lambda *a: list(self.vjp(*a, bug=1e-3))  # noqa: E731
+        bad = check_gradients(self.f, wrong, *point, **told)
+        assert not bad
+        assert bad.gaps[0] < 1e-7 < bad.gaps[1]
+        assert "the gradient of input 1 is off" in str(bad)
+        assert check_gradients(self.f, wrong, *point, rtol=1e-2, **{**told, "order": 1})
+
+    def test_the_second_order_finds_what_is_no_gradient(self, rng):
+        x = rng.normal(size=3)
+        curl = lambda u, x: u * np.roll(x, 1)  # noqa: E731
+        got = check_gradients(lambda x: x * 0, curl, x, order=2, rng=rng)
+        assert got.second > 0.01
+        assert "the second order is off" in str(got)
+
+    def test_shapes_and_infinities(self, rng):
+        x = rng.normal(size=(2, 3))
+        assert check_gradients(np.sin, lambda u, x: (u * np.cos(x))[0], x).gaps == (np.inf,)
+        assert check_gradients(np.sin, lambda u, x: u * np.inf, x).gaps == (np.inf,)
+        assert check_gradients(np.sin, lambda u, x: (None,), x).gaps == (np.inf,)
+        zero = lambda *a: np.zeros(2)  # noqa: E731
+        assert check_gradients(zero, zero, np.ones(2), fast=True, order=2)
+        assert check_gradients(lambda x: zero(), zero, np.ones(2), order=2).gaps == (0.0,)
+
+    def test_errors(self, rng):
+        x = rng.normal(size=3)
+        with pytest.raises(ValueError, match=r"^Argument 'vjp' must return 1 gradients, .* not 2"):
+            check_gradients(np.sin, lambda u, x: (x, x), x)
+        with pytest.raises(ValueError, match=r"^Argument 'f' must be analytic"):
+            check_gradients(np.abs, lambda u, x: u * np.sign(x), x, method="complex")
+        with pytest.raises(ValueError, match=r"^Argument 'order'"):
+            check_gradients(np.sin, np.cos, x, order=3)
+        with pytest.raises(TypeError, match=r"^Argument 'rng'"):
+            check_gradients(np.sin, np.cos, x, rng=3)
+
+
 def test_errors(rng):
     with pytest.raises(ValueError, match=r"^Argument 'method' must be 'ridders', 'complex' or"):
         numerical_jacobian(np.sin, 1.0, method="forward")
     with pytest.raises(TypeError, match=r"^Argument 'rng' must be a numpy.random.Generator"):
         adjoint_gap(None, None, 1.0, 7)
-
-
-@pytest.mark.parametrize("f", [np.abs, lambda x: np.real(x * np.conj(x)), lambda x: x.real**2])
-def test_a_complex_step_through_what_has_no_complex_derivative_is_noticed(f):
-    with pytest.raises(ValueError, match="'f' must be analytic for the method 'complex'"):
-        numerical_jacobian(f, np.array([1.0, -2.0]), method="complex")
-
-
-def test_a_complex_step_where_differences_are_poor():
-    x = np.array([1.0, 1e-3])
-    got = numerical_jacobian(lambda x: np.exp(30 * x) * 1e-9, x, method="complex")
-    np.testing.assert_allclose(np.diag(got), 30e-9 * np.exp(30 * x), rtol=1e-14)

@@ -20,7 +20,15 @@ def test_a_neighbour_is_one_unit_away(dtype):
     np.testing.assert_array_equal(ulp_error(x, exact), 0.0)
 
 
-@pytest.mark.parametrize(("dtype", "tiny"), [(np.float32, 2.0**-149), (np.float64, 5e-324)])
+@pytest.mark.parametrize(
+    ("dtype", "tiny"),
+    [
+        (np.float16, 2.0**-24),
+        (ml_dtypes.bfloat16, 2.0**-133),
+        (np.float32, 2.0**-149),
+        (np.float64, 5e-324),
+    ],
+)
 def test_the_smallest_unit_is_the_smallest_number(dtype, tiny):
     got = ulp_error(np.array([0.0, tiny, 3 * tiny], dtype), np.array([tiny, 0.0, tiny]))
     np.testing.assert_array_equal(got, [1.0, 1.0, 2.0])
@@ -88,15 +96,3 @@ def test_errors():
         ulp_error(np.ones(1, complex), np.ones(1))
     with pytest.raises(ValueError, match=r"^Argument 'actual' must hold at least one value"):
         error_report(np.ones(0), np.ones(0))
-
-
-def test_units_of_subnormal_numbers():
-    # the smallest number of each dtype is one unit away from 0, and from its double
-    for dtype, smallest in (
-        (ml_dtypes.bfloat16, 2.0**-133),
-        (np.float16, 2.0**-24),
-        (np.float32, 2.0**-149),
-    ):
-        a = np.array([smallest, 2 * smallest, 0.0]).astype(dtype)
-        assert float(a[0]) == smallest
-        np.testing.assert_array_equal(ulp_error(a, [0.0, smallest, 3 * smallest]), [1, 1, 3])

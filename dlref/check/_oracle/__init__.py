@@ -1,0 +1,1 @@
+"""What the verdicts are made of: arrays of other libraries, bounds, explanations."""

@@ -1,0 +1,136 @@
+"""
+A bound for every element of a result.
+
+Two things are measured near the inputs, in a few random places a rounding away from them: how far
+the exact result moves (the rounding of its terms, whatever their sum), and how far the formula
+computed plainly in the dtype lies from the exact one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._core.pytree import flat
+from .calls import Call, changed
+from .plain import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..._core.arguments import FloatArray
+
+#: Digits of a format: distance of 1 from the next number; smallest normal number.
+EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
+#: Roundings that a plain computation makes, in units of the effect of one.
+ROUNDINGS = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 8.0}
+DRAWS = 6
+
+
+def _neighbours(call: Call, eps: float) -> Iterator[Call]:
+    """Yield the call with all arrays moved by a rounding, up or down at random."""
+    rng = np.random.default_rng(0)
+    for _ in range(DRAWS):
+        moved = changed(
+            lambda a: a * (1 + eps * rng.choice([-1.0, 1.0], np.shape(a))), call.arguments
+        )
+        yield replace(call, arguments=moved)
+
+
+def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
+    """Return how far each element moves; 0 where it jumps, as the sign of a difference does."""
+    far = [np.zeros(np.shape(w)) for w in want]
+    for neighbour in _neighbours(call, eps):
+        try:
+            there = flat(neighbour.run())
+        except ValueError:  # a probability of more than one, for example
+            continue
+        for k, (value, w) in enumerate(zip(there, want, strict=True)):
+            if w is not None and np.asarray(w).dtype.kind == "f":
+                with np.errstate(all="ignore"):
+                    gap = np.abs(value - w)
+                far[k] = np.maximum(far[k], np.where(np.isfinite(gap), gap, 0.0))
+    return far
+
+
+def _size(w: Any) -> float:
+    finite = np.abs(np.asarray(w, np.float64))
+    return float(np.max(finite[np.isfinite(finite)], initial=0.0))
+
+
+def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any]) -> list[FloatArray]:
+    """Return how far the formula computed plainly in the dtype lies from the exact one."""
+    formula = PLAIN.get((call.name, call.form))
+    gaps = [np.zeros(np.shape(w)) for w in want]
+    if formula is None:
+        return gaps
+    options = {k: v for k, v in call.settings.items() if k in call.options or k in _kept(call)}
+    for neighbour in (call, *_neighbours(call, EPS[dtype.name])):
+        narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbour.arguments)
+        wide = changed(lambda a: np.asarray(a, np.float64), narrow)
+        try:
+            with np.errstate(all="ignore"):
+                got = flat(formula(*narrow, **options))
+            exact = flat(replace(neighbour, arguments=wide).run())
+        except (NotImplementedError, ValueError):
+            return gaps
+        for k, (value, w) in enumerate(zip(got, exact, strict=True)):
+            with np.errstate(all="ignore"):
+                gap = np.abs(np.asarray(value, np.float64) - w)
+            gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
+    return gaps
+
+
+def _kept(call: Call) -> dict[str, Any]:
+    return getattr(call.op, "keywords", {})
+
+
+def bounds(
+    call: Call, want: list[Any], dtypes: list[Any], factor: float
+) -> tuple[list[Any], list[Any]]:
+    """
+    Return the bound of each element of each output, and how far inputs move it.
+
+    Parameters
+    ----------
+    call : Call
+        The reference.
+    want : list
+        What it returns.
+    dtypes : list
+        What the candidate has to return.
+    factor : float
+        How often the error of the plain formula.
+
+    Returns
+    -------
+    tuple of list of array
+        Both.
+    """
+    floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
+    if not floats:
+        return [np.zeros(np.shape(w)) for w in want], [np.zeros(np.shape(w)) for w in want]
+    coarse = max(floats, key=lambda d: EPS[d.name])
+    eps = EPS[coarse.name]
+    # differences have noise of their own, which moved inputs would only repeat
+    moves = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, eps)
+    far = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, 8 * eps)
+    plain = _plain_gaps(call, want, coarse)
+    out = []
+    for k, w in enumerate(want):
+        if w is None or dtypes[k] is None or np.dtype(dtypes[k]).name not in EPS:
+            out.append(np.zeros(np.shape(w)))
+            continue
+        name = np.dtype(dtypes[k]).name
+        size = _size(w)
+        jumps = (2 * moves[k] >= far[k]) & (moves[k] > np.sqrt(eps) * size)
+        moves[k] = np.where(jumps, 0.0, moves[k])
+        with np.errstate(all="ignore"):
+            unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
+        one = np.maximum(ROUNDINGS[name] * unit, plain[k]) + TINY[name]
+        one = one + (1e-9 * size if call.numeric else 0.0)
+        out.append(factor * one)
+    return out, moves

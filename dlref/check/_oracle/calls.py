@@ -1,0 +1,200 @@
+"""One call of a function of dlref, or of something wrapped around one, in each of its forms."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._core.arguments import shown
+from ..._core.pytree import flat, rebuilt
+from .differences import ridders
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def is_float(value: Any) -> bool:
+    """Return whether something is an array of floats, or a float."""
+    if value is None or isinstance(value, tuple | list | str):
+        return False
+    dtype = np.asarray(value).dtype
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def widened(value: Any) -> Any:
+    """Return arrays of floats as float64, within tuples, and all else as it is."""
+    if isinstance(value, tuple | list):
+        parts = [widened(entry) for entry in value]
+        return rebuilt(value, parts) if isinstance(value, tuple) else parts
+    return np.asarray(value, np.float64) if is_float(value) else value
+
+
+def changed(f: Callable[[Any], Any], value: Any) -> Any:
+    """Apply f to every array of floats, within tuples."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [changed(f, entry) for entry in value])
+    return f(value) if is_float(value) else value
+
+
+def _moved(value: Any, by: Any, h: float) -> Any:
+    if isinstance(value, tuple):
+        return rebuilt(value, [_moved(a, b, h) for a, b in zip(value, by, strict=True)])
+    return value if by is None or not is_float(value) else value + h * np.asarray(by)
+
+
+def _pushed(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """Return the derivative of f along a direction, by differences."""
+    points = primals if isinstance(primals, tuple) else (primals,)
+    directions = tangents if isinstance(primals, tuple) else (tangents,)
+    like = f(*points)
+    sizes = [np.ravel(part) for part in flat(like)]
+
+    def along(h: float) -> Any:
+        return np.concatenate([np.ravel(p) for p in flat(f(*_moved(points, directions, h)))])
+
+    parts = iter(np.split(ridders(along, 0.1), np.cumsum([part.size for part in sizes])[:-1]))
+    return changed(lambda part: np.reshape(next(parts), np.shape(part)), like)
+
+
+def _numbered(f: Callable[[int, Any], Any], value: Any) -> Any:
+    """Apply f to the number of each array of floats and to itself."""
+    count = itertools.count()
+    return changed(lambda a: f(next(count), a), value)
+
+
+def _pulled(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
+    """Return the gradient of <dout, f> with respect to each array of floats, by differences."""
+    weights = [np.ravel(part) for part in flat(dout)]
+
+    def gradient(k: int, part: int, array: Any) -> Any:
+        out = np.zeros(np.shape(array))
+        for i in range(out.size):
+            step = np.zeros(out.shape)
+            step.flat[i] = 1
+
+            def along(h: float, step: Any = step) -> Any:
+                there = _numbered(lambda n, a: a + h * step if n == part else a, inputs[k])
+                values = flat(f(*inputs[:k], there, *inputs[k + 1 :]))
+                return sum(np.dot(w, np.ravel(v)) for w, v in zip(weights, values, strict=True))
+
+            out.flat[i] = ridders(along, 0.1 * max(1.0, abs(float(np.ravel(array)[i]))))
+        return out
+
+    grads = []
+    for k, value in enumerate(inputs):
+        held = [is_float(part) for part in flat(value)]
+        if any(held):
+            grads.append(_numbered(functools.partial(gradient, k), value))
+    return tuple(grads) if len(grads) != 1 else grads[0]
+
+
+def _found(op: Any, suffix: str) -> Callable[..., Any] | None:
+    """Return op_vjp or op_jvp, from the module that op comes from, if it is of dlref."""
+    module = sys.modules.get(getattr(op, "__module__", None) or "")
+    if module is None or not module.__name__.startswith("dlref."):
+        return None
+    return getattr(module, f"{getattr(op, '__name__', '')}_{suffix}", None)
+
+
+def _refuse(op: Any, suffix: str) -> None:
+    msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
+    raise TypeError(msg)
+
+
+def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
+    """Return op_vjp or op_jvp, and whether it is by differences; a partial hands its options on."""
+    if isinstance(op, functools.partial) and not op.args:
+        whole, numeric = form(op.func, suffix)
+        return functools.partial(whole, **op.keywords), numeric
+    if found := _found(op, suffix):
+        return found, False
+    own = getattr(op, "__module__", None) or ""
+    if not inspect.isroutine(op) and not callable(op):
+        _refuse(op, suffix)
+    if isinstance(op, np.ufunc) or own.startswith(("dlref.", "numpy")):
+        _refuse(op, suffix)
+
+    def by_differences(first: Any, *rest: Any, **options: Any) -> Any:
+        f = functools.partial(op, **options)
+        return _pushed(f, first, *rest) if suffix == "jvp" else _pulled(f, first, rest)
+
+    return by_differences, True
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of dlref in one of its forms, with what it is given, in float64."""
+
+    op: Any
+    form: str
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+
+    @property
+    def core(self) -> Any:
+        """Return the function within partials."""
+        return self.op.func if isinstance(self.op, functools.partial) else self.op
+
+    @property
+    def name(self) -> str:
+        """Return the name of the function of dlref, empty for a lambda."""
+        of_dlref = (getattr(self.core, "__module__", None) or "").startswith("dlref.")
+        return self.core.__name__ if of_dlref else ""
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """Return the inputs of the map."""
+        if self.form == "jvp":
+            primals = self.arguments[0]
+            return primals if isinstance(primals, tuple) else (primals,)
+        return self.arguments[self.form == "vjp" :]
+
+    @property
+    def numeric(self) -> bool:
+        """Return whether the reference comes from differences."""
+        return self.form != "forward" and form(self.op, self.form)[1]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the options, those within a partial and the defaults among them."""
+        try:
+            known = inspect.signature(self.core).parameters.values()
+        except (TypeError, ValueError):
+            known = {}.values()
+        defaults = {p.name: p.default for p in known if p.kind == p.KEYWORD_ONLY}
+        return {**defaults, **getattr(self.op, "keywords", {}), **self.options}
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the inputs."""
+        try:
+            known = list(inspect.signature(self.core).parameters)
+        except (TypeError, ValueError):
+            known = []
+        count = len(self.inputs)
+        return known[:count] if len(known) >= count else [f"input {i}" for i in range(count)]
+
+    def run(self) -> Any:
+        """Return what the function returns."""
+        f = self.op if self.form == "forward" else form(self.op, self.form)[0]
+        with np.errstate(all="ignore"):
+            return f(*self.arguments, **self.options)
+
+    def with_options(self, **options: Any) -> Call:
+        """Return the call with other options."""
+        return replace(self, options={**self.options, **options})
+
+    def with_inputs(self, *inputs: Any) -> Call:
+        """Return the call with other inputs."""
+        if self.form == "forward":
+            return replace(self, arguments=inputs)
+        if self.form == "vjp":
+            return replace(self, arguments=(self.arguments[0], *inputs))
+        primals = inputs if isinstance(self.arguments[0], tuple) else inputs[0]
+        return replace(self, arguments=(primals, self.arguments[1]))

@@ -1,0 +1,286 @@
+r"""A candidate over all hard inputs, and a report of it."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import check_callable
+from .._core.pytree import rebuilt
+from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table
+from ._inputs import hard_inputs
+from ._oracle.calls import is_float
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+__all__ = ["CheckReport", "check_all"]
+
+
+class CheckReport(NamedTuple):
+    """
+    Verdicts on a candidate, one for each form and case; it prints itself as a table.
+
+    Parameters
+    ----------
+    op : str
+        The function of dlref.
+    dtype : str
+        Type of the inputs.
+    rows : tuple of (str, str, Verdict)
+        Form ("forward", "vjp", "jvp"), case, verdict.
+
+    See Also
+    --------
+    check_all : What makes it.
+
+    Notes
+    -----
+    A report is true if every verdict is. `causes` counts the explanations. `to_html` and `to_json`
+    return it as text, and write it to a file if they are given a path.
+
+    Examples
+    --------
+    >>> from dlref.check import CheckReport
+    >>> bool(CheckReport("relu", "float32", ()))
+    True
+    """
+
+    op: str
+    dtype: str
+    rows: tuple[tuple[str, str, Verdict], ...]
+
+    def __bool__(self) -> bool:
+        """Return whether every verdict is true."""
+        return all(verdict.ok for _, _, verdict in self.rows)
+
+    @property
+    def failed(self) -> tuple[tuple[str, str, Verdict], ...]:
+        """The rows that are off."""
+        return tuple(row for row in self.rows if not row[2])
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """How often each explanation was found, most frequent first."""
+        found = [one.cause for _, _, v in self.rows for one in v.outputs if one.cause]
+        counts = {cause: found.count(cause) for cause in found}
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+    def _summary(self) -> str:
+        count = len(self.failed)
+        words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
+        most = next(iter(self.causes.items()), None)
+        why = f"; most often ({most[1]}): {most[0]}" if most else ""
+        return f"{self.op}, {self.dtype}: {words}{why}"
+
+    def _cells(self) -> list[tuple[str, str, str, str, str]]:
+        return [
+            (
+                form,
+                case,
+                "right" if verdict else "off",
+                f"{_ratio(verdict):.2g}",
+                "" if verdict else (verdict.cause or verdict.message),
+            )
+            for form, case, verdict in self.rows
+        ]
+
+    def __str__(self) -> str:
+        """Return the summary, and a line for each case."""
+        heads = ("form", "case", "", "error/allowed", "why")
+        cells = [heads, *self._cells()]
+        widths = [max(len(row[i]) for row in cells) for i in range(4)]
+        lines = [
+            "  ".join(
+                [*(part.ljust(n) for part, n in zip(row[:4], widths, strict=True)), row[4]]
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join([self._summary(), *lines])
+
+    def _repr_html_(self) -> str:
+        """Return the summary and a table."""
+        table = html_table(("form", "case", "", "error / allowed", "why"), self._cells())
+        return f"<p>{escape(self._summary())}</p>{table}"
+
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return a page, and write it to a file if a path is given."""
+        title = escape(f"{self.op}, {self.dtype}")
+        details = "".join(
+            f"<h2>{escape(f'{form}: {case}')}</h2>{verdict._repr_html_()}"
+            for form, case, verdict in self.failed
+        )
+        page = (
+            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+            f"</head><body><h1>{title}</h1>{self._repr_html_()}{details}</body></html>\n"
+        )
+        return _written(page, path)
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return all numbers as JSON, and write them to a file if a path is given."""
+        rows = [
+            {
+                "form": form,
+                "case": case,
+                "ok": verdict.ok,
+                "message": verdict.message,
+                "outputs": [_plain(one._asdict()) for one in verdict.outputs],
+            }
+            for form, case, verdict in self.rows
+        ]
+        told = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
+        return _written(json.dumps(told, indent=1) + "\n", path)
+
+
+def _written(text: str, path: str | os.PathLike[str] | None) -> str:
+    if path is not None:
+        Path(path).write_text(text, encoding="utf-8")
+    return text
+
+
+def _plain(entries: dict[str, Any]) -> dict[str, Any]:
+    """Return numbers that JSON has: what is infinite or NaN becomes a string."""
+    return {
+        key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
+        for key, value in entries.items()
+    }
+
+
+def _ratio(verdict: Verdict) -> float:
+    if verdict.error == 0:
+        return 0.0
+    return verdict.error / verdict.allowed if verdict.allowed else float("inf")
+
+
+def _direction(value: Any, rng: np.random.Generator) -> Any:
+    """Return random numbers in the shape and dtype of a result."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [_direction(part, rng) for part in value])
+    if not is_float(value):
+        return None
+    return rng.normal(size=np.shape(value)).astype(np.asarray(value).dtype)
+
+
+def _is_finite(value: Any) -> bool:
+    parts = value if isinstance(value, tuple) else (value,)
+    return all(np.isfinite(np.asarray(a, np.float64)).all() for a in parts if is_float(a))
+
+
+def check_all(
+    candidate: Callable[..., Any] | None,
+    op: Callable[..., Any],
+    *,
+    vjp: Callable[..., Any] | None = None,
+    jvp: Callable[..., Any] | None = None,
+    dtype: npt.DTypeLike = "float32",
+    framework: str | None = None,
+    factor: float = 2.0,
+    rtol: float = 0.0,
+    atol: float = 0.0,
+) -> CheckReport:
+    r"""
+    Run a candidate over the hard inputs of a function, forward and backward.
+
+    Parameters
+    ----------
+    candidate : callable or None
+        The kernel, called with the inputs and options of each case; None if only derivatives are
+        to be checked.
+    op : callable
+        A function of dlref that `hard_inputs` knows.
+    vjp : callable or None
+        Its backward pass, called as ``vjp(dout, *inputs, **options)``.
+    jvp : callable or None
+        Its forward mode, called as ``jvp(primals, tangents, **options)``.
+    dtype : dtype_like
+        Type of the inputs.
+    framework : {"numpy", "torch", "jax"} or None
+        What arrays the candidates are given; None means NumPy's.
+    factor, rtol, atol : float
+        As in `check_forward`.
+
+    Returns
+    -------
+    CheckReport
+        True if every case passes; prints a line for each.
+
+    Raises
+    ------
+    TypeError
+        If the inputs of `op` are not known, or it lacks the form that is to be checked.
+
+    See Also
+    --------
+    hard_inputs : The cases.
+    check_forward, check_vjp, check_jvp : What is done with each.
+
+    Notes
+    -----
+    An exception of the candidate counts as a failure of that case, with its words as the cause.
+    Derivatives are left out where an input or the result is infinite.
+
+    Examples
+    --------
+    A softmax that knows only the last axis, and does not subtract the maximum:
+
+    >>> import numpy as np
+    >>> from dlref.activations import softmax
+    >>> from dlref.check import check_all
+    >>> def naive(x, axis=-1):
+    ...     with np.errstate(all="ignore"):
+    ...         return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    >>> report = check_all(naive, softmax)
+    >>> bool(report)
+    False
+    >>> [case for form, case, verdict in report.failed]
+    ["{'axis': 0}", 'large', 'an offset of 1e4', 'an offset of -1e4']
+    >>> report.failed[0][2].cause
+    "the option 'axis' is ignored"
+    """
+    for name, f in (("candidate", candidate), ("vjp", vjp), ("jvp", jvp)):
+        if f is not None:
+            check_callable(name, f)
+    limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
+    rng = np.random.default_rng(0)
+    rows: list[tuple[str, str, Verdict]] = []
+    for case, inputs, options in hard_inputs(op, dtype):
+        out = op(*inputs, **options)
+        runs: list[tuple[str, Any, Any]] = []
+        if candidate is not None:
+            runs.append(("forward", check_forward, (candidate, op, *inputs)))
+        smooth = _is_finite(out) and _is_finite(inputs) and np.size(out)
+        if vjp is not None and smooth:
+            runs.append(("vjp", check_vjp, (vjp, op, _direction(out, rng), *inputs)))
+        if jvp is not None and smooth:
+            tangents = tuple(_direction(a, rng) for a in inputs)
+            point = (inputs, tangents) if len(inputs) > 1 else (inputs[0], tangents[0])
+            runs.append(("jvp", check_jvp, (jvp, op, *point)))
+        for form, judge, arguments in runs:
+            rows.append((form, case, _tried(judge, arguments, {**limits, **options})))
+    name = getattr(op, "__name__", str(op))
+    return CheckReport(name, np.dtype(dtype).name, tuple(rows))
+
+
+def _tried(judge: Any, arguments: Any, options: dict[str, Any]) -> Verdict:
+    """Return the verdict; an exception of the candidate is one."""
+    candidate, *rest = arguments
+    errors: list[Exception] = []
+
+    def guarded(*args: Any, **told: Any) -> Any:
+        try:
+            return candidate(*args, **told)
+        except Exception as error:  # whatever it is, it is the candidate's
+            errors.append(error)
+            return ()
+
+    verdict: Verdict = judge(guarded, *rest, **options)
+    if errors:
+        error = errors[0]
+        return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
+    return verdict

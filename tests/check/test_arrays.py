@@ -1,0 +1,135 @@
+"""Candidates and inputs of other libraries, for check_forward, check_vjp and check_gradients."""
+
+import sys
+import types
+
+import ml_dtypes
+import numpy as np
+import peers
+import pytest
+
+from dlref import activations, neurons
+from dlref.check import check_forward, check_gradients, check_vjp
+from dlref.check._oracle import arrays
+
+
+class Tensor:
+    """What a tensor of PyTorch does here, where PyTorch is not installed."""
+
+    def __init__(self, array, dtype="torch.float64"):
+        self.array, self.dtype = array, dtype
+
+    def detach(self):
+        return self
+
+    cpu = resolve_conj = resolve_neg = contiguous = detach
+
+    def numpy(self):
+        return self.array
+
+    def view(self, dtype):
+        return Tensor(self.array.view(np.int16), f"torch.{dtype}")
+
+
+Tensor.__module__ = "torch"
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    torch = types.SimpleNamespace(int16="int16", bfloat16="bfloat16", from_numpy=Tensor)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+
+def test_tensors_by_a_stand_in(fake):
+    x = np.array([1.0, -2.0])
+    assert check_forward(
+        lambda t: Tensor(np.maximum(t.array, 0)), activations.relu, x, framework="torch"
+    )
+    narrow = x.astype(ml_dtypes.bfloat16)
+
+    def relu(t):
+        assert t.dtype == "torch.bfloat16"
+        return Tensor(np.maximum(t.array.view(ml_dtypes.bfloat16), 0), "torch.bfloat16")
+
+    assert check_forward(relu, activations.relu, narrow, framework="torch")
+    verdict = check_forward(lambda t: Tensor(np.maximum(t.array, 0)), activations.relu, Tensor(x))
+    assert verdict
+
+
+def test_jax_by_a_stand_in(monkeypatch):
+    asked = []
+
+    class Context:
+        def __enter__(self):
+            asked.append("in")
+
+        def __exit__(self, *_):
+            asked.append("out")
+
+    experimental = types.SimpleNamespace(enable_x64=lambda on: Context())
+    monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(enable_x64=lambda on: Context()))
+    monkeypatch.setitem(sys.modules, "jax.numpy", types.SimpleNamespace(asarray=np.asarray))
+    for module in (experimental, types.SimpleNamespace()):
+        monkeypatch.setitem(sys.modules, "jax.experimental", module)
+        assert check_forward(np.abs, np.abs, np.ones(2), framework="jax")
+    assert asked == ["in", "out"] * 2
+
+
+def test_arrays_that_are_not_numpys():
+    x = np.array([1.0, -2.0])
+
+    class OnDevice:
+        """As CuPy's: no silent copy."""
+
+        dtype = x.dtype
+
+        def __array__(self, *_, **__):
+            msg = "Implicit conversion is not allowed."
+            raise TypeError(msg)
+
+        def get(self):
+            return np.maximum(x, 0)
+
+    class Silent:
+        def __array__(self, *_, **__):
+            return np.maximum(x, 0)
+
+    class OnlyDLPack:
+        def __dlpack__(self, **_):
+            return np.maximum(x, 0).__dlpack__()
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    for kind in (OnDevice, Silent, OnlyDLPack):
+        assert check_forward(lambda x, kind=kind: kind(), activations.relu, x)
+    assert arrays.as_numpy(len) is len
+    assert arrays.framework_of([(x, [x]), None]) == "numpy"
+
+
+def test_pytorch(rng):
+    torch = peers.torch
+    x, w, b, u = (
+        torch.tensor(rng.normal(size=s), requires_grad=True) for s in ((4, 3), (2, 3), (2,), (4, 2))
+    )
+    assert check_forward(torch.nn.functional.linear, neurons.linear, x, w, b)
+    gradients = lambda u, x, w, b: [u @ w, u.T @ x, u.sum(0)]  # noqa: E731
+    assert check_vjp(gradients, neurons.linear, u, x, w, b)
+    assert check_gradients(torch.nn.functional.linear, gradients, x, w, b)
+    for dtype in (torch.bfloat16, torch.float16, torch.float32):
+        narrow = [a.to(dtype) for a in (x, w, b)]
+        assert check_forward(torch.nn.functional.linear, neurons.linear, *narrow)
+
+    def in_place(x):
+        return x.relu_().clone()
+
+    assert "wrote to argument 0" in str(check_forward(in_place, activations.relu, x))
+
+
+def test_jax(rng):
+    jnp = pytest.importorskip("jax.numpy")
+    x = rng.normal(size=(4, 3))
+    for dtype in ("float64", "float32", ml_dtypes.bfloat16):
+        got = check_forward(jnp.abs, np.abs, x.astype(dtype), framework="jax")
+        assert got
+    assert check_forward(lambda x: jnp.maximum(x, 0), activations.relu, jnp.ones(3))

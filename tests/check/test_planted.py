@@ -1,0 +1,265 @@
+"""Mistakes planted in candidates: check_forward and check_vjp flag all, and name most rightly."""
+
+import numpy as np
+import peers
+import pytest
+
+from dlref import activations as act
+from dlref import attention as att
+from dlref import check, losses, neurons, positions, recurrent
+from dlref import normalization as norm
+
+R = np.random.default_rng(7)
+X, W, B, U = (R.normal(size=s) for s in ((6, 8), (8, 8), (8,), (6, 8)))
+Q, K, V = (R.normal(size=s) for s in ((2, 3, 5, 8), (2, 3, 7, 8), (2, 3, 7, 6)))
+Q4 = R.normal(size=(2, 6, 5, 8))
+DOUT = R.normal(size=(2, 3, 5, 6))
+MASK = R.random((5, 7)) < 0.6
+MASK[:, 0] = True
+EMPTY = MASK.copy()
+EMPTY[2] = False
+LSTM = tuple(R.normal(size=s) for s in ((2, 5, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,), (16,)))
+GRU = tuple(R.normal(size=s) for s in ((2, 5, 3), (2, 4), (12, 3), (12, 4), (12,), (12,)))
+ANGLES = R.uniform(0, 6, (5, 4))
+ROPE = R.normal(size=(2, 5, 8)), np.cos(ANGLES), np.sin(ANGLES)
+CLASSES = R.integers(0, 8, 6)
+SDPA = att.scaled_dot_product_attention
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def naive_softmax(x):
+    with np.errstate(all="ignore"):
+        return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+def counting_softmax_loss(x, c):
+    losses_of = -np.log(softmax(x))[np.arange(len(c)), np.maximum(c, 0)]
+    return (losses_of * (c >= 0)).mean()
+
+
+def t(a):
+    return np.swapaxes(a, -1, -2)
+
+
+def attention(q, k, v, scale=None, keep=None, empty=0.0):
+    """Attention with a mask, and what a row without a key shall be."""
+    scores = q @ t(k) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    if keep is None:
+        return softmax(scores) @ v
+    with np.errstate(invalid="ignore"):
+        p = softmax(np.where(keep, scores, empty))
+    return p @ v
+
+
+def attention_backward(u, q, k, v, bug=""):
+    scale = q.shape[-1] ** -0.5
+    p = softmax(q @ t(k) * scale)
+    dp = u @ t(v)
+    rows = 0 if bug == "rows" else (p * dp).sum(-1, keepdims=True)
+    ds = p * (dp - rows) * (1 if bug == "scale" else scale)
+    return ds @ k, t(ds) @ q, t(q @ t(k) * scale if bug == "raw" else p) @ u
+
+
+def layer_norm(x, w, b, *, eps=1e-5, ddof=0, outside=False, centre=True):
+    c = x - x.mean(-1, keepdims=True) if centre else x
+    v = x.var(-1, keepdims=True, ddof=ddof) if centre else (x * x).mean(-1, keepdims=True)
+    return c / (np.sqrt(v) + eps if outside else np.sqrt(v + eps)) * w + b
+
+
+def gates(args, order):
+    """Reorder the gates of a recurrent layer."""
+    head, tail = args[:-4], args[-4:]
+    return *head, *(np.concatenate([np.split(a, len(order))[i] for i in order]) for a in tail)
+
+
+def tail_missing(x):
+    out = act.silu(x).copy()
+    out[:, 7:] = 0
+    return out
+
+
+def half_sum(x, w, b):
+    out = np.zeros((len(x), len(w)), np.float16)
+    for j in range(x.shape[1]):
+        out += x[:, j, None].astype(np.float16) * w[:, j].astype(np.float16)
+    return out.astype(x.dtype) + b
+
+
+def causal(q, k, offset):
+    return np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None] + offset
+
+
+def linear_backward(u, x, w, b, *, dw=None, db=None, dx=None):
+    return (
+        u @ w if dx is None else dx(u, w),
+        u.T @ x if dw is None else dw(u, x),
+        u.sum(0) if db is None else db(u),
+    )
+
+
+# what, op, candidate, arguments, options, words of the cause; a vjp's first argument is dout
+FORWARD = [
+    ("softmax axis", act.softmax, lambda x: softmax(x, 0), (X,), {}, "along axis 0"),
+    ("no maximum", act.softmax, naive_softmax,
+     (X * 1e4,), {}, "maximum is not subtracted"),
+    ("gelu tanh", act.gelu, lambda x: act.gelu(x, approximate="tanh"), (X,), {},
+     "approximate is tanh"),
+    ("silu beta", act.silu, lambda x, beta: act.silu(x), (X,), {"beta": 2.0}, "'beta' is ignored"),
+    ("tail tile", act.silu, tail_missing, (X,), {}, "not written"),
+    ("transposed weight", neurons.linear, lambda x, w, b: x @ w + b, (X, W, B), {},
+     "weight is transposed"),
+    ("no bias", neurons.linear, lambda x, w, b: x @ w.T, (X, W, B), {}, "bias is ignored"),
+    ("transposed output", neurons.linear, lambda x, w, b: (x @ w.T + b).T, (X, W, B), {},
+     "transposed"),
+    ("float16 sum", neurons.linear, half_sum, tuple(a.astype("f4") for a in (X, W, B)), {},
+     "float16"),
+    ("shifted", act.tanh, lambda x: np.roll(np.tanh(x), 1, 1), (X,), {}, "shifted by one"),
+    ("sum for mean", losses.squared_error, lambda p, q: ((p - q) ** 2).sum(), (X, U), {},
+     "reduction is sum"),
+    ("one half", losses.squared_error, lambda p, q: ((p - q) ** 2).mean() / 2, (X, U), {},
+     "halved"),
+    ("smoothing", losses.cross_entropy, lambda x, c, label_smoothing: losses.cross_entropy(x, c),
+     (X, CLASSES), {"label_smoothing": 0.1}, "'label_smoothing' is ignored"),
+    ("ignored counted", losses.cross_entropy,
+        counting_softmax_loss,
+        (X, np.where(CLASSES[0] == CLASSES, -100, CLASSES)), {}, "counts the ignored"),
+    ("eps", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, eps=1e-6),
+     tuple(a.astype("f4") for a in (X, B, B)), {}, "eps is 1e-06, not 1e-05"),
+    ("eps outside", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, outside=True),
+     (X, B, B), {}, "outside the root"),
+    ("unbiased", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, ddof=1), (X, B, B), {},
+     "n - 1"),
+    ("no mean", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, centre=False),
+     (X + 0.3, B, B), {}, "mean is not subtracted"),
+    ("1 + w", norm.rms_norm, lambda x, w: norm.rms_norm(x, w, weight_offset=1.0), (X, B), {},
+     "weight_offset is 1.0"),
+    ("no scale", SDPA, lambda q, k, v: attention(q, k, v, 1.0), (Q, K, V), {},
+     "scale of the scores is missing"),
+    ("scale twice", SDPA, lambda q, k, v: attention(q, k, v, 1 / 8), (Q, K, V), {},
+     "applied twice"),
+    ("mask inverted", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=~mask, empty=-np.inf),
+     (Q, K, V), {"mask": MASK & (np.arange(7) < 6)}, "inverted"),
+    ("causal end", SDPA, lambda q, k, v, is_causal: attention(
+        q, k, v, keep=causal(q, k, 2), empty=-np.inf), (Q, K, V), {"is_causal": True},
+     "anchored at the last key"),
+    ("causal shift", SDPA, lambda q, k, v, is_causal: attention(
+        q, k, v, keep=causal(q, k, 1), empty=-np.inf), (Q, K, V), {"is_causal": True},
+     "sees the next key"),
+    ("causal missing", SDPA, lambda q, k, v, is_causal: attention(q, k, v), (Q, K, V),
+     {"is_causal": True}, "'is_causal' is ignored"),
+    ("empty row mean", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=mask, empty=-1e30),
+     (Q, K, V), {"mask": EMPTY}, "mean of the values"),
+    ("empty row nan", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=mask, empty=-np.inf),
+     (Q, K, V), {"mask": EMPTY}, "gives NaN"),
+    ("tiled heads", SDPA, lambda q, k, v: attention(
+        q, np.concatenate([k, k], 1), np.concatenate([v, v], 1)), (Q4, K, V), {}, "tiled"),
+    ("layout", SDPA, lambda q, k, v: np.swapaxes(attention(q, k, v), 1, 2), (Q, K, V), {},
+     "transposed"),
+    ("bias ignored", SDPA, lambda q, k, v, bias: attention(q, k, v), (Q, K, V),
+     {"bias": R.normal(size=(5, 7))}, "'bias' is ignored"),
+    ("half split", positions.apply_rope,
+     lambda x, c, s: positions.apply_rope(x, c, s, interleaved=False), ROPE, {}, "half-split"),
+    ("rotated back", positions.apply_rope,
+     lambda x, c, s: positions.apply_rope(x, c, -s), ROPE, {}, "other way"),
+    ("lstm gates", recurrent.lstm, lambda *a: recurrent.lstm(*gates(a, (0, 1, 3, 2))), LSTM, {},
+     "ifog"),
+    ("lstm forget bias", recurrent.lstm, lambda *a: recurrent.lstm(
+        *a[:-1], a[-1] + np.repeat([0.0, 1, 0, 0], 4)), LSTM, {}, "forget gate"),
+    ("gru gates", recurrent.gru, lambda *a: recurrent.gru(*gates(a, (1, 0, 2))), GRU, {}, "zrn"),
+    ("gru reset", recurrent.gru, lambda *a: recurrent.gru(*a, reset_after=False), GRU, {},
+     "before the product"),
+    ("backwards", recurrent.lstm, lambda *a: recurrent.lstm(*a, reverse=True), LSTM, {},
+     "read backwards"),
+]  # fmt: skip
+BACKWARD = [
+    ("softmax no sum", act.softmax, lambda u, x: softmax(x) * u, (U, X), {}, "it is p dout"),
+    ("second derivative", act.tanh, lambda u, x: u * act.tanh_deriv2(x), (U, X), {},
+     "second derivative"),
+    ("at the output", act.sigmoid, lambda u, x: u * act.sigmoid_deriv(act.sigmoid(x)), (U, X), {},
+     "taken at the output"),
+    ("sign", act.silu, lambda u, x: -act.silu_vjp(u, x), (U, X), {}, "sign is reversed"),
+    ("dW transposed", neurons.linear, lambda *a: linear_backward(*a, dw=lambda u, x: x.T @ u),
+     (U, X, W, B), {}, "transposed"),
+    ("db mean", neurons.linear, lambda *a: linear_backward(*a, db=lambda u: u.mean(0)),
+     (U, X, W, B), {}, "mean stands where a sum is due"),
+    ("db not summed", neurons.linear, lambda *a: linear_backward(*a, db=lambda u: u),
+     (U, X, W, B), {}, "not summed over the broadcast axes"),
+    ("dx missing", neurons.linear, lambda *a: linear_backward(*a, dx=lambda u, w: 0 * u),
+     (U, X, W, B), {}, "it is zero"),
+    ("dW twice", neurons.linear, lambda *a: linear_backward(*a, dw=lambda u, x: 2 * u.T @ x),
+     (U, X, W, B), {}, "accumulated twice"),
+    ("p alone", losses.cross_entropy, lambda u, x, c: u * softmax(x) / len(x), (1.0, X, CLASSES),
+     {}, "target is not subtracted"),
+    ("constants", norm.layer_norm, lambda u, x: u / np.sqrt(x.var(-1, keepdims=True) + 1e-5),
+     (U, X), {}, "as constants"),
+    ("dk scale", SDPA, lambda *a: attention_backward(*a, bug="scale"), (DOUT, Q, K, V), {},
+     "a scale is missing"),
+    ("row sum", SDPA, lambda *a: attention_backward(*a, bug="rows"), (DOUT, Q, K, V), {},
+     "row sum"),
+    ("raw scores", SDPA, lambda *a: attention_backward(*a, bug="raw"), (DOUT, Q, K, V), {},
+     "scores stand where"),
+]  # fmt: skip
+PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
+
+
+def verdict_of(row):
+    form, _, op, candidate, arguments, options, _ = row
+    judge = check.check_forward if form == "forward" else check.check_vjp
+    return judge(candidate, op, *arguments, **options)
+
+
+@pytest.mark.parametrize("row", PLANTED, ids=[row[1] for row in PLANTED])
+def test_a_planted_mistake_is_flagged_and_named(row):
+    verdict = verdict_of(row)
+    assert not verdict
+    assert row[-1] in verdict.cause
+    assert verdict.cause in str(verdict)
+
+
+def test_there_are_forty():
+    assert len(PLANTED) >= 40
+
+
+class TestOtherLibraries:
+    """Candidates that take and return tensors."""
+
+    def test_torch_mistakes(self):
+        nn = peers.torch.nn.functional
+        x32 = X.astype(np.float32)
+        rows = [
+            (act.gelu, lambda x: nn.gelu(x, approximate="tanh"), (x32,), {}, "approximate"),
+            (SDPA, nn.scaled_dot_product_attention, (Q, K, V), {"is_causal": True}, ""),
+            (SDPA, lambda q, k, v: nn.scaled_dot_product_attention(q, k, v, scale=1.0),
+             (Q, K, V), {}, "scale of the scores is missing"),
+            (SDPA, lambda q, k, v, mask: nn.scaled_dot_product_attention(q, k, v, ~mask),
+             (Q, K, V), {"mask": MASK & (np.arange(7) < 6)}, "inverted"),
+            (norm.layer_norm, lambda x: nn.layer_norm(x, (8,), eps=1e-6), (x32,), {}, "eps is"),
+            (act.softmax, lambda x: x.softmax(0), (X,), {}, "along axis 0"),
+            (neurons.linear, lambda x, w, b: nn.linear(x, w.T, b), (X, W, B), {}, "transposed"),
+            (norm.batch_norm, lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(), (X,), {},
+             "n - 1"),
+        ]  # fmt: skip
+        for op, candidate, inputs, options, words in rows:
+            verdict = check.check_forward(candidate, op, *inputs, framework="torch", **options)
+            if not words:
+                assert verdict
+                continue
+            assert not verdict
+            assert words in verdict.cause
+
+    def test_jax_mistakes(self):
+        jax = pytest.importorskip("jax")
+        rows = [
+            (act.gelu, jax.nn.gelu, (X,), {}, "approximate is tanh"),
+            (act.softmax, lambda x: jax.nn.softmax(x, 0), (X,), {}, "along axis 0"),
+            (norm.layer_norm, lambda x: jax.nn.standardize(x, epsilon=1e-6), (X,), {}, "eps is"),
+            (act.silu, lambda x: jax.nn.silu(2 * x), (X,), {}, ""),
+        ]
+        for op, candidate, inputs, options, words in rows:
+            verdict = check.check_forward(candidate, op, *inputs, framework="jax", **options)
+            assert not verdict
+            assert words in verdict.cause
