@@ -1,0 +1,50 @@
+"""How many functions a first call compiles: the first minute of a user is made of them."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlref._core.jit import COMPILED
+
+ROOT = Path(__file__).parents[2]
+CODE = """
+import json, sys
+import numpy as np
+from numba.core import event
+from dlref import activations, attention, normalization, training
+
+x = np.ones((2, 3, 4), np.float32)
+first = {
+    "relu": lambda: activations.relu(x),
+    "softmax": lambda: activations.softmax(x),
+    "layer_norm": lambda: normalization.layer_norm(x),
+    "adam_step": lambda: training.adam_step(x, x, None, learning_rate=0.1),
+    "attention": lambda: attention.scaled_dot_product_attention(x, x, x),
+}
+with event.install_recorder("numba:compile") as record:
+    first[sys.argv[1]]()
+print(json.dumps(sum(e.is_start for _, e in record.buffer)))
+"""
+
+
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("relu", 2), ("softmax", 17), ("layer_norm", 11), ("adam_step", 2), ("attention", 9)],
+)
+def test_a_first_call_compiles_few_functions(name, most):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": os.devnull, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", CODE, name],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0 < json.loads(done.stdout) <= most
