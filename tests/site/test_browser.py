@@ -5,7 +5,7 @@ import json
 import pytest
 
 KINDS = [
-    "start", "conventions", "function", "chapter", "gallery", "script",
+    "start", "conventions", "topic", "chapter", "gallery", "script",
     "contributing", "references", "search",
 ]  # fmt: skip
 TYPESET = """
@@ -77,7 +77,7 @@ def test_page(visit, kind):
 
 
 def test_mathematics_is_typeset(visit):
-    assert visit("function").typeset().page.locator("mjx-container").count() > 0
+    assert visit("topic").typeset().page.locator("mjx-container").count() > 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -110,12 +110,18 @@ def test_the_reader_can_switch_the_theme(visit):
 
 
 def test_search_finds_a_function(visit, sample):
-    name = sample["function"].stem.rpartition(".")[2]
     page = visit("search").page
-    page.goto(f"{sample['search'].as_uri()}?q={name}")
+    page.goto(f"{sample['search'].as_uri()}?q=softmax_jacobian")
     hits = page.locator("#search-results li a")
     hits.first.wait_for(timeout=10_000)
-    assert any(sample["function"].name in (hit.get_attribute("href") or "") for hit in hits.all())
+    hrefs = [hit.get_attribute("href") or "" for hit in hits.all()]
+    assert any(sample["topic"].name in href for href in hrefs)
+
+
+def test_an_old_address_leads_to_the_unfolded_function(visit, site):
+    page = visit(site / "reference" / "generated" / "dlref.activations.softmax_vjp.html").page
+    page.wait_for_url("**/activations/softmax.html#dlref.activations.softmax_vjp")
+    page.locator('[id="dlref.activations.softmax_vjp"]').wait_for(state="visible")
 
 
 def test_examples_are_copied_without_prompts(visit):
