@@ -136,8 +136,32 @@ def test_examples_are_copied_without_prompts(visit):
     assert ">>>" not in pasted
 
 
-def test_start_page_fits_on_one_screen(visit):
+@pytest.mark.parametrize("door", ["Learn", "Look up", "Debug"])
+def test_start_page_opens_its_doors(visit, door):
     page = visit("start").page
-    page.set_viewport_size({"width": 1280, "height": 800})
-    bottom = page.locator(".start").first.bounding_box()
-    assert bottom["y"] + bottom["height"] <= 800
+    box = page.locator(".doors .sd-card", has_text=door).first.bounding_box()
+    assert box["y"] + box["height"] <= 800  # seen without scrolling
+
+
+#: Questions of readers, and the page that answers.
+QUESTIONS = {
+    "derive softmax backward": "activations/softmax",
+    "layer norm backward": "normalization/layer_norm",
+    "BPTT step by step": "recurrent/rnn",
+    "which pairing does LLaMA use": "positions/rotary",
+    "LSTM gate order": "recurrent/lstm",
+    "a fully masked row": "attention/scaled_dot_product",
+    "causal mask with a cache": "attention/masks",
+    "why 2/N in MSE": "losses/squared_error",
+    "GRU differs from PyTorch": "recurrent/gru",
+    "the ALiBi bias": "positions/alibi",
+    "why tanh vanishes": "propagation/gradient_magnitude",
+    "flash attention backward": "attention/scaled_dot_product",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_is_one_click_from_the_start_page(visit, question):
+    page = visit("start").page
+    page.get_by_role("link", name=question, exact=True).click()
+    page.wait_for_url(f"**/reference/{QUESTIONS[question]}.html")
