@@ -23,6 +23,7 @@ GRU = tuple(R.normal(size=s) for s in ((2, 5, 3), (2, 4), (12, 3), (12, 4), (12,
 ANGLES = R.uniform(0, 6, (5, 4))
 ROPE = R.normal(size=(2, 5, 8)), np.cos(ANGLES), np.sin(ANGLES)
 CLASSES = R.integers(0, 8, 6)
+LSTM_DOUT = tuple(R.normal(size=(2, 5, 4)) for _ in "hc")
 SDPA = att.scaled_dot_product_attention
 
 
@@ -34,6 +35,21 @@ def softmax(x, axis=-1):
 def naive_softmax(x):
     with np.errstate(all="ignore"):
         return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+def naive_softplus(x):
+    with np.errstate(over="ignore"):
+        return np.log1p(np.exp(x))
+
+
+def divided_silu(x):
+    with np.errstate(invalid="ignore"):
+        return act.silu(x) * x / x
+
+
+def log_of_softmax(x):
+    with np.errstate(divide="ignore"):
+        return np.log(softmax(x))
 
 
 def counting_softmax_loss(x, c):
@@ -99,6 +115,27 @@ def linear_backward(u, x, w, b, *, dw=None, db=None, dx=None):
         u.T @ x if dw is None else dw(u, x),
         u.sum(0) if db is None else db(u),
     )
+
+
+def rounded(a):
+    """Round to bfloat16, by cutting off."""
+    return (a.view(np.uint32) + np.uint32(0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def unbiased_backward(u, x, w):
+    n = x.shape[-1]
+    s = 1 / np.sqrt(x.var(-1, keepdims=True, ddof=1) + 1e-5)
+    y = (x - x.mean(-1, keepdims=True)) * s
+    g = u * w
+    dx = s * (g - g.mean(-1, keepdims=True) - y * (g * y).sum(-1, keepdims=True) / (n - 1))
+    return dx, (u * y).sum(0), u.sum(0)
+
+
+def regated_lstm(u, args):
+    """Differentiate an LSTM whose gates are in another order."""
+    order = (0, 1, 3, 2)
+    grads = recurrent.lstm_vjp(u, *gates(args, order))
+    return gates(grads, order)
 
 
 # what, op, candidate, arguments, options, words of the cause; a vjp's first argument is dout
@@ -172,11 +209,58 @@ FORWARD = [
     ("gru gates", recurrent.gru, lambda *a: recurrent.gru(*gates(a, (1, 0, 2))), GRU, {}, "zrn"),
     ("gru reset", recurrent.gru, lambda *a: recurrent.gru(*a, reset_after=False), GRU, {},
      "before the product"),
+    ("over queries", SDPA, lambda q, k, v: softmax(q @ t(k) * 8**-0.5, -2) @ v, (Q, K, V), {},
+     "over the queries"),
+    ("mask transposed", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=mask.T, empty=-np.inf),
+     (Q, K[..., :5, :], V[..., :5, :]), {"mask": np.tri(5, dtype=bool) | (MASK[:, :5])},
+     "mask is transposed"),
+    ("columns", norm.layer_norm, lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5), (X,), {},
+     "along axis 0 alone"),
+    ("unbiased, no weight", norm.layer_norm, lambda x: (x - x.mean(-1, keepdims=True))
+     / np.sqrt(x.var(-1, keepdims=True, ddof=1) + 1e-5), (X,), {}, "n - 1"),
+    ("rms by variance", norm.rms_norm, lambda x: x / (np.mean(x * x, -1, keepdims=True) + 1e-6),
+     (X,), {}, "not by its root"),
+    ("gru update", recurrent.gru, lambda *a: recurrent.gru(
+        *a[:2], *(np.concatenate([r, -z, n]) for r, z, n in (np.split(w, 3) for w in a[2:]))),
+     GRU, {}, "one minus itself"),
+    ("cos and sin", positions.apply_rope, lambda x, c, s: positions.apply_rope(x, s, c), ROPE, {},
+     "cosine and sine are exchanged"),
+    ("weights times a third", act.silu, lambda x: act.silu(x) / 3, (X,), {},
+     "the exact result times 0.333333"),
+    ("reversed", act.silu, lambda x: act.silu(x)[:, ::-1].copy(), (X,), {}, "is reversed along"),
+    ("one pass", norm.layer_norm, lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(
+        np.abs((x * x).mean(-1, keepdims=True) - x.mean(-1, keepdims=True) ** 2) + x.dtype.type(1e-5)),
+     ((X + 300).astype("f4"),), {}, "variance cancels"),
+    ("inputs in bfloat16", neurons.linear, lambda x, w: rounded(x) @ rounded(w).T,
+     tuple(a.astype("f4") for a in (X, W)), {}, "bfloat16"),
+    ("sums in float16", neurons.linear, lambda x, w: half_sum(x, w, 0).astype("f2"),
+     tuple(np.tile(a, (1, 40)).astype("f2") for a in (X, W)), {}, "sums in float16"),
+    ("exp of both signs", act.softplus, naive_softplus, (X * 1e4,), {},
+     "an exponential overflows"),
+    ("zero by zero", act.silu, divided_silu, (np.array([0.0, 1.0]),), {},
+     "a division by zero"),
+    ("log of zero", act.log_softmax, log_of_softmax, (X * 1e3,), {},
+     "logarithm of a number that is rounded to 0"),
     ("backwards", recurrent.lstm, lambda *a: recurrent.lstm(*a, reverse=True), LSTM, {},
      "read backwards"),
 ]  # fmt: skip
 BACKWARD = [
     ("softmax no sum", act.softmax, lambda u, x: softmax(x) * u, (U, X), {}, "it is p dout"),
+    ("log_softmax no p", act.log_softmax, lambda u, x: u - softmax(x), (U, X), {},
+     "not multiplied by the sum"),
+    ("dout ignored", act.silu, lambda u, x: act.silu_deriv(x), (U, X), {}, "dout is ignored"),
+    ("times the output", act.silu, lambda u, x: u * act.silu(x), (U, X), {},
+     "multiplied by the output"),
+    ("unbiased, backward", norm.layer_norm,
+     lambda u, x, w, b: unbiased_backward(u, x, w), (U, X, B, B), {}, "n - 1"),
+    ("no variance", norm.layer_norm, lambda u, x: (u - u.mean(-1, keepdims=True))
+     / np.sqrt(x.var(-1, keepdims=True) + 1e-5), (U, X), {}, "through the variance is missing"),
+    ("constants, rms", norm.rms_norm,
+     lambda u, x: u / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), (U, X), {}, "as constants"),
+    ("lstm gates, backward", recurrent.lstm, lambda u, *a: regated_lstm(u, a),
+     (LSTM_DOUT, *LSTM), {}, "ifog"),
+    ("none", neurons.linear, lambda u, x, w: (u @ w, None), (U, X, W), {},
+     "gradient of one operand is missing"),
     ("second derivative", act.tanh, lambda u, x: u * act.tanh_deriv2(x), (U, X), {},
      "second derivative"),
     ("at the output", act.sigmoid, lambda u, x: u * act.sigmoid_deriv(act.sigmoid(x)), (U, X), {},
