@@ -256,8 +256,13 @@ FORWARD += [
     ("scale ignored", SDPA, lambda q, k, v, scale: SDPA(q, k, v), (Q, K, V), {"scale": 1.0},
      "'scale' is ignored"),
     ("default told", act.softmax, lambda x, axis: softmax(x, 0), (X,), {"axis": -1}, "axis 0"),
-    ("lstm gates without biases", recurrent.lstm, lambda x, h, c, w, u: recurrent.lstm(
-        x, h, c, *gates((w, u, w, u), (2, 1, 0, 3))[:2]), LSTM[:5], {}, "gfio"),
+    ("lstm gates without biases", recurrent.lstm, lambda x, h, c, w, u, *_: recurrent.lstm(
+        x, h, c, *gates((w, u, w, u), (2, 1, 0, 3))[:2]), (*LSTM[:5], None, None), {}, "gfio"),
+    ("half a sum", losses.squared_error, lambda p, q: ((p - q) ** 2).sum() / 2, (X[0], X[1]), {},
+     "1/2 and a sum"),
+    ("a loss times 1.37", losses.cross_entropy, lambda x, c: 1.37 * losses.cross_entropy(x, c),
+     (X, CLASSES), {}, "times 1.37"),
+    ("an unknown norm", norm.layer_norm, lambda x: layer_norm(x, 1, 0) + x**2, (X,), {}, ""),
     ("unbiased without weight", norm.layer_norm, lambda x: layer_norm(x, 1, 0, ddof=1), (X,), {},
      "n - 1"),
     ("unbiased without bias", norm.layer_norm, lambda x, w, b: layer_norm(x, w, 0, ddof=1),
@@ -280,6 +285,10 @@ FORWARD += [
     ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
 ]  # fmt: skip
 BACKWARD += [
+    ("diagonal", act.softmax, lambda u, x: u * softmax(x) * (1 - softmax(x)), (U, X), {},
+     "only the diagonal"),
+    ("rms times 1.37", norm.rms_norm, lambda u, x: 1.37 * norm.rms_norm_vjp(u, x), (U, X), {},
+     "times 1.37"),
     ("log_softmax p", act.log_softmax, lambda u, x: log_softmax_vjp(u, x, "p"), (U, X), {},
      "not multiplied by the sum"),
     ("log_softmax dout", act.log_softmax, lambda u, x: log_softmax_vjp(u, x, ""), (U, X), {},
@@ -300,7 +309,7 @@ BACKWARD += [
      (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
     ("sum backward", act.logsumexp, lambda u, x: -u[:, None] * softmax(x), (U[:, 0], X), {},
      "sign is reversed"),
-    ("target exchanged", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),
+    ("p sum", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),
      {"reduction": "sum"}, "target is not subtracted"),
 ]  # fmt: skip
 PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
