@@ -287,6 +287,115 @@ BACKWARD = [
     ("raw scores", SDPA, lambda *a: attention_backward(*a, bug="raw"), (DOUT, Q, K, V), {},
      "scores stand where"),
 ]  # fmt: skip
+
+
+def log_softmax_vjp(u, x, rest):
+    return u - softmax(x) if rest == "p" else u
+
+
+def norm_vjp(u, x, w, b, *, mean=True, var=True):
+    c = x - x.mean(-1, keepdims=True)
+    s = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    g, y = u * w, c * s
+    dx = g - (g.mean(-1, keepdims=True) if mean else 0)
+    dx = s * (dx - (y * (g * y).mean(-1, keepdims=True) if var else 0))
+    return dx, (u * y).sum(0), u.sum(0)
+
+
+def unbiased_vjp(u, x, w, b):
+    n = x.shape[-1]
+    c = ((n - 1) / n) ** 0.5
+    dx, dw, db = norm.layer_norm_vjp(u, x, w * c, b, eps=1e-5 * (n - 1) / n)
+    return dx, dw * c, db
+
+
+def lstm_gates_vjp(u, *a):
+    out = recurrent.lstm_vjp(u, *gates(a, (0, 1, 3, 2)))
+    return gates(out, (0, 1, 3, 2))
+
+
+def sure(x):
+    with np.errstate(all="ignore"):
+        return np.exp(x) / (1 + np.exp(x))
+
+
+def noisy(x, w):
+    y = neurons.linear(x, w)
+    return y * (1 + 0.02 * np.sin(1e3 * y.astype(float))).astype(y.dtype)
+
+
+def infinite_log(x):
+    with np.errstate(all="ignore"):
+        return np.log(np.where(softmax(x) < 0.1, 0, softmax(x)))
+
+
+SQUARE = R.random((7, 7)) < 0.6
+SQUARE[:, 0] = SQUARE[0] = True
+SQUARE[3, 1], SQUARE[1, 3] = True, False
+Q7 = R.normal(size=(2, 3, 7, 8))
+STEPS = R.normal(size=(2, 5, 4))
+FORWARD += [
+    ("mask transposed", SDPA, lambda q, k, v, mask: SDPA(q, k, v, mask=mask.T), (Q7, K, V),
+     {"mask": SQUARE}, "mask is transposed"),
+    ("scale ignored", SDPA, lambda q, k, v, scale: SDPA(q, k, v), (Q, K, V), {"scale": 1.0},
+     "'scale' is ignored"),
+    ("default told", act.softmax, lambda x, axis: softmax(x, 0), (X,), {"axis": -1}, "axis 0"),
+    ("lstm gates without biases", recurrent.lstm, lambda x, h, c, w, u, *_: recurrent.lstm(
+        x, h, c, *gates((w, u, w, u), (2, 1, 0, 3))[:2]), (*LSTM[:5], None, None), {}, "gfio"),
+    ("half a sum", losses.squared_error, lambda p, q: ((p - q) ** 2).sum() / 2, (X[0], X[1]), {},
+     "1/2 and a sum"),
+    ("a loss times 1.37", losses.cross_entropy, lambda x, c: 1.37 * losses.cross_entropy(x, c),
+     (X, CLASSES), {}, "times 1.37"),
+    ("an unknown norm", norm.layer_norm, lambda x: layer_norm(x, 1, 0) + x**2, (X,), {}, ""),
+    ("unbiased without weight", norm.layer_norm, lambda x: layer_norm(x, 1, 0, ddof=1), (X,), {},
+     "n - 1"),
+    ("unbiased without bias", norm.layer_norm, lambda x, w, b: layer_norm(x, w, 0, ddof=1),
+     (X, B, None), {}, "n - 1"),
+    ("no mean, batch", norm.batch_norm, lambda x: x / np.sqrt((x * x).mean(0) + 1e-5), (X,), {},
+     "mean is not subtracted"),
+    ("update gate", recurrent.gru, lambda *a: recurrent.gru(*a[:2], *(
+        np.concatenate([r, -z, n]) for r, z, n in (np.split(b, 3) for b in a[2:]))), GRU, {},
+     "one minus itself"),
+    ("exp of the wrong sign", act.sigmoid, sure, (X * 1e4,), {}, "exponential overflows"),
+    ("a division by zero", act.tanh, lambda x: np.where(x > 0, np.inf, np.tanh(x)), (X,), {},
+     "division by zero"),
+    ("an infinite log", act.log_softmax, infinite_log, (X,), {}, "rounded to 0"),
+    ("any multiple", act.tanh, lambda x: 1.37 * np.tanh(x), (X,), {}, "times 1.37"),
+    ("reversed", act.tanh, lambda x: np.tanh(x)[:, ::-1], (X,), {}, "reversed along axis 1"),
+    ("one pass", norm.layer_norm, lambda x: layer_norm(x, 1, 0) + 1e-3 * np.sin(1e3 * x),
+     (X + 100,), {}, "the variance cancels"),
+    ("noise", neurons.linear, noisy, (X.astype("f2"), W.astype("f2")), {}, "noise"),
+    ("unknown", act.tanh, lambda x: np.tanh(x) + x**2, (X,), {}, ""),
+    ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
+]  # fmt: skip
+BACKWARD += [
+    ("diagonal", act.softmax, lambda u, x: u * softmax(x) * (1 - softmax(x)), (U, X), {},
+     "only the diagonal"),
+    ("rms times 1.37", norm.rms_norm, lambda u, x: 1.37 * norm.rms_norm_vjp(u, x), (U, X), {},
+     "times 1.37"),
+    ("log_softmax p", act.log_softmax, lambda u, x: log_softmax_vjp(u, x, "p"), (U, X), {},
+     "not multiplied by the sum"),
+    ("log_softmax dout", act.log_softmax, lambda u, x: log_softmax_vjp(u, x, ""), (U, X), {},
+     "dout alone"),
+    ("no mean term", norm.layer_norm, lambda *a: norm_vjp(*a, mean=False), (U, X, B, B), {},
+     "through the mean"),
+    ("no variance term", norm.layer_norm, lambda *a: norm_vjp(*a, var=False), (U, X, B, B), {},
+     "through the variance"),
+    ("unbiased gradient", norm.layer_norm, unbiased_vjp, (U, X, B, B), {}, "n - 1"),
+    ("rms constants", norm.rms_norm,
+     lambda u, x: u / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), (U, X), {}, "as constants"),
+    ("lstm gates backward", recurrent.lstm, lstm_gates_vjp, ((STEPS, STEPS), *LSTM), {}, "ifog"),
+    ("grouped heads twice", SDPA, lambda u, q, k, v: tuple(
+        2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v)),
+     (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "accumulated twice"),
+    ("capped twice", SDPA, lambda u, q, k, v, softcap: tuple(
+        2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap)),
+     (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
+    ("sum backward", act.logsumexp, lambda u, x: -u[:, None] * softmax(x), (U[:, 0], X), {},
+     "sign is reversed"),
+    ("p sum", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),
+     {"reduction": "sum"}, "target is not subtracted"),
+]  # fmt: skip
 PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
 
 
@@ -300,8 +409,24 @@ def verdict_of(row):
 def test_a_planted_mistake_is_flagged_and_named(row):
     verdict = verdict_of(row)
     assert not verdict
-    assert row[-1] in verdict.cause
+    assert row[-1] in verdict.cause if row[-1] else verdict.cause == ""
     assert verdict.cause in str(verdict)
+
+
+def test_a_jvp_by_its_inputs():
+    tangents = U, W[::-1], B
+    wrong = lambda p, t: neurons.linear_jvp((p[0], p[1].T, p[2]), t)  # noqa: E731
+    verdict = check.check_jvp(wrong, neurons.linear, (X, W, B), tangents)
+    assert verdict.cause == "weight is transposed"
+    verdict = check.check_jvp(
+        lambda p, t: norm.layer_norm_jvp(p, (2 * t[0], None, None)),
+        norm.layer_norm,
+        (X, None, None),
+        (U, None, None),
+    )
+    assert "doubled" in verdict.cause
+    wrong = lambda x, dx: dx * act.tanh_deriv2(x)  # noqa: E731
+    assert not check.check_jvp(wrong, act.tanh, X, U)
 
 
 def test_there_are_forty():

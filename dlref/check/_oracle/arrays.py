@@ -33,8 +33,6 @@ def framework_of(values: Any) -> str:
 
 
 def _to(array: Any, framework: str) -> Any:
-    if framework == "numpy":
-        return array
     if framework == "jax":
         return importlib.import_module("jax.numpy").asarray(array)
     torch = importlib.import_module("torch")
@@ -53,10 +51,9 @@ def handed(value: Any, framework: str) -> Any:
     return value
 
 
-def calling(framework: str | None) -> Any:
+def calling(framework: str) -> Any:
     """Return the context in which a candidate runs: JAX keeps float64 in it."""
-    if framework is not None:
-        choice("framework", framework, FRAMEWORKS)
+    choice("framework", framework, FRAMEWORKS)
     if framework != "jax":
         return contextlib.nullcontext()
     older = getattr(importlib.import_module("jax.experimental"), "enable_x64", None)

@@ -584,7 +584,7 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
     yield ("it is halved: a factor 1/2, where there is none", 0.5)
     for i, a in enumerate(call.inputs):
-        for axis, n in enumerate(np.shape(a)):
+        for axis, n in enumerate(max(n, 1) for n in np.shape(a)):
             place = f"axis {axis} of {call.names[i]} ({n})"
             yield f"a mean stands where a sum is due: divided by {place}", 1 / n
             yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
@@ -592,10 +592,11 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
                 yield f"1/2 and a sum stand for a mean over {place}", n / 2
             yield f"divided by the root of {place}: a scale too many", n**-0.5
             yield f"multiplied by the root of {place}: a scale is missing", n**0.5
-        if n := np.size(a):
-            yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
-            yield f"a sum stands where a mean is due: multiplied by the size {n}", float(n)
-    if call.form == "vjp" and (n := np.size(flat(call.arguments[0])[0])):
+        n = max(np.size(a), 1)
+        yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
+        yield f"a sum stands where a mean is due: multiplied by the size {n}", float(n)
+    if call.form == "vjp":
+        n = max(np.size(flat(call.arguments[0])[0]), 1)
         yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
 
 
