@@ -44,8 +44,6 @@ from cases import (
     public_functions,
 )
 
-import dlref
-
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "battery.csv"
 SECONDS = 60  # that one trial may take; the first compiles
 MEMORY = 2**31  # bytes that all trials of a process may take beyond what it has
@@ -169,7 +167,15 @@ def try_array(case, kind, target):
     """Put a bad array in place of a good one."""
     make = {**BAD, **DOUBTFUL}[kind]
     arguments = replaced(case.arguments, target, make)
-    return refusal(lambda: case.run(arguments), must=kind in BAD)
+    return refusal(
+        lambda: case.run(arguments), must=kind in BAD and not welcome(case, kind, target)
+    )
+
+
+def welcome(case, kind, target):
+    """Whether an argument may be what others may not: exact values have more digits."""
+    errors = case.name in ("check.ulp_error", "check.error_report")
+    return errors and target == 1 and kind in ("longdouble", "objects")
 
 
 def try_option(case, kind, option):
@@ -183,6 +189,12 @@ def try_option(case, kind, option):
 EXTREMES = ("zero", "subnormal", "tiny", "large", "largest", "infinite", "nan")
 #: Chapters that give every answer that is representable; others, what their formula gives.
 ROBUST = ("activations", "losses", "normalization")
+#: Their docstrings say from which angle on they give NaN; powers of large weights overflow.
+LIMITED = {
+    *("recurrent.rnn", "recurrent.rnn_vjp", "recurrent.rnn_jvp"),
+    *("positions.rope_tables", "positions.rope_matrix", "positions.rope_score"),
+    *("positions.rope_score_vjp", "positions.rope_score_jvp"),
+}
 
 
 def extreme(kind, dtype):
@@ -270,10 +282,15 @@ def lost(got, want, noise):
     return ""
 
 
+def agrees(plain, true):
+    """Where the formula in float64 is as good as in 80 bits: no term of it is out of range."""
+    return abs(plain - true) <= 1e-6 * abs(true)
+
+
 def comparable(case, kind):
     """Whether there is an answer to compare with: no kinks, and no sums that must overflow."""
     form = form_of(case.name)
-    if case.problem is None or form not in ("map", "vjp", "jvp", "grad"):
+    if case.problem is None or case.name in LIMITED or form not in ("map", "vjp", "jvp", "grad"):
         return False
     return kind in ("subnormal", "tiny", "large") or (kind == "zero" and form == "map")
 
@@ -287,10 +304,14 @@ def try_extreme(case, kind, target):
         return "" if str(error).startswith("Argument '") else f"{error!r}"
     if not comparable(case, kind):
         return ""
-    robust = case.name.split(".")[0] in ROBUST
     try:
         with np.errstate(all="ignore"):
-            true = formula(case, arguments, np.longdouble if robust else np.float64)
+            true = formula(case, arguments, np.longdouble)
+            if any(np.isnan(t).any() for t in true):  # the formula itself knows no answer
+                return ""
+            if case.name.split(".")[0] not in ROBUST:
+                plain = formula(case, arguments, np.float64)
+                true = [np.where(agrees(p, t), t, np.nan) for p, t in zip(plain, true, strict=True)]
     except TypeError:  # a special function that knows no 80 bits
         return ""
     sizes = [np.max(abs(a), initial=0) for a in arrays(arguments) if a.dtype.kind == "f"]
@@ -341,12 +362,13 @@ MEMORIES = {
 def differs(got, want):
     """Return how two results differ, "" if they hold the same to rounding."""
     pairs = list(zip(contents(got), contents(want), strict=True))
+    floats = [np.ravel(b[np.isfinite(b)]) for _, b in pairs if b.dtype.kind == "f"]
+    scale = max((float(abs(b).max(initial=0)) for b in floats), default=0)
     for a, b in pairs:
         if (a.dtype, a.shape) != (b.dtype, b.shape):
             return f"{a.dtype} {a.shape} in place of {b.dtype} {b.shape}"
         if a.dtype.kind not in "fiub":
             continue
-        scale = np.max(abs(b.astype(float)), where=np.isfinite(b), initial=0)
         rounding = 0 if a.dtype.kind in "iub" else 64 * np.finfo(a.dtype).eps
         if not np.allclose(a.astype(float), b.astype(float), 0, rounding * scale, equal_nan=True):
             return f"{a} in place of {b}"
@@ -361,7 +383,7 @@ def bits(result):
 def try_memory(case, kind, _):
     """Put all arrays into odd memory."""
     same = constant if kind == "zero strides" else np.copy
-    want = case.run(mapped(lambda a: np.ascontiguousarray(same(a)), case.arguments))
+    want = case.run(mapped(lambda a: np.array(same(a), order="C"), case.arguments))
     return differs(case.run(mapped(MEMORIES[kind], case.arguments)), want)
 
 
@@ -457,7 +479,7 @@ def outcome(kind, case, fault, where):
             return KINDS[kind](case, fault, where)
     except TooLong:
         return f"more than {SECONDS} s"
-    except Exception as error:  # noqa: BLE001  # whatever a fault may lead to
+    except Exception as error:  # whatever a fault may lead to
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{error!r} in {Path(last.filename).name}:{last.name}"
     finally:
@@ -561,11 +583,17 @@ def main():
     random.Random(options.seed).shuffle(left)
     limit_memory()
     with options.results.open("a") as file, tqdm(left, unit="trial") as bar:
+
+        def write(line):
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+
         for trial in bar:
             kind, key, fault, where = trial
+            write({"trial": identity(trial), "wrong": "the process ended"})  # unless it goes on
             wrong = outcome(kind, cases()[key], fault, where)
             done[identity(trial)] = wrong
-            file.write(json.dumps({"trial": identity(trial), "wrong": wrong}) + "\n")
+            write({"trial": identity(trial), "wrong": wrong})
             if wrong:
                 bar.write(f"{wrong}\n{script(kind, cases()[key], fault, where)}\n")
             if bar.format_dict["elapsed"] > options.seconds:

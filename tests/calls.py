@@ -79,6 +79,11 @@ def _recurrent(rng):
     yield from _derivatives(rng, recurrent, "encoder_decoder", both, before=("rnn",))
 
 
+@np.errstate(over="ignore")
+def _parabola(p):
+    return np.sum(p**2), 2 * p
+
+
 def _training(rng):
     params = (rng.normal(size=(3, D)), (rng.normal(size=3), rng.normal(size=())))
     grads = _like(rng, params)
@@ -105,7 +110,7 @@ def _training(rng):
     yield "training.fit_neuron", problem, {"learning_rate": 0.1, "epochs": 3}
     yield (
         "training.gradient_descent",
-        (lambda p: (np.sum(p**2), 2 * p), w),
+        (_parabola, w),
         {"learning_rate": 0.1, "steps": 3},
     )
 

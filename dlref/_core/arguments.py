@@ -212,6 +212,7 @@ def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArra
 
 def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
     """Raise ValueError unless `array` has exactly this shape."""
+    check_given(name, array)
     if array.shape != shape:
         msg = f"Argument {name!r} must have shape {shape}, not {array.shape}."
         raise ValueError(msg)
@@ -268,6 +269,7 @@ def as_mask(name: str, value: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
     """Raise ValueError unless `array` has at least `ndim` axes."""
+    check_given(name, array)
     if array.ndim < ndim:
         axes = "axis" if ndim == 1 else "axes"
         msg = f"Argument {name!r} must have at least {ndim} {axes}, not shape {array.shape}."

@@ -43,6 +43,7 @@ def affine_vjp(
     return dx, dw, None if b is None else column_sums(u)
 
 
+@np.errstate(all="ignore")
 def affine_jvp(
     primals: tuple[FloatArray, FloatArray, FloatArray | None],
     tangents: tuple[FloatArray | None, FloatArray | None, FloatArray | None],

@@ -61,6 +61,7 @@ def _first_state(x: dict[str, FloatArray]) -> FloatArray:
     return x["state"] if "state" in x else np.zeros(shape)
 
 
+@np.errstate(all="ignore")
 def _kept(x: dict[str, FloatArray]) -> FloatArray | None:
     return np.exp(x["decay"])[..., None] if "decay" in x else None
 

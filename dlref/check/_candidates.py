@@ -305,7 +305,8 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
     floats = is_float(found)
     ulp = float(np.ravel(ulp_error(found, want))[worst]) if floats else error
     eps = float(_spacing(dtype)) if floats else 1.0
-    condition = float(move[at]) / (abs(exact) * eps) if exact and np.isfinite(exact) else 0.0
+    with np.errstate(all="ignore"):  # a result below the smallest normal number
+        condition = float(move[at] / (abs(want[at]) * eps)) if np.isfinite(exact) and exact else 0.0
     count = int(bad.sum())
     return OutputCheck(
         name,
@@ -376,7 +377,7 @@ def judged(
     factor, rtol, atol = (
         float(as_number(name, limits[name], least=0.0)) for name in ("factor", "rtol", "atol")
     )
-    framework = limits["framework"] or framework_of((*arguments, *options.values()))
+    framework = framework_of((*arguments, *options.values()), limits["framework"])
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: as_numpy(value) for key, value in options.items()}
     narrow = Call(op, form, own, told)

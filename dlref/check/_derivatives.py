@@ -9,9 +9,12 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_array,
     as_floats,
     as_generator,
+    as_number,
     check_callable,
+    check_flags,
     choice,
     result,
 )
@@ -41,7 +44,8 @@ def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[f
 
     def moved(h: float) -> Any:
         there = x.copy()
-        there.flat[i] += h
+        with np.errstate(all="ignore"):
+            there.flat[i] += h
         return f(there)
 
     return moved
@@ -155,15 +159,15 @@ def _drawn(value: Any, rng: np.random.Generator) -> Any:
     """Return a direction for an array or a nested tuple of them; None for a constant."""
     if isinstance(value, tuple):
         return rebuilt(value, [_drawn(entry, rng) for entry in value])
-    if value is None or np.asarray(value).dtype.kind in "biu":
-        return None
-    return rng.normal(size=np.shape(value))
+    array = np.empty(0, int) if value is None else as_array("primals", value)
+    return None if array.dtype.kind in "biu" else rng.normal(size=array.shape)
 
 
 def _terms(left: Any, right: Any) -> FloatArray:
     """Return the terms of the inner product of two structures of arrays."""
-    a, b = ([np.ravel(part) for part in flat(side) if part is not None] for side in (left, right))
-    return np.asarray(np.concatenate([np.empty(0), *a]) * np.concatenate([np.empty(0), *b]))
+    pairs = zip(flat(left), flat(right), strict=True)
+    terms = [np.ravel(a) * np.ravel(b) for a, b in pairs if a is not None and b is not None]
+    return np.concatenate([np.empty(0), *terms])
 
 
 def adjoint_gap(
@@ -227,9 +231,10 @@ def adjoint_gap(
     pushed = f_jvp(primals, tangents)
     dout = _drawn(pushed, rng)
     pulled = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
-    left, right = _terms(dout, pushed), _terms(pulled, tangents)
-    scale = max(np.abs(left).sum(), np.abs(right).sum())
-    return float(abs(left.sum() - right.sum()) / scale) if scale else 0.0
+    with np.errstate(all="ignore"):
+        left, right = _terms(dout, pushed), _terms(pulled, tangents)
+        scale = max(np.abs(left).sum(), np.abs(right).sum())
+        return float(abs(left.sum() - right.sum()) / scale) if scale else 0.0
 
 
 class GradientCheck(NamedTuple):
@@ -394,9 +399,12 @@ def check_gradients(
     check_callable("vjp", vjp)
     choice("method", method, ("ridders", "complex"))
     choice("order", order, (1, 2))
+    check_flags(fast=fast)
+    rtol = as_number("rtol", rtol, least=0)
     rng = as_generator("rng", np.random.default_rng(0) if rng is None else rng)
-    kind = framework or framework_of(inputs)
+    kind = framework_of(inputs, framework)
     own = [as_numpy(a) for a in inputs]
+    as_floats({f"inputs[{i}]": a for i, a in enumerate(own) if is_float(a)})
     point = [np.array(a, np.float64) if is_float(a) else a for a in own]
     moving = [i for i, a in enumerate(point) if is_float(a)]
 
@@ -404,7 +412,7 @@ def check_gradients(
         out = as_numpy(g(*handed(list(values), kind)))
         return tuple(out) if isinstance(out, list) else out
 
-    with calling(kind):
+    with calling(kind), np.errstate(all="ignore"):
         dout = _drawn(run(f, *point), rng)
 
         def phi(i: int, h: Any, v: FloatArray) -> Any:

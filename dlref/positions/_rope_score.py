@@ -12,6 +12,7 @@ from .._core.arguments import (
     as_floats,
     as_tangents,
     check_broadcast,
+    check_flags,
     check_ndim,
     check_shape,
     result,
@@ -139,6 +140,7 @@ def _score_parts(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Check the arguments; return a, b, cosine and sine of each pair."""
     check_shape(names[3], f, (f.size,))
+    check_flags(interleaved=interleaved)
     for name, v in zip(names[:2], (q, k), strict=True):
         check_ndim(name, v, 1)
         check_shape(name, v, (*v.shape[:-1], 2 * f.size))

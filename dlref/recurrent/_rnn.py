@@ -824,7 +824,7 @@ def rnn_state_jacobian(
     first = as_integer("s", s, least=0, most=last)
     with np.errstate(all="ignore"):
         slopes = _slopes(_states(a, by_time(a.x), code, ONE_STEP)[1:], code)
-    jac = np.broadcast_to(np.eye(a.size, dtype=a.x.dtype), (len(a.x), a.size, a.size))
-    for k in range(first, last):
-        jac = slopes[k, :, :, None] * (a.w_hh @ jac)
+        jac = np.broadcast_to(np.eye(a.size, dtype=a.x.dtype), (len(a.x), a.size, a.size))
+        for k in range(first, last):
+            jac = slopes[k, :, :, None] * (a.w_hh @ jac)
     return result(as_carray(jac).reshape(*a.batch, a.size, a.size), a.dtype)

@@ -12,6 +12,8 @@ from .._core.arguments import (
     FloatArray,
     as_array,
     as_integer,
+    check_ndim,
+    check_shape,
     check_symbols,
     choice,
     entries,
@@ -192,7 +194,7 @@ def _two(
     cell = _Cell(f)
     found = _arguments(first, encoder, cell.states + 2)
     _arguments(second, decoder, 2)
-    batch = np.shape(x)[:-2]
+    batch = as_array("x", x).shape[:-2]
     after = as_array("y", y)
     if after.ndim < 2 or after.shape[:-2] != batch:
         wrong_shape("y", after, f"(..., U, D) with batch axes {batch}")
@@ -275,6 +277,7 @@ def bidirectional(
     return joint if cell.states > 1 else joint[0]
 
 
+@np.errstate(all="ignore")
 def bidirectional_vjp(
     dout: Any,
     f: Sequence,
@@ -321,10 +324,12 @@ def bidirectional_vjp(
     array([[4., 4., 4.]])
     """
     cell = _Cell(f)
-    sizes = [
-        np.shape(_arguments(name, arguments, cell.states + 2)[cell.states + 1])[-1]
-        for name, arguments in (("forward", forward), ("backward", backward))
-    ]
+    at, sizes = cell.states + 1, []
+    for name, arguments in (("forward", forward), ("backward", backward)):
+        weight = as_array(f"{name}[{at}]", _arguments(name, arguments, at + 1)[at])
+        check_ndim(f"{name}[{at}]", weight, 2)
+        sizes.append(weight.shape[-1])
+    shape = as_array("x", x).shape[:-1]
     parts = entries("dout", dout, cell.states)
     halves: list[list[Any]] = [[], []]
     for name, part in parts.items():
@@ -332,7 +337,7 @@ def bidirectional_vjp(
             cut: list[Any] = [None, None]
         else:
             u = as_array(name, part)
-            check_symbols(name, u, "(..., T, 2 H)", (*np.shape(x)[:-1], sum(sizes)))
+            check_symbols(name, u, "(..., T, 2 H)", (*shape, sum(sizes)))
             cut = [u[..., : sizes[0]], u[..., sizes[0] :]]
         for half, piece in zip(halves, cut, strict=True):
             half.append(piece)
@@ -894,8 +899,12 @@ def vector_to_sequence_jvp(
     """
     x, *rest = entries("primals", primals, 4).values()
     dx, *along = entries("tangents", tangents, 4).values()
-    wide = _fed(_check_vector(x, steps, feed), steps, feed)
-    moved = None if dx is None else _fed(as_array("tangents[0]", dx), steps, feed)
+    x, moved = _check_vector(x, steps, feed), None
+    if dx is not None:
+        moved = as_array("tangents[0]", dx)
+        check_shape("tangents[0]", moved, x.shape)
+        moved = _fed(moved, steps, feed)
+    wide = _fed(x, steps, feed)
     return sequence_to_sequence_jvp(f, (wide, *rest), (moved, *along), **options)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from .._core.arguments import as_number
+from .._core.arguments import as_bool, as_number
 from ._kernels.steps import adam, updated
 from ._kernels.steps import amsgrad as with_largest
 
@@ -67,6 +67,7 @@ def _adam(
     beta1, beta2 = _pair(betas)
     eps = as_number("eps", eps, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
+    largest = as_bool("amsgrad", largest)
     step, *slots = (0, None, None, None) if state is None else state
     step += 1
     rate = eta / (1.0 - beta1**step)

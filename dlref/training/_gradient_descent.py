@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._core.arguments import FloatArray, as_integer, as_number
+from .._core.arguments import FloatArray, as_integer, as_number, check_callable
 from .._core.pytree import mapped
 from ._kernels.steps import sgd, updated
 
@@ -126,6 +126,9 @@ def gradient_descent(
     [========] 0.158
     """
     steps = as_integer("steps", steps, least=0)
+    check_callable("value_and_grad", value_and_grad)
+    if callback is not None:
+        check_callable("callback", callback)
     trace = np.empty(steps)
     params = mapped("params", np.copy, params)
     for k in range(steps):

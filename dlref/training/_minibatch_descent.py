@@ -243,7 +243,9 @@ def minibatch_descent(
     minibatches(rng, *arrays, batch_size=batch_size)  # raises before the first epoch
     if patience is not None:
         patience = as_integer("patience", patience, least=1)
-        check_callable("validation", validation)
+    for name, function in (("validation", validation), ("progress", progress)):
+        if function is not None or (name == "validation" and patience is not None):
+            check_callable(name, function)
     params = mapped("params", np.copy, params)
     best, best_epoch, least, state = params, 0, np.inf, None
     losses, checks = [], []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._core.arguments import as_number
+from .._core.arguments import as_bool, as_number
 from ._kernels.steps import rmsprop, updated
 
 __all__ = ["RMSpropState", "rmsprop_step"]
@@ -154,6 +154,6 @@ def rmsprop_step(
         params,
         grads,
         tuple(slots),
-        used=(True, bool(centered), mu > 0.0),
+        used=(True, as_bool("centered", centered), mu > 0.0),
     )
     return params, RMSpropState(step + 1, *slots)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_array,
+    as_floats,
     as_generator,
     as_integer,
     as_number,
@@ -279,6 +280,7 @@ def _residual(
     return y, pullback_through_norm
 
 
+@np.errstate(all="ignore")
 def _residual_tangent(
     x: FloatArray,
     v: FloatArray,
@@ -970,11 +972,11 @@ def block_tangents(
 
 def tangent_options(options: BlockOptions, sublayers: int, x: FloatArray, dbias: Any) -> Options:
     """Check the options of a block and the tangent of its bias."""
-    bias = None if options.bias is None else np.asarray(options.bias, x.dtype)
+    bias = None if options.bias is None else as_floats({"bias": options.bias})[1][0]
     if dbias is not None:
         if bias is None:
             check_constant("dbias", dbias)
-        dbias = np.asarray(dbias, x.dtype)
+        dbias = as_floats({"dbias": dbias})[1][0]
     return checked_options(options._replace(bias=bias), sublayers, x)._replace(dbias=dbias)
 
 

@@ -450,6 +450,7 @@ def rotations(config: LanguageModelConfig, start: int, T: int) -> tuple[FloatArr
     return rope_tables(np.arange(start, start + T), frequencies, attention_factor=factor)
 
 
+@np.errstate(all="ignore")
 def places_pull(
     config: LanguageModelConfig,
     table: FloatArray | None,

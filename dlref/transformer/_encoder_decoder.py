@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_array,
     as_generator,
     as_integer,
     as_integers,
@@ -272,6 +273,7 @@ def _run(
     h, back_decoder = decoder_forward(x, memory, p.decoder, p.norm, options, end)
     weight = p.embedding if p.head is None else p.head
 
+    @np.errstate(all="ignore")
     def pull(u: FloatArray) -> EncoderDecoderParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
         dx, dmemory, ddecoder, dnorm, dbias = back_decoder(dh)
@@ -797,7 +799,9 @@ def encoder_decoder_generate(
     check_range("start", np.array(tokens[0]), config.vocabulary)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
-    _, ids, _, p, _ = _arguments(source, np.zeros((*np.shape(source)[:-1], 0), int), params, config)
+    _, ids, _, p, _ = _arguments(
+        source, np.zeros((*as_array("source", source).shape[:-1], 0), int), params, config
+    )
     check_size(source=ids.size, steps=tokens[1])
     memory = encoder_value(*_encoder(ids, p, config, lengths))
     out = np.full((*ids.shape[:-1], 1 + tokens[1]), tokens[0], np.int64)

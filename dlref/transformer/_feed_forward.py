@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape
@@ -108,6 +109,7 @@ Pullback = Any  # a function from a cotangent to the cotangents of the inputs
 # what that needs of the forward pass is kept, so that nothing in a model is computed twice.
 
 
+@np.errstate(all="ignore")
 def network_forward(x: FloatArray, p: Params, activation: str) -> tuple[FloatArray, Pullback]:
     """Run either kind of network."""
     f, _, vjp = by_name(activation)
@@ -125,6 +127,7 @@ def network_forward(x: FloatArray, p: Params, activation: str) -> tuple[FloatArr
     opened = f(gate)
     product = opened * up
 
+    @np.errstate(all="ignore")
     def pullback_gated(u: FloatArray) -> tuple[FloatArray, Params]:
         dh, dw_down, _ = affine_vjp(u, product, p.w_down)
         dx, dw_up, _ = affine_vjp(dh * opened, x, p.w_up)
@@ -146,6 +149,7 @@ def affine_tangent(
     return affine(x, w, b), affine_jvp((x, w, b), (v, dw, db))
 
 
+@np.errstate(all="ignore")
 def network_tangent(
     x: FloatArray, v: FloatArray, p: Params, dp: Any, activation: str
 ) -> tuple[FloatArray, FloatArray]:

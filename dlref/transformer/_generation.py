@@ -308,7 +308,7 @@ def beam_search(
         Number K of continuations kept.
     stop : int or None
         Token that ends a text; what would follow it is filled with it and counts nothing.
-    length_penalty : float, default 0.0
+    length_penalty : float from 0 to 100, default 0.0
         Power a of the length by which log-probabilities are divided when texts are compared.
 
     Returns
@@ -362,7 +362,7 @@ def beam_search(
     True
     """
     K = as_integer("beams", beams, least=1)
-    power = as_number("length_penalty", length_penalty, least=0)
+    power = as_number("length_penalty", length_penalty, least=0, most=100)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
     texts, batch, steps, decoding = _start(prompt, params, config, steps, K)

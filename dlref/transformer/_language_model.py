@@ -180,6 +180,7 @@ def _run(
     h, back = encoder_forward(*_stack(tokens, p, config, dropout))
     weight = p.embedding if p.head is None else p.head
 
+    @np.errstate(all="ignore")
     def pull(u: FloatArray) -> LanguageModelParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
         dx, dblocks, dnorm, dbias = back(dh)

@@ -372,6 +372,7 @@ def _attend(
         lse[heads, rows] = top + np.log(total)
 
 
+@np.errstate(all="ignore")
 def attend(
     q: FloatArray, k: FloatArray, v: FloatArray, sink: FloatArray, spec: TileSpec
 ) -> tuple[FloatArray, FloatArray]:
@@ -389,6 +390,7 @@ def attend(
     return out, lse
 
 
+@np.errstate(all="ignore")
 def grouped(product: Any, a: FloatArray, b: FloatArray) -> FloatArray:
     """Multiply the matrix of each head of queries by that of its head of keys."""
     each = a.reshape(len(a) // max(len(b), 1), len(b), *a.shape[1:])
@@ -469,6 +471,7 @@ def _vjp(
                     add(np.ascontiguousarray(by_queries), kj, dq[piece, heads, rows])
 
 
+@np.errstate(all="ignore")
 def vjp(
     u: FloatArray,
     dlse: FloatArray | None,

@@ -41,6 +41,7 @@ def matrix_cotangent(at: Attention) -> FloatArray:
     return np.array(at.queries(dout))
 
 
+@np.errstate(all="ignore")
 def scores_vjp(at: Attention, moved: FloatArray) -> tuple[FloatArray, ...]:
     """Return the gradients of q, k and the bias for those of the scores, which are used up."""
     dbias = () if at.bias is None else (at.bias_of_scores(moved),)

@@ -23,8 +23,11 @@ def as_numpy(value: Any) -> Any:
     return as_numpy_array(value)
 
 
-def framework_of(values: Any) -> str:
-    """Return the library of the first array that is not NumPy's."""
+def framework_of(values: Any, told: str | None = None) -> str:
+    """Return the library that a caller names, or that of the first array that is not NumPy's."""
+    if told is not None:
+        choice("framework", told, FRAMEWORKS)
+        return told
     for value in values:
         kind = framework_of(value) if isinstance(value, tuple | list) else kind_of(value)
         if kind != "numpy":
@@ -53,7 +56,6 @@ def handed(value: Any, framework: str) -> Any:
 
 def calling(framework: str) -> Any:
     """Return the context in which a candidate runs: JAX keeps float64 in it."""
-    choice("framework", framework, FRAMEWORKS)
     if framework != "jax":
         return contextlib.nullcontext()
     older = getattr(importlib.import_module("jax.experimental"), "enable_x64", None)

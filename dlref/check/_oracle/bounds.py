@@ -42,6 +42,7 @@ def _neighbours(call: Call, eps: float) -> Iterator[Call]:
         yield replace(call, arguments=moved)
 
 
+@np.errstate(all="ignore")
 def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
     """Return how far each element moves; 0 where it jumps, as the sign of a difference does."""
     far = [np.zeros(np.shape(w)) for w in want]
@@ -90,6 +91,7 @@ def _kept(call: Call) -> dict[str, Any]:
     return getattr(call.op, "keywords", {})
 
 
+@np.errstate(all="ignore")
 def bounds(
     call: Call, want: list[Any], dtypes: list[Any], factor: float
 ) -> tuple[list[Any], list[Any]]:
@@ -130,11 +132,10 @@ def bounds(
         size = _size(w)
         jumps = (2 * moves[k] >= far[k]) & (moves[k] > np.sqrt(eps) * size)
         moves[k] = np.where(jumps, 0.0, moves[k])
-        with np.errstate(all="ignore"):
-            unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
+        unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         one = np.maximum(ROUNDINGS[name] * unit, plain[k]) + TINY[name]
         one = one + (1e-9 * size if call.numeric else 0.0)
         subnormal = np.abs(w) < NORMAL[name]
-        one = np.where(subnormal, np.maximum(one, np.abs(w) / factor), one)
+        one = np.where(subnormal, np.maximum(one, np.abs(w) / max(factor, 2.0**-52)), one)
         out.append(factor * one)
     return out, moves

@@ -330,8 +330,9 @@ def _product_with_jacobian(
         slope = of_z - along_z * factor
         rest = shift - low * slope - along_1 * factor
         lines = at.lines(mean, scale * slope, rest, w * factor)
+        of_vz, of_v = of_vz.sum(0), of_v.sum(0)
     at.over_pieces(_projected, lines, at.v, out.reshape(at.flat))
-    return out, of_vz.sum(0), of_v.sum(0)
+    return out, of_vz, of_v
 
 
 def columns_vjp(

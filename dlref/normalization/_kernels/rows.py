@@ -315,6 +315,7 @@ def rows_jvp(
     return out.reshape(x.shape)
 
 
+@np.errstate(all="ignore")
 def rows_jacobian(x: FloatArray, weight: Vector, eps: float, *, about_mean: bool) -> FloatArray:
     """Return weight J for each row: as J is symmetric, its rows are its products."""
     size = x.shape[-1]

@@ -24,6 +24,7 @@ from ..._core.arguments import (
     FloatArray,
     FloatDType,
     as_array,
+    as_bool,
     as_floats,
     as_integers,
     check_constant,
@@ -273,7 +274,7 @@ class Inputs(NamedTuple):
 
     def steps(self, lengths: npt.ArrayLike | None, *, reverse: bool) -> Steps:
         """Check the options of a sequence."""
-        count = self.x.shape[1]
+        count, reverse = self.x.shape[1], as_bool("reverse", reverse)
         if lengths is None:
             return Steps(None, reverse)
         array = as_integers("lengths", lengths)

@@ -255,6 +255,9 @@ def _updated(
         check_structure(isinstance(grads, tuple) and len(grads) == len(params), params, grads)
         count = len(params)
         check_state(all(s is None or (isinstance(s, tuple) and len(s) == count) for s in slots))
+        for s in slots:  # a part that is missing would have no memory to be written to
+            parts = () if s is None else zip(params, s, strict=True)
+            check_state(all((p is None) == (part is None) for p, part in parts))
         results = [
             _updated(step, coefficients, p, g, [None if s is None else s[i] for s in slots])
             for i, (p, g) in enumerate(zip(params, grads, strict=True))
@@ -269,9 +272,8 @@ def _updated(
     dtype, (p,) = as_floats({"params": params}, work=np.float32)
     _, (g,) = as_floats({"grads": grads}, work=np.float32)
     check_shape("grads", g, p.shape)
-    check_state(all(slot is None or np.shape(slot) == p.shape for slot in slots))
     unused = np.empty(0, p.dtype)
-    kept = [unused if s is None else _flat(s, p.dtype) for s in slots]
+    kept = [unused if s is None else _flat(_state(s, p.shape), p.dtype) for s in slots]
     outs = [np.empty(a.size, p.dtype) for a in (p.ravel(), *kept)]
     numbers = (p.dtype.type(c) for c in coefficients)
     over_rows(step, p.size, COST, _flat(p, p.dtype), _flat(g, p.dtype), *kept, *outs, *numbers)
@@ -279,6 +281,12 @@ def _updated(
     return result(moved, dtype), *(
         None if s is None else n for s, n in zip(slots, new, strict=True)
     )
+
+
+def _state(slot: Any, shape: tuple[int, ...]) -> FloatArray:
+    _, (array,) = as_floats({"state": slot}, work=np.float32)
+    check_state(array.shape == shape)
+    return array
 
 
 def _flat(a: Any, dtype: Any) -> FloatArray:
