@@ -1,0 +1,120 @@
+"""A sample of the battery: a few faults at every public function, others for each."""
+
+import functools
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import battery
+import numpy as np
+import pytest
+
+from dlref import check, recurrent, training, transformer
+
+#: How many trials of a kind each function meets; the threads and processes have tests of their own.
+SAMPLE = {"bad arrays": 3, "bad options": 2, "extreme values": 1, "odd memory": 1}
+
+
+def trials_by_function():
+    found = {}
+    for kind, key, fault, where in battery.trials():
+        by_kind = found.setdefault(key.split("/")[0], {})
+        by_kind.setdefault(kind, []).append((kind, key, fault, where))
+    return found
+
+
+TRIALS = trials_by_function()
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_withstands(name):
+    rng = random.Random(name)  # the same for a function, however many others there are
+    for kind, count in SAMPLE.items():
+        of_kind = TRIALS[name].get(kind, [])
+        for _, key, fault, where in rng.sample(of_kind, min(count, len(of_kind))):
+            wrong = battery.outcome(kind, battery.cases()[key], fault, where)
+            assert not wrong, (kind, key, fault, where)
+
+
+@pytest.mark.parametrize("name", random.Random(0).sample(sorted(TRIALS), 40))
+def test_result_can_be_copied(name):
+    key = TRIALS[name]["copies of results"][0][1]
+    assert not battery.outcome("copies of results", battery.cases()[key], "", None)
+
+
+class TestFaultsThatWereFound:
+    """Each was found by the battery, and mended."""
+
+    params = (np.ones(3), np.ones(2))
+
+    def test_state_with_a_missing_part(self):  # corrupted the memory of the process
+        state = training.MomentumState(1, (np.zeros(3), None))
+        with pytest.raises(ValueError, match="'state'"):
+            training.momentum_step(self.params, self.params, state, learning_rate=0.1)
+
+    def test_state_of_another_dtype(self):
+        state = training.MomentumState(1, np.zeros(3, complex))
+        with pytest.raises(TypeError, match="'state'"):
+            training.momentum_step(np.ones(3), np.ones(3), state, learning_rate=0.1)
+
+    @pytest.mark.parametrize(
+        ("step", "flag"), [(training.rmsprop_step, "centered"), (training.adam_step, "amsgrad")]
+    )
+    def test_flag_that_is_an_array(self, step, flag):
+        with pytest.raises(TypeError, match=flag):
+            step(np.ones(3), np.ones(3), None, learning_rate=0.1, **{flag: np.ones(3)})
+
+    def test_direction_that_is_an_array(self):
+        rng = np.random.default_rng(0)
+        weights = rng.normal(size=(2, 3)), rng.normal(size=(2, 2))
+        with pytest.raises(TypeError, match="reverse"):
+            recurrent.rnn(np.ones((4, 3)), None, *weights, reverse=np.eye(2))
+
+    def test_callback_that_cannot_be_called(self):
+        with pytest.raises(TypeError, match="'callback'"):
+            training.gradient_descent(
+                lambda p: (0.0, p), np.ones(2), learning_rate=0.1, steps=1, callback="print"
+            )
+
+    def test_gradients_of_integers_and_long_doubles(self):
+        with pytest.raises(TypeError, match="inputs"):
+            check.check_gradients(np.sin, lambda u, x: u, np.ones(2, np.longdouble))
+
+    def test_length_penalty_that_no_length_survives(self):
+        with pytest.raises(ValueError, match="'length_penalty'"):
+            transformer.beam_search(
+                [0], None, None, steps=1, beams=2, stop=None, length_penalty=1e300
+            )
+
+    def test_no_warning_where_a_product_is_not_a_number(self):
+        gap = functools.partial(check.adjoint_gap, rng=np.random.default_rng(0))
+        with np.errstate(all="raise"):
+            assert np.isnan(gap(lambda _, v: v, lambda u, x: u * x, np.full(3, np.inf)))
+
+
+def test_finds_a_planted_fault(monkeypatch):
+    """What loses an answer, raises another error or takes too long is seen, and reduced."""
+    case = battery.cases()["activations.softmax/0/float64"]
+    faulty = {
+        "IndexError": lambda x, **_: x[(0,) * 9],
+        "accepted": lambda x, **_: np.zeros(3),
+        "RuntimeWarning": lambda x, **_: np.exp(np.full(3, 1e9)),
+    }
+    for word, f in faulty.items():
+        monkeypatch.setattr(battery.calls, "function", lambda _, f=f: f)
+        assert word in battery.outcome("bad arrays", case, "complex", 0)
+    small = battery.reduced("bad arrays", case, "complex", 0)
+    assert battery.arrays(small.arguments)[0].size == 1
+
+
+def test_runs_and_resumes(tmp_path):
+    """A run that is stopped goes on where it was, and says how many failed."""
+    pytest.importorskip("tqdm")
+    script, results = Path(battery.__file__), tmp_path / "battery.jsonl"
+    run = [sys.executable, str(script), "--only", "bad arrays/activations.relu/", "--results"]
+    first = subprocess.run([*run, str(results)], capture_output=True, text=True, check=True)
+    lines = results.read_text().splitlines()
+    assert f"{len(lines) // 2} trials, 0 failed" in first.stdout
+    subprocess.run([*run, str(results)], capture_output=True, text=True, check=True)
+    assert results.read_text().splitlines() == lines
