@@ -170,7 +170,7 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-about = "accuracy changelog contributing conventions elementary references speed"
+about = "accuracy changelog contributing conventions elementary references speed withstands"
 html_sidebars = {page: [] for page in f"{about} genindex index search".split()}  # no subpages
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]

@@ -5,11 +5,12 @@ Damaged files of saved models: each is refused with a ValueError, or loads uncha
 
 The files are damaged as disks, transfers and forgers damage them, and read by processes that may
 take only little more memory than dlref itself.  A failure prints the numbers that repeat it.
-Needs tqdm.
+With 20,000 files it writes docs/results/fuzz.csv.  Needs tqdm.
 """
 
 import argparse
 import copy
+import csv
 import functools
 import io
 import itertools
@@ -38,6 +39,7 @@ from dlref.transformer import (
     save_params,
 )
 
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "fuzz.csv"
 MEMORY = 2**28  # bytes that reading may take beyond what the process has
 SECONDS = 20
 WORDS = (0, 1, 2, 0x7F, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF)
@@ -390,6 +392,17 @@ def run(seed, count, *, jobs=1, chunk=200, first=0):
             yield from results
 
 
+def write_table(counts):
+    """Write how many files of each damage were read, and what came of them."""
+    with RESULTS.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        outcomes = ("refused", "the same", "forged", "OSError", "fault")
+        table.writerow(["damage", "files", *outcomes])
+        for damage in sorted({damage for damage, _ in counts}):
+            numbers = [counts[damage, what] for what in outcomes]
+            table.writerow([damage, sum(numbers), *numbers])
+
+
 def main():
     from tqdm import tqdm  # noqa: PLC0415  # the tests do without
 
@@ -407,6 +420,8 @@ def main():
             faults.append(f"--seed {options.seed} --first {number} --count 1: {damage}: {what}")
     for (damage, what), n in sorted(counts.items()):
         print(f"{damage:20} {what:10} {n:6}")
+    if (options.first, options.count) == (0, 20000):
+        write_table(counts)
     print(*faults, sep="\n")
     sys.exit(bool(faults))
 

@@ -1,0 +1,31 @@
+"""Short runs of what ``tests/endurance.py`` does for long."""
+
+import battery
+import endurance
+
+
+def test_memory_does_not_grow():
+    keys = [key for key in battery.cases() if key.endswith("/0/float64")][::17]
+    cases = [battery.cases()[key] for key in keys]
+    endurance.growth(2 * len(cases), cases)  # compiles
+    assert endurance.growth(40 * len(cases), cases) < endurance.GROWTH
+
+
+def test_growth_is_seen():
+    class Keeping:
+        kept = []  # noqa: RUF012
+
+        def run(self):
+            self.kept.append(bytearray(2 * endurance.MEGABYTE))
+
+    assert endurance.growth(8, [Keeping()]) >= endurance.GROWTH
+
+
+def test_training_has_the_same_bits_everywhere():
+    digests = dict(endurance.digests(5))
+    assert len(digests) == len(endurance.THREADS) + 1
+    assert len(set(digests.values())) == 1
+
+
+def test_training_of_other_steps_has_other_bits():
+    assert endurance.trained(1, 1) != endurance.trained(2, 1)
