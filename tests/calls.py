@@ -233,6 +233,8 @@ NO_ARRAYS = {
     "check.random_inputs",
     "get_num_threads",
     "interop.conventions",
+    "interop.from_state_dict",
+    "interop.to_state_dict",
     "positions.alibi_slopes",
     "positions.rope_attention_factor",
     "positions.rope_frequencies",

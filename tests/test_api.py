@@ -36,6 +36,7 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
+    "interop._tensors",
     "transformer._decoding",
 }
 TOPICS = sorted(

@@ -5,3 +5,7 @@ from ._gates import convert_gates as convert_gates
 from ._layouts import to_half_split as to_half_split
 from ._layouts import to_interleaved as to_interleaved
 from ._layouts import transpose_heads as transpose_heads
+from ._modules import BatchNormParams as BatchNormParams
+from ._modules import RecurrentParams as RecurrentParams
+from ._state_dicts import from_state_dict as from_state_dict
+from ._state_dicts import to_state_dict as to_state_dict
