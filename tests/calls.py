@@ -234,6 +234,7 @@ NO_ARRAYS = {
     "get_num_threads",
     "interop.conventions",
     "interop.from_state_dict",
+    "interop.read_state_dict",
     "interop.to_state_dict",
     "positions.alibi_slopes",
     "positions.rope_attention_factor",
