@@ -47,6 +47,8 @@ TOPICS = sorted(
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
+    "families": "from_state_dict",
+    "modules": "from_state_dict",
     "nll": "cross_entropy",
     "prelu": "leaky_relu",
     "quadratic_form": "matmul_jacobian",

@@ -53,17 +53,15 @@ def _pairs(array: Array, heads: int, convert: Callable[[Array], Array]) -> Array
     return np.swapaxes(convert(np.swapaxes(rows, 1, 2)), 1, 2).reshape(array.shape)
 
 
-def _axis(term: str, sizes: Sizes) -> tuple[int, str]:
-    """Return factor and symbol of "4 H"; a symbol that is a number stands for itself."""
+def _axis(term: str) -> tuple[int, str]:
+    """Return factor and symbol of "4 H"."""
     *factor, symbol = term.split(" ")
-    if symbol.isdigit():
-        sizes[symbol] = int(symbol)
     return int(factor[0]) if factor else 1, symbol
 
 
 def _misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
     """Return what a shape should be, or nothing if it is that; new symbols get their size."""
-    axes = [_axis(term, sizes) for term in symbols.split(", ")]
+    axes = [_axis(term) for term in symbols.split(", ")]
     if len(axes) == len(shape):
         for n, (factor, symbol) in zip(shape, axes, strict=True):
             if n % factor == 0:

@@ -268,6 +268,7 @@ class TestErrors:
         self.write(r"'params.weight' must be an array, not None", LinearParams(None))
         self.write(r"'bias' must have shape", LinearParams(np.ones((2, 3)), np.ones(3)))
         self.write("'params' must be a tuple of 1, not NoneType", None, "GRU")
+        self.write("'params' must be AttentionParams, not NoneType", None, "MultiheadAttention")
         self.write("'params' must be a tuple of 2, not list of 2", [(), None], "TransformerEncoder")
         layer = RecurrentParams(np.ones((2, 2)), np.ones((2, 2)), np.ones(2))
         self.write("'params.0.0.b_hh' must be an array, not None", ((layer,),), "RNN")
