@@ -140,7 +140,7 @@ class TestChapter:
 
 #: Functions of any function: they hand its options on.
 OF_FUNCTIONS = re.compile(
-    "bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_|random_inputs"
+    "bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_|random_inputs|trace$"
 )
 
 
