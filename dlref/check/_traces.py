@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import FloatArray, as_array, as_number, check_mapping, shown
+from .._core.pytree import as_float_trees
 from ..activations._by_name import by_name
 from ..attention import attention_scores, attention_weights
 from ..neurons import linear
@@ -154,7 +155,7 @@ def _rotations(p: Any, o: Options) -> Iterator[Mistake]:
         return
     a, H = p.attention, o["num_heads"]
     keys = o["num_kv_heads"] or H
-    cos, sin = (np.asarray(table) for table in o["rope"])
+    cos, sin = (as_array("rope", table) for table in o["rope"])
     if o["rope_interleaved"] and 2 * cos.shape[-1] == len(a.w_q) // H:
         halves = a._replace(
             w_q=_halves(a.w_q, H), b_q=_halves(a.b_q, H),
@@ -261,8 +262,16 @@ def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
         yield words, p, options
 
 
+def _check_named(name: str, p: Any) -> None:
+    """Raise unless the parameters of a block are the named tuples, not plain ones."""
+    if not all(hasattr(part, "_fields") for part in (p, *p)):
+        msg = f"Argument {name!r} must be EncoderBlockParams of named tuples, not plain tuples."
+        raise TypeError(msg)
+
+
 def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options) -> Any:
     for i, p in enumerate(blocks):
+        _check_named(f"blocks[{i}]", p)
         x = found.add(f"blocks.{i}.", _block, _block_mistakes, x, p, o)
     return x if norm is None else found.add("", _last_norm, _last_mistakes, x, norm, o)
 
@@ -314,7 +323,8 @@ def _places(config: Any, table: Any, T: int, dtype: Any) -> Options:
 
 
 def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
-    ids, found = np.asarray(tokens), Trace()
+    ids, found = as_array("tokens", tokens), Trace()
+    _, [params] = as_float_trees({"params": params})
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
     o = _defaults(
         encoder,
@@ -337,14 +347,18 @@ def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
 def _encoder(x: Any, params: Any, final_norm: Any = None, **options: Any) -> Trace:
     found = Trace()
     o = _defaults(encoder, options)
-    _add_blocks(found, as_array("x", x), params, final_norm, o)
+    trees = {"x": x, "params": tuple(params), "final_norm": final_norm}
+    x, blocks, norm = as_float_trees(trees)[1]
+    _add_blocks(found, x, blocks, norm, o)
     return found
 
 
 def _encoder_block(x: Any, params: Any, **options: Any) -> Trace:
     found = Trace()
     o = _defaults(encoder_block, options)
-    found.add("", _block, _block_mistakes, as_array("x", x), params, o)
+    _check_named("params", params)
+    x, params = as_float_trees({"x": x, "params": params})[1]
+    found.add("", _block, _block_mistakes, x, params, o)
     return found
 
 
@@ -365,7 +379,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
         One of :func:`~dlref.transformer.language_model`, :func:`~dlref.transformer.encoder` and
         :func:`~dlref.transformer.encoder_block`.
     *inputs
-        Its positional arguments.
+        Its positional arguments; parameters as the named tuples.
     **options
         Its options, dropout excepted.
 
@@ -377,7 +391,8 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     Raises
     ------
     TypeError
-        If `model` is another function, or an argument is not what the model takes.
+        If `model` is another function, an argument is not what the model takes, or parameters are
+        plain tuples.
     ValueError
         If an argument is not what the model takes, or there is dropout.
 

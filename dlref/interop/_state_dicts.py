@@ -74,7 +74,11 @@ def from_state_dict(
 ) -> tuple[T5EncoderParams, dict[str, Any]]: ...
 @overload
 def from_state_dict(
-    state: Mapping[str, Any], kind: str, config: None = None, *, prefix: str = ""
+    state: Mapping[str, Any],
+    kind: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    prefix: str = "",
 ) -> Any: ...
 def from_state_dict(
     state: Mapping[str, Any],

@@ -87,6 +87,29 @@ class TestTrace:
         steps = trace(language_model, np.arange(5), params, config)
         assert {a.dtype for a in steps.values()} == {np.dtype(dtype)}
 
+    def test_float16_is_computed_in_float32(self, rng):
+        config = CONFIGS["llama"]
+        params = init_language_model(rng, config, dtype=np.float16)
+        steps = trace(language_model, np.arange(5), params, config)
+        assert {a.dtype for a in steps.values()} == {np.dtype(np.float32)}
+        want = language_model(np.arange(5), params, config)
+        np.testing.assert_array_equal(steps["logits"].astype(np.float16), want)
+
+    def test_parameters_of_pytorch(self, rng):
+        config, torch = CONFIGS["gpt2"], peers.torch
+        params = filled(config)
+
+        def tensors(tree):
+            if isinstance(tree, tuple):
+                parts = [tensors(part) for part in tree]
+                return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+            return None if tree is None else torch.tensor(tree, requires_grad=True)
+
+        want = trace(language_model, np.arange(5), params, config)
+        got = trace(language_model, torch.arange(5), tensors(params), config)
+        for name, array in want.items():
+            np.testing.assert_array_equal(got[name], array)
+
     def test_options_of_blocks_and_stacks(self, rng):
         params, x = filled(CONFIGS["gpt2"]), rng.normal(size=(2, T, D))
         options = {"num_heads": H, "norm_first": True, "scale": 0.7, "softcap": 2.0, "eps": 0.1}
@@ -107,6 +130,15 @@ class TestTrace:
         factors = (np.ones((T, D)), None)
         with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
             trace(encoder_block, np.ones((T, D)), params.blocks[0], num_heads=H, dropout=factors)
+        block = tuple(params.blocks[0])
+        for model, what, name in (
+            (encoder_block, block, "params"),
+            (encoder, [block], r"blocks\[0\]"),
+        ):
+            with pytest.raises(
+                TypeError, match=rf"^Argument '{name}' must be EncoderBlockParams of"
+            ):
+                trace(model, np.ones((T, D)), what, num_heads=H)
         with pytest.raises(ValueError, match="multiple of 3, not 32"):
             trace(encoder_block, np.ones((T, D)), params.blocks[0], num_heads=3)
 

@@ -12,7 +12,8 @@ import numpy as np
 import peers
 import pytest
 
-from dlref.interop import from_state_dict, read_state_dict, to_state_dict
+from dlref.check import first_difference, trace
+from dlref.interop import from_state_dict, read_state_dict, to_interleaved, to_state_dict
 from dlref.neurons import linear
 from dlref.normalization import layer_norm
 from dlref.positions import t5_bias, t5_bias_vjp
@@ -165,6 +166,58 @@ def test_a_saved_checkpoint(tmp_path, rng):
     assert again.keys() == state.keys()
     for key, array in state.items():
         np.testing.assert_array_equal(again[key].view(np.uint16), array.view(np.uint16))
+
+
+class TestSteps:
+    """Intermediates of the package's LLaMA, by its hooks, beside dlref's."""
+
+    PARTS = (
+        ("input_layernorm", "norm1"),
+        ("self_attn.q_proj", "attention.q"),
+        ("self_attn.k_proj", "attention.k"),
+        ("self_attn.v_proj", "attention.v"),
+        ("self_attn.o_proj", "attention.out"),
+        ("post_attention_layernorm", "norm2"),
+        ("mlp.gate_proj", "feed_forward.gate"),
+        ("mlp", "feed_forward.out"),
+        ("", "out"),
+    )
+
+    def steps(self, model, ids):
+        seen = {}
+
+        def keep(name):
+            return lambda _module, _inputs, output: seen.update({name: output})
+
+        for i, layer in enumerate(model.model.layers):
+            for part, name in self.PARTS:
+                layer.get_submodule(part).register_forward_hook(keep(f"blocks.{i}.{name}"))
+        with peers.torch.no_grad():
+            model(peers.torch.tensor(ids))
+        return seen
+
+    def test_all_of_them_agree(self, rng):
+        model, config = made("Llama", LLAMA, peers.torch.float32)
+        ids = tokens(rng)
+        params, own = from_state_dict(model.state_dict(), "llama", config)
+        right = trace(language_model, ids, params, own)
+        assert first_difference(right, self.steps(model, ids)) is None
+
+    def test_a_checkpoint_whose_rotation_is_in_the_wrong_layout(self, rng):
+        model, config = made("Llama", LLAMA, peers.torch.float32)
+        ids, E = tokens(rng), 8
+        params, own = from_state_dict(model.state_dict(), "llama", config)
+        right = trace(language_model, ids, params, own)
+        for layer in model.model.layers:  # as Meta's own checkpoints have the rows
+            for dense in (layer.self_attn.q_proj, layer.self_attn.k_proj):
+                rows = dense.weight.data.numpy().reshape(-1, E, 32).swapaxes(1, 2)
+                rows = to_interleaved(rows).swapaxes(1, 2).reshape(-1, 32)
+                dense.weight.data = peers.torch.tensor(rows)
+        found = first_difference(right, self.steps(model, ids))
+        assert found.name == "blocks.0.attention.out"
+        assert found.cause == (
+            "channels are rotated as halves, while the weights have pairs as neighbours"
+        )
 
 
 class TestBert:
