@@ -207,6 +207,43 @@ def t5_shapes(gated, layers=2, K=6):
     return shapes | {name: (32, H)}
 
 
+#: Entries of published config.json files besides the sizes.
+PUBLISHED = {
+    "gpt2": {
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "resid_pdrop": 0.1,
+        "summary_activation": None, "summary_first_dropout": 0.1, "summary_type": "cls_index",
+        "summary_proj_to_labels": True, "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+    },
+    "llama": {
+        "architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 128000, "eos_token_id": [128001, 128008], "hidden_act": "silu",
+        "initializer_range": 0.02, "max_position_embeddings": 131072, "mlp_bias": False,
+        "model_type": "llama", "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+        "rope_scaling": {
+            "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192, "rope_type": "llama3",
+        },
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", "use_cache": True,
+        "transformers_version": "4.43.0",
+    },
+    "bert": {
+        "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+        "gradient_checkpointing": False, "hidden_dropout_prob": 0.1, "initializer_range": 0.02,
+        "layer_norm_eps": 1e-12, "model_type": "bert", "pad_token_id": 0, "type_vocab_size": 2,
+        "position_embedding_type": "absolute", "transformers_version": "4.6.0", "use_cache": True,
+        "directionality": "bidi", "pooler_fc_size": 768, "pooler_type": "first_token_transform",
+    },
+    "t5": {
+        "architectures": ["T5ForConditionalGeneration"], "decoder_start_token_id": 0,
+        "dropout_rate": 0.1, "eos_token_id": 1, "initializer_factor": 1.0, "pad_token_id": 0,
+        "is_encoder_decoder": True, "layer_norm_epsilon": 1e-06, "model_type": "t5",
+        "n_positions": 512, "output_past": True, "relative_attention_num_buckets": 32,
+        "num_decoder_layers": 2, "task_specific_params": {}, "tie_word_embeddings": False,
+    },
+}  # fmt: skip
 HEAD = {"lm_head.weight": (V, D)}
 GPT2 = {"vocab_size": V, "n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F}
 LLAMA = {
@@ -432,6 +469,10 @@ class TestConfigurations:
         more |= {"attn_pdrop": 0.1, "hidden_dropout_prob": 0.1, "task_specific_params": {}}
         more |= {"_name_or_path": "a/b", "pretraining_tp": 1, "position_embedding_type": None}
         ported(name, **{key: v for key, v in more.items() if v is not None})
+
+    @pytest.mark.parametrize("name", PUBLISHED)
+    def test_published_files_raise_no_warning(self, name):
+        ported(name, **PUBLISHED[name])
 
     def test_what_is_unknown_is_named(self):
         with pytest.warns(
