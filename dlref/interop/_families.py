@@ -582,8 +582,9 @@ def read_family(
     spare = re.compile(f"(?:{re.escape(base)})?(?:{family.left_out})")
     params = read(
         layout,
-        named,
+        {prefix + name: tensor for name, tensor in named.items()},
         kind,
+        prefix=prefix,
         sizes=_sizes(found),
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
     )

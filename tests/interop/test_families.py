@@ -551,6 +551,11 @@ class TestErrors:
         with pytest.raises(ValueError, match=want):
             from_state_dict(other, "gpt2", GPT2)
 
+    def test_names_in_messages_are_those_of_the_state_dict(self):
+        state = {f"net.{key}": array for key, array in drawn(llama_shapes()).items()}
+        with pytest.raises(ValueError, match=r"'net\.lm_head\.weight' is missing"):
+            from_state_dict(state, "llama", LLAMA, prefix="net.")
+
     def test_a_missing_head(self):
         with pytest.raises(ValueError, match=r"'lm_head\.weight' is missing"):
             from_state_dict(drawn(llama_shapes()), "llama", LLAMA)
