@@ -123,6 +123,7 @@ families = {
     "sigmoids": "sigmoid log_sigmoid softplus tanh tanhshrink softsign",
     "smooth_rectifiers": "silu mish gelu",
     "softmax": "hardmax",
+    "state_dicts": "modules families",
     "statistics": "attention_entropy attention_distance attention_shares attention_rollout",
 }
 family_of = {topic: script for script, topics in families.items() for topic in topics.split()}

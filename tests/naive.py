@@ -190,6 +190,10 @@ def gelu(x, approximate="none"):
     return x / 2 * (1 + scipy.special.erf(x / np.sqrt(2)))
 
 
+def gelu_tanh(x):
+    return gelu(x, approximate="tanh")
+
+
 def prelu(x, slope):
     return np.where(np.real(x) > 0, x, slope * x)
 
@@ -772,7 +776,13 @@ def placed(x, table, config, bidirectional):
 
 
 def model_options(config):
-    gates = {"swiglu": "silu", "geglu": "gelu", "reglu": "relu", "glu": "sigmoid"}
+    gates = {
+        "swiglu": "silu",
+        "geglu": "gelu",
+        "geglu_tanh": "gelu_tanh",
+        "reglu": "relu",
+        "glu": "sigmoid",
+    }
     return {
         "num_heads": config.heads, "num_kv_heads": config.kv_heads, "eps": config.eps,
         "norm_first": config.norm_first, "norm": config.norm,

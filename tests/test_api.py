@@ -36,6 +36,7 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
+    "interop._tensors",
     "transformer._decoding",
 }
 TOPICS = sorted(
@@ -46,6 +47,8 @@ TOPICS = sorted(
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
+    "families": "from_state_dict",
+    "modules": "from_state_dict",
     "nll": "cross_entropy",
     "prelu": "leaky_relu",
     "quadratic_form": "matmul_jacobian",
@@ -137,7 +140,7 @@ class TestChapter:
 
 #: Functions of any function: they hand its options on.
 OF_FUNCTIONS = re.compile(
-    "bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_|random_inputs"
+    "bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_|random_inputs|trace$"
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 #: What an option `activation` may be: the functions of one number that have all derivatives.
 ACTIVATIONS = (
     "identity",
+    "gelu_tanh",
     *(name.removesuffix("_deriv2") for name in dir(activations) if name.endswith("_deriv2")),
 )
 
@@ -32,4 +34,7 @@ def by_name(name: str) -> Forms:
     choice("activation", name, ACTIVATIONS)
     if name == "identity":
         return Forms(np.positive, np.ones_like, lambda dout, x: dout)
-    return Forms(*(getattr(activations, name + form) for form in ("", "_deriv", "_vjp")))
+    tanh = name == "gelu_tanh"
+    stem = "gelu" if tanh else name
+    forms = [getattr(activations, stem + form) for form in ("", "_deriv", "_vjp")]
+    return Forms(*(partial(f, approximate="tanh") for f in forms) if tanh else forms)

@@ -1,7 +1,14 @@
 from ._conventions import Convention as Convention
 from ._conventions import conventions as conventions
 from ._conventions import mask_convention as mask_convention
+from ._families import BertParams as BertParams
+from ._families import T5EncoderParams as T5EncoderParams
 from ._gates import convert_gates as convert_gates
 from ._layouts import to_half_split as to_half_split
 from ._layouts import to_interleaved as to_interleaved
 from ._layouts import transpose_heads as transpose_heads
+from ._modules import BatchNormParams as BatchNormParams
+from ._modules import RecurrentParams as RecurrentParams
+from ._state_dicts import from_state_dict as from_state_dict
+from ._state_dicts import read_state_dict as read_state_dict
+from ._state_dicts import to_state_dict as to_state_dict

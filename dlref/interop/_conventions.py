@@ -93,6 +93,8 @@ TABLE = [
     Convention("GRU", "Keras", "z, r, h; reset_after=True"),
     Convention("GELU by default", "PyTorch, ONNX, dlref", "exact"),
     Convention("GELU by default", "JAX", "tanh form, up to 4.7e-4 away"),
+    Convention("GELU of models", "GPT-2, T5 1.1", "tanh form"),
+    Convention("GELU of models", "BERT", "exact"),
     Convention("eps of layer norm", "PyTorch, ONNX, dlref", "1e-5"),
     Convention("eps of RMS norm", "PyTorch", "that of the dtype"),
     Convention("eps of RMS norm", "ONNX", "1e-5"),
@@ -108,6 +110,8 @@ TABLE = [
     Convention("Hard sigmoid", "PyTorch, dlref", "x / 6 + 0.5"),
     Convention("Sinusoids", "the paper, dlref", "sine and cosine alternate, exponent 2i/d"),
     Convention("Sinusoids", "tensor2tensor", "halves, exponent i/(d/2 - 1)"),
+    Convention("Weights of a dense layer", "PyTorch, dlref", "(n_out, n_in)"),
+    Convention("Weights of a dense layer", "Keras, GPT-2 in Hugging Face", "(n_in, n_out)"),
     Convention("Rotated pairs", "the paper, GPT-J, dlref", "neighbours"),
     Convention("Rotated pairs", "GPT-NeoX, LLaMA in Hugging Face", "halves"),
     Convention("ALiBi, 12 heads", "the paper's rule", "0.63, 0.397, ..."),
@@ -150,7 +154,7 @@ def conventions(topic: str | None = None) -> tuple[Convention, ...]:
     Examples
     --------
     >>> from dlref.interop import conventions
-    >>> for row in conventions("gelu"):
+    >>> for row in conventions("gelu by default"):
     ...     print(row.library, "-", row.fact)
     PyTorch, ONNX, dlref - exact
     JAX - tanh form, up to 4.7e-4 away

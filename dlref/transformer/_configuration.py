@@ -44,7 +44,7 @@ __all__ = ["LanguageModelConfig", "LanguageModelParams", "init_language_model"]
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
 GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
-GATED |= {"swiglu": "silu", "geglu": "gelu", "reglu": "relu"}
+GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu"}
 T5_BUCKETS = 32
 
 
@@ -74,7 +74,7 @@ class LanguageModelConfig:
         Kind of normalization.
     activation : str, default "gelu"
         Activation of the feed-forward networks, as for :func:`feed_forward`; or, which makes
-        them gated, "swiglu", "geglu", "reglu", "glu" or "bilinear".
+        them gated, "swiglu", "geglu", "geglu_tanh", "reglu", "glu" or "bilinear".
     norm_first : bool, default True
         Whether each sub-layer's input is normalized, instead of the sum.
     tied : bool, default True
@@ -108,8 +108,9 @@ class LanguageModelConfig:
 
     Notes
     -----
-    GPT-2 is ``LanguageModelConfig(50257, 768, 12, layers=12)``: learned positions, layer norm
-    before each sub-layer, GELU, biases, tied embeddings. LLaMA is
+    GPT-2 is ``LanguageModelConfig(50257, 768, 12, layers=12, activation="gelu_tanh")``: learned
+    positions, layer norm before each sub-layer, GELU in its tanh form, biases, tied embeddings.
+    LLaMA is
     ``LanguageModelConfig(32000, 4096, 32, layers=32, hidden=11008, positions="rope",
     norm="rms", activation="swiglu", tied=False, biases=False, eps=1e-6)``; its later versions have
     fewer heads of keys.

@@ -226,7 +226,7 @@ def feed_forward(
         Weights ``w1`` (F, D), ``w2`` (D, F), and biases or None.
     activation : str, default "relu"
         Name of an element-wise function of :mod:`dlref.activations` that needs no
-        options, or ``"identity"``.
+        options, ``"gelu_tanh"`` or ``"identity"``.
 
     Returns
     -------

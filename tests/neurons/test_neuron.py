@@ -1,5 +1,7 @@
 """Tests of dlref.neurons._neuron."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -21,7 +23,11 @@ def test_an_activation_is_a_function_of_one_number():
 def test_every_activation_and_its_slope(activation, assert_close):
     z = X @ W + B
     f, slope = np.positive, np.ones_like
-    if activation != "identity":
+    if activation == "gelu_tanh":
+        f, slope = (
+            partial(g, approximate="tanh") for g in (activations.gelu, activations.gelu_deriv)
+        )
+    elif activation != "identity":
         f, slope = getattr(activations, activation), getattr(activations, f"{activation}_deriv")
     assert_close(neuron(X, W, B, activation=activation), f(z))
     da_dw, da_db = neuron_grad(X, W, B, activation=activation)

@@ -43,6 +43,7 @@ class TestPlain(trees.Contract):
         plain(biases=False, activation="tanh"),
         plain(D=1, F=1, shape=()),
         plain(F=7, shape=(1,), activation="silu"),
+        plain(activation="gelu_tanh"),
     ]
 
 
@@ -57,6 +58,7 @@ class TestGated(trees.Contract):
         gated(),
         gated(activation="gelu", shape=()),
         gated(D=1, F=2, activation="sigmoid", shape=(1, 2, 3)),
+        gated(activation="gelu_tanh"),
     ]
 
 

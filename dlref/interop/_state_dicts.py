@@ -1,0 +1,407 @@
+r"""State dicts of PyTorch's modules and of models as dlref's parameters, and back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import zlib
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, overload
+from zipfile import BadZipFile
+
+import numpy as np
+
+from .._core.arguments import check_mapping, choice, shown
+from ._families import FAMILIES, BertParams, T5EncoderParams, read_family, write_family
+from ._modules import MODULES, is_no_parameter
+from ._tensors import read, write
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..transformer import LanguageModelConfig, LanguageModelParams
+
+__all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
+
+KINDS = (*MODULES, *FAMILIES)
+State = dict[str, np.ndarray[Any, Any]]
+
+
+def _check_prefix(prefix: Any) -> None:
+    if not isinstance(prefix, str):
+        msg = f"Argument 'prefix' must be text, not {shown(prefix)}."
+        raise TypeError(msg)
+
+
+def _names(state: Mapping[str, Any], prefix: str) -> list[str]:
+    """Return the names after the prefix, of which there must be some."""
+    check_mapping("state", state)
+    _check_prefix(prefix)
+    if wrong := [key for key in state if not isinstance(key, str)]:
+        msg = f"Argument 'state' must have names as keys, not {shown(wrong[0])}."
+        raise TypeError(msg)
+    names = [key.removeprefix(prefix) for key in state if key.startswith(prefix)]
+    if not names:
+        some = ", ".join(map(repr, list(state)[:3])) or "none"
+        msg = f"Argument 'state' must have names that begin with {prefix!r}, not only {some}."
+        raise ValueError(msg)
+    return names
+
+
+@overload
+def from_state_dict(
+    state: Mapping[str, Any],
+    kind: Literal["gpt2", "llama"],
+    config: Mapping[str, Any] | None = None,
+    *,
+    prefix: str = "",
+) -> tuple[LanguageModelParams, LanguageModelConfig]: ...
+@overload
+def from_state_dict(
+    state: Mapping[str, Any],
+    kind: Literal["bert"],
+    config: Mapping[str, Any] | None = None,
+    *,
+    prefix: str = "",
+) -> tuple[BertParams, dict[str, Any]]: ...
+@overload
+def from_state_dict(
+    state: Mapping[str, Any],
+    kind: Literal["t5"],
+    config: Mapping[str, Any] | None = None,
+    *,
+    prefix: str = "",
+) -> tuple[T5EncoderParams, dict[str, Any]]: ...
+@overload
+def from_state_dict(
+    state: Mapping[str, Any],
+    kind: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    prefix: str = "",
+) -> Any: ...
+def from_state_dict(
+    state: Mapping[str, Any],
+    kind: str,
+    config: Mapping[str, Any] | None = None,
+    *,
+    prefix: str = "",
+) -> Any:
+    r"""
+    Make dlref's parameters of the state dict of a PyTorch module or a pretrained model.
+
+    Parameters
+    ----------
+    state : dict of array_like
+        Tensors by name, of PyTorch or any other library: what ``module.state_dict()`` or
+        :func:`read_state_dict` returns.
+    kind : str
+        Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
+        "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM", "MultiheadAttention",
+        "TransformerEncoderLayer", "TransformerDecoderLayer", "TransformerEncoder" or
+        "TransformerDecoder". Or a family of models with the names of Hugging Face: "gpt2",
+        "llama", "bert" or "t5".
+    config : dict or None
+        Configuration of a family's model: the contents of its ``config.json``. What is not
+        there has the default of Hugging Face.
+    prefix : str, default ""
+        What the names of the tensors begin with, such as "encoder."; others are passed over.
+
+    Returns
+    -------
+    params : ndarray or tuple
+        Parameters as the functions of dlref take them, see the tables below; copies, in the
+        dtypes of the tensors.
+    config : LanguageModelConfig or dict
+        Of a family only: the configuration for :func:`~dlref.transformer.language_model`, or the
+        options for :func:`~dlref.transformer.encoder`.
+
+    Raises
+    ------
+    TypeError
+        If `state` or `config` is no dictionary, `prefix` no text or a tensor not real.
+    ValueError
+        If `kind` is not known; if tensors are missing, unexpected or of the wrong shape, where the
+        message names all of them; if `config` asks for what dlref cannot express.
+
+    Warns
+    -----
+    UserWarning
+        If `config` has entries of which nothing is known. Those of training and generation are
+        passed over silently.
+
+    See Also
+    --------
+    to_state_dict : The way back.
+    read_state_dict : Tensors from a file.
+    convert_gates : For weights that are not PyTorch's.
+
+    Notes
+    -----
+    **Modules.**
+
+    ======================== =======================================================
+    kind                     use of the parameters ``p``
+    ======================== =======================================================
+    Linear                   ``linear(x, *p)``
+    Embedding                ``p[tokens]``
+    LayerNorm, GroupNorm     ``layer_norm(x, *p)``, ``group_norm(x, 8, *p)``
+    RMSNorm                  ``rms_norm(x, p.weight)``
+    BatchNorm                ``batch_norm_inference(x, *p)``
+    RNN, GRU, LSTM           ``gru(x, None, *p[layer][direction])``
+    MultiheadAttention       ``multi_head_attention(x, y, p, num_heads=8)``
+    TransformerEncoderLayer  ``encoder_block(x, p, num_heads=8)``
+    TransformerDecoderLayer  ``decoder_block(x, y, p, num_heads=8)``
+    TransformerEncoder       ``encoder(x, *p, num_heads=8)``
+    TransformerDecoder       ``decoder(x, y, *p, num_heads=8)``
+    ======================== =======================================================
+
+    They are the named tuples of these functions, :class:`BatchNormParams` and
+    :class:`RecurrentParams`. A recurrent network has a tuple of layers, each a tuple of one or
+    two directions; a stack has a tuple of blocks, and the last norm or None.
+
+    A state dict holds arrays and no options. The number of heads, the activation, ``norm_first``
+    and ``eps`` are to be given to dlref's functions as they were given to the module. Blocks
+    without biases want ``norm="layer"``, since a norm without a bias is RMS norm otherwise.
+
+    Sizes are found from the tensors: whether there are biases, how many layers there are, and
+    whether they run in both directions (names that end with ``_reverse``). Keys and values
+    of another width than the queries (``kdim``, ``vdim``) have to be of the same, since
+    :func:`~dlref.attention.multi_head_attention` makes both of one source. Biases that are
+    added to keys (``add_bias_kv``) and projections of an LSTM's state (``proj_size``) have no
+    counterpart here, and their tensors are refused. ``num_batches_tracked`` is left out.
+
+    **Families.**
+
+    ======= ================================ ================================================
+    kind    what is returned                 use
+    ======= ================================ ================================================
+    gpt2    ``LanguageModelParams``,         ``language_model(tokens, params, config)``
+            ``LanguageModelConfig``
+    llama   the same                         the same
+    bert    :class:`BertParams`, options     three lines, see there
+    t5      :class:`T5EncoderParams`,        three lines, see there; the encoder only
+            options
+    ======= ================================ ================================================
+
+    A model with or without its head can be read: names with ``transformer.``, ``model.`` or
+    ``bert.`` before them, or without. The following are taken care of.
+
+    - GPT-2's dense layers are stored transposed, (n_in, n_out), with queries, keys and values side
+      by side. Its GELU is the tanh form.
+    - LLaMA's checkpoints rotate halves of a head, dlref's models neighbours. The rows of queries
+      and keys are reordered, head by head, which changes no score (:func:`to_interleaved`).
+      Grouped heads, biases of the attention, tied embeddings and the scalings that do not
+      depend on the text's length can be expressed, the latter in both spellings
+      (``rope_scaling`` with ``type`` or ``rope_type``, ``rope_parameters``).
+    - BERT normalizes after each sum, and its embeddings too. Heads for tasks (``cls.``,
+      ``classifier.``, ``qa_outputs.``) are left out. Norms may be spelled ``gamma`` and ``beta``.
+    - T5's scores are not scaled, and its network may be gated. The decoder is left out.
+
+    A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
+    left out. A `config` whose ``model_type`` is another family's is refused: Gemma, say,
+    has LLaMA's names, and computes something else.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.interop import from_state_dict
+    >>> from dlref.neurons import linear
+    >>> state = {"fc.weight": np.array([[1.0, 2.0]]), "fc.bias": np.array([3.0])}
+    >>> params = from_state_dict(state, "Linear", prefix="fc.")
+    >>> params
+    LinearParams(weight=array([[1., 2.]]), bias=array([3.]))
+    >>> linear([1.0, 1.0], *params)
+    array([6.])
+
+    What does not fit is named:
+
+    >>> from_state_dict({"weight": np.ones((2, 3)), "biases": np.ones(2)}, "LayerNorm")
+    Traceback (most recent call last):
+    ValueError: Argument 'state' must hold the tensors of LayerNorm: 'weight' must have shape
+    (D,) = (?,), not (2, 3); 'biases' is not one of them.
+
+    A model of Hugging Face's, here with random numbers instead of its own:
+
+    >>> from dlref.interop import to_state_dict
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
+    >>> rng = np.random.default_rng(0)
+    >>> small = LanguageModelConfig(9, 8, 2, layers=1, activation="gelu_tanh", length=4)
+    >>> state = to_state_dict(init_language_model(rng, small), "gpt2", small)
+    >>> settings = {"vocab_size": 9, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 4}
+    >>> params, config = from_state_dict(state, "gpt2", settings)
+    >>> config == small, language_model([1, 2, 3], params, config).shape
+    (True, (3, 9))
+    """
+    choice("kind", kind, KINDS)
+    names = _names(state, prefix)
+    if kind in FAMILIES:
+        return read_family(state, kind, config, prefix)
+    if config is not None:
+        msg = f"Argument 'config' must be None for a module, not {shown(config)}."
+        raise ValueError(msg)
+    module = MODULES[kind]
+    layout = module.layout(*module.of_names(names))
+    return read(layout, state, kind, prefix=prefix, left_out=is_no_parameter)
+
+
+def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "") -> State:
+    r"""
+    Make the state dict of a PyTorch module or a pretrained model of dlref's parameters.
+
+    Parameters
+    ----------
+    params : ndarray or tuple
+        Parameters, in the structure that :func:`from_state_dict` returns.
+    kind : str
+        Name of the module's class or the family, as for :func:`from_state_dict`.
+    config : LanguageModelConfig or None
+        What a model of the families "gpt2" and "llama" consists of. The others need none.
+    prefix : str, default ""
+        What the names shall begin with.
+
+    Returns
+    -------
+    dict of ndarray
+        Tensors by name, in the dtypes of the parameters; copies.
+
+    Raises
+    ------
+    TypeError
+        If `prefix` is no text, `config` not what the kind needs, or an array not real.
+    ValueError
+        If `kind` is not known, or parameters are missing, too many or of the wrong shape: the
+        message names all of them.
+
+    See Also
+    --------
+    from_state_dict : The inverse, with a table of what belongs to each kind.
+
+    Notes
+    -----
+    Reading a state dict and writing it gives the same names and the same bits. Only
+    ``num_batches_tracked`` is not written; PyTorch takes a state dict without it.
+
+    The names of "gpt2" and "llama" are those of the models with a head, as in
+    ``transformer.wte.weight``; a tied head is not written, as in Hugging Face's files. Those of
+    "bert" and "t5" are the encoders'.
+
+    With PyTorch at hand, ``module.load_state_dict({name: torch.tensor(a) for name, a in
+    state.items()})`` puts the tensors into a module.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import AttentionParams
+    >>> from dlref.interop import to_state_dict
+    >>> params = AttentionParams(*np.ones((4, 2, 2)))
+    >>> for name, array in to_state_dict(params, "MultiheadAttention").items():
+    ...     print(name, array.shape)
+    in_proj_weight (6, 2)
+    out_proj.weight (2, 2)
+    """
+    choice("kind", kind, KINDS)
+    _check_prefix(prefix)
+    if kind in FAMILIES:
+        return write_family(params, kind, config, prefix)
+    if config is not None:
+        msg = f"Argument 'config' must be None for a module, not {shown(config)}."
+        raise ValueError(msg)
+    module = MODULES[kind]
+    return write(module.layout(*module.of_params(params)), params, kind, prefix=prefix)
+
+
+def read_state_dict(path: str | os.PathLike[str]) -> State:
+    r"""
+    Read tensors by name from a file: safetensors, or NumPy's npz.
+
+    Parameters
+    ----------
+    path : str or path
+        Name of a file that ends with ``.safetensors`` or ``.npz``.
+
+    Returns
+    -------
+    dict of ndarray
+        Tensors by name.
+
+    Raises
+    ------
+    ImportError
+        If the file is one of safetensors, and that package is not installed.
+    OSError
+        If the file cannot be read.
+    TypeError
+        If `path` is not a path.
+    ValueError
+        If the name ends otherwise, or the file is damaged, or holds objects of Python.
+
+    See Also
+    --------
+    from_state_dict : Makes parameters of the tensors.
+    dlref.transformer.load_params : Reads what dlref itself has saved.
+
+    Notes
+    -----
+    Nothing is unpickled: a file from a stranger cannot run code. For the same reason PyTorch's
+    own files (``.pt``, ``.bin``) are not read; PyTorch does that, with
+    ``torch.load(path, weights_only=True)``.
+
+    The package safetensors is installed with ``pip install dlref[interop]``. Tensors of bfloat16
+    need the package ml_dtypes besides. A checkpoint in several files is read file by file:
+    ``state = read_state_dict(a) | read_state_dict(b)``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from dlref.interop import read_state_dict
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder) / "layer.npz", **{"fc.weight": np.ones((1, 2))})
+    ...     read_state_dict(Path(folder) / "layer.npz")
+    {'fc.weight': array([[1., 1.]])}
+    """
+    try:
+        name = os.fsdecode(path)
+    except TypeError:
+        msg = f"Argument 'path' must be the name of a file, not {shown(path)}."
+        raise TypeError(msg) from None
+    if name.endswith(".npz"):
+        return _read_npz(name)
+    if name.endswith(".safetensors"):
+        return _read_safetensors(name)
+    msg = f"Argument 'path' must end with '.safetensors' or '.npz', not {shown(name)}."
+    raise ValueError(msg)
+
+
+def _unreadable(name: str, error: Exception) -> ValueError:
+    return ValueError(f"Argument 'path' must be a file of tensors, not {shown(name)}: {error}.")
+
+
+def _read_npz(name: str) -> State:
+    try:
+        with open(name, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            state = {key: archive[key] for key in archive}
+    except (EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+        raise _unreadable(name, error) from None
+    for key, value in state.items():  # what is no npy file comes as bytes
+        if not isinstance(value, np.ndarray):
+            raise _unreadable(name, TypeError(f"{key!r} is no array"))
+    return state
+
+
+def _read_safetensors(name: str) -> State:
+    try:
+        package = import_module("safetensors")
+        load = import_module("safetensors.numpy").load_file
+    except ImportError:
+        msg = "A file of safetensors needs the package safetensors: pip install dlref[interop]."
+        raise ImportError(msg) from None
+    with contextlib.suppress(ImportError):
+        import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
+    try:
+        state: State = load(name)
+    except (package.SafetensorError, TypeError) as error:
+        raise _unreadable(name, error) from None
+    return state

@@ -1,0 +1,189 @@
+"""
+Where the arrays of a tree of parameters stand in a state dict.
+
+A layout is a tree like that of the parameters, with a `Tensor` in the place of each array. Read
+with a state dict, it gives the parameters; read with the parameters, the state dict.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .._core.arguments import as_array, check_mapping, float_dtype, result
+from .._core.pytree import rebuilt
+from ._layouts import to_half_split, to_interleaved
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+Array = np.ndarray[Any, Any]
+Sizes = dict[str, int]
+
+
+class Tensor(NamedTuple):
+    """A tensor of a state dict, and how to get dlref's array from it."""
+
+    name: str
+    shape: str  # as it is stored: "4 H, D"
+    optional: bool = False  # where there is none, the parameter is None
+    transposed: bool = False  # stored as (n_in, n_out)
+    part: int = 0  # which of
+    parts: int = 1  # so many blocks of rows
+    heads: int = 0  # whose rotated pairs are halves in so many heads, 0: no rotation
+
+    def taken(self, stored: Array) -> Array:
+        """Return dlref's array."""
+        array = stored.T if self.transposed else stored
+        array = np.split(array, self.parts)[self.part]
+        return _pairs(array, self.heads, to_interleaved) if self.heads else array
+
+    def given(self, arrays: list[Array]) -> Array:
+        """Return what is stored, from all its parts: the inverse of `taken`."""
+        if self.heads:
+            arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
+        array = np.concatenate(arrays) if self.parts > 1 else arrays[0]
+        return array.T if self.transposed else array
+
+
+def _pairs(array: Array, heads: int, convert: Callable[[Array], Array]) -> Array:
+    """Reorder the rows of each head."""
+    rows = array.reshape(heads, len(array) // heads, -1)
+    return np.swapaxes(convert(np.swapaxes(rows, 1, 2)), 1, 2).reshape(array.shape)
+
+
+def _axis(term: str) -> tuple[int, str]:
+    """Return factor and symbol of "4 H"."""
+    *factor, symbol = term.split(" ")
+    return int(factor[0]) if factor else 1, symbol
+
+
+def _misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
+    """Return what a shape should be, or nothing if it is that; new symbols get their size."""
+    axes = [_axis(term) for term in symbols.split(", ")]
+    if len(axes) == len(shape):
+        for n, (factor, symbol) in zip(shape, axes, strict=True):
+            if n % factor == 0:
+                sizes.setdefault(symbol, n // factor)
+    want = [f * sizes[s] if s in sizes else None for f, s in axes]
+    if list(shape) == want:
+        return ""
+    known = ", ".join("?" if n is None else str(n) for n in want)
+    spelled = f"({symbols},)" if len(axes) == 1 else f"({symbols})"
+    return f"{spelled} = ({known},)" if len(axes) == 1 else f"{spelled} = ({known})"
+
+
+def raise_all(start: str, problems: list[str]) -> None:
+    """Raise ValueError with all that was found, if there is anything."""
+    if problems:
+        shown, more = problems[:12], len(problems) - 12
+        tail = f"; and {more} more" if more > 0 else ""
+        msg = f"{start}: {'; '.join(shown)}{tail}."
+        raise ValueError(msg)
+
+
+def _array(name: str, value: Any) -> Array:
+    """Return a copy of a tensor, in a dtype of dlref's."""
+    array = as_array(name, value)
+    return np.array(result(array, float_dtype(name, array.dtype)), order="C")
+
+
+def _described(value: Any) -> str:
+    """Return what stands where a tuple should, in a word or two."""
+    name = type(value).__name__
+    return f"{name} of {len(value)}" if type(value) in (tuple, list) else name
+
+
+def read(
+    layout: Any,
+    state: Mapping[str, Any],
+    what: str,
+    *,
+    prefix: str = "",
+    sizes: Sizes | None = None,
+    left_out: Callable[[str], bool] = lambda name: False,
+) -> Any:
+    """Return the parameters that a state dict holds; `left_out` says what is no parameter."""
+    check_mapping("state", state)
+    sizes = {} if sizes is None else sizes
+    arrays: dict[str, Array] = {}
+    problems: dict[str, str] = {}
+
+    def stored(tensor: Tensor) -> Array | None:
+        key = prefix + tensor.name
+        if key not in state:
+            if not tensor.optional:
+                problems[key] = f"{key!r} is missing"
+            return None
+        if key not in arrays:
+            arrays[key] = _array(key, state[key])
+            if want := _misfit(arrays[key].shape, tensor.shape, sizes):
+                problems[key] = f"{key!r} must have shape {want}, not {arrays[key].shape}"
+        return None if key in problems else arrays[key]
+
+    def walk(entry: Any) -> Any:
+        if isinstance(entry, Tensor):
+            array = stored(entry)
+            return None if array is None else np.array(entry.taken(array), order="C")
+        return rebuilt(entry, [walk(part) for part in entry]) if entry is not None else None
+
+    params = walk(layout)
+    spare = [key for key in state if key.startswith(prefix) and key not in arrays | problems]
+    unexpected = [
+        f"{key!r} is not one of them" for key in spare if not left_out(key[len(prefix) :])
+    ]
+    start = f"Argument 'state' must hold the tensors of {what}"
+    raise_all(start, [*problems.values(), *unexpected])
+    return params
+
+
+def write(
+    layout: Any, params: Any, what: str, *, prefix: str = "", sizes: Sizes | None = None
+) -> dict[str, Array]:
+    """Return the state dict that holds the parameters."""
+    sizes = {} if sizes is None else sizes
+    found: dict[Tensor, list[Array]] = {}
+    missing: dict[Tensor, list[str]] = {}
+    problems: list[str] = []
+
+    def walk(entry: Any, value: Any, path: str) -> None:
+        if isinstance(entry, Tensor):
+            whole = entry._replace(part=0)
+            if value is None:
+                missing.setdefault(whole, []).append(path)
+            else:
+                found.setdefault(whole, []).append(_array(path, value))
+        elif entry is not None:
+            named = hasattr(entry, "_fields")
+            kind = type(entry) if named else tuple
+            if not isinstance(value, kind) or len(value) != len(entry):
+                wanted = kind.__name__ if named else f"a tuple of {len(entry)}"
+                problems.append(f"{path!r} must be {wanted}, not {_described(value)}")
+                return
+            names: Iterable[Any] = getattr(entry, "_fields", range(len(entry)))
+            for name, part, array in zip(names, entry, value, strict=True):
+                walk(part, array, f"{path}.{name}")
+        elif value is not None:
+            problems.append(f"{path!r} must be None")
+
+    walk(layout, params, "params")
+    state = {}
+    for tensor, paths in missing.items():
+        if tensor in found or not tensor.optional:
+            problems += [f"{path!r} must be an array, not None" for path in paths]
+    for tensor, parts in found.items():
+        if tensor in missing:
+            continue
+        key = prefix + tensor.name
+        shapes = [part.shape for part in parts]
+        if len(set(shapes)) > 1 or (tensor.heads and len(parts[0]) % tensor.heads):
+            heads = f" of {tensor.heads} heads" if tensor.heads else ""
+            problems.append(f"the parts of {key!r} must be equal blocks{heads}, not {shapes}")
+            continue
+        array = tensor.given(parts)
+        if want := _misfit(array.shape, tensor.shape, sizes):
+            problems.append(f"{key!r} must have shape {want}, not {array.shape}")
+        state[key] = np.array(array, order="C")
+    raise_all(f"Argument 'params' must be those of {what}", problems)
+    return state

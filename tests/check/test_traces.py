@@ -1,0 +1,463 @@
+"""Traces of models, and mistakes planted in a port that is written out in NumPy."""
+
+import re
+
+import numpy as np
+import peers
+import pytest
+
+from dlref.activations import gelu, silu
+from dlref.attention import AttentionParams
+from dlref.check import TraceDifference, first_difference, trace
+from dlref.positions import rope_frequencies, rope_tables
+from dlref.transformer import (
+    EncoderBlockParams,
+    FeedForwardParams,
+    LanguageModelConfig,
+    NormParams,
+    encoder,
+    encoder_block,
+    init_language_model,
+    language_model,
+    language_model_trace,
+)
+
+V, D, H, T = 13, 32, 4, 6
+E = D // H
+CONFIGS = {
+    "gpt2": LanguageModelConfig(V, D, H, activation="gelu_tanh"),
+    "llama": LanguageModelConfig(
+        V, D, H, 2, positions="rope", norm="rms", activation="swiglu", tied=False, biases=False
+    ),
+    "scaled rotation": LanguageModelConfig(
+        V, D, H, 1, positions="rope", rope_scaling={"type": "linear", "factor": 2.0}
+    ),
+    "2017": LanguageModelConfig(
+        V, D, H, positions="sinusoidal", activation="relu", norm_first=False
+    ),
+    "alibi": LanguageModelConfig(V, D, H, positions="alibi", activation="geglu"),
+    "t5": LanguageModelConfig(V, D, H, positions="t5", norm="rms", tied=False),
+    "nothing": LanguageModelConfig(V, D, H, positions="none", layers=1),
+}
+
+
+def filled(config):
+    """Return parameters none of which is zero or one."""
+    rng = np.random.default_rng(0)
+    params = init_language_model(rng, config)
+
+    def moved(tree):
+        if isinstance(tree, tuple):
+            parts = [moved(part) for part in tree]
+            return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+        return None if tree is None else tree + rng.normal(0, 0.3, tree.shape)
+
+    return moved(params)
+
+
+@pytest.fixture(params=CONFIGS)
+def model(request, rng):
+    config = CONFIGS[request.param]
+    return rng.integers(0, V, (2, T)), filled(config), config
+
+
+def close(got, want):
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+
+
+class TestTrace:
+    def test_ends_where_the_model_does(self, model):
+        steps = trace(language_model, *model)
+        close(steps["logits"], language_model(*model))
+        assert list(steps)[-1] == "logits"
+
+    def test_stream_and_weights(self, model):
+        steps, want = trace(language_model, *model), language_model_trace(*model)
+        first = "positioned" if "positioned" in steps else "embedding"
+        names = [first, *(f"blocks.{i}.out" for i in range(model[2].layers))]
+        for name, array in zip(names, want.residual, strict=True):
+            close(steps[name], array)
+        for i, array in enumerate(want.weights):
+            close(steps[f"blocks.{i}.attention.weights"], array)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_dtypes(self, dtype, rng):
+        config = CONFIGS["llama"]
+        params = init_language_model(rng, config, dtype=dtype)
+        steps = trace(language_model, np.arange(5), params, config)
+        assert {a.dtype for a in steps.values()} == {np.dtype(dtype)}
+
+    def test_float16_is_computed_in_float32(self, rng):
+        config = CONFIGS["llama"]
+        params = init_language_model(rng, config, dtype=np.float16)
+        steps = trace(language_model, np.arange(5), params, config)
+        assert {a.dtype for a in steps.values()} == {np.dtype(np.float32)}
+        want = language_model(np.arange(5), params, config)
+        np.testing.assert_array_equal(steps["logits"].astype(np.float16), want)
+
+    def test_parameters_of_pytorch(self, rng):
+        config, torch = CONFIGS["gpt2"], peers.torch
+        params = filled(config)
+
+        def tensors(tree):
+            if isinstance(tree, tuple):
+                parts = [tensors(part) for part in tree]
+                return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+            return None if tree is None else torch.tensor(tree, requires_grad=True)
+
+        want = trace(language_model, np.arange(5), params, config)
+        got = trace(language_model, torch.arange(5), tensors(params), config)
+        for name, array in want.items():
+            np.testing.assert_array_equal(got[name], array)
+
+    def test_options_of_blocks_and_stacks(self, rng):
+        params, x = filled(CONFIGS["gpt2"]), rng.normal(size=(2, T, D))
+        options = {"num_heads": H, "norm_first": True, "scale": 0.7, "softcap": 2.0, "eps": 0.1}
+        options |= {"mask": np.tri(T, dtype=bool), "bias": rng.normal(size=(H, T, T))}
+        options |= {"window": (3, 3), "rope": rope_tables(np.arange(T), rope_frequencies(E))}
+        steps = trace(encoder_block, x, params.blocks[0], **options)
+        close(steps["out"], encoder_block(x, params.blocks[0], **options))
+        steps = trace(encoder, x, params.blocks, params.norm, **options)
+        close(steps["norm"], encoder(x, params.blocks, params.norm, **options))
+        assert list(trace(encoder, x, params.blocks, **options))[-1] == "blocks.1.out"
+
+    def test_errors(self, rng):
+        with pytest.raises(
+            TypeError, match=r"^Argument 'model' must be one of .*encoder_block, not"
+        ):
+            trace(np.sin, 1.0)
+        params = filled(CONFIGS["gpt2"])
+        factors = (np.ones((T, D)), None)
+        with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
+            trace(encoder_block, np.ones((T, D)), params.blocks[0], num_heads=H, dropout=factors)
+        block = tuple(params.blocks[0])
+        for model, what, name in (
+            (encoder_block, block, "params"),
+            (encoder, [block], r"blocks\[0\]"),
+        ):
+            with pytest.raises(
+                TypeError, match=rf"^Argument '{name}' must be EncoderBlockParams of"
+            ):
+                trace(model, np.ones((T, D)), what, num_heads=H)
+        with pytest.raises(ValueError, match="multiple of 3, not 32"):
+            trace(encoder_block, np.ones((T, D)), params.blocks[0], num_heads=3)
+
+
+# A port in plain NumPy, with mistakes that can be switched on.
+
+
+def softmax(s):
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+def turned(x, halves=False, sign=1):
+    angles = sign * np.outer(np.arange(T), 10000.0 ** (-np.arange(0, E, 2) / E))
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = (x[..., : E // 2], x[..., E // 2 :]) if halves else (x[..., ::2], x[..., 1::2])
+    parts = [a * cos - b * sin, b * cos + a * sin]
+    if halves:
+        return np.concatenate(parts, axis=-1)
+    return np.stack(parts, axis=-1).reshape(x.shape)
+
+
+def to_halves(w, heads):
+    order = np.r_[0:E:2, 1:E:2]
+    return np.concatenate([w[h * E : (h + 1) * E][order] for h in range(heads)])
+
+
+class Port:
+    """A causal block: norms first, with rotation and grouped heads, SwiGLU or GELU."""
+
+    def __init__(self, p, bug="", keys=H, stored="neighbours"):
+        self.p, self.bug, self.keys, self.stored, self.seen = p, bug, keys, stored, {}
+
+    def normed(self, x, p):
+        rms = (p.bias is None) != (self.bug == "norm")
+        x = x if rms else x - x.mean(-1, keepdims=True)
+        eps = 1e-12 if self.bug == "eps" else 1e-5
+        y = p.weight * x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+        return y if p.bias is None else y + p.bias
+
+    def heads(self, x, w, b, count):
+        y = x @ w.T + (0 if b is None or self.bug == "bias" else b)
+        return y.reshape(T, count, E).swapaxes(0, 1)
+
+    def attend(self, x, p):
+        w_q, w_k = p.w_q, p.w_k
+        if self.stored == "halves":
+            w_q, w_k = to_halves(w_q, H), to_halves(w_k, self.keys)
+        b = [None] * 3 if p.b_q is None else list(p[4:7])
+        if self.stored == "halves" and b[0] is not None:
+            b[:2] = to_halves(b[0], H), to_halves(b[1], self.keys)
+        q, k = self.heads(x, w_q, b[0], H), self.heads(x, w_k, b[1], self.keys)
+        v = self.heads(x, p.w_v, b[2], self.keys)
+        self.seen |= {"attention.q": q, "attention.k": k, "attention.v": v}
+        if self.bug != "unrotated":
+            halves = (self.stored == "halves") != (self.bug == "pairs")
+            q, k = (turned(a, halves, -1 if self.bug == "backwards" else 1) for a in (q, k))
+        self.seen |= {"attention.q_rotated": q, "attention.k_rotated": k}
+        n = H // self.keys
+        k, v = (
+            np.tile(a, (n, 1, 1)) if self.bug == "tiled" else np.repeat(a, n, 0) for a in (k, v)
+        )
+        s = q @ k.swapaxes(1, 2) * (1 if self.bug == "scale" else E**-0.5)
+        shift = {"blind": 0, "peeks": 2, "mask": T}.get(self.bug, 1)
+        s = np.where(np.triu(np.ones((T, T), bool), shift), -np.inf, s)
+        if self.bug == "blind":
+            s[:, 0, 0] = 0.0  # a row has to see something
+        self.seen["attention.weights"] = softmax(s)
+        y = (self.seen["attention.weights"] @ v).swapaxes(0, 1).reshape(T, D)
+        return y @ (p.w_o if self.bug == "transposed" else p.w_o.T) + (
+            0 if p.b_o is None else p.b_o
+        )
+
+    def network(self, x, p):
+        if len(p) == 3:
+            gate, up = x @ p.w_gate.T, x @ p.w_up.T
+            if self.bug == "gate":
+                gate, up = up, gate
+            hidden = silu(gate) * up
+            return hidden, hidden @ p.w_down.T
+        approximate = "none" if self.bug == "activation" else "tanh"
+        hidden = gelu(x @ p.w1.T + p.b1, approximate=approximate)
+        return hidden, hidden @ p.w2.T + p.b2
+
+    def __call__(self, x):
+        p = self.p
+        if self.bug == "post":
+            x = self.seen["sum1"] = x + self.attend(x, p.attention)
+            x = self.normed(x, p.norm1)
+            return self.seen | {"out": self.normed(x + self.network(x, p.feed_forward)[1], p.norm2)}
+        z = self.seen["norm1"] = self.normed(x, p.norm1)
+        y = self.seen["attention.out"] = self.attend(z, p.attention)
+        x = self.seen["sum1"] = x + y
+        z = self.seen["norm2"] = self.normed(x, p.norm2)
+        hidden, y = self.network(z, p.feed_forward)
+        return self.seen | {"feed_forward.hidden": hidden, "feed_forward.out": y, "out": x + y}
+
+
+def problem(name):
+    """Return input, parameters of a block, its options, and the number of key heads."""
+    config = CONFIGS[name]
+    x = np.random.default_rng(1).normal(size=(T, D))
+    tables = rope_tables(np.arange(T), rope_frequencies(E))
+    options = {"num_heads": H, "num_kv_heads": config.kv_heads, "norm_first": True, "rope": tables}
+    activation = {"swiglu": "silu"}.get(config.activation, config.activation)
+    options |= {"is_causal": True, "activation": activation, "norm": config.norm}
+    return x, filled(config).blocks[0], options, config.kv_heads
+
+
+BUGS = {
+    "pairs": ("attention.q_rotated", "channels are rotated as halves, while the weights have"),
+    "unrotated": ("attention.q_rotated", "queries and keys are not rotated"),
+    "backwards": ("attention.q_rotated", "the rotation goes backwards"),
+    "scale": ("attention.weights", "the scores are not scaled"),
+    "mask": ("attention.weights", "the causal mask is missing"),
+    "peeks": ("attention.weights", "the causal mask shows one token too many"),
+    "transposed": ("attention.out", "attention.w_o is transposed"),
+    "eps": ("norm1", "eps is 1e-12 instead of 1e-05"),
+    "post": ("attention.q", "the norms come after the sums"),
+}
+LAYER = BUGS | {
+    "norm": ("norm1", "the normalization is that of rms norm"),
+    "activation": ("feed_forward.hidden", "the activation is gelu"),
+}
+RMS = BUGS | {
+    "gate": ("feed_forward.hidden", "w_gate and w_up are exchanged"),
+    "tiled": ("attention.weights", "query head h uses key head h mod Hk"),
+}
+PLANTED = [("gpt2", bug, *said) for bug, said in LAYER.items()]
+PLANTED += [("llama", bug, *said) for bug, said in RMS.items()]
+
+
+class TestFirstDifference:
+    @pytest.mark.parametrize("name", ["gpt2", "llama"])
+    @pytest.mark.parametrize("stored", ["neighbours", "halves"])
+    def test_a_right_port(self, name, stored):
+        x, p, options, keys = problem(name)
+        steps = trace(encoder_block, x, p, **options)
+        assert first_difference(steps, Port(p, keys=keys, stored=stored)(x)) is None
+
+    @pytest.mark.parametrize(("name", "bug", "where", "why"), PLANTED)
+    def test_planted_mistakes(self, name, bug, where, why):
+        x, p, options, keys = problem(name)
+        steps = trace(encoder_block, x, p, **options)
+        found = first_difference(steps, Port(p, bug, keys)(x))
+        assert found.name == where
+        assert found.cause.startswith(why)
+        assert where not in found.agreed
+        assert found.wrong > 0
+
+    def test_halves_rotated_as_neighbours(self):
+        x, p, options, keys = problem("llama")
+        steps = trace(encoder_block, x, p, **options)
+        found = first_difference(steps, Port(p, "pairs", keys, "halves")(x))
+        assert found.name == "attention.q_rotated"
+        assert found.cause == (
+            "neighbouring channels are rotated together, while the weights have pairs in halves"
+        )
+        assert found.notes == ("attention.q, attention.k: pairs of channels in halves",)
+        want = r"^attention.q_rotated differs in \d+ of 192 elements: at .*; neighbouring channels"
+        assert re.match(want, str(found))
+
+    def test_later_steps_only(self):
+        """With the output alone, the cause is still found, as it is the only one."""
+        for name, bug, _, why in PLANTED:
+            if bug == "eps":
+                continue  # too small to be seen through the block in every case
+            x, p, options, keys = problem(name)
+            steps = trace(encoder_block, x, p, **options)
+            found = first_difference(steps, {"out": Port(p, bug, keys)(x)["out"]})
+            assert found.name == "out"
+            assert found.cause.startswith(why) or bug == "pairs"
+            assert found.agreed == ()
+
+    def test_missing_bias(self):
+        x, p, options, _ = problem("gpt2")
+        attention = p.attention._replace(b_k=None, b_v=None)
+        steps = trace(encoder_block, x, p._replace(attention=attention), **options)
+        found = first_difference(steps, Port(p._replace(attention=attention), "bias")(x))
+        assert (found.name, found.cause) == ("attention.q", "attention.b_q is missing")
+
+    def test_a_mistake_that_nobody_knows(self, rng):
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        other = {"norm1": steps["norm1"], "sum1": steps["sum1"].copy()}
+        other["sum1"][2, 3] = np.nan
+        found = first_difference(steps, other)
+        assert found[:5] == ("sum1", "", 1, T * D, (2, 3))
+        assert np.isnan(found.got)
+        assert found.agreed == ("norm1",)
+        assert "1 before it agree" in str(found)
+
+    def test_layouts_of_heads(self):
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        v = steps["attention.v"]
+        other = {"attention.v": v.swapaxes(0, 1), "attention.q": steps["attention.q"]}
+        assert first_difference(steps, other) is None
+        assert first_difference(steps, {"attention.v": v.swapaxes(0, 1).reshape(T, D)}) is None
+        wrong = {**other, "sum1": steps["sum1"] + 1}
+        found = first_difference(steps, wrong)
+        assert found.notes == ("attention.v: heads after the time axis",)
+
+    def test_shapes(self):
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        found = first_difference(steps, {"norm1": np.ones((T, 2))})
+        assert found.cause == "it has shape (6, 2) instead of (6, 32)"
+        assert str(found).startswith("norm1 has another shape; it has")
+        assert "nothing was before it" in str(found)
+
+    def test_options_of_an_encoder(self, rng):
+        params, x = filled(CONFIGS["gpt2"]), rng.normal(size=(T, D))
+        options = {"num_heads": H, "scale": 1.0, "bias": rng.normal(size=(H, T, T))}
+        options |= {"mask": rng.random((T, T)) < 0.8, "norm_first": True}
+        options |= {"rope": rope_tables(np.arange(T), rope_frequencies(E))}
+        options |= {"rope_interleaved": False}
+        right = trace(encoder, x, params.blocks, params.norm, **options)
+        for change, why in (
+            ({"scale": None}, "the scores are divided by the root of E"),
+            ({"bias": None}, "the option bias is missing"),
+            ({"mask": None}, "the option mask is missing"),
+            ({"is_causal": True}, "there is a causal mask"),
+            ({"rope_interleaved": True}, "channels are rotated as neighbours, while"),
+            ({"scale": 1 / E}, "the scores are scaled by 1/E"),
+        ):
+            other = trace(encoder, x, params.blocks, params.norm, **options | change)
+            found = first_difference(right, other)
+            assert found.cause.startswith(why)
+        post = trace(encoder, x, params.blocks, params.norm, **options | {"norm_first": False})
+        found = first_difference(post, {"blocks.0.out": right["blocks.0.out"]})
+        assert found.cause == "the norms come before the sub-layers"
+
+    def test_tolerance(self, rng):
+        params = init_language_model(rng, CONFIGS["gpt2"])
+        right = trace(language_model, np.arange(T), params, CONFIGS["gpt2"])
+        narrow = init_language_model(np.random.default_rng(0), CONFIGS["gpt2"], dtype=np.float32)
+        port = trace(language_model, np.arange(T), narrow, CONFIGS["gpt2"])
+        assert first_difference(right, port) is None
+        assert first_difference(right, port, rtol=1e-12).name == "embedding"
+        with pytest.raises(ValueError, match=r"^Argument 'rtol' must be"):
+            first_difference(right, port, rtol=-1)
+
+    def test_ends_of_a_model(self):
+        config = CONFIGS["gpt2"]
+        params, ids = filled(config), np.arange(T)
+        right = trace(language_model, ids, params, config)
+        late = right["embedding"] + params.positions[1 : T + 1]
+        found = first_difference(right, {"positioned": late})
+        assert found.cause == "positions begin at 1"
+        found = first_difference(right, {"embedding": right["embedding"] * D**0.5})
+        assert found.cause == "the embeddings are multiplied by the root of D"
+        scaled = CONFIGS["2017"]
+        right = trace(language_model, ids, filled(scaled), scaled)
+        found = first_difference(right, {"embedding": filled(scaled).embedding[ids]})
+        assert found.cause == "the embeddings are not multiplied by the root of D"
+        own = CONFIGS["llama"]
+        params = filled(own)
+        right = trace(language_model, ids, params, own)
+        found = first_difference(right, {"logits": right["norm"] @ params.embedding.T})
+        assert found.cause == "the head is the matrix of embeddings"
+        x = right["blocks.1.out"]
+        x = params.norm.weight * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+        found = first_difference(right, {"norm": x})
+        assert found.cause == "eps is 1e-12 instead of 1e-05"
+
+    def test_nothing_that_is_known(self):
+        """In every part: a difference that no mistake leads to."""
+        config = CONFIGS["nothing"]
+        params, ids = filled(config), np.arange(T)
+        right = trace(language_model, ids, params, config)
+        for name in ("embedding", "blocks.0.attention.k", "blocks.0.out", "norm", "logits"):
+            found = first_difference(right, {name: right[name] + 1.0})
+            assert (found.name, found.cause) == (name, "")
+
+    def test_plain_dictionaries_and_other_arrays(self):
+        assert first_difference({"a": [1, 2]}, {"a": [1, 2]}) is None
+        found = first_difference({"a": [1.0, 2.0]}, {"a": [1.0, 2.5]})
+        want = ("a", "", 1, 2, (1,), 2.5, 2.0, (), ())
+        assert found == TraceDifference(*want)
+        ml_dtypes = pytest.importorskip("ml_dtypes")
+        near = np.array([1.0, 2.0], ml_dtypes.bfloat16)
+        assert first_difference({"a": np.array([1.0, 2.001])}, {"a": near}) is None
+
+    def test_errors(self):
+        with pytest.raises(TypeError, match=r"^Argument 'other' must be a dictionary"):
+            first_difference({"a": 1.0}, [1.0])
+        with pytest.raises(ValueError, match=r"have names of the trace \('a', ...\), not 'b'"):
+            first_difference({"a": 1.0}, {"b": 1.0})
+        with pytest.raises(ValueError, match=r"not none\.$"):
+            first_difference({"a": 1.0}, {})
+
+
+def test_pytorch_leaves_no_path(rng):
+    """A block of PyTorch's, by its hooks."""
+    torch = peers.torch
+    layer = torch.nn.TransformerEncoderLayer(D, H, 20, batch_first=True, dtype=torch.float64)
+    seen = {}
+    layer.linear1.register_forward_hook(lambda *a: seen.update({"feed_forward.inner": a[2]}))
+    layer.norm1.register_forward_hook(lambda *a: seen.update({"norm1": a[2]}))
+    x = rng.normal(size=(2, T, D))
+    layer.train()  # in evaluation mode a fused kernel calls no hooks
+    for module in layer.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    layer.self_attn.dropout = 0.0
+    seen["out"] = layer(torch.tensor(x))
+    s = {name: t.numpy() for name, t in layer.state_dict().items()}
+    stacked = np.split(s["self_attn.in_proj_weight"], 3), np.split(s["self_attn.in_proj_bias"], 3)
+    p = EncoderBlockParams(
+        AttentionParams(
+            *stacked[0], s["self_attn.out_proj.weight"], *stacked[1], s["self_attn.out_proj.bias"]
+        ),
+        NormParams(s["norm1.weight"], s["norm1.bias"]),
+        FeedForwardParams(
+            s["linear1.weight"], s["linear1.bias"], s["linear2.weight"], s["linear2.bias"]
+        ),
+        NormParams(s["norm2.weight"], s["norm2.bias"]),
+    )
+    assert first_difference(trace(encoder_block, x, p, num_heads=H), seen) is None
+    found = first_difference(trace(encoder_block, x, p, num_heads=H, norm_first=True), seen)
+    assert found.name == "norm1"

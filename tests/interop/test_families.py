@@ -1,0 +1,644 @@
+"""Families of models: layouts against the models written out in NumPy, and configurations."""
+
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from dlref.interop import (
+    BertParams,
+    T5EncoderParams,
+    from_state_dict,
+    read_state_dict,
+    to_state_dict,
+)
+from dlref.neurons import LinearParams
+from dlref.normalization import layer_norm
+from dlref.positions import t5_bias
+from dlref.transformer import (
+    GatedFeedForwardParams,
+    LanguageModelConfig,
+    encoder,
+    language_model,
+)
+
+V, D, H, F, L, T = 11, 8, 2, 12, 10, 7
+E = D // H
+
+
+# The models as their authors' code has them, on tensors by their names.
+
+
+def softmax(s):
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return p / p.sum(-1, keepdims=True)
+
+
+def normed(x, eps, weight, bias=None):
+    """Layer norm, or RMS norm if there is no bias."""
+    x = x if bias is None else x - x.mean(-1, keepdims=True)
+    y = weight * x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+    return y if bias is None else y + bias
+
+
+def heads(x, n):
+    return x.reshape(len(x), n, -1).swapaxes(0, 1)
+
+
+def attend(q, k, v, bias, scale):
+    """Attend with (H, T, E); grouped heads repeat keys and values."""
+    k, v = (np.repeat(a, len(q) // len(a), axis=0) for a in (k, v))
+    out = softmax(scale * q @ k.swapaxes(1, 2) + bias) @ v
+    return out.swapaxes(0, 1).reshape(q.shape[1], -1)
+
+
+def causal(n):
+    return np.triu(np.full((n, n), -np.inf), 1)
+
+
+def gelu_new(x):
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def run_gpt2(s, ids, layers=2):
+    def conv(x, name):
+        return x @ s[f"{name}.weight"] + s[f"{name}.bias"]
+
+    def norm(x, name):
+        return normed(x, 1e-5, s[f"{name}.weight"], s[f"{name}.bias"])
+
+    x = s["transformer.wte.weight"][ids] + s["transformer.wpe.weight"][: len(ids)]
+    for i in range(layers):
+        name = f"transformer.h.{i}."
+        qkv = np.split(conv(norm(x, f"{name}ln_1"), f"{name}attn.c_attn"), 3, axis=-1)
+        y = attend(*(heads(a, H) for a in qkv), causal(len(ids)), E**-0.5)
+        x = x + conv(y, f"{name}attn.c_proj")
+        y = gelu_new(conv(norm(x, f"{name}ln_2"), f"{name}mlp.c_fc"))
+        x = x + conv(y, f"{name}mlp.c_proj")
+    return norm(x, "transformer.ln_f") @ s.get("lm_head.weight", s["transformer.wte.weight"]).T
+
+
+def rotate_half(x):
+    return np.concatenate([-x[..., E // 2 :], x[..., : E // 2]], axis=-1)
+
+
+def run_llama(s, ids, layers=2, kv=1, theta=10000.0, divisor=1.0):
+    angles = np.outer(np.arange(len(ids)), theta ** (-np.arange(0, E, 2) / E) / divisor)
+    angles = np.concatenate([angles, angles], axis=-1)
+
+    def rotated(x):
+        return x * np.cos(angles) + rotate_half(x) * np.sin(angles)
+
+    def dense(x, name):
+        return x @ s[f"{name}.weight"].T + s.get(f"{name}.bias", 0.0)
+
+    x = s["model.embed_tokens.weight"][ids]
+    for i in range(layers):
+        name = f"model.layers.{i}."
+        y = normed(x, 1e-6, s[f"{name}input_layernorm.weight"])
+        q, k, v = (dense(y, f"{name}self_attn.{c}_proj") for c in "qkv")
+        q, k, v = rotated(heads(q, H)), rotated(heads(k, kv)), heads(v, kv)
+        y = attend(q, k, v, causal(len(ids)), E**-0.5)
+        x = x + dense(y, f"{name}self_attn.o_proj")
+        y = normed(x, 1e-6, s[f"{name}post_attention_layernorm.weight"])
+        y = silu(dense(y, f"{name}mlp.gate_proj")) * dense(y, f"{name}mlp.up_proj")
+        x = x + dense(y, f"{name}mlp.down_proj")
+    head = s.get("lm_head.weight", s["model.embed_tokens.weight"])
+    return normed(x, 1e-6, s["model.norm.weight"]) @ head.T
+
+
+def run_bert(s, ids, types, layers=1):
+    def dense(x, name):
+        return x @ s[f"{name}.weight"].T + s[f"{name}.bias"]
+
+    def norm(x, name):
+        return normed(x, 1e-12, s[f"{name}.weight"], s[f"{name}.bias"])
+
+    tables = [s[f"embeddings.{n}_embeddings.weight"] for n in ("word", "position", "token_type")]
+    x = tables[0][ids] + tables[1][: len(ids)] + tables[2][types]
+    x = norm(x, "embeddings.LayerNorm")
+    for i in range(layers):
+        name = f"encoder.layer.{i}."
+        parts = (dense(x, f"{name}attention.self.{n}") for n in ("query", "key", "value"))
+        y = attend(*(heads(a, H) for a in parts), 0.0, E**-0.5)
+        y = dense(y, f"{name}attention.output.dense")
+        x = norm(x + y, f"{name}attention.output.LayerNorm")
+        y = np.maximum(dense(x, f"{name}intermediate.dense"), 0)
+        x = norm(x + dense(y, f"{name}output.dense"), f"{name}output.LayerNorm")
+    return x
+
+
+def run_t5(s, ids, bias, gated, layers=2):
+    x = s["shared.weight"][ids]
+    for i in range(layers):
+        name = f"encoder.block.{i}.layer."
+        y = normed(x, 1e-6, s[f"{name}0.layer_norm.weight"])
+        q, k, v = (heads(y @ s[f"{name}0.SelfAttention.{c}.weight"].T, H) for c in "qkv")
+        x = x + attend(q, k, v, bias, 1.0) @ s[f"{name}0.SelfAttention.o.weight"].T
+        y = normed(x, 1e-6, s[f"{name}1.layer_norm.weight"])
+        name += "1.DenseReluDense."
+        if gated:
+            y = gelu_new(y @ s[f"{name}wi_0.weight"].T) * (y @ s[f"{name}wi_1.weight"].T)
+        else:
+            y = np.maximum(y @ s[f"{name}wi.weight"].T, 0)
+        x = x + y @ s[f"{name}wo.weight"].T
+    return normed(x, 1e-6, s["encoder.final_layer_norm.weight"])
+
+
+# Their tensors.
+
+
+def gpt2_shapes(layers=2):
+    both = {"ln_1": (D,), "attn.c_attn": (D, 3 * D), "attn.c_proj": (D, D), "ln_2": (D,)}
+    both |= {"mlp.c_fc": (D, F), "mlp.c_proj": (F, D)}
+    shapes = {"transformer.wte.weight": (V, D), "transformer.wpe.weight": (L, D)}
+    for i in range(layers):
+        for name, shape in both.items():
+            shapes[f"transformer.h.{i}.{name}.weight"] = shape
+            shapes[f"transformer.h.{i}.{name}.bias"] = shape[-1:]
+    return shapes | {"transformer.ln_f.weight": (D,), "transformer.ln_f.bias": (D,)}
+
+
+def llama_shapes(layers=2, kv=1, bias=False):
+    K = kv * E
+    both = {"q_proj": (D, D), "k_proj": (K, D), "v_proj": (K, D), "o_proj": (D, D)}
+    shapes = {"model.embed_tokens.weight": (V, D), "model.norm.weight": (D,)}
+    for i in range(layers):
+        name = f"model.layers.{i}."
+        for part, shape in both.items():
+            shapes[f"{name}self_attn.{part}.weight"] = shape
+            if bias:
+                shapes[f"{name}self_attn.{part}.bias"] = shape[:1]
+        shapes |= {f"{name}mlp.{x}_proj.weight": (F, D) for x in ("gate", "up")}
+        shapes |= {f"{name}mlp.down_proj.weight": (D, F)}
+        shapes |= {f"{name}{x}_layernorm.weight": (D,) for x in ("input", "post_attention")}
+    return shapes
+
+
+def bert_shapes(pooler=True):
+    layer = "encoder.layer.0."
+    tables = {"word": V, "position": L, "token_type": 2}
+    shapes = {f"embeddings.{x}_embeddings.weight": (n, D) for x, n in tables.items()}
+    dense = {f"{layer}attention.self.{x}": (D, D) for x in ("query", "key", "value")}
+    dense |= {f"{layer}attention.output.dense": (D, D), f"{layer}intermediate.dense": (F, D)}
+    dense |= {f"{layer}output.dense": (D, F)} | ({"pooler.dense": (D, D)} if pooler else {})
+    norms = ("embeddings.", f"{layer}attention.output.", f"{layer}output.")
+    for name, shape in (dense | {f"{x}LayerNorm": (D,) for x in norms}).items():
+        shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    return shapes
+
+
+def t5_shapes(gated, layers=2, K=6):
+    shapes = {"shared.weight": (V, D), "encoder.final_layer_norm.weight": (D,)}
+    for i in range(layers):
+        name = f"encoder.block.{i}.layer."
+        shapes |= {f"{name}0.SelfAttention.{c}.weight": (K, D) for c in "qkv"}
+        shapes |= {f"{name}0.SelfAttention.o.weight": (D, K)}
+        first = ("wi_0", "wi_1") if gated else ("wi",)
+        shapes |= {f"{name}1.DenseReluDense.{x}.weight": (F, D) for x in first}
+        shapes |= {f"{name}1.DenseReluDense.wo.weight": (D, F)}
+        shapes |= {f"{name}{k}.layer_norm.weight": (D,) for k in (0, 1)}
+    name = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    return shapes | {name: (32, H)}
+
+
+#: Entries of published config.json files besides the sizes.
+PUBLISHED = {
+    "gpt2": {
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "resid_pdrop": 0.1,
+        "summary_activation": None, "summary_first_dropout": 0.1, "summary_type": "cls_index",
+        "summary_proj_to_labels": True, "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+    },
+    "llama": {
+        "architectures": ["LlamaForCausalLM"], "attention_bias": False, "attention_dropout": 0.0,
+        "bos_token_id": 128000, "eos_token_id": [128001, 128008], "hidden_act": "silu",
+        "initializer_range": 0.02, "max_position_embeddings": 131072, "mlp_bias": False,
+        "model_type": "llama", "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_theta": 500000.0,
+        "rope_scaling": {
+            "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192, "rope_type": "llama3",
+        },
+        "tie_word_embeddings": False, "torch_dtype": "bfloat16", "use_cache": True,
+        "transformers_version": "4.43.0",
+    },
+    "bert": {
+        "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+        "gradient_checkpointing": False, "hidden_dropout_prob": 0.1, "initializer_range": 0.02,
+        "layer_norm_eps": 1e-12, "model_type": "bert", "pad_token_id": 0, "type_vocab_size": 2,
+        "position_embedding_type": "absolute", "transformers_version": "4.6.0", "use_cache": True,
+        "directionality": "bidi", "pooler_fc_size": 768, "pooler_type": "first_token_transform",
+    },
+    "t5": {
+        "architectures": ["T5ForConditionalGeneration"], "decoder_start_token_id": 0,
+        "dropout_rate": 0.1, "eos_token_id": 1, "initializer_factor": 1.0, "pad_token_id": 0,
+        "is_encoder_decoder": True, "layer_norm_epsilon": 1e-06, "model_type": "t5",
+        "n_positions": 512, "output_past": True, "relative_attention_num_buckets": 32,
+        "num_decoder_layers": 2, "task_specific_params": {}, "tie_word_embeddings": False,
+    },
+}  # fmt: skip
+HEAD = {"lm_head.weight": (V, D)}
+GPT2 = {"vocab_size": V, "n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F}
+LLAMA = {
+    "vocab_size": V,
+    "hidden_size": D,
+    "intermediate_size": F,
+    "num_hidden_layers": 2,
+    "num_attention_heads": H,
+    "num_key_value_heads": 1,
+}
+BERT = {
+    "vocab_size": V,
+    "hidden_size": D,
+    "intermediate_size": F,
+    "num_hidden_layers": 1,
+    "num_attention_heads": H,
+    "max_position_embeddings": L,
+    "hidden_act": "relu",
+}
+T5 = {"vocab_size": V, "d_model": D, "d_kv": 3, "d_ff": F, "num_layers": 2, "num_heads": H}
+CASES = {
+    "gpt2": ("gpt2", GPT2, gpt2_shapes()),
+    "gpt2 with a head": ("gpt2", GPT2 | {"tie_word_embeddings": False}, gpt2_shapes() | HEAD),
+    "llama": ("llama", LLAMA, llama_shapes() | HEAD),
+    "llama, tied": ("llama", LLAMA | {"tie_word_embeddings": True}, llama_shapes()),
+    "llama with biases": (
+        "llama",
+        LLAMA | {"attention_bias": True, "num_key_value_heads": 2},
+        llama_shapes(kv=2, bias=True) | HEAD,
+    ),
+    "bert": ("bert", BERT, bert_shapes()),
+    "bert without pooler": ("bert", BERT, bert_shapes(pooler=False)),
+    "t5": ("t5", T5, t5_shapes(False)),
+    "t5, gated": ("t5", T5 | {"feed_forward_proj": "gated-gelu"}, t5_shapes(True)),
+}
+
+
+def drawn(shapes):
+    rng = np.random.default_rng(0)
+    return {name: rng.normal(size=shape) for name, shape in shapes.items()}
+
+
+def ported(name, **settings):
+    kind, config, shapes = CASES[name]
+    state = drawn(shapes)
+    return state, *from_state_dict(state, kind, config | settings)
+
+
+def close(got, want):
+    np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+@pytest.fixture
+def ids(rng):
+    return rng.integers(0, V, T)
+
+
+class TestOutputs:
+    @pytest.mark.parametrize("name", ["gpt2", "gpt2 with a head"])
+    def test_gpt2(self, name, ids):
+        state, params, config = ported(name)
+        close(language_model(ids, params, config), run_gpt2(state, ids))
+
+    @pytest.mark.parametrize("name", ["llama", "llama, tied", "llama with biases"])
+    def test_llama(self, name, ids):
+        state, params, config = ported(name)
+        want = run_llama(state, ids, kv=config.kv_heads)
+        close(language_model(ids, params, config), want)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"rope_scaling": {"type": "linear", "factor": 4.0}, "rope_theta": 50.0},
+            {"rope_scaling": {"rope_type": "linear", "factor": 4.0}, "rope_theta": 50.0},
+            {"rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 50.0}},
+        ],
+    )
+    def test_spellings_of_the_rotation(self, settings, ids):
+        state, params, config = ported("llama", **settings)
+        want = run_llama(state, ids, theta=50.0, divisor=4.0)
+        close(language_model(ids, params, config), want)
+
+    def test_bert(self, ids, rng):
+        state, params, options = ported("bert")
+        types = rng.integers(0, 2, T)
+        x = params.embedding[ids] + params.positions[:T] + params.types[types]
+        x = layer_norm(x, *params.norm, eps=options["eps"])
+        got = encoder(x, params.blocks, **options)
+        close(got, run_bert(state, ids, types))
+
+    @pytest.mark.parametrize("name", ["t5", "t5, gated"])
+    def test_t5(self, name, ids):
+        state, params, options = ported(name)
+        bias = t5_bias(params.positions, T, T)
+        got = encoder(params.embedding[ids], params.blocks, params.norm, bias=bias, **options)
+        close(got, run_t5(state, ids, bias, "gated" in name))
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("name", CASES)
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    @pytest.mark.parametrize("prefix", ["", "net."])
+    def test_same_names_and_bits(self, name, dtype, prefix):
+        kind, settings, shapes = CASES[name]
+        state = {prefix + key: a.astype(dtype) for key, a in drawn(shapes).items()}
+        more = {"other": 1} if prefix else {}
+        params, config = from_state_dict(state | more, kind, settings, prefix=prefix)
+        again = to_state_dict(params, kind, config, prefix=prefix)
+        assert again.keys() == state.keys()
+        for key, array in state.items():
+            assert again[key].dtype == dtype
+            np.testing.assert_array_equal(again[key], array)
+
+    @pytest.mark.parametrize("name", ["gpt2", "llama, tied"])
+    def test_names_of_a_model_without_head(self, name):
+        kind, settings, shapes = CASES[name]
+        state = drawn(shapes)
+        bare = {key.split(".", 1)[1]: array for key, array in state.items()}
+        params, config = from_state_dict(bare, kind, settings)
+        assert to_state_dict(params, kind, config).keys() == state.keys()
+
+    def test_names_of_a_bert_with_head(self):
+        _, settings, shapes = CASES["bert"]
+        state = {f"bert.{key}": array for key, array in drawn(shapes).items()}
+        heads = {"cls.predictions.bias": np.ones(V), "classifier.weight": np.ones((2, D))}
+        params, _ = from_state_dict(state | heads, "bert", settings)
+        assert type(params) is BertParams
+        assert type(params.pooler) is LinearParams
+        assert to_state_dict(params, "bert", prefix="bert.").keys() == state.keys()
+
+    def test_old_names_of_norms(self):
+        _, settings, shapes = CASES["bert"]
+        state = drawn(shapes)
+        old = {
+            key.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            ): array
+            for key, array in state.items()
+        }
+        assert old.keys() != state.keys()
+        params, _ = from_state_dict(old, "bert", settings)
+        np.testing.assert_array_equal(params.norm.bias, state["embeddings.LayerNorm.bias"])
+
+    def test_embeddings_of_t5_by_their_other_name(self):
+        kind, settings, shapes = CASES["t5"]
+        state = drawn(shapes)
+        state["encoder.embed_tokens.weight"] = state.pop("shared.weight")
+        state["decoder.final_layer_norm.weight"] = np.ones(D)
+        params, _ = from_state_dict(state, kind, settings)
+        assert type(params) is T5EncoderParams
+        np.testing.assert_array_equal(params.embedding, state["encoder.embed_tokens.weight"])
+
+    def test_buffers_are_left_out(self):
+        state = drawn(gpt2_shapes())
+        state |= {"transformer.h.0.attn.bias": np.tri(L), "transformer.h.1.attn.masked_bias": -1e4}
+        from_state_dict(state, "gpt2", GPT2)
+        state = drawn(llama_shapes() | HEAD)
+        state["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(2)
+        from_state_dict(state, "llama", LLAMA)
+
+    def test_rows_of_the_rotation(self):
+        """Row 1 of a head is turned with row 0 here, and with row E/2 + 1 there."""
+        state = drawn(llama_shapes() | HEAD)
+        params, _ = from_state_dict(state, "llama", LLAMA)
+        stored = state["model.layers.0.self_attn.q_proj.weight"]
+        want = stored[[0, 2, 1, 3, 4, 6, 5, 7]]
+        np.testing.assert_array_equal(params.blocks[0].attention.w_q, want)
+
+
+class TestConfigurations:
+    def test_defaults_are_those_of_hugging_face(self):
+        for kind, shape, more in (
+            ("gpt2", (50257, 768), "'transformer.wpe.weight' is missing"),
+            ("llama", (32000, 4096), "'model.layers.31.mlp.down_proj.weight'|and 2[0-9][0-9] more"),
+            ("bert", (30522, 768), "'embeddings.position_embeddings.weight' is missing"),
+            ("t5", (32128, 512), "more"),
+        ):
+            name = {"gpt2": "transformer.wte", "llama": "model.embed_tokens"}.get(kind, "shared")
+            name = "embeddings.word_embeddings" if kind == "bert" else name
+            want = rf"shape \(V, D\) = \({shape[0]}, {shape[1]}\), not \(2, 2\).*{more}"
+            with pytest.raises(ValueError, match=want):
+                from_state_dict({f"{name}.weight": np.ones((2, 2))}, kind)
+
+    def test_what_it_says(self):
+        _, _, config = ported("gpt2", activation_function="relu", layer_norm_epsilon=0.5)
+        want = LanguageModelConfig(
+            V, D, H, layers=2, hidden=F, activation="relu", length=L, eps=0.5
+        )
+        assert config == want
+        _, _, config = ported("llama", hidden_act="gelu_pytorch_tanh", rms_norm_eps=0.5)
+        assert (config.activation, config.eps, config.tied) == ("geglu_tanh", 0.5, False)
+        assert (config.kv_heads, config.hidden, config.biases) == (1, F, False)
+        _, _, options = ported("bert", layer_norm_eps=0.5)
+        assert options == {"num_heads": H, "norm": "layer", "activation": "relu", "eps": 0.5}
+        _, params, options = ported("t5, gated")
+        assert options == {
+            "num_heads": H, "norm_first": True, "norm": "rms", "activation": "gelu_tanh",
+            "scale": 1.0, "eps": 1e-6,
+        }  # fmt: skip
+        assert type(params.blocks[1].feed_forward) is GatedFeedForwardParams
+
+    def test_other_spellings_of_sizes(self):
+        state = drawn(gpt2_shapes())
+        settings = {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2}
+        settings |= {"vocab_size": V, "max_position_embeddings": L, "n_inner": F}
+        assert from_state_dict(state, "gpt2", settings)[1].heads == H
+
+    def test_yarn_has_its_length_from_elsewhere(self):
+        _, _, config = ported(
+            "llama", rope_scaling={"rope_type": "yarn", "factor": 4.0}, max_position_embeddings=64
+        )
+        assert config.rope_scaling["original_max_position_embeddings"] == 64
+        scaling = {"rope_type": "yarn", "original_max_position_embeddings": 16, "factor": None}
+        _, _, config = ported("llama", rope_scaling=scaling, max_position_embeddings=64)
+        assert config.rope_scaling["factor"] == 4.0
+
+    @pytest.mark.parametrize("name", CASES)
+    def test_what_does_not_matter_is_passed_over(self, name):
+        """Warnings are errors in these tests."""
+        kind = CASES[name][0]
+        more = {"architectures": ["X"], "torch_dtype": "float16", "transformers_version": "4"}
+        more |= {"bos_token_id": 1, "use_cache": True, "initializer_range": 0.1, "model_type": kind}
+        more |= {"attn_pdrop": 0.1, "hidden_dropout_prob": 0.1, "task_specific_params": {}}
+        more |= {"_name_or_path": "a/b", "pretraining_tp": 1, "position_embedding_type": None}
+        ported(name, **{key: v for key, v in more.items() if v is not None})
+
+    @pytest.mark.parametrize("name", PUBLISHED)
+    def test_published_files_raise_no_warning(self, name):
+        ported(name, **PUBLISHED[name])
+
+    def test_what_is_unknown_is_named(self):
+        with pytest.warns(
+            UserWarning, match=r"ignored: 'query_scale', 'sliding_window'\.$"
+        ) as seen:
+            ported("llama", query_scale=3, sliding_window=4096)
+        assert seen[0].filename == __file__
+
+    @pytest.mark.parametrize(
+        ("name", "settings", "match"),
+        [
+            ("gpt2", {"scale_attn_weights": False}, "'scale_attn_weights' must be True, not False"),
+            ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "idx' must be False, not True"),
+            ("gpt2", {"activation_function": "snake"}, "'activation_function' must be one of"),
+            ("gpt2", {"activation_function": 3}, "'activation_function' must be one of"),
+            ("gpt2", {"n_head": 3}, "'heads' must divide width = 8, not 3"),
+            ("gpt2", {"tie_word_embeddings": "no"}, "must be True or False, not 'no'"),
+            ("llama", {"model_type": "gemma"}, "'model_type' must be 'llama', not 'gemma'"),
+            ("llama", {"head_dim": 16}, "'head_dim' must be 4, not 16"),
+            ("llama", {"mlp_bias": True}, "'mlp_bias' must be False"),
+            ("llama", {"hidden_act": "mish"}, "'hidden_act' must not be 'mish' for a gate"),
+            ("llama", {"partial_rotary_factor": 0.5}, "'partial_rotary_factor' must be 1"),
+            ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "not be 'dynamic'"),
+            ("llama", {"rope_scaling": {"type": "linear"}}, "factor"),
+            ("llama", {"rope_scaling": {"type": "spiral"}}, "'spiral'"),
+            ("bert", {"position_embedding_type": "relative_key"}, "must be 'absolute'"),
+            ("bert", {"num_attention_heads": 3}, "'num_attention_heads' must divide 8, not be 3"),
+            ("bert", {"is_decoder": True}, "'is_decoder' must be False"),
+            ("t5", {"feed_forward_proj": "twice-relu"}, "must not be 'twice-relu'"),
+            ("t5", {"feed_forward_proj": "gated-cube"}, "'feed_forward_proj' must be one of"),
+        ],
+    )
+    def test_what_cannot_be_expressed(self, name, settings, match):
+        with pytest.raises(ValueError, match=match):
+            ported(name, **settings)
+
+    def test_all_problems_at_once(self):
+        want = "'scale_attn_weights' must be .*; 'add_cross_attention' must be"
+        with pytest.raises(ValueError, match=want):
+            ported("gpt2", scale_attn_weights=False, add_cross_attention=True)
+
+    def test_types(self):
+        with pytest.raises(
+            TypeError, match=r"^Argument 'config' must be a dictionary, not 'llama'"
+        ):
+            from_state_dict(drawn(llama_shapes()), "llama", "llama")
+        with pytest.raises(TypeError, match=r"^Argument 'config\.n_layer' must be an integer"):
+            ported("gpt2", n_layer="two")
+        with pytest.raises(TypeError, match=r"'config\.rope_scaling' must be a dictionary"):
+            ported("llama", rope_scaling="linear")
+        with pytest.raises(ValueError, match=r"^Argument 'config' must be None for a module"):
+            from_state_dict({"weight": np.ones((2, 2))}, "Linear", {})
+
+
+class TestErrors:
+    def test_tensors_that_do_not_fit_are_named_at_once(self):
+        state = drawn(llama_shapes() | HEAD)
+        del state["model.norm.weight"]
+        state["model.layers.1.self_attn.k_proj.weight"] = np.ones((D, D))
+        state["model.layers.2.mlp.up_proj.weight"] = np.ones((F, D))
+        with pytest.raises(ValueError, match=r"^Argument 'state' .* of llama: ") as error:
+            from_state_dict(state, "llama", LLAMA)
+        for part in (
+            "'model.norm.weight' is missing",
+            "k_proj.weight' must have shape (K, D) = (4, 8), not (8, 8)",
+            "'model.layers.2.mlp.up_proj.weight' is not one of them",
+        ):
+            assert part in str(error.value)
+
+    def test_a_tied_head_must_be_the_embeddings(self):
+        state = drawn(gpt2_shapes())
+        same = state | {"lm_head.weight": state["transformer.wte.weight"].copy()}
+        from_state_dict(same, "gpt2", GPT2)
+        other = state | {"lm_head.weight": np.ones((V, D))}
+        want = r"'lm_head\.weight' must equal 'transformer.wte.weight', as embeddings are tied"
+        with pytest.raises(ValueError, match=want):
+            from_state_dict(other, "gpt2", GPT2)
+
+    def test_names_in_messages_are_those_of_the_state_dict(self):
+        state = {f"net.{key}": array for key, array in drawn(llama_shapes()).items()}
+        with pytest.raises(ValueError, match=r"'net\.lm_head\.weight' is missing"):
+            from_state_dict(state, "llama", LLAMA, prefix="net.")
+
+    def test_a_missing_head(self):
+        with pytest.raises(ValueError, match=r"'lm_head\.weight' is missing"):
+            from_state_dict(drawn(llama_shapes()), "llama", LLAMA)
+
+    def test_writing(self):
+        _, params, config = ported("llama")
+        with pytest.raises(
+            TypeError, match=r"^Argument 'config' must be a LanguageModelConfig, not"
+        ):
+            to_state_dict(params, "llama", LLAMA)
+        with pytest.raises(ValueError, match="must have shape"):
+            to_state_dict(params._replace(embedding=np.ones((V, 3))), "llama", config)
+        w_q = np.ones((3, D))
+        block = params.blocks[0]
+        block = block._replace(attention=block.attention._replace(w_q=w_q))
+        with pytest.raises(ValueError, match="must be equal blocks of 2 heads, not"):
+            to_state_dict(params._replace(blocks=(block, params.blocks[1])), "llama", config)
+        with pytest.raises(
+            ValueError, match=r"'params\.blocks' must be a tuple of 2, not tuple of 1"
+        ):
+            to_state_dict(params._replace(blocks=params.blocks[:1]), "llama", config)
+        with pytest.raises(ValueError, match="'params' must be BertParams, not NoneType"):
+            to_state_dict(None, "bert")
+        with pytest.raises(TypeError, match=r"^Argument 'config' must be a dictionary"):
+            to_state_dict(None, "t5", 3)
+        with pytest.raises(ValueError, match=r"^Argument 'config' must be None for a module"):
+            to_state_dict(LinearParams(np.ones((2, 2))), "Linear", config)
+
+
+class TestFiles:
+    def test_npz(self, tmp_path, rng):
+        state = {"a.weight": rng.normal(size=(3, 2)).astype(np.float32), "b": np.ones(2)}
+        np.savez(tmp_path / "x.npz", **state)
+        for path in (tmp_path / "x.npz", str(tmp_path / "x.npz")):
+            got = read_state_dict(path)
+            assert got.keys() == state.keys()
+            np.testing.assert_array_equal(got["a.weight"], state["a.weight"])
+            assert got["a.weight"].dtype == np.float32
+
+    def test_nothing_is_unpickled(self, tmp_path):
+        np.savez(tmp_path / "x.npz", a=np.array([print], object))
+        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(tmp_path / "x.npz")
+
+    def test_damaged_files(self, tmp_path):
+        path = tmp_path / "x.npz"
+        path.write_bytes(b"no archive")
+        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(path)
+        np.savez(path, a=np.arange(100.0))
+        path.write_bytes(path.read_bytes()[:-60])
+        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(path)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.npy", b"no array")
+        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(path)
+        np.save(tmp_path / "y.npy", np.ones(2))
+        (tmp_path / "y.npy").rename(path)
+        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(path)
+
+    def test_safetensors(self, tmp_path, rng):
+        numpy = pytest.importorskip("safetensors.numpy")
+        state = {"a.weight": rng.normal(size=(3, 2)).astype(np.float32), "b": np.ones(2)}
+        path = tmp_path / "x.safetensors"
+        numpy.save_file(state, path)
+        got = read_state_dict(path)
+        assert got.keys() == state.keys()
+        np.testing.assert_array_equal(got["a.weight"], state["a.weight"])
+        path.write_bytes(b"nothing of the kind")
+        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(path)
+
+    def test_without_the_package(self, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "safetensors", None)
+        with pytest.raises(ImportError, match=r"pip install dlref\[interop\]"):
+            read_state_dict(tmp_path / "x.safetensors")
+
+    def test_names(self, tmp_path):
+        with pytest.raises(ValueError, match=r"^Argument 'path' must end with '.safetensors' or"):
+            read_state_dict(tmp_path / "x.bin")
+        with pytest.raises(TypeError, match=r"^Argument 'path' must be the name of a file, not 3"):
+            read_state_dict(3)
+        with pytest.raises(FileNotFoundError):
+            read_state_dict(tmp_path / "none.npz")
