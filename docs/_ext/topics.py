@@ -164,8 +164,8 @@ def compose(topic, srcdir, script, code):
     first = maps[0] if maps else topic.names[0]
     intro, formula, rest = definition(topic.parts[first].get("Notes", ""))
     out = [heading(topic.title, "="), f".. currentmodule:: dlref.{topic.chapter}\n"]
-    if topic.aliases:
-        out.append(f"*Also looked for as* {topic.aliases}.\n")
+    if topic.aliases:  # also in the index, where the search finds them
+        out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
     out += [topic.parts[first][""], "", figure(srcdir, script), ""]
     out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
@@ -177,6 +177,9 @@ def compose(topic, srcdir, script, code):
         own = f"{title}: {name}" if title else name
         notes = topic.parts[name].get("Notes", "")
         out += [heading(own, "~"), topic.parts[name][""], "", notes, "", examples[name], ""]
+    exercises = srcdir / "exercises" / topic.chapter / f"{topic.name}.rst"
+    if exercises.exists():
+        out += [heading("Exercises", "-"), exercises.read_text(encoding="utf-8"), ""]
     sources = dict.fromkeys(
         line
         for n in topic.names
