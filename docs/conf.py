@@ -36,6 +36,7 @@ extensions = [
 exclude_patterns = [
     "_build",
     "exercises",  # parts of the pages of topics
+    "steps",
     "node_modules",
     "reference/backreferences",
     "gallery/**.ipynb",
@@ -177,7 +178,13 @@ html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]
 defer = {"defer": "defer"}
-html_js_files = ["names.js", "ifig.js", "backprop.js", ("minisearch/index.js", defer), ("search.js", defer)]
+html_js_files = [
+    "names.js",
+    "ifig.js",
+    "steps.js",
+    ("minisearch/index.js", defer),
+    ("search.js", defer),
+]
 html_show_sourcelink = html_copy_source = False
 html_show_search_summary = False
 copybutton_prompt_text = r">>> |\.\.\. "
