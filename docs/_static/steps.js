@@ -4,7 +4,7 @@
   function button(parent, text, act) {
     const made = document.createElement("button");
     made.type = "button";
-    made.className = "btn btn-outline-primary btn-sm";
+    made.className = "steps-chip";
     made.textContent = text;
     made.addEventListener("click", act);
     parent.append(made);
@@ -34,9 +34,7 @@
     const chips = steps.map((step, k) => {
       const item = document.createElement("li");
       path.append(item);
-      const chip = button(item, step.querySelector("strong").textContent, () => go(k));
-      chip.className = "steps-chip";
-      return chip;
+      return button(item, step.querySelector("strong").textContent, () => go(k));
     });
     box.setAttribute("role", "group");
     box.setAttribute("aria-label", "Step by step: arrow keys go back and on");

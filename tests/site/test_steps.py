@@ -89,11 +89,11 @@ def test_keyboard_and_chips(opened, topic):
     assert said.inner_text() == f"Step 3 of {last}"
     page.keyboard.press("ArrowLeft")
     assert said.inner_text() == f"Step 2 of {last}"
-    page.locator(".steps-chip").last.click()
+    page.locator(".steps-path button").last.click()
     assert said.inner_text() == f"Step {last} of {last}"
     page.get_by_role("button", name="Next", exact=True).click(force=True)
     assert said.inner_text() == f"Step {last} of {last}"
-    assert page.locator(".steps-chip[aria-current]").count() == 1
+    assert page.locator("[aria-current=step]").count() == 1
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -102,7 +102,7 @@ def test_accessible_and_narrow(opened, axe, topic, theme):
     page = opened(topic, viewport={"width": 390, "height": 800}, has_touch=True)
     page.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
     page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
-    page.locator(".steps-chip").nth(4).tap()
+    page.locator(".steps-path button").nth(4).tap()
     page.evaluate(axe)
     found = page.evaluate("async () => (await axe.run('.steps')).violations.map(v => v.id)")
     assert found == []
