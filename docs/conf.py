@@ -35,6 +35,8 @@ extensions = [
 ]
 exclude_patterns = [
     "_build",
+    "exercises",  # parts of the pages of topics
+    "steps",
     "node_modules",
     "reference/backreferences",
     "gallery/**.ipynb",
@@ -176,7 +178,14 @@ html_sidebars = {page: [] for page in f"{about} genindex index search".split()} 
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]
-html_js_files = ["names.js", "ifig.js"]
+defer = {"defer": "defer"}
+html_js_files = [
+    "names.js",
+    "ifig.js",
+    "steps.js",
+    ("minisearch/index.js", defer),
+    ("search.js", defer),
+]
 html_show_sourcelink = html_copy_source = False
 html_show_search_summary = False
 copybutton_prompt_text = r">>> |\.\.\. "

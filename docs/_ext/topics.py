@@ -158,18 +158,26 @@ def figure(srcdir, script):
     return "\n".join(light + dark)
 
 
+def part(folder, topic, title):
+    """Return a section that is written in a file of its own, if there is one."""
+    path = folder / topic.chapter / f"{topic.name}.rst"
+    return [heading(title, "-"), path.read_text(encoding="utf-8"), ""] if path.exists() else []
+
+
 def compose(topic, srcdir, script, code):
     """Return the text of a topic's page."""
     maps = [n for n in topic.names if not form(n)]
     first = maps[0] if maps else topic.names[0]
     intro, formula, rest = definition(topic.parts[first].get("Notes", ""))
     out = [heading(topic.title, "="), f".. currentmodule:: dlref.{topic.chapter}\n"]
-    if topic.aliases:
-        out.append(f"*Also looked for as* {topic.aliases}.\n")
+    if topic.aliases:  # also in the index, where the search finds them
+        out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
     out += [topic.parts[first][""], "", figure(srcdir, script), ""]
     out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
-    out += [heading("Examples", "-"), examples[first], "", heading("Derivation", "-"), rest, ""]
+    out += [heading("Examples", "-"), examples[first], ""]
+    out += part(srcdir / "steps", topic, "Backpropagation, step by step")
+    out += [heading("Derivation", "-"), rest, ""]
     for name in topic.names:
         if name == first:
             continue
@@ -177,6 +185,7 @@ def compose(topic, srcdir, script, code):
         own = f"{title}: {name}" if title else name
         notes = topic.parts[name].get("Notes", "")
         out += [heading(own, "~"), topic.parts[name][""], "", notes, "", examples[name], ""]
+    out += part(srcdir / "exercises", topic, "Exercises")
     sources = dict.fromkeys(
         line
         for n in topic.names

@@ -19,6 +19,7 @@ ASSETS = {
     "mathjax/a11y": "mathjax/a11y",
     "mathjax/ui": "mathjax/ui",
     "@mathjax/mathjax-newcm-font/chtml": "mathjax/fonts/mathjax-newcm-font/chtml",
+    "minisearch/dist/umd/index.js": "minisearch/index.js",
 }
 
 

@@ -197,3 +197,16 @@ def test_no_page_is_heavy(site, report):
 def test_the_site_is_light(site):
     files = (p for p in site.rglob("*") if p.is_file() and ".doctrees" not in p.parts)
     assert sum(p.stat().st_size for p in files) < 60e6
+
+
+def test_every_stop_of_the_path_has_exercises_with_folded_solutions(site, trees):
+    learn = trees[site / "learn.html"]
+    stops = {
+        (site / link.partition("#")[0]).resolve()
+        for link in learn.xpath("//article//li/p/a[contains(@href, 'reference/')]/@href")
+    }
+    assert len(stops) > 20
+    for page in stops:
+        solutions = trees[page].xpath("//section[@id='exercises']//li//details[.//*[@class='gp']]")
+        assert len(solutions) >= 2, page
+        assert all(solution.get("open") is None for solution in solutions), page
