@@ -164,9 +164,15 @@ def _drawn(value: Any, rng: np.random.Generator) -> Any:
 
 
 def _terms(left: Any, right: Any) -> FloatArray:
-    """Return the terms of the inner product of two structures of arrays."""
-    pairs = zip(flat(left), flat(right), strict=True)
-    terms = [np.ravel(a) * np.ravel(b) for a, b in pairs if a is not None and b is not None]
+    """Return the terms of the inner product of two structures of arrays; constants have none."""
+    a, b = flat(left), flat(right)
+    if len(a) != len(b):  # a vjp may leave constants out
+        a, b = ([part for part in side if part is not None] for side in (a, b))
+    if len(a) != len(b):
+        msg = f"Argument 'f_vjp' must return {len(b)} gradients, one for each input, not {len(a)}."
+        raise ValueError(msg)
+    pairs = zip(a, b, strict=True)
+    terms = [np.ravel(u) * np.ravel(v) for u, v in pairs if u is not None and v is not None]
     return np.concatenate([np.empty(0), *terms])
 
 
@@ -197,6 +203,8 @@ def adjoint_gap(
     ------
     TypeError
         If `rng` is not a generator.
+    ValueError
+        If the vjp returns more or fewer gradients than there are inputs.
 
     See Also
     --------

@@ -48,6 +48,8 @@ def test_adjoint_gap_with_constants_and_several_inputs(rng):
     assert adjoint_gap(neurons.linear_jvp, neurons.linear_vjp, point, rng) < 1e-15
     wrong = lambda dout, x, w, b: (dout @ w, 2 * dout.T @ x)  # noqa: E731
     assert adjoint_gap(neurons.linear_jvp, wrong, point, rng) > 1e-3
+    with pytest.raises(ValueError, match="'f_vjp' must return 2 gradients"):
+        adjoint_gap(neurons.linear_jvp, lambda u, *_: u, point, rng)
 
 
 def test_adjoint_gap_of_several_outputs_and_nested_inputs(rng):
