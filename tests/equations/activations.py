@@ -90,6 +90,7 @@ def gradients_of_prelu():
 
     yield jacobian_of(lambda x: loss(x, a), X), u * np.where(X > 0, 1, a)
     yield jacobian_of(lambda a: loss(X, a), a), np.sum(u * np.minimum(X, 0))
+    yield activations.prelu_vjp(1.0, 0.0, a)[0], a  # the choice at the kink
 
 
 # Exponential units
@@ -474,13 +475,16 @@ def the_logsumexp():
 
 @equation(r"m \le f(x) \le m + \ln k .")
 def bounds_of_logsumexp():
-    k = 5
-    for scores in (SCORES, 1e-9 * SCORES, 20 * SCORES):  # the second is close to the upper bound
-        m, f = scores.max(), logsumexp(scores)
-        yield m <= f, f <= m + np.log(k), True
-    spread = 50 * SCORES
-    yield logsumexp(spread), spread.max()  # and both bounds are reached
-    yield logsumexp(np.full(k, 0.3)), 0.3 + np.log(k)
+    def bounds(scores):
+        m, k = scores.max(), scores.size
+        return m, m + np.log(k)
+
+    for scale in (1e-9, 1, 20):  # the first is close to the upper bound
+        lower, upper = bounds(scale * SCORES)
+        yield lower <= logsumexp(scale * SCORES) <= upper, True
+    far, equal = 50 * SCORES, np.full(5, 0.3)
+    yield logsumexp(far), bounds(far)[0]  # and both are reached
+    yield logsumexp(equal), bounds(equal)[1]
 
 
 @equation(r"\pdv{f}{x_i} = \frac{e^{x_i}}{\sum_j e^{x_j}} = s_i")

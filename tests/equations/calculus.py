@@ -100,9 +100,10 @@ def slopes_of_a_power():
 
 @equation(r"\pdv{y_i}{w_i} = H(w_i - x_i), \qquad \pdv{y_i}{x_i} = H(x_i - w_i).")
 def slopes_of_the_larger():
-    by_w, by_x = (np.diag(J) for J in both_jacobians(np.maximum))
-    yield by_w, np.heaviside(W - X, 0.5)
-    yield by_x, np.heaviside(X - W, 0.5)
+    w, x = RNG.normal(size=(2, 20))
+    by_w, by_x = (np.diag(J) for J in both_jacobians(np.maximum, w, x))
+    yield by_w, np.heaviside(w - x, 0.5)
+    yield by_x, np.heaviside(x - w, 0.5)
 
 
 @equation(r"\pdv{\min}{w} = 1 - \pdv{\max}{w} = \pdv{\max}{x} .")
@@ -252,7 +253,7 @@ def gradient_of_the_log_determinant():
         gradient = jacobian_of(lambda a: np.log(np.linalg.det(a) ** 2) / 2, a)
         entries = [[np.linalg.inv(a)[j, k] for j in range(4)] for k in range(4)]
         yield gradient, jacobian_of(np.linalg.det, a) / np.linalg.det(a), entries
-        yield calculus.logdet_grad(a), np.linalg.inv(a).T
+        yield gradient, np.linalg.inv(a).T, calculus.logdet_grad(a)
 
 
 @equation(

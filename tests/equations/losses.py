@@ -7,7 +7,8 @@ from equations.numeric import central, complex_step, jacobian_of
 from dlref import losses
 
 RNG = np.random.default_rng(0)
-P, T = RNG.normal(size=(2, 8))  # predictions and targets
+T = RNG.normal(size=8)  # targets, and predictions with errors of both signs and all sizes
+P = T + np.array([-2.8, -1.3, -0.6, -0.1, 0.2, 0.5, 1.2, 2.9])
 Z = 2 * RNG.normal(size=8)
 SHARE = RNG.uniform(size=8)  # targets from 0 to 1
 W, PI = RNG.uniform(0.5, 2.0, size=(2, 8))  # weights
@@ -93,10 +94,12 @@ def gradient_of_the_huber_loss():
 @equation(r"\pdv{\ell}{p} = \begin{cases} -t & t p < 1 \\ 0 & t p \ge 1 . \end{cases}")
 def gradient_of_the_hinge_loss():
     p, t = 2 * P, np.sign(T)
-    slope = complex_step(lambda p: np.maximum(0, 1 - t * p), p)
-    yield slope, np.where(t * p < 1, -t, 0)
-    p = t / t**2  # at the kink a subgradient was chosen
-    yield losses.hinge_grad(p, t, reduction="sum"), np.where(t * p < 1, -t, 0)
+
+    def cases(p):
+        return np.where(t * p < 1, -t, 0)
+
+    yield complex_step(lambda p: np.maximum(0, 1 - t * p), p), cases(p)
+    yield losses.hinge_grad(t, t, reduction="sum"), cases(t)  # the choice at the kink
 
 
 # Binary cross-entropy
@@ -182,6 +185,7 @@ def cross_entropy_after_the_maximum():
     q, m = smoothed(TARGET), np.max(Z)
     lam = m + np.log(np.sum(np.exp(Z - m)))
     yield cross_entropy(Z), np.sum(q * (lam - Z)) + ZETA * lam**2
+    yield np.all(m >= Z), True
 
 
 @equation(
@@ -313,11 +317,18 @@ def slopes_of_the_error_of_a_neuron():
     \pdv{a_n}{b} = \begin{cases} 0 & z_n \le 0 \\ 1 & z_n > 0 . \end{cases}"""
 )
 def slopes_of_the_output_of_a_neuron():
+    def cases(z):
+        return np.where(z[:, None] <= 0, 0, INPUTS), np.where(z <= 0, 0, 1)
+
     z, _, _ = steps_of_a_neuron()
     by_w = jacobian_of(lambda w: steps_of_a_neuron(w=w)[1], WEIGHTS)
     by_b = jacobian_of(lambda b: steps_of_a_neuron(b=b)[1], BIAS)
-    yield by_w, np.where(z[:, None] <= 0, 0, INPUTS)
-    yield by_b, np.where(z <= 0, 0, 1)
+    yield from zip((by_w, by_b), cases(z), strict=True)
+    for n in range(len(INPUTS)):  # at the kink, where a subgradient was chosen
+        one, at_the_kink = slice(n, n + 1), cases(0 * z)
+        slopes = losses.neuron_squared_error_grad(INPUTS[one], OUTPUTS[one], 0 * WEIGHTS, 0.0)
+        yield slopes[0], -2 * OUTPUTS[n] * at_the_kink[0][n]
+        yield slopes[1], -2 * OUTPUTS[n] * at_the_kink[1][n]
 
 
 @equation(
