@@ -10,6 +10,8 @@ RNG = np.random.default_rng(0)
 W, X, U, DW, DX = RNG.normal(size=(5, 4))
 A = RNG.normal(size=(4, 4))
 DA, COTANGENT = RNG.normal(size=(2, 4, 4))
+FIRST, SECOND, UPPER = (RNG.normal(size=shape) for shape in [(2, 3), (3, 4), (2, 4)])
+MANY_W, MANY_X = RNG.normal(size=(2, 20))
 DELTA = np.eye(4)
 
 
@@ -100,7 +102,7 @@ def slopes_of_a_power():
 
 @equation(r"\pdv{y_i}{w_i} = H(w_i - x_i), \qquad \pdv{y_i}{x_i} = H(x_i - w_i).")
 def slopes_of_the_larger():
-    w, x = RNG.normal(size=(2, 20))
+    w, x = MANY_W, MANY_X
     by_w, by_x = (np.diag(J) for J in both_jacobians(np.maximum, w, x))
     yield by_w, np.heaviside(w - x, 0.5)
     yield by_x, np.heaviside(x - w, 0.5)
@@ -192,7 +194,7 @@ def gradient_of_a_dot_product():
     \pdv{Y_{il}}{B_{rs}} = A_{ir}\, \delta_{ls} ."""
 )
 def jacobians_of_a_matrix_product():
-    a, b = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 4))
+    a, b = FIRST, SECOND
     by_a, by_b = both_jacobians(np.matmul, a, b)
     two, three, four = np.eye(2), np.eye(3), np.eye(4)
     yield (
@@ -211,7 +213,7 @@ def jacobians_of_a_matrix_product():
     = (A^\top U)_{rs} ."""
 )
 def gradients_through_a_matrix_product():
-    a, b, u = RNG.normal(size=(2, 3)), RNG.normal(size=(3, 4)), RNG.normal(size=(2, 4))
+    a, b, u = FIRST, SECOND, UPPER
     by_a, by_b = both_jacobians(lambda a, b: np.sum(u * (a @ b)), a, b)
     yield (
         by_a,
@@ -300,13 +302,11 @@ def chain_rule_of_one_variable():
     J_{f \circ g}(x) = J_f(g(x))\, J_g(x) ."""
 )
 def chain_rule_of_vectors():
-    first, second = RNG.normal(size=(3, 4)), RNG.normal(size=(2, 3))
-
     def g(x):
-        return np.sin(first @ x)
+        return np.sin(SECOND @ x)
 
     def f(u):
-        return np.exp(second @ u)
+        return np.exp(FIRST @ u)
 
     outer, inner = jacobian_of(f, g(X)), jacobian_of(g, X)
     terms = sum(np.outer(outer[:, k], inner[k, :]) for k in range(3))

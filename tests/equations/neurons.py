@@ -168,22 +168,24 @@ def recursion_of_the_deltas():
     r"""\norm{\vec \delta_1} \le s^{L-1} \prod_{l=2}^{L} \sigma_l \; \norm{\vec \delta_L} ."""
 )
 def bound_of_the_first_delta():
-    def both_sides(weights, slopes, s):
-        """Return the norm and its bound for slopes phi' of at most s."""
-        delta = last = OUT[0, 0] * np.ones(weights[-1].shape[0])
-        for weight, slope in zip(weights[::-1], slopes[::-1], strict=True):
-            delta = slope * (weight.T @ delta)
-        sigmas = [np.linalg.svd(weight)[1][0] for weight in weights]
-        bound = s ** len(weights) * np.prod(sigmas) * np.linalg.norm(last)
-        return np.linalg.norm(delta), bound
+    L, s = 4, 0.25
 
-    layers = 4  # of which the first has no part
+    def both_sides(weights, slopes):
+        """Return the norm and its bound; weights and slopes are counted from 0, not used."""
+        delta = [None] * L + [np.ones(3)]
+        for l in range(L - 1, 0, -1):
+            delta[l] = slopes[l] * (weights[l + 1].T @ delta[l + 1])
+        sigma = [np.linalg.norm(weight, 2) for weight in weights]
+        bound = s ** (L - 1) * np.prod([sigma[l] for l in range(2, L + 1)])
+        return np.linalg.norm(delta[1]), bound * np.linalg.norm(delta[L])
+
+    rng = np.random.default_rng(0)
     for _ in range(20):
-        weights = RNG.normal(size=(layers - 1, 3, 3))
-        norm, bound = both_sides(weights, RNG.uniform(0, 0.25, size=(layers - 1, 3)), 0.25)
+        weights = rng.normal(size=(L + 1, 3, 3))
+        norm, bound = both_sides(weights, rng.uniform(0, s, size=(L, 3)))
         yield norm <= bound, True
-    turns = [1.5 * np.linalg.qr(weight)[0] for weight in weights]
-    yield both_sides(turns, np.full((layers - 1, 3), 0.25), 0.25)  # which reach the bound
+    turns = [l * np.linalg.qr(weight)[0] for l, weight in enumerate(weights)]
+    yield both_sides(turns, np.full((L, 3), s))  # which reach the bound
 
 
 @equation(
@@ -241,12 +243,14 @@ def gradients_of_a_perceptron():
     \dot{\vec h}_l = \vec m_l \odot \phi'(\vec z_l) \odot \dot{\vec z}_l ."""
 )
 def tangents_of_a_perceptron():
-    dx, db = RNG.normal(size=3), [None, *(RNG.normal(size=n) for n in D[1:])]
-    dw = [None, *(RNG.normal(size=weight.shape) for weight in WEIGHTS[1:])]
+    rng = np.random.default_rng(1)
+    dx, db = rng.normal(size=3), [None, *(rng.normal(size=n) for n in D[1:])]
+    dw = [None, *(rng.normal(size=weight.shape) for weight in WEIGHTS[1:])]
 
     def moved(t):
         weights = [None, *(WEIGHTS[l] + t * dw[l] for l in range(1, L + 1))]
-        return passed(X[0] + t * dx, weights, [None, *(BIASES[l] + t * db[l] for l in range(1, 4))])
+        biases = [None, *(BIASES[l] + t * db[l] for l in range(1, L + 1))]
+        return passed(X[0] + t * dx, weights, biases)
 
     (z, h), h_dot = passed(X[0]), dx
     for l in range(1, L + 1):

@@ -10,9 +10,6 @@ from equations.numeric import complex_step
 
 from dlref import propagation
 
-RNG = np.random.default_rng(0)
-
-
 # Gradients through depth
 
 
@@ -40,8 +37,9 @@ def bound_of_a_product_of_layers():
         sigma = np.linalg.svd(weight)[1].max()
         return np.linalg.norm(product, 2), (gamma * sigma) ** len(slopes)
 
+    rng = np.random.default_rng(0)
     for _ in range(20):
-        weight, slopes = RNG.normal(size=(3, 3)), RNG.uniform(-0.7, 0.7, size=(4, 3))
+        weight, slopes = rng.normal(size=(3, 3)), rng.uniform(-0.7, 0.7, size=(4, 3))
         norm, bound = both_sides(weight, slopes, 0.7)
         yield norm <= bound, True
     turn = 1.5 * np.linalg.qr(weight)[0]
@@ -68,12 +66,10 @@ def mean_square_sum(weight, values):
 )
 def second_moment_of_a_weighted_sum():
     n_in = 3
-    z2 = mean_square_sum(WEIGHT, [VALUE] * n_in)
-    yield (
-        z2,
-        sum(np.mean(WEIGHT**2) * np.mean(VALUE**2) for j in range(n_in)),
-        n_in * VARIANCE * np.mean(VALUE**2),
-    )
+    for h in ([VALUE] * n_in, [VALUE, SYMMETRIC, 2 * VALUE]):
+        terms = [np.mean(WEIGHT**2) * np.mean(h[j] ** 2) for j in range(n_in)]
+        yield mean_square_sum(WEIGHT, h), sum(terms)
+    yield mean_square_sum(WEIGHT, [VALUE] * n_in), n_in * VARIANCE * np.mean(VALUE**2)
 
 
 @equation(
@@ -81,13 +77,16 @@ def second_moment_of_a_weighted_sum():
     = n_{out} \operatorname{Var} W \; \E \Bigl( \pdv{L}{z} \Bigr)^2 ."""
 )
 def second_moment_of_the_way_back():
-    def squared_slope(draw, n_out=3):
+    n_out = 3
+
+    def squared_slope(draw):
         """Return the square of dL/dh for z_i = W_i h and given dL/dz_i."""
         weights, by_z = np.array(draw[:n_out]), np.array(draw[n_out:])
         return complex_step(lambda h: np.sum(by_z * (weights * h)), 0.7) ** 2
 
-    draws = itertools.product(*[WEIGHT] * 3, *[VALUE] * 3)
-    yield np.mean([squared_slope(draw) for draw in draws]), 3 * VARIANCE * np.mean(VALUE**2)
+    draws = itertools.product(*[WEIGHT] * n_out, *[VALUE] * n_out)
+    slopes = [squared_slope(draw) for draw in draws]
+    yield np.mean(slopes), n_out * VARIANCE * np.mean(VALUE**2)
 
 
 @equation(
