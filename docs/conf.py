@@ -1,10 +1,9 @@
 """Sphinx configuration of the dlref reference."""
 
-import importlib
-import inspect
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import dlref
@@ -18,7 +17,6 @@ language = "en"
 
 extensions = [
     "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
@@ -30,6 +28,8 @@ extensions = [
     "vendor_assets",
     "math_lint",
     "dark_twins",
+    "light_images",
+    "topics",
     "stale",
     "build_end",
 ]
@@ -42,7 +42,6 @@ exclude_patterns = [
     "sg_execution_times.rst",
     "gallery/**/sg_execution_times.rst",
 ]
-templates_path = ["_templates"]
 nitpicky = True
 default_role = "autolink"  # `name` links if it is an object, else it is a parameter
 numfig = True  # without it, equation numbers restart on every page
@@ -69,8 +68,8 @@ mathjax4_config = {
     },
 }
 
-# -- API: one page per public object -------------------------------------------
-autosummary_generate = True
+# -- API: one page per topic, see _ext/topics.py ----------------------------------
+autosummary_generate = False
 autodoc_typehints = "none"  # types and shapes are written in the docstrings
 numpydoc_show_class_members = False
 numpydoc_xref_param_type = True
@@ -127,20 +126,14 @@ families = {
 family_of = {topic: script for script, topics in families.items() for topic in topics.split()}
 
 
-def script_of(function):
-    """Return the gallery script that draws a function: that of its topic or of its family."""
-    topic = function.__module__.split("._")[1]
-    return family_of.get(topic, topic)
-
-
-autosummary_context = {  # a function's page shows its topic's figures, whichever call it
-    "topic_scripts": {
-        f"{module}.{name}": f"../gallery/{chapter}/plot_{script_of(function)}.py"
-        for chapter in chapters
-        for module in [f"dlref.{chapter}"]
-        for name, function in inspect.getmembers(importlib.import_module(module))
-        if getattr(function, "__module__", "").startswith(f"{module}._")
-    }
+#: What a topic is called, and words that people search for it: topic = "title | aliases".
+topic_words = tomllib.loads((HERE / "topics.toml").read_text(encoding="utf-8"))
+topic_chapters = chapters
+topic_scripts = {  # where a topic is drawn: in a script of its own or of its family
+    f"{chapter}.{topic}": f"{chapter}/plot_{family_of.get(topic, topic)}"
+    for path in sorted((HERE.parent / "dlref").glob("*/_*.py"))
+    for chapter, topic in [(path.parent.name, path.stem[1:])]
+    if chapter in chapters and not topic.startswith("_")
 }
 sphinx_gallery_conf = {
     "examples_dirs": "../gallery",

@@ -135,8 +135,8 @@ class Verdict(NamedTuple):
     Notes
     -----
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
-    `worst` is the output that is farthest off; `at`, `error`, `allowed`, `ulp` and `cause` are
-    those of it.
+    ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
+    ``cause`` are those of it.
 
     Examples
     --------

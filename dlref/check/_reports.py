@@ -42,8 +42,8 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if every verdict is. `causes` counts the explanations. `to_html` and `to_json`
-    return it as text, and write it to a file if they are given a path.
+    A report is true if every verdict is. ``causes`` counts the explanations. ``to_html`` and
+    ``to_json`` return it as text, and write it to a file if they are given a path.
 
     Examples
     --------

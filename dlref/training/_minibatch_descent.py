@@ -36,7 +36,7 @@ class MinibatchResult(NamedTuple):
     validation : ndarray, shape (epochs run,)
         Validation loss after each epoch; NaN without validation.
     best_epoch : int
-        Number of the epoch that `params` are of, from 1; 0 is the start.
+        Number of the epoch that ``params`` are of, from 1; 0 is the start.
 
     See Also
     --------
@@ -160,7 +160,7 @@ def minibatch_descent(
         The examples, as for :func:`minibatches`.
     step : callable
         ``step(params, grads, state)`` returns new parameters and a new state, which is None at
-        first: an optimizer of this chapter with its options filled in by :func:`functools.partial`.
+        first: an optimizer of this chapter with its options filled in by ``functools.partial``.
     epochs : int
         How often to go through the examples, at least 0.
     batch_size : int

@@ -1,29 +1,16 @@
-"""Remove generated pages of what is gone: a function, a script, a module.
+"""Remove generated pages of what is gone: a topic, a script, a module.
 
 Otherwise a page that nothing lists any more stays, and warns, until someone empties the folders.
 """
 
-import pkgutil
 import shutil
 from pathlib import Path
 
 BUILTIN = {"genindex", "py-modindex", "search", "_modules/index"}
 
 
-def exists(name):
-    """Tell whether a dotted name can be imported."""
-    try:
-        pkgutil.resolve_name(name)
-    except (ImportError, AttributeError):
-        return False
-    return True
-
-
 def remove_sources(app):
-    """Before pages are generated: drop those of functions and scripts that are gone."""
-    for page in app.srcdir.glob("reference/generated/*.rst"):
-        if not exists(page.stem):
-            page.unlink()
+    """Before pages are generated: drop those of scripts that are gone."""
     gallery = (app.srcdir / app.config.sphinx_gallery_conf["examples_dirs"]).resolve()
     for chapter in app.srcdir.glob("gallery/*/images/"):
         scripts = {page.stem for page in (gallery / chapter.parent.name).glob("plot_*.py")}

@@ -13,4 +13,15 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll(".citation-list[role=list]")) {
     list.removeAttribute("role");
   }
+  // An address of a function opens the folded part that it stands in.
+  const unfold = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const folded = target?.closest("details:not([open])");
+    if (folded) {
+      folded.open = true;
+      target.scrollIntoView();
+    }
+  };
+  unfold();
+  window.addEventListener("hashchange", unfold);
 });

@@ -5,7 +5,7 @@ import json
 import pytest
 
 KINDS = [
-    "start", "conventions", "function", "chapter", "gallery", "script",
+    "start", "conventions", "topic", "chapter", "gallery", "script",
     "contributing", "references", "search",
 ]  # fmt: skip
 TYPESET = """
@@ -77,7 +77,7 @@ def test_page(visit, kind):
 
 
 def test_mathematics_is_typeset(visit):
-    assert visit("function").typeset().page.locator("mjx-container").count() > 0
+    assert visit("topic").typeset().page.locator("mjx-container").count() > 0
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -110,12 +110,18 @@ def test_the_reader_can_switch_the_theme(visit):
 
 
 def test_search_finds_a_function(visit, sample):
-    name = sample["function"].stem.rpartition(".")[2]
     page = visit("search").page
-    page.goto(f"{sample['search'].as_uri()}?q={name}")
+    page.goto(f"{sample['search'].as_uri()}?q=softmax_jacobian")
     hits = page.locator("#search-results li a")
     hits.first.wait_for(timeout=10_000)
-    assert any(sample["function"].name in (hit.get_attribute("href") or "") for hit in hits.all())
+    hrefs = [hit.get_attribute("href") or "" for hit in hits.all()]
+    assert any(sample["topic"].name in href for href in hrefs)
+
+
+def test_an_old_address_leads_to_the_unfolded_function(visit, site):
+    page = visit(site / "reference" / "generated" / "dlref.activations.softmax_vjp.html").page
+    page.wait_for_url("**/activations/softmax.html#dlref.activations.softmax_vjp")
+    page.locator('[id="dlref.activations.softmax_vjp"]').wait_for(state="visible")
 
 
 def test_examples_are_copied_without_prompts(visit):
@@ -130,8 +136,32 @@ def test_examples_are_copied_without_prompts(visit):
     assert ">>>" not in pasted
 
 
-def test_start_page_fits_on_one_screen(visit):
+@pytest.mark.parametrize("door", ["Learn", "Look up", "Debug"])
+def test_start_page_opens_its_doors(visit, door):
     page = visit("start").page
-    page.set_viewport_size({"width": 1280, "height": 800})
-    bottom = page.locator(".start").first.bounding_box()
-    assert bottom["y"] + bottom["height"] <= 800
+    box = page.locator(".doors .sd-card", has_text=door).first.bounding_box()
+    assert box["y"] + box["height"] <= 800  # seen without scrolling
+
+
+#: Questions of readers, and the page that answers.
+QUESTIONS = {
+    "derive softmax backward": "activations/softmax",
+    "layer norm backward": "normalization/layer_norm",
+    "BPTT step by step": "recurrent/rnn",
+    "which pairing does LLaMA use": "positions/rotary",
+    "LSTM gate order": "recurrent/lstm",
+    "a fully masked row": "attention/scaled_dot_product",
+    "causal mask with a cache": "attention/masks",
+    "why 2/N in MSE": "losses/squared_error",
+    "GRU differs from PyTorch": "recurrent/gru",
+    "the ALiBi bias": "positions/alibi",
+    "why tanh vanishes": "propagation/gradient_magnitude",
+    "flash attention backward": "attention/scaled_dot_product",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_is_one_click_from_the_start_page(visit, question):
+    page = visit("start").page
+    page.get_by_role("link", name=question, exact=True).click()
+    page.wait_for_url(f"**/reference/{QUESTIONS[question]}.html")

@@ -142,19 +142,58 @@ def test_every_gallery_figure_is_sharp_and_has_a_dark_twin(trees, report):
     report(problems)
 
 
-def test_every_function_page_links_to_its_source(trees, report):
+@pytest.fixture
+def topics(site, trees):
+    """The pages of topics: everything in a folder of a chapter."""
+    folders = [path for path in (site / "reference").iterdir() if path.is_dir()]
+    chapters = {path for path in folders if path.with_suffix(".html").exists()}
+    return {page: tree for page, tree in trees.items() if page.parent in chapters}
+
+
+def test_every_function_of_a_topic_links_to_its_source(topics, report):
+    assert len(topics) > 100
     report(
-        (page, "no link to the source")
-        for page, tree in trees.items()
-        if page.parent.name == "generated" and not tree.xpath("//a/*[@class='viewcode-link']")
+        (page, f"no link to the source of {name.get('id')}")
+        for page, tree in topics.items()
+        for name in tree.xpath("//dt[starts-with(@id, 'dlref.') and contains(@class, 'sig')]")
+        if not name.xpath(".//*[@class='viewcode-link']")
     )
 
 
-def test_every_function_of_a_chapter_shows_a_figure(trees, report):
+def test_every_topic_has_its_parts(topics, report):
     report(
-        (page, "no figure")
-        for page, tree in trees.items()
-        if page.parent.name == "generated"
-        and page.stem.count(".") == 2  # dlref.chapter.name
-        and not tree.xpath("//*[contains(@class, 'sphx-glr-thumbcontainer')]")
+        (page, f"no {part}")
+        for page, tree in topics.items()
+        for part, path in {
+            "figure": "//*[contains(@class, 'sphx-glr-thumbcontainer')]",
+            "definition": "//section[@id='definition']",
+            "examples": "//section[@id='examples']//*[@class='gp']",
+            "derivation": "//section[@id='derivation']",
+            "parameters": "//section[@id='parameters-and-errors']//details//dl",
+        }.items()
+        if not tree.xpath(path)
     )
+
+
+def test_old_addresses_lead_to_every_public_function(site, topics):
+    functions = {
+        name.get("id")
+        for tree in topics.values()
+        for name in tree.xpath("//dt[starts-with(@id, 'dlref.') and contains(@class, 'sig')]")
+    }
+    old = {page.stem for page in site.glob("reference/generated/dlref.*.html")}
+    assert functions - old == set()
+    assert len(functions) > 450
+
+
+def test_no_page_is_heavy(site, report):
+    report(
+        (page, f"{page.stat().st_size / 1000:.0f} kB")
+        for page in site.rglob("*.html")
+        if page.stat().st_size > 300_000 and page.name != "genindex.html"
+    )
+
+
+def test_the_site_is_light(site):
+    files = (p for p in site.rglob("*") if p.is_file() and ".doctrees" not in p.parts)
+    assert sum(p.stat().st_size for p in files) < 60e6

@@ -1,0 +1,272 @@
+"""A page for each topic: one map with all its forms, composed of what the docstrings say.
+
+The definition, the examples and the derivation of each form become sections of the page. What is
+left of a docstring, its parameters and errors, is folded at the end. No text is written twice.
+"""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from textwrap import dedent, indent
+
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+TESTS = Path(__file__).parents[2] / "tests"
+#: A derivative, by the end of its name.
+FORMS = {
+    "value_and_grad": "Value and gradient",
+    "deriv": "First derivative",
+    "deriv2": "Second derivative",
+    "grad": "Gradient",
+    "jacobian": "Jacobian",
+    "hessian": "Hessian",
+    "vjp": "Backward pass (vjp)",
+    "jvp": "Forward mode (jvp)",
+}
+ORDER = list(FORMS)
+TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
+LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
+FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def sections(text):
+    """Return the parts of a numpydoc docstring by title, the summary under ''."""
+    parts = re.split(r"^(\w[\w ]*)\n-{3,}$\n?", text, flags=re.MULTILINE)
+    titles = ["", *parts[1::2]]
+    return {t: body.strip("\n") for t, body in zip(titles, parts[::2], strict=True)}
+
+
+def form(name):
+    """Return the suffix that makes a name a derivative, or ''."""
+    return next((s for s in ORDER if name.endswith(f"_{s}")), "")
+
+
+class Topic:
+    """A module of a chapter with what it exports."""
+
+    def __init__(self, chapter, module, words):
+        self.chapter, self.name = chapter, module.__name__.rpartition("._")[2]
+        names = [n for n in module.__all__ if inspect.isroutine(getattr(module, n))]
+        names.sort(key=lambda n: (ORDER.index(form(n)) if form(n) else -1, n not in self.name))
+        self.classes = [n for n in module.__all__ if n not in names]
+        self.names = [*names, *self.classes]
+        self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
+        self.title, _, self.aliases = words.get(self.name, self.name.replace("_", " ")).partition(
+            " | "
+        )
+        self.title = self.title[0].upper() + self.title[1:]
+
+    @property
+    def page(self):
+        return f"reference/{self.chapter}/{self.name}"
+
+    @property
+    def summary(self):
+        first = next((n for n in self.names if not form(n)), self.names[0])
+        return " ".join(self.parts[first][""].split("\n\n")[0].split())
+
+
+def load(chapters, words):
+    """Return the topics of all chapters, by their pages."""
+    topics = {}
+    for chapter in chapters:
+        package = importlib.import_module(f"dlref.{chapter}")
+        for found in pkgutil.iter_modules(package.__path__):
+            module = importlib.import_module(f"{package.__name__}.{found.name}")
+            if not found.ispkg and getattr(module, "__all__", None):
+                topic = Topic(chapter, module, words)
+                topics[topic.page] = topic
+    return topics
+
+
+# -- Plain NumPy, as the tests have it ------------------------------------------------
+
+
+def transcriptions():
+    """Return the source of each function of tests/naive.py and the names that it uses."""
+    text = (TESTS / "naive.py").read_text(encoding="utf-8")
+    defined = {n.name: n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
+    used = {
+        name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}
+        for name, node in defined.items()
+    }
+    sources = {name: ast.get_source_segment(text, node) for name, node in defined.items()}
+    return sources, {name: [u for u in sorted(uses) if u in defined] for name, uses in used.items()}
+
+
+def numpy_code(topic, sources, uses):
+    """Return the transcription of a topic's maps, with what it calls first."""
+    wanted = [n for n in dict.fromkeys([*topic.names, topic.name]) if n in sources]
+    needed = []
+    for name in wanted[:2]:
+        needed += [u for u in uses[name] if u not in needed]
+    blocks = [*(n for n in needed if n not in wanted[:2]), *wanted[:2]]
+    short = [n for n in blocks if n not in {"complex_step", "globals"}]
+    return "\n\n\n".join(sources[n] for n in short)
+
+
+# -- The page ---------------------------------------------------------------------------
+
+
+def heading(text, mark):
+    return f"{text}\n{mark * len(text)}\n"
+
+
+def definition(notes):
+    """Split notes into what introduces the first formula, the formula, and what follows."""
+    found = FORMULA.search(notes)
+    if not found:
+        return "", "", notes
+    return (
+        notes[: found.start()].strip("\n"),
+        found.group().rstrip(),
+        notes[found.end() :].strip("\n"),
+    )
+
+
+def side_by_side(formula, code):
+    """Formula and code in two columns, or one below the other if the formula is wide."""
+    block = (
+        f"**In NumPy**, as the tests compare it:\n\n.. code-block:: python\n\n{indent(code, '   ')}"
+    )
+    if not code or not formula:
+        return f"{formula}\n\n{block if code else ''}\n"
+    widest = max(len(re.sub(r"\\[a-zA-Z]+", "x", row)) for row in formula.split("\n"))
+    if widest > 60:
+        return f"{formula}\n\n{block}\n"
+    items = "".join(
+        f"   .. grid-item::\n      :columns: 12 12 {width} {width}\n\n{indent(text, '      ')}\n\n"
+        for text, width in ((formula, 5), (block, 7))
+    )
+    return f".. grid:: 1 1 2 2\n   :gutter: 3\n   :class-container: twofold\n\n{items}"
+
+
+def figure(srcdir, script):
+    """Return the first figure of a gallery script, light and dark."""
+    path = srcdir / "gallery" / f"{script}.rst"
+    if not path.exists():
+        return ""
+    text = path.read_text(encoding="utf-8")
+    images = re.findall(r"^ *\.\. image-sg:: .*\n(?: +:.*\n)+", text, re.MULTILINE)
+    first = [dedent(i) for i in images]
+    light = [i for i in first if "only-dark" not in i][:1]
+    dark = [i for i in first if "only-dark" in i][:1]
+    return "\n".join(light + dark)
+
+
+def compose(topic, srcdir, script, code):
+    """Return the text of a topic's page."""
+    maps = [n for n in topic.names if not form(n)]
+    first = maps[0] if maps else topic.names[0]
+    intro, formula, rest = definition(topic.parts[first].get("Notes", ""))
+    out = [heading(topic.title, "="), f".. currentmodule:: dlref.{topic.chapter}\n"]
+    if topic.aliases:
+        out.append(f"*Also looked for as* {topic.aliases}.\n")
+    out += [topic.parts[first][""], "", figure(srcdir, script), ""]
+    out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
+    examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
+    out += [heading("Examples", "-"), examples[first], "", heading("Derivation", "-"), rest, ""]
+    for name in topic.names:
+        if name == first:
+            continue
+        title = FORMS.get(form(name), "")
+        own = f"{title}: {name}" if title else name
+        notes = topic.parts[name].get("Notes", "")
+        out += [heading(own, "~"), topic.parts[name][""], "", notes, "", examples[name], ""]
+    sources = dict.fromkeys(
+        line
+        for n in topic.names
+        for line in re.split(r"\n(?=- )", topic.parts[n].get("References", ""))
+        if line
+    )
+    if sources:
+        out += [heading("References", "-"), "\n".join(sources), ""]
+    out += [heading("Parameters and errors", "-")]
+    for name in topic.names:
+        kind = "class" if name in topic.classes else "function"
+        out += [f".. dropdown:: {name}\n", f"   .. auto{kind}:: {name}\n"]
+    out += [".. only:: html and not epub\n", f"   .. minigallery:: ../gallery/{script}.py"]
+    out += ["      :add-heading: Figures", "      :heading-level: -", ""]
+    return "\n".join(out)
+
+
+def write_pages(app):
+    """Before the sources are read: write what has changed, drop what is gone."""
+    sources, uses = transcriptions()
+    app.topics = load(app.config.topic_chapters, app.config.topic_words)
+    for topic in app.topics.values():
+        script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]
+        text = compose(topic, app.srcdir, script, numpy_code(topic, sources, uses))
+        path = app.srcdir / f"{topic.page}.rst"
+        path.parent.mkdir(exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+    for path in app.srcdir.glob("reference/*/*.rst"):
+        if path.relative_to(app.srcdir).with_suffix("").as_posix() not in app.topics:
+            path.unlink()
+
+
+def list_topics(app, docname, source):
+    """On a chapter's page: one entry for each topic, in place of one for each function."""
+    chapter = docname.rpartition("/")[2]
+    if docname != f"reference/{chapter}" or chapter not in app.config.topic_chapters:
+        return
+    page_of = {n: t for t in app.topics.values() if t.chapter == chapter for n in t.names}
+    listed = set()
+
+    def entry(match):
+        found = dict.fromkeys(page_of[n] for n in match[1].split())
+        fresh = [t for t in found if t not in listed]
+        listed.update(fresh)
+        rows = [f":doc:`{t.title} <{t.chapter}/{t.name}>`\n   {t.summary}\n" for t in fresh]
+        if not rows:
+            return ""
+        tree = "".join(f"   {t.chapter}/{t.name}\n" for t in fresh)
+        return "\n".join(rows) + f"\n.. toctree::\n   :hidden:\n\n{tree}\n"
+
+    source[0] = LISTED.sub(entry, source[0] + "\n")
+
+
+def fold(app, _what, name, _obj, _options, lines):
+    """Leave parameters, results and errors of a docstring: the page tells the rest."""
+    if not app.env.docname.startswith("reference/") or app.env.docname not in app.topics:
+        return
+    parts = sections("\n".join(lines))
+    kept = [f"{t}\n{'-' * len(t)}\n{body}\n" for t, body in parts.items() if t and t not in TOLD]
+    lines[:] = "\n".join(kept).split("\n")
+
+
+def redirect(app, exception):
+    """Old addresses, a page for each function, lead to the topic's page."""
+    if exception or app.builder.name != "html":
+        return
+    old = Path(app.outdir) / "reference" / "generated"
+    old.mkdir(parents=True, exist_ok=True)
+    moved = {f"dlref.{n}": "../../conventions.html" for n in ("get_num_threads", "set_num_threads")}
+    for topic in app.topics.values():
+        page = f"../{topic.chapter}/{topic.name}.html"
+        moved |= {f"dlref.{topic.chapter}.{n}": page for n in topic.names}
+    for name, page in moved.items():
+        new = f"{page}#{name}"
+        (old / f"{name}.html").write_text(
+            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>'
+            f'<meta http-equiv="refresh" content="0; url={new}">'
+            f'<p>Moved to <a href="{new}">{name}</a>.</p></html>\n',
+            encoding="utf-8",
+        )
+
+
+def setup(app):
+    """Connect after the gallery is written and before the pages are read."""
+    app.add_config_value("topic_chapters", [], "env", list)
+    app.add_config_value("topic_scripts", {}, "env", dict)
+    app.add_config_value("topic_words", {}, "env", dict)
+    app.connect("builder-inited", write_pages, priority=700)
+    app.connect("source-read", list_topics)
+    app.connect("autodoc-process-docstring", fold, priority=100)  # before numpydoc
+    app.connect("build-finished", redirect, priority=950)  # after stale pages are removed
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
