@@ -92,9 +92,9 @@ def gradient_of_the_mean_by_complex_step():
     r"x} \bigr).",
 )
 def batch_norm_gradient_by_complex_step():
-    x, g = X[:, 0], W[0] * U[:, 0]
-    hat, tau = standardized(x, 0)
-    expected = gradients(lambda x: np.sum(g * standardized(x, 0)[0]), x)[0]
+    x, u, w = X[:, 0], U[:, 0], W[0]
+    (hat, tau), g = standardized(x, 0), w * u
+    expected = gradients(lambda x: np.sum(u * (w * standardized(x, 0)[0])), x)[0]
 
     def of_statistics(mu, variance):
         return np.sum(g * (x - mu) / np.sqrt(variance + EPS))
@@ -325,9 +325,10 @@ ROW = X[0]
     r"d_j, \qquad \text{since } \sum_i d_i = 0,",
 )
 def slope_of_the_variance_by_complex_step():
-    d, delta = ROW - ROW.mean(), np.eye(C)
+    d, bracket = ROW - ROW.mean(), np.eye(C) - 1 / C
+    yield jacobian(lambda x: x - x.mean(), ROW), bracket  # what is summed with weights d
     slope = gradients(lambda x: np.mean((x - x.mean()) ** 2), ROW)[0]
-    sums = [2 / C * sum(d[i] * (delta[i, j] - 1 / C) for i in range(C)) for j in range(C)]
+    sums = [2 / C * sum(d[i] * bracket[i, j] for i in range(C)) for j in range(C)]
     yield slope, sums, 2 / C * d
     yield np.sum(d), 0
 

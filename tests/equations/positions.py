@@ -625,6 +625,12 @@ LIMIT = 1  # greatest distance that Shaw's table tells apart
 VECTORS = RNG.normal(size=(2 * LIMIT + 1, E))
 
 
+def shaw(q, a):
+    """Return the product of each query with the vector of the clipped offset to each key."""
+    place = [[min(max(j - i, -LIMIT), LIMIT) + LIMIT for j in range(T)] for i in range(T)]
+    return np.einsum("ie,ije->ij", q, a[place])
+
+
 @definition(
     r"s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)}), "
     r"\qquad\text{of which}\quad s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, "
@@ -637,7 +643,7 @@ def scores_of_clipped_offsets():
         a = VECTORS[min(max(j - i, -LIMIT), LIMIT) + LIMIT]
         s[i, j], of_offsets[i, j] = Q[i] @ (keys[j] + a), Q[i] @ a
     yield s, Q @ keys.T + of_offsets
-    yield of_offsets, shaw_scores(Q, VECTORS)
+    yield of_offsets, shaw(Q, VECTORS), shaw_scores(Q, VECTORS)
 
 
 @equation(
@@ -645,10 +651,10 @@ def scores_of_clipped_offsets():
     r"q_{ie} .",
 )
 def gradients_of_clipped_offsets_by_complex_step():
-    u = U[0, :, :T]
-    clipped = np.clip(np.arange(T) - np.arange(T)[:, None], -LIMIT, LIMIT) + LIMIT
-    g = np.array([[u[i, clipped[i] == c].sum() for c in range(len(VECTORS))] for i in range(T)])
-    dq, da = gradients(lambda q, a: np.einsum("ij,ie,ije->", u, q, a[clipped]), Q, VECTORS)
+    u, g = U[0, :, :T], np.zeros((T, len(VECTORS)))
+    for i, j in np.ndindex(T, T):
+        g[i, np.clip(j - i, -LIMIT, LIMIT) + LIMIT] += u[i, j]
+    dq, da = gradients(lambda q, a: np.sum(u * shaw(q, a)), Q, VECTORS)
     yield dq, np.einsum("ic,ce->ie", g, VECTORS)
     yield da, np.einsum("ic,ie->ce", g, Q)
 
