@@ -614,3 +614,11 @@ def attention_tangents_by_complex_step():
     o = p @ VALUES
     terms = [sum(p[i, j] * ds[i, j] * VALUES[j] for j in range(S)) - mu[i] * o[i] for i in range(T)]
     yield rate(attend, QKV, (DQ, DK, DVALUES)), np.array(terms) + p @ DVALUES
+
+
+@definition(
+    r"\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E} \Bigr) \mat V ."
+)
+def attention_in_matrices():
+    e = np.exp(Q @ K.T / np.sqrt(E))
+    yield (e / e.sum(axis=1, keepdims=True)) @ VALUES, scaled_dot_product_attention(*QKV)

@@ -425,3 +425,17 @@ def rms_norm_jacobian_by_complex_step():
         np.diag(W + OFFSET) @ bracket / rho,
         rms_norm_jacobian(ROW, W, eps=EPS, weight_offset=OFFSET),
     )
+
+
+@definition(r"\hat x = \frac{x - \mu}{\sqrt{\sigma^2 + \epsilon}}, \qquad y = w \hat x + b,")
+def standardized_sets_of_all_variants():
+    variants = (
+        ((0, 1), batch_norm(IMAGES, W, B, eps=EPS)),
+        (2, layer_norm(IMAGES, W, B, eps=EPS)),
+        ((1, 2), group_norm(IMAGES, 1, W, B, eps=EPS)),
+        (1, instance_norm(IMAGES, W, B, eps=EPS)),
+    )
+    for axes, computed in variants:
+        mu, variance = IMAGES.mean(axes, keepdims=True), IMAGES.var(axes, keepdims=True)
+        hat = (IMAGES - mu) / np.sqrt(variance + EPS)
+        yield W * hat + B, computed

@@ -4,6 +4,7 @@ import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric_2 import gradients, rate
 
+from dlref.attention import attention_scores, scaled_dot_product_attention
 from dlref.positions import (
     alibi_bias,
     alibi_slopes,
@@ -825,3 +826,13 @@ def score_that_decays():
     terms = np.conj(pairs(X)) * pairs(Y) * np.exp(1j * r * THETA) * ZETA ** (-r / SCALE_BASE)
     query, key = xpos(X, m), xpos(Y, n, inverse=True)
     yield np.sum(terms).real, np.sum(np.conj(pairs(query)) * pairs(key)).real, query @ key
+
+
+@definition(r"\mat S \to \mat P \mat S \mat P^\top, \qquad \mat O \to \mat P \mat O .")
+def attention_to_permuted_tokens():
+    x, p = RNG.normal(size=(S, E)), np.eye(S)[[2, 0, 4, 3, 1]]
+    weights = np.exp(x @ x.T / np.sqrt(E))
+    o = weights / weights.sum(axis=1, keepdims=True) @ x
+    moved = p @ x
+    yield p @ (x @ x.T / np.sqrt(E)) @ p.T, attention_scores(moved, moved)
+    yield p @ o, scaled_dot_product_attention(moved, moved, moved)

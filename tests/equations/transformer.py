@@ -7,6 +7,7 @@ from equations.ledger import definition, equation
 from equations.numeric_2 import gradients, jacobian, rate
 
 from dlref.attention import AttentionParams
+from dlref.recurrent import rnn
 from dlref.transformer import (
     DecoderBlockParams,
     EncoderBlockParams,
@@ -379,3 +380,12 @@ def stack_of_blocks_and_a_norm():
         y = block(y, p)
     options = {"num_heads": HEADS, "norm_first": True, "activation": "silu", "eps": EPS}
     yield normalize(y, NORM), encoder(X, tuple(BLOCKS), NORM, **options)
+
+
+@definition(r"\vec h_t = \varphi(\mat W_x \vec x_t + \mat W_h \vec h_{t-1} + \vec b) .")
+def states_of_a_recurrent_network():
+    w_x, w_h, b, h = *RNG.normal(size=(2, D, D)), *RNG.normal(size=(2, D))
+    states = [h]
+    for x in X:
+        states.append(np.tanh(w_x @ x + w_h @ states[-1] + b))
+    yield states[1:], rnn(X, h, w_x, w_h, b)
