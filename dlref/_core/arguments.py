@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from .foreign import as_numpy_array
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
@@ -107,9 +109,12 @@ def float_dtype(name: str, dtype: npt.DTypeLike) -> FloatDType:
 
 
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
-    """Return `value` as an array of whatever dtype it has."""
+    """Return `value`, which may be of another library, as an array of whatever dtype it has."""
+    if isinstance(value, np.ma.MaskedArray):
+        msg = f"Argument {name!r} must not be a masked array: its mask would be ignored."
+        raise TypeError(msg)
     try:
-        array = np.asarray(value)
+        array = np.asarray(as_numpy_array(value))
     except ValueError:
         msg = f"Argument {name!r} must be an array, not a ragged sequence."
         raise ValueError(msg) from None

@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-DIGITS = 5  # significant ones of what is embedded: finer than a pixel
+DIGITS = 4  # significant ones of what is embedded: finer than a pixel
 
 
 def number(value):

@@ -25,8 +25,8 @@ from interactive import Control, Interactive, Panel
 from dlref import activations
 from dlref.propagation import gradient_magnitude
 
-x = np.linspace(-5, 5, 200)  # misses 0, where slopes jump,
-x = np.insert(x, 100, [-1e-9, 1e-9])  # and comes close to it from both sides
+x = np.linspace(-5, 5, 130)  # misses 0, where slopes jump,
+x = np.insert(x, 65, [-1e-9, 1e-9])  # and comes close to it from both sides
 layers = np.arange(1, 21)
 
 names = {

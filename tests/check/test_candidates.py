@@ -258,12 +258,12 @@ class TestWrappedFunctions:
 
     def test_a_lambda(self, rng):
         x, h, c, w, u, b = (
-            rng.normal(size=s) for s in ((2, 3, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,))
+            rng.normal(size=s) for s in ((2, 3, 2), (2, 1), (2, 1), (4, 2), (4, 1), (4,))
         )
         point = x, h, c, w, u, b
         op = lambda *a: recurrent.lstm(*a)[1][:, -1]  # noqa: E731
-        zero = np.zeros((2, 3, 4))
-        dout = rng.normal(size=(2, 4))
+        zero = np.zeros((2, 3, 1))
+        dout = rng.normal(size=(2, 1))
         last = np.array([0.0, 0.0, 1.0])[:, None]
         right = lambda u, *a: recurrent.lstm_vjp((zero, last * u[:, None]), *a)  # noqa: E731
         assert check.check_vjp(right, op, dout, *point)
@@ -341,3 +341,40 @@ def test_a_wrong_dtype_of_objects(rng):
     assert "output 0 is empty" not in str(verdict)
     empty = check.check_forward(lambda x: x, activations.relu, np.ones((0, 3)))
     assert "it is empty" in str(empty)
+
+
+def test_outputs_that_are_none_or_integers(rng):
+    op = lambda x: (x * x, None, np.argsort(x), x)  # noqa: E731
+    x = rng.normal(size=4)
+    assert check.check_forward(op, op, x)
+    verdict = check.check_forward(lambda x: (x, None, np.argsort(-x), x), op, x)
+    assert [one.ok for one in verdict.outputs] == [False, False, True]
+
+
+def test_inputs_at_the_edge_of_what_is_valid():
+    def op(p):
+        if np.max(p) > 1:
+            msg = "no probability"
+            raise ValueError(msg)
+        return p * p
+
+    assert check.check_forward(op, op, np.ones(3))
+
+
+class Unsigned:
+    """A function whose signature is not known."""
+
+    __signature__ = "none"
+
+    def __call__(self, x):
+        return 3 * x
+
+
+def test_functions_without_a_signature(rng):
+    x, dout = rng.normal(size=(2, 3))
+    assert check.check_vjp(lambda u, x: 3 * u, Unsigned(), dout, x)
+    verdict = check.check_vjp(lambda u, x: 6 * u, Unsigned(), dout, x)
+    assert "doubled" in verdict.cause
+    sums = lambda x: x.sum()  # noqa: E731
+    verdict = check.check_vjp(lambda u, x: -u * np.ones(3), sums, 1.0, x)
+    assert verdict.cause == "the sign is reversed"

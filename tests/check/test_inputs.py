@@ -17,6 +17,10 @@ def test_random_inputs_are_valid(rng):
         positions.apply_rope, [(3, 8), (3, 4), (3, 4)], np.float64, rng
     )
     np.testing.assert_allclose(cos**2 + sin**2, 1, rtol=1e-14)
+    slopes = check.random_inputs(positions.alibi_bias, [(4,), 3, 5], np.float64, rng)[0]
+    assert slopes.min() > 0
+    _, signs = check.random_inputs(losses.hinge, [(9,), (9,)], np.float64, rng)
+    np.testing.assert_array_equal(abs(signs), 1)
     x, groups, w, b = check.random_inputs(
         normalization.group_norm, [(2, 4, 6), 3, (6,), None], np.float32, rng
     )

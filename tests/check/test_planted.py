@@ -23,6 +23,7 @@ GRU = tuple(R.normal(size=s) for s in ((2, 5, 3), (2, 4), (12, 3), (12, 4), (12,
 ANGLES = R.uniform(0, 6, (5, 4))
 ROPE = R.normal(size=(2, 5, 8)), np.cos(ANGLES), np.sin(ANGLES)
 CLASSES = R.integers(0, 8, 6)
+LSTM_DOUT = tuple(R.normal(size=(2, 5, 4)) for _ in "hc")
 SDPA = att.scaled_dot_product_attention
 
 
@@ -34,6 +35,21 @@ def softmax(x, axis=-1):
 def naive_softmax(x):
     with np.errstate(all="ignore"):
         return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+
+
+def naive_softplus(x):
+    with np.errstate(over="ignore"):
+        return np.log1p(np.exp(x))
+
+
+def divided_silu(x):
+    with np.errstate(invalid="ignore"):
+        return act.silu(x) * x / x
+
+
+def log_of_softmax(x):
+    with np.errstate(divide="ignore"):
+        return np.log(softmax(x))
 
 
 def counting_softmax_loss(x, c):
@@ -99,6 +115,27 @@ def linear_backward(u, x, w, b, *, dw=None, db=None, dx=None):
         u.T @ x if dw is None else dw(u, x),
         u.sum(0) if db is None else db(u),
     )
+
+
+def rounded(a):
+    """Round to bfloat16, by cutting off."""
+    return (a.view(np.uint32) + np.uint32(0x8000) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def unbiased_backward(u, x, w):
+    n = x.shape[-1]
+    s = 1 / np.sqrt(x.var(-1, keepdims=True, ddof=1) + 1e-5)
+    y = (x - x.mean(-1, keepdims=True)) * s
+    g = u * w
+    dx = s * (g - g.mean(-1, keepdims=True) - y * (g * y).sum(-1, keepdims=True) / (n - 1))
+    return dx, (u * y).sum(0), u.sum(0)
+
+
+def regated_lstm(u, args):
+    """Differentiate an LSTM whose gates are in another order."""
+    order = (0, 1, 3, 2)
+    grads = recurrent.lstm_vjp(u, *gates(args, order))
+    return gates(grads, order)
 
 
 # what, op, candidate, arguments, options, words of the cause; a vjp's first argument is dout
@@ -172,11 +209,58 @@ FORWARD = [
     ("gru gates", recurrent.gru, lambda *a: recurrent.gru(*gates(a, (1, 0, 2))), GRU, {}, "zrn"),
     ("gru reset", recurrent.gru, lambda *a: recurrent.gru(*a, reset_after=False), GRU, {},
      "before the product"),
+    ("over queries", SDPA, lambda q, k, v: softmax(q @ t(k) * 8**-0.5, -2) @ v, (Q, K, V), {},
+     "over the queries"),
+    ("mask transposed", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=mask.T, empty=-np.inf),
+     (Q, K[..., :5, :], V[..., :5, :]), {"mask": np.tri(5, dtype=bool) | (MASK[:, :5])},
+     "mask is transposed"),
+    ("columns", norm.layer_norm, lambda x: (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-5), (X,), {},
+     "along axis 0 alone"),
+    ("unbiased, no weight", norm.layer_norm, lambda x: (x - x.mean(-1, keepdims=True))
+     / np.sqrt(x.var(-1, keepdims=True, ddof=1) + 1e-5), (X,), {}, "n - 1"),
+    ("rms by variance", norm.rms_norm, lambda x: x / (np.mean(x * x, -1, keepdims=True) + 1e-6),
+     (X,), {}, "not by its root"),
+    ("gru update", recurrent.gru, lambda *a: recurrent.gru(
+        *a[:2], *(np.concatenate([r, -z, n]) for r, z, n in (np.split(w, 3) for w in a[2:]))),
+     GRU, {}, "one minus itself"),
+    ("cos and sin", positions.apply_rope, lambda x, c, s: positions.apply_rope(x, s, c), ROPE, {},
+     "cosine and sine are exchanged"),
+    ("weights times a third", act.silu, lambda x: act.silu(x) / 3, (X,), {},
+     "the exact result times 0.333333"),
+    ("reversed", act.silu, lambda x: act.silu(x)[:, ::-1].copy(), (X,), {}, "is reversed along"),
+    ("one pass", norm.layer_norm, lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(
+        np.abs((x * x).mean(-1, keepdims=True) - x.mean(-1, keepdims=True) ** 2) + np.float32(1e-5)
+     ), ((X + 300).astype("f4"),), {}, "variance cancels"),
+    ("inputs in bfloat16", neurons.linear, lambda x, w: rounded(x) @ rounded(w).T,
+     tuple(a.astype("f4") for a in (X, W)), {}, "bfloat16"),
+    ("sums in float16", neurons.linear, lambda x, w: half_sum(x, w, 0).astype("f2"),
+     tuple(np.tile(a, (1, 40)).astype("f2") for a in (X, W)), {}, "sums in float16"),
+    ("exp of both signs", act.softplus, naive_softplus, (X * 1e4,), {},
+     "an exponential overflows"),
+    ("zero by zero", act.silu, divided_silu, (np.array([0.0, 1.0]),), {},
+     "a division by zero"),
+    ("log of zero", act.log_softmax, log_of_softmax, (X * 1e3,), {},
+     "logarithm of a number that is rounded to 0"),
     ("backwards", recurrent.lstm, lambda *a: recurrent.lstm(*a, reverse=True), LSTM, {},
      "read backwards"),
 ]  # fmt: skip
 BACKWARD = [
     ("softmax no sum", act.softmax, lambda u, x: softmax(x) * u, (U, X), {}, "it is p dout"),
+    ("log_softmax no p", act.log_softmax, lambda u, x: u - softmax(x), (U, X), {},
+     "not multiplied by the sum"),
+    ("dout ignored", act.silu, lambda u, x: act.silu_deriv(x), (U, X), {}, "dout is ignored"),
+    ("times the output", act.silu, lambda u, x: u * act.silu(x), (U, X), {},
+     "multiplied by the output"),
+    ("unbiased, backward", norm.layer_norm,
+     lambda u, x, w, b: unbiased_backward(u, x, w), (U, X, B, B), {}, "n - 1"),
+    ("no variance", norm.layer_norm, lambda u, x: (u - u.mean(-1, keepdims=True))
+     / np.sqrt(x.var(-1, keepdims=True) + 1e-5), (U, X), {}, "through the variance is missing"),
+    ("constants, rms", norm.rms_norm,
+     lambda u, x: u / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), (U, X), {}, "as constants"),
+    ("lstm gates, backward", recurrent.lstm, lambda u, *a: regated_lstm(u, a),
+     (LSTM_DOUT, *LSTM), {}, "ifog"),
+    ("none", neurons.linear, lambda u, x, w: (u @ w, None), (U, X, W), {},
+     "gradient of one operand is missing"),
     ("second derivative", act.tanh, lambda u, x: u * act.tanh_deriv2(x), (U, X), {},
      "second derivative"),
     ("at the output", act.sigmoid, lambda u, x: u * act.sigmoid_deriv(act.sigmoid(x)), (U, X), {},
@@ -203,6 +287,116 @@ BACKWARD = [
     ("raw scores", SDPA, lambda *a: attention_backward(*a, bug="raw"), (DOUT, Q, K, V), {},
      "scores stand where"),
 ]  # fmt: skip
+
+
+def log_softmax_vjp(u, x, rest):
+    return u - softmax(x) if rest == "p" else u
+
+
+def norm_vjp(u, x, w, b, *, mean=True, var=True):
+    c = x - x.mean(-1, keepdims=True)
+    s = 1 / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    g, y = u * w, c * s
+    dx = g - (g.mean(-1, keepdims=True) if mean else 0)
+    dx = s * (dx - (y * (g * y).mean(-1, keepdims=True) if var else 0))
+    return dx, (u * y).sum(0), u.sum(0)
+
+
+def unbiased_vjp(u, x, w, b):
+    n = x.shape[-1]
+    c = ((n - 1) / n) ** 0.5
+    dx, dw, db = norm.layer_norm_vjp(u, x, w * c, b, eps=1e-5 * (n - 1) / n)
+    return dx, dw * c, db
+
+
+def lstm_gates_vjp(u, *a):
+    out = recurrent.lstm_vjp(u, *gates(a, (0, 1, 3, 2)))
+    return gates(out, (0, 1, 3, 2))
+
+
+def sure(x):
+    with np.errstate(all="ignore"):
+        return np.exp(x) / (1 + np.exp(x))
+
+
+def noisy(x, w):
+    y = neurons.linear(x, w)
+    return y * (1 + 0.02 * np.sin(1e3 * y.astype(float))).astype(y.dtype)
+
+
+def infinite_log(x):
+    with np.errstate(all="ignore"):
+        return np.log(np.where(softmax(x) < 0.1, 0, softmax(x)))
+
+
+SQUARE = R.random((7, 7)) < 0.6
+SQUARE[:, 0] = SQUARE[0] = True
+SQUARE[3, 1], SQUARE[1, 3] = True, False
+Q7 = R.normal(size=(2, 3, 7, 8))
+STEPS = R.normal(size=(2, 5, 4))
+FORWARD += [
+    ("mask transposed", SDPA, lambda q, k, v, mask: SDPA(q, k, v, mask=mask.T), (Q7, K, V),
+     {"mask": SQUARE}, "mask is transposed"),
+    ("scale ignored", SDPA, lambda q, k, v, scale: SDPA(q, k, v), (Q, K, V), {"scale": 1.0},
+     "'scale' is ignored"),
+    ("default told", act.softmax, lambda x, axis: softmax(x, 0), (X,), {"axis": -1}, "axis 0"),
+    ("lstm gates without biases", recurrent.lstm, lambda x, h, c, w, u, *_: recurrent.lstm(
+        x, h, c, *gates((w, u, w, u), (2, 1, 0, 3))[:2]), (*LSTM[:5], None, None), {}, "gfio"),
+    ("half a sum", losses.squared_error, lambda p, q: ((p - q) ** 2).sum() / 2, (X[0], X[1]), {},
+     "1/2 and a sum"),
+    ("a loss times 1.37", losses.cross_entropy, lambda x, c: 1.37 * losses.cross_entropy(x, c),
+     (X, CLASSES), {}, "times 1.37"),
+    ("an unknown norm", norm.layer_norm, lambda x: layer_norm(x, 1, 0) + x**2, (X,), {}, ""),
+    ("unbiased without weight", norm.layer_norm, lambda x: layer_norm(x, 1, 0, ddof=1), (X,), {},
+     "n - 1"),
+    ("unbiased without bias", norm.layer_norm, lambda x, w, b: layer_norm(x, w, 0, ddof=1),
+     (X, B, None), {}, "n - 1"),
+    ("no mean, batch", norm.batch_norm, lambda x: x / np.sqrt((x * x).mean(0) + 1e-5), (X,), {},
+     "mean is not subtracted"),
+    ("update gate", recurrent.gru, lambda *a: recurrent.gru(*a[:2], *(
+        np.concatenate([r, -z, n]) for r, z, n in (np.split(b, 3) for b in a[2:]))), GRU, {},
+     "one minus itself"),
+    ("exp of the wrong sign", act.sigmoid, sure, (X * 1e4,), {}, "exponential overflows"),
+    ("a division by zero", act.tanh, lambda x: np.where(x > 0, np.inf, np.tanh(x)), (X,), {},
+     "division by zero"),
+    ("a softmax over nothing", act.softmax, lambda x: np.where(x > 0, np.nan, softmax(x)), (X,), {},
+     "division by zero"),
+    ("an infinite log", act.log_softmax, infinite_log, (X,), {}, "rounded to 0"),
+    ("any multiple", act.tanh, lambda x: 1.37 * np.tanh(x), (X,), {}, "times 1.37"),
+    ("ripples", norm.layer_norm, lambda x: layer_norm(x, 1, 0) + 1e-3 * np.sin(1e3 * x),
+     (X + 100,), {}, "the variance cancels"),
+    ("noise", neurons.linear, noisy, (X.astype("f2"), W.astype("f2")), {}, "noise"),
+    ("unknown", act.tanh, lambda x: np.tanh(x) + x**2, (X,), {}, ""),
+    ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
+]  # fmt: skip
+BACKWARD += [
+    ("diagonal", act.softmax, lambda u, x: u * softmax(x) * (1 - softmax(x)), (U, X), {},
+     "only the diagonal"),
+    ("rms times 1.37", norm.rms_norm, lambda u, x: 1.37 * norm.rms_norm_vjp(u, x), (U, X), {},
+     "times 1.37"),
+    ("log_softmax p", act.log_softmax, lambda u, x: log_softmax_vjp(u, x, "p"), (U, X), {},
+     "not multiplied by the sum"),
+    ("log_softmax dout", act.log_softmax, lambda u, x: log_softmax_vjp(u, x, ""), (U, X), {},
+     "dout alone"),
+    ("no mean term", norm.layer_norm, lambda *a: norm_vjp(*a, mean=False), (U, X, B, B), {},
+     "through the mean"),
+    ("no variance term", norm.layer_norm, lambda *a: norm_vjp(*a, var=False), (U, X, B, B), {},
+     "through the variance"),
+    ("unbiased gradient", norm.layer_norm, unbiased_vjp, (U, X, B, B), {}, "n - 1"),
+    ("rms constants", norm.rms_norm,
+     lambda u, x: u / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6), (U, X), {}, "as constants"),
+    ("lstm gates backward", recurrent.lstm, lstm_gates_vjp, ((STEPS, STEPS), *LSTM), {}, "ifog"),
+    ("grouped heads twice", SDPA, lambda u, q, k, v: tuple(
+        2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v)),
+     (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "accumulated twice"),
+    ("capped twice", SDPA, lambda u, q, k, v, softcap: tuple(
+        2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap)),
+     (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
+    ("sum backward", act.logsumexp, lambda u, x: -u[:, None] * softmax(x), (U[:, 0], X), {},
+     "sign is reversed"),
+    ("p sum", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),
+     {"reduction": "sum"}, "target is not subtracted"),
+]  # fmt: skip
 PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
 
 
@@ -216,8 +410,24 @@ def verdict_of(row):
 def test_a_planted_mistake_is_flagged_and_named(row):
     verdict = verdict_of(row)
     assert not verdict
-    assert row[-1] in verdict.cause
+    assert row[-1] in verdict.cause if row[-1] else verdict.cause == ""
     assert verdict.cause in str(verdict)
+
+
+def test_a_jvp_by_its_inputs():
+    tangents = U, W[::-1], B
+    wrong = lambda p, t: neurons.linear_jvp((p[0], p[1].T, p[2]), t)  # noqa: E731
+    verdict = check.check_jvp(wrong, neurons.linear, (X, W, B), tangents)
+    assert verdict.cause == "weight is transposed"
+    verdict = check.check_jvp(
+        lambda p, t: norm.layer_norm_jvp(p, (2 * t[0], None, None)),
+        norm.layer_norm,
+        (X, None, None),
+        (U, None, None),
+    )
+    assert "doubled" in verdict.cause
+    wrong = lambda x, dx: dx * act.tanh_deriv2(x)  # noqa: E731
+    assert not check.check_jvp(wrong, act.tanh, X, U)
 
 
 def test_there_are_forty():

@@ -118,7 +118,7 @@ class Dashboard(Figure):
                 assert decades < 0.02, (self.settings, x, y)
         for panel, function in ((1, ACTIVATION[kind]), (2, SLOPE[kind])):
             drawn = self.read(panel)
-            assert len(drawn) > 150
+            assert len(drawn) > 120
             for x, y in drawn:
                 if abs(x) > 0.02:
                     assert abs(y - function(x, alpha)) < 0.03, (self.settings, panel, x, y)

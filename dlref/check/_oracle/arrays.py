@@ -9,27 +9,10 @@ from typing import Any
 import numpy as np
 
 from ..._core.arguments import choice
+from ..._core.foreign import as_numpy_array, kind_of
 from ..._core.pytree import rebuilt
 
 FRAMEWORKS = ("numpy", "torch", "jax")
-
-
-def _of_torch(tensor: Any) -> Any:
-    tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if str(tensor.dtype) != "torch.bfloat16":
-        return tensor.numpy()
-    torch = importlib.import_module("torch")
-    return tensor.contiguous().view(torch.int16).numpy().view(_bfloat16())
-
-
-def _bfloat16() -> Any:
-    return importlib.import_module("ml_dtypes").bfloat16
-
-
-def kind_of(value: Any) -> str:
-    """Return the library that an object comes from."""
-    name = type(value).__module__.split(".")[0]
-    return {"torch": "torch", "jax": "jax", "jaxlib": "jax"}.get(name, "numpy")
 
 
 def as_numpy(value: Any) -> Any:
@@ -37,16 +20,7 @@ def as_numpy(value: Any) -> Any:
     if isinstance(value, tuple | list):
         parts = [as_numpy(entry) for entry in value]
         return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    if isinstance(value, np.ndarray | np.generic) or np.isscalar(value) or value is None:
-        return value
-    if kind_of(value) == "torch" and hasattr(value, "detach"):
-        return _of_torch(value)
-    if hasattr(value, "__array__"):
-        with contextlib.suppress(TypeError):  # CuPy refuses a silent copy from the device
-            return np.asarray(value)
-    if hasattr(value, "get") and hasattr(value, "dtype"):
-        return np.asarray(value.get())
-    return np.from_dlpack(value) if hasattr(value, "__dlpack__") else value
+    return as_numpy_array(value)
 
 
 def framework_of(values: Any) -> str:
@@ -59,8 +33,6 @@ def framework_of(values: Any) -> str:
 
 
 def _to(array: Any, framework: str) -> Any:
-    if framework == "numpy":
-        return array
     if framework == "jax":
         return importlib.import_module("jax.numpy").asarray(array)
     torch = importlib.import_module("torch")
@@ -79,10 +51,9 @@ def handed(value: Any, framework: str) -> Any:
     return value
 
 
-def calling(framework: str | None) -> Any:
+def calling(framework: str) -> Any:
     """Return the context in which a candidate runs: JAX keeps float64 in it."""
-    if framework is not None:
-        choice("framework", framework, FRAMEWORKS)
+    choice("framework", framework, FRAMEWORKS)
     if framework != "jax":
         return contextlib.nullcontext()
     older = getattr(importlib.import_module("jax.experimental"), "enable_x64", None)

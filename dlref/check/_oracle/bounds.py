@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-#: Digits of a format: distance of 1 from the next number; smallest normal number.
+#: Digits of a format: distance of 1 from the next number; what is added to each bound; the smallest
+#: normal number, below which a kernel may write 0, as processors do that flush subnormal numbers.
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
+NORMAL = {**TINY, "float16": 2.0**-14}
 #: Roundings that a plain computation makes, in units of the effect of one.
 ROUNDINGS = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 8.0}
 DRAWS = 6
@@ -132,5 +134,7 @@ def bounds(
             unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         one = np.maximum(ROUNDINGS[name] * unit, plain[k]) + TINY[name]
         one = one + (1e-9 * size if call.numeric else 0.0)
+        subnormal = np.abs(w) < NORMAL[name]
+        one = np.where(subnormal, np.maximum(one, np.abs(w) / factor), one)
         out.append(factor * one)
     return out, moves

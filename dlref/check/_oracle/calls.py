@@ -59,7 +59,11 @@ def _pushed(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
         return np.concatenate([np.ravel(p) for p in flat(f(*_moved(points, directions, h)))])
 
     parts = iter(np.split(ridders(along, 0.1), np.cumsum([part.size for part in sizes])[:-1]))
-    return changed(lambda part: np.reshape(next(parts), np.shape(part)), like)
+
+    def in_shape(part: Any) -> Any:
+        return np.reshape(next(parts), np.shape(part)).astype(np.asarray(part).dtype)
+
+    return changed(in_shape, like)
 
 
 def _numbered(f: Callable[[int, Any], Any], value: Any) -> Any:
@@ -84,7 +88,7 @@ def _pulled(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
                 return sum(np.dot(w, np.ravel(v)) for w, v in zip(weights, values, strict=True))
 
             out.flat[i] = ridders(along, 0.1 * max(1.0, abs(float(np.ravel(array)[i]))))
-        return out
+        return out.astype(np.asarray(array).dtype)  # what a vjp returns
 
     grads = []
     for k, value in enumerate(inputs):
