@@ -388,7 +388,8 @@ def multi_head_attention(
     :math:`\mat W_Q^{(h)}` are the E rows of head h: one product computes all heads, and the split
     is only another way to count the channels, (..., T, H E) as (..., H, T, E).
 
-    **Heads as subspaces.** Cut :math:`\mat W_O` into blocks of columns :math:`\mat W_O^{(h)}`. Then
+    **Heads as subspaces.** Cut :math:`\mat W_O` into blocks of columns :math:`\mat W_O^{(h)}`.
+    Without a bias of the values,
 
     .. math::
 

@@ -193,6 +193,8 @@ def rope_score_vjp(
 
     .. math:: \pdv{L}{r} = \sum_i g_i\, \theta_i, \qquad \pdv{L}{\theta_i} = \sum g_i\, r .
 
+    The second sum is over all scores, which share the frequencies.
+
     Examples
     --------
     The score of (1, 0) and (0, 1) is minus the sine of the angle, with slope −1 at 0:

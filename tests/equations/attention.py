@@ -1,0 +1,624 @@
+"""The displayed equations of dlref.attention."""
+
+import numpy as np
+from equations.ledger import definition, equation
+from equations.numeric_2 import gradients, rate
+
+from dlref.attention import (
+    AttentionParams,
+    additive_attention,
+    attention_distance,
+    attention_entropy,
+    attention_rollout,
+    attention_scores,
+    attention_weights,
+    linear_attention,
+    multi_head_attention,
+    multiplicative_attention,
+    recurrent_linear_attention,
+    repeat_kv,
+    scaled_dot_product_attention,
+)
+
+RNG = np.random.default_rng(0)
+T, S, E, V = 3, 4, 5, 2
+Q, K, VALUES = RNG.normal(size=(T, E)), RNG.normal(size=(S, E)), RNG.normal(size=(S, V))
+QKV = Q, K, VALUES
+U = RNG.normal(size=(T, V))  # cotangent of an output
+DQ, DK, DVALUES = (RNG.normal(size=x.shape) for x in QKV)
+
+
+def softmax(scores):
+    e = np.exp(scores)
+    return e / e.sum(-1, keepdims=True)
+
+
+def attend(q, k, v):
+    return softmax(q @ k.T / np.sqrt(q.shape[-1])) @ v
+
+
+A_UNITS, D_K = 3, 6
+KEYS = RNG.normal(size=(S, D_K))
+W, W_U, A = RNG.normal(size=(A_UNITS, E)), RNG.normal(size=(A_UNITS, D_K)), RNG.normal(size=A_UNITS)
+ADDITIVE = Q, KEYS, VALUES, W, W_U, A
+
+
+def additive_scores(q, k, w, u, a):
+    return np.tanh((q @ w.T)[:, None] + (k @ u.T)[None]) @ a
+
+
+def additive(q, k, v, w, u, a):
+    return softmax(additive_scores(q, k, w, u, a)) @ v
+
+
+@definition(
+    r"s_{ij} = \vec a^\top \tanh(\mat W \vec q_i + \mat U \vec k_j), \qquad p_{ij} = "
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j .",
+)
+def additive_scores_weights_and_averages():
+    s = np.array([[A @ np.tanh(W @ q + W_U @ k) for k in KEYS] for q in Q])
+    p = np.array([[np.exp(s[i, j]) / np.exp(s[i]).sum() for j in range(S)] for i in range(T)])
+    o = np.array([sum(p[i, j] * VALUES[j] for j in range(S)) for i in range(T)])
+    out, weights = additive_attention(*ADDITIVE, return_weights=True)
+    yield p, weights
+    yield o, out
+
+
+@equation(
+    r"\pdv{L}{p_{ij}} &= \vec g_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
+    r"\vec g_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
+    r"\pdv{L}{p_{im}} \Bigr) && \text{(softmax)} \\ \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec "
+    r"h_{ij}, \qquad \vec z_{ij} = d_{ij}\, \vec a * (1 - \vec h_{ij}^2) && \text{(tanh)} \\ "
+    r"\pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad "
+    r"\pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec z_{ij} ,",
+)
+def additive_gradients_by_complex_step():
+    s = additive_scores(Q, KEYS, W, W_U, A)
+    p, h = softmax(s), np.tanh((Q @ W.T)[:, None] + (KEYS @ W_U.T)[None])
+    dp = np.array([[U[i] @ VALUES[j] for j in range(S)] for i in range(T)])
+    yield dp, gradients(lambda p: np.sum(U * (p @ VALUES)), p)[0]
+    expected = gradients(lambda *x: np.sum(U * additive(*x)), *ADDITIVE)
+    yield expected[2], np.einsum("ij,iv->jv", p, U)
+    d = p * (dp - np.sum(p * dp, axis=1, keepdims=True))
+    yield gradients(lambda s: np.sum(U * (softmax(s) @ VALUES)), s)[0], d
+    yield expected[5], np.einsum("ij,ija->a", d, h)
+    z = d[..., None] * A * (1 - h**2)
+    before = np.arctanh(h)
+    yield gradients(lambda x: np.sum(U * (softmax(np.tanh(x) @ A) @ VALUES)), before)[0], z
+    yield expected[3], sum(np.outer(z[i].sum(0), Q[i]) for i in range(T))
+    yield expected[0], np.array([W.T @ z[i].sum(0) for i in range(T)])
+    yield expected[4], sum(np.outer(z[:, j].sum(0), KEYS[j]) for j in range(S))
+    yield expected[1], np.array([W_U.T @ z[:, j].sum(0) for j in range(S)])
+
+
+@equation(
+    r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) * (\dot{\mat W} \vec q_i + \mat W \dot{\vec "
+    r"q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\ \dot s_{ij} &= \dot{\vec a} "
+    r"\cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad \dot p_{ij} = p_{ij} \Bigl( "
+    r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \dot p_{ij} "
+    r"\vec v_j + p_{ij} \dot{\vec v}_j .",
+)
+def additive_tangents_by_complex_step():
+    tangents = dq, dk, dv, dw, du, da = [RNG.normal(size=x.shape) for x in ADDITIVE]
+    h = np.tanh((Q @ W.T)[:, None] + (KEYS @ W_U.T)[None])
+    p = softmax(h @ A)
+    inner = [
+        [dw @ Q[i] + W @ dq[i] + du @ KEYS[j] + W_U @ dk[j] for j in range(S)] for i in range(T)
+    ]
+    dh = (1 - h**2) * np.array(inner)
+    hidden = rate(
+        lambda q, k, w, u: np.tanh((q @ w.T)[:, None] + (k @ u.T)[None]),
+        (Q, KEYS, W, W_U),
+        (dq, dk, dw, du),
+    )
+    yield hidden, dh
+    ds = h @ da + dh @ A
+    yield rate(additive_scores, (Q, KEYS, W, W_U, A), (dq, dk, dw, du, da)), ds
+    dp = p * (ds - np.sum(p * ds, axis=1, keepdims=True))
+    yield rate(softmax, [h @ A], [ds]), dp
+    yield rate(additive, ADDITIVE, tangents), dp @ VALUES + p @ dv
+
+
+@definition(
+    r"d_i = \sum_j p_{ij}\, |j - i - \text{offset}| .",
+)
+def distance():
+    p, offset = softmax(RNG.normal(size=(T, S))), 2
+    d = [sum(p[i, j] * abs(j - i - offset) for j in range(S)) for i in range(T)]
+    yield d, attention_distance(p, q_offset=offset)
+
+
+@definition(
+    r"H = -\sum_j p_j \ln p_j, \qquad 0 \ln 0 = 0 .",
+)
+def entropy():
+    p = np.array([0.2, 0.5, 0.3])
+    yield -sum(x * np.log(x) for x in p), attention_entropy(p), attention_entropy([0, *p])
+
+
+@equation(
+    r"\pdv{L}{p_j} = -u\, (\ln p_j + 1) .",
+)
+def entropy_gradient_by_complex_step():
+    p, u = softmax(RNG.normal(size=S)), 1.7
+    yield gradients(lambda p: -u * np.sum(p * np.log(p)), p)[0], -u * (np.log(p) + 1)
+
+
+@equation(
+    r"\dot H = -\sum_j (\ln p_j + 1)\, \dot p_j ,",
+)
+def entropy_tangent_by_complex_step():
+    p, dp = softmax(RNG.normal(size=S)), RNG.normal(size=S)
+    yield rate(lambda p: -np.sum(p * np.log(p)), [p], [dp]), -np.sum((np.log(p) + 1) * dp)
+
+
+LAYERS, HEADS, SHARE = 3, 2, 0.3
+MAPS = softmax(RNG.normal(size=(LAYERS, HEADS, T, T)))
+
+
+def mixtures(maps):
+    return SHARE * np.eye(T) + (1 - SHARE) / HEADS * maps.sum(1)
+
+
+def rollout(maps):
+    first, second, third = mixtures(maps)
+    return third @ second @ first
+
+
+@definition(
+    r"\mat A_l = r\, \mat I + \frac{1 - r}{H} \sum_h \mat P_{lh}, \qquad \mat R = \mat A_L "
+    r"\cdots \mat A_2 \mat A_1 .",
+)
+def rollout_of_three_layers():
+    a = [SHARE * np.eye(T) + (1 - SHARE) / HEADS * sum(MAPS[n]) for n in range(LAYERS)]
+    yield a[2] @ a[1] @ a[0], attention_rollout(MAPS, residual=SHARE)
+
+
+@equation(
+    r"d\mat R = \mat B\, d\mat A_l\, \mat C \quad\Rightarrow\quad \pdv{L}{\mat A_l} = \mat "
+    r"B^\top \mat U \mat C^\top, \qquad \pdv{L}{\mat P_{lh}} = \frac{1 - r}{H} \pdv{L}{\mat "
+    r"A_l} .",
+)
+def rollout_gradient_by_complex_step():
+    c, a, b = mixtures(MAPS)  # the middle one of three
+    u, da = RNG.normal(size=(T, T)), RNG.normal(size=(T, T))
+    yield rate(lambda a: b @ a @ c, [a], [da]), b @ da @ c
+    gradient = b.T @ u @ c.T
+    yield gradients(lambda a: np.sum(u * (b @ a @ c)), a)[0], gradient
+    of_maps = gradients(lambda maps: np.sum(u * rollout(maps)), MAPS)[0]
+    for head in range(HEADS):
+        yield of_maps[1, head], (1 - SHARE) / HEADS * gradient
+
+
+@equation(
+    r"\dot{\mat R}_l = \dot{\mat A}_l \mat R_{l-1} + \mat A_l \dot{\mat R}_{l-1} .",
+)
+def rollout_tangent_by_complex_step():
+    a, da = mixtures(MAPS), RNG.normal(size=(LAYERS, T, T))
+    r, dr = np.eye(T), np.zeros((T, T))
+    for layer in range(LAYERS):
+        r, dr = a[layer] @ r, da[layer] @ r + a[layer] @ dr
+        yield r, np.linalg.multi_dot([*a[layer::-1], np.eye(T)])
+    yield rate(lambda a: a[2] @ a[1] @ a[0], [a], [da]), dr
+
+
+SCALE, CAP = 0.8, 1.5
+B = RNG.normal(size=(T, S))
+
+
+def capped(q, k, b):
+    return CAP * np.tanh(SCALE * (q @ k.T) / CAP) + b
+
+
+@definition(
+    r"s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij} \quad "
+    r"\text{or} \quad -\infty ,",
+)
+def scores_with_cap_and_bias():
+    dots = np.array([[q @ k for k in K] for q in Q])
+    s = CAP * np.tanh(SCALE * dots / CAP) + B
+    mask = np.array([[True, False, True, True]] * T)
+    options = {"bias": B, "scale": SCALE, "softcap": CAP}
+    yield s, attention_scores(Q, K, **options)
+    yield np.where(mask, s, -np.inf), attention_scores(Q, K, mask=mask, **options)
+
+
+@equation(
+    r"r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, "
+    r"\qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .",
+)
+def score_gradients_by_complex_step():
+    u, t = RNG.normal(size=(T, S)), np.tanh(SCALE * (Q @ K.T) / CAP)
+    dq, dk, db = gradients(lambda *x: np.sum(u * capped(*x)), Q, K, B)
+    r = (1 - t**2) * u
+    before = SCALE * (Q @ K.T)
+    yield gradients(lambda x: np.sum(u * CAP * np.tanh(x / CAP)), before)[0], r
+    yield dq, np.array([SCALE * sum(r[i, j] * K[j] for j in range(S)) for i in range(T)])
+    yield dk, np.array([SCALE * sum(r[i, j] * Q[i] for i in range(T)) for j in range(S)])
+    yield db, u
+
+
+@equation(
+    r"\dot s_{ij} = (1 - t_{ij}^2)\, c\, (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot "
+    r"\dot{\vec k}_j) + \dot b_{ij} ,",
+)
+def score_tangents_by_complex_step():
+    db, t = RNG.normal(size=(T, S)), np.tanh(SCALE * (Q @ K.T) / CAP)
+    inner = [[DQ[i] @ K[j] + Q[i] @ DK[j] for j in range(S)] for i in range(T)]
+    ds = (1 - t**2) * SCALE * np.array(inner) + db
+    yield rate(capped, (Q, K, B), (DQ, DK, db)), ds
+
+
+@definition(
+    r"p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}",
+)
+def weights_with_a_sink():
+    s, sink = Q @ K.T / np.sqrt(E), 0.4
+    p = [[np.exp(s[i, j]) / (np.exp(sink) + sum(np.exp(s[i]))) for j in range(S)] for i in range(T)]
+    yield p, attention_weights(Q[None], K[None], sink=[sink])[0]
+
+
+def weights_of(scores, sink):
+    e = np.exp(scores)
+    return e / (np.exp(sink) + e.sum(-1, keepdims=True))
+
+
+@equation(
+    r"d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),",
+)
+def softmax_gradient_by_complex_step():
+    u, p = RNG.normal(size=(T, S)), weights_of(B, 0.4)
+    d = p * (u - np.sum(p * u, axis=1, keepdims=True))
+    yield gradients(lambda s: np.sum(u * weights_of(s, 0.4)), B)[0], d
+
+
+@equation(
+    r"\dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .",
+)
+def softmax_tangent_by_complex_step():
+    ds, dsink = RNG.normal(size=(T, S)), 0.7
+    p, left = weights_of(B, 0.4), 1 - weights_of(B, 0.4).sum(-1, keepdims=True)
+    mean = np.sum(p * ds, axis=1, keepdims=True) + left * dsink
+    yield rate(weights_of, (B, 0.4), (ds, dsink)), p * (ds - mean)
+
+
+def phi(x):
+    return np.where(x.real > 0, x + 1, np.exp(x))  # ELU + 1
+
+
+def linear(a, b, v):
+    weights = a @ b.T
+    return weights @ v / weights.sum(1, keepdims=True)
+
+
+@definition(
+    r"\vec o_i = \frac{\sum_j \bigl( \phi(\vec q_i) \cdot \phi(\vec k_j) \bigr)\, \vec v_j} "
+    r"{\sum_j \phi(\vec q_i) \cdot \phi(\vec k_j)} = \frac{\phi(\vec q_i)^\top \bigl( \sum_j "
+    r"\phi(\vec k_j)\, \vec v_j^\top \bigr)} {\phi(\vec q_i)^\top \sum_j \phi(\vec k_j)} .",
+)
+def linear_attention_in_both_orders():
+    dots = [[phi(q) @ phi(k) for k in K] for q in Q]
+    first = [sum(dots[i][j] * VALUES[j] for j in range(S)) / sum(dots[i]) for i in range(T)]
+    memory, total = sum(np.outer(phi(K[j]), VALUES[j]) for j in range(S)), sum(map(phi, K))
+    second = [phi(q) @ memory / (phi(q) @ total) for q in Q]
+    yield first, second, linear_attention(Q, K, VALUES)
+
+
+@equation(
+    r"\vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),",
+    r"\pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad \pdv{L}{\vec "
+    r"b_j} = \sum_i (\vec c_j \cdot \vec g_i)\, \vec a_i, \qquad \pdv{L}{\vec c_j} = \sum_i "
+    r"(\vec b_j \cdot \vec a_i)\, \vec g_i .",
+)
+def linear_attention_gradients_by_complex_step():
+    a, b = phi(Q), phi(K)
+    c = np.column_stack([VALUES, np.ones(S)])
+    sums = np.array([sum((a[i] @ b[j]) * c[j] for j in range(S)) for i in range(T)])
+    n, z = sums[:, :V], sums[:, V]
+    o = n / z[:, None]
+    g = np.array([[*(U[i] / z[i]), -(U[i] @ o[i]) / z[i]] for i in range(T)])
+    yield gradients(lambda s: np.sum(U * (s[:, :V] / s[:, V:])), sums)[0], g
+
+    def loss(a, b, c):
+        s = a @ b.T @ c
+        return np.sum(U * (s[:, :V] / s[:, V:]))
+
+    da, db, dc = gradients(loss, a, b, c)
+    yield da, np.array([sum((g[i] @ c[j]) * b[j] for j in range(S)) for i in range(T)])
+    yield db, np.array([sum((c[j] @ g[i]) * a[i] for i in range(T)) for j in range(S)])
+    yield dc, np.array([sum((b[j] @ a[i]) * g[i] for i in range(T)) for j in range(S)])
+
+
+@equation(
+    r"(\dot{\vec n}_i, \dot z_i) = \sum_j (\dot{\vec a}_i \cdot \vec b_j + \vec a_i \cdot "
+    r"\dot{\vec b}_j)\, \vec c_j + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0), \qquad "
+    r"\dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} .",
+)
+def linear_attention_tangents_by_complex_step():
+    a, b, c = phi(Q), phi(K), np.column_stack([VALUES, np.ones(S)])
+    z = np.sum(a @ b.T, axis=1)
+    moved = np.zeros((T, V + 1))
+    for i in range(T):
+        for j in range(S):
+            moved[i] += (DQ[i] @ b[j] + a[i] @ DK[j]) * c[j]
+            moved[i] += (a[i] @ b[j]) * np.array([*DVALUES[j], 0])
+    dn, dz = moved[:, :V], moved[:, V:]
+    yield rate(lambda a, b, v: a @ b.T @ v, (a, b, VALUES), (DQ, DK, DVALUES)), dn
+    yield rate(lambda a, b: np.sum(a @ b.T, axis=1, keepdims=True), (a, b), (DQ, DK)), dz
+    do = (dn - dz * linear(a, b, VALUES)) / z[:, None]
+    yield rate(linear, (a, b, VALUES), (DQ, DK, DVALUES)), do
+
+
+@definition(
+    r"\vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad \vec o_{hi} = \sum_j "
+    r"p_{hij} \vec v_{hj}, \qquad \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1i} \\ \vdots \\ "
+    r"\vec o_{Hi} \end{pmatrix} + \vec b_O .",
+    r"\vec y_i = \vec b_O + \sum_h \sum_j p_{hij}\, \mat W_O^{(h)} \mat W_V^{(h)} \vec x_j ,",
+)
+def heads_side_by_side():
+    heads, width, out = 2, 4, 5
+    x = RNG.normal(size=(T, 6))
+    w_q, w_k, w_v = RNG.normal(size=(3, heads, width, 6))
+    b_q, b_k, b_v = RNG.normal(size=(3, heads, width))
+    w_o, b_o = RNG.normal(size=(out, heads * width)), RNG.normal(size=out)
+    blocks = np.split(w_o, heads, axis=1)
+
+    def result(b_v):
+        q = [[w_q[h] @ x[i] + b_q[h] for i in range(T)] for h in range(heads)]
+        k = [[w_k[h] @ x[i] + b_k[h] for i in range(T)] for h in range(heads)]
+        v = [[w_v[h] @ x[i] + b_v[h] for i in range(T)] for h in range(heads)]
+        p = [softmax(np.array(q[h]) @ np.array(k[h]).T / np.sqrt(width)) for h in range(heads)]
+        o = [[sum(p[h][i, j] * v[h][j] for j in range(T)) for i in range(T)] for h in range(heads)]
+        y = [w_o @ np.concatenate([o[h][i] for h in range(heads)]) + b_o for i in range(T)]
+        weights = [m.reshape(heads * width, 6) for m in (w_q, w_k, w_v)]
+        params = AttentionParams(*weights, w_o, b_q.ravel(), b_k.ravel(), b_v.ravel(), b_o)
+        return p, y, multi_head_attention(x, x, params, num_heads=heads)
+
+    yield result(b_v)[1:]
+    p, y, computed = result(0 * b_v)  # the sum over heads has no bias of the values
+    for i in range(T):
+        terms = [p[h][i, j] * (blocks[h] @ w_v[h] @ x[j]) for h in range(heads) for j in range(T)]
+        yield b_o + sum(terms), y[i], computed[i]
+
+
+FORM = RNG.normal(size=(E, D_K))
+
+
+@definition(
+    r"s_{ij} = \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i = \sum_j "
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j .",
+)
+def bilinear_scores_and_averages():
+    s = np.array([[q @ FORM @ k for k in KEYS] for q in Q])
+    e = np.exp(s)
+    o = [sum(e[i, j] / sum(e[i]) * VALUES[j] for j in range(S)) for i in range(T)]
+    yield o, multiplicative_attention(Q, KEYS, VALUES, FORM)
+
+
+@equation(
+    r"\pdv{L}{\vec q_i} = \mat W \vec g_i, \qquad \pdv{L}{\mat W} = \sum_i \vec q_i\, \vec "
+    r"g_i^\top .",
+)
+def bilinear_gradients_by_complex_step():
+    dq, dw = gradients(lambda q, w: np.sum(U * (softmax(q @ w @ KEYS.T) @ VALUES)), Q, FORM)
+    projected = np.array([FORM.T @ q for q in Q])
+    g = gradients(lambda r: np.sum(U * (softmax(r @ KEYS.T) @ VALUES)), projected)[0]
+    yield dq, np.array([FORM @ g[i] for i in range(T)])
+    yield dw, sum(np.outer(Q[i], g[i]) for i in range(T))
+
+
+STEPS = 4
+MEMORY = (
+    RNG.normal(size=(STEPS, E)) / 2,
+    RNG.normal(size=(STEPS, E)) / 2,
+    RNG.normal(size=(STEPS, V)),
+    -RNG.uniform(size=(STEPS, E)),
+    RNG.uniform(size=STEPS),
+    RNG.normal(size=(E, V)),
+)
+
+
+def remember(q, k, v, g, beta, state):
+    """Return all outputs and states, and the states that had faded."""
+    outputs, states, faded = [], [state], []
+    for t in range(STEPS):
+        faded.append(np.diag(np.exp(g[t])) @ states[-1])
+        w = v[t] if beta is None else beta[t] * (v[t] - faded[-1].T @ k[t])
+        states.append(faded[-1] + np.outer(k[t], w))
+        outputs.append(SCALE * states[-1].T @ q[t])
+    return np.array(outputs), np.array(states), np.array(faded)
+
+
+@definition(
+    r"\mat S'_t &= \operatorname{diag}(e^{\vec g_t})\, \mat S_{t-1} && \text{(forget)} \\ \vec "
+    r"w_t &= \vec v_t \quad \text{or} \quad \beta_t \bigl( \vec v_t - \mat S_t'^\top \vec k_t "
+    r"\bigr) && \text{(what to write)} \\ \mat S_t &= \mat S'_t + \vec k_t \vec w_t^\top, "
+    r"\qquad \vec o_t = c\, \mat S_t^\top \vec q_t && \text{(write, read)} .",
+)
+def memory_that_forgets_and_is_corrected():
+    q, k, v, g, beta, state = MEMORY
+    for rule in beta, None:
+        outputs, states, _ = remember(q, k, v, g, rule, state)
+        out, last = recurrent_linear_attention(q, k, v, g, rule, state, scale=SCALE)
+        yield outputs, out
+        yield states[-1], last
+
+
+@equation(
+    r"\mat D &\leftarrow \mat D + c\, \vec q_t \vec u_t^\top, \qquad \pdv{L}{\vec q_t} = c\, "
+    r"\mat S_t \vec u_t \\ \vec d_t &= \mat D^\top \vec k_t, \qquad \pdv{L}{\vec k_t} = \mat D "
+    r"\vec w_t, \qquad \pdv{L}{\vec v_t} = \beta_t \vec d_t \\ \pdv{L}{\beta_t} &= \vec d_t "
+    r"\cdot (\vec v_t - \mat S_t'^\top \vec k_t), \qquad \pdv{L}{\vec k_t} \mathrel{-}= "
+    r"\beta_t \mat S'_t \vec d_t, \qquad \mat D \leftarrow \mat D - \beta_t \vec k_t \vec "
+    r"d_t^\top \\ \pdv{L}{g_{te}} &= e^{g_{te}} \sum_v D_{ev} S_{t-1,ev}, \qquad \mat D "
+    r"\leftarrow \operatorname{diag}(e^{\vec g_t})\, \mat D ,",
+)
+def memory_gradients_by_complex_step():
+    u, last = RNG.normal(size=(STEPS, V)), RNG.normal(size=(E, V))
+    q, k, v, g, beta, _ = MEMORY
+
+    def loss(*operands):
+        outputs, states, _ = remember(*operands)
+        return np.sum(u * outputs) + np.sum(last * states[-1])
+
+    _, states, faded = remember(*MEMORY)
+    d_state, result = last, [np.zeros_like(x) for x in MEMORY]
+    dq, dk, dv, dg, db, _ = result
+    for t in reversed(range(STEPS)):
+        w = beta[t] * (v[t] - faded[t].T @ k[t])
+        d_state = d_state + SCALE * np.outer(q[t], u[t])
+        dq[t] = SCALE * states[t + 1] @ u[t]
+        d = d_state.T @ k[t]
+        dk[t] = d_state @ w
+        dv[t] = beta[t] * d
+        db[t] = d @ (v[t] - faded[t].T @ k[t])
+        dk[t] -= beta[t] * faded[t] @ d
+        d_state = d_state - beta[t] * np.outer(k[t], d)
+        dg[t] = np.exp(g[t]) * np.sum(d_state * states[t], axis=1)
+        d_state = np.diag(np.exp(g[t])) @ d_state
+    yield from zip(gradients(loss, *MEMORY), [dq, dk, dv, dg, db, d_state], strict=True)
+
+
+@equation(
+    r"\dot{\mat S}'_t &= \operatorname{diag}(e^{\vec g_t}) (\dot{\mat S}_{t-1} + "
+    r"\operatorname{diag}(\dot{\vec g}_t)\, \mat S_{t-1}), \\ \dot{\vec w}_t &= \dot\beta_t "
+    r"(\vec v_t - \mat S_t'^\top \vec k_t) + \beta_t (\dot{\vec v}_t - \dot{\mat S}_t'^\top "
+    r"\vec k_t - \mat S_t'^\top \dot{\vec k}_t), \\ \dot{\mat S}_t &= \dot{\mat S}'_t + "
+    r"\dot{\vec k}_t \vec w_t^\top + \vec k_t \dot{\vec w}_t^\top, \qquad \dot{\vec o}_t = c\, "
+    r"(\dot{\mat S}_t^\top \vec q_t + \mat S_t^\top \dot{\vec q}_t) .",
+)
+def memory_tangents_by_complex_step():
+    tangents = dq, dk, dv, dg, db, ds = [RNG.normal(size=x.shape) for x in MEMORY]
+    q, k, v, g, beta, _ = MEMORY
+    _, states, faded = remember(*MEMORY)
+    do_all, ds_all, dfaded_all = (
+        rate(lambda *x, n=n: remember(*x)[n], MEMORY, tangents) for n in range(3)
+    )
+    for t in range(STEPS):
+        dfaded = np.diag(np.exp(g[t])) @ (ds + np.diag(dg[t]) @ states[t])
+        yield dfaded_all[t], dfaded
+        w = beta[t] * (v[t] - faded[t].T @ k[t])
+        dw = db[t] * (v[t] - faded[t].T @ k[t])
+        dw = dw + beta[t] * (dv[t] - dfaded.T @ k[t] - faded[t].T @ dk[t])
+        ds = dfaded + np.outer(dk[t], w) + np.outer(k[t], dw)
+        yield ds_all[t + 1], ds
+        yield do_all[t], SCALE * (ds.T @ q[t] + states[t + 1].T @ dq[t])
+
+
+@definition(
+    r"y_{h} = x_{\lfloor h / n \rfloor} .",
+)
+def heads_side_by_side_copied():
+    x, n = RNG.normal(size=(2, S, E)), 3
+    yield np.array([x[h // n] for h in range(2 * n)]), repeat_kv(x, n)
+
+
+@definition(
+    r"s_{ij} = \frac{\vec q_i \cdot \vec k_j}{\sqrt E}, \qquad p_{ij} = "
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ,",
+)
+def scores_weights_and_averages():
+    s = np.array([[q @ k / np.sqrt(E) for k in K] for q in Q])
+    p = np.array([[np.exp(s[i, j]) / np.exp(s[i]).sum() for j in range(S)] for i in range(T)])
+    o = np.array([sum(p[i, j] * VALUES[j] for j in range(S)) for i in range(T)])
+    out, weights = scaled_dot_product_attention(*QKV, return_weights=True)
+    yield s, attention_scores(Q, K)
+    yield p, weights
+    yield o, out
+
+
+@equation(
+    r"z \leftarrow e^{m - m'} z + \sum_{j\ \text{new}} e^{s_j - m'}, \qquad \vec a \leftarrow "
+    r"e^{m - m'} \vec a + \sum_{j\ \text{new}} e^{s_j - m'} \vec v_j ,",
+)
+def row_taken_in_two_tiles():
+    s, v = RNG.normal(size=2 * S), RNG.normal(size=(2 * S, V))
+    s[S] = 5  # the second tile has a larger score
+    m, m_new, new = s[:S].max(), s.max(), slice(S, None)
+    z, a = np.exp(s[:S] - m).sum(), np.exp(s[:S] - m) @ v[:S]
+    z = np.exp(m - m_new) * z + np.exp(s[new] - m_new).sum()
+    a = np.exp(m - m_new) * a + np.exp(s[new] - m_new) @ v[new]
+    yield z, np.sum(np.exp(s - m_new))
+    yield a, np.exp(s - m_new) @ v
+    yield a / z, softmax(s) @ v
+
+
+def log_sum_exp(scores):
+    return np.log(np.sum(np.exp(scores), axis=-1))
+
+
+@equation(
+    r"d_{ij} = p_{ij} \Bigl( w_{ij} - \sum_m p_{im} w_{im} \Bigr) .",
+)
+def gradient_of_scores_by_complex_step():
+    p = softmax(B)
+    w = gradients(lambda p: np.sum(U * (p @ VALUES)), p)[0]
+    d = [[p[i, j] * (w[i, j] - sum(p[i] * w[i])) for j in range(S)] for i in range(T)]
+    yield gradients(lambda s: np.sum(U * (softmax(s) @ VALUES)), B)[0], d
+
+
+@equation(
+    r"\sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m = \vec u_i \cdot \sum_m "
+    r"p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .",
+)
+def the_sum_needs_no_weights():
+    p = softmax(B)
+    w = gradients(lambda p: np.sum(U * (p @ VALUES)), p)[0]
+    for i in range(T):
+        yield (
+            sum(p[i, m] * w[i, m] for m in range(S)),
+            sum(p[i, m] * (U[i] @ VALUES[m]) for m in range(S)),
+            U[i] @ sum(p[i, m] * VALUES[m] for m in range(S)),
+            U[i] @ (softmax(B) @ VALUES)[i],
+        )
+
+
+@equation(
+    r"d_{ij} = p_{ij} (w_{ij} - D_i + \lambda_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .",
+)
+def gradient_of_scores_with_log_sum_exp():
+    cotangent, lse = RNG.normal(size=T), log_sum_exp(B)
+    p = np.exp(B - lse[:, None])
+    yield p, softmax(B)
+    w, d_row = U @ VALUES.T, np.sum(U * (p @ VALUES), axis=1)
+    d = p * (w - d_row[:, None] + cotangent[:, None])
+
+    def loss(s):
+        return np.sum(U * (softmax(s) @ VALUES)) + np.sum(cotangent * log_sum_exp(s))
+
+    yield gradients(loss, B)[0], d
+
+
+@equation(
+    r"\pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} "
+    r"\vec q_i .",
+)
+def gradients_of_queries_and_keys():
+    c = 1 / np.sqrt(E)
+    dq, dk = gradients(lambda q, k: np.sum(U * attend(q, k, VALUES)), Q, K)
+    p, w = softmax(c * (Q @ K.T)), U @ VALUES.T
+    r = p * (w - np.sum(p * w, axis=1, keepdims=True))
+    yield dq, np.array([c * sum(r[i, j] * K[j] for j in range(S)) for i in range(T)])
+    yield dk, np.array([c * sum(r[i, j] * Q[i] for i in range(T)) for j in range(S)])
+
+
+@equation(
+    r"\dot\ell_i = \mu_i, \qquad \dot{\vec o}_i = \sum_j p_{ij} \dot s_{ij} \vec v_j - \mu_i "
+    r"\vec o_i + \sum_j p_{ij} \dot{\vec v}_j .",
+)
+def attention_tangents_by_complex_step():
+    s, ds = Q @ K.T / np.sqrt(E), (DQ @ K.T + Q @ DK.T) / np.sqrt(E)
+    p = softmax(s)
+    mu = np.sum(p * ds, axis=1)
+    yield rate(log_sum_exp, [s], [ds]), mu
+    o = p @ VALUES
+    terms = [sum(p[i, j] * ds[i, j] * VALUES[j] for j in range(S)) - mu[i] * o[i] for i in range(T)]
+    yield rate(attend, QKV, (DQ, DK, DVALUES)), np.array(terms) + p @ DVALUES
+
+
+@definition(
+    r"\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E} \Bigr) \mat V ."
+)
+def attention_in_matrices():
+    e = np.exp(Q @ K.T / np.sqrt(E))
+    yield (e / e.sum(axis=1, keepdims=True)) @ VALUES, scaled_dot_product_attention(*QKV)

@@ -1,0 +1,145 @@
+"""The ledger of equations: every displayed equation of docstrings and pages, and what checks it.
+
+A check is a function that transcribes an equation from its *text*, both sides and every step of a
+chain, with NumPy, and yields tuples of values that must agree. It names the text it was written
+from; `test_ledger.py` fails where a text has no check, so that an equation cannot change alone.
+"""
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+import docutils.core
+import docutils.nodes
+from docutils.parsers.rst import Directive, directives, roles
+
+ROOT = Path(__file__).parents[2]
+CHECKS: dict[str, "Check"] = {}
+
+
+class Check:
+    """A function that checks a text; a definition is compared with what dlref computes."""
+
+    def __init__(self, function, *, is_definition, rtol, atol):
+        self.function, self.is_definition = function, is_definition
+        self.rtol, self.atol = rtol, atol
+
+
+def normalized(text):
+    """Return a text of TeX with every run of white space as one space."""
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def equation(*texts, rtol=1e-10, atol=1e-12):
+    """Mark a function as the check of one or more displayed equations."""
+    return functools.partial(_register, texts, is_definition=False, rtol=rtol, atol=atol)
+
+
+def definition(*texts, rtol=1e-10, atol=1e-12):
+    """Mark a function as the transcription of definitions, compared with dlref's values."""
+    return functools.partial(_register, texts, is_definition=True, rtol=rtol, atol=atol)
+
+
+def _register(texts, function, **options):
+    for text in map(normalized, texts):
+        known = CHECKS.get(text)  # by the same function, where pytest imports a file twice
+        assert known is None or known.function.__qualname__ == function.__qualname__, text
+        CHECKS[text] = Check(function, **options)
+    return function
+
+
+class _AnyOption(dict):
+    """Every option there may be, each a text."""
+
+    def __getitem__(self, name):
+        """Return how an option is read."""
+        return str
+
+    def __bool__(self):
+        """Say that there are options."""
+        return True
+
+
+class _Anything(Directive):
+    """A directive of Sphinx or of an extension: only what stands in it is looked at."""
+
+    has_content = True
+    optional_arguments = 100
+    final_argument_whitespace = True
+
+    def run(self):
+        """Parse the content."""
+        container = docutils.nodes.container()
+        self.state.nested_parse(self.content, self.content_offset, container)
+        return [container]
+
+    option_spec = type(
+        "Anyone", (dict,), {"__getitem__": lambda *_: str, "__bool__": lambda _: True}
+    )()
+
+
+class _Math(_Anything):
+    """Sphinx's directive: a label, and all its lines as one equation."""
+
+    def run(self):
+        """Return the equation."""
+        text = "\n".join([*self.arguments, *self.content])
+        return [docutils.nodes.math_block(text, text)]
+
+
+def _directive(name, *arguments, _known=directives.directive):
+    """Return docutils' own directive, or one that parses its content."""
+    if name in {
+        "code-block",
+        "raw",
+        "include",
+        "toctree",
+        "plot",
+        "bibliography",
+        "literalinclude",
+    }:
+        return type("Nothing", (_Anything,), {"run": lambda _: []}), []
+    if name == "math":
+        return _Math, []
+    found, messages = _known(name, *arguments)
+    return (found, messages) if found else (_Anything, [])
+
+
+def _role(name, *arguments, _known=roles.role):
+    """Return docutils' own role, or one that reads as plain text."""
+    found, messages = _known(name, *arguments)
+    return (found, messages) if found else (roles.GenericRole(name, docutils.nodes.inline), [])
+
+
+def displayed(source):
+    """Return the displayed equations of a text in reStructuredText."""
+    quiet = {"report_level": 5, "halt_level": 6, "file_insertion_enabled": False}
+    saved = directives.directive, roles.role
+    directives.directive, roles.role = _directive, _role
+    try:
+        document = docutils.core.publish_doctree(source, settings_overrides=quiet)
+    finally:
+        directives.directive, roles.role = saved
+    return [normalized(node.astext()) for node in document.findall(docutils.nodes.math_block)]
+
+
+def _docstrings(path):
+    """Return the docstrings of a module, of its functions and of its classes."""
+    kinds = (ast.Module, ast.FunctionDef, ast.ClassDef)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            name = getattr(node, "name", "module")
+            yield f"{path.relative_to(ROOT)}::{name}", text
+
+
+def places():
+    """Yield where each displayed equation stands, and its text."""
+    for path in sorted(ROOT.glob("dlref/**/*.py")):
+        for place, text in _docstrings(path):
+            if ".. math::" in text:
+                yield from ((place, equation) for equation in displayed(text))
+    for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/**/*.rst")]):
+        text = path.read_text()
+        if ".. math::" in text:
+            yield from ((str(path.relative_to(ROOT)), equation) for equation in displayed(text))

@@ -1,0 +1,838 @@
+"""The displayed equations of dlref.positions."""
+
+import numpy as np
+from equations.ledger import definition, equation
+from equations.numeric_2 import gradients, rate
+
+from dlref.attention import attention_scores, scaled_dot_product_attention
+from dlref.positions import (
+    alibi_bias,
+    alibi_slopes,
+    apply_rope,
+    apply_rope_axial,
+    apply_rope_vjp,
+    apply_xpos,
+    cope,
+    fire_bias,
+    kerple_bias,
+    learned_positions,
+    relative_bias,
+    rope_angles,
+    rope_attention_factor,
+    rope_frequencies,
+    rope_matrix,
+    rope_permutation,
+    rope_score,
+    rope_tables,
+    shaw_scores,
+    sinusoidal,
+    t5_bias,
+    t5_relative_position_bucket,
+    transformer_xl_scores,
+    xpos_scales,
+)
+
+RNG = np.random.default_rng(0)
+H, T, S, E, OFFSET = 2, 3, 5, 4, 2
+QUERY, KEY = np.arange(T)[:, None] + OFFSET, np.arange(S)  # positions
+BEFORE, BOTH = np.maximum(QUERY - KEY, 0), abs(QUERY - KEY)  # distances
+U = RNG.normal(size=(H, T, S))
+Q, K = RNG.normal(size=(T, E)), RNG.normal(size=(S, E))
+
+
+@definition(
+    r"m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .",
+)
+def slopes_of_a_power_of_two_heads():
+    yield [2 ** (-8 * h / 8) for h in range(1, 9)], alibi_slopes(8)
+    yield [2 ** (-8 * h / 6) for h in range(1, 7)], alibi_slopes(6, rule="paper")
+
+
+@definition(
+    r"2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .",
+)
+def slopes_of_other_heads():
+    heads, p = 7, 4
+    first = [2 ** (-8 * h / p) for h in range(1, p + 1)]
+    second = [2 ** (-4 * (2 * h - 1) / p) for h in range(1, heads - p + 1)]
+    yield first + second, alibi_slopes(heads)
+
+
+M = RNG.uniform(size=H)  # slopes
+
+
+@definition(
+    r"B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad -m_h\, \abs{i + "
+    r"\text{q\_offset} - j}",
+)
+def alibi_of_each_pair():
+    ahead, both = np.empty((H, T, S)), np.empty((H, T, S))
+    for h, i, j in np.ndindex(H, T, S):
+        ahead[h, i, j] = -M[h] * max(i + OFFSET - j, 0)
+        both[h, i, j] = -M[h] * abs(i + OFFSET - j)
+    yield ahead, alibi_bias(M, T, S, q_offset=OFFSET)
+    yield both, alibi_bias(M, T, S, q_offset=OFFSET, symmetric=True)
+
+
+@equation(
+    r"\pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .",
+)
+def alibi_gradient_by_complex_step():
+    for d in BEFORE, BOTH:
+        dm = gradients(lambda m, d=d: np.sum(U * -m[:, None, None] * d), M)[0]
+        yield dm, [-np.sum(U[h] * d) for h in range(H)]
+
+
+@equation(
+    r"\dot B_{hij} = -\dot m_h\, d_{ij}",
+)
+def alibi_tangent_by_complex_step():
+    dm = RNG.normal(size=H)
+    for d in BEFORE, BOTH:
+        moved = [-dm[h] * d for h in range(H)]
+        yield rate(lambda m, d=d: -m[:, None, None] * d, [M], [dm]), np.array(moved)
+
+
+P = 4
+SCORES, TABLE = RNG.normal(size=(T, S)), RNG.normal(size=(P, E))
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def counted(scores):
+    """Return the sums of the gates of a key and of those after it, at most P - 1."""
+    sums = np.cumsum(sigmoid(scores)[:, ::-1], axis=1)[:, ::-1]
+    return np.where(sums.real < P - 1, sums, P - 1)
+
+
+def between(z, positions):
+    """Return products with the vectors at positions between those of whole numbers."""
+    n = np.floor(positions.real).astype(int)
+    w, padded = positions - n, np.column_stack([z, np.zeros(len(z))])
+    lower, upper = (np.take_along_axis(padded, n + k, axis=1) for k in (0, 1))
+    return (1 - w) * lower + w * upper
+
+
+@definition(
+    r"g_{ij} = \sigma(s_{ij}), \qquad p_{ij} = \min\Bigl(\sum_{t \ge j} g_{it},\; P - 1\Bigr), "
+    r"\qquad c_{ij} = \vec q_i \cdot \vec a(p_{ij})",
+    r"c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\; w = "
+    r"p_{ij} - n .",
+)
+def scores_at_counted_positions():
+    c, interpolated = np.empty((T, S)), np.empty((T, S))
+    g, z = 1 / (1 + np.exp(-SCORES)), np.array([[q @ a for a in TABLE] for q in Q])
+    for i, j in np.ndindex(T, S):
+        p = min(sum(g[i, t] for t in range(j, S)), P - 1)
+        vector = [np.interp(p, np.arange(P), TABLE[:, e]) for e in range(E)]
+        c[i, j] = Q[i] @ vector
+        n = int(np.floor(p))
+        w = p - n
+        interpolated[i, j] = (1 - w) * z[i, n] + (w * z[i, n + 1] if n + 1 < P else 0)
+    yield c, interpolated, cope(Q, SCORES, TABLE)
+
+
+@equation(
+    r"\dot c_{ij} = (1 - w)\, \dot z_{i,n} + w\, \dot z_{i,n+1} + (z_{i,n+1} - z_{i,n}) "
+    r"\sum_{t \ge j} \sigma'(s_{it})\, \dot s_{it}",
+)
+def counted_scores_move_by_complex_step():
+    dq, ds, da = (RNG.normal(size=x.shape) for x in (Q, SCORES, TABLE))
+    z, dz, p = Q @ TABLE.T, dq @ TABLE.T + Q @ da.T, counted(SCORES)
+    slope = sigmoid(SCORES) * (1 - sigmoid(SCORES))
+    dc = np.empty((T, S))
+    for i, j in np.ndindex(T, S):
+        n = int(p[i, j])
+        w = p[i, j] - n
+        if n == P - 1:  # the bound
+            dc[i, j] = dz[i, n]
+            continue
+        gates = sum(slope[i, t] * ds[i, t] for t in range(j, S))
+        dc[i, j] = (1 - w) * dz[i, n] + w * dz[i, n + 1] + (z[i, n + 1] - z[i, n]) * gates
+    moved = rate(lambda q, s, a: between(q @ a.T, counted(s)), (Q, SCORES, TABLE), (dq, ds, da))
+    yield moved, dc
+    yield np.any(p == P - 1), True
+    yield np.any(p < P - 1), True
+
+
+UNITS = 6
+FIRE = (
+    RNG.normal(size=UNITS),
+    RNG.normal(size=UNITS),
+    RNG.normal(size=(H, UNITS)),
+    RNG.normal(size=H),
+    np.array(0.7),
+    np.array(2.5),  # threshold, between two positions of queries
+)
+
+
+def relu(x):
+    return np.where(x.real > 0, x, 0)
+
+
+def share(c, threshold):
+    """Return the distance as a share of the text so far."""
+    longest = np.where(threshold.real > QUERY, threshold, QUERY)
+    return np.log(1 + c * BOTH) / np.log(1 + c * longest)
+
+
+def hidden(w1, b1, u):
+    return relu(w1 * u[..., None] + b1)
+
+
+def fire(w1, b1, w2, b2, c, threshold):
+    return b2[:, None, None] + np.einsum("hf,ijf->hij", w2, hidden(w1, b1, share(c, threshold)))
+
+
+@definition(
+    r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(L, i))}, \qquad B_{hij} = b^{(2)}_h + \sum_f "
+    r"w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) .",
+)
+def network_of_each_distance():
+    w1, b1, w2, b2, c, threshold = FIRE
+
+    def psi(x):
+        return np.log(1 + c * x)
+
+    bias = np.empty((H, T, S))
+    for h, row, j in np.ndindex(H, T, S):
+        i = row + OFFSET
+        u = psi(abs(i - j)) / psi(max(threshold, i))
+        bias[h, row, j] = b2[h] + sum(w2[h, f] * max(w1[f] * u + b1[f], 0) for f in range(UNITS))
+    yield bias, fire_bias(*FIRE, T, S, q_offset=OFFSET)
+
+
+@equation(
+    r"\pdv{L}{w^{(2)}_{hf}} &= \sum U_{hij}\, h_f, & g_f &= [h_f > 0] \sum_h U_{hij}\, "
+    r"w^{(2)}_{hf}, \\ \pdv{L}{w^{(1)}_f} &= \sum g_f\, u_{ij}, & \pdv{L}{b^{(1)}_f} &= \sum "
+    r"g_f .",
+)
+def network_gradients_by_complex_step():
+    w1, b1, w2, _, c, threshold = FIRE
+    u = share(c, threshold)
+    h = hidden(w1, b1, u)
+    dw1, db1, dw2, *_ = gradients(lambda *x: np.sum(U * fire(*x)), *FIRE)
+    g = np.zeros((T, S, UNITS))
+    for i, j, f in np.ndindex(T, S, UNITS):
+        g[i, j, f] = (h[i, j, f] > 0) * sum(U[n, i, j] * w2[n, f] for n in range(H))
+    yield dw2, [[np.sum(U[n] * h[..., f]) for f in range(UNITS)] for n in range(H)]
+    before = w1 * u[..., None] + b1
+    yield gradients(lambda a: np.sum(U * np.einsum("hf,ijf->hij", w2, relu(a))), before)[0], g
+    yield dw1, [np.sum(g[..., f] * u) for f in range(UNITS)]
+    yield db1, [np.sum(g[..., f]) for f in range(UNITS)]
+
+
+@equation(
+    r"\pdv{u}{c} = \frac{1}{\psi(m)} \left( \frac{d}{1 + c d} - \frac{u\, m}{1 + c m} \right), "
+    r"\qquad \pdv{u}{L} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } L \ge i .",
+)
+def slopes_of_the_share_by_complex_step():
+    c, threshold = FIRE[-2:]
+    u, d, m = share(c, threshold), BOTH, np.maximum(threshold, QUERY)
+    psi = np.log(1 + c * m)
+    yield (
+        rate(lambda c: share(c, threshold), [c], [1]),
+        (d / (1 + c * d) - u * m / (1 + c * m)) / psi,
+    )
+    slope = np.where(threshold >= QUERY, -u * c / (psi * (1 + c * m)), 0)
+    yield rate(lambda threshold: share(c, threshold), [threshold], [1]), slope
+
+
+@equation(
+    r"\dot h_f &= [h_f > 0] \left( \dot w^{(1)}_f u + w^{(1)}_f \dot u + \dot b^{(1)}_f "
+    r"\right), \\ \dot B_h &= \dot b^{(2)}_h + \sum_f \dot w^{(2)}_{hf} h_f + w^{(2)}_{hf} "
+    r"\dot h_f",
+)
+def network_tangents_by_complex_step():
+    tangents = dw1, db1, dw2, db2, dc, dthreshold = [RNG.normal(size=x.shape) for x in FIRE]
+    w1, b1, w2, _, c, threshold = FIRE
+    u, du = share(c, threshold), rate(share, (c, threshold), (dc, dthreshold))
+    h = hidden(w1, b1, u)
+    dh = np.stack(
+        [(h[..., f] > 0) * (dw1[f] * u + w1[f] * du + db1[f]) for f in range(UNITS)], axis=-1
+    )
+    yield rate(hidden, (w1, b1, u), (dw1, db1, du)), dh
+    moved = [
+        db2[n] + sum(dw2[n, f] * h[..., f] + w2[n, f] * dh[..., f] for f in range(UNITS))
+        for n in range(H)
+    ]
+    yield rate(fire, FIRE, tangents), np.array(moved)
+
+
+@equation(
+    r"\cos(a + b) = \cos a \cos b - \sin a \sin b, \qquad \sin(a + b) = \sin a \cos b + \cos a "
+    r"\sin b .",
+)
+def cosine_and_sine_of_a_sum():
+    a, b = RNG.normal(size=(2, 7))
+    yield np.cos(a + b), np.cos(a) * np.cos(b) - np.sin(a) * np.sin(b)
+    yield np.sin(a + b), np.sin(a) * np.cos(b) + np.cos(a) * np.sin(b)
+
+
+R1, R2 = RNG.uniform(0.5, 1.5, size=(2, H))
+
+
+@definition(
+    r"B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .",
+)
+def kerple_of_each_pair():
+    log, power = np.empty((H, T, S)), np.empty((H, T, S))
+    for h, i, j in np.ndindex(H, T, S):
+        d = abs(i + OFFSET - j)
+        log[h, i, j] = -R1[h] * np.log(1 + R2[h] * d)
+        power[h, i, j] = -R1[h] * d ** R2[h]
+    for kind, bias in ("log", log), ("power", power):
+        computed = kerple_bias(R1, R2, T, S, kind=kind, q_offset=OFFSET, symmetric=True)
+        yield bias, computed
+        computed = kerple_bias(R1, R2, T, S, kind=kind, q_offset=OFFSET)
+        yield np.where(QUERY >= KEY, bias, 0), computed
+
+
+DIAGONALS, G = np.arange(1, 6), RNG.normal(size=(H, 5))  # distances, and sums of cotangents
+
+
+def kerple_log(r1, r2):
+    return -r1[:, None] * np.log(1 + r2[:, None] * DIAGONALS)
+
+
+def kerple_power(r1, r2):
+    return -r1[:, None] * np.exp(r2[:, None] * np.log(DIAGONALS))
+
+
+@equation(
+    r"\pdv{L}{r_1} &= -\sum_d G_d \log(1 + r_2 d), & \pdv{L}{r_2} &= -\sum_d G_d\, \frac{r_1 "
+    r"d}{1 + r_2 d}; \\ \pdv{L}{r_1} &= -\sum_d G_d\, d^{\,r_2}, & \pdv{L}{r_2} &= -\sum_d "
+    r"G_d\, r_1\, d^{\,r_2} \log d .",
+)
+def kerple_gradients_by_complex_step():
+    d, r1, r2 = DIAGONALS, R1[:, None], R2[:, None]
+    dr1, dr2 = gradients(lambda *r: np.sum(G * kerple_log(*r)), R1, R2)
+    yield dr1, -np.sum(G * np.log(1 + r2 * d), axis=1)
+    yield dr2, -np.sum(G * r1 * d / (1 + r2 * d), axis=1)
+    dr1, dr2 = gradients(lambda *r: np.sum(G * kerple_power(*r)), R1, R2)
+    yield dr1, -np.sum(G * d**r2, axis=1)
+    yield dr2, -np.sum(G * r1 * d**r2 * np.log(d), axis=1)
+
+
+@equation(
+    r"\dot B = \pdv{B}{r_1}\, \dot r_1 + \pdv{B}{r_2}\, \dot r_2",
+)
+def kerple_tangent_from_partial_derivatives():
+    dr1, dr2 = RNG.normal(size=(2, H))
+    zero, one = np.zeros(H), np.ones(H)
+    for bias in kerple_log, kerple_power:
+        of_r1, of_r2 = (rate(bias, (R1, R2), moved) for moved in ((one, zero), (zero, one)))
+        yield rate(bias, (R1, R2), (dr1, dr2)), of_r1 * dr1[:, None] + of_r2 * dr2[:, None]
+
+
+LENGTH = 6
+ROWS, AT = RNG.normal(size=(LENGTH, E)), np.array([4, 0, 4, 1])  # a table, and where it is read
+
+
+def read(table):
+    return np.array(
+        [[sum((p == n) * table[n, d] for n in range(LENGTH)) for d in range(E)] for p in AT]
+    )
+
+
+@definition(
+    r"y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}",
+)
+def rows_read_and_as_a_product():
+    rows = np.array([[ROWS[p, d] for d in range(E)] for p in AT])
+    yield rows, read(ROWS), learned_positions(ROWS, AT)
+
+
+@equation(
+    r"\pdv{L}{W_{ld}} = \sum_n U_{nd}\, [p_n = l] .",
+)
+def table_gradient_by_complex_step():
+    u = RNG.normal(size=(len(AT), E))
+    sums = np.zeros((LENGTH, E))
+    for row, d in np.ndindex(LENGTH, E):
+        sums[row, d] = sum(u[n, d] * (AT[n] == row) for n in range(len(AT)))
+    yield gradients(lambda table: np.sum(u * table[AT]), ROWS)[0], sums
+
+
+OFFSETS = RNG.normal(size=(H, T + S - 1))
+
+
+def along_diagonals(b):
+    return b[:, np.arange(S) - np.arange(T)[:, None] + T - 1]
+
+
+@definition(
+    r"B_{hij} = b_{h,\, j - i + T - 1}",
+)
+def number_of_each_offset():
+    bias = np.empty((H, T, S))
+    for h, i, j in np.ndindex(H, T, S):
+        bias[h, i, j] = OFFSETS[h, j - i + T - 1]
+    yield bias, relative_bias(OFFSETS, T, S)
+
+
+@equation(
+    r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} .",
+)
+def diagonal_sums_by_complex_step():
+    sums = np.zeros((H, T + S - 1))
+    for h, r in np.ndindex(sums.shape):
+        columns = [(i, r + i - T + 1) for i in range(T)]
+        sums[h, r] = sum(U[h, i, j] for i, j in columns if 0 <= j < S)
+    yield gradients(lambda b: np.sum(U * along_diagonals(b)), OFFSETS)[0], sums
+
+
+PAIRS = 3
+THETA = RNG.uniform(size=PAIRS)
+X, Y = RNG.normal(size=(2, 2 * PAIRS))  # a query and a key
+
+
+def rotation(p):
+    """Return the matrix that rotates each pair of neighbours by its angle at a position."""
+    matrix = np.zeros((2 * PAIRS, 2 * PAIRS))
+    for i, phi in enumerate(p * THETA):
+        plane = [[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]]
+        matrix[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = plane
+    return matrix
+
+
+def rotated(x, p, theta=THETA):
+    """Return a vector with its pairs rotated, without complex numbers."""
+    first, second, phi = x[0::2], x[1::2], p * theta
+    cos, sin = np.cos(phi), np.sin(phi)
+    return np.stack([first * cos - second * sin, first * sin + second * cos], -1).reshape(x.shape)
+
+
+def pairs(x):
+    return x[0::2] + 1j * x[1::2]
+
+
+def score(q, k, r, theta):
+    return q @ rotated(k, r, theta)
+
+
+@definition(
+    r"\operatorname{Re} \sum_i \overline{z_i e^{i m \theta_i}}\, w_i e^{i n \theta_i} &= "
+    r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{i (n - m) \theta_i} \\ &= \sum_i a_i \cos r "
+    r"\theta_i + b_i \sin r \theta_i, \\ a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = "
+    r"q_{i2} k_{i1} - q_{i1} k_{i2} .",
+)
+def score_of_pairs_as_complex_numbers():
+    m, n = 7.3, 4.6
+    r, z, w = n - m, pairs(X), pairs(Y)
+    a = X[0::2] * Y[0::2] + X[1::2] * Y[1::2]
+    b = X[1::2] * Y[0::2] - X[0::2] * Y[1::2]
+    yield (
+        np.sum(np.conj(z * np.exp(1j * m * THETA)) * w * np.exp(1j * n * THETA)).real,
+        np.sum(np.conj(z) * w * np.exp(1j * (n - m) * THETA)).real,
+        np.sum(a * np.cos(r * THETA) + b * np.sin(r * THETA)),
+        rotated(X, m) @ rotated(Y, n),
+        rope_score(X, Y, r, THETA),
+    )
+
+
+@equation(
+    r"\pdv{L}{\vec q} = u\, \mat R_r \vec k, \qquad \pdv{L}{\vec k} = u\, \mat R_{-r} \vec q .",
+)
+def score_gradients_of_vectors_by_complex_step():
+    u, r = 1.7, -2.3
+    dq, dk = gradients(lambda q, k: u * score(q, k, r, THETA), X, Y)
+    yield dq, u * rotation(r) @ Y
+    yield dk, u * rotation(-r) @ X
+
+
+@equation(
+    r"\pdv{L}{r} = \sum_i g_i\, \theta_i, \qquad \pdv{L}{\theta_i} = \sum g_i\, r .",
+)
+def score_gradients_of_angles_by_complex_step():
+    u, offsets = RNG.normal(size=T), RNG.normal(size=T)
+    dr, dtheta = gradients(
+        lambda r, theta: sum(u[n] * score(X, Y, r[n], theta) for n in range(T)), offsets, THETA
+    )
+    a = X[0::2] * Y[0::2] + X[1::2] * Y[1::2]
+    b = X[1::2] * Y[0::2] - X[0::2] * Y[1::2]
+    phi = offsets[:, None] * THETA
+    g = u[:, None] * (b * np.cos(phi) - a * np.sin(phi))
+    yield dr, [sum(g[n, i] * THETA[i] for i in range(PAIRS)) for n in range(T)]
+    yield dtheta, [sum(g[n, i] * offsets[n] for n in range(T)) for i in range(PAIRS)]
+
+
+@equation(
+    r"\dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i "
+    r"\sin\phi_i)\, \dot\phi_i,",
+)
+def score_tangent_by_complex_step():
+    r, dr, (dx, dy), dtheta = -2.3, 0.9, RNG.normal(size=(2, 2 * PAIRS)), RNG.normal(size=PAIRS)
+
+    def products(x, y):
+        return x[0::2] * y[0::2] + x[1::2] * y[1::2], x[1::2] * y[0::2] - x[0::2] * y[1::2]
+
+    (a, b), of_x, of_y = products(X, Y), products(dx, Y), products(X, dy)
+    da, db = of_x[0] + of_y[0], of_x[1] + of_y[1]
+    phi, dphi = r * THETA, dr * THETA + r * dtheta
+    cos, sin = np.cos(phi), np.sin(phi)
+    ds = sum(da * cos + db * sin + (b * cos - a * sin) * dphi)
+    yield rate(score, (X, Y, r, THETA), (dx, dy, dr, dtheta)), ds
+
+
+@definition(
+    r"\phi_{pi} = p\, \theta_i",
+)
+def angle_of_each_position():
+    positions = RNG.normal(size=T)
+    yield [[p * theta for theta in THETA] for p in positions], rope_angles(positions, THETA)
+
+
+def rope(x, p, **options):
+    """Return what dlref makes of a vector at a position."""
+    return apply_rope(x[None], *rope_tables([p], THETA), **options)[0]
+
+
+@equation(
+    r"\langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .",
+)
+def score_depends_on_the_difference_alone():
+    m, n = 7.3, 4.6
+
+    def g(q, k, r):
+        return np.sum(np.conj(pairs(q)) * pairs(k) * np.exp(1j * r * THETA)).real
+
+    for shift in 0, 2.5, -40:
+        inner = rotation(m + shift) @ X @ (rotation(n + shift) @ Y)
+        yield inner, rope(X, m + shift) @ rope(Y, n + shift), g(X, Y, n - m)
+
+
+@definition(
+    r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix} &= \begin{pmatrix} \cos\phi & -\sin\phi \\ "
+    r"\sin\phi & \cos\phi \end{pmatrix} \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\ y_1 &= x_1 "
+    r"\cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\ y_1 + i y_2 &= (x_1 "
+    r"+ i x_2)(\cos\phi + i \sin\phi) = (x_1 + i x_2)\, e^{i\phi} .",
+)
+def three_forms_of_a_rotated_pair():
+    (x1, x2), p = X[:2], 7.3
+    phi = p * THETA[0]
+    matrix = np.array([[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]])
+    y1, y2 = x1 * np.cos(phi) - x2 * np.sin(phi), x1 * np.sin(phi) + x2 * np.cos(phi)
+    yield matrix @ [x1, x2], [y1, y2], rope(X, p)[:2]
+    yield (
+        y1 + 1j * y2,
+        (x1 + 1j * x2) * (np.cos(phi) + 1j * np.sin(phi)),
+        (x1 + 1j * x2) * np.exp(1j * phi),
+    )
+
+
+@equation(
+    r"\pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,",
+)
+def rotation_gradient_by_complex_step():
+    u, p = RNG.normal(size=2 * PAIRS), 7.3
+    dx = gradients(lambda x: np.sum(u * rotated(x, p)), X)[0]
+    computed = apply_rope_vjp(u[None], X[None], *rope_tables([p], THETA))
+    yield dx, rotation(p).T @ u, rotation(-p) @ u, np.ravel(computed)
+
+
+@definition(
+    r"\mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), "
+    r"\qquad \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi "
+    r"\end{pmatrix}",
+)
+def rotation_as_a_matrix():
+    yield rotation(7.3), rope_matrix(7.3, THETA)
+    yield rotation(7.3) @ X, rotated(X, 7.3)
+
+
+@equation(
+    r"h(\vec x_\pi) = f(\vec x)_\pi .",
+)
+def halves_and_neighbours_are_permuted():
+    order, p = np.r_[0 : 2 * PAIRS : 2, 1 : 2 * PAIRS : 2], 7.3
+    yield order, rope_permutation(2 * PAIRS)
+    first, second = np.split(X[order], 2)
+    cos, sin = np.cos(p * THETA), np.sin(p * THETA)
+    halves = np.concatenate([first * cos - second * sin, first * sin + second * cos])
+    yield halves, rotated(X, p)[order]
+    yield rope(X[order], p, interleaved=False), rope(X, p)[order]
+
+
+@equation(
+    r"\sum_a g_a(p'_a - p_a),",
+)
+def score_of_two_places_is_a_sum_over_the_axes():
+    x, y = RNG.normal(size=(2, 4 * PAIRS))
+    here, there = np.array([3.0, -1.0]), np.array([0.5, 6.0])
+
+    def g(a, r):
+        z, w = pairs(np.split(x, 2)[a]), pairs(np.split(y, 2)[a])
+        return np.sum(np.conj(z) * w * np.exp(1j * r * THETA)).real
+
+    one, other = (
+        apply_rope_axial(v[None], *rope_tables(place[None], THETA))[0]
+        for v, place in ((x, here), (y, there))
+    )
+    yield sum(g(a, there[a] - here[a]) for a in range(2)), one @ other
+
+
+@definition(
+    r"b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad b' = b\, s^{d/(d-2)}, "
+    r"\qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .",
+)
+def base_that_divides_the_last_frequency():
+    d, b, s = 16, 10000.0, 4.0
+    new, i = b * s ** (d / (d - 2)), np.arange(d // 2)
+    yield new ** (-(d - 2) / d), b ** (-(d - 2) / d) / s
+    theta = b ** (-2 * i / d)
+    computed = rope_frequencies(d, base=b, scaling={"type": "ntk", "factor": s})
+    yield new ** (-2 * i / d), theta * s ** (-2 * i / (d - 2)), computed
+
+
+@definition(
+    r"i(r) = \frac{d}{2} \cdot \frac{\ln (L / 2\pi r)}{\ln b}, \qquad \theta'_i = \theta_i "
+    r"\Bigl( (1 - \gamma_i) + \frac{\gamma_i}{s} \Bigr), \quad \gamma_i = "
+    r"\operatorname{clip}_0^1 \frac{i - l}{h - l},",
+)
+def ramp_between_fast_and_slow_pairs():
+    d, b, s, length = 64, 10000.0, 4.0, 4096
+
+    def index(r):
+        return d / 2 * np.log(length / (2 * np.pi * r)) / np.log(b)
+
+    for r in 1.0, 32.0:
+        yield length * b ** (-2 * index(r) / d), 2 * np.pi * r
+    i = np.arange(d // 2)
+    theta = b ** (-2 * i / d)
+    scaling = {"type": "yarn", "factor": s, "original_max_position_embeddings": length}
+    for truncate in True, False:
+        low, high = index(32), index(1)
+        if truncate:
+            low, high = np.floor(low), np.ceil(high)
+        gamma = np.clip((i - low) / (high - low), 0, 1)
+        computed = rope_frequencies(d, base=b, scaling={**scaling, "truncate": truncate})
+        yield theta * ((1 - gamma) + gamma / s), computed
+
+
+@definition(
+    r"\frac{0.1\, \text{mscale} \ln s + 1}{0.1\, \text{mscale\_all\_dim} \ln s + 1},",
+)
+def ratio_of_two_scales():
+    s, one, other = 16.0, 1.3, 0.7
+    scaling = {"type": "yarn", "factor": s, "original_max_position_embeddings": 4096}
+    computed = rope_attention_factor({**scaling, "mscale": one, "mscale_all_dim": other})
+    yield (0.1 * one * np.log(s) + 1) / (0.1 * other * np.log(s) + 1), computed
+
+
+LIMIT = 1  # greatest distance that Shaw's table tells apart
+VECTORS = RNG.normal(size=(2 * LIMIT + 1, E))
+
+
+def shaw(q, a):
+    """Return the product of each query with the vector of the clipped offset to each key."""
+    place = [[min(max(j - i, -LIMIT), LIMIT) + LIMIT for j in range(T)] for i in range(T)]
+    return np.einsum("ie,ije->ij", q, a[place])
+
+
+@definition(
+    r"s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)}), "
+    r"\qquad\text{of which}\quad s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, "
+    r"-K, K)}",
+)
+def scores_of_clipped_offsets():
+    keys = RNG.normal(size=(T, E))
+    s, of_offsets = np.empty((T, T)), np.empty((T, T))
+    for i, j in np.ndindex(T, T):
+        a = VECTORS[min(max(j - i, -LIMIT), LIMIT) + LIMIT]
+        s[i, j], of_offsets[i, j] = Q[i] @ (keys[j] + a), Q[i] @ a
+    yield s, Q @ keys.T + of_offsets
+    yield of_offsets, shaw(Q, VECTORS), shaw_scores(Q, VECTORS)
+
+
+@equation(
+    r"\pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad \pdv{L}{a_{ce}} = \sum_i G_{ic}\, "
+    r"q_{ie} .",
+)
+def gradients_of_clipped_offsets_by_complex_step():
+    u, g = U[0, :, :T], np.zeros((T, len(VECTORS)))
+    for i, j in np.ndindex(T, T):
+        g[i, np.clip(j - i, -LIMIT, LIMIT) + LIMIT] += u[i, j]
+    dq, da = gradients(lambda q, a: np.sum(u * shaw(q, a)), Q, VECTORS)
+    yield dq, np.einsum("ic,ce->ie", g, VECTORS)
+    yield da, np.einsum("ic,ie->ce", g, Q)
+
+
+@definition(
+    r"PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i, \qquad "
+    r"\omega_i = b^{-2i/D} .",
+)
+def table_of_sines_and_cosines():
+    length, width, b = 5, 6, 100.0
+    table = np.empty((length, width))
+    for p, i in np.ndindex(length, width // 2):
+        omega = b ** (-2 * i / width)
+        table[p, 2 * i], table[p, 2 * i + 1] = np.sin(p * omega), np.cos(p * omega)
+    yield table, sinusoidal(length, width, base=b)
+
+
+@equation(
+    r"\begin{pmatrix} \sin (p + k) \omega \\ \cos (p + k) \omega \end{pmatrix} = "
+    r"\begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega "
+    r"\end{pmatrix} \begin{pmatrix} \sin p\, \omega \\ \cos p\, \omega \end{pmatrix} ,",
+)
+def table_shifted_by_a_rotation():
+    p, k, omega = RNG.normal(size=3)
+    cos, sin = np.cos(k * omega), np.sin(k * omega)
+    moved = np.array([[cos, sin], [-sin, cos]]) @ [np.sin(p * omega), np.cos(p * omega)]
+    yield [np.sin((p + k) * omega), np.cos((p + k) * omega)], moved
+
+
+def bucket(offset, n, longest):
+    """Return T5's bucket of an offset in one direction of n buckets, as the formula says."""
+    r, e = -offset, n // 2
+    if r < e:
+        return max(r, 0)
+    logarithm = (n - e) * np.log(r / e) / np.log(longest / e)
+    return min(e + int(np.floor(logarithm + 1e-9)), n - 1)  # exact powers are whole numbers
+
+
+@definition(
+    r"\text{bucket} = e + \Bigl\lfloor (n - e) \frac{\ln (r / e)}{\ln (M / e)} \Bigr\rfloor, "
+    r"\qquad\text{at most } n - 1,",
+)
+def bucket_of_each_offset():
+    offsets = np.arange(-300, 301)
+    both = [bucket(-abs(r), 16, 128) + 16 * (r > 0) for r in offsets]
+    yield both, t5_relative_position_bucket(offsets)
+    options = {"bidirectional": False, "num_buckets": 9, "max_distance": 100}
+    yield [bucket(r, 9, 100) for r in offsets], t5_relative_position_bucket(offsets, **options)
+
+
+BUCKETS = RNG.normal(size=(6, H))
+T5 = {"bidirectional": False, "q_offset": OFFSET, "max_distance": 5}
+IN_BUCKET = np.array([[bucket(j - i - OFFSET, 6, 5) for j in range(S)] for i in range(T)])
+
+
+@definition(
+    r"B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}",
+)
+def number_of_each_bucket():
+    bias = np.empty((H, T, S))
+    for h, i, j in np.ndindex(H, T, S):
+        bias[h, i, j] = BUCKETS[bucket(j - i - OFFSET, 6, 5), h]
+    yield bias, t5_bias(BUCKETS, T, S, **T5)
+
+
+@equation(
+    r"\pdv{L}{b_{ch}} = \sum_{ij} U_{hij}\, [\text{bucket}(j - i - \text{q\_offset}) = c]",
+)
+def bucket_sums_by_complex_step():
+    sums = np.zeros(BUCKETS.shape)
+    for c, h in np.ndindex(sums.shape):
+        pairs = np.ndindex(T, S)
+        sums[c, h] = sum(U[h, i, j] * (bucket(j - i - OFFSET, 6, 5) == c) for i, j in pairs)
+    loss = gradients(lambda b: np.sum(U * np.moveaxis(b[IN_BUCKET], -1, 0)), BUCKETS)[0]
+    yield loss, sums
+
+
+@equation(
+    r"(\mat W_q (e_i + p_i)) \cdot (\mat W_k (e_j + p_j)) = \underbrace{q_i \cdot k_j}_{(a)} + "
+    r"\underbrace{q_i \cdot \mat W_k p_j}_{(b)} + \underbrace{\mat W_q p_i \cdot k_j}_{(c)} + "
+    r"\underbrace{\mat W_q p_i \cdot \mat W_k p_j}_{(d)} .",
+)
+def score_of_sums_expanded():
+    w_q, w_k = RNG.normal(size=(2, E, E))
+    e_i, p_i, e_j, p_j = RNG.normal(size=(4, E))
+    q, k = w_q @ e_i, w_k @ e_j
+    expanded = q @ k + q @ (w_k @ p_j) + w_q @ p_i @ k + w_q @ p_i @ (w_k @ p_j)
+    yield (w_q @ (e_i + p_i)) @ (w_k @ (e_j + p_j)), expanded
+
+
+XL = Q, K, RNG.normal(size=(T + S - 1, E)), *RNG.normal(size=(2, E))
+
+
+def xl_scores(q, k, r, u, v):
+    row, column = np.ogrid[:T, :S]
+    return (q + u) @ k.T + ((q + v) @ r.T)[row, column - row + T - 1]
+
+
+@definition(
+    r"s_{ij} = (q_i + u) \cdot k_j + (q_i + v) \cdot r_{j-i} .",
+)
+def scores_by_content_and_offset():
+    q, k, r, u, v = XL
+    s = np.empty((T, S))
+    for i, j in np.ndindex(T, S):
+        s[i, j] = (q[i] + u) @ k[j] + (q[i] + v) @ r[j - i + T - 1]
+    yield s, transformer_xl_scores(*XL)
+
+
+@equation(
+    r"\pdv{L}{\vec q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u} &= \sum_i (\mat U "
+    r"\mat K)_i, & \pdv{L}{\vec v} &= \sum_i (\mat G \mat R)_i, \\ \pdv{L}{\mat K} &= \mat "
+    r"U^\top (\mat Q + \vec u), & \pdv{L}{\mat R} &= \mat G^\top (\mat Q + \vec v) .",
+)
+def gradients_by_content_and_offset():
+    q, k, r, u, v = XL
+    cotangent = U[0]
+    g = np.zeros((T, T + S - 1))
+    for i, j in np.ndindex(T, S):
+        g[i, j - i + T - 1] = cotangent[i, j]
+    dq, dk, dr, du, dv = gradients(lambda *x: np.sum(cotangent * xl_scores(*x)), *XL)
+    yield dq, cotangent @ k + g @ r
+    yield du, sum(cotangent @ k)
+    yield dv, sum(g @ r)
+    yield dk, cotangent.T @ (q + u)
+    yield dr, g.T @ (q + v)
+
+
+GAMMA, SCALE_BASE = 0.3, 50.0
+ZETA = (2 * np.arange(PAIRS) / (2 * PAIRS) + GAMMA) / (1 + GAMMA)
+
+
+def xpos(x, p, **options):
+    """Return what dlref makes of a vector at a position."""
+    scales = xpos_scales([p], 2 * PAIRS, gamma=GAMMA, scale_base=SCALE_BASE)
+    return apply_xpos(x[None], *rope_tables([p], THETA), scales, **options)[0]
+
+
+@definition(
+    r"\zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1",
+)
+def factor_of_each_pair():
+    d = 2 * PAIRS
+    zeta = np.array([(2 * i / d + GAMMA) / (1 + GAMMA) for i in range(d // 2)])
+    for p in SCALE_BASE, 17.0:
+        computed = xpos_scales(p, d, gamma=GAMMA, scale_base=SCALE_BASE)
+        yield zeta ** (p / SCALE_BASE), computed
+
+
+@definition(
+    r"z_i\, \zeta_i^{m/b} e^{i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{i n \theta_i}",
+)
+def scaled_and_rotated_pairs():
+    m, n = 7.3, 4.6
+    query = pairs(X) * ZETA ** (m / SCALE_BASE) * np.exp(1j * m * THETA)
+    key = pairs(Y) * ZETA ** (-n / SCALE_BASE) * np.exp(1j * n * THETA)
+    yield query, pairs(xpos(X, m))
+    yield key, pairs(xpos(Y, n, inverse=True))
+
+
+@definition(
+    r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{i r \theta_i}\, \zeta_i^{-r/b}, \qquad r = n "
+    r"- m .",
+)
+def score_that_decays():
+    m, n = 7.3, 4.6
+    r = n - m
+    terms = np.conj(pairs(X)) * pairs(Y) * np.exp(1j * r * THETA) * ZETA ** (-r / SCALE_BASE)
+    query, key = xpos(X, m), xpos(Y, n, inverse=True)
+    yield np.sum(terms).real, np.sum(np.conj(pairs(query)) * pairs(key)).real, query @ key
+
+
+@definition(r"\mat S \to \mat P \mat S \mat P^\top, \qquad \mat O \to \mat P \mat O .")
+def attention_to_permuted_tokens():
+    x, p = RNG.normal(size=(S, E)), np.eye(S)[[2, 0, 4, 3, 1]]
+    weights = np.exp(x @ x.T / np.sqrt(E))
+    o = weights / weights.sum(axis=1, keepdims=True) @ x
+    moved = p @ x
+    yield p @ (x @ x.T / np.sqrt(E)) @ p.T, attention_scores(moved, moved)
+    yield p @ o, scaled_dot_product_attention(moved, moved, moved)
