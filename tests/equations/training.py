@@ -1,0 +1,355 @@
+"""The displayed equations of dlref.training."""
+
+import itertools
+
+import numpy as np
+import scipy.optimize
+from equations.ledger import definition, equation
+from equations.numeric import complex_step, jacobian_of
+
+from dlref import neurons, training
+
+RATE, EPS = 0.05, 1e-3
+START = np.array([0.5, -2.0, 1.0])
+GRADIENTS = np.random.default_rng(0).normal(size=(6, 3))
+
+
+def path(step, *, gradients=GRADIENTS, **options):
+    """Yield the parameters after each step of an optimizer of dlref."""
+    params, state = START, None
+    for g in gradients:
+        params, state = step(params, g, state, learning_rate=RATE, **options)
+        yield params
+
+
+# Steps
+
+
+@equation(
+    r"""\theta^+ = \arg\min_{\vec t} \; \vec g \cdot (\vec t - \theta)
+    + \frac{1}{2\eta} \norm{\vec t - \theta}^2 .""",
+    rtol=1e-6,
+)
+def sgd():
+    theta, g, eta = START, GRADIENTS[0], RATE
+
+    def price(t):
+        return np.dot(g, t - theta) + np.sum((t - theta) ** 2) / (2 * eta)
+
+    least = scipy.optimize.minimize(price, theta, tol=1e-12).x
+    yield training.sgd_step(theta, g, None, learning_rate=eta)[0], least
+    yield jacobian_of(price, theta - eta * g), np.zeros(3)
+
+
+@equation(
+    r"""C(\theta + \vec d) \le C(\theta) - \eta\, \norm{\nabla C}^2
+    + \tfrac12 \lambda \eta^2 \norm{\nabla C}^2 ,"""
+)
+def descent_lemma():
+    rng = np.random.default_rng(1)
+    turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
+    for curvature in ([0.3, 1.0, 2.5], [2.5, 2.5, 2.5]):
+        hessian = turn @ np.diag(curvature) @ turn.T
+        lam = max(curvature)
+        for theta in rng.normal(size=(10, 3)):
+            slope = hessian @ theta
+            for eta in (0.1, 1 / lam, 1.9 / lam, 3 / lam):
+                cost = lambda t: t @ hessian @ t / 2  # noqa: E731
+                left = cost(theta - eta * slope)
+                right = cost(theta) - eta * slope @ slope + lam * eta**2 * slope @ slope / 2
+                yield left <= right + 1e-12, True
+                if len(set(curvature)) == 1:
+                    yield left, right  # where all curvatures are the bound, both are equal
+
+
+@definition(
+    r"""\vec v_1 = \vec g_1 , \qquad
+    \vec v_t = \mu\, \vec v_{t-1} + (1 - \tau)\, \vec g_t , \qquad
+    \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
+)
+def momentum():
+    mu, tau = 0.9, 0.3
+    theta, v = START, GRADIENTS[0]
+    steps = path(training.momentum_step, momentum=mu, dampening=tau)
+    for t, g in enumerate(GRADIENTS, 1):
+        v = v if t == 1 else mu * v + (1 - tau) * g
+        theta = theta - RATE * v
+        yield next(steps), theta
+
+
+@equation(r"\vec v_t = \sum_{s=1}^{t} \mu^{t-s}\, \vec g_s .")
+def velocity_unrolled():
+    mu, v = 0.9, 0
+    for t in range(1, 7):
+        v = mu * v + GRADIENTS[t - 1]
+        yield v, sum(mu ** (t - s) * GRADIENTS[s - 1] for s in range(1, t + 1))
+
+
+@equation(r"""\theta_t - \theta_{t-1} = \mu (\theta_{t-1} - \theta_{t-2}) - \eta\, \vec g_t ,""")
+def ball_with_inertia():
+    mu = 0.9
+    theta = [START, *path(training.momentum_step, momentum=mu)]
+    for t in range(2, 7):
+        left = theta[t] - theta[t - 1]
+        yield left, mu * (theta[t - 1] - theta[t - 2]) - RATE * GRADIENTS[t - 1]
+
+
+def quadratic_slope(at):
+    """Return the gradient of a cost with the curvatures 1, 2 and 3."""
+    return np.array([1.0, 2.0, 3.0]) * at
+
+
+def nesterov_path(mu):
+    """Yield theta, the velocity and the look-ahead point as the first form of the method says."""
+    theta, v = START, np.zeros(3)
+    yield theta, v, theta
+    for _ in range(5):
+        v = mu * v + quadratic_slope(theta - RATE * mu * v)
+        theta = theta - RATE * v
+        yield theta, v, theta - RATE * mu * v
+
+
+@equation(
+    r"""\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\phi_{t-1}) , \qquad
+    \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
+)
+def nesterov():
+    mu, params, state = 0.8, START, None
+    points = list(nesterov_path(mu))
+    for _, _, phi in points[1:]:  # what dlref holds is the look-ahead point
+        grads = quadratic_slope(params)
+        params, state = training.nesterov_step(
+            params, grads, state, learning_rate=RATE, momentum=mu
+        )
+        yield params, phi
+
+
+@equation(
+    r"""\phi_t = \theta_t - \eta \mu\, \vec v_t
+    = \phi_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
+    = \phi_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) ."""
+)
+def look_ahead():
+    mu = 0.8
+    for (_, v_before, phi_before), (theta, v, phi) in itertools.pairwise(nesterov_path(mu)):
+        g = quadratic_slope(phi_before)
+        yield (
+            phi,
+            theta - RATE * mu * v,
+            phi_before + RATE * mu * v_before - RATE * v - RATE * mu * v,
+            phi_before - RATE * (g + mu * v),
+        )
+
+
+# Rates for each parameter
+
+
+@definition(
+    r"""s_t = s_{t-1} + g_t^2 , \qquad
+    \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \varepsilon} ."""
+)
+def adagrad():
+    theta, s = START, 0.0
+    steps = path(training.adagrad_step, eps=EPS)
+    for g in GRADIENTS:
+        s = s + g**2
+        theta = theta - RATE * g / (np.sqrt(s) + EPS)
+        yield next(steps), theta
+
+
+@definition(
+    r"""s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad
+    d_t = \frac{g_t}{\sqrt{s_t} + \varepsilon} , \qquad
+    v_t = \mu\, v_{t-1} + d_t , \qquad \theta_t = \theta_{t-1} - \eta\, v_t ."""
+)
+def rmsprop():
+    alpha, mu = 0.9, 0.7
+    theta, s, v = START, 0.0, 0.0
+    steps = path(training.rmsprop_step, alpha=alpha, momentum=mu, eps=EPS)
+    for g in GRADIENTS:
+        s = alpha * s + (1 - alpha) * g**2
+        d = g / (np.sqrt(s) + EPS)
+        v = mu * v + d
+        theta = theta - RATE * v
+        yield next(steps), theta
+
+
+BETA_1, BETA_2 = 0.8, 0.9
+
+
+def running_means():
+    """Yield t and the two means of the gradient and of its square."""
+    m, v = 0.0, 0.0
+    for t, g in enumerate(GRADIENTS, 1):
+        m = BETA_1 * m + (1 - BETA_1) * g
+        v = BETA_2 * v + (1 - BETA_2) * g**2
+        yield t, m, v
+
+
+@definition(
+    r"""m_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
+    v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 ."""
+)
+def means_of_adam():
+    state = None
+    for t, m, v in running_means():
+        g = GRADIENTS[t - 1]
+        _, state = training.adam_step(START, g, state, learning_rate=RATE, betas=(BETA_1, BETA_2))
+        yield state[1], m
+        yield state[2], v
+
+
+@equation(
+    r"""\E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
+    = (1 - \beta_1^t)\, \E[g] ,"""
+)
+def bias_of_the_start():
+    values, t = np.array([-1.0, 0.5, 3.0]), 4  # of a gradient, equally likely
+    means = []
+    for draw in itertools.product(values, repeat=t):
+        m = 0.0
+        for g in draw:
+            m = BETA_1 * m + (1 - BETA_1) * g
+        means.append(m)
+    series = sum(BETA_1 ** (t - s) for s in range(1, t + 1))
+    expected = values.mean()
+    yield np.mean(means), (1 - BETA_1) * expected * series, (1 - BETA_1**t) * expected
+
+
+@definition(
+    r"""\hat m_t = \frac{m_t}{1 - \beta_1^t} , \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t} , \qquad
+    \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} ."""
+)
+def adam():
+    theta = START
+    steps = path(training.adam_step, betas=(BETA_1, BETA_2), eps=EPS)
+    for t, m, v in running_means():
+        m_hat, v_hat = m / (1 - BETA_1**t), v / (1 - BETA_2**t)
+        theta = theta - RATE * m_hat / (np.sqrt(v_hat) + EPS)
+        yield next(steps), theta
+
+
+@definition(
+    r"""\theta_t = (1 - \eta \lambda)\, \theta_{t-1}
+    - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} ,"""
+)
+def adamw():
+    theta, lam = START, 0.3
+    steps = path(training.adamw_step, betas=(BETA_1, BETA_2), eps=EPS, weight_decay=lam)
+    for t, m, v in running_means():
+        m_hat, v_hat = m / (1 - BETA_1**t), v / (1 - BETA_2**t)
+        theta = (1 - RATE * lam) * theta - RATE * m_hat / (np.sqrt(v_hat) + EPS)
+        yield next(steps), theta
+
+
+# Clipping and schedules
+
+
+@definition(r"\vec g \; \leftarrow \; \vec g\, \min\Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
+def clipping():
+    for g in GRADIENTS:
+        for c in (0.5, 1.0, 9.0):
+            norm = np.sqrt(np.sum(g**2))
+            yield training.clip_by_norm((g[:1], g[1:]), c)[1], (g * min(1, c / norm))[1:]
+
+
+PEAK, WARMUP, LAST, FLOOR = 0.7, 4, 10, 0.1
+
+
+@definition(r"\eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .")
+def warmup():
+    for t in range(1, 9):
+        rate = training.warmup_schedule(t, peak=PEAK, warmup=WARMUP)
+        yield rate, PEAK * min(1, t / WARMUP)
+
+
+@equation(
+    r"""\eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2}
+    \Bigl( 1 + \cos \pi \frac{t - W}{T - W} \Bigr) ."""
+)
+def cosine():
+    def rate(t):
+        turn = np.cos(np.pi * (t - WARMUP) / (LAST - WARMUP))
+        return FLOOR + (PEAK - FLOOR) / 2 * (1 + turn)
+
+    for t in range(WARMUP, LAST + 1):
+        got = training.cosine_schedule(t, peak=PEAK, warmup=WARMUP, steps=LAST, floor=FLOOR)
+        yield got, rate(t)
+    yield rate(WARMUP), PEAK
+    yield rate(LAST), FLOOR
+    for end in (WARMUP, LAST):  # its slope
+        yield complex_step(rate, end), 0
+
+
+@equation(r"\eta_t = \eta\, \min\Bigl( \frac tW, \sqrt{\frac Wt} \Bigr) .")
+def inverse_square_root():
+    d = 16
+    for t in range(1, 30):
+        peak = (d * WARMUP) ** -0.5
+        rate = peak * min(t / WARMUP, np.sqrt(WARMUP / t))
+        yield training.inverse_sqrt_schedule(t, peak=peak, warmup=WARMUP), rate
+        yield rate, d**-0.5 * min(t**-0.5, t * WARMUP**-1.5)  # the Transformer's
+
+
+# Batches
+
+
+@equation(
+    r"""\vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
+    \operatorname{E} \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,"""
+)
+def gradient_of_a_batch():
+    m, N = 2, len(GRADIENTS)
+    means = [sum(GRADIENTS[n] for n in B) / m for B in itertools.combinations(range(N), m)]
+    yield np.mean(means, axis=0), sum(GRADIENTS) / N
+
+
+@equation(r"\operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .")
+def noise_of_a_batch():
+    g = GRADIENTS[:, 0]
+    N = len(g)
+    square = np.sum((g - g.mean()) ** 2) / (N - 1)
+    for m in range(1, N + 1):
+        means = [g[list(B)].mean() for B in itertools.combinations(range(N), m)]
+        yield np.var(means), square / m * (1 - m / N)
+
+
+# The loss of a deep network
+
+X, CLASSES = np.random.default_rng(2).normal(size=(4, 3)), np.array([0, 1, 1, 0])
+LAYERS = [
+    (np.random.default_rng(3).normal(size=(5, 3)), np.random.default_rng(4).normal(size=5)),
+    (np.random.default_rng(5).normal(size=(2, 5)), np.random.default_rng(6).normal(size=2)),
+]
+
+
+def logits(x, layers=LAYERS):
+    """Return the outputs of a network with tanh between its layers."""
+    (w1, b1), (w2, b2) = layers
+    return w2 @ np.tanh(w1 @ x + b1) + b2
+
+
+def cost_of(z, target):
+    """Return the cross-entropy of logits."""
+    return np.log(np.sum(np.exp(z))) - z[target]
+
+
+@definition(
+    r"""C(\theta) = \frac{1}{N} \sum_{n=1}^{N}
+    \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) ."""
+)
+def loss_of_a_network():
+    layers = [neurons.LinearParams(*layer) for layer in LAYERS]
+    want = sum(cost_of(logits(x), t) for x, t in zip(X, CLASSES, strict=True)) / len(X)
+    yield training.mlp_loss(X, CLASSES, layers, activation="tanh"), want
+
+
+@equation(r"\vec \delta_L^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,")
+def cotangent_of_the_logits():
+    z = np.array([logits(x) for x in X])
+
+    def cost(z):
+        return sum(cost_of(row, t) for row, t in zip(z, CLASSES, strict=True)) / len(X)
+
+    p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+    yield jacobian_of(cost, z), (p - np.eye(2)[CLASSES]) / len(X)
