@@ -2,7 +2,7 @@
 
 import numpy as np
 from equations.ledger import definition, equation
-from equations.numeric_2 import gradients, rate
+from equations.numeric import gradients, rate
 
 from dlref.attention import (
     AttentionParams,

@@ -64,6 +64,8 @@ class _AnyOption(dict):
 class _Anything(Directive):
     """A directive of Sphinx or of an extension: only what stands in it is looked at."""
 
+    option_spec = _AnyOption()
+
     has_content = True
     optional_arguments = 100
     final_argument_whitespace = True
@@ -73,10 +75,6 @@ class _Anything(Directive):
         container = docutils.nodes.container()
         self.state.nested_parse(self.content, self.content_offset, container)
         return [container]
-
-    option_spec = type(
-        "Anyone", (dict,), {"__getitem__": lambda *_: str, "__bool__": lambda _: True}
-    )()
 
 
 class _Math(_Anything):

@@ -2,7 +2,7 @@
 
 import numpy as np
 from equations.ledger import definition, equation
-from equations.numeric_2 import gradients, jacobian, rate
+from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.normalization import (
     batch_norm,
@@ -326,7 +326,7 @@ ROW = X[0]
 )
 def slope_of_the_variance_by_complex_step():
     d, bracket = ROW - ROW.mean(), np.eye(C) - 1 / C
-    yield jacobian(lambda x: x - x.mean(), ROW), bracket  # what is summed with weights d
+    yield jacobian_of(lambda x: x - x.mean(), ROW), bracket  # what is summed with weights d
     slope = gradients(lambda x: np.mean((x - x.mean()) ** 2), ROW)[0]
     sums = [2 / C * sum(d[i] * bracket[i, j] for i in range(C)) for j in range(C)]
     yield slope, sums, 2 / C * d
@@ -339,10 +339,10 @@ def slope_of_the_variance_by_complex_step():
 )
 def slope_of_the_normalized_row_by_complex_step():
     d, (hat, tau), delta = ROW - ROW.mean(), standardized(ROW, 0), np.eye(C)
-    slope_of_d = jacobian(lambda x: x - x.mean(), ROW)
-    slope_of_tau = jacobian(lambda x: standardized(x, 0)[1], ROW)
+    slope_of_d = jacobian_of(lambda x: x - x.mean(), ROW)
+    slope_of_tau = jacobian_of(lambda x: standardized(x, 0)[1], ROW)
     yield (
-        jacobian(lambda x: standardized(x, 0)[0], ROW),
+        jacobian_of(lambda x: standardized(x, 0)[0], ROW),
         slope_of_d / tau - d[:, None] / tau**2 * slope_of_tau,
         (delta - 1 / C - hat[:, None] * hat / C) / tau,
     )
@@ -356,7 +356,7 @@ def slope_of_the_normalized_row_by_complex_step():
 def layer_norm_jacobian_as_a_matrix():
     (hat, tau), one = standardized(ROW, 0), np.ones(C)
     bracket = np.eye(C) - np.outer(one, one) / C - np.outer(hat, hat) / C
-    slope = jacobian(lambda x: W * standardized(x, 0)[0] + B, ROW)
+    slope = jacobian_of(lambda x: W * standardized(x, 0)[0] + B, ROW)
     yield slope, np.diag(W) @ bracket / tau, layer_norm_jacobian(ROW, W, eps=EPS)
 
 
@@ -415,13 +415,13 @@ def rms_norm_jacobian_by_complex_step():
     rho, delta = root_mean_square(ROW), np.eye(C)
     hat = ROW / rho
     yield (
-        jacobian(lambda x: x / root_mean_square(x), ROW),
+        jacobian_of(lambda x: x / root_mean_square(x), ROW),
         delta / rho - (ROW / rho**2)[:, None] * hat / C,
         (delta - hat[:, None] * hat / C) / rho,
     )
     bracket = np.eye(C) - np.outer(hat, hat) / C
     yield (
-        jacobian(lambda x: rms_normalized(x, W), ROW),
+        jacobian_of(lambda x: rms_normalized(x, W), ROW),
         np.diag(W + OFFSET) @ bracket / rho,
         rms_norm_jacobian(ROW, W, eps=EPS, weight_offset=OFFSET),
     )

@@ -1,23 +1,19 @@
 """Derivatives of a transcribed formula, for the checks of equations.
 
 A formula accepts complex numbers: `np.maximum` and `np.max` compare the real parts first, and
-`np.where` on `x.real` takes pieces apart; `np.abs` does not, hence `absolute`.
+`np.where` on `x.real` takes pieces apart; `np.abs` does not.
 """
 
 import math
 
 import numpy as np
 
-
-def absolute(x):
-    """Return the absolute value, continued analytically from the real axis."""
-    return np.where(np.real(x) < 0, -x, x)
+STEP = 1e-100
 
 
 def complex_step(f, x, v=1.0):
     """Return the derivative of f at x along v, exact to rounding."""
-    step = 1e-100
-    return np.imag(f(x + 1j * step * np.asarray(v))) / step
+    return rate(f, (x,), (v,))
 
 
 def jacobian_of(f, x):
@@ -26,6 +22,20 @@ def jacobian_of(f, x):
     units = np.eye(x.size).reshape(x.size, *x.shape)
     columns = np.stack([complex_step(f, x, unit) for unit in units], axis=-1)
     return columns.reshape(columns.shape[:-1] + x.shape)
+
+
+def rate(f, primals, tangents):
+    """Return the derivative of a function of several arrays along tangents."""
+    moved = [p + 1j * STEP * np.asarray(t) for p, t in zip(primals, tangents, strict=True)]
+    return np.imag(f(*moved)) / STEP
+
+
+def gradients(loss, *primals):
+    """Return the gradients of a scalar function of several arrays."""
+    return [
+        jacobian_of(lambda a, k=k: loss(*primals[:k], a, *primals[k + 1 :]), primal)
+        for k, primal in enumerate(primals)
+    ]
 
 
 def central(f, x, step=1e-6):

@@ -2,7 +2,7 @@
 
 import numpy as np
 from equations.ledger import definition, equation
-from equations.numeric_2 import gradients, rate
+from equations.numeric import gradients, rate
 
 from dlref.attention import attention_scores, scaled_dot_product_attention
 from dlref.positions import (

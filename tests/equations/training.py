@@ -54,9 +54,10 @@ def descent_lemma():
         for theta in rng.normal(size=(10, 3)):
             slope = hessian @ theta
             for eta in (0.1, 1 / lam, 1.9 / lam, 3 / lam):
-                cost = lambda t: t @ hessian @ t / 2  # noqa: E731
-                left = cost(theta - eta * slope)
-                right = cost(theta) - eta * slope @ slope + lam * eta**2 * slope @ slope / 2
+                there = theta - eta * slope
+                left = there @ hessian @ there / 2
+                right = theta @ hessian @ theta / 2
+                right += -eta * slope @ slope + lam * eta**2 * slope @ slope / 2
                 yield left <= right + 1e-12, True
                 if len(set(curvature)) == 1:
                     yield left, right  # where all curvatures are the bound, both are equal

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 from equations.ledger import definition, equation
-from equations.numeric_2 import gradients, jacobian, rate
+from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.attention import AttentionParams
 from dlref.recurrent import rnn
@@ -125,7 +125,7 @@ def gradients_of_sublayers_by_complex_step():
     y, u, norm, p = X[0], U[0], NORM, new_network()
 
     def transposed(function, at):
-        return jacobian(function, at).T
+        return jacobian_of(function, at).T
 
     def f(x):
         return network(x, p)

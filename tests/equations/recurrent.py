@@ -1,0 +1,573 @@
+"""The displayed equations of dlref.recurrent.
+
+A loop is run with complex numbers, and with a bump added to one of its quantities: the derivative
+by the bump is the gradient of the loss by that quantity, with all that comes after it.
+"""
+
+import functools
+
+import numpy as np
+from equations.ledger import definition, equation
+from equations.numeric import complex_step, jacobian_of, rate
+
+from dlref import recurrent
+
+T, D, H = 4, 2, 3
+RNG = np.random.default_rng(0)
+X, START, CELL = RNG.normal(size=(T, D)), RNG.normal(size=H), RNG.normal(size=H)
+W_IH, W_HH = RNG.normal(size=(H, D)), RNG.normal(size=(H, H)) / 2
+B_IH, B_HH = RNG.normal(size=H), RNG.normal(size=H)
+U = RNG.normal(size=(T, H))  # the cotangents of the states
+W_OUT, B_OUT = RNG.normal(size=(2, H)), RNG.normal(size=2)
+STILL = np.zeros((T, H))
+
+
+def sigmoid(z):
+    """Return the logistic function."""
+    return 1 / (1 + np.exp(-z))
+
+
+def drawn(arrays):
+    """Return a tangent for each array."""
+    rng = np.random.default_rng(1)
+    return [rng.normal(size=np.shape(a)) for a in arrays]
+
+
+# The plain network
+
+
+def before_of_rnn(x, h, w_ih, w_hh, b_ih, b_hh):
+    """Return the pre-activation of one step."""
+    return w_ih @ x + b_ih + w_hh @ h + b_hh
+
+
+RNN = START, W_IH, W_HH, B_IH, B_HH
+
+
+def rnn(x, h, *weights, by_state=STILL, by_z=STILL):
+    """Return the pre-activations and the states, moved by bumps."""
+    before, states = [], []
+    for t in range(T):
+        before.append(before_of_rnn(x[t], h, *weights) + by_z[t])
+        h = np.tanh(before[-1]) + by_state[t]
+        states.append(h)
+    return np.array(before), np.array(states)
+
+
+def rnn_loss(x=X, h=START, *weights, **bumps):
+    """Return the loss whose cotangents are U."""
+    return np.sum(U * rnn(x, h, *(weights or RNN[1:]), **bumps)[1])
+
+
+def rnn_gradients():
+    """Return dL/dh and dL/dz of all steps, and the states with the initial one before them."""
+    dh = jacobian_of(lambda b: rnn_loss(by_state=b), STILL)
+    dz = jacobian_of(lambda b: rnn_loss(by_z=b), STILL)
+    before, states = rnn(X, *RNN)
+    return dh, dz, before, np.array([START, *states])
+
+
+@definition(
+    r"""\vec z = \mat W_{ih}\, \vec x + \vec b_{ih} + \mat W_{hh}\, \vec h + \vec b_{hh}, \qquad
+    \vec h' = \phi(\vec z)."""
+)
+def rnn_cell():
+    z = W_IH @ X[0] + B_IH + W_HH @ START + B_HH
+    yield recurrent.rnn_cell(X[0], *RNN), np.tanh(z)
+    yield recurrent.rnn_cell(X[0], *RNN, activation="sigmoid"), sigmoid(z)
+
+
+@equation(
+    r"""\pdv{L}{\vec x} = \mat W_{ih}^\top \vec\delta, \quad
+    \pdv{L}{\vec h} = \mat W_{hh}^\top \vec\delta, \quad
+    \pdv{L}{\mat W_{ih}} = \vec\delta\, \vec x^\top, \quad
+    \pdv{L}{\mat W_{hh}} = \vec\delta\, \vec h^\top, \quad
+    \pdv{L}{\vec b} = \vec\delta ,"""
+)
+def rnn_cell_vjp():
+    point, u = (X[0], *RNN), U[0]
+    z = before_of_rnn(*point)
+    delta = complex_step(np.tanh, z) * u
+
+    def gradient(k):
+        def loss(a):
+            moved = [*point[:k], a, *point[k + 1 :]]
+            return np.sum(u * np.tanh(before_of_rnn(*moved)))
+
+        return jacobian_of(loss, point[k])
+
+    x, h = point[:2]
+    yield gradient(0), W_IH.T @ delta
+    yield gradient(1), W_HH.T @ delta
+    yield gradient(2), np.outer(delta, x)
+    yield gradient(3), np.outer(delta, h)
+    yield gradient(4), gradient(5), delta
+
+
+@equation(
+    r"""\dot{\vec h}' = \phi'(\vec z) \circ \bigl( \mat W_{ih} \dot{\vec x}
+    + \dot{\mat W}_{ih} \vec x + \mat W_{hh} \dot{\vec h} + \dot{\mat W}_{hh} \vec h
+    + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
+)
+def rnn_cell_jvp():
+    point = x, h, w_ih, w_hh, _, _ = (X[0], *RNN)
+    moves = dx, dh, dw_ih, dw_hh, db_ih, db_hh = drawn(point)
+    slope = complex_step(np.tanh, before_of_rnn(*point))
+    right = slope * (w_ih @ dx + dw_ih @ x + w_hh @ dh + dw_hh @ h + db_ih + db_hh)
+    yield rate(lambda *a: np.tanh(before_of_rnn(*a)), point, moves), right
+
+
+@definition(
+    r"""\vec z_t = \mat W_{ih}\, \vec x_t + \vec b_{ih} + \mat W_{hh}\, \vec h_{t-1} + \vec b_{hh},
+    \qquad \vec h_t = \phi(\vec z_t), \qquad t = 1 \dots T."""
+)
+def rnn_of_a_sequence():
+    h = [START]
+    for t in range(1, T + 1):
+        z = W_IH @ X[t - 1] + B_IH + W_HH @ h[t - 1] + B_HH
+        h.append(np.tanh(z))
+    yield recurrent.rnn(X, *RNN), h[1:]
+
+
+@definition(r"\vec h_t = \phi(\mat W_{ih}\, \vec x_t + \mat W_{hh}\, \vec h_{t-1} + \vec b) .")
+def rnn_with_one_bias():
+    h, b = [START], B_IH
+    for t in range(1, T + 1):
+        h.append(np.tanh(W_IH @ X[t - 1] + W_HH @ h[t - 1] + b))
+    yield recurrent.rnn(X, START, W_IH, W_HH, b), h[1:]
+
+
+@equation(
+    r"""\dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1},
+    \qquad \vec\delta_{T+1} = \vec 0 ."""
+)
+def total_derivative_by_a_state():
+    dh, dz, *_ = rnn_gradients()
+    delta = [*dz, np.zeros(H)]
+    for t in range(T):
+        yield dh[t], U[t] + W_HH.T @ delta[t + 1]
+
+
+@equation(
+    r"""\vec\delta_t = \phi'(\vec z_t) \circ
+    \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1} \bigr), \qquad t = T, \dots, 1 ."""
+)
+def backpropagation_through_time():
+    _, dz, before, _ = rnn_gradients()
+    delta = np.zeros(H)
+    for t in reversed(range(T)):
+        delta = complex_step(np.tanh, before[t]) * (U[t] + W_HH.T @ delta)
+        yield delta, dz[t]
+
+
+@equation(
+    r"""\pdv{L}{\mat W_{hh}} = \sum_{t=1}^T \vec\delta_t\, \vec h_{t-1}^\top, \qquad
+    \pdv{L}{\mat W_{ih}} = \sum_{t=1}^T \vec\delta_t\, \vec x_t^\top, \qquad
+    \pdv{L}{\vec b_{ih}} = \pdv{L}{\vec b_{hh}} = \sum_{t=1}^T \vec\delta_t ,"""
+)
+def gradients_of_the_weights():
+    _, delta, _, h = rnn_gradients()
+    loss = functools.partial(rnn_loss, X, START)
+    steps = range(1, T + 1)
+    yield (
+        jacobian_of(lambda w: loss(W_IH, w, B_IH, B_HH), W_HH),
+        sum(np.outer(delta[t - 1], h[t - 1]) for t in steps),
+    )
+    yield (
+        jacobian_of(lambda w: loss(w, W_HH, B_IH, B_HH), W_IH),
+        sum(np.outer(delta[t - 1], X[t - 1]) for t in steps),
+    )
+    yield (
+        jacobian_of(lambda b: loss(W_IH, W_HH, b, B_HH), B_IH),
+        jacobian_of(lambda b: loss(W_IH, W_HH, B_IH, b), B_HH),
+        sum(delta[t - 1] for t in steps),
+    )
+
+
+@equation(
+    r"""\dot{\vec h}_t = \phi'(\vec z_t) \circ \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
+    + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
+    + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
+)
+def tangents_of_the_states():
+    point = (X, *RNN)
+    moves = dx, dh_0, dw_ih, dw_hh, db_ih, db_hh = drawn(point)
+    dh = [dh_0, *rate(lambda *a: rnn(*a)[1], point, moves)]
+    before, states = rnn(*point)
+    h = [START, *states]
+    for t in range(1, T + 1):
+        slope = complex_step(np.tanh, before[t - 1])
+        terms = W_HH @ dh[t - 1] + W_IH @ dx[t - 1] + dw_ih @ X[t - 1] + dw_hh @ h[t - 1]
+        yield dh[t], slope * (terms + db_ih + db_hh)
+
+
+@equation(
+    r"""\pdv{\vec h_t}{\vec h_s} = \prod_{k=t}^{s+1}
+    \operatorname{diag}\bigl(\phi'(\vec z_k)\bigr)\, \mat W_{hh} ."""
+)
+def jacobian_of_a_state():
+    before, states = rnn(X, *RNN)
+
+    def last(h, s):
+        """Return the last state from that of step s, counted from 1."""
+        for x in X[s:]:
+            h = np.tanh(before_of_rnn(x, h, *RNN[1:]))
+        return h
+
+    for s in range(1, T):
+        product = np.eye(H)
+        for k in range(T, s, -1):
+            product = product @ np.diag(complex_step(np.tanh, before[k - 1])) @ W_HH
+        yield jacobian_of(functools.partial(last, s=s), states[s - 1]), product
+
+
+@equation(r"\norm{\pdv{\vec h_t}{\vec h_s}}_2 \le (\gamma\, \norm{\mat W_{hh}}_2)^{t-s} .")
+def bound_of_the_jacobian():
+    rng = np.random.default_rng(7)
+    turn = 0.9 * np.linalg.qr(rng.normal(size=(H, H)))[0]
+    for slopes in ("sigmoid", "one"):
+        for weight in (rng.normal(size=(H, H)), turn):
+            gamma, product, distance = (0.25 if slopes == "sigmoid" else 1.0), np.eye(H), 5
+            for z in rng.normal(size=(distance, H)):
+                slope = complex_step(sigmoid, z) if slopes == "sigmoid" else np.ones(H)
+                product = np.diag(slope) @ weight @ product
+            norm = np.linalg.norm(product, 2)
+            bound = (gamma * np.linalg.norm(weight, 2)) ** distance
+            yield norm <= bound * (1 + 1e-12), True
+            if slopes == "one" and weight is turn:
+                yield norm, bound  # which is reached
+
+
+# LSTM
+
+W_X, W_H = RNG.normal(size=(4 * H, D)), RNG.normal(size=(4 * H, H))
+B = RNG.normal(size=4 * H)
+PEEPHOLES = RNG.normal(size=(3, H))  # of i, f and o
+NONE = np.zeros((3, H))
+
+
+def lstm_step(x, h, c, w_x, w_h, b, peepholes=NONE, bumps=STILL, by_cell=0.0):
+    """Return the gates and both states of one step; bumps of the pre-activations i, f, g, o."""
+    p_i, p_f, p_o = peepholes
+    z_i, z_f, z_g, z_o = (w_x @ x + w_h @ h + b).reshape(4, H) + bumps
+    i, f, g = sigmoid(z_i + p_i * c), sigmoid(z_f + p_f * c), np.tanh(z_g)
+    new = f * c + i * g + by_cell
+    o = sigmoid(z_o + p_o * new)
+    return i, f, g, o, new, o * np.tanh(new)
+
+
+STEP = X[0], START, CELL, W_X, W_H, B
+
+
+@definition(
+    r"""\vec i &= \sigma(\mat W_{xi} \vec x + \mat W_{hi} \vec h + \vec b_i), &
+    \vec f &= \sigma(\mat W_{xf} \vec x + \mat W_{hf} \vec h + \vec b_f), \\
+    \vec g &= \tanh(\mat W_{xg} \vec x + \mat W_{hg} \vec h + \vec b_g), &
+    \vec o &= \sigma(\mat W_{xo} \vec x + \mat W_{ho} \vec h + \vec b_o),""",
+    r"""\vec c' = \vec f \circ \vec c + \vec i \circ \vec g, \qquad
+    \vec h' = \vec o \circ \tanh(\vec c').""",
+)
+def lstm_cell():
+    x, h, c = STEP[:3]
+    (xi, xf, xg, xo), (hi, hf, hg, ho) = W_X.reshape(4, H, D), W_H.reshape(4, H, H)
+    bi, bf, bg, bo = B.reshape(4, H)
+    i = sigmoid(xi @ x + hi @ h + bi)
+    f = sigmoid(xf @ x + hf @ h + bf)
+    g = np.tanh(xg @ x + hg @ h + bg)
+    o = sigmoid(xo @ x + ho @ h + bo)
+    new = f * c + i * g
+    got = recurrent.lstm_cell(x, h, c, W_X, W_H, B)
+    yield got[0], o * np.tanh(new)
+    yield got[1], new
+    yield np.stack(lstm_step(*STEP)), np.stack([i, f, g, o, new, o * np.tanh(new)])
+
+
+def lstm_states():
+    """Return the values of every step: i, f, g, o, c and h."""
+    h, c, steps = START, CELL, []
+    for x in X:
+        steps.append(lstm_step(x, h, c, W_X, W_H, B))
+        c, h = steps[-1][4:]
+    return steps
+
+
+@definition(
+    r"""\vec c_t = \vec f_t \circ \vec c_{t-1} + \vec i_t \circ \vec g_t, \qquad
+    \vec h_t = \vec o_t \circ \tanh \vec c_t ."""
+)
+def lstm():
+    got, c = recurrent.lstm(X, START, CELL, W_X, W_H, B), CELL
+    for t, (i, f, g, o, _, _) in enumerate(lstm_states()):
+        c = f * c + i * g
+        yield got[0][t], o * np.tanh(c)
+
+
+@equation(
+    r"""\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \circ \vec c_0
+    + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
+    \circ \vec i_s \circ \vec g_s ."""
+)
+def cell_unrolled():
+    i, f, g, _, c, _ = (np.array(values) for values in zip(*lstm_states(), strict=True))
+    for t in range(1, T + 1):
+        written = [np.prod(f[s:t], axis=0) * i[s - 1] * g[s - 1] for s in range(1, t + 1)]
+        yield c[t - 1], np.prod(f[:t], axis=0) * CELL + sum(written)
+
+
+@equation(r"\pdv{L}{\vec c} = \vec f \circ \pdv{L}{\vec c'} \quad (\text{no peepholes}),")
+def through_the_cell():
+    def loss(c=CELL, **bumps):
+        *_, new, h = lstm_step(X[0], START, c, W_X, W_H, B, **bumps)
+        return np.sum(U[0] * h + U[1] * new)
+
+    by_new = jacobian_of(lambda b: loss(by_cell=b), np.zeros(H))
+    f = lstm_step(*STEP)[1]
+    yield jacobian_of(loss, CELL), f * by_new
+
+
+@equation(
+    r"""\dot{\vec c}' = \vec f \circ \dot{\vec c} + \dot{\vec f} \circ \vec c
+    + \vec i \circ \dot{\vec g} + \dot{\vec i} \circ \vec g, \qquad
+    \dot{\vec h}' = \dot{\vec o} \circ \tanh \vec c'
+    + \vec o \circ (1 - \tanh^2 \vec c') \circ \dot{\vec c}' ."""
+)
+def lstm_cell_jvp():
+    moves = drawn(STEP)
+    i, f, g, o, new, _ = lstm_step(*STEP)
+    di, df, dg, do, dnew, dh = rate(lambda *a: np.stack(lstm_step(*a)), STEP, moves)
+    c, dc = CELL, moves[2]
+    yield dnew, f * dc + df * c + i * dg + di * g
+    yield dh, do * np.tanh(new) + o * (1 - np.tanh(new) ** 2) * dnew
+
+
+ETA, U_C, BAR_C = RNG.normal(size=(3, H))
+
+
+def lstm_loss(h=START, c=CELL, **bumps):
+    """Return the loss of one step: what its states are worth later, and in the output."""
+    *_, new, out = lstm_step(X[0], h, c, W_X, W_H, B, PEEPHOLES, **bumps)
+    return np.sum(ETA * out + (U_C + BAR_C) * new)
+
+
+def lstm_gradients():
+    """Return the gradients by the pre-activations and by the new cell state, and the values."""
+    deltas = jacobian_of(lambda b: lstm_loss(bumps=b), np.zeros((4, H)))
+    kappa = jacobian_of(lambda b: lstm_loss(by_cell=b), np.zeros(H))
+    return deltas, kappa, lstm_step(*STEP, PEEPHOLES)
+
+
+@equation(
+    r"""\vec\kappa = \vec u^c_t + \bar{\vec c}_t
+    + \vec\eta \circ \vec o_t \circ (1 - \tanh^2 \vec c_t) + \vec p_o \circ \vec\delta_o ."""
+)
+def gradient_of_the_cell():
+    (*_, delta_o), kappa, (*_, o, c, _) = lstm_gradients()
+    p_o = PEEPHOLES[2]
+    yield kappa, U_C + BAR_C + ETA * o * (1 - np.tanh(c) ** 2) + p_o * delta_o
+
+
+@equation(
+    r"""\vec\delta_i &= \vec\kappa \circ \vec g_t \circ \vec i_t \circ (1 - \vec i_t), \\
+    \vec\delta_f &= \vec\kappa \circ \vec c_{t-1} \circ \vec f_t \circ (1 - \vec f_t), \\
+    \vec\delta_g &= \vec\kappa \circ \vec i_t \circ (1 - \vec g_t^2) ."""
+)
+def gradients_of_the_gates():
+    (delta_i, delta_f, delta_g, _), kappa, (i, f, g, *_) = lstm_gradients()
+    yield delta_i, kappa * g * i * (1 - i)
+    yield delta_f, kappa * CELL * f * (1 - f)
+    yield delta_g, kappa * i * (1 - g**2)
+
+
+@equation(
+    r"""\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad
+    \bar{\vec c}_{t-1} = \vec f_t \circ \vec\kappa
+    + \vec p_i \circ \vec\delta_i + \vec p_f \circ \vec\delta_f ."""
+)
+def gradients_of_the_step_before():
+    deltas, kappa, (_, f, *_) = lstm_gradients()
+    delta_i, delta_f = deltas[:2]
+    p_i, p_f, _ = PEEPHOLES
+    yield jacobian_of(lambda h: lstm_loss(h=h), START), W_H.T @ deltas.ravel()
+    right = f * kappa + p_i * delta_i + p_f * delta_f
+    yield jacobian_of(lambda c: lstm_loss(c=c), CELL), right
+
+
+@equation(
+    r"""\dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
+    + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,"""
+)
+def tangent_of_the_pre_activation():
+    point = X[0], START, W_X, W_H, B
+    moves = dx, dh, dw_x, dw_h, db = drawn(point)
+    left = rate(lambda x, h, w_x, w_h, b: w_x @ x + w_h @ h + b, point, moves)
+    yield left, W_X @ dx + dw_x @ X[0] + W_H @ dh + dw_h @ START + db
+
+
+# GRU
+
+GRU_X, GRU_H = RNG.normal(size=(3 * H, D)), RNG.normal(size=(3 * H, H))
+GRU_BX, GRU_BH = RNG.normal(size=(2, 3 * H))
+GRU = X[0], START, GRU_X, GRU_H, GRU_BX, GRU_BH
+
+
+def gru_step(x, h, w_x, w_h, b_x, b_h, *, after, bumps=STILL, by_m=0.0):
+    """Return r, z, n and the new state; bumps of the pre-activations r, z and n, and of m."""
+    (xr, xz, xn), (hr, hz, hn) = w_x.reshape(3, H, D), w_h.reshape(3, H, H)
+    (bxr, bxz, bxn), (bhr, bhz, bhn) = b_x.reshape(3, H), b_h.reshape(3, H)
+    r = sigmoid(xr @ x + bxr + hr @ h + bhr + bumps[0])
+    z = sigmoid(xz @ x + bxz + hz @ h + bhz + bumps[1])
+    if after:
+        n = np.tanh(xn @ x + bxn + r * (hn @ h + bhn + by_m) + bumps[2])
+    else:
+        n = np.tanh(xn @ x + bxn + hn @ (r * h) + bhn + bumps[2])
+    return r, z, n, (1 - z) * n + z * h
+
+
+@definition(
+    r"""\vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr}), \\
+    \vec z &= \sigma(\mat W_{xz} \vec x + \vec b_{xz} + \mat W_{hz} \vec h + \vec b_{hz}), \\
+    \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
+    + \vec r \circ (\mat W_{hn} \vec h + \vec b_{hn})\bigr) && (\text{reset after}), \\
+    \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
+    + \mat W_{hn} (\vec r \circ \vec h) + \vec b_{hn}\bigr) && (\text{reset before}),""",
+    r"\vec h' = (1 - \vec z) \circ \vec n + \vec z \circ \vec h .",
+)
+def gru_cell():
+    for after in (True, False):
+        yield recurrent.gru_cell(*GRU, reset_after=after), gru_step(*GRU, after=after)[3]
+
+
+@equation(
+    r"""\dot{\vec h}' = (1 - \vec z) \circ \dot{\vec n} + \vec z \circ \dot{\vec h}
+    + \dot{\vec z} \circ (\vec h - \vec n) ."""
+)
+def gru_cell_jvp():
+    moves = drawn(GRU)
+    h, dh = START, moves[1]
+    for after in (True, False):
+        step = functools.partial(gru_step, after=after)
+        _, z, n, _ = step(*GRU)
+        _, dz, dn, dnew = rate(lambda *a, f=step: np.stack(f(*a)), GRU, moves)
+        yield dnew, (1 - z) * dn + z * dh + dz * (h - n)
+
+
+def gru_states():
+    """Return r, z, n and h of every step."""
+    h, steps = START, []
+    for x in X:
+        steps.append(gru_step(x, h, *GRU[2:], after=True))
+        h = steps[-1][3]
+    return steps
+
+
+@definition(r"\vec h_t = (1 - \vec z_t) \circ \vec n_t + \vec z_t \circ \vec h_{t-1} .")
+def gru():
+    got, h = recurrent.gru(X, *GRU[1:]), START
+    for t, (_, z, n, _) in enumerate(gru_states()):
+        h = (1 - z) * n + z * h
+        yield got[t], h
+
+
+@equation(
+    r"""\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \circ \vec h_0
+    + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \circ (1 - \vec z_s)
+    \circ \vec n_s ,"""
+)
+def gru_unrolled():
+    _, z, n, h = (np.array(values) for values in zip(*gru_states(), strict=True))
+    for t in range(1, T + 1):
+        terms = [np.prod(z[s:t], axis=0) * (1 - z[s - 1]) * n[s - 1] for s in range(1, t + 1)]
+        yield h[t - 1], np.prod(z[:t], axis=0) * START + sum(terms)
+
+
+def gru_gradients(*, after):
+    """Return the gradients by the pre-activations r, z, n, by m and by h, and the values."""
+
+    def loss(h=START, **bumps):
+        return np.sum(ETA * gru_step(X[0], h, *GRU[2:], after=after, **bumps)[3])
+
+    deltas = jacobian_of(lambda b: loss(bumps=b), np.zeros((3, H)))
+    by_m = jacobian_of(lambda b: loss(by_m=b), np.zeros(H))
+    return deltas, by_m, jacobian_of(loss, START), gru_step(*GRU, after=after)
+
+
+@equation(
+    r"""\vec\delta_n = \vec\eta \circ (1 - \vec z) \circ (1 - \vec n^2), \qquad
+    \vec\delta_z = \vec\eta \circ (\vec h_{t-1} - \vec n) \circ \vec z \circ (1 - \vec z)."""
+)
+def gradient_of_the_mean():
+    for after in (True, False):
+        (_, delta_z, delta_n), _, _, (_, z, n, _) = gru_gradients(after=after)
+        yield delta_n, ETA * (1 - z) * (1 - n**2)
+        yield delta_z, ETA * (START - n) * z * (1 - z)
+
+
+W_HR, W_HZ, W_HN = GRU_H.reshape(3, H, H)
+
+
+@equation(
+    r"""\vec\delta_r = \vec\delta_n \circ \vec m \circ \vec r \circ (1 - \vec r), \qquad
+    \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \circ \vec r ;"""
+)
+def reset_after():
+    (delta_r, _, delta_n), by_m, _, (r, *_) = gru_gradients(after=True)
+    m = W_HN @ START + GRU_BH.reshape(3, H)[2]
+    yield delta_r, delta_n * m * r * (1 - r)
+    yield by_m, delta_n * r
+
+
+@equation(r"\vec\delta_r = \vec\rho \circ \vec h_{t-1} \circ \vec r \circ (1 - \vec r).")
+def reset_before():
+    (delta_r, _, delta_n), _, _, (r, *_) = gru_gradients(after=False)
+    rho = W_HN.T @ delta_n
+    yield delta_r, rho * START * r * (1 - r)
+
+
+@equation(
+    r"""\bar{\vec h}_{t-1} = \vec z \circ \vec\eta + \mat W_{hr}^\top \vec\delta_r
+    + \mat W_{hz}^\top \vec\delta_z
+    + \begin{cases} \mat W_{hn}^\top \vec\mu & \text{after,} \\
+    \vec r \circ \vec\rho & \text{before.} \end{cases}"""
+)
+def gradient_of_the_state_before():
+    for after in (True, False):
+        (delta_r, delta_z, delta_n), mu, by_h, (r, z, *_) = gru_gradients(after=after)
+        last = W_HN.T @ mu if after else r * (W_HN.T @ delta_n)
+        yield by_h, z * ETA + W_HR.T @ delta_r + W_HZ.T @ delta_z + last
+
+
+@equation(
+    r"""\dot{\vec z}_n = \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
+    + \dot{\vec r} \circ (\mat W_{hn} \vec h + \vec b_{hn})
+    + \vec r \circ (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
+    + \dot{\vec b}_{hn}) ,"""
+)
+def tangent_of_the_candidate():
+    x, h = X[0], START
+    w_xn, b_hn = GRU_X.reshape(3, H, D)[2], GRU_BH.reshape(3, H)[2]
+    r = gru_step(*GRU, after=True)[0]
+    moves = dw_xn, dx, db_xn, dr, dw_hn, dh, db_hn = drawn((w_xn, x, h, r, W_HN, h, b_hn))
+
+    def candidate(w_xn, x, b_xn, r, w_hn, h, b_hn):
+        return w_xn @ x + b_xn + r * (w_hn @ h + b_hn)
+
+    left = rate(candidate, (w_xn, x, np.zeros(H), r, W_HN, h, b_hn), moves)
+    right = dw_xn @ x + w_xn @ dx + db_xn + dr * (W_HN @ h + b_hn)
+    yield left, right + r * (dw_hn @ h + W_HN @ dh + db_hn)
+
+
+# Outputs
+
+
+@definition(r"\vec y_t = \mat W_{out}\, \vec h_t + \vec b_{out} .")
+def output_of_every_state():
+    states = rnn(X, *RNN)[1]
+    got = recurrent.sequence_to_sequence(recurrent.rnn, X, RNN, W_OUT, B_OUT)
+    yield got, [W_OUT @ h + B_OUT for h in states]
+
+
+@definition(r"\vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .")
+def output_of_the_last_state():
+    last = rnn(X, *RNN)[1][-1]
+    got = recurrent.sequence_to_vector(recurrent.rnn, X, RNN, W_OUT, B_OUT)
+    yield got, W_OUT @ last + B_OUT
