@@ -110,7 +110,7 @@ def backpropagation():
         yield jacobian_of(moved, weights[l]), np.sum(products, axis=0)
 
 
-@equation(r"\ln m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).", rtol=1e-15)
+@equation(r"\ln m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).", rtol=1e-15, atol=0)
 def logarithm():
     with mpmath.workdps(40):
         for number in (0.71, 0.9, 0.999999, 1.0001, 1.4):
@@ -119,4 +119,4 @@ def logarithm():
             s = f / (2 + f)
             series = sum(2 * (s**2) ** n / (2 * n + 3) for n in range(60))  # L, of artanh's series
             values = mpmath.log(m), 2 * mpmath.atanh(s), 2 * s + s**3 * series
-            yield tuple(float(v / values[0]) for v in values)
+            yield tuple(map(float, values))
