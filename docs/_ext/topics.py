@@ -173,7 +173,8 @@ def compose(topic, srcdir, script, code):
     if topic.aliases:  # also in the index, where the search finds them
         out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
     out += [topic.parts[first][""], "", figure(srcdir, script), ""]
-    out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
+    if intro or formula or code:  # a class has parameters and a use, but no formula
+        out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     out += [heading("Examples", "-"), examples[first], ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
