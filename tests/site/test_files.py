@@ -195,7 +195,7 @@ def test_no_page_is_heavy(site, report):
 
 
 def test_the_site_is_light(site):
-    files = (p for p in site.rglob("*") if p.is_file() and ".doctrees" not in p.parts)
+    files = (p for p in site.rglob("*") if p.is_file())
     assert sum(p.stat().st_size for p in files) < 60e6
 
 
