@@ -217,6 +217,7 @@ import dlref
 from dlref._core import threads
 from dlref._core.jit import kernel
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 threads.available = lambda: 64
 dlref.set_num_threads({count})
 ROWS, COST = 1000, 2e7

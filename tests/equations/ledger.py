@@ -132,12 +132,16 @@ def _docstrings(path):
 
 
 def places():
-    """Yield where each displayed equation stands, and its text."""
+    """Yield where each displayed equation stands, and its text.
+
+    Pages in folders of docs/reference are composed of docstrings, of docs/steps and of
+    docs/exercises; in the latter two each equation has its line of NumPy beside it, a doctest.
+    """
     for path in sorted(ROOT.glob("dlref/**/*.py")):
         for place, text in _docstrings(path):
             if ".. math::" in text:
                 yield from ((place, equation) for equation in displayed(text))
-    for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/**/*.rst")]):
+    for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/*.rst")]):
         text = path.read_text()
         if ".. math::" in text:
             yield from ((str(path.relative_to(ROOT)), equation) for equation in displayed(text))
