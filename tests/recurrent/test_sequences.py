@@ -208,3 +208,17 @@ def test_an_output_layer_may_lack_its_bias_and_a_tangent(rng):
         for moved in (None, zeros)
     )
     np.testing.assert_array_equal(left_out, zero)
+
+
+def test_a_vector_that_does_not_move_has_no_part_in_the_tangent():
+    rng = np.random.default_rng(0)
+    x, weights = rng.normal(size=2), (None, rng.normal(size=(3, 2)), rng.normal(size=(3, 3)))
+    w_out = rng.normal(size=(1, 3))
+    primals = (x, weights, w_out, None)
+    still, moving = ((dx, None, np.ones((1, 3)), None) for dx in (None, np.zeros(2)))
+    one, other = (
+        rec.vector_to_sequence_jvp(rec.rnn, primals, tangents, steps=4)
+        for tangents in (still, moving)
+    )
+    np.testing.assert_array_equal(one, other)
+    assert one.any()
