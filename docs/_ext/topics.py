@@ -117,10 +117,13 @@ def heading(text, mark):
 
 
 def definition(notes):
-    """Split notes into what introduces the first formula, the formula, and what follows."""
+    """Split notes into what introduces the first formula, the formula, and what follows.
+
+    Notes that display no formula define in words: all of them introduce.
+    """
     found = FORMULA.search(notes)
     if not found:
-        return "", "", notes
+        return notes, "", ""
     return (
         notes[: found.start()].strip("\n"),
         found.group().rstrip(),
@@ -173,15 +176,15 @@ def compose(topic, srcdir, script, code):
     if topic.aliases:  # also in the index, where the search finds them
         out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
     out += [topic.parts[first][""], "", figure(srcdir, script), ""]
-    if intro or formula or code:  # a class has parameters and a use, but no formula
-        out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
+    out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     out += [heading("Examples", "-"), examples[first], ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
-    out += [heading("Derivation", "-"), rest, ""]
-    for name in topic.names:
-        if name == first:
-            continue
+    others = [n for n in topic.names if n != first]
+    if rest or others:
+        derived = rest or any(form(n) for n in others)
+        out += [heading("Derivation" if derived else "Related functions", "-"), rest, ""]
+    for name in others:
         title = FORMS.get(form(name), "")
         own = f"{title}: {name}" if title else name
         notes = topic.parts[name].get("Notes", "")

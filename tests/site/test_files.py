@@ -168,11 +168,19 @@ def test_every_topic_has_its_parts(topics, report):
             "figure": "//*[contains(@class, 'sphx-glr-thumbcontainer')]",
             "definition": "//section[@id='definition']",
             "examples": "//section[@id='examples']//*[@class='gp']",
-            "derivation": "//section[@id='derivation']",
             "parameters": "//section[@id='parameters-and-errors']//details//dl",
         }.items()
         if not tree.xpath(path)
     )
+
+
+def test_what_has_a_formula_or_a_derivative_has_a_derivation(topics, report):
+    formula = "//section[@id='definition']//div[contains(@class, 'math')]"
+    derivative = "//dt[contains(@id, '_vjp') or contains(@id, '_jvp')]"
+    derivation = "//section[@id='derivation']"
+    pages = {p: t for p, t in topics.items() if t.xpath(formula) or t.xpath(derivative)}
+    assert len(pages) > 80
+    report((page, "no derivation") for page, tree in pages.items() if not tree.xpath(derivation))
 
 
 def test_old_addresses_lead_to_every_public_function(site, topics):
