@@ -30,6 +30,7 @@ extensions = [
     "dark_twins",
     "light_images",
     "topics",
+    "checked",
     "stale",
     "build_end",
 ]
@@ -174,7 +175,8 @@ html_theme_options = {
     "footer_end": [],
 }
 about = "accuracy changelog contributing conventions elementary references speed withstands"
-html_sidebars = {page: [] for page in f"{about} genindex index search".split()}  # no subpages
+no_subpages = f"{about} equations/** genindex index search"
+html_sidebars = {page: [] for page in no_subpages.split()}
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]

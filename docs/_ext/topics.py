@@ -132,20 +132,16 @@ def definition(notes):
 
 
 def side_by_side(formula, code):
-    """Formula and code in two columns, or one below the other if the formula is wide."""
+    """Formula and code in two columns; CSS puts them one below the other if they are too wide."""
     block = (
         f"**In NumPy**, as the tests compare it:\n\n.. code-block:: python\n\n{indent(code, '   ')}"
     )
     if not code or not formula:
         return f"{formula}\n\n{block if code else ''}\n"
-    widest = max(len(re.sub(r"\\[a-zA-Z]+", "x", row)) for row in formula.split("\n"))
-    if widest > 60:
-        return f"{formula}\n\n{block}\n"
-    items = "".join(
-        f"   .. grid-item::\n      :columns: 12 12 {width} {width}\n\n{indent(text, '      ')}\n\n"
-        for text, width in ((formula, 5), (block, 7))
+    columns = "".join(
+        f"   .. container:: column\n\n{indent(text, '      ')}\n\n" for text in (formula, block)
     )
-    return f".. grid:: 1 1 2 2\n   :gutter: 3\n   :class-container: twofold\n\n{items}"
+    return f".. container:: twofold\n\n{columns}"
 
 
 def figure(srcdir, script):

@@ -72,7 +72,7 @@ def test_page(visit, kind):
     assert visited.foreign() == []
     assert visited.complaints == []
     assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
-    for width in (1280, 390):
+    for width in (1280, 390, 768, 1920):
         page.set_viewport_size({"width": width, "height": 800})
         assert page.evaluate(OVERFLOW) <= 0, f"{width} pixels are not enough"
 
@@ -108,6 +108,23 @@ def test_the_reader_can_switch_the_theme(visit):
         page.locator("button.theme-switch-button:visible").click()
         page.locator(f"button.theme-change-button[data-mode={choice}]:visible").click()
         assert page.evaluate("document.documentElement.dataset.theme") == choice
+
+
+@pytest.mark.parametrize("topic", ["normalization/layer_norm", "positions/alibi", "recurrent/gru"])
+def test_a_formula_is_not_cut_by_its_code(visit, site, topic):
+    visited = visit(site / "reference" / f"{topic}.html").typeset()
+    wide = """e => [...e.querySelectorAll('.twofold mjx-container')]
+                 .filter(m => m.scrollWidth > m.clientWidth + 1).length"""
+    assert visited.page.locator("body").evaluate(wide) == 0
+
+
+def test_a_mark_leads_to_the_check_unfolded(visit, site):
+    page = visit(site / "reference" / "activations" / "softmax.html").typeset().page
+    page.locator("#definition a.checked").first.click()
+    assert "/equations/activations.html#check-" in page.url
+    source = page.locator(page.evaluate("location.hash"))
+    source.wait_for(state="visible")
+    assert "@definition" in source.inner_text()
 
 
 def test_an_old_address_leads_to_the_unfolded_function(visit, site):

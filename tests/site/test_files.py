@@ -183,6 +183,21 @@ def test_what_has_a_formula_or_a_derivative_has_a_derivation(topics, report):
     report((page, "no derivation") for page, tree in pages.items() if not tree.xpath(derivation))
 
 
+def test_every_equation_of_a_topic_is_marked_with_its_check(topics, report):
+    """But those of steps and exercises, which have a doctest beside each."""
+    own = "ancestor::section[@id='exercises' or starts-with(@id, 'backpropagation-step')]"
+    unmarked = f"//div[contains(@class, 'math') and contains(@class, 'notranslate')][not({own})]"
+    following = "following-sibling::*[1]//a[contains(@class, 'checked')]"
+    equations = {page: tree.xpath(unmarked) for page, tree in topics.items()}
+    assert sum(map(len, equations.values())) > 300
+    report(
+        (page, f"no mark: {equation.text_content().strip()[:60]}")
+        for page, found in equations.items()
+        for equation in found
+        if not equation.xpath(following)
+    )
+
+
 def test_old_addresses_lead_to_every_public_function(site, topics):
     functions = {
         name.get("id")

@@ -1,0 +1,164 @@
+"""Mark every displayed equation with a link to the test that checks it.
+
+The tests are those of ``tests/equations``; a page for each chapter shows their source.
+"""
+
+import ast
+import importlib
+import inspect
+import json
+import pkgutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from textwrap import indent
+
+from docutils import nodes
+
+TESTS = Path(__file__).parents[2] / "tests"
+
+
+def load():
+    """Return the ledger, with the checks of all chapters."""
+    sys.path.insert(0, str(TESTS))
+    ledger = importlib.import_module("equations.ledger")
+    for _, name, _ in pkgutil.iter_modules([str(TESTS / "equations")]):
+        if not name.startswith("test_"):
+            importlib.import_module(f"equations.{name}")
+    sys.path.remove(str(TESTS))  # or `exact` in a docstring would link to tests/exact.py
+    return ledger
+
+
+def address(check):
+    """Return the page of a check and its anchor there."""
+    name = check.function.__qualname__.replace("_", "-")
+    return f"equations/{check.function.__module__.rpartition('.')[2]}", f"check-{name}"
+
+
+def code(text):
+    return f".. code-block:: python\n\n{indent(text, '   ')}\n"
+
+
+def folded(check):
+    """Return a check as a folded block; a link to what is inside unfolds it."""
+    kind = "definition" if check.is_definition else "equation"
+    _, anchor = address(check)
+    source = inspect.getsource(check.function).rstrip()
+    block = code(source).replace("python\n", f"python\n   :name: {anchor}\n", 1)
+    return f".. dropdown:: {check.function.__name__} ({kind})\n\n{indent(block, '   ')}\n"
+
+
+def shared(path):
+    """Return what the checks of a chapter have in common: imports, values, functions."""
+    text = path.read_text(encoding="utf-8")
+    kept = [
+        ast.get_source_segment(text, node)
+        for node in ast.parse(text).body[1:]
+        if not (isinstance(node, ast.FunctionDef) and node.decorator_list)
+    ]
+    return "\n".join(kept)
+
+
+def page(path, checks):
+    """Return the page of a chapter's checks."""
+    title = f"Checks: {path.stem}"
+    functions = {check.function: check for check in checks}
+    intro = (
+        f":nosearch:\n\n{title}\n{'=' * len(title)}\n\n"
+        "Each function writes down both sides of an equation, as the page has them, and yields the "
+        "values that must agree. See :doc:`index`.\n\n"
+        ".. dropdown:: Imports, values and functions of all checks\n\n"
+    )
+    return "\n".join([intro + indent(code(shared(path)), "   "), *map(folded, functions.values())])
+
+
+def displayed():
+    """Return all displayed equations, read by docutils as it is without Sphinx's roles."""
+    script = "import json; from equations import ledger; print(json.dumps([*ledger.places()]))"
+    run = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, check=True)
+    return [text for _, text in json.loads(run.stdout)]
+
+
+def overview(ledger, modules):
+    """Return the page with the counts."""
+    places = Counter(address(ledger.CHECKS[text])[0].rpartition("/")[2] for text in displayed())
+    kinds = Counter((address(c)[0], c.is_definition) for c in ledger.CHECKS.values())
+    rows = [
+        (f":doc:`{name}`", places[name], *(kinds[f"equations/{name}", d] for d in (False, True)))
+        for name in modules
+    ]
+    total = ("all", *(sum(row[k] for row in rows) for k in (1, 2, 3)))
+    table = "".join("   * - " + "\n     - ".join(map(str, row)) + "\n" for row in [*rows, total])
+    tree = "".join(f"   {name}\n" for name in modules)
+    return (
+        "How equations are checked\n=========================\n\n"
+        "The mark :octicon:`check` beside a displayed equation leads to the test that checks it. "
+        "The test is written from the equation's text: it computes both sides, and each step of a "
+        "chain, with NumPy on random inputs, and compares them. A derivative is compared with a "
+        "complex step through the function. A definition is transcribed and compared with what "
+        "dlref computes.\n\n"
+        "An equation without a test, or whose text has changed since its test was written, fails "
+        "the build of the project; so does a wrong sign, index or factor, since the other side "
+        "disagrees. `tests/equations/test_planted.py` plants 35 such errors and asks that each is "
+        "found.\n\n"
+        ".. list-table:: Counted when these pages were built\n   :header-rows: 1\n\n"
+        "   * - Chapter\n     - Displayed equations\n     - Different, checked\n"
+        f"     - Different, definitions\n{table}\n"
+        f".. toctree::\n   :hidden:\n\n{tree}"
+    )
+
+
+def write_pages(app):
+    """Before the sources are read: one page a chapter, one with the counts."""
+    ledger = app.ledger
+    modules = sorted({address(check)[0].rpartition("/")[2] for check in ledger.CHECKS.values()})
+    texts = {"index": overview(ledger, modules)}
+    for name in modules:
+        path = TESTS / "equations" / f"{name}.py"
+        checks = [c for c in ledger.CHECKS.values() if address(c)[0] == f"equations/{name}"]
+        texts[name] = page(path, checks)
+    folder = app.srcdir / "equations"
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*.rst"):
+        if path.stem not in texts:
+            path.unlink()
+    for name, text in texts.items():
+        path = folder / f"{name}.rst"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def find_checks(app, config):
+    """Where each equation is checked, as an option: pages are written anew when it changes."""
+    app.ledger = load()
+    config.equation_checks = {text: address(c) for text, c in app.ledger.CHECKS.items()}
+
+
+def mark(app, doctree, docname):
+    """Put the link after each equation that has a check."""
+    if app.builder.format != "html":
+        return
+    for equation in list(doctree.findall(nodes.math_block)):
+        found = app.config.equation_checks.get(app.ledger.normalized(equation.astext()))
+        if not found:
+            continue
+        page, anchor = found
+        link = nodes.reference(
+            "",
+            "✓",
+            internal=True,
+            refuri=f"{app.builder.get_relative_uri(docname, page)}#{anchor}",
+            reftitle="Checked: to the test of this equation",
+            classes=["checked"],
+        )
+        equation.parent.insert(equation.parent.index(equation) + 1, nodes.inline("", "", link))
+
+
+def setup(app):
+    """Connect before the sources are read, and after links are resolved."""
+    app.add_config_value("equation_checks", {}, "html", dict)
+    app.connect("config-inited", find_checks)
+    app.connect("builder-inited", write_pages, priority=400)
+    app.connect("doctree-resolved", mark)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
