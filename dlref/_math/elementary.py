@@ -6,13 +6,13 @@ here consist of additions, multiplications and selections alone, so that a loop 
 them handles four or eight elements at a time.  All compute in float64; a float32 result is
 their value rounded once.
 
-**The exponential.**  Write :math:`x = n \ln 2 + r` with an integer n and
-:math:`|r| \le \frac12 \ln 2`; then :math:`e^x = 2^n e^r`.
+**The exponential.**  Write :math:`x = n \log 2 + r` with an integer n and
+:math:`|r| \le \frac12 \log 2`; then :math:`e^x = 2^n e^r`.
 
-1. *The integer.*  Adding :math:`1.5 \cdot 2^{52}` to :math:`x / \ln 2` leaves no bit for a
+1. *The integer.*  Adding :math:`1.5 \cdot 2^{52}` to :math:`x / \log 2` leaves no bit for a
    fraction: the sum is rounded to an integer by the addition itself, and subtracting the constant
    again returns n.  The low bits of the sum hold n as a binary number.
-2. *The remainder.*  :math:`\ln 2` is kept as a sum of two constants, the first with 32 bits: its
+2. *The remainder.*  :math:`\log 2` is kept as a sum of two constants, the first with 32 bits: its
    product with n (11 bits) is exact, and so is the difference from x, since the two agree
    in the leading bits.  What is lost is less than :math:`2^{-53}` in absolute terms.
 3. *The polynomial.*  :math:`e^r - 1 = r + r^2 c(r)` with c of degree 10; the error of the
@@ -26,11 +26,11 @@ Subtracting one *before* the scaling is done turns the same pieces into :math:`e
 cancellation: :math:`2^n (e^r - 1) + (2^n - 1)`, where the bracket on the right is exact.
 
 **The logarithm.**  Write :math:`w = 2^k m` with :math:`m \in [\sqrt{1/2}, \sqrt 2)`, so that
-:math:`\ln w = k \ln 2 + \ln m`, and with :math:`f = m - 1`, :math:`s = f / (2 + f)`
+:math:`\log w = k \log 2 + \log m`, and with :math:`f = m - 1`, :math:`s = f / (2 + f)`
 
-.. math:: \ln m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).
+.. math:: \log m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).
 
-Since :math:`2s = f - s f`, the leading term f is exact, and :math:`\ln(1 + u)` remains accurate
+Since :math:`2s = f - s f`, the leading term f is exact, and :math:`\log(1 + u)` remains accurate
 for the smallest u.  (The arrangement is that of the C library written at Sun in 1993.)
 
 **The Mills ratio.**  :math:`m(t) = e^{t^2/2} \Phi(-t)`, with the standard normal CDF
@@ -47,7 +47,7 @@ unit is half as large).  ``single`` exchanges the building
 blocks of a formula for short ones that have an error below :math:`2^{-36}`:
 
 - their polynomials stop earlier;
-- :math:`\ln 2` is one constant, and what an argument lacks, at most its rounding
+- :math:`\log 2` is one constant, and what an argument lacks, at most its rounding
   :math:`2^{-53} |x| < 2^{-43}`, is left out (a float32 has an exact square);
 - one power of two suffices: the exponential is clipped to :math:`e^{-700}`, a float64 that
   is not subnormal, but far below all of float32, and no formula asks for more than

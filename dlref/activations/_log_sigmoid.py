@@ -61,11 +61,11 @@ def log_sigmoid(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    .. math:: \ln \sigma(x) = -\ln(1 + e^{-x}) = \min(x, 0) - \ln\bigl(1 + e^{-\abs{x}}\bigr)
+    .. math:: \log \sigma(x) = -\log(1 + e^{-x}) = \min(x, 0) - \log\bigl(1 + e^{-\abs{x}}\bigr)
 
     The log-likelihood of a binary outcome with log-odds x. The second form follows by taking out
     :math:`e^{-x}` for x < 0. It neither overflows nor takes the logarithm of 0: at -800 the
-    sigmoid underflows, its logarithm is -800. And :math:`\ln(1 + e)`, computed as such, keeps the
+    sigmoid underflows, its logarithm is -800. And :math:`\log(1 + e)`, computed as such, keeps the
     digits of e where 1 + e rounds to 1. Error: 1.5 ULP.
 
     Examples
@@ -95,7 +95,7 @@ def log_sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    :math:`(\ln \sigma)' = \sigma' / \sigma = \sigma(-x)`: the larger the log-odds of what
+    :math:`(\log \sigma)' = \sigma' / \sigma = \sigma(-x)`: the larger the log-odds of what
     happened, the less is
     left to learn from it.
 

@@ -85,11 +85,11 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Notes
     -----
-    .. math:: \ell_i = \ln s_i = x_i - \ln \sum_j e^{x_j}
+    .. math:: \ell_i = \log s_i = x_i - \log \sum_j e^{x_j}
 
     With the maximum m, attained at the index a,
 
-    .. math:: \ell_i = (x_i - m) - \ln\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,
+    .. math:: \ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,
 
     a sum of two terms that are not positive: nothing cancels. The logarithm is taken by `log1p`
     of the sum
@@ -146,7 +146,7 @@ def log_softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Notes
     -----
-    From :math:`\ell_i = x_i - \ln \sum_l e^{x_l}`
+    From :math:`\ell_i = x_i - \log \sum_l e^{x_l}`
 
     .. math:: J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad
        \mat J = \mat I - \vec 1 \vec s^\top .

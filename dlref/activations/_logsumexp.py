@@ -88,11 +88,13 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
 
     Notes
     -----
-    .. math:: f(x) = \ln \sum_{j=1}^k e^{x_j} = m + \ln\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)
+    .. math::
+
+        f(x) = \log \sum_{j=1}^k e^{x_j} = m + \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)
 
     with the maximum :math:`m = x_a`. All exponents on the right are at most 0, hence
 
-    .. math:: m \le f(x) \le m + \ln k .
+    .. math:: m \le f(x) \le m + \log k .
 
     Adding c to all scores adds c to f. It is convex, its Hessian being a covariance; in physics
     it is a free energy, in statistics the normalizer of a log-likelihood.

@@ -90,7 +90,7 @@ def mish(x: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray
-        :math:`x \tanh(\ln(1 + e^x))`.
+        :math:`x \tanh(\log(1 + e^x))`.
 
     Raises
     ------
@@ -105,17 +105,15 @@ def mish(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    .. math:: f(x) = x \tanh(\ln(1 + e^x))
+    .. math:: f(x) = x \tanh(\log(1 + e^x))
 
     With :math:`y = 1 + e^x` the tangent is :math:`(y^2 - 1) / (y^2 + 1)`, so no logarithm is
-    needed, and
-    with :math:`e = e^x`
+    needed, and with :math:`w = e^x`
 
-    .. math:: f(x) = x \, \frac{e (e + 2)}{e^2 + 2 e + 2},
+    .. math:: f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},
 
-    where all terms are positive. For x > 0 numerator and denominator are divided by :math:`e^2`.
-    The minimum is -0.3088
-    at -1.1924. Error: 2.7 ULP.
+    where all terms are positive. For x > 0 numerator and denominator are divided by :math:`w^2`.
+    The minimum is -0.3088 at -1.1924. Error: 2.7 ULP.
 
     References
     ----------
@@ -128,7 +126,7 @@ def mish(x: npt.ArrayLike) -> FloatArray:
     >>> mish([0.0, 40.0])
     array([ 0., 40.])
 
-    The rational form: e = 2 gives 8/10, e = 1/2 gives 5/13.
+    The rational form: w = 2 gives 8/10, w = 1/2 gives 5/13.
 
     >>> mish(np.log([2.0, 0.5])) / np.log([2.0, 0.5]) * [10, 13]
     array([8., 5.])
@@ -148,15 +146,15 @@ def mish_deriv(x: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray
-        :math:`T + x T^\prime` with :math:`T = \tanh(\ln(1 + e^x))`.
+        :math:`T + x T^\prime` with :math:`T = \tanh(\log(1 + e^x))`.
 
     Notes
     -----
-    With :math:`e = e^x`, :math:`d = e^2 + 2e + 2` and :math:`T = 1 - 2/d`, differentiating d gives
-    :math:`d' = 2e(e + 1)`, hence
+    With :math:`w = e^x`, :math:`d = w^2 + 2w + 2` and :math:`T = 1 - 2/d`, differentiating d gives
+    :math:`d' = 2w(w + 1)`, hence
 
-    .. math:: T' = \frac{2 d'}{d^2} = \frac{4 e (e + 1)}{d^2}, \qquad
-       f' = \frac{e \bigl( (e + 2) d + 4 x (e + 1) \bigr)}{d^2} .
+    .. math:: T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad
+       f' = \frac{w \bigl( (w + 2) d + 4 x (w + 1) \bigr)}{d^2} .
 
     Zero at -1.1924. Error: 4 ULP, near the zero as elsewhere.
 
@@ -185,10 +183,10 @@ def mish_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Differentiating once more, with :math:`e = e^x` and :math:`d = e^2 + 2e + 2`,
+    Differentiating once more, with :math:`w = e^x` and :math:`d = w^2 + 2w + 2`,
 
-    .. math:: T'' = \frac{4e\,(2 + 2e - 3e^2 - 2e^3)}{d^3}, \qquad
-       f'' = \frac{4e \bigl( 2 (e + 1) d + x (2 + 2e - 3e^2 - 2e^3) \bigr)}{d^3} .
+    .. math:: T'' = \frac{4w\,(2 + 2w - 3w^2 - 2w^3)}{d^3}, \qquad
+       f'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} .
 
     To the right it decays like :math:`e^{-2x}`. Error: 6 ULP, or :math:`2^{-51}` near the two
     zeros.

@@ -1,10 +1,9 @@
 r"""
 Logistic sigmoid and its derivatives.
 
-Everything here is a function of :math:`e = e^{-|x|}`, which never overflows.  The textbook
+Everything here is a function of :math:`w = e^{-|x|}`, which never overflows.  The textbook
 derivatives :math:`s (1 - s)` and :math:`1 - t^2` subtract numbers that are equal in the tails;
-written in e,
-nothing is subtracted.
+written in w, nothing is subtracted.
 """
 
 from __future__ import annotations
@@ -79,15 +78,15 @@ def sigmoid(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \sigma(x) = \frac{1}{1 + e^{-x}} = \frac{e^x}{1 + e^x}
 
-    It maps log-odds to a probability: :math:`x = \ln \frac{\sigma}{1 - \sigma}`.
+    It maps log-odds to a probability: :math:`x = \log \frac{\sigma}{1 - \sigma}`.
     Adding the two
     fractions for x and -x gives :math:`\sigma(x) + \sigma(-x) = 1`; and
     :math:`\sigma(x) = \frac12 (1 + \tanh \frac x2)`.
 
     **Numerics.** The first fraction overflows for x = -800 (harmlessly, but with a warning), the
     second
-    for x = 800. With :math:`e = e^{-\abs{x}} \le 1` the code takes :math:`1 / (1 + e)` for
-    :math:`x \ge 0` and :math:`e / (1 + e)` for x < 0, which is accurate down to the smallest
+    for x = 800. With :math:`w = e^{-\abs{x}} \le 1` the code takes :math:`1 / (1 + w)` for
+    :math:`x \ge 0` and :math:`w / (1 + w)` for x < 0, which is accurate down to the smallest
     subnormal number. For float32 the first fraction alone does, since float64 holds
     :math:`e^{700}`. Error: 1.8 ULP in float64, 0.501 in float32.
 
@@ -131,7 +130,7 @@ def sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
     .. math:: \sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma (1 - \sigma).
 
     The last form loses everything where :math:`\sigma` is near 1: at 40 it gives 0. The code takes
-    :math:`e / (1 + e)^2` with :math:`e = e^{-\abs{x}}`, since :math:`\sigma'` is even. Error:
+    :math:`w / (1 + w)^2` with :math:`w = e^{-\abs{x}}`, since :math:`\sigma'` is even. Error:
     3.3 ULP.
 
     Examples

@@ -79,8 +79,8 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     positive and the denominator lies between 1 and k :cite:p:`Blanchard2021`.
 
     **Maximum entropy.** Among all probabilities p, s maximizes
-    :math:`\sum_i p_i x_i - \sum_i p_i \ln p_i`: setting the derivative with respect to
-    :math:`p_i` equal to a multiplier gives :math:`\ln p_i = x_i + \text{const}`.
+    :math:`\sum_i p_i x_i - \sum_i p_i \log p_i`: setting the derivative with respect to
+    :math:`p_i` equal to a multiplier gives :math:`\log p_i = x_i + \text{const}`.
 
     **Error.** The rounding of :math:`x_i - c`, up to half a unit of a number as large as 700, would
     be a relative error of 436 units in the last place of :math:`s_i`. It is computed and added
@@ -132,7 +132,7 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Notes
     -----
-    Take logarithms, :math:`\ln s_i = x_i - \ln \sum_l e^{x_l}`, and differentiate with respect
+    Take logarithms, :math:`\log s_i = x_i - \log \sum_l e^{x_l}`, and differentiate with respect
     to :math:`x_j`:
 
     .. math::

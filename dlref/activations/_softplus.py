@@ -45,10 +45,10 @@ def softplus(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    .. math:: f(x) = \ln(1 + e^x) = \max(x, 0) + \ln\bigl(1 + e^{-\abs{x}}\bigr)
+    .. math:: f(x) = \log(1 + e^x) = \max(x, 0) + \log\bigl(1 + e^{-\abs{x}}\bigr)
 
-    The integral of the logistic sigmoid. It exceeds relu by :math:`\ln(1 + e^{-\abs{x}})`, at most
-    :math:`\ln 2`, and scaling approaches relu: :math:`f(n x) / n \to \max(x, 0)`. From the
+    The integral of the logistic sigmoid. It exceeds relu by :math:`\log(1 + e^{-\abs{x}})`, at most
+    :math:`\log 2`, and scaling approaches relu: :math:`f(n x) / n \to \max(x, 0)`. From the
     definition
     :math:`f(x) - f(-x) = x`.
 
@@ -82,7 +82,7 @@ def softplus_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    :math:`\dv{}{x} \ln(1 + e^x) = e^x / (1 + e^x)`.
+    :math:`\dv{}{x} \log(1 + e^x) = e^x / (1 + e^x)`.
 
     Examples
     --------

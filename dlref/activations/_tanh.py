@@ -95,8 +95,8 @@ def tanh_deriv(x: npt.ArrayLike) -> FloatArray:
     -----
     The quotient rule on sinh / cosh gives
     :math:`(\cosh^2 x - \sinh^2 x) / \cosh^2 x = 1 / \cosh^2 x`, which is also
-    :math:`1 - \tanh^2 x`. That form is 0 from 19.1 on; the code takes :math:`4e / (1 + e)^2` with
-    :math:`e = e^{-2\abs{x}}`. Error: 3.2 ULP.
+    :math:`1 - \tanh^2 x`. That form is 0 from 19.1 on; the code takes :math:`4w / (1 + w)^2` with
+    :math:`w = e^{-2\abs{x}}`. Error: 3.2 ULP.
 
     Examples
     --------

@@ -11,7 +11,7 @@ __all__ = ["attention_entropy", "attention_entropy_jvp", "attention_entropy_vjp"
 
 
 def _minus_log(p: FloatArray) -> FloatArray:
-    """Return -ln p, and 0 for what is not attended to."""
+    """Return -log p, and 0 for what is not attended to."""
     with np.errstate(all="ignore"):
         return -np.log(np.where(p == 0.0, 1.0, p))
 
@@ -28,7 +28,7 @@ def attention_entropy(weights: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape (...)
-        Entropy in nats, from 0 (one key) to ln S (all alike).
+        Entropy in nats, from 0 (one key) to log S (all alike).
 
     Raises
     ------
@@ -44,9 +44,9 @@ def attention_entropy(weights: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    .. math:: H = -\sum_j p_j \ln p_j, \qquad 0 \ln 0 = 0 .
+    .. math:: H = -\sum_j p_j \log p_j, \qquad 0 \log 0 = 0 .
 
-    :math:`e^H` is a number of keys: n keys of weight 1/n give :math:`H = \ln n`, wherever
+    :math:`e^H` is a number of keys: n keys of weight 1/n give :math:`H = \log n`, wherever
     they are. It is the same for any order of the keys and for any number of masked ones. Unlike
     "the mean weight is above 0.1", which says no more than that there are fewer than ten
     keys (every row that sums to 1 has the mean 1/S), it tells one map from another. A row
@@ -88,7 +88,7 @@ def attention_entropy_vjp(dout: npt.ArrayLike, weights: npt.ArrayLike) -> FloatA
 
     Notes
     -----
-    .. math:: \pdv{L}{p_j} = -u\, (\ln p_j + 1) .
+    .. math:: \pdv{L}{p_j} = -u\, (\log p_j + 1) .
 
     At :math:`p_j = 0` the slope is infinite; it is given as 0 there, because such a key is
     masked and stays so. The 1 drops out behind a softmax, whose Jacobian maps constant rows to 0.
@@ -126,7 +126,7 @@ def attention_entropy_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None
 
     Notes
     -----
-    .. math:: \dot H = -\sum_j (\ln p_j + 1)\, \dot p_j ,
+    .. math:: \dot H = -\sum_j (\log p_j + 1)\, \dot p_j ,
 
     over the keys whose weight is not 0.
 

@@ -79,7 +79,7 @@ def scaled_dot_product_attention(
     out : ndarray, shape (..., H, T, V) or (T, V)
         Averages :math:`\vec o_i`.
     lse : ndarray, shape (..., H, T) or (T,)
-        :math:`\ell_i = \ln \sum_j e^{s_{ij}}`; −inf for an empty row. Only if asked for.
+        :math:`\ell_i = \log \sum_j e^{s_{ij}}`; −inf for an empty row. Only if asked for.
     weights : ndarray, shape (..., H, T, S) or (T, S)
         Weights :math:`p_{ij}`. Only if asked for.
 
@@ -132,7 +132,7 @@ def scaled_dot_product_attention(
         \vec a \leftarrow e^{m - m'} \vec a + \sum_{j\ \text{new}} e^{s_j - m'} \vec v_j ,
 
     because :math:`e^{s_j - m'} = e^{m - m'} e^{s_j - m}`. At the end :math:`\vec o = \vec a / z`
-    and :math:`\ell = m + \ln z`. The result is that of the whole row up to rounding, whatever the
+    and :math:`\ell = m + \log z`. The result is that of the whole row up to rounding, whatever the
     tiles are. No exponent is ever positive, so nothing overflows. A sink is a start with
     :math:`m = \sigma`, :math:`z = 1`, :math:`\vec a = 0`.
 

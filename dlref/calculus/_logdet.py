@@ -15,7 +15,7 @@ __all__ = ["logdet_grad", "logdet_jvp", "logdet_vjp"]
 
 def logdet_grad(a: npt.ArrayLike) -> FloatArray:
     r"""
-    Gradient of the logarithm of the determinant, :math:`y = \ln |\det A|`.
+    Gradient of the logarithm of the determinant, :math:`y = \log |\det A|`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def logdet_grad(a: npt.ArrayLike) -> FloatArray:
 
 def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     r"""
-    Vector-Jacobian product (reverse mode) of :math:`\ln |\det A|`.
+    Vector-Jacobian product (reverse mode) of :math:`\log |\det A|`.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    A Gaussian likelihood holds :math:`-\frac12 \ln \det \Sigma`; its gradient with
+    A Gaussian likelihood holds :math:`-\frac12 \log \det \Sigma`; its gradient with
     respect to the covariance is this product with :math:`u = -\frac12`.
 
     Examples
@@ -102,7 +102,7 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
 def logdet_jvp(primals: Any, tangents: Any) -> FloatArray:
     r"""
-    Jacobian-vector product (forward mode) of :math:`\ln |\det A|`.
+    Jacobian-vector product (forward mode) of :math:`\log |\det A|`.
 
     Parameters
     ----------

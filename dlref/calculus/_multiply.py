@@ -164,9 +164,9 @@ def multiply_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The product rule. From :math:`(w + \varepsilon \dot w)(x + \varepsilon \dot x) =
-    w x + \varepsilon (x \dot w + w \dot x) + \varepsilon^2 \dot w \dot x`, what is linear
-    in :math:`\varepsilon` is the derivative.
+    The product rule. From :math:`(w + \epsilon \dot w)(x + \epsilon \dot x) =
+    w x + \epsilon (x \dot w + w \dot x) + \epsilon^2 \dot w \dot x`, what is linear
+    in :math:`\epsilon` is the derivative.
 
     Examples
     --------

@@ -37,7 +37,7 @@ def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Floa
     J_w : ndarray, shape ``out.shape + w.shape``
         :math:`\operatorname{diag}(x \odot w^{x - 1})` where nothing is broadcast.
     J_x : ndarray, shape ``out.shape + x.shape``
-        :math:`\operatorname{diag}(w^x \odot \ln w)` where nothing is broadcast.
+        :math:`\operatorname{diag}(w^x \odot \log w)` where nothing is broadcast.
 
     Raises
     ------
@@ -52,16 +52,16 @@ def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Floa
 
     Notes
     -----
-    For :math:`w > 0` write :math:`y = e^{x \ln w}`. The scalar chain rule gives
+    For :math:`w > 0` write :math:`y = e^{x \log w}`. The scalar chain rule gives
 
     .. math::
 
-        \pdv{y}{x} = e^{x \ln w} \ln w = w^x \ln w, \qquad
-        \pdv{y}{w} = e^{x \ln w}\, \frac{x}{w} = x\, w^{x - 1} .
+        \pdv{y}{x} = e^{x \log w} \log w = w^x \log w, \qquad
+        \pdv{y}{w} = e^{x \log w}\, \frac{x}{w} = x\, w^{x - 1} .
 
     The code computes the latter as :math:`x\,(y / w)` wherever :math:`y` is a normal
     number: in :math:`w^{x - 1}` the difference
-    :math:`x - 1` is rounded, and the error is multiplied by :math:`\ln w`, which reaches
+    :math:`x - 1` is rounded, and the error is multiplied by :math:`\log w`, which reaches
     700.
 
     **Special values.** :math:`w^0 = 1` for every base, so the slope in :math:`w` is 0 at
@@ -74,7 +74,7 @@ def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Floa
 
     Examples
     --------
-    The familiar :math:`(w^3)' = 3 w^2`, and :math:`(2^x)' = 2^x \ln 2`:
+    The familiar :math:`(w^3)' = 3 w^2`, and :math:`(2^x)' = 2^x \log 2`:
 
     >>> import numpy as np
     >>> from dlref.calculus import power_jacobian
@@ -106,13 +106,13 @@ def power_vjp(
     dw : ndarray, shape ``w.shape``
         :math:`u \odot x \odot w^{x-1}`, summed over what was broadcast.
     dx : ndarray, shape ``x.shape``
-        :math:`u \odot w^x \odot \ln w`, summed over what was broadcast; NaN for a
+        :math:`u \odot w^x \odot \log w`, summed over what was broadcast; NaN for a
         negative base.
 
     Notes
     -----
     An exponent shared by all elements, as in the generalized mean, is broadcast: its
-    gradient :math:`\sum_i u_i\, w_i^x \ln w_i` is accumulated in float64.
+    gradient :math:`\sum_i u_i\, w_i^x \log w_i` is accumulated in float64.
 
     Examples
     --------
@@ -142,12 +142,12 @@ def power_jvp(primals: Any, tangents: Any) -> FloatArray:
     Returns
     -------
     ndarray, shape ``out.shape``
-        :math:`\dot y = x \odot w^{x-1} \odot \dot w + w^x \odot \ln w \odot \dot x`.
+        :math:`\dot y = x \odot w^{x-1} \odot \dot w + w^x \odot \log w \odot \dot x`.
 
     Notes
     -----
     Base and exponent moving together, :math:`w = x = t`, give the derivative of
-    :math:`t^t`: the sum of both slopes, :math:`t^t (1 + \ln t)`. It vanishes at
+    :math:`t^t`: the sum of both slopes, :math:`t^t (1 + \log t)`. It vanishes at
     :math:`t = 1/e`, where :math:`t^t` is smallest.
 
     Examples

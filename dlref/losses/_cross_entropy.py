@@ -287,7 +287,7 @@ def cross_entropy(
     ignore_index : int
         A row with this class costs nothing and does not count. Classes only.
     label_smoothing : float
-        Share :math:`\varepsilon`, from 0 to 1, of the uniform distribution in the target.
+        Share :math:`\epsilon`, from 0 to 1, of the uniform distribution in the target.
     z_loss : float
         Factor :math:`\zeta \ge 0` of the squared log-sum-exp.
     reduction : str
@@ -324,16 +324,16 @@ def cross_entropy(
         \ell = -\sum_c q_c \log p_c + \zeta\, \lambda^2 , \qquad
         \lambda = \log \sum_j e^{z_j} ,
 
-    where :math:`q` is the target after smoothing :math:`\varepsilon` and class weights
+    where :math:`q` is the target after smoothing :math:`\epsilon` and class weights
     :math:`w`,
 
-    .. math:: q_c = w_c \Bigl( (1 - \varepsilon)\, t_c + \frac{\varepsilon}{C} \Bigr) ,
+    .. math:: q_c = w_c \Bigl( (1 - \epsilon)\, t_c + \frac{\epsilon}{C} \Bigr) ,
 
     and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`: the
     surprisal of class y under the prediction p. Without smoothing no finite logits are optimal: the
     loss falls as :math:`z_y` grows. Smoothing :cite:p:`Szegedy2016` mixes the target with the
-    uniform distribution, :math:`q = (1 - \varepsilon) t + \varepsilon / C`, so that the optimum is
-    finite, :math:`z_i - z_j = \ln (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
+    uniform distribution, :math:`q = (1 - \epsilon) t + \epsilon / C`, so that the optimum is
+    finite, :math:`z_i - z_j = \log (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
     from drifting together, which :math:`p` would not notice.
 
     **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
@@ -561,14 +561,14 @@ def cross_entropy_vjp(
     dlogits : ndarray, shape (..., C)
         :math:`u_r ((Q + 2 \zeta \lambda) \vec p - \vec q)` for each row r.
     dtarget : ndarray, shape (..., C)
-        :math:`-u_r\, (1 - \varepsilon)\, w_c \log p_c`. Only for target probabilities.
+        :math:`-u_r\, (1 - \epsilon)\, w_c \log p_c`. Only for target probabilities.
 
     Notes
     -----
     :math:`u_r` is the cotangent of row r: `dout` itself, its entry, or `dout` over the
     divisor of the mean. The loss is linear in the target, with slope
 
-    .. math:: \pdv{\ell}{t_c} = w_c (1 - \varepsilon) (\lambda - z_c) ,
+    .. math:: \pdv{\ell}{t_c} = w_c (1 - \epsilon) (\lambda - z_c) ,
 
     which treats the C probabilities as free numbers: nothing makes them add up to 1.
 
@@ -626,7 +626,7 @@ def cross_entropy_jvp(
     Notes
     -----
     For each row :math:`\dot\ell = \sum_j ((Q + 2 \zeta \lambda) p_j - q_j)\, \dot z_j
-    + \sum_c w_c (1 - \varepsilon) (\lambda - z_c)\, \dot t_c`, then the reduction.
+    + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c`, then the reduction.
 
     Examples
     --------

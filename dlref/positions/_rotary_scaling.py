@@ -152,7 +152,7 @@ def rope_frequencies(
     ``beta_fast`` turns stay, those with fewer than ``beta_slow`` are divided by s, a ramp lies
     between. Solving :math:`L \theta_i = 2\pi r` gives the index of r turns,
 
-    .. math:: i(r) = \frac{d}{2} \cdot \frac{\ln (L / 2\pi r)}{\ln b}, \qquad
+    .. math:: i(r) = \frac{d}{2} \cdot \frac{\log (L / 2\pi r)}{\log b}, \qquad
        \theta'_i = \theta_i \Bigl( (1 - \gamma_i) + \frac{\gamma_i}{s} \Bigr), \quad
        \gamma_i = \operatorname{clip}_0^1 \frac{i - l}{h - l},
 
@@ -290,18 +290,18 @@ def rope_attention_factor(
     :math:`m^2 > 1` sharpens it. Since the tables multiply queries and keys, m on both tables
     does that.
 
-    *yarn.* :math:`m(s) = 0.1 \ln s + 1`, fitted by the authors to the perplexity of long texts. Two
-    conventions are in use. With ``mscale`` and ``mscale_all_dim``, both not zero, the factor is the
-    ratio
+    *yarn.* :math:`m(s) = 0.1 \log s + 1`, fitted by the authors to the perplexity of long texts.
+    Two conventions are in use. With ``mscale`` and ``mscale_all_dim``, both not zero, the factor is
+    the ratio
 
-    .. math:: \frac{0.1\, \text{mscale} \ln s + 1}{0.1\, \text{mscale\_all\_dim} \ln s + 1},
+    .. math:: \frac{0.1\, \text{mscale} \log s + 1}{0.1\, \text{mscale\_all\_dim} \log s + 1},
 
     and such a model multiplies the scale of its softmax by the square of the denominator by
     itself: there only some channels of a head are rotated, and the temperature shall hold for
     all of them. If the two parameters are equal, the factor of the tables is 1.
 
-    *longrope.* :math:`m = \sqrt{1 + \ln s / \ln L}`: the ratio of the logarithms of the new and
-    the old length, since :math:`\ln (s L) / \ln L = 1 + \ln s / \ln L`.
+    *longrope.* :math:`m = \sqrt{1 + \log s / \log L}`: the ratio of the logarithms of the new and
+    the old length, since :math:`\log (s L) / \log L = 1 + \log s / \log L`.
 
     ``attention_factor`` in the dictionary overrides both.
 

@@ -96,7 +96,9 @@ def t5_relative_position_bucket(
     and M the greatest distance. A distance r < e is a bucket of its own. The other n − e
     buckets share e to M evenly on a logarithmic scale,
 
-    .. math:: \text{bucket} = e + \Bigl\lfloor (n - e) \frac{\ln (r / e)}{\ln (M / e)} \Bigr\rfloor,
+    .. math::
+
+       \text{bucket} = e + \Bigl\lfloor (n - e) \frac{\log (r / e)}{\log (M / e)} \Bigr\rfloor,
        \qquad\text{at most } n - 1,
 
     and keys after the query are moved up by n.

@@ -371,20 +371,20 @@ def gru_cell(
         \vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr}), \\
         \vec z &= \sigma(\mat W_{xz} \vec x + \vec b_{xz} + \mat W_{hz} \vec h + \vec b_{hz}), \\
         \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
-            + \vec r \circ (\mat W_{hn} \vec h + \vec b_{hn})\bigr)
+            + \vec r \odot (\mat W_{hn} \vec h + \vec b_{hn})\bigr)
             && (\text{reset after}), \\
         \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
-            + \mat W_{hn} (\vec r \circ \vec h) + \vec b_{hn}\bigr)
+            + \mat W_{hn} (\vec r \odot \vec h) + \vec b_{hn}\bigr)
             && (\text{reset before}),
 
     and the new state, a mean of the candidate and the old one, each unit with its weights:
 
-    .. math:: \vec h' = (1 - \vec z) \circ \vec n + \vec z \circ \vec h .
+    .. math:: \vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .
 
     The *update gate* z does the work of the forget and the input gate of an LSTM: as much is kept
     as is not written. The *reset gate* r lets the candidate look away from the state. Before or
     after the product makes two different functions; after it, all products with the state can be
-    one. (Cho and others print :math:`\vec z \circ \vec h + (1 - \vec z) \circ \vec n` as here;
+    one. (Cho and others print :math:`\vec z \odot \vec h + (1 - \vec z) \odot \vec n` as here;
     some papers exchange z and 1 - z.)
 
     References
@@ -502,8 +502,8 @@ def gru_cell_jvp(
 
     .. math::
 
-        \dot{\vec h}' = (1 - \vec z) \circ \dot{\vec n} + \vec z \circ \dot{\vec h}
-            + \dot{\vec z} \circ (\vec h - \vec n) .
+        \dot{\vec h}' = (1 - \vec z) \odot \dot{\vec n} + \vec z \odot \dot{\vec h}
+            + \dot{\vec z} \odot (\vec h - \vec n) .
 
     Examples
     --------
@@ -582,13 +582,13 @@ def gru(
 
     .. math::
 
-        \vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \circ \vec h_0
-            + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \circ (1 - \vec z_s)
-              \circ \vec n_s ,
+        \vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0
+            + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \odot (1 - \vec z_s)
+              \odot \vec n_s ,
 
     so it stays between -1 and 1 if it starts there, while the cell state of an LSTM may count.
     As with the forget gate, memory is a matter of the bias of z: at 0 the state halves at each
-    step, at :math:`\ln(d - 1)` it is kept for some d steps.
+    step, at :math:`\log(d - 1)` it is kept for some d steps.
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads share out the entries of the batch; 3 B T H (D + H) products, and
@@ -660,41 +660,41 @@ def gru_vjp(
     With :math:`\vec\eta = \vec u_t + \bar{\vec h}_t`, the gradient of :math:`\vec h_t` with what
     comes from the step after:
 
-    1. *The mean* :math:`(1 - \vec z) \circ \vec n + \vec z \circ \vec h_{t-1}`:
+    1. *The mean* :math:`(1 - \vec z) \odot \vec n + \vec z \odot \vec h_{t-1}`:
 
        .. math::
 
-           \vec\delta_n = \vec\eta \circ (1 - \vec z) \circ (1 - \vec n^2), \qquad
-           \vec\delta_z = \vec\eta \circ (\vec h_{t-1} - \vec n) \circ \vec z \circ (1 - \vec z).
+           \vec\delta_n = \vec\eta \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
+           \vec\delta_z = \vec\eta \odot (\vec h_{t-1} - \vec n) \odot \vec z \odot (1 - \vec z).
 
     2. *The reset gate*, after the product: with
        :math:`\vec m = \mat W_{hn} \vec h_{t-1} + \vec b_{hn}`,
 
        .. math::
 
-           \vec\delta_r = \vec\delta_n \circ \vec m \circ \vec r \circ (1 - \vec r), \qquad
-           \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \circ \vec r ;
+           \vec\delta_r = \vec\delta_n \odot \vec m \odot \vec r \odot (1 - \vec r), \qquad
+           \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \odot \vec r ;
 
        before it: with :math:`\vec\rho = \mat W_{hn}^\top \vec\delta_n`, the gradient of
-       :math:`\vec r \circ \vec h_{t-1}`,
+       :math:`\vec r \odot \vec h_{t-1}`,
 
        .. math::
 
-           \vec\delta_r = \vec\rho \circ \vec h_{t-1} \circ \vec r \circ (1 - \vec r).
+           \vec\delta_r = \vec\rho \odot \vec h_{t-1} \odot \vec r \odot (1 - \vec r).
 
     3. *The state before* gets, along the direct path and through each product,
 
        .. math::
 
-           \bar{\vec h}_{t-1} = \vec z \circ \vec\eta + \mat W_{hr}^\top \vec\delta_r
+           \bar{\vec h}_{t-1} = \vec z \odot \vec\eta + \mat W_{hr}^\top \vec\delta_r
              + \mat W_{hz}^\top \vec\delta_z
              + \begin{cases} \mat W_{hn}^\top \vec\mu & \text{after,} \\
-               \vec r \circ \vec\rho & \text{before.} \end{cases}
+               \vec r \odot \vec\rho & \text{before.} \end{cases}
 
     4. *The weights*: sums over steps and batch of :math:`\vec\delta\, \vec x_t^\top` and
        :math:`\vec\delta\, \vec h_{t-1}^\top`; for :math:`\mat W_{hn}` of
        :math:`\vec\mu\, \vec h_{t-1}^\top` (after) or
-       :math:`\vec\delta_n (\vec r \circ \vec h_{t-1})^\top` (before). The two biases of n have
+       :math:`\vec\delta_n (\vec r \odot \vec h_{t-1})^\top` (before). The two biases of n have
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept are
@@ -763,13 +763,13 @@ def gru_jvp(
     .. math::
 
         \dot{\vec z}_n = \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
-          + \dot{\vec r} \circ (\mat W_{hn} \vec h + \vec b_{hn})
-          + \vec r \circ (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
+          + \dot{\vec r} \odot (\mat W_{hn} \vec h + \vec b_{hn})
+          + \vec r \odot (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
           + \dot{\vec b}_{hn}) ,
 
     and reset before, the last two terms are
-    :math:`\dot{\mat W}_{hn} (\vec r \circ \vec h) + \mat W_{hn} (\dot{\vec r} \circ \vec h
-    + \vec r \circ \dot{\vec h}) + \dot{\vec b}_{hn}`. The slope of the gate multiplies, and
+    :math:`\dot{\mat W}_{hn} (\vec r \odot \vec h) + \mat W_{hn} (\dot{\vec r} \odot \vec h
+    + \vec r \odot \dot{\vec h}) + \dot{\vec b}_{hn}`. The slope of the gate multiplies, and
     :func:`gru_cell_jvp` says what becomes of the state.
 
     Examples

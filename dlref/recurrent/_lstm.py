@@ -394,19 +394,19 @@ def lstm_cell(
         \vec g &= \tanh(\mat W_{xg} \vec x + \mat W_{hg} \vec h + \vec b_g), &
         \vec o &= \sigma(\mat W_{xo} \vec x + \mat W_{ho} \vec h + \vec b_o),
 
-    and the two states, where :math:`\circ` multiplies element by element:
+    and the two states, where :math:`\odot` multiplies element by element:
 
     .. math::
 
-        \vec c' = \vec f \circ \vec c + \vec i \circ \vec g, \qquad
-        \vec h' = \vec o \circ \tanh(\vec c').
+        \vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad
+        \vec h' = \vec o \odot \tanh(\vec c').
 
     The cell state is *added to*, not rewritten: that is the whole idea. `w_ih` holds
     :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other.
 
     **Peepholes** let the gates see the cell state, each unit its own:
-    :math:`\vec p_i \circ \vec c` and :math:`\vec p_f \circ \vec c` are added inside of the
-    input and the forget gate, :math:`\vec p_o \circ \vec c'`, of the new state, inside of the
+    :math:`\vec p_i \odot \vec c` and :math:`\vec p_f \odot \vec c` are added inside of the
+    input and the forget gate, :math:`\vec p_o \odot \vec c'`, of the new state, inside of the
     output gate.
 
     The first LSTM had no forget gate, :math:`\vec f = 1`; Gers and others added it.
@@ -479,7 +479,7 @@ def lstm_cell_vjp(
     The formulas of :func:`lstm_vjp` for T = 1. Along the cell state the gradient passes one
     product,
 
-    .. math:: \pdv{L}{\vec c} = \vec f \circ \pdv{L}{\vec c'} \quad (\text{no peepholes}),
+    .. math:: \pdv{L}{\vec c} = \vec f \odot \pdv{L}{\vec c'} \quad (\text{no peepholes}),
 
     and no matrix, no slope of an activation.
 
@@ -551,10 +551,10 @@ def lstm_cell_jvp(
 
     .. math::
 
-        \dot{\vec c}' = \vec f \circ \dot{\vec c} + \dot{\vec f} \circ \vec c
-            + \vec i \circ \dot{\vec g} + \dot{\vec i} \circ \vec g, \qquad
-        \dot{\vec h}' = \dot{\vec o} \circ \tanh \vec c'
-            + \vec o \circ (1 - \tanh^2 \vec c') \circ \dot{\vec c}' .
+        \dot{\vec c}' = \vec f \odot \dot{\vec c} + \dot{\vec f} \odot \vec c
+            + \vec i \odot \dot{\vec g} + \dot{\vec i} \odot \vec g, \qquad
+        \dot{\vec h}' = \dot{\vec o} \odot \tanh \vec c'
+            + \vec o \odot (1 - \tanh^2 \vec c') \odot \dot{\vec c}' .
 
     Examples
     --------
@@ -641,14 +641,14 @@ def lstm(
 
     .. math::
 
-        \vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \circ \vec c_0
+        \vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0
             + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
-              \circ \vec i_s \circ \vec g_s .
+              \odot \vec i_s \odot \vec g_s .
 
     A gate at 0.99 keeps 37 % over 100 steps, one at 1/2, where it stands if weights and biases
     are 0, keeps :math:`10^{-30}`. So the bias of the forget gate is best started at 1 (f = 0.73)
     or more: rows H to 2 H of `b_ih` or `b_hh`. If a unit is to remember d steps, a
-    bias of :math:`\ln(d - 1)` puts its gate at 1 - 1/d.
+    bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d.
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads share out the entries of the batch. Time is proportional to
@@ -731,25 +731,25 @@ def lstm_vjp(
 
     1. *The state*: :math:`\vec\eta = \vec u^h_t + \bar{\vec h}_t` is
        :math:`\mathrm dL / \mathrm d \vec h_t`.
-    2. *The output gate*: :math:`\vec h_t = \vec o_t \circ \tanh \vec c_t`, so its
+    2. *The output gate*: :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`, so its
        pre-activation has
-       :math:`\vec\delta_o = \vec\eta \circ \tanh \vec c_t \circ \vec o_t \circ (1 - \vec o_t)`.
+       :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot (1 - \vec o_t)`.
     3. *The cell state* is in :math:`\vec h_t`, in :math:`\vec c_{t+1}`, in the output, and in the
        peephole of o:
 
        .. math::
 
            \vec\kappa = \vec u^c_t + \bar{\vec c}_t
-             + \vec\eta \circ \vec o_t \circ (1 - \tanh^2 \vec c_t) + \vec p_o \circ \vec\delta_o .
+             + \vec\eta \odot \vec o_t \odot (1 - \tanh^2 \vec c_t) + \vec p_o \odot \vec\delta_o .
 
     4. *The other gates*, from
-       :math:`\vec c_t = \vec f_t \circ \vec c_{t-1} + \vec i_t \circ \vec g_t`:
+       :math:`\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t`:
 
        .. math::
 
-           \vec\delta_i &= \vec\kappa \circ \vec g_t \circ \vec i_t \circ (1 - \vec i_t), \\
-           \vec\delta_f &= \vec\kappa \circ \vec c_{t-1} \circ \vec f_t \circ (1 - \vec f_t), \\
-           \vec\delta_g &= \vec\kappa \circ \vec i_t \circ (1 - \vec g_t^2) .
+           \vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t), \\
+           \vec\delta_f &= \vec\kappa \odot \vec c_{t-1} \odot \vec f_t \odot (1 - \vec f_t), \\
+           \vec\delta_g &= \vec\kappa \odot \vec i_t \odot (1 - \vec g_t^2) .
 
     5. *The step before* gets, with :math:`\vec\delta = (\vec\delta_i, \vec\delta_f, \vec\delta_g,
        \vec\delta_o)`,
@@ -757,13 +757,13 @@ def lstm_vjp(
        .. math::
 
            \bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad
-           \bar{\vec c}_{t-1} = \vec f_t \circ \vec\kappa
-             + \vec p_i \circ \vec\delta_i + \vec p_f \circ \vec\delta_f .
+           \bar{\vec c}_{t-1} = \vec f_t \odot \vec\kappa
+             + \vec p_i \odot \vec\delta_i + \vec p_f \odot \vec\delta_f .
 
     6. *The weights* are those of a dense layer, summed over steps and batch: :math:`\partial L
        / \partial \mat W_{hh} = \sum_t \vec\delta\, \vec h_{t-1}^\top`, with :math:`\vec x_t`
        for :math:`\mat W_{ih}` and 1 for the biases;
-       :math:`\partial L / \partial \vec p_f = \sum_t \vec\delta_f \circ \vec c_{t-1}`,
+       :math:`\partial L / \partial \vec p_f = \sum_t \vec\delta_f \odot \vec c_{t-1}`,
        likewise for i, and with :math:`\vec c_t` for o.
 
     **The direct path.** Along the cell states alone the Jacobian is
@@ -860,7 +860,7 @@ def lstm_jvp(
         \dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
           + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,
 
-    and by :math:`\vec p \circ \dot{\vec c} + \dot{\vec p} \circ \vec c` with peepholes; the gates
+    and by :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes; the gates
     by that times their slopes; and the states as :func:`lstm_cell_jvp` says.
 
     Examples
@@ -936,8 +936,8 @@ def lstm_gates(
     Notes
     -----
     The first four equations of :func:`lstm_cell`. The states follow from the gates alone:
-    :math:`\vec c_t = \vec f_t \circ \vec c_{t-1} + \vec i_t \circ \vec g_t` and
-    :math:`\vec h_t = \vec o_t \circ \tanh \vec c_t`.
+    :math:`\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t` and
+    :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`.
 
     Examples
     --------
@@ -1070,7 +1070,7 @@ def lstm_gates_jvp(
 
     Notes
     -----
-    :math:`\dot{\vec f}_t = \vec f_t \circ (1 - \vec f_t) \circ \dot{\vec z}_{f,t}`, likewise
+    :math:`\dot{\vec f}_t = \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}`, likewise
     for the others, with the tangents of the pre-activations of :func:`lstm_jvp`.
 
     Examples

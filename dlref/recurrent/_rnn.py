@@ -334,7 +334,7 @@ def rnn_cell_vjp(
 
     Notes
     -----
-    The gradient of the pre-activation is :math:`\vec\delta = \phi'(\vec z) \circ \vec u`. It enters
+    The gradient of the pre-activation is :math:`\vec\delta = \phi'(\vec z) \odot \vec u`. It enters
     every sum in :math:`\vec z` with the other factor:
 
     .. math::
@@ -390,7 +390,7 @@ def rnn_cell_jvp(primals: Any, tangents: Any, *, activation: str = "tanh") -> Fl
 
     .. math::
 
-        \dot{\vec h}' = \phi'(\vec z) \circ \bigl( \mat W_{ih} \dot{\vec x}
+        \dot{\vec h}' = \phi'(\vec z) \odot \bigl( \mat W_{ih} \dot{\vec x}
             + \dot{\mat W}_{ih} \vec x + \mat W_{hh} \dot{\vec h} + \dot{\mat W}_{hh} \vec h
             + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr).
 
@@ -585,7 +585,7 @@ def rnn_vjp(
        .. math::
            :label: bptt
 
-           \vec\delta_t = \phi'(\vec z_t) \circ
+           \vec\delta_t = \phi'(\vec z_t) \odot
                \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1} \bigr),
            \qquad t = T, \dots, 1 .
 
@@ -686,7 +686,7 @@ def rnn_jvp(
 
     .. math::
 
-        \dot{\vec h}_t = \phi'(\vec z_t) \circ \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
+        \dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
             + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
             + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr).
 

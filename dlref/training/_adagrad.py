@@ -73,7 +73,7 @@ def adagrad_step(
     initial_accumulator_value : float
         What the sums start with, at least 0.
     eps : float
-        Number :math:`\varepsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
+        Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def adagrad_step(
     For each parameter by itself,
 
     .. math:: s_t = s_{t-1} + g_t^2 , \qquad
-              \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \varepsilon} .
+              \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} .
 
     *Where the root comes from.* If the gradients of a parameter are bounded by G, descent with
     the constant rate :math:`\eta_0 / (G \sqrt T)` is best over T steps. Neither G nor T is known
@@ -107,7 +107,7 @@ def adagrad_step(
     it has seen so far. A parameter with rare gradients, as the embedding of a rare word,
     keeps a large rate for when they come :cite:p:`Duchi2011`.
 
-    Multiplying all gradients by a constant changes nothing, if :math:`\varepsilon` is small.
+    Multiplying all gradients by a constant changes nothing, if :math:`\epsilon` is small.
     With gradients of constant size the steps fall as :math:`\eta / \sqrt t`.
 
     Examples

@@ -122,7 +122,7 @@ def adam_step(
     betas : tuple of float
         Shares :math:`\beta_1, \beta_2`, from 0 to less than 1, of the two means that are kept.
     eps : float
-        Number :math:`\varepsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
+        Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
         Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
     amsgrad : bool
@@ -166,7 +166,7 @@ def adam_step(
     .. math::
 
         \hat m_t = \frac{m_t}{1 - \beta_1^t} , \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t} , \qquad
-        \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} .
+        \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} .
 
     The first step is :math:`\eta \operatorname{sign}(g_1)`. Later ones are about :math:`\eta`
     where the gradient is steady, and less the more it is noise: :math:`\abs{\hat m} /
@@ -264,7 +264,7 @@ def adamw_step(
     gradients would hardly decay. AdamW decouples the two :cite:p:`LoshchilovHutter2019`:
 
     .. math:: \theta_t = (1 - \eta \lambda)\, \theta_{t-1}
-              - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} ,
+              - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,
 
     with the means of the bare gradient. As in PyTorch the decay is multiplied by
     the learning rate; in the paper one schedule :math:`\eta_t` multiplies both the step and the

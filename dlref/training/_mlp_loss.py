@@ -74,7 +74,7 @@ def mlp_loss(
 
     Examples
     --------
-    Equal logits of two classes cost ln 2:
+    Equal logits of two classes cost log 2:
 
     >>> import numpy as np
     >>> from dlref.neurons import LinearParams

@@ -79,7 +79,7 @@ def rmsprop_step(
         Share :math:`\alpha` from 0 to 1 of the mean square that is kept: it reaches back over
         some :math:`1 / (1 - \alpha)` steps.
     eps : float
-        Number :math:`\varepsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
+        Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
         Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
     momentum : float
@@ -114,7 +114,7 @@ def rmsprop_step(
     .. math::
 
         s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad
-        d_t = \frac{g_t}{\sqrt{s_t} + \varepsilon} , \qquad
+        d_t = \frac{g_t}{\sqrt{s_t} + \epsilon} , \qquad
         v_t = \mu\, v_{t-1} + d_t , \qquad \theta_t = \theta_{t-1} - \eta\, v_t .
 
     Unrolled, :math:`s_t = (1 - \alpha) \sum_{i} \alpha^{t-i} g_i^2`. The mean starts at 0 and is
@@ -125,7 +125,7 @@ def rmsprop_step(
     replaces :math:`s_t`: steps get longer where the gradient is steady. Rounding can make that
     difference negative; it is then taken as 0, where PyTorch returns NaN.
 
-    G. Hinton proposed the method in his lectures of 2012; :math:`\varepsilon` stands outside the
+    G. Hinton proposed the method in his lectures of 2012; :math:`\epsilon` stands outside the
     root, as in PyTorch.
 
     Examples

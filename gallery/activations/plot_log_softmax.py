@@ -10,7 +10,7 @@ subtraction of log-sum-exp, and dlref, on a row that becomes more confident.
 # Confident rows
 # --------------
 # Two scores, x and 0. The exact log-probability of the first is
-# :math:`-\ln(1 + e^{-x})`. Taking the logarithm of a probability near 1
+# :math:`-\log(1 + e^{-x})`. Taking the logarithm of a probability near 1
 # leaves nothing; so does subtracting two numbers near x.
 
 import matplotlib.pyplot as plt

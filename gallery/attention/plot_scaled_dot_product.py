@@ -200,7 +200,7 @@ axes[0].step(range(8), tops, where="mid", label="largest so far, $m$")
 axes[0].set(title="One row of scores", xlabel="key", ylabel="score")
 axes[1].plot(totals, "s-", color="C2", label="sum relative to $m$")
 axes[1].plot(
-    np.log(totals) + tops, "^-", color="C3", label=r"$m + \ln$ of the sum"
+    np.log(totals) + tops, "^-", color="C3", label=r"$m + \log$ of the sum"
 )
 axes[1].set(title="What is kept", xlabel="key", ylabel="value")
 axes[0].legend(loc="upper left")

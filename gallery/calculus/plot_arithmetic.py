@@ -92,7 +92,7 @@ for n in sizes:
     diagonal.append(fastest(lambda u=u, w=w, x=x: multiply_vjp(u, w, x)))
 
 fig, ax = plt.subplots()
-ax.loglog(sizes, 1e6 * np.array(dense), "o-", label="dense: $u^T J_w$")
+ax.loglog(sizes, 1e6 * np.array(dense), "o-", label=r"dense: $u^\top J_w$")
 ax.loglog(sizes, 1e6 * np.array(diagonal), "s-", label="diagonal: multiply_vjp")
 ax.set(
     xlabel="elements $n$",

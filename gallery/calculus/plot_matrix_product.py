@@ -24,7 +24,7 @@ A, B = rng.normal(size=(3, 4)), rng.normal(size=(4, 2))
 J_A, J_B = (J.reshape(6, -1) for J in matmul_jacobian(A, B))
 
 fig, axes = plt.subplots(1, 2, figsize=(8.5, 3.2), width_ratios=[12, 8])
-titles = (r"$J_A = I_3 \otimes B^T$", r"$J_B = A \otimes I_2$")
+titles = (r"$J_A = I_3 \otimes B^\top$", r"$J_B = A \otimes I_2$")
 for ax, J, title, n in zip(axes, (J_A, J_B), titles, (4, 2), strict=True):
     image = ax.imshow(J, cmap="RdBu_r", vmin=-2.5, vmax=2.5)
     for edge in range(0, J.shape[1] + 1, n):

@@ -9,7 +9,7 @@ digits does the textbook formula of the slope keep?
 # %%
 # The two slopes
 # --------------
-# Left :math:`x\,w^{x-1}`, right :math:`w^x \ln w`. The base matters most where
+# Left :math:`x\,w^{x-1}`, right :math:`w^x \log w`. The base matters most where
 # the exponent is large, the exponent where the base is; at :math:`w = 1` the
 # exponent does not matter at all.
 
@@ -37,7 +37,7 @@ fig.colorbar(mesh, ax=axes, label="slope")
 # Digits
 # ------
 # :math:`x - 1` is rounded before :math:`w` is raised to it, and the error is
-# multiplied by :math:`\ln w`. Computed as :math:`x\,(w^x / w)` the slope keeps
+# multiplied by :math:`\log w`. Computed as :math:`x\,(w^x / w)` the slope keeps
 # its digits. Errors are in units in the last place (ULP), against 50 digits.
 
 rng = np.random.default_rng(0)

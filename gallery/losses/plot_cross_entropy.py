@@ -29,7 +29,7 @@ for smoothing in (0.0, 0.1, 0.3):
     grad = cross_entropy_grad(
         scores, y, label_smoothing=smoothing, reduction="sum"
     )
-    axes[0].plot(margin, loss, label=rf"$\varepsilon = {smoothing:g}$")
+    axes[0].plot(margin, loss, label=rf"$\epsilon = {smoothing:g}$")
     axes[1].plot(margin, grad[:, 0])
 axes[0].set(xlabel="margin $m$", ylabel="loss (nats)", title="Loss")
 axes[1].set(

@@ -165,7 +165,7 @@ def slope_of_the_sigmoid():
     )
 
 
-@definition(r"\ln \sigma(x) = -\ln(1 + e^{-x}) = \min(x, 0) - \ln\bigl(1 + e^{-\abs{x}}\bigr)")
+@definition(r"\log \sigma(x) = -\log(1 + e^{-x}) = \min(x, 0) - \log\bigl(1 + e^{-\abs{x}}\bigr)")
 def the_log_sigmoid():
     yield (
         np.log(sigmoid(X)),
@@ -175,7 +175,7 @@ def the_log_sigmoid():
     )
 
 
-@definition(r"f(x) = \ln(1 + e^x) = \max(x, 0) + \ln\bigl(1 + e^{-\abs{x}}\bigr)")
+@definition(r"f(x) = \log(1 + e^x) = \max(x, 0) + \log\bigl(1 + e^{-\abs{x}}\bigr)")
 def the_softplus():
     yield (
         np.log(1 + np.exp(X)),
@@ -292,20 +292,20 @@ def mish(x):
     return x * mish_factor(x)
 
 
-@definition(r"f(x) = x \tanh(\ln(1 + e^x))")
+@definition(r"f(x) = x \tanh(\log(1 + e^x))")
 def the_mish():
     yield X * np.tanh(np.log(1 + np.exp(X))), activations.mish(X)
 
 
-@equation(r"f(x) = x \, \frac{e (e + 2)}{e^2 + 2 e + 2},")
+@equation(r"f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},")
 def mish_without_a_logarithm():
     e = np.exp(X)
     yield mish(X), X * (e * (e + 2)) / (e**2 + 2 * e + 2)
 
 
 @equation(
-    r"""T' = \frac{2 d'}{d^2} = \frac{4 e (e + 1)}{d^2}, \qquad
-    f' = \frac{e \bigl( (e + 2) d + 4 x (e + 1) \bigr)}{d^2} ."""
+    r"""T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad
+    f' = \frac{w \bigl( (w + 2) d + 4 x (w + 1) \bigr)}{d^2} ."""
 )
 def slope_of_mish():
     def denominator(x):
@@ -317,8 +317,8 @@ def slope_of_mish():
 
 
 @equation(
-    r"""T'' = \frac{4e\,(2 + 2e - 3e^2 - 2e^3)}{d^3}, \qquad
-    f'' = \frac{4e \bigl( 2 (e + 1) d + x (2 + 2e - 3e^2 - 2e^3) \bigr)}{d^3} ."""
+    r"""T'' = \frac{4w\,(2 + 2w - 3w^2 - 2w^3)}{d^3}, \qquad
+    f'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} ."""
 )
 def curvature_of_mish():
     e = np.exp(X)
@@ -415,7 +415,7 @@ def gradient_through_softmax():
 # Log-softmax
 
 
-@definition(r"\ell_i = \ln s_i = x_i - \ln \sum_j e^{x_j}")
+@definition(r"\ell_i = \log s_i = x_i - \log \sum_j e^{x_j}")
 def the_log_softmax():
     yield (
         np.log(softmax(SCORES)),
@@ -424,7 +424,7 @@ def the_log_softmax():
     )
 
 
-@equation(r"\ell_i = (x_i - m) - \ln\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,")
+@equation(r"\ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,")
 def log_softmax_after_the_maximum():
     m, a = SCORES.max(), SCORES.argmax()
     others = sum(np.exp(SCORES[j] - m) for j in range(5) if j != a)
@@ -464,8 +464,8 @@ def gradient_through_log_softmax():
 
 
 @definition(
-    r"""f(x) = \ln \sum_{j=1}^k e^{x_j}
-    = m + \ln\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)"""
+    r"""f(x) = \log \sum_{j=1}^k e^{x_j}
+    = m + \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)"""
 )
 def the_logsumexp():
     m, a = SCORES.max(), SCORES.argmax()
@@ -473,7 +473,7 @@ def the_logsumexp():
     yield np.log(np.sum(np.exp(SCORES))), m + np.log(1 + others), activations.logsumexp(SCORES)
 
 
-@equation(r"m \le f(x) \le m + \ln k .")
+@equation(r"m \le f(x) \le m + \log k .")
 def bounds_of_logsumexp():
     def bounds(scores):
         m, k = scores.max(), scores.size

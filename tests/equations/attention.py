@@ -129,7 +129,7 @@ def distance():
 
 
 @definition(
-    r"H = -\sum_j p_j \ln p_j, \qquad 0 \ln 0 = 0 .",
+    r"H = -\sum_j p_j \log p_j, \qquad 0 \log 0 = 0 .",
 )
 def entropy():
     p = np.array([0.2, 0.5, 0.3])
@@ -137,7 +137,7 @@ def entropy():
 
 
 @equation(
-    r"\pdv{L}{p_j} = -u\, (\ln p_j + 1) .",
+    r"\pdv{L}{p_j} = -u\, (\log p_j + 1) .",
 )
 def entropy_gradient_by_complex_step():
     p, u = softmax(RNG.normal(size=S)), 1.7
@@ -145,7 +145,7 @@ def entropy_gradient_by_complex_step():
 
 
 @equation(
-    r"\dot H = -\sum_j (\ln p_j + 1)\, \dot p_j ,",
+    r"\dot H = -\sum_j (\log p_j + 1)\, \dot p_j ,",
 )
 def entropy_tangent_by_complex_step():
     p, dp = softmax(RNG.normal(size=S)), RNG.normal(size=S)

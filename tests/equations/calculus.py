@@ -90,8 +90,8 @@ def relative_change_of_a_quotient():
 
 
 @equation(
-    r"""\pdv{y}{x} = e^{x \ln w} \ln w = w^x \ln w, \qquad
-    \pdv{y}{w} = e^{x \ln w}\, \frac{x}{w} = x\, w^{x - 1} ."""
+    r"""\pdv{y}{x} = e^{x \log w} \log w = w^x \log w, \qquad
+    \pdv{y}{w} = e^{x \log w}\, \frac{x}{w} = x\, w^{x - 1} ."""
 )
 def slopes_of_a_power():
     w, power = np.abs(W), lambda w, x: np.exp(x * np.log(w))

@@ -167,7 +167,7 @@ def cross_entropy(z, t=TARGET):
 @definition(
     r"""\ell = -\sum_c q_c \log p_c + \zeta\, \lambda^2 , \qquad
     \lambda = \log \sum_j e^{z_j} ,""",
-    r"q_c = w_c \Bigl( (1 - \varepsilon)\, t_c + \frac{\varepsilon}{C} \Bigr) ,",
+    r"q_c = w_c \Bigl( (1 - \epsilon)\, t_c + \frac{\epsilon}{C} \Bigr) ,",
 )
 def the_cross_entropy():
     q = [W[c] * ((1 - EPSILON) * TARGET[c] + EPSILON / C) for c in range(C)]
@@ -222,7 +222,7 @@ def gradient_of_the_surprisal():
     yield jacobian_of(lambda z: -np.log(softmax(z)[y]), Z), softmax(Z) - np.eye(C)[y]
 
 
-@equation(r"\pdv{\ell}{t_c} = w_c (1 - \varepsilon) (\lambda - z_c) ,")
+@equation(r"\pdv{\ell}{t_c} = w_c (1 - \epsilon) (\lambda - z_c) ,")
 def gradient_by_the_target():
     slope = jacobian_of(lambda t: cross_entropy(Z, t), TARGET)
     yield slope, W * (1 - EPSILON) * (log_sum(Z) - Z)

@@ -110,7 +110,7 @@ def backpropagation():
         yield jacobian_of(moved, weights[l]), np.sum(products, axis=0)
 
 
-@equation(r"\ln m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).", rtol=1e-15, atol=0)
+@equation(r"\log m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).", rtol=1e-15, atol=0)
 def logarithm():
     with mpmath.workdps(40):
         for number in (0.71, 0.9, 0.999999, 1.0001, 1.4):

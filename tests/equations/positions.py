@@ -588,7 +588,7 @@ def base_that_divides_the_last_frequency():
 
 
 @definition(
-    r"i(r) = \frac{d}{2} \cdot \frac{\ln (L / 2\pi r)}{\ln b}, \qquad \theta'_i = \theta_i "
+    r"i(r) = \frac{d}{2} \cdot \frac{\log (L / 2\pi r)}{\log b}, \qquad \theta'_i = \theta_i "
     r"\Bigl( (1 - \gamma_i) + \frac{\gamma_i}{s} \Bigr), \quad \gamma_i = "
     r"\operatorname{clip}_0^1 \frac{i - l}{h - l},",
 )
@@ -613,7 +613,7 @@ def ramp_between_fast_and_slow_pairs():
 
 
 @definition(
-    r"\frac{0.1\, \text{mscale} \ln s + 1}{0.1\, \text{mscale\_all\_dim} \ln s + 1},",
+    r"\frac{0.1\, \text{mscale} \log s + 1}{0.1\, \text{mscale\_all\_dim} \log s + 1},",
 )
 def ratio_of_two_scales():
     s, one, other = 16.0, 1.3, 0.7
@@ -695,7 +695,7 @@ def bucket(offset, n, longest):
 
 
 @definition(
-    r"\text{bucket} = e + \Bigl\lfloor (n - e) \frac{\ln (r / e)}{\ln (M / e)} \Bigr\rfloor, "
+    r"\text{bucket} = e + \Bigl\lfloor (n - e) \frac{\log (r / e)}{\log (M / e)} \Bigr\rfloor, "
     r"\qquad\text{at most } n - 1,",
 )
 def bucket_of_each_offset():

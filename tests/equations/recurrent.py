@@ -105,7 +105,7 @@ def rnn_cell_vjp():
 
 
 @equation(
-    r"""\dot{\vec h}' = \phi'(\vec z) \circ \bigl( \mat W_{ih} \dot{\vec x}
+    r"""\dot{\vec h}' = \phi'(\vec z) \odot \bigl( \mat W_{ih} \dot{\vec x}
     + \dot{\mat W}_{ih} \vec x + \mat W_{hh} \dot{\vec h} + \dot{\mat W}_{hh} \vec h
     + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
 )
@@ -149,7 +149,7 @@ def total_derivative_by_a_state():
 
 
 @equation(
-    r"""\vec\delta_t = \phi'(\vec z_t) \circ
+    r"""\vec\delta_t = \phi'(\vec z_t) \odot
     \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1} \bigr), \qquad t = T, \dots, 1 ."""
 )
 def backpropagation_through_time():
@@ -185,7 +185,7 @@ def gradients_of_the_weights():
 
 
 @equation(
-    r"""\dot{\vec h}_t = \phi'(\vec z_t) \circ \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
+    r"""\dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
     + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
     + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
 )
@@ -264,8 +264,8 @@ STEP = X[0], START, CELL, W_X, W_H, B
     \vec f &= \sigma(\mat W_{xf} \vec x + \mat W_{hf} \vec h + \vec b_f), \\
     \vec g &= \tanh(\mat W_{xg} \vec x + \mat W_{hg} \vec h + \vec b_g), &
     \vec o &= \sigma(\mat W_{xo} \vec x + \mat W_{ho} \vec h + \vec b_o),""",
-    r"""\vec c' = \vec f \circ \vec c + \vec i \circ \vec g, \qquad
-    \vec h' = \vec o \circ \tanh(\vec c').""",
+    r"""\vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad
+    \vec h' = \vec o \odot \tanh(\vec c').""",
 )
 def lstm_cell():
     x, h, c = STEP[:3]
@@ -292,8 +292,8 @@ def lstm_states():
 
 
 @definition(
-    r"""\vec c_t = \vec f_t \circ \vec c_{t-1} + \vec i_t \circ \vec g_t, \qquad
-    \vec h_t = \vec o_t \circ \tanh \vec c_t ."""
+    r"""\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad
+    \vec h_t = \vec o_t \odot \tanh \vec c_t ."""
 )
 def lstm():
     got, c = recurrent.lstm(X, START, CELL, W_X, W_H, B), CELL
@@ -303,9 +303,9 @@ def lstm():
 
 
 @equation(
-    r"""\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \circ \vec c_0
+    r"""\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0
     + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
-    \circ \vec i_s \circ \vec g_s ."""
+    \odot \vec i_s \odot \vec g_s ."""
 )
 def cell_unrolled():
     i, f, g, _, c, _ = (np.array(values) for values in zip(*lstm_states(), strict=True))
@@ -314,7 +314,7 @@ def cell_unrolled():
         yield c[t - 1], np.prod(f[:t], axis=0) * CELL + sum(written)
 
 
-@equation(r"\pdv{L}{\vec c} = \vec f \circ \pdv{L}{\vec c'} \quad (\text{no peepholes}),")
+@equation(r"\pdv{L}{\vec c} = \vec f \odot \pdv{L}{\vec c'} \quad (\text{no peepholes}),")
 def through_the_cell():
     def loss(c=CELL, **bumps):
         *_, new, h = lstm_step(X[0], START, c, W_X, W_H, B, **bumps)
@@ -326,10 +326,10 @@ def through_the_cell():
 
 
 @equation(
-    r"""\dot{\vec c}' = \vec f \circ \dot{\vec c} + \dot{\vec f} \circ \vec c
-    + \vec i \circ \dot{\vec g} + \dot{\vec i} \circ \vec g, \qquad
-    \dot{\vec h}' = \dot{\vec o} \circ \tanh \vec c'
-    + \vec o \circ (1 - \tanh^2 \vec c') \circ \dot{\vec c}' ."""
+    r"""\dot{\vec c}' = \vec f \odot \dot{\vec c} + \dot{\vec f} \odot \vec c
+    + \vec i \odot \dot{\vec g} + \dot{\vec i} \odot \vec g, \qquad
+    \dot{\vec h}' = \dot{\vec o} \odot \tanh \vec c'
+    + \vec o \odot (1 - \tanh^2 \vec c') \odot \dot{\vec c}' ."""
 )
 def lstm_cell_jvp():
     moves = drawn(STEP)
@@ -358,7 +358,7 @@ def lstm_gradients():
 
 @equation(
     r"""\vec\kappa = \vec u^c_t + \bar{\vec c}_t
-    + \vec\eta \circ \vec o_t \circ (1 - \tanh^2 \vec c_t) + \vec p_o \circ \vec\delta_o ."""
+    + \vec\eta \odot \vec o_t \odot (1 - \tanh^2 \vec c_t) + \vec p_o \odot \vec\delta_o ."""
 )
 def gradient_of_the_cell():
     (*_, delta_o), kappa, (*_, o, c, _) = lstm_gradients()
@@ -367,9 +367,9 @@ def gradient_of_the_cell():
 
 
 @equation(
-    r"""\vec\delta_i &= \vec\kappa \circ \vec g_t \circ \vec i_t \circ (1 - \vec i_t), \\
-    \vec\delta_f &= \vec\kappa \circ \vec c_{t-1} \circ \vec f_t \circ (1 - \vec f_t), \\
-    \vec\delta_g &= \vec\kappa \circ \vec i_t \circ (1 - \vec g_t^2) ."""
+    r"""\vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t), \\
+    \vec\delta_f &= \vec\kappa \odot \vec c_{t-1} \odot \vec f_t \odot (1 - \vec f_t), \\
+    \vec\delta_g &= \vec\kappa \odot \vec i_t \odot (1 - \vec g_t^2) ."""
 )
 def gradients_of_the_gates():
     (delta_i, delta_f, delta_g, _), kappa, (i, f, g, *_) = lstm_gradients()
@@ -380,8 +380,8 @@ def gradients_of_the_gates():
 
 @equation(
     r"""\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad
-    \bar{\vec c}_{t-1} = \vec f_t \circ \vec\kappa
-    + \vec p_i \circ \vec\delta_i + \vec p_f \circ \vec\delta_f ."""
+    \bar{\vec c}_{t-1} = \vec f_t \odot \vec\kappa
+    + \vec p_i \odot \vec\delta_i + \vec p_f \odot \vec\delta_f ."""
 )
 def gradients_of_the_step_before():
     deltas, kappa, (_, f, *_) = lstm_gradients()
@@ -427,10 +427,10 @@ def gru_step(x, h, w_x, w_h, b_x, b_h, *, after, bumps=STILL, by_m=0.0):
     r"""\vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr}), \\
     \vec z &= \sigma(\mat W_{xz} \vec x + \vec b_{xz} + \mat W_{hz} \vec h + \vec b_{hz}), \\
     \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
-    + \vec r \circ (\mat W_{hn} \vec h + \vec b_{hn})\bigr) && (\text{reset after}), \\
+    + \vec r \odot (\mat W_{hn} \vec h + \vec b_{hn})\bigr) && (\text{reset after}), \\
     \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
-    + \mat W_{hn} (\vec r \circ \vec h) + \vec b_{hn}\bigr) && (\text{reset before}),""",
-    r"\vec h' = (1 - \vec z) \circ \vec n + \vec z \circ \vec h .",
+    + \mat W_{hn} (\vec r \odot \vec h) + \vec b_{hn}\bigr) && (\text{reset before}),""",
+    r"\vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .",
 )
 def gru_cell():
     for after in (True, False):
@@ -438,8 +438,8 @@ def gru_cell():
 
 
 @equation(
-    r"""\dot{\vec h}' = (1 - \vec z) \circ \dot{\vec n} + \vec z \circ \dot{\vec h}
-    + \dot{\vec z} \circ (\vec h - \vec n) ."""
+    r"""\dot{\vec h}' = (1 - \vec z) \odot \dot{\vec n} + \vec z \odot \dot{\vec h}
+    + \dot{\vec z} \odot (\vec h - \vec n) ."""
 )
 def gru_cell_jvp():
     moves = drawn(GRU)
@@ -460,7 +460,7 @@ def gru_states():
     return steps
 
 
-@definition(r"\vec h_t = (1 - \vec z_t) \circ \vec n_t + \vec z_t \circ \vec h_{t-1} .")
+@definition(r"\vec h_t = (1 - \vec z_t) \odot \vec n_t + \vec z_t \odot \vec h_{t-1} .")
 def gru():
     got, h = recurrent.gru(X, *GRU[1:]), START
     for t, (_, z, n, _) in enumerate(gru_states()):
@@ -469,9 +469,9 @@ def gru():
 
 
 @equation(
-    r"""\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \circ \vec h_0
-    + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \circ (1 - \vec z_s)
-    \circ \vec n_s ,"""
+    r"""\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0
+    + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \odot (1 - \vec z_s)
+    \odot \vec n_s ,"""
 )
 def gru_unrolled():
     _, z, n, h = (np.array(values) for values in zip(*gru_states(), strict=True))
@@ -492,8 +492,8 @@ def gru_gradients(*, after):
 
 
 @equation(
-    r"""\vec\delta_n = \vec\eta \circ (1 - \vec z) \circ (1 - \vec n^2), \qquad
-    \vec\delta_z = \vec\eta \circ (\vec h_{t-1} - \vec n) \circ \vec z \circ (1 - \vec z)."""
+    r"""\vec\delta_n = \vec\eta \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
+    \vec\delta_z = \vec\eta \odot (\vec h_{t-1} - \vec n) \odot \vec z \odot (1 - \vec z)."""
 )
 def gradient_of_the_mean():
     for after in (True, False):
@@ -506,8 +506,8 @@ W_HR, W_HZ, W_HN = GRU_H.reshape(3, H, H)
 
 
 @equation(
-    r"""\vec\delta_r = \vec\delta_n \circ \vec m \circ \vec r \circ (1 - \vec r), \qquad
-    \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \circ \vec r ;"""
+    r"""\vec\delta_r = \vec\delta_n \odot \vec m \odot \vec r \odot (1 - \vec r), \qquad
+    \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \odot \vec r ;"""
 )
 def reset_after():
     (delta_r, _, delta_n), by_m, _, (r, *_) = gru_gradients(after=True)
@@ -516,7 +516,7 @@ def reset_after():
     yield by_m, delta_n * r
 
 
-@equation(r"\vec\delta_r = \vec\rho \circ \vec h_{t-1} \circ \vec r \circ (1 - \vec r).")
+@equation(r"\vec\delta_r = \vec\rho \odot \vec h_{t-1} \odot \vec r \odot (1 - \vec r).")
 def reset_before():
     (delta_r, _, delta_n), _, _, (r, *_) = gru_gradients(after=False)
     rho = W_HN.T @ delta_n
@@ -524,10 +524,10 @@ def reset_before():
 
 
 @equation(
-    r"""\bar{\vec h}_{t-1} = \vec z \circ \vec\eta + \mat W_{hr}^\top \vec\delta_r
+    r"""\bar{\vec h}_{t-1} = \vec z \odot \vec\eta + \mat W_{hr}^\top \vec\delta_r
     + \mat W_{hz}^\top \vec\delta_z
     + \begin{cases} \mat W_{hn}^\top \vec\mu & \text{after,} \\
-    \vec r \circ \vec\rho & \text{before.} \end{cases}"""
+    \vec r \odot \vec\rho & \text{before.} \end{cases}"""
 )
 def gradient_of_the_state_before():
     for after in (True, False):
@@ -538,8 +538,8 @@ def gradient_of_the_state_before():
 
 @equation(
     r"""\dot{\vec z}_n = \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
-    + \dot{\vec r} \circ (\mat W_{hn} \vec h + \vec b_{hn})
-    + \vec r \circ (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
+    + \dot{\vec r} \odot (\mat W_{hn} \vec h + \vec b_{hn})
+    + \vec r \odot (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
     + \dot{\vec b}_{hn}) ,"""
 )
 def tangent_of_the_candidate():

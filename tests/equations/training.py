@@ -147,7 +147,7 @@ def look_ahead():
 
 @definition(
     r"""s_t = s_{t-1} + g_t^2 , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \varepsilon} ."""
+    \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} ."""
 )
 def adagrad():
     theta, s = START, 0.0
@@ -160,7 +160,7 @@ def adagrad():
 
 @definition(
     r"""s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad
-    d_t = \frac{g_t}{\sqrt{s_t} + \varepsilon} , \qquad
+    d_t = \frac{g_t}{\sqrt{s_t} + \epsilon} , \qquad
     v_t = \mu\, v_{t-1} + d_t , \qquad \theta_t = \theta_{t-1} - \eta\, v_t ."""
 )
 def rmsprop():
@@ -219,7 +219,7 @@ def bias_of_the_start():
 
 @definition(
     r"""\hat m_t = \frac{m_t}{1 - \beta_1^t} , \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t} , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} ."""
+    \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
 )
 def adam():
     theta = START
@@ -232,7 +232,7 @@ def adam():
 
 @definition(
     r"""\theta_t = (1 - \eta \lambda)\, \theta_{t-1}
-    - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \varepsilon} ,"""
+    - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,"""
 )
 def adamw():
     theta, lam = START, 0.3

@@ -382,7 +382,7 @@ def stack_of_blocks_and_a_norm():
     yield normalize(y, NORM), encoder(X, tuple(BLOCKS), NORM, **options)
 
 
-@definition(r"\vec h_t = \varphi(\mat W_x \vec x_t + \mat W_h \vec h_{t-1} + \vec b) .")
+@definition(r"\vec h_t = \phi(\mat W_x \vec x_t + \mat W_h \vec h_{t-1} + \vec b) .")
 def states_of_a_recurrent_network():
     w_x, w_h, b, h = *RNG.normal(size=(2, D, D)), *RNG.normal(size=(2, D))
     states = [h]
