@@ -1,9 +1,12 @@
 """Fixtures and the tolerance policy of the test suite."""
 
+import platform
+
 import numpy as np
 import pytest
 
 import dlref
+from dlref._core import jit
 
 #: Largest error allowed, relative to the largest of the terms that are summed up.
 TOLERANCE = {
@@ -12,6 +15,9 @@ TOLERANCE = {
     "float16": 2.0**-10,
     "bfloat16": 2.0**-7,
 }
+
+#: Whether a product and a sum are rounded once; without that, some errors are a little larger.
+FUSED = jit.COMPILED and (platform.machine() in {"aarch64", "arm64"} or jit.target_has("fma"))
 
 
 @pytest.fixture

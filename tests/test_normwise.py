@@ -3,8 +3,7 @@
 import normwise
 import numpy as np
 import pytest
-
-from dlref._core.jit import COMPILED
+from conftest import FUSED
 
 pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 63, reason="long doubles are no wider than float64 here"
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.skipif(
         ("", "losses.kl_divergence", (2, 2)),
         ("mean 1e4", "normalization.layer_norm", (3, 4)),
         ("mean 1e4", "normalization.instance_norm", (3, 4)),
-        ("", "recurrent.rnn", (6, 12) if COMPILED else (12, 25)),  # the sums are NumPy's
+        ("", "recurrent.rnn", (6, 12) if FUSED else (12, 25)),
     ],
 )
 def test_errors_are_a_few_roundings(case, path, bounds, dtype):
