@@ -19,6 +19,8 @@ ASSETS = {
     "mathjax/a11y": "mathjax/a11y",
     "mathjax/ui": "mathjax/ui",
     "@mathjax/mathjax-newcm-font/chtml": "mathjax/fonts/mathjax-newcm-font/chtml",
+    "mathjax/LICENSE": "mathjax/LICENSE",
+    "minisearch/LICENSE.txt": "minisearch/LICENSE.txt",
     "minisearch/dist/umd/index.js": "minisearch/index.js",
 }
 

@@ -209,6 +209,11 @@ def test_old_addresses_lead_to_every_public_function(site, topics):
     assert len(functions) > 450
 
 
+@pytest.mark.parametrize("script", ["mathjax/LICENSE", "minisearch/LICENSE.txt"])
+def test_copied_scripts_have_their_licences(site, script):
+    assert "copyright" in (site / "_static" / script).read_text().lower()
+
+
 def test_no_page_is_heavy(site, report):
     report(
         (page, f"{page.stat().st_size / 1000:.0f} kB")
