@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import inspect
+import os
 import pickle
 import sys
 from functools import cache
@@ -42,6 +43,7 @@ except ImportError:  # pragma: no cover  # no wheel for this platform, or too ne
 __all__ = [
     "COMPILED",
     "SOURCES",
+    "announce",
     "cache_folder",
     "inline_fma",
     "inline_reassoc",
@@ -104,6 +106,14 @@ def cache_folder() -> Path | None:
 
 
 @cache
+def announce() -> None:
+    """Say once on a terminal why a first call takes seconds."""
+    if sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("DLREF_QUIET"):
+        place = f"; kept in {cache_folder()}" if cache_folder() else ""
+        sys.stderr.write(f"dlref: first calls compile for this processor{place}\n")
+
+
+@cache
 def _hash_of_file(path: str) -> str:
     return hashlib.blake2b(Path(path).read_bytes()).hexdigest()
 
@@ -129,6 +139,7 @@ if COMPILED:
                 if data is not None:
                     rebuild = numba.core.compiler.CompileResult._rebuild
                     return rebuild(context, *pickle.loads(data))
+            announce()
             return None
 
         def save_overload(self, signature: Any, compiled: Any) -> None:

@@ -330,3 +330,43 @@ from dlref.calculus import norm_grad
 print(norm_grad([float("inf"), 1.0]))
 """
         assert run(code, cwd=ROOT) == "[nan  0.]\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of POSIX")
+@pytest.mark.parametrize(
+    ("settings", "lines"), [({}, 1), ({"DLREF_QUIET": "1"}, 0)], ids=["spoken", "quiet"]
+)
+@compiled_only
+def test_a_first_compilation_is_announced_once_on_a_terminal(tmp_path, settings, lines):
+    ours, theirs = os.openpty()
+    code = "from dlref.activations import relu, silu; relu([1.0]); silu([1.0])"
+    env = {k: v for k, v in os.environ.items() if k != "DLREF_QUIET"}
+    env |= {"NUMBA_CACHE_DIR": str(tmp_path), **settings}
+    told = []
+    for _ in range(2):  # the second time nothing is left to be compiled
+        subprocess.run([sys.executable, "-c", code], env=env, stderr=theirs, check=True)
+        os.write(theirs, b"end\n")
+        said = b""
+        while b"end" not in said:  # a terminal hands over what it has, not all that is written
+            said += os.read(ours, 10_000)
+        told.append(said.decode().splitlines())
+    os.close(ours)
+    os.close(theirs)
+    assert [len(t) for t in told] == [lines + 1, 1]
+    assert not lines or ("compile for this processor" in told[0][0] and str(tmp_path) in told[0][0])
+
+
+def test_nothing_is_announced_to_a_file(monkeypatch, capsys):
+    jit.announce.__wrapped__()
+    monkeypatch.setattr(sys, "stderr", None)
+    jit.announce.__wrapped__()
+    assert capsys.readouterr().err == ""
+
+
+def test_the_announcement_says_where_code_is_kept(monkeypatch, capsys):
+    monkeypatch.delenv("DLREF_QUIET", raising=False)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    for folder, words in (("/there", "; kept in /there\n"), (None, "this processor\n")):
+        monkeypatch.setattr(jit, "cache_folder", lambda folder=folder: folder)
+        jit.announce.__wrapped__()
+        assert capsys.readouterr().err.endswith(words)
