@@ -2,7 +2,7 @@ r"""Additive attention: a small network, not a dot product, compares query and k
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -74,6 +74,30 @@ def _gapped(p: FloatArray, v: FloatArray) -> FloatArray:
     return np.asarray(terms.sum(-2))
 
 
+@overload
+def additive_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    w: npt.ArrayLike,
+    u: npt.ArrayLike,
+    vec: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = ...,
+    return_weights: Literal[False] = ...,
+) -> FloatArray: ...
+@overload
+def additive_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    w: npt.ArrayLike,
+    u: npt.ArrayLike,
+    vec: npt.ArrayLike,
+    *,
+    mask: npt.ArrayLike | None = ...,
+    return_weights: Literal[True],
+) -> tuple[FloatArray, ...]: ...
 def additive_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,

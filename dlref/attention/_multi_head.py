@@ -2,7 +2,7 @@ r"""Multi-head attention: projections, heads, and a cache of keys and values."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,11 @@ from .._core.arguments import (
     result,
     shown,
 )
+from .._core.pytree import displayed
 from ._block import AttentionBlock, Heads, as_heads, check_attention_params
+
+if TYPE_CHECKING:
+    from ._kernels.scores import HeadOptions, TangentHeadOptions
 
 __all__ = [
     "AttentionParams",
@@ -36,6 +40,7 @@ __all__ = [
 ]
 
 
+@displayed
 class AttentionParams(NamedTuple):
     r"""
     Weights and biases of multi-head attention.
@@ -299,6 +304,30 @@ class _Layer:
         return AttentionBlock(self.x_q, self.x_kv, self.params, self.heads, cache, **options)
 
 
+@overload
+def multi_head_attention(
+    x_q: npt.ArrayLike,
+    x_kv: npt.ArrayLike,
+    params: AttentionParams,
+    *,
+    cache: KVCache | None = ...,
+    q_offset: int | None = ...,
+    return_lse: Literal[False] = ...,
+    return_weights: Literal[False] = ...,
+    **options: Unpack[HeadOptions],
+) -> FloatArray: ...
+@overload
+def multi_head_attention(
+    x_q: npt.ArrayLike,
+    x_kv: npt.ArrayLike,
+    params: AttentionParams,
+    *,
+    cache: KVCache | None = ...,
+    q_offset: int | None = ...,
+    return_lse: bool = ...,
+    return_weights: bool = ...,
+    **options: Unpack[HeadOptions],
+) -> Any: ...
 def multi_head_attention(
     x_q: npt.ArrayLike,
     x_kv: npt.ArrayLike,
@@ -557,6 +586,24 @@ def multi_head_attention_vjp(
     return result(dx_q, layer.dtype), result(dx_kv, layer.dtype), dparams, *grads
 
 
+@overload
+def multi_head_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    return_lse: Literal[False] = ...,
+    return_weights: Literal[False] = ...,
+    **options: Unpack[TangentHeadOptions],
+) -> FloatArray: ...
+@overload
+def multi_head_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    return_lse: bool = ...,
+    return_weights: bool = ...,
+    **options: Unpack[TangentHeadOptions],
+) -> Any: ...
 def multi_head_attention_jvp(
     primals: Any,
     tangents: Any,

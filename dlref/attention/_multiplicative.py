@@ -2,7 +2,7 @@ r"""Multiplicative attention: a bilinear form compares query and key."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from ._scaled_dot_product import (
     scaled_dot_product_attention_vjp,
 )
 
+if TYPE_CHECKING:
+    from ._kernels.scores import ScoreOptions, TangentOptions
+
 __all__ = [
     "multiplicative_attention",
     "multiplicative_attention_jvp",
@@ -40,6 +43,32 @@ def _transposed(w: FloatArray) -> FloatArray:
     return np.ascontiguousarray(w.T)
 
 
+@overload
+def multiplicative_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    w: npt.ArrayLike,
+    *,
+    q_offset: int = ...,
+    scale: float = ...,
+    return_lse: Literal[False] = ...,
+    return_weights: Literal[False] = ...,
+    **options: Unpack[ScoreOptions],
+) -> FloatArray: ...
+@overload
+def multiplicative_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    w: npt.ArrayLike,
+    *,
+    q_offset: int = ...,
+    scale: float = ...,
+    return_lse: bool = ...,
+    return_weights: bool = ...,
+    **options: Unpack[ScoreOptions],
+) -> Any: ...
 def multiplicative_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -231,6 +260,26 @@ def multiplicative_attention_vjp(
     return tuple(result(grad, dtype) for grad in (dq, dk, dv, _transposed(dmatrix), *rest))
 
 
+@overload
+def multiplicative_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    scale: float = ...,
+    return_lse: Literal[False] = ...,
+    return_weights: Literal[False] = ...,
+    **options: Unpack[TangentOptions],
+) -> FloatArray: ...
+@overload
+def multiplicative_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    scale: float = ...,
+    return_lse: bool = ...,
+    return_weights: bool = ...,
+    **options: Unpack[TangentOptions],
+) -> Any: ...
 def multiplicative_attention_jvp(
     primals: Any,
     tangents: Any,

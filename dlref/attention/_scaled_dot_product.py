@@ -2,7 +2,7 @@ r"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy.typing as npt
 
@@ -15,6 +15,9 @@ from ._kernels import flash
 from ._kernels.matrices import scores, softmax_parts, weights_jvp
 from ._kernels.scores import Attention, jvp_arguments
 
+if TYPE_CHECKING:
+    from ._kernels.scores import ScoreOptions, TangentOptions
+
 __all__ = [
     "scaled_dot_product_attention",
     "scaled_dot_product_attention_jvp",
@@ -22,6 +25,30 @@ __all__ = [
 ]
 
 
+@overload
+def scaled_dot_product_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    q_offset: int = ...,
+    scale: float | None = ...,
+    return_lse: Literal[False] = ...,
+    return_weights: Literal[False] = ...,
+    **options: Unpack[ScoreOptions],
+) -> FloatArray: ...
+@overload
+def scaled_dot_product_attention(
+    q: npt.ArrayLike,
+    k: npt.ArrayLike,
+    v: npt.ArrayLike,
+    *,
+    q_offset: int = ...,
+    scale: float | None = ...,
+    return_lse: bool = ...,
+    return_weights: bool = ...,
+    **options: Unpack[ScoreOptions],
+) -> Any: ...
 def scaled_dot_product_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -380,6 +407,26 @@ def scaled_dot_product_attention_vjp(
     return gradients(at, at.more["dout"], of_lse)
 
 
+@overload
+def scaled_dot_product_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    scale: float | None = ...,
+    return_lse: Literal[False] = ...,
+    return_weights: Literal[False] = ...,
+    **options: Unpack[TangentOptions],
+) -> FloatArray: ...
+@overload
+def scaled_dot_product_attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    scale: float | None = ...,
+    return_lse: bool = ...,
+    return_weights: bool = ...,
+    **options: Unpack[TangentOptions],
+) -> Any: ...
 def scaled_dot_product_attention_jvp(
     primals: Any,
     tangents: Any,

@@ -3,7 +3,7 @@ r"""Batch normalization in training."""
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, overload
 
 import numpy.typing as npt
 
@@ -107,6 +107,23 @@ def batch_norm(
     return result(out.reshape(x.shape), dtype)
 
 
+@overload
+def batch_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, weight: None = ..., bias: None = ..., *, eps: float = ...
+) -> FloatArray: ...
+@overload
+def batch_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    bias: npt.ArrayLike | None = ...,
+    *,
+    eps: float = ...,
+) -> tuple[FloatArray, ...]: ...
+@overload
+def batch_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, weight: None, bias: npt.ArrayLike, *, eps: float = ...
+) -> tuple[FloatArray, ...]: ...
 def batch_norm_vjp(
     dout: npt.ArrayLike,
     x: npt.ArrayLike,

@@ -2,7 +2,7 @@ r"""Group normalization: statistics of one sample, over positions and the channe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy.typing as npt
 
@@ -106,6 +106,36 @@ def group_norm(
     return norm(x, groups, weight, bias, eps)
 
 
+@overload
+def group_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    groups: int,
+    weight: None = ...,
+    bias: None = ...,
+    *,
+    eps: float = ...,
+) -> FloatArray: ...
+@overload
+def group_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    groups: int,
+    weight: npt.ArrayLike,
+    bias: npt.ArrayLike | None = ...,
+    *,
+    eps: float = ...,
+) -> tuple[FloatArray, ...]: ...
+@overload
+def group_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    groups: int,
+    weight: None,
+    bias: npt.ArrayLike,
+    *,
+    eps: float = ...,
+) -> tuple[FloatArray, ...]: ...
 def group_norm_vjp(
     dout: npt.ArrayLike,
     x: npt.ArrayLike,

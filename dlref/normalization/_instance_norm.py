@@ -2,7 +2,7 @@ r"""Instance normalization: statistics of one sample and channel, over positions
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy.typing as npt
 
@@ -84,6 +84,23 @@ def instance_norm(
     return norm(x, EACH, weight, bias, eps)
 
 
+@overload
+def instance_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, weight: None = ..., bias: None = ..., *, eps: float = ...
+) -> FloatArray: ...
+@overload
+def instance_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    bias: npt.ArrayLike | None = ...,
+    *,
+    eps: float = ...,
+) -> tuple[FloatArray, ...]: ...
+@overload
+def instance_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, weight: None, bias: npt.ArrayLike, *, eps: float = ...
+) -> tuple[FloatArray, ...]: ...
 def instance_norm_vjp(
     dout: npt.ArrayLike,
     x: npt.ArrayLike,

@@ -2,7 +2,7 @@ r"""Layer normalization, its Jacobian and the two Jacobian products."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy.typing as npt
 
@@ -116,6 +116,23 @@ def layer_norm(
     return result(rows(x, weight, bias, eps, about_mean=True), dtype)
 
 
+@overload
+def layer_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, weight: None = ..., bias: None = ..., *, eps: float = ...
+) -> FloatArray: ...
+@overload
+def layer_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    bias: npt.ArrayLike | None = ...,
+    *,
+    eps: float = ...,
+) -> tuple[FloatArray, ...]: ...
+@overload
+def layer_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, weight: None, bias: npt.ArrayLike, *, eps: float = ...
+) -> tuple[FloatArray, ...]: ...
 def layer_norm_vjp(
     dout: npt.ArrayLike,
     x: npt.ArrayLike,

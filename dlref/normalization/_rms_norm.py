@@ -2,7 +2,7 @@ r"""Root-mean-square normalization, its Jacobian and the two Jacobian products."
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,24 @@ def rms_norm(
     return result(rows(x, _factor(weight, offset), None, eps, about_mean=False), dtype)
 
 
+@overload
+def rms_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    weight: None = ...,
+    *,
+    eps: float = ...,
+    weight_offset: float = ...,
+) -> FloatArray: ...
+@overload
+def rms_norm_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    *,
+    eps: float = ...,
+    weight_offset: float = ...,
+) -> tuple[FloatArray, ...]: ...
 def rms_norm_vjp(
     dout: npt.ArrayLike,
     x: npt.ArrayLike,

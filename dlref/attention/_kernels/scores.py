@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,51 @@ from ..._core.threads import as_carray
 from . import flash
 from .flash import FAR, Matrices, TileSpec
 
-__all__ = ["Attention", "TangentAttention", "as_side", "as_window", "jvp_arguments"]
+__all__ = [
+    "Attention",
+    "HeadOptions",
+    "ScoreOptions",
+    "TangentAttention",
+    "TangentHeadOptions",
+    "TangentOptions",
+    "as_side",
+    "as_window",
+    "jvp_arguments",
+]
+
+
+class ScoreOptions(TypedDict, total=False):
+    """What masks, biases and changes the scores or the weights."""
+
+    mask: npt.ArrayLike | None
+    bias: npt.ArrayLike | None
+    is_causal: bool
+    window: Any
+    softcap: float | None
+    sink: npt.ArrayLike | None
+    dropout: npt.ArrayLike | None
+
+
+class TangentOptions(ScoreOptions, total=False):
+    """The same, and the tangents of what has one."""
+
+    q_offset: int
+    dbias: npt.ArrayLike | None
+    dsink: npt.ArrayLike | None
+
+
+class HeadOptions(ScoreOptions, total=False):
+    """The same, and how heads are cut and rotated."""
+
+    num_heads: Required[int]
+    num_kv_heads: int | None
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None
+    rope_interleaved: bool
+    scale: float | None
+
+
+class TangentHeadOptions(HeadOptions, TangentOptions, total=False):
+    """Both."""
 
 
 def as_window(window: Any) -> tuple[int, int]:
