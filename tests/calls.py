@@ -105,6 +105,9 @@ def _training(rng):
         yield f"training.{name}_step", (params, grads, state), {"learning_rate": 0.1, **options}
     yield "training.clip_by_norm", (grads, 0.5), {}
     yield "training.clip_by_value", (grads, 0.5), {}
+    yield "training.tree_map", (np.add, params, grads), {}
+    yield "training.tree_ravel", (params,), {}
+    yield "training.tree_unravel", (rng.normal(size=3 * D + 4), params), {}
     steps = np.arange(9)
     yield "training.cosine_schedule", (steps,), {"peak": 1.0, "steps": 9}
     yield "training.inverse_sqrt_schedule", (steps,), {"peak": 1.0, "warmup": 3}

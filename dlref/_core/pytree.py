@@ -6,11 +6,22 @@ A tree is an array, None (no parameter there), or a tuple or named tuple of tree
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from html import escape
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from .arguments import FloatArray, FloatDType, as_array, as_floats, check_shape, entries, result
+from .arguments import (
+    FloatArray,
+    FloatDType,
+    as_array,
+    as_floats,
+    check_shape,
+    entries,
+    result,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,15 +32,21 @@ __all__ = [
     "check_state",
     "check_structure",
     "check_tree",
+    "displayed",
     "flat",
     "leaves",
     "mapped",
     "named_leaves",
     "params_tangents",
     "rebuilt",
+    "refilled",
     "rounded",
     "shaped_like",
 ]
+
+T = TypeVar("T")
+#: A tree of more numbers than these prints their shapes instead.
+PRINTED = 100
 
 
 def rebuilt(like: tuple[Any, ...], entries: Any) -> Any:
@@ -107,13 +124,14 @@ def as_float_trees(arguments: dict[str, Any]) -> tuple[FloatDType, list[Any]]:
     named = [pair for name, tree in arguments.items() for pair in named_leaves(name, tree)]
     dtype, arrays = as_floats(dict(named), work=np.float32)
     rest = iter(arrays)
+    return dtype, [refilled(tree, rest) for tree in arguments.values()]
 
-    def filled(tree: Any) -> Any:
-        if isinstance(tree, tuple):
-            return rebuilt(tree, [filled(entry) for entry in tree])
-        return None if tree is None else next(rest)
 
-    return dtype, [filled(tree) for tree in arguments.values()]
+def refilled(tree: Any, arrays: Iterator[Any]) -> Any:
+    """Put the next of `arrays` in the place of each array of a nested tuple."""
+    if isinstance(tree, tuple):
+        return rebuilt(tree, [refilled(entry, arrays) for entry in tree])
+    return None if tree is None else next(arrays)
 
 
 def as_tree_tangents(
@@ -203,3 +221,65 @@ def shaped_like(kind: type[Any], name: str, value: Any) -> Any:
             msg = f"Argument '{name}.{field}' must be an array, not {_describe(entry)}."
             raise TypeError(msg)
     return shaped
+
+
+def _rows(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, entry) of all that is in a tree; of equal parts in turn only the first."""
+    if not isinstance(tree, tuple):
+        yield "", tree
+        return
+    named = hasattr(tree, "_fields")
+    keys = [*getattr(tree, "_fields", range(len(tree)))]
+    parts = [list(_rows(entry)) for entry in tree if entry is not None or not named]
+    looks = [[(path, _look(entry)) for path, entry in part] for part in parts]
+    alike = not named and len(parts) > 2 and all(look == looks[0] for look in looks)
+    keys = [key for key, entry in zip(keys, tree, strict=True) if entry is not None or not named]
+    for key, part in zip(keys[:1] if alike else keys, parts, strict=False):
+        yield from ((f"{key}.{path}" if path else f"{key}", entry) for path, entry in part)
+    if alike:
+        yield f"1 to {keys[-1]}", Ellipsis
+
+
+def _look(entry: Any) -> tuple[str, str]:
+    """Return shape and dtype of an array, as text, or what else there is."""
+    if entry is Ellipsis:
+        return "as 0", ""
+    if hasattr(entry, "shape") and hasattr(entry, "dtype"):
+        return str(tuple(entry.shape)), str(entry.dtype)
+    return shown(entry), ""
+
+
+def _sizes(tree: Any) -> list[int]:
+    """Return how many numbers the arrays of a tree have."""
+    return [math.prod(entry.shape) for entry in flat(tree) if hasattr(entry, "shape")]
+
+
+def _summary(tree: Any) -> str:
+    sizes = _sizes(tree)
+    return f"{type(tree).__name__}: {len(sizes)} arrays, {sum(sizes):,} numbers"
+
+
+def _as_text(tree: Any) -> str:
+    """Write a named tuple out if it is small, else the shapes of its arrays."""
+    if sum(_sizes(tree)) <= PRINTED:
+        parts = zip(tree._fields, tree, strict=True)
+        return f"{type(tree).__name__}({', '.join(f'{key}={entry!r}' for key, entry in parts)})"
+    cells = [(path, *_look(entry)) for path, entry in _rows(tree)]
+    widths = [max(len(row[i]) for row in cells) for i in range(2)]
+    lines = [f"  {p:{widths[0]}}  {s:{widths[1]}}  {d}".rstrip() for p, s, d in cells]
+    return "\n".join([_summary(tree), *lines])
+
+
+def _as_html(tree: Any) -> str:
+    """Write the shapes of all arrays as a table, for notebooks."""
+    rows = [(path, *_look(entry)) for path, entry in _rows(tree)]
+    cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
+    table = "".join(f"<tr>{row}</tr>" for row in cells)
+    return f"<p>{escape(_summary(tree))}</p><table>{table}</table>"
+
+
+def displayed(kind: type[T]) -> type[T]:
+    """Let a named tuple of parameters print in a screen, and as a table in a notebook."""
+    kind.__repr__ = _as_text  # type: ignore[method-assign]
+    kind._repr_html_ = _as_html  # type: ignore[attr-defined]
+    return kind

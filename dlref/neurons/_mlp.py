@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, check_axes, check_broadcast, check_ndim, check_shape
-from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._core.pytree import as_float_trees, as_tree_tangents, displayed, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations._by_name import Forms, by_name
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["LinearParams", "mlp", "mlp_deltas", "mlp_jvp", "mlp_vjp"]
 
 
+@displayed
 class LinearParams(NamedTuple):
     r"""
     Parameters of a dense layer.

@@ -24,3 +24,6 @@ from ._schedules import inverse_sqrt_schedule as inverse_sqrt_schedule
 from ._schedules import warmup_schedule as warmup_schedule
 from ._sgd import SGDState as SGDState
 from ._sgd import sgd_step as sgd_step
+from ._trees import tree_map as tree_map
+from ._trees import tree_ravel as tree_ravel
+from ._trees import tree_unravel as tree_unravel

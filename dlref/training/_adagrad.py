@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
+from .._core.pytree import displayed
 from ._kernels.steps import adagrad, updated
 
 __all__ = ["AdagradState", "adagrad_step"]
 
 
+@displayed
 class AdagradState(NamedTuple):
     r"""
     What :func:`adagrad_step` remembers.

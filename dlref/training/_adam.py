@@ -6,12 +6,14 @@ import math
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_bool, as_number
+from .._core.pytree import displayed
 from ._kernels.steps import adam, updated
 from ._kernels.steps import amsgrad as with_largest
 
 __all__ = ["AdamState", "adam_step", "adamw_step"]
 
 
+@displayed
 class AdamState(NamedTuple):
     r"""
     What :func:`adam_step` and :func:`adamw_step` remember.

@@ -15,7 +15,7 @@ from .._core.arguments import (
     check_callable,
     check_shape,
 )
-from .._core.pytree import mapped
+from .._core.pytree import displayed, mapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MinibatchResult", "minibatch_descent", "minibatches"]
 
 
+@displayed
 class MinibatchResult(NamedTuple):
     r"""
     What :func:`minibatch_descent` returns.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
+from .._core.pytree import displayed
 from ._kernels.steps import momentum as heavy_ball
 from ._kernels.steps import nesterov, updated
 
 __all__ = ["MomentumState", "momentum_step", "nesterov_step"]
 
 
+@displayed
 class MomentumState(NamedTuple):
     r"""
     What :func:`momentum_step` and :func:`nesterov_step` remember.

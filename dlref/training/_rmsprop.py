@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_bool, as_number
+from .._core.pytree import displayed
 from ._kernels.steps import rmsprop, updated
 
 __all__ = ["RMSpropState", "rmsprop_step"]
 
 
+@displayed
 class RMSpropState(NamedTuple):
     r"""
     What :func:`rmsprop_step` remembers.

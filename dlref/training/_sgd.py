@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
+from .._core.pytree import displayed
 from ._kernels.steps import sgd, updated
 
 __all__ = ["SGDState", "sgd_step"]
 
 
+@displayed
 class SGDState(NamedTuple):
     r"""
     What :func:`sgd_step` remembers: how many steps were taken.

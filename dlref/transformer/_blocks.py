@@ -24,7 +24,7 @@ from .._core.arguments import (
     choice,
     float_dtype,
 )
-from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._core.pytree import as_float_trees, as_tree_tangents, displayed, rounded, shaped_like
 from ..activations._by_name import by_name
 from ..attention import AttentionParams
 from ..attention._block import AttentionBlock, Heads, as_heads, check_attention_params
@@ -62,6 +62,7 @@ __all__ = [
 ]
 
 
+@displayed
 class NormParams(NamedTuple):
     r"""
     Parameters of a normalization of rows.
@@ -95,6 +96,7 @@ class NormParams(NamedTuple):
     bias: FloatArray | None = None
 
 
+@displayed
 class EncoderBlockParams(NamedTuple):
     r"""
     Parameters of an encoder block, which are those of a decoder-only model's block, too.
@@ -134,6 +136,7 @@ class EncoderBlockParams(NamedTuple):
     norm2: NormParams
 
 
+@displayed
 class DecoderBlockParams(NamedTuple):
     r"""
     Parameters of a decoder block with cross-attention.

@@ -17,7 +17,14 @@ from .._core.arguments import (
     check_shape,
     float_dtype,
 )
-from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
+from .._core.pytree import (
+    as_float_trees,
+    as_tree_tangents,
+    displayed,
+    params_tangents,
+    rounded,
+    shaped_like,
+)
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import padding_mask
 from ..attention._block import Heads
@@ -57,6 +64,7 @@ __all__ = [
 ]
 
 
+@displayed
 class SequenceClassifierParams(NamedTuple):
     r"""
     Parameters of a classifier of texts.

@@ -3,7 +3,8 @@ r"""The shape of a model: its configuration, its parameters, and where they star
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from .._core.arguments import (
     float_dtype,
     shown,
 )
-from .._core.pytree import rounded
+from .._core.pytree import displayed, rounded
 from ..activations._by_name import ACTIVATIONS
 from ..attention import AttentionParams
 from ..positions import (
@@ -179,6 +180,14 @@ class LanguageModelConfig:
             )
             raise ValueError(msg)
 
+    def _repr_html_(self) -> str:
+        """Return a table, for notebooks."""
+        rows = "".join(
+            f"<tr><td>{name}</td><td>{escape(repr(value))}</td></tr>"
+            for name, value in asdict(self).items()
+        )
+        return f"<table>{rows}</table>"
+
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # frozen: only here
 
@@ -210,6 +219,7 @@ class LanguageModelConfig:
         return math.sqrt(self.width) if self.scale_embeddings else 1.0
 
 
+@displayed
 class LanguageModelParams(NamedTuple):
     r"""
     Parameters of a language model.

@@ -19,7 +19,14 @@ from .._core.arguments import (
     check_size,
     float_dtype,
 )
-from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
+from .._core.pytree import (
+    as_float_trees,
+    as_tree_tangents,
+    displayed,
+    params_tangents,
+    rounded,
+    shaped_like,
+)
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention._block import AttentionBlock, Heads
 from ..losses import cross_entropy, cross_entropy_value_and_grad
@@ -77,6 +84,7 @@ __all__ = [
 IntArray = npt.NDArray[np.int64]
 
 
+@displayed
 class EncoderDecoderParams(NamedTuple):
     r"""
     Parameters of an encoder-decoder model.

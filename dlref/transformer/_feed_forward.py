@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape
-from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._core.pytree import as_float_trees, as_tree_tangents, displayed, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations._by_name import by_name
 
@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 
+@displayed
 class FeedForwardParams(NamedTuple):
     r"""
     Parameters of a feed-forward network: two dense layers.
@@ -63,6 +64,7 @@ class FeedForwardParams(NamedTuple):
     b2: FloatArray | None
 
 
+@displayed
 class GatedFeedForwardParams(NamedTuple):
     r"""
     Parameters of a gated feed-forward network: three matrices, no biases.
