@@ -18,7 +18,9 @@ from ._oracle.calls import is_float
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+    from ._inputs import HardCase
 
 __all__ = ["CheckReport", "check_all"]
 
@@ -183,6 +185,7 @@ def check_all(
     factor: float = 2.0,
     rtol: float = 0.0,
     atol: float = 0.0,
+    progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
 ) -> CheckReport:
     r"""
     Run a candidate over the hard inputs of a function, forward and backward.
@@ -204,6 +207,8 @@ def check_all(
         What arrays the candidates are given; None means NumPy's.
     factor, rtol, atol : float
         As in `check_forward`.
+    progress : callable or None
+        Wraps the list of cases, as ``tqdm.tqdm`` does to show a progress bar.
 
     Returns
     -------
@@ -243,13 +248,15 @@ def check_all(
     >>> report.failed[0][2].cause
     "the option 'axis' is ignored"
     """
-    for name, f in (("candidate", candidate), ("vjp", vjp), ("jvp", jvp)):
+    functions = {"candidate": candidate, "vjp": vjp, "jvp": jvp, "progress": progress}
+    for name, f in functions.items():
         if f is not None:
             check_callable(name, f)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
     rng = np.random.default_rng(0)
     rows: list[tuple[str, str, Verdict]] = []
-    for case, inputs, options in hard_inputs(op, dtype):
+    cases: Iterable[HardCase] = tuple(hard_inputs(op, dtype))
+    for case, inputs, options in cases if progress is None else progress(cases):
         out = op(*inputs, **options)
         runs: list[tuple[str, Any, Any]] = []
         if candidate is not None:

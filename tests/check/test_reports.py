@@ -87,6 +87,14 @@ def test_only_derivatives():
     assert wrong
 
 
+def test_progress_sees_every_case():
+    bars = []
+    check.check_all(
+        activations.relu, activations.relu, progress=lambda cases: bars.append(len(cases)) or cases
+    )
+    assert bars == [len(list(check.hard_inputs(activations.relu, "float32")))]
+
+
 def test_errors():
     with pytest.raises(TypeError, match=r"^Argument 'vjp' must be a function"):
         check.check_all(None, activations.relu, vjp=3)

@@ -157,6 +157,14 @@ def test_dlref_in_its_dtype_is_right(op, dtype):
     assert check.check_all(op, op, vjp=vjp, dtype=dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_norms_with_weights_are_right(rng, dtype):
+    u, x, w = (rng.normal(size=shape).astype(dtype) for shape in ((5, 7), (5, 7), (7,)))
+    assert check.check_forward(norm.rms_norm, norm.rms_norm, x, w, weight_offset=1.0)
+    assert check.check_vjp(norm.rms_norm_vjp, norm.rms_norm, u, x, w)
+    assert check.check_forward(norm.layer_norm, norm.layer_norm, x, w, w)
+
+
 def naive_gradients(u, x, c):
     e = np.exp(x - x.max(-1, keepdims=True))
     p = e / e.sum(-1, keepdims=True)
@@ -175,3 +183,22 @@ def test_plain_formulas_that_cancel_are_right():
         logits = (8 * np.random.default_rng(0).normal(size=(6, 5))).astype(dtype)
         classes = np.array([0, 1, -100, 3, 4, 0])
         assert check.check_vjp(naive_gradients, losses.cross_entropy, 1.0, logits, classes)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    "op",
+    [act.log_softmax, act.softmax, act.logsumexp, act.gelu, act.tanh, norm.layer_norm],
+    ids=lambda op: op.__name__,
+)
+def test_sixteen_thousand_elements_of_any_size_are_right(op, dtype):
+    """Among so many, some are near the exact result by accident in the plain formula."""
+    peers.torch  # noqa: B018 - skips where it is missing
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        x = (10.0 ** rng.uniform(-1, 1) * rng.normal(size=(64, 257))).astype(dtype)
+        u = rng.normal(size=np.shape(op(x))).astype(dtype)
+        forward = check.check_forward(F[op], op, x, framework="torch")
+        assert forward, str(forward)
+        reverse = check.check_vjp(backward(F[op]), op, u, x, framework="torch")
+        assert reverse, str(reverse)

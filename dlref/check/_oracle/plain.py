@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+#: What the erf and tanh of libraries are off by, in roundings.
+OFF = 4
+
+
+def _tanh(x: Any) -> Any:
+    return np.tanh(x) * (1 - OFF * np.finfo(_wide(x).dtype).eps).astype(x.dtype)
+
+
 def _sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
@@ -23,7 +31,7 @@ def _sigmoid(x: Any) -> Any:
 def _cdf(x: Any) -> Any:
     wide = np.float64 if x.dtype == np.float64 else np.float32
     value = erf((x * x.dtype.type(0.5**0.5)).astype(wide))
-    value = value * (1 - 4 * np.finfo(wide).eps)  # what libraries' erf is off by
+    value = value * (1 - OFF * np.finfo(wide).eps)
     return (1 + value.astype(x.dtype)) / 2
 
 
@@ -35,7 +43,7 @@ def _bent(x: Any) -> Any:
 
 def gelu(x: Any, approximate: str = "none") -> Any:
     """Return x times the normal distribution."""
-    return x * _cdf(x) if approximate == "none" else x * (1 + np.tanh(_bent(x))) / 2
+    return x * _cdf(x) if approximate == "none" else x * (1 + _tanh(_bent(x))) / 2
 
 
 def gelu_deriv(x: Any, approximate: str = "none") -> Any:
@@ -43,7 +51,7 @@ def gelu_deriv(x: Any, approximate: str = "none") -> Any:
     kind = x.dtype.type
     if approximate == "none":
         return _cdf(x) + x * np.exp(-x * x / 2) * kind((2 * np.pi) ** -0.5)
-    t = np.tanh(_bent(x))
+    t = _tanh(_bent(x))
     inner = kind((2 / np.pi) ** 0.5) * (1 + 3 * kind(0.044715) * x * x)
     return (1 + t) / 2 + x * (1 - t * t) * inner / 2
 
@@ -56,7 +64,7 @@ def sigmoid_deriv(x: Any) -> Any:
 
 def tanh_deriv(x: Any) -> Any:
     """Return 1 - t²."""
-    t = np.tanh(x)
+    t = _tanh(x)
     return 1 - t * t
 
 
@@ -86,7 +94,19 @@ def softsign_vjp(dout: Any, x: Any) -> Any:
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """Return x - max, minus the logarithm of the sum."""
     x = x - x.max(axis, keepdims=True)
-    return x - np.log(np.exp(x).sum(axis, keepdims=True))
+    return x - np.log(_summed(np.exp(x), axis))
+
+
+def log_softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
+    """Return dout - p sum(dout), of a logarithm of p that was rounded."""
+    y = x - np.expand_dims(_logsumexp(x, axis), axis)
+    dout = _wide(dout)
+    return (dout - np.exp(_wide(y)) * _summed(dout, axis)).astype(x.dtype)
+
+
+def _summed(x: Any, axis: int = -1) -> Any:
+    """Return sums from left to right."""
+    return np.add.accumulate(x, axis).take([-1], axis)
 
 
 def _wide(x: Any) -> Any:
@@ -104,11 +124,16 @@ def softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
 
 def logsumexp_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     """Return exp(x - y), of a y that was rounded."""
-    wide = _wide(x)
-    most = wide.max(axis, keepdims=True)
-    y = most + np.log(np.exp(wide - most).sum(axis, keepdims=True))
-    p = np.exp(wide - _wide(y.astype(x.dtype)))
+    y = np.expand_dims(_logsumexp(x, axis), axis)
+    p = np.exp(_wide(x - y)).astype(x.dtype)
     return (np.expand_dims(_wide(np.asarray(dout)), axis) * p).astype(x.dtype)
+
+
+def _logsumexp(x: Any, axis: int) -> Any:
+    """Return the maximum plus the logarithm of the sum, each rounded."""
+    most = x.max(axis, keepdims=True)
+    total = _summed(np.exp(_wide(x - most)), axis).astype(x.dtype)
+    return (most + np.log(_wide(total)).astype(x.dtype)).take(0, axis)
 
 
 def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, float]:
@@ -174,6 +199,36 @@ def binary_cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any
     return dout * (_sigmoid(logits) - target) / logits.size, -dout * logits / logits.size
 
 
+def _mean(x: Any) -> Any:
+    return _summed(x) / x.dtype.type(x.shape[-1])
+
+
+def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, weight_offset: float = 0.0) -> Any:
+    """Return rows over the root of their mean square."""
+    wide = _wide(x)
+    y = wide / np.sqrt(_mean(wide * wide) + wide.dtype.type(eps))
+    return (y if weight is None else y * (weight + x.dtype.type(weight_offset))).astype(x.dtype)
+
+
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
+    """Return rows less their mean, over their deviation."""
+    wide = _wide(x)
+    y = rms_norm(wide - _mean(wide), weight, eps=eps)
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
+def rms_norm_vjp(
+    dout: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, **options: Any
+) -> Any:
+    """Return what is left of dout across the row, over its size; of rows without weights."""
+    if weight is not None:
+        raise NotImplementedError
+    wide, dout = _wide(x), _wide(dout)
+    size = np.sqrt(_mean(wide * wide) + wide.dtype.type(eps))
+    y = wide / size
+    return ((dout - y * _mean(dout * y)) / size).astype(x.dtype)
+
+
 def _reversed(deriv: Callable[..., Any]) -> Callable[..., Any]:
     return lambda dout, x, **options: dout * deriv(x, **options)
 
@@ -186,6 +241,10 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
     ("tanhshrink", "forward"): tanhshrink,
     ("log_softmax", "forward"): log_softmax,
+    ("layer_norm", "forward"): layer_norm,
+    ("log_softmax", "vjp"): log_softmax_vjp,
+    ("rms_norm", "forward"): rms_norm,
+    ("rms_norm", "vjp"): rms_norm_vjp,
     ("cross_entropy", "forward"): cross_entropy,
     ("cross_entropy", "vjp"): cross_entropy_vjp,
     ("binary_cross_entropy", "vjp"): binary_cross_entropy_vjp,
