@@ -38,6 +38,7 @@ exclude_patterns = [
     "_build",
     "exercises",  # parts of the pages of topics
     "steps",
+    "tryit",
     "node_modules",
     "reference/backreferences",
     "gallery/**.ipynb",
@@ -174,7 +175,9 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
-about = "accuracy changelog contributing conventions elementary references speed withstands"
+about = (
+    "accuracy changelog conformance contributing conventions elementary references speed withstands"
+)
 no_subpages = f"{about} equations/** genindex index search"
 html_sidebars = {page: [] for page in no_subpages.split()}
 html_context = {"default_mode": "auto"}
@@ -185,6 +188,7 @@ html_js_files = [
     "names.js",
     "ifig.js",
     "steps.js",
+    "tryit.js",
     ("minisearch/index.js", defer),
     ("search.js", defer),
 ]

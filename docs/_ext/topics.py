@@ -176,6 +176,7 @@ def compose(topic, srcdir, script, code):
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     out += [heading("Examples", "-"), examples[first], ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
+    out += part(srcdir / "tryit", topic, "Try it")
     others = [n for n in topic.names if n != first]
     if rest or others:
         derived = rest or any(form(n) for n in others)

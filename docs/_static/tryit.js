@@ -1,0 +1,176 @@
+// Two figures to try: rotary positions as dials, and attention from scores to outputs.
+// The formulas are those of the pages; tests/site/test_tryit.py compares the numbers with dlref's.
+(function () {
+  "use strict";
+
+  // What both have in common
+
+  function make(tag, options, ...children) {
+    const svg = ["svg", "circle", "line", "text"].includes(tag);
+    const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+    for (const [name, value] of Object.entries(options || {}))
+      if (name === "text") made.textContent = value; else made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  }
+  function control(parent, title, input) {
+    parent.append(make("label", {}, make("span", { text: title }), input));
+    return input;
+  }
+  const range = (parent, title, value, min, max, step = 1) => {
+    const shown = make("output");
+    const input = make("input", { type: "range", min, max, step, value });
+    parent.append(make("label", {}, make("span", { text: title }), input, shown));
+    const tell = () => { shown.textContent = input.value; };
+    input.addEventListener("input", tell);
+    tell();
+    return input;
+  };
+  function select(parent, title, choices) {
+    return control(parent, title, make("select", {}, ...choices.map(c => make("option", { text: c }))));
+  }
+  const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+  // Rotary positions
+
+  const Q = [1, 0.5, -0.5, 1, 0.8, -0.2, 0.3, 0.6];
+  const K = [0.6, -0.4, 1, 0.5, 0.2, 0.9, -0.7, 0.4];
+  const PAIRINGS = ["interleaved", "half-split"];
+  const pairOf = (i, pairing) => pairing === "interleaved" ? [2 * i, 2 * i + 1] : [i, i + 4];
+
+  function rotated(x, position, base, pairing) {
+    const y = x.slice();
+    for (let i = 0; i < 4; i++) {
+      const angle = position * base ** (-2 * i / 8), [a, b] = pairOf(i, pairing);
+      y[a] = x[a] * Math.cos(angle) - x[b] * Math.sin(angle);
+      y[b] = x[a] * Math.sin(angle) + x[b] * Math.cos(angle);
+    }
+    return y;
+  }
+
+  function dials(box) {
+    const bar = make("div", { class: "tryit-bar" }), faces = make("div", { class: "dial-faces" });
+    const said = make("p", { role: "status" });
+    const m = range(bar, "query position m", 3, 0, 50), n = range(bar, "key position n", 5, 0, 50);
+    const base = select(bar, "base", ["100", "10000"]);
+    const ofQ = select(bar, "pairing of the query", PAIRINGS), ofK = select(bar, "pairing of the key", PAIRINGS);
+    const arrows = [0, 1, 2, 3].map(i => {
+      const q = make("line", { class: "dial-q", x1: 0, y1: 0 }), k = make("line", { class: "dial-k", x1: 0, y1: 0 });
+      const face = make("svg", { viewBox: "-1.5 -1.5 3 3", role: "img" }, make("circle", { r: 1.4 }), q, k);
+      const title = make("figcaption");
+      faces.append(make("figure", {}, face, title));
+      return { q, k, face, title };
+    });
+    const point = (line, x, y) => { line.setAttribute("x2", x); line.setAttribute("y2", -y); };
+    const score = (add, of) => dot(
+      rotated(Q, of.m + add, of.base, of.q), rotated(K, of.n + add, of.base, of.k));
+    const update = () => {
+      const of = { m: +m.value, n: +n.value, base: +base.value, q: ofQ.value, k: ofK.value };
+      const q = rotated(Q, of.m, of.base, of.q), k = rotated(K, of.n, of.base, of.k);
+      arrows.forEach(({ q: lineQ, k: lineK, face, title }, i) => {
+        const [a, b] = pairOf(i, of.q), [c, d] = pairOf(i, of.k), theta = of.base ** (-2 * i / 8);
+        point(lineQ, q[a], q[b]);
+        point(lineK, k[c], k[d]);
+        title.textContent = `pair ${i}: ${theta.toPrecision(2)} rad per token`;
+        face.setAttribute("aria-label", `Pair ${i}: query (${q[a].toFixed(2)}, ${q[b].toFixed(2)}), key (${k[c].toFixed(2)}, ${k[d].toFixed(2)})`);
+      });
+      const now = score(0, of), later = score(10, of), same = Math.abs(now - later) < 1e-9;
+      said.replaceChildren(
+        `n - m = ${of.n - of.m}. Score `, make("strong", { text: now.toFixed(3), "data-score": now }),
+        "; ten tokens later, with the same distance: ", make("strong", { text: later.toFixed(3), "data-later": later }),
+        same ? ". Equal: only the distance counts." : ". Different: the pairings do not match.");
+    };
+    box.replaceChildren(bar, faces, make("p", { class: "dial-key" },
+      make("span", { class: "dial-q", text: "query" }), " ", make("span", { class: "dial-k", text: "key" })), said);
+    bar.addEventListener("input", update);
+    update();
+  }
+
+  // Attention
+
+  const MASKS = ["none", "causal", "hide the first key", "hide all keys of the first query"];
+
+  // Four numbers from -1 to 1 for a word: a sum over its letters, with another seed for each.
+  function vector(word, seed) {
+    return [0, 1, 2, 3].map(c => {
+      let hash = 17 * seed + 7 * c + 1;
+      for (const letter of word.toLowerCase()) hash = (hash * 31 + letter.codePointAt(0)) % 1009;
+      return hash / 504 - 1;
+    });
+  }
+
+  function attend(scores, values, { mask, offset, scale, slope }) {
+    return scores.map((row, i) => {
+      const seen = row.map((_, j) => (mask !== "causal" || j <= i + offset)
+        && (mask !== "hide the first key" || j > 0)
+        && (mask !== "hide all keys of the first query" || i > 0));
+      const z = row.map((s, j) => seen[j] ? scale * s - slope * Math.abs(i + offset - j) : -Infinity);
+      const top = Math.max(...z), e = z.map(x => top === -Infinity ? 0 : Math.exp(x - top));
+      const sum = e.reduce((a, b) => a + b, 0);
+      const weights = e.map(x => sum ? x / sum : 0);
+      return { seen, weights, output: values[0].map((_, c) => dot(weights, values.map(v => v[c]))) };
+    });
+  }
+
+  function table(caption, columns, rows, cell) {
+    const head = make("tr", {}, make("td"), ...columns.map(c => make("th", { scope: "col", text: c })));
+    const body = rows.map((name, i) => make("tr", {},
+      make("th", { scope: "row", text: name }), ...columns.map((_, j) => cell(i, j))));
+    return make("div", { class: "tryit-table", tabindex: 0, role: "group", "aria-label": caption },
+      make("table", {}, make("caption", { text: caption }), make("thead", {}, head), make("tbody", {}, ...body)));
+  }
+
+  function workbench(box) {
+    const bar = make("div", { class: "tryit-bar" }), place = make("div"), said = make("p", { role: "status" });
+    const text = control(bar, "sentence (up to 8 words)", make("input", { type: "text", value: "the cat sat on the mat" }));
+    const mask = select(bar, "mask", MASKS);
+    const offset = range(bar, "offset of the first query", 0, 0, 5);
+    const scale = range(bar, "scale", 0.5, 0, 4, 0.25), slope = range(bar, "ALiBi slope", 0, 0, 2, 0.25);
+    let words, scores, values, cells;
+    const update = () => {
+      const rows = attend(scores, values,
+        { mask: mask.value, offset: +offset.value, scale: +scale.value, slope: +slope.value });
+      rows.forEach(({ seen, weights, output }, i) => {
+        weights.forEach((w, j) => {
+          const cell = cells.weights[i][j];
+          cell.textContent = seen[j] ? w.toFixed(3) : "masked";
+          cell.dataset.value = w;
+          cell.style.setProperty("--heat", `${Math.round(60 * w)}%`);
+        });
+        output.forEach((x, c) => { cells.output[i][c].textContent = x.toFixed(3); cells.output[i][c].dataset.value = x; });
+      });
+      const none = rows.flatMap(({ seen }, i) => seen.some(Boolean) ? [] : [words[i]]);
+      said.textContent = none.length
+        ? `The query "${none[0]}" sees no key. dlref gives it weights and an output of 0; the formula alone is 0/0, NaN in many libraries.`
+        : "Each row of weights sums to 1.";
+    };
+    const start = () => {
+      words = text.value.trim().split(/\s+/).filter(Boolean).slice(0, 8);
+      if (!words.length) words = ["?"];
+      const [q, k] = [1, 2].map(seed => words.map(w => vector(w, seed)));
+      values = words.map(w => vector(w, 3));
+      scores = q.map(a => k.map(b => +dot(a, b).toFixed(2)));
+      cells = { weights: words.map(() => []), output: words.map(() => []) };
+      const entry = (i, j) => {
+        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${words[i]} and key ${words[j]}` });
+        input.addEventListener("input", event => { event.stopPropagation(); scores[i][j] = +input.value || 0; update(); });
+        return make("td", {}, input);
+      };
+      const shown = kind => (i, j) => (cells[kind][i][j] = make("td", { class: `tryit-${kind}` }));
+      place.replaceChildren(
+        table("Scores: query (row) times key (column)", words, words, entry),
+        table("Weights: softmax of scale × score − slope × distance", words, words, shown("weights")),
+        table("Output: mean of the values", ["1", "2", "3", "4"], words, shown("output")));
+      update();
+    };
+    text.addEventListener("input", event => { event.stopPropagation(); start(); });
+    box.replaceChildren(bar, place, said);
+    bar.addEventListener("input", update);
+    start();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    for (const [name, mount] of [["rope-dials", dials], ["attention-workbench", workbench]])
+      for (const box of document.querySelectorAll(`.${name}`)) { mount(box); box.dataset.ready = "true"; }
+  });
+})();
