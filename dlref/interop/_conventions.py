@@ -41,6 +41,8 @@ class Convention(NamedTuple):
         The library, or libraries.
     fact : str
         What it does.
+    code : str
+        How to get the same from dlref, an expression; "" where there is no way, or need.
 
     See Also
     --------
@@ -48,7 +50,10 @@ class Convention(NamedTuple):
 
     Notes
     -----
-    Facts were observed by running the libraries; versions change, and with them defaults.
+    Facts were observed by running the libraries; versions change, and with them defaults. In the
+    expressions, functions are those of dlref, q, k and v are queries, keys and values, x is any
+    other input; the tests of dlref run each of them beside the library, or beside its formula where
+    it cannot be installed.
 
     Examples
     --------
@@ -60,67 +65,187 @@ class Convention(NamedTuple):
     topic: str
     library: str
     fact: str
+    code: str = ""
 
 
+ATTEND = "scaled_dot_product_attention"
 TABLE = [
-    Convention(
-        "Causal mask, T = 2, S = 5",
-        "PyTorch, JAX, ONNX without a cache",
-        "top left: key j is seen if j <= i",
-    ),
-    Convention(
-        "Causal mask, T = 2, S = 5", "ONNX with past keys", "offset by the number of past keys"
-    ),
-    Convention(
-        "Causal mask, T = 2, S = 5", "flash-attention from 2.1, MLX", "bottom right: j <= i + S - T"
-    ),
-    Convention("Causal mask, T = 2, S = 5", "dlref", "j <= i + q_offset"),
-    Convention("Row with every key masked", "PyTorch SDPA, ONNX, dlref", "output 0"),
-    Convention("Row with every key masked", "PyTorch's documented pseudo-code", "NaN"),
-    Convention("Row with every key masked", "JAX", "mean of the values"),
-    Convention("Row with every key masked", "nn.MultiheadAttention", "NaN or 0, by need_weights"),
-    Convention("Boolean mask", "PyTorch SDPA, JAX, ONNX, Keras, dlref", "True = attend"),
-    Convention("Boolean mask", "nn.MultiheadAttention, nn.Transformer", "True = blocked"),
-    Convention("Axes of heads", "PyTorch, ONNX (4-D), dlref", "(B, H, T, E)"),
-    Convention("Axes of heads", "JAX, flash-attention", "(B, T, H, E)"),
-    Convention("Axes of heads", "ONNX (3-D)", "(B, T, H E)"),
-    Convention("Softcap", "ONNX, dlref", "before the mask"),
-    Convention("LSTM gates", "PyTorch, dlref", "i, f, g, o"),
-    Convention("LSTM gates", "ONNX", "i, o, f, c"),
-    Convention("LSTM gates", "Keras", "i, f, c, o; forget bias starts at 1"),
-    Convention("GRU", "PyTorch, dlref", "r, z, n; reset after the product"),
-    Convention("GRU", "ONNX", "z, r, h; reset before by default"),
-    Convention("GRU", "Keras", "z, r, h; reset_after=True"),
-    Convention("GELU by default", "PyTorch, ONNX, dlref", "exact"),
-    Convention("GELU by default", "JAX", "tanh form, up to 4.7e-4 away"),
-    Convention("GELU of models", "GPT-2, T5 1.1", "tanh form"),
-    Convention("GELU of models", "BERT", "exact"),
-    Convention("eps of layer norm", "PyTorch, ONNX, dlref", "1e-5"),
-    Convention("eps of RMS norm", "PyTorch", "that of the dtype"),
-    Convention("eps of RMS norm", "ONNX", "1e-5"),
-    Convention("eps of RMS norm", "dlref", "1e-6"),
-    Convention("RMS norm's weight", "Gemma", "1 + w (weight_offset=1 in dlref)"),
-    Convention(
-        "Momentum of batch norm", "ONNX", "weights the old value; keeps the biased variance"
-    ),
-    Convention(
-        "Momentum of batch norm", "PyTorch", "weights the new value; keeps the unbiased variance"
-    ),
-    Convention("Hard sigmoid", "ONNX", "0.2 x + 0.5"),
-    Convention("Hard sigmoid", "PyTorch, dlref", "x / 6 + 0.5"),
-    Convention("Sinusoids", "the paper, dlref", "sine and cosine alternate, exponent 2i/d"),
-    Convention("Sinusoids", "tensor2tensor", "halves, exponent i/(d/2 - 1)"),
-    Convention("Weights of a dense layer", "PyTorch, dlref", "(n_out, n_in)"),
-    Convention("Weights of a dense layer", "Keras, GPT-2 in Hugging Face", "(n_in, n_out)"),
-    Convention("Rotated pairs", "the paper, GPT-J, dlref", "neighbours"),
-    Convention("Rotated pairs", "GPT-NeoX, LLaMA in Hugging Face", "halves"),
-    Convention("ALiBi, 12 heads", "the paper's rule", "0.63, 0.397, ..."),
-    Convention(
-        "ALiBi, 12 heads",
-        "the official code, dlref",
-        "0.5, ..., 0.0039, 0.707, 0.354, 0.177, 0.088",
-    ),
-    Convention("T5", "T5, dlref", "32 buckets up to 128; scores not divided by the root of E"),
+    Convention(topic, library, fact, code)
+    for topic, rows in {
+        "Causal mask, T = 2, S = 5": [
+            (
+                "PyTorch, JAX, ONNX without a cache",
+                "top left: key j is seen if j <= i",
+                f"{ATTEND}(q, k, v, is_causal=True)",
+            ),
+            (
+                "ONNX with past keys",
+                "offset by the number of past keys",
+                f"{ATTEND}(q, k, v, is_causal=True, q_offset=past)",
+            ),
+            (
+                "flash-attention from 2.1, MLX",
+                "bottom right: j <= i + S - T",
+                f"{ATTEND}(q, k, v, is_causal=True, q_offset=S - T)",
+            ),
+        ],
+        "Row with every key masked": [
+            ("PyTorch SDPA, ONNX, dlref", "output 0", f"{ATTEND}(q, k, v, mask=nothing)"),
+            ("PyTorch's documented pseudo-code", "NaN", ""),
+            ("JAX", "mean of the values", ""),
+            ("nn.MultiheadAttention", "NaN or 0, by need_weights", ""),
+        ],
+        "Boolean mask": [
+            (
+                "PyTorch SDPA, JAX, ONNX, Keras, dlref",
+                "True = attend",
+                f"{ATTEND}(q, k, v, mask=mask)",
+            ),
+            (
+                "nn.MultiheadAttention, nn.Transformer",
+                "True = blocked",
+                f"{ATTEND}(q, k, v, mask=mask_convention(~mask, 'torch_mha', 'dlref'))",
+            ),
+        ],
+        "Axes of heads": [
+            ("PyTorch, ONNX (4-D), dlref", "(B, H, T, E)", f"{ATTEND}(q, k, v)"),
+            (
+                "JAX, flash-attention, Keras",
+                "(B, T, H, E)",
+                f"transpose_heads({ATTEND}(q, k, v), 'dlref', 'jax')",
+            ),
+            (
+                "ONNX (3-D)",
+                "(B, T, H E)",
+                f"transpose_heads({ATTEND}(q, k, v), 'dlref', 'onnx_3d')",
+            ),
+        ],
+        "Softcap": [
+            ("ONNX, dlref", "before the mask", f"{ATTEND}(q, k, v, softcap=0.5, mask=mask)")
+        ],
+        "LSTM gates": [
+            ("PyTorch, dlref", "i, f, g, o", "lstm(x, None, None, w_ih, w_hh, b)[0]"),
+            (
+                "ONNX",
+                "i, o, f, c",
+                (
+                    "lstm(x, None, None, *(convert_gates(a, 'onnx', 'torch', cell='lstm')"
+                    " for a in onnx))[0]"
+                ),
+            ),
+            (
+                "Keras",
+                "i, f, c, o; weights transposed; forget bias starts at 1",
+                "lstm(x, None, None, *(a.T for a in keras))[0]",
+            ),
+            (
+                "TensorFlow's LSTMCell",
+                "i, c, f, o",
+                (
+                    "lstm(x, None, None, *(convert_gates(a, 'tensorflow', 'torch', cell='lstm')"
+                    " for a in tensorflow))[0]"
+                ),
+            ),
+        ],
+        "GRU": [
+            (
+                "PyTorch, dlref",
+                "r, z, n; reset after the product",
+                "gru(x, None, w3_ih, w3_hh, b3, c3)",
+            ),
+            (
+                "ONNX",
+                "z, r, h; reset before by default",
+                (
+                    "gru(x, None, *(convert_gates(a, 'onnx', 'torch', cell='gru') for a in onnx3),"
+                    " reset_after=False)"
+                ),
+            ),
+            (
+                "Keras",
+                "z, r, h; weights transposed; reset_after=True",
+                "gru(x, None, *(convert_gates(a.T, 'keras', 'torch', cell='gru') for a in keras3))",
+            ),
+        ],
+        "GELU": [
+            ("PyTorch, ONNX, dlref by default; BERT", "exact", "gelu(x)"),
+            (
+                "JAX by default; GPT-2, T5 1.1",
+                "tanh form, up to 4.7e-4 away",
+                "gelu(x, approximate='tanh')",
+            ),
+        ],
+        "eps of layer norm": [
+            ("PyTorch, ONNX, dlref", "1e-5", "layer_norm(x)"),
+            ("Keras", "1e-3", "layer_norm(x, eps=1e-3)"),
+        ],
+        "eps of RMS norm": [
+            ("PyTorch", "that of the dtype", "rms_norm(x, eps=np.finfo(x.dtype).eps)"),
+            ("ONNX", "1e-5", "rms_norm(x, eps=1e-5)"),
+            ("dlref", "1e-6", "rms_norm(x)"),
+        ],
+        "RMS norm's weight": [("Gemma", "1 + w", "rms_norm(x, w, weight_offset=1)")],
+        "Momentum of batch norm": [
+            (
+                "ONNX",
+                "weights the old value; keeps the biased variance",
+                "batch_norm_update(running, x.var(0), momentum=1 - 0.9)",
+            ),
+            (
+                "PyTorch",
+                "weights the new value; keeps the unbiased variance",
+                "batch_norm_update(running, x.var(0, ddof=1), momentum=0.1)",
+            ),
+        ],
+        "Hard sigmoid": [
+            ("ONNX", "0.2 x + 0.5", "hard_sigmoid(x, alpha=0.2)"),
+            ("PyTorch, JAX, Keras 3, dlref", "x / 6 + 0.5", "hard_sigmoid(x)"),
+        ],
+        "Sinusoids": [
+            (
+                "the paper, dlref",
+                "sine and cosine alternate, exponent 2i/d",
+                "sinusoidal(T, 8)",
+            ),
+            (
+                "tensor2tensor",
+                "halves, exponent i/(d/2 - 1)",
+                "sinusoidal(T, 8, layout='halves', spacing='tensor2tensor')",
+            ),
+        ],
+        "Weights of a dense layer": [
+            ("PyTorch, dlref", "(n_out, n_in)", "linear(x, weight)"),
+            (
+                "Keras, JAX, GPT-2 in Hugging Face",
+                "(n_in, n_out)",
+                "linear(x, kernel.T)",
+            ),
+        ],
+        "Rotated pairs": [
+            ("the paper, GPT-J, dlref", "neighbours", "apply_rope(q, cos, sin)"),
+            (
+                "GPT-NeoX, LLaMA in Hugging Face",
+                "halves",
+                "apply_rope(q, cos, sin, interleaved=False)",
+            ),
+        ],
+        "ALiBi, 12 heads": [
+            ("the paper's rule", "0.63, 0.397, ...", ""),
+            (
+                "the official code, dlref",
+                "0.5, ..., 0.0039, 0.707, 0.354, 0.177, 0.088",
+                "alibi_slopes(12)",
+            ),
+        ],
+        "T5": [
+            (
+                "T5, dlref",
+                "32 buckets up to 128; scores not divided by the root of E",
+                f"{ATTEND}(q, k, v, bias=t5_bias(table, T, S), scale=1.0)",
+            )
+        ],
+    }.items()
+    for library, fact, code in rows
 ]
 
 
@@ -149,15 +274,15 @@ def conventions(topic: str | None = None) -> tuple[Convention, ...]:
 
     Notes
     -----
-    The page on interoperation shows the whole table.
+    The page :doc:`/conformance` shows the whole table.
 
     Examples
     --------
     >>> from dlref.interop import conventions
-    >>> for row in conventions("gelu by default"):
-    ...     print(row.library, "-", row.fact)
-    PyTorch, ONNX, dlref - exact
-    JAX - tanh form, up to 4.7e-4 away
+    >>> for row in conventions("hard sigmoid"):
+    ...     print(f"{row.library}: {row.fact}, {row.code}")
+    ONNX: 0.2 x + 0.5, hard_sigmoid(x, alpha=0.2)
+    PyTorch, JAX, Keras 3, dlref: x / 6 + 0.5, hard_sigmoid(x)
     """
     if topic is not None and not isinstance(topic, str):
         msg = f"Argument 'topic' must be text, not {shown(topic)}."

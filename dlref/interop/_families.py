@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import FloatArray, as_array, as_integer, as_number, check_mapping, shown
+from .._core.pytree import displayed
 from ..attention import AttentionParams
 from ..neurons import LinearParams
 from ..positions import rope_attention_factor, rope_frequencies
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["BertParams", "T5EncoderParams"]
 
 
+@displayed
 class BertParams(NamedTuple):
     r"""
     Parameters of BERT.
@@ -79,6 +81,7 @@ class BertParams(NamedTuple):
     pooler: LinearParams | None = None
 
 
+@displayed
 class T5EncoderParams(NamedTuple):
     r"""
     Parameters of T5's encoder.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import FloatArray
-from .._core.pytree import named_leaves
+from .._core.pytree import displayed, named_leaves
 from ..attention import AttentionParams
 from ..neurons import LinearParams
 from ..transformer import DecoderBlockParams, EncoderBlockParams, FeedForwardParams, NormParams
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["BatchNormParams", "RecurrentParams"]
 
 
+@displayed
 class BatchNormParams(NamedTuple):
     r"""
     Parameters and statistics of batch normalization.
@@ -61,6 +62,7 @@ class BatchNormParams(NamedTuple):
     bias: FloatArray | None = None
 
 
+@displayed
 class RecurrentParams(NamedTuple):
     r"""
     Parameters of one layer of a recurrent network, in one direction.

@@ -1,0 +1,289 @@
+"""
+The rows of the table of conventions, run: dlref's expression beside the library.
+
+What cannot be installed here (Keras, TensorFlow, flash-attention, MLX, checkpoints) is
+written out in NumPy from its documentation.
+"""
+
+import importlib.util
+
+import numpy as np
+import peers
+import pytest
+
+import dlref
+from dlref.interop import conventions
+
+T, S, E, H = 2, 5, 4, 2
+JAX = 1e-7  # its softmax is computed in float32, whatever the inputs are
+ROWS = {(row.topic, row.library.split(",")[0].split(" by ")[0]): row for row in conventions()}
+NAMES = {
+    name: getattr(getattr(dlref, chapter), name)
+    for chapter in dlref.__all__
+    if hasattr(getattr(dlref, chapter), "__all__")
+    for name in getattr(dlref, chapter).__all__
+}
+
+
+def drawn():
+    """Draw what the expressions and the libraries are given."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape):
+        return rng.normal(size=shape)
+
+    d = {"T": T, "S": S, "past": 3, "np": np, "table": normal(32, H), "running": normal(E)}
+    d |= {"q": normal(1, H, T, E), "k": normal(1, H, S, E), "v": normal(1, H, S, E)}
+    d |= {"mask": np.array([[1, 0, 1, 1, 0], [0, 1, 1, 0, 0]], bool)}
+    d |= {"nothing": np.zeros((T, S), bool)}
+    d |= {"x": normal(3, 6, E), "w": normal(E), "weight": normal(7, E)}
+    d["kernel"] = d["weight"].T
+    d |= {"w_ih": normal(4 * H, E), "w_hh": normal(4 * H, H), "b": normal(4 * H)}
+    d |= {"w3_ih": normal(3 * H, E), "w3_hh": normal(3 * H, H)}
+    d |= {"b3": normal(3 * H), "c3": normal(3 * H)}
+    angles = normal(T, E // 2)
+    d |= {"cos": np.cos(angles), "sin": np.sin(angles)}
+    lstm, gru = (d["w_ih"], d["w_hh"], d["b"]), (d["w3_ih"], d["w3_hh"], d["b3"], d["c3"])
+    d |= {"onnx": blocks(lstm, "ifgo", "iofg"), "tensorflow": blocks(lstm, "ifgo", "igfo")}
+    d |= {"keras": [a.T for a in lstm], "onnx3": blocks(gru, "rzn", "zrn")}
+    d["keras3"] = [a.T for a in blocks(gru, "rzn", "zrn")]
+    return d
+
+
+def blocks(arrays, source, target):
+    """Put the blocks of the first axis, one for each letter, into another order."""
+    order = [source.index(gate) for gate in target]
+    return [np.concatenate([np.split(a, len(source))[i] for i in order]) for a in arrays]
+
+
+# What the libraries do.
+
+
+def softmax(s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attend(d, seen=None, *, softcap=None, bias=0.0, scale=E**-0.5):
+    """Attend with axes (B, H, T, E), written out."""
+    s = scale * d["q"] @ d["k"].swapaxes(-1, -2) + bias
+    s = s if softcap is None else softcap * np.tanh(s / softcap)
+    return softmax(s if seen is None else np.where(seen, s, -np.inf)) @ d["v"]
+
+
+def below(offset):
+    """Return where j <= i + offset."""
+    return np.arange(S) <= np.arange(T)[:, None] + offset
+
+
+def with_torch(d, **options):
+    torch = peers.torch
+    tensors = (torch.tensor(d[name]) for name in "qkv")
+    options = {k: torch.tensor(v) if np.ndim(v) else v for k, v in options.items()}
+    return torch.nn.functional.scaled_dot_product_attention(*tensors, **options).numpy()
+
+
+def with_jax(d, **options):
+    jax = pytest.importorskip("jax", reason="see the dependency group 'peers'")
+    with jax.enable_x64(True):
+        arrays = (jax.numpy.asarray(d[name].swapaxes(1, 2)) for name in "qkv")
+        return np.asarray(jax.nn.dot_product_attention(*arrays, **options))
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def run_lstm(x, w, u, b, order):
+    """Run an LSTM with kernels (D, 4 H), gates in the given order."""
+    h = c = np.zeros((len(x), H))
+    out = []
+    for t in range(x.shape[1]):
+        z = dict(zip(order, np.split(x[:, t] @ w + h @ u + b, 4, axis=-1), strict=True))
+        c = sigmoid(z["f"]) * c + sigmoid(z["i"]) * np.tanh(z["g"])
+        h = sigmoid(z["o"]) * np.tanh(c)
+        out.append(h)
+    return np.stack(out, axis=1)
+
+
+def run_gru(x, w, u, b, c, *, after):
+    """Run a GRU with kernels (D, 3 H), gates z, r, h."""
+    h = np.zeros((len(x), H))
+    (wz, wr, wn), (uz, ur, un) = (np.split(a, 3, axis=-1) for a in (w, u))
+    (bz, br, bn), (cz, cr, cn) = (np.split(a, 3) for a in (b, c))
+    out = []
+    for t in range(x.shape[1]):
+        z, r = sigmoid(x[:, t] @ wz + h @ uz + bz + cz), sigmoid(x[:, t] @ wr + h @ ur + br + cr)
+        old = r * (h @ un + cn) if after else (r * h) @ un + cn
+        h = (1 - z) * np.tanh(x[:, t] @ wn + bn + old) + z * h
+        out.append(h)
+    return np.stack(out, axis=1)
+
+
+def module(name, d, names, *sizes, **options):
+    """Run a recurrent module of PyTorch with the given weights."""
+    torch = peers.torch
+    own = getattr(torch.nn, name)(*sizes, batch_first=True, dtype=torch.float64, **options)
+    with torch.no_grad():
+        for p, value in zip(own.parameters(), names, strict=True):
+            p.copy_(torch.tensor(value))
+        return own(torch.tensor(d["x"]))[0].numpy()
+
+
+def functional(name, d, *args, **options):
+    torch = peers.torch
+    return getattr(torch.nn.functional, name)(torch.tensor(d["x"]), *args, **options).numpy()
+
+
+def jax_nn(name, x, **options):
+    jax = pytest.importorskip("jax", reason="see the dependency group 'peers'")
+    with jax.enable_x64(True):
+        return np.asarray(getattr(jax.nn, name)(jax.numpy.asarray(x), **options))
+
+
+def rms(x, eps):
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+
+
+def centred(x, eps):
+    return rms(x - x.mean(-1, keepdims=True), eps)
+
+
+def running_by_torch(d):
+    torch = peers.torch
+    layer = torch.nn.BatchNorm1d(E, dtype=torch.float64)
+    with torch.no_grad():
+        layer.running_var.copy_(torch.tensor(d["running"]))
+        layer(torch.tensor(d["x"][:, 0]))
+    return layer.running_var.numpy()
+
+
+def pairs(d, first, second):
+    """Rotate the channels `first` with those of `second`."""
+    out = np.empty_like(d["q"])
+    a, b = d["q"][..., first], d["q"][..., second]
+    out[..., first] = a * d["cos"] - b * d["sin"]
+    out[..., second] = a * d["sin"] + b * d["cos"]
+    return out
+
+
+def t5(d):
+    bias = d["table"][np.abs(np.arange(S) - np.arange(T)[:, None])]  # below 8: a bucket each
+    ahead = d["table"][16 + np.abs(np.arange(S) - np.arange(T)[:, None])]
+    later = np.arange(S) > np.arange(T)[:, None]
+    return attend(d, bias=np.moveaxis(np.where(later[..., None], ahead, bias), -1, 0), scale=1.0)
+
+
+def sinusoids(positions, width):
+    angles = positions[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(len(positions), width)
+
+
+def tensor2tensor(positions, width):
+    half = width // 2
+    angles = positions[:, None] * np.exp(-np.log(1e4) / (half - 1) * np.arange(half))
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
+
+
+#: By topic and first library: what it makes of the same inputs.
+LIBRARIES = {
+    ("Causal mask, T = 2, S = 5", "PyTorch"): lambda d: with_torch(d, is_causal=True),
+    ("Causal mask, T = 2, S = 5", "ONNX with past keys"): lambda d: attend(d, below(3)),
+    ("Causal mask, T = 2, S = 5", "flash-attention from 2.1"): lambda d: attend(d, below(S - T)),
+    ("Row with every key masked", "PyTorch SDPA"): lambda d: with_torch(d, attn_mask=d["nothing"]),
+    ("Boolean mask", "PyTorch SDPA"): lambda d: with_torch(d, attn_mask=d["mask"]),
+    ("Boolean mask", "nn.MultiheadAttention"): lambda d: attend(d, d["mask"]),
+    ("Axes of heads", "PyTorch"): with_torch,
+    ("Axes of heads", "JAX"): with_jax,
+    ("Axes of heads", "ONNX (3-D)"): lambda d: np.concatenate(list(attend(d)[0]), axis=-1)[None],
+    ("Softcap", "ONNX"): lambda d: attend(d, d["mask"], softcap=0.5),
+    ("LSTM gates", "PyTorch"): lambda d: module(
+        "LSTM", d, (d["w_ih"], d["w_hh"], d["b"], 0 * d["b"]), E, H
+    ),
+    ("LSTM gates", "ONNX"): lambda d: run_lstm(d["x"], *(a.T for a in d["onnx"]), "iofg"),
+    ("LSTM gates", "Keras"): lambda d: run_lstm(d["x"], *d["keras"], "ifgo"),
+    ("LSTM gates", "TensorFlow's LSTMCell"): lambda d: run_lstm(
+        d["x"], *(a.T for a in d["tensorflow"]), "igfo"
+    ),
+    ("GRU", "PyTorch"): lambda d: module(
+        "GRU", d, (d["w3_ih"], d["w3_hh"], d["b3"], d["c3"]), E, H
+    ),
+    ("GRU", "ONNX"): lambda d: run_gru(d["x"], *(a.T for a in d["onnx3"]), after=False),
+    ("GRU", "Keras"): lambda d: run_gru(d["x"], *d["keras3"], after=True),
+    ("GELU", "PyTorch"): lambda d: functional("gelu", d),
+    ("GELU", "JAX"): lambda d: jax_nn("gelu", d["x"]),
+    ("eps of layer norm", "PyTorch"): lambda d: functional("layer_norm", d, (E,)),
+    ("eps of layer norm", "Keras"): lambda d: centred(d["x"], 1e-3),
+    ("eps of RMS norm", "PyTorch"): lambda d: functional("rms_norm", d, (E,)),
+    ("eps of RMS norm", "ONNX"): lambda d: rms(d["x"], 1e-5),
+    ("eps of RMS norm", "dlref"): lambda d: rms(d["x"], 1e-6),
+    ("RMS norm's weight", "Gemma"): lambda d: rms(d["x"], 1e-6) * (1 + d["w"]),
+    ("Momentum of batch norm", "ONNX"): lambda d: 0.9 * d["running"] + 0.1 * d["x"][:, 0].var(0),
+    ("Momentum of batch norm", "PyTorch"): running_by_torch,
+    ("Hard sigmoid", "ONNX"): lambda d: np.clip(0.2 * d["x"] + 0.5, 0, 1),
+    ("Hard sigmoid", "PyTorch"): lambda d: functional("hardsigmoid", d),
+    ("Sinusoids", "the paper"): lambda d: sinusoids(np.arange(T), 8),
+    ("Sinusoids", "tensor2tensor"): lambda d: tensor2tensor(np.arange(T), 8),
+    ("Weights of a dense layer", "PyTorch"): lambda d: functional(
+        "linear", d, peers.torch.tensor(d["weight"])
+    ),
+    ("Weights of a dense layer", "Keras"): lambda d: d["x"] @ d["kernel"],
+    ("Rotated pairs", "the paper"): lambda d: pairs(d, np.s_[::2], np.s_[1::2]),
+    ("Rotated pairs", "GPT-NeoX"): lambda d: pairs(d, np.s_[: E // 2], np.s_[E // 2 :]),
+    ("ALiBi, 12 heads", "the official code"): lambda d: np.concatenate(
+        [2.0 ** -np.arange(1, 9), 2.0 ** -np.arange(0.5, 4.5)]
+    ),
+    ("T5", "T5"): t5,
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=" - ".join)
+def test_row(row):
+    code = ROWS[row].code
+    if not code:
+        assert row not in LIBRARIES
+        return
+    data = drawn()
+    if row[0] == "Momentum of batch norm":
+        data["x"] = data["x"][:, 0]
+        want = LIBRARIES[row](drawn())
+    else:
+        want = LIBRARIES[row](data)
+    got = eval(code, NAMES | data)
+    tolerance = JAX if LIBRARIES[row] is with_jax else 1e-14
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=tolerance)
+
+
+def test_rows_are_told_apart():
+    assert len(ROWS) == len(conventions())
+    assert {*LIBRARIES} <= {*ROWS}
+
+
+class TestRowsWithoutAWay:
+    """What dlref does not do, or needs not do: seen in the libraries."""
+
+    def test_masked_rows(self):
+        d = drawn()
+        with np.errstate(invalid="ignore"):
+            assert np.isnan(attend(d, d["nothing"])).all()  # the pseudo-code
+        if importlib.util.find_spec("jax"):
+            out = with_jax(d, mask=d["nothing"])
+            mean = np.broadcast_to(d["v"].mean(2)[:, None], out.shape)
+            np.testing.assert_allclose(out, mean, rtol=0, atol=JAX)
+        torch = peers.torch
+        layer = torch.nn.MultiheadAttention(E, 1, batch_first=True, dtype=torch.float64).eval()
+        x = torch.tensor(d["x"])
+        blocked = torch.ones(6, 6, dtype=torch.bool)
+        with torch.no_grad():
+            assert torch.isnan(layer(x, x, x, attn_mask=blocked, need_weights=True)[0]).all()
+            out = layer(x, x, x, attn_mask=blocked, need_weights=False)[0]
+        assert (out == layer.out_proj.bias).all()  # attention of 0, then the last layer
+
+    def test_keys_before_a_jax_mask(self):
+        d = drawn()
+        out = with_jax(d, is_causal=True)  # top left, as PyTorch
+        np.testing.assert_allclose(out.swapaxes(1, 2), attend(d, below(0)), rtol=0, atol=JAX)
+
+    def test_slopes_by_the_rule_of_the_paper(self):
+        rule = 2.0 ** (-8 / 12 * np.arange(1, 13))
+        np.testing.assert_allclose(rule[:2], [0.63, 0.397], rtol=1e-3)
