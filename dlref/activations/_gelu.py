@@ -8,11 +8,17 @@ from .._core.arguments import FloatArray, choice
 from .._core.jit import inline_fma, inline_strict
 from .._math.elementary import (
     DENSITY,
+    DENSITY_REST,
     Number,
+    exp_pair,
     exp_parts,
+    fast_sum,
     near_zero,
-    normal_tail,
+    normal_tail_pair,
+    pair_product,
+    pair_quotient,
     raised,
+    two_diff_error,
     two_prod_error,
     two_square,
 )
@@ -73,27 +79,46 @@ GELU_TANH_SLOPE = (
 
 
 @inline_fma
-def _tail(x: Number) -> tuple[Number, Number, Number, Number]:
-    """Return size = |x|, and m, high, low with Phi(-size) = m exp(-(high + low) / 2)."""
+def _bounded(x: Number) -> Number:
     size = abs(x)
-    size = 39.0 if size > 39.0 else size
+    return 39.0 if size > 39.0 else size
+
+
+@inline_fma
+def _bell(size: Number) -> tuple[Number, Number, Number, Number]:
+    """Return e^(-size^2 / 2) as `exp_pair` does."""
     high, low = two_square(size)
-    return size, normal_tail(size), high, low
+    return exp_pair(-0.5 * high, -0.5 * low)
 
 
 @inline_fma
 def _gelu(x: Number) -> Number:
-    size, m, high, low = _tail(x)
-    tail = raised(-size * m if x < 0.0 else m, -0.5 * high, -0.5 * low)
-    return tail if x < 0.0 else x * (1.0 - tail)
+    size, left = _bounded(x), x < 0.0
+    p, p_low, d, d_low = normal_tail_pair(size)  # Phi(-size) = p / d times the bell
+    h, h_low, a, b = _bell(size)
+    p, p_low = pair_product(p, p_low, h, h_low)
+    rest, rest_low = fast_sum(d, -p * a * b)
+    rest_low = rest_low + (d_low - p_low * a * b)
+    x = -39.0 if x < -39.0 else x
+    p, p_low = pair_product(x, 0.0, p if left else rest, p_low if left else rest_low)
+    ratio = pair_quotient(p, p_low, d, d_low)
+    return ratio * a * b if left else (x if x > 39.0 else ratio)
 
 
 @inline_fma
 def _gelu_deriv(x: Number) -> Number:
-    size, m, high, low = _tail(x)
-    left = raised(m - DENSITY * size, -0.5 * high, -0.5 * low)
-    value = left if x < 0.0 else 1.0 - left
-    return near_zero((x - GELU_ZERO[0]) - GELU_ZERO[1], GELU_SLOPE, value)
+    size, left = _bounded(x), x < 0.0
+    p, p_low, d, d_low = normal_tail_pair(size)
+    h, h_low, a, b = _bell(size)
+    slope, slope_low = pair_product(DENSITY, DENSITY_REST, size, 0.0)
+    slope, slope_low = pair_product(slope, slope_low, d, d_low)
+    p, p_low = p - slope, two_diff_error(p, slope) + (p_low - slope_low)
+    p, p_low = pair_product(p, p_low, h, h_low)
+    rest, rest_low = fast_sum(d, -p * a * b)
+    rest_low = rest_low + (d_low - p_low * a * b)
+    ratio = pair_quotient(p if left else rest, p_low if left else rest_low, d, d_low)
+    value = ratio * a * b if left else ratio
+    return near_zero(x - GELU_ZERO[0], -GELU_ZERO[1], GELU_SLOPE, value)
 
 
 @inline_fma
@@ -122,25 +147,30 @@ def _cubic(x: Number) -> tuple[Number, Number, Number, Number]:
 @inline_fma
 def _gelu_tanh(x: Number) -> Number:
     _, _, power, rest = _cubic(x)
-    r, t, a, b = exp_parts(power, rest)
-    p = r + t
-    bounded = -30.0 if x < -30.0 else x
-    above = (bounded + bounded * p) * a * b
-    return (above if x < 0.0 else x) / (1.0 + (1.0 + p) * a * b)
+    h, h_low, a, b = exp_pair(power, rest)
+    d, lost = fast_sum(1.0, h * a * b)
+    left = x < 0.0
+    x = -30.0 if x < -30.0 else x
+    above, above_low = pair_product(x, 0.0, h if left else 1.0, h_low if left else 0.0)
+    ratio = pair_quotient(above, above_low, d, lost + h_low * a * b)
+    return ratio * a * b if left else (x if x > 30.0 else ratio)
 
 
 @inline_fma
 def _gelu_tanh_deriv(x: Number) -> Number:
     size, square, power, rest = _cubic(x)
-    r, t, a, b = exp_parts(power, rest)
-    p = r + t
-    e = (1.0 + p) * a * b
+    h, h_low, a, b = exp_pair(power, rest)
+    e, e_low = h * a * b, h_low * a * b
     bend = 2.0 * CUBE[0] * size * square  # k = size (CUBIC + 3 CUBE square) = bend - v
     k = bend - (power + rest)
-    left = ((1.0 + power) + ((e - bend) + rest)) / ((1.0 + e) * (1.0 + e))
-    right = (1.0 + (e + k * e)) / ((1.0 + e) * (1.0 + e))
-    value = (left + left * p) * a * b if x < 0.0 else right
-    return near_zero((x - GELU_TANH_ZERO[0]) - GELU_TANH_ZERO[1], GELU_TANH_SLOPE, value)
+    d, lost = fast_sum(1.0, e)
+    double, double_low = pair_product(d, lost + e_low, d, lost + e_low)
+    left = x < 0.0
+    top, top_low = pair_product((1.0 + power) + ((e - bend) + rest), 0.0, h, h_low)
+    top, top_low = (top, top_low) if left else (1.0 + (e + k * e), 0.0)
+    value = pair_quotient(top, top_low, double, double_low)
+    value = value * a * b if left else value
+    return near_zero(x - GELU_TANH_ZERO[0], -GELU_TANH_ZERO[1], GELU_TANH_SLOPE, value)
 
 
 @inline_fma

@@ -20,12 +20,12 @@ __all__ = [
 
 @inline_fma
 def _hard_swish(x: Number) -> Number:
-    return 0.0 if x <= -3.0 else (x if x >= 3.0 else quotient(x * (x + 3.0), 6.0))
+    return 0.0 if x <= -3.0 else (x if x >= 3.0 else quotient(x * (x + 3.0), 6.0, 0.0))
 
 
 @inline_fma
 def _hard_swish_deriv(x: Number) -> Number:
-    return 0.0 if x <= -3.0 else (1.0 if x >= 3.0 else quotient(2.0 * x + 3.0, 6.0))
+    return 0.0 if x <= -3.0 else (1.0 if x >= 3.0 else quotient(2.0 * x + 3.0, 6.0, 0.0))
 
 
 @inline_fma

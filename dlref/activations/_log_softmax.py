@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.elementary import log1p, two_diff_error
+from .._math.elementary import log1p_pair, two_diff_error
 from ._kernels.softmax_rows import added, along, dot, exponentials, run
 from ._softmax import softmax
 
@@ -23,8 +23,8 @@ __all__ = ["log_softmax", "log_softmax_jacobian", "log_softmax_jvp", "log_softma
 def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        top, others = exponentials(x[r], e)
-        rest = log1p(others)
+        top, others, more = exponentials(x[r], e)
+        rest = log1p_pair(others, more)
         scores, to = x[r], out[r]
         for i in range(to.size):
             value = np.float64(scores[i])
@@ -37,7 +37,7 @@ def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 def _pushed(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         mean = dot(e, v[r]) / (1.0 + others)
         change, to = v[r], out[r]
         for i in range(to.size):
@@ -48,7 +48,7 @@ def _pushed(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray
 def _pulled(start: int, stop: int, u: FloatArray, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         pull, to = u[r], out[r]
         share = added(pull) / (1.0 + others)
         for i in range(to.size):

@@ -18,7 +18,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import kernel
-from .._math.elementary import log1p, quotient
+from .._math.elementary import log1p_pair, pair_sum, quotient
 from ._kernels.softmax_rows import dot, exponentials, run
 from ._softmax import softmax_jacobian
 
@@ -29,8 +29,8 @@ __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", 
 def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        top, others = exponentials(x[r], e)
-        value = top + log1p(others)
+        top, others, more = exponentials(x[r], e)
+        value = top + log1p_pair(others, more)
         if np.isinf(top):  # inf - inf is NaN, but the sum is infinite or 0
             value = top
             scores = x[r]
@@ -44,17 +44,18 @@ def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 def _shares(start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
-        total, whole, to = 1.0 + others, np.float64(u[r]), out[r]
+        _, others, more = exponentials(x[r], e)
+        total, lost = pair_sum(1.0, others)
+        whole, to, lost = np.float64(u[r]), out[r], lost + more
         for i in range(to.size):
-            to[i] = whole * quotient(e[i], total)
+            to[i] = whole * quotient(e[i], total, lost)
 
 
 @kernel
 def _mean_rate(start: int, stop: int, x: FloatArray, v: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         out[r] = dot(e, v[r]) / (1.0 + others)
 
 

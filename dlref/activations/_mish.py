@@ -6,7 +6,16 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, exp_parts, near_zero
+from .._math.elementary import (
+    Number,
+    exp_pair,
+    exp_parts,
+    fast_sum,
+    near_zero,
+    pair_product,
+    pair_quotient,
+    pair_sum,
+)
 from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["mish", "mish_deriv", "mish_deriv2", "mish_jvp", "mish_vjp"]
@@ -35,28 +44,52 @@ MISH_SLOPE = (
 
 
 @inline_fma
+def _parts(w: Number, w_low: Number, left: bool) -> tuple[Number, Number, Number, Number]:
+    """
+    Return s and d, as pairs, with tanh(softplus(x)) = s / d, to the left times w, w = exp(-|x|).
+
+    There s = 2 + w and d = 2 + w (2 + w), to the right s = 1 + 2 w and d = 1 + w (2 + 2 w).
+    """
+    c, k = (2.0, 1.0) if left else (1.0, 2.0)
+    s, lost = fast_sum(c, k * w)
+    s_low = lost + k * w_low
+    r, lost = fast_sum(2.0, k * w)
+    d, d_low = pair_product(w, w_low, r, lost + k * w_low)
+    d, lost = pair_sum(c, d)
+    return s, s_low, d, lost + d_low
+
+
+@inline_fma
 def _mish(x: Number) -> Number:
-    r, t, a, b = exp_parts(-abs(x), 0.0)
-    p = r + t
-    w = (1.0 + p) * a * b
-    left = (-800.0 if x < -800.0 else x) * (w + 2.0) / (2.0 + w * (2.0 + w))
-    right = x * ((1.0 + 2.0 * w) / (1.0 + 2.0 * w * (1.0 + w)))
-    return (left + left * p) * a * b if x < 0.0 else right
+    h, h_low, a, b = exp_pair(-abs(x), 0.0)
+    w, w_low = h * a * b, h_low * a * b
+    left = x < 0.0
+    s, s_low, d, d_low = _parts(w, w_low, left)
+    s, s_low = pair_product(s, s_low, h if left else 1.0, h_low if left else 0.0)
+    x = -800.0 if x < -800.0 else x
+    s, s_low = pair_product(s, s_low, x, 0.0)
+    ratio = pair_quotient(s, s_low, d, d_low)
+    return ratio * a * b if left else (x if x > 40.0 else ratio)
 
 
 @inline_fma
 def _mish_deriv(x: Number) -> Number:
     size = abs(x)
     size = 800.0 if size > 800.0 else size
-    r, t, a, b = exp_parts(-size, 0.0)
-    p = r + t
-    w = (1.0 + p) * a * b
-    d = 2.0 + w * (2.0 + w)
-    left = (4.0 * (1.0 - size) + w * ((6.0 - 4.0 * size) + w * (4.0 + w))) / (d * d)
-    d = 1.0 + 2.0 * w * (1.0 + w)
-    right = ((1.0 + 2.0 * w) * d + 4.0 * size * w * w * (1.0 + w)) / (d * d)
-    value = (left + left * p) * a * b if x < 0.0 else right
-    return near_zero((x - MISH_ZERO[0]) - MISH_ZERO[1], MISH_SLOPE, value)
+    h, h_low, a, b = exp_pair(-size, 0.0)
+    w, w_low = h * a * b, h_low * a * b
+    left = x < 0.0
+    s, s_low, d, d_low = _parts(w, w_low, left)
+    square, square_low = pair_product(d, d_low, d, d_low)
+    s, s_low = pair_product(s, s_low, d, d_low)  # of s d + 4 x (1 + w), to the right times w^2
+    g, lost = fast_sum(1.0, w)
+    g, g_low = pair_product(-4.0 * size if left else 4.0 * size * (w * w), 0.0, g, lost + w_low)
+    top, lost = pair_sum(s, g)
+    top_low = lost + (s_low + g_low)
+    top, top_low = pair_product(top, top_low, h if left else 1.0, h_low if left else 0.0)
+    value = pair_quotient(top, top_low, square, square_low)
+    value = value * a * b if left else value
+    return near_zero(x - MISH_ZERO[0], -MISH_ZERO[1], MISH_SLOPE, value)
 
 
 @inline_fma

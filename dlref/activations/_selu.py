@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, expm1, raised
+from .._math.elementary import Number, expm1_pair, fma, raised
 from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["selu", "selu_deriv", "selu_deriv2", "selu_jvp", "selu_vjp"]
@@ -15,11 +15,18 @@ SELU_SCALE = 1.0507009873554805
 
 
 SELU_SLOPE = 1.7580993408473766  #: their product, the left derivative at 0
+SELU_SLOPE_REST = 5.75014648756476e-17  #: what that lacks
+
+
+@inline_fma
+def _left(x: Number) -> Number:
+    high, low = expm1_pair(x)
+    return fma(SELU_SLOPE, high, SELU_SLOPE * low + SELU_SLOPE_REST * high)
 
 
 @inline_fma
 def _selu(x: Number) -> Number:
-    return SELU_SCALE * x if x > 0.0 else SELU_SLOPE * expm1(x)
+    return SELU_SCALE * x if x > 0.0 else _left(x)
 
 
 @inline_fma

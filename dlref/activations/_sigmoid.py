@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, exp, exp_parts
+from .._math.elementary import Number, exp_pair, expm1_pair, fast_sum, pair_product, pair_quotient
 from .._math.elementary import sigmoid as sigmoid_of
 from ._kernels.elementwise import forward, jvp, vjp
 
@@ -26,21 +26,31 @@ def _sigmoid(x: Number) -> Number:
 
 @inline_fma
 def _sigmoid_deriv(x: Number) -> Number:
-    e = exp(-abs(x))
-    return e / ((1.0 + e) * (1.0 + e))
+    return _bell(x, 1.0)
+
+
+@inline_fma
+def _bell(x: Number, scale: Number) -> Number:
+    """Scale e / (1 + e)^2 with e = exp(-|x|): an even function."""
+    h, h_low, a, b = exp_pair(-abs(x), 0.0)
+    d, rest = fast_sum(1.0, h * a * b)
+    d_low = rest + h_low * a * b
+    square, square_low = pair_product(d, d_low, d, d_low)
+    return scale * pair_quotient(h, h_low, square, square_low) * a * b
 
 
 @inline_fma
 def _bell_slope(x: Number, scale: Number) -> Number:
     """-sign(x) scale e (1 - e) / (1 + e)^3 with e = exp(-|x|): an odd function."""
-    r, t, a, b = exp_parts(-abs(x), 0.0)
-    p = r + t
-    e = (1.0 + p) * a * b
-    half = 0.5 * a * b
-    rest = -2.0 * ((half * r + (half - 0.5)) + half * t)  # 1 - e, as expm1 does it
-    factor = scale * rest / ((1.0 + e) * (1.0 + e) * (1.0 + e))
-    size = (factor + factor * p) * a * b
-    return size if x < 0.0 else -size
+    h, h_low, a, b = exp_pair(-abs(x), 0.0)
+    e, e_low = h * a * b, h_low * a * b
+    d, rest = fast_sum(1.0, e)
+    square, square_low = pair_product(d, rest + e_low, d, rest + e_low)
+    cube, cube_low = pair_product(square, square_low, d, rest + e_low)
+    gap, gap_low = expm1_pair(-abs(x))
+    gap, gap_low = pair_product(-scale * gap, -scale * gap_low, h, h_low)
+    size = pair_quotient(gap, gap_low, cube, cube_low) * a * b
+    return size if x < 0.0 else 0.0 - size
 
 
 @inline_fma

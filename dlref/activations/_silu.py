@@ -20,7 +20,17 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma, inline_strict
 from .._core.specialize import specialize
-from .._math.elementary import Number, exp_parts, near_zero, two_prod_error
+from .._math.elementary import (
+    Number,
+    exp_pair,
+    exp_parts,
+    fast_sum,
+    fma,
+    near_zero,
+    pair_product,
+    pair_quotient,
+    two_prod_error,
+)
 from ._kernels.elementwise import forward, jvp, vjp
 
 if TYPE_CHECKING:
@@ -80,24 +90,29 @@ def _of_slope_one(formula: Callable[..., Any]) -> Callable[..., Any]:
 @inline_fma
 def _silu(x: Number, beta: Number) -> Number:
     u, power, rest = _scaled(x, beta)
-    r, t, a, b = exp_parts(power, rest)
-    p = r + t
-    above = (-0.0 if u < -800.0 else x + x * p) * a * b
-    return (above if u < 0.0 else x) / (1.0 + (1.0 + p) * a * b)
+    h, h_low, a, b = exp_pair(power, rest)
+    below, lost = fast_sum(1.0, h * a * b)
+    left = u < 0.0
+    above = fma(x, h, x * h_low) if left else x
+    ratio = pair_quotient(above, 0.0, below, lost + h_low * a * b)
+    far = -0.0 if left else x
+    return far if abs(u) > 800.0 else (ratio * a * b if left else ratio)
 
 
 @inline_fma
 def _silu_deriv(x: Number, beta: Number) -> Number:
     u, power, rest = _scaled(x, beta)
-    r, t, a, b = exp_parts(power, rest)
-    p = r + t
-    e = (1.0 + p) * a * b
+    h, h_low, a, b = exp_pair(power, rest)
+    e, e_low = h * a * b, h_low * a * b
     power = -800.0 if power < -800.0 else power
-    square = (1.0 + e) * (1.0 + e)
-    left = ((1.0 + power) + (e + rest)) / square
-    right = (1.0 + (e - power * e)) / square
-    value = (left + left * p) * a * b if u < 0.0 else right
-    return near_zero((u - SILU_ZERO[0]) + (rest - SILU_ZERO[1]), SILU_SLOPE, value)
+    d, lost = fast_sum(1.0, e)
+    square, square_low = pair_product(d, lost + e_low, d, lost + e_low)
+    top, top_low = pair_product((1.0 + power) + (e + rest), 0.0, h, h_low)
+    left = u < 0.0
+    top, top_low = (top, top_low) if left else (1.0 + (e - power * e), 0.0)
+    value = pair_quotient(top, top_low, square, square_low)
+    value = value * a * b if left else value
+    return near_zero(u - SILU_ZERO[0], rest - SILU_ZERO[1], SILU_SLOPE, value)
 
 
 @inline_fma

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.elementary import quotient
+from .._math.elementary import pair_sum, quotient
 from ._kernels.softmax_rows import along, dot, exponentials, run
 
 __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
@@ -22,23 +22,23 @@ __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
-        total = 1.0 + others
-        s = out[r]
+        _, others, more = exponentials(x[r], e)
+        total, lost = pair_sum(1.0, others)
+        s, lost = out[r], lost + more
         for i in range(s.size):
-            s[i] = quotient(e[i], total)
+            s[i] = quotient(e[i], total, lost)
 
 
 @kernel
 def _product(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         total = 1.0 + others
         mean = dot(e, v[r]) / total
         change, to = v[r], out[r]
         for i in range(to.size):
-            to[i] = quotient(e[i], total) * (np.float64(change[i]) - mean)
+            to[i] = quotient(e[i], total, 0.0) * (np.float64(change[i]) - mean)
 
 
 def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:

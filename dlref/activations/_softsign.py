@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number
+from .._math.elementary import Number, fma, pair_product, pair_sum
 from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["softsign", "softsign_deriv", "softsign_deriv2", "softsign_jvp", "softsign_vjp"]
@@ -20,15 +20,25 @@ def _softsign(x: Number) -> Number:
 
 
 @inline_fma
+def _inverse(x: Number) -> tuple[Number, Number]:
+    """Return 1 / (1 + |x|) as a pair."""
+    size = abs(x)
+    d, d_low = pair_sum(1.0, 1e300 if size > 1e300 else size)
+    r = 1.0 / d
+    return r, r * (fma(-r, d, 1.0) - r * d_low)
+
+
+@inline_fma
 def _softsign_deriv(x: Number) -> Number:
-    r = 1.0 / (1.0 + abs(x))
-    return r * r
+    r, r_low = _inverse(x)
+    return fma(r, r, 2.0 * r * r_low)
 
 
 @inline_fma
 def _softsign_deriv2(x: Number) -> Number:
-    r = 1.0 / (1.0 + abs(x))
-    size = 2.0 * r * r * r
+    r, r_low = _inverse(x)
+    square, square_low = pair_product(r, r_low, r, r_low)
+    size = 2.0 * fma(square, r, square * r_low + square_low * r)
     return -size if x > 0.0 else (size if x < 0.0 else 0.0 * r)
 
 

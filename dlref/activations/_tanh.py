@@ -6,10 +6,10 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, exp_parts
+from .._math.elementary import Number
 from .._math.elementary import tanh as tanh_of
 from ._kernels.elementwise import forward, jvp, vjp
-from ._sigmoid import _bell_slope
+from ._sigmoid import _bell, _bell_slope
 
 __all__ = ["tanh", "tanh_deriv", "tanh_deriv2", "tanh_jvp", "tanh_vjp"]
 
@@ -21,11 +21,7 @@ def _tanh(x: Number) -> Number:
 
 @inline_fma
 def _tanh_deriv(x: Number) -> Number:
-    r, t, a, b = exp_parts(-2.0 * abs(x), 0.0)
-    p = r + t
-    e = (1.0 + p) * a * b
-    factor = 4.0 / ((1.0 + e) * (1.0 + e))
-    return (factor + factor * p) * a * b
+    return _bell(2.0 * x, 4.0)
 
 
 @inline_fma

@@ -6,8 +6,14 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, tanh_gap
-from .._math.elementary import tanh as tanh_of
+from .._math.elementary import (
+    Number,
+    expm1_pair,
+    fast_sum,
+    pair_product,
+    pair_quotient,
+    tanh_gap,
+)
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _bell_slope
 
@@ -27,8 +33,10 @@ def _tanhshrink(x: Number) -> Number:
 
 @inline_fma
 def _tanhshrink_deriv(x: Number) -> Number:
-    t = tanh_of(x)
-    return t * t
+    w, w_low = expm1_pair(-2.0 * abs(x))
+    d, lost = fast_sum(2.0, w)
+    square, square_low = pair_product(w, w_low, w, w_low)
+    return pair_quotient(square, square_low, *pair_product(d, lost + w_low, d, lost + w_low))
 
 
 @inline_fma
