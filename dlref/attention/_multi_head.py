@@ -548,14 +548,16 @@ def multi_head_attention_vjp(
     1. Output projection: :math:`\partial L / \partial \mat W_O = \sum_i \vec u_i \vec o_i^\top`,
        and :math:`\mat W_O^\top \vec u_i` goes to the heads, split like the outputs were.
     2. Attention gives the gradients of queries, keys and values.
-    3. The rotation is orthogonal: its transpose turns gradients back by the negative angle.
+    3. The rotation is orthogonal: its transpose rotates gradients by the negative angle.
     4. Merge the heads. With :math:`\vec g_i` for the merged gradient of the queries,
        :math:`\partial L / \partial \mat W_Q = \sum_i \vec g_i \vec x_i^\top` and
        :math:`\mat W_Q^\top \vec g_i` is the gradient of the token; likewise for keys and
        values, whose two gradients of the same token add up.
 
     The bias :math:`\vec b_K` shifts all scores of a row alike, by
-    :math:`\vec q_i \cdot \vec b_K`, so without rotation and cap its gradient is 0 up to rounding.
+    :math:`\vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
+    (each key's bias is rotated by another angle), with `softcap` (the scores are shifted before
+    tanh) or with `sink` (whose score is not shifted).
 
     References
     ----------

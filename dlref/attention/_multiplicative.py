@@ -146,7 +146,8 @@ def multiplicative_attention(
 
     Examples
     --------
-    An antisymmetric form: the first token asks for the second, the second for itself least.
+    An antisymmetric form, with scores 9 and −9 off the diagonal and 0 on it: both tokens attend to
+    the second one, the second to itself.
 
     >>> import numpy as np
     >>> from dlref.attention import multiplicative_attention

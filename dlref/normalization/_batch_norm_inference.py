@@ -217,8 +217,8 @@ def batch_norm_inference_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) 
 
     Examples
     --------
-    Doubling the standard deviation :math:`\sigma` at the rate 1 changes the variance at the
-    rate 2, and the output at the rate :math:`-\hat x / \sigma`:
+    At :math:`\sigma = 1` a tangent 1 of the standard deviation is a tangent :math:`2 \sigma = 2` of
+    the variance, and the tangent of the output is :math:`-\hat x / \sigma`:
 
     >>> from dlref.normalization import batch_norm_inference_jvp
     >>> primals, tangents = ([3.0], [0.0], [1.0], None, None), (None, None, [2.0], None, None)

@@ -515,7 +515,7 @@ def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArr
     See Also
     --------
     apply_rope : The same map without the zeros.
-    sinusoidal_shift : The same matrix, acting on sinusoids.
+    sinusoidal_shift : Its transpose, acting on sinusoids.
 
     Notes
     -----
@@ -529,8 +529,12 @@ def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArr
 
     Examples
     --------
+    The matrix that shifts sinusoids is the transpose:
+
     >>> import numpy as np
-    >>> from dlref.positions import rope_matrix
+    >>> from dlref.positions import rope_frequencies, rope_matrix, sinusoidal_shift
+    >>> bool(np.all(sinusoidal_shift(3, 8) == rope_matrix(3, rope_frequencies(8)).T))
+    True
     >>> rope_matrix(1, [np.pi / 2, 0.0]).round(12) + 0.0
     array([[ 0., -1., 0., 0.],
            [ 1., 0., 0., 0.],

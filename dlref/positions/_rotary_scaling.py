@@ -130,14 +130,14 @@ def rope_frequencies(
     **What fails at length.** A pair with :math:`\lambda_i > L`, the length of the training texts,
     has shown only the angles up to :math:`L\theta_i` of its circle. Beyond L it takes angles on
     which nothing was trained. For b = 10 000, d = 128 and L = 4096 these are 18 of the 64 pairs;
-    periodicity does not help them. Let :math:`s` be the factor by which the text shall grow.
+    periodicity does not help them. Let :math:`s` be the factor by which the text grows.
 
     *linear* (position interpolation), ``factor`` s. Divide positions by s, which is
-    :math:`\theta_i / s`: no angle is new. Neighbours are now 1/s apart, also for the fast pairs
-    that had no need of it.
+    :math:`\theta_i / s`: no angle is new (:cite:t:`Chen2023`). Neighbours are now 1/s apart, also
+    for the fast pairs that had no need of it.
 
-    *ntk*, ``factor`` s. Change the base such that pair 0 stays and the last pair,
-    :math:`i = d/2 - 1`, is divided by s exactly:
+    *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base such that pair 0
+    stays and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
 
     .. math:: b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad
        b' = b\, s^{d/(d-2)}, \qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .
@@ -162,8 +162,8 @@ def rope_frequencies(
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.
 
-    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L. As in yarn, but the
-    ramp is linear in the number of turns:
+    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L, from Llama 3.1
+    (:cite:t:`Grattafiori2024`). As in yarn, but the ramp is linear in the number of turns:
     :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
 
@@ -175,8 +175,10 @@ def rope_frequencies(
     ----------
     - :cite:t:`Su2021`
     - :cite:t:`Chen2023`
+    - :cite:t:`bloc97`
     - :cite:t:`Peng2023`
     - :cite:t:`Ding2024`
+    - :cite:t:`Grattafiori2024`
 
     Examples
     --------
@@ -291,17 +293,18 @@ def rope_attention_factor(
     does that.
 
     *yarn.* :math:`m(s) = 0.1 \log s + 1`, fitted by the authors to the perplexity of long texts.
-    Two conventions are in use. With ``mscale`` and ``mscale_all_dim``, both not zero, the factor is
+    There are two conventions. With ``mscale`` and ``mscale_all_dim``, both not zero, the factor is
     the ratio
 
     .. math:: \frac{0.1\, \text{mscale} \log s + 1}{0.1\, \text{mscale\_all\_dim} \log s + 1},
 
     and such a model multiplies the scale of its softmax by the square of the denominator by
-    itself: there only some channels of a head are rotated, and the temperature shall hold for
+    itself: there only some channels of a head are rotated, and the temperature must apply to
     all of them. If the two parameters are equal, the factor of the tables is 1.
 
-    *longrope.* :math:`m = \sqrt{1 + \log s / \log L}`: the ratio of the logarithms of the new and
-    the old length, since :math:`\log (s L) / \log L = 1 + \log s / \log L`.
+    *longrope.* :math:`m = \sqrt{1 + \log s / \log L}`. Its square, which multiplies the scores, is
+    the ratio of the logarithms of the new and the old length, since
+    :math:`\log (s L) / \log L = 1 + \log s / \log L`.
 
     ``attention_factor`` in the dictionary overrides both.
 

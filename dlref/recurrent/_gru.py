@@ -401,8 +401,8 @@ def gru_cell(
     >>> gru_cell([1.0], [3.0], np.zeros((3, 1)), np.zeros((3, 1)))
     array([1.5])
 
-    The two conventions differ where a state passes a half-open reset gate and a matrix that mixes
-    units, here by a bias inside of the gate:
+    The two conventions differ if r varies between the units that the matrix mixes, or if the
+    product has a bias, which only the later gate multiplies. Here it is the bias:
 
     >>> b = [0, -99, np.arctanh(0.5)]  # z = 0: the state is the candidate
     >>> w = np.zeros((3, 1))

@@ -647,8 +647,8 @@ def lstm(
 
     A gate at 0.99 keeps 37 % over 100 steps, one at 1/2, where it stands if weights and biases
     are 0, keeps :math:`10^{-30}`. So the bias of the forget gate is best started at 1 (f = 0.73)
-    or more: rows H to 2 H of `b_ih` or `b_hh`. If a unit is to remember d steps, a
-    bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d.
+    or more (:cite:t:`Jozefowicz2015`): rows H to 2 H of `b_ih` or `b_hh`. If a unit is to remember
+    d steps, a bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d (:cite:t:`TallecOllivier2018`).
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads share out the entries of the batch. Time is proportional to
@@ -659,6 +659,7 @@ def lstm(
     - :cite:t:`Hochreiter1997`
     - :cite:t:`Gers2000`
     - :cite:t:`Jozefowicz2015`
+    - :cite:t:`TallecOllivier2018`
 
     Examples
     --------

@@ -583,8 +583,10 @@ def dropout_mask(
     Notes
     -----
     A unit that is kept is scaled up, so that the mean of the output does not change:
-    :math:`(1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x`. Dropout is not only zeros. In use
-    nothing is dropped and nothing is scaled, which is the option ``dropout=None``.
+    :math:`(1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x`. Dropout is not only zeros. At inference
+    nothing is dropped and nothing is scaled, which is the option ``dropout=None``. (This form is
+    called *inverted dropout*. The main scheme of :cite:t:`Srivastava2014` does not scale in
+    training, and multiplies the weights that follow by 1 - p at inference.)
 
     The random numbers are an input here, not a state of the block: a gradient check needs
     the same ones twice. With p = 1 all factors are 0.
@@ -719,8 +721,8 @@ def encoder_block(
 
     **Pre or post.** In a pre-norm stack one path from the last sum to the input meets no weight and
     no norm, so gradients arrive in every depth; the sum grows with depth, and a final norm
-    has to end the stack. In a post-norm stack every norm divides the path's
-    gradient with respect to the size of the sum; deep ones need a warm-up to train.
+    has to end the stack. In a post-norm stack every norm divides the path's gradient by the size
+    of the sum; deep ones need a warm-up to train.
 
     **Order.** Without `rope`, a bias or a mask the block is equivariant: permuted positions
     give permuted outputs.

@@ -69,11 +69,15 @@ def next_token_probabilities(
     -----
     1. **Temperature.** :math:`p_i \propto e^{z_i / \tau}`: below 1 it sharpens, above 1 it
        flattens. The odds of two tokens are raised to the power :math:`1 / \tau`.
-    2. **Top k.** Tokens with :math:`z_i` below the k-th largest get 0.
-    3. **Top p.** With the rest sorted by falling probability, :math:`p_{(1)} \ge p_{(2)} \ge
-       \dots`, those are kept before which less than p has been collected: the nucleus. Its size
-       follows the model's certainty, which that of top k does not.
+    2. **Top k.** Tokens with :math:`z_i` below the k-th largest get 0, and the others are divided
+       by their sum.
+    3. **Top p.** Sorted by falling probability, :math:`p_{(1)} \ge p_{(2)} \ge \dots`, those
+       tokens are kept before which less than p has been collected: the nucleus. Its size depends
+       on how certain the model is, which that of top k does not.
     4. What is kept is divided by its sum.
+
+    With both, top p therefore sees the probabilities that top k has normalized, as in Hugging
+    Face's Transformers.
 
     At temperature 0 the first of several equal maxima is taken, the limit of greedy decoding.
 
@@ -90,6 +94,8 @@ def next_token_probabilities(
     array([0.625, 0.375, 0.   , 0.   ])
     >>> next_token_probabilities(logits, top_p=0.9).round(3)
     array([0.526, 0.316, 0.158, 0.   ])
+    >>> next_token_probabilities(logits, top_k=2, top_p=0.6)  # 0.625 is enough, 0.5 would not be
+    array([1., 0., 0., 0.])
     >>> next_token_probabilities(logits, temperature=0)
     array([1., 0., 0., 0.])
 

@@ -613,7 +613,10 @@ def language_model_loss_grad(
     :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
 
     Some gradients vanish for a reason. A bias of the keys adds the same number to all scores of
-    a query, which the softmax does not see: its gradient is 0.
+    a query, which the softmax does not see: its gradient is 0. Rotary positions are the exception:
+    they rotate the bias by an angle that differs from key to key, so the number differs too.
+    (So is a sink, which this model does not have:
+    :func:`dlref.attention.multi_head_attention_vjp`.)
 
     Examples
     --------
@@ -625,6 +628,11 @@ def language_model_loss_grad(
     >>> grads = language_model_loss_grad([1, 2, 3, 4, 5], params, config)
     >>> own = grads.blocks[0].attention
     >>> bool(abs(own.b_k).max() < 1e-17 < abs(own.b_v).max())
+    True
+    >>> config = LanguageModelConfig(9, 16, 2, positions="rope")
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> grads = language_model_loss_grad([1, 2, 3, 4, 5], params, config)
+    >>> bool(abs(grads.blocks[0].attention.b_k).max() > 1e-3)
     True
     """
     return language_model_loss_value_and_grad(
