@@ -449,8 +449,22 @@ def gru_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`gru_vjp` for T = 1. The direct path from state to state multiplies the
-    gradient with respect to the update gate z, element by element.
+    The formulas of :func:`gru_vjp` for T = 1. With the reset after the product,
+
+    .. math::
+
+        \vec\delta_n &= \vec u \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
+        \vec\delta_z = \vec u \odot (\vec h - \vec n) \odot \vec z \odot (1 - \vec z), \\
+        \vec\delta_r &= \vec\delta_n \odot (\mat W_{hn} \vec h + \vec b_{hn}) \odot \vec r \odot
+            (1 - \vec r), \\
+        \pdv{L}{\vec x} &= \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top \vec\delta_z
+            + \mat W_{xn}^\top \vec\delta_n, \\
+        \pdv{L}{\vec h} &= \vec z \odot \vec u + \mat W_{hr}^\top \vec\delta_r
+            + \mat W_{hz}^\top \vec\delta_z + \mat W_{hn}^\top (\vec r \odot \vec\delta_n) .
+
+    On the direct path from state to state, the first term, the gradient is multiplied by the update
+    gate. The weights get the products :math:`\vec\delta\, \vec x^\top` and :math:`\vec\delta\, \vec
+    h^\top`, that of :math:`\mat W_{hn}` with :math:`\vec r \odot \vec\delta_n`.
 
     Examples
     --------

@@ -936,7 +936,20 @@ def lstm_gates(
 
     Notes
     -----
-    The first four equations of :func:`lstm_cell`. The states follow from the gates alone:
+    The gates of :func:`lstm_cell` at every step, with :math:`\vec p = \vec 0` where there are no
+    peepholes:
+
+    .. math::
+
+        \vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i
+            + \vec p_i \odot \vec c_{t-1}), &
+        \vec f_t &= \sigma(\mat W_{xf} \vec x_t + \mat W_{hf} \vec h_{t-1} + \vec b_f
+            + \vec p_f \odot \vec c_{t-1}), \\
+        \vec g_t &= \tanh(\mat W_{xg} \vec x_t + \mat W_{hg} \vec h_{t-1} + \vec b_g), &
+        \vec o_t &= \sigma(\mat W_{xo} \vec x_t + \mat W_{ho} \vec h_{t-1} + \vec b_o
+            + \vec p_o \odot \vec c_t) .
+
+    The states follow from the gates alone:
     :math:`\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t` and
     :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`.
 
@@ -1007,9 +1020,24 @@ def lstm_gates_vjp(
 
     Notes
     -----
-    A cotangent of a gate, times its slope, is a gradient of its pre-activation. From there it
-    goes to the weights directly, and as a cotangent to the states before, with which
-    :func:`lstm_vjp` goes on. A penalty on gates, say to keep them open, is differentiated so.
+    A cotangent of a gate, times its slope, is a gradient of its pre-activation. It is added to what
+    arrives from the step after, :math:`\bar{\vec h}_t` and :math:`\bar{\vec c}_t` of
+    :func:`lstm_vjp`:
+
+    .. math::
+
+        \vec\delta_o &= (\vec u^o_t + \bar{\vec h}_t \odot \tanh \vec c_t) \odot \vec o_t \odot
+            (1 - \vec o_t), \\
+        \vec\kappa &= \bar{\vec c}_t + \bar{\vec h}_t \odot \vec o_t \odot (1 - \tanh^2 \vec c_t)
+            + \vec p_o \odot \vec\delta_o, \\
+        \vec\delta_i &= (\vec u^i_t + \vec\kappa \odot \vec g_t) \odot \vec i_t \odot
+            (1 - \vec i_t), \\
+        \vec\delta_f &= (\vec u^f_t + \vec\kappa \odot \vec c_{t-1}) \odot \vec f_t \odot
+            (1 - \vec f_t), \\
+        \vec\delta_g &= (\vec u^g_t + \vec\kappa \odot \vec i_t) \odot (1 - \vec g_t^2) .
+
+    The step before and the weights get what they get in :func:`lstm_vjp`. A penalty on gates, say
+    to keep them open, is differentiated this way.
 
     Examples
     --------
@@ -1071,8 +1099,14 @@ def lstm_gates_jvp(
 
     Notes
     -----
-    :math:`\dot{\vec f}_t = \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}`, likewise
-    for the others, with the tangents of the pre-activations of :func:`lstm_jvp`.
+    With the tangents :math:`\dot{\vec z}_t` of the pre-activations of :func:`lstm_jvp`,
+
+    .. math::
+
+        \dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
+        \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
+        \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
+        \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t},
 
     Examples
     --------

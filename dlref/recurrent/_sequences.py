@@ -247,10 +247,18 @@ def bidirectional(
 
     Notes
     -----
-    At time t the forward network has read :math:`\vec x_1 \dots \vec x_t`, the backward one
-    :math:`\vec x_T \dots \vec x_t`; together they know the whole sequence, with what is near
-    fresh in mind. What is computed at t depends on later inputs: fit for tagging and encoding, not
-    for prediction.
+    With one step f of the forward network and g of the backward one,
+
+    .. math::
+
+        \vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad
+        \vec h^\gets_t = g(\vec x_t, \vec h^\gets_{t+1}), \qquad
+        \vec y_t = \begin{pmatrix} \vec h^\to_t \\ \vec h^\gets_t \end{pmatrix},
+
+    for t from 1 to T and from T to 1. At time t the forward network has read
+    :math:`\vec x_1 \dots \vec x_t`, the backward one :math:`\vec x_T \dots \vec x_t`; together they
+    have read the whole sequence, and what is near last. What is computed at t depends on later
+    inputs: this is for tagging and encoding, not for prediction.
 
     With `lengths`, the backward network begins at the last step of each entry.
 
@@ -307,8 +315,16 @@ def bidirectional_vjp(
 
     Notes
     -----
-    The cotangent is cut in two, each half goes back through its network, which for the backward
-    one means forward in time; both reach x, and there they add up.
+    The cotangent is split in two. Each half is propagated through its own network, from the last
+    step to the first and, for the backward network, from the first to the last; the gradients of x
+    add up:
+
+    .. math::
+
+        \pdv{L}{\vec x_t} = \sum_{s \ge t} \Bigl( \pdv{\vec h^\to_s}{\vec x_t} \Bigr)^\top
+            \vec u^\to_s + \sum_{s \le t} \Bigl( \pdv{\vec h^\gets_s}{\vec x_t} \Bigr)^\top
+            \vec u^\gets_s, \qquad
+        \vec u_s = \begin{pmatrix} \vec u^\to_s \\ \vec u^\gets_s \end{pmatrix} .
 
     Examples
     --------
@@ -377,7 +393,16 @@ def bidirectional_jvp(
 
     Notes
     -----
-    Each half moves with its own network, both with the same change of x.
+    The tangents of the two networks side by side, both for the same tangent of x:
+
+    .. math::
+
+        \dot{\vec y}_t = \begin{pmatrix} \dot{\vec h}^\to_t \\ \dot{\vec h}^\gets_t \end{pmatrix},
+        \qquad \dot{\vec h}^\to_t = \pdv{f}{\vec x} \dot{\vec x}_t
+            + \pdv{f}{\vec h} \dot{\vec h}^\to_{t-1} + \pdv{f}{\theta} \dot\theta ,
+
+    where :math:`\theta` are the weights and biases; likewise :math:`\dot{\vec h}^\gets_t` from
+    :math:`\dot{\vec h}^\gets_{t+1}`.
 
     Examples
     --------
@@ -496,9 +521,15 @@ def sequence_to_sequence_vjp(
 
     Notes
     -----
-    The output layer turns the cotangent of :math:`\vec y_t` into one of :math:`\vec h_t`,
-    :math:`\mat W_{out}^\top \vec u_t`; the rest is backpropagation through time with a cotangent at
-    every step.
+    The output layer turns the cotangent of :math:`\vec y_t` into one of :math:`\vec h_t`:
+
+    .. math::
+
+        \pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad
+        \pdv{L}{\mat W_{out}} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
+        \pdv{L}{\vec b_{out}} = \sum_t \vec u_t .
+
+    The rest is backpropagation through time with a cotangent at every step.
 
     Examples
     --------
@@ -553,8 +584,12 @@ def sequence_to_sequence_jvp(
 
     Notes
     -----
-    :math:`\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
-    + \dot{\vec b}_{out}`, with the tangents of the states.
+    With the tangents of the states,
+
+    .. math::
+
+        \dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
+            + \dot{\vec b}_{out} .
 
     Examples
     --------
@@ -623,7 +658,7 @@ def sequence_to_vector(
     .. math:: \vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .
 
     A classifier of sequences. The last state of an entry is that after its last step, which is
-    at its length less one in time, or at time 0 if reversed; that of an entry of length 0 is the
+    at its length minus one in time, or at time 0 if reversed; that of an entry of length 0 is the
     initial state. All that the output knows about the first input has come through T - 1
     products with the recurrent weights.
 
@@ -667,7 +702,13 @@ def sequence_to_vector_vjp(
 
     Notes
     -----
-    Backpropagation through time whose only cotangent is at the last step of each entry.
+    Backpropagation through time whose only cotangent is at the last step of each entry:
+
+    .. math::
+
+        \pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad
+        \pdv{L}{\mat W_{out}} = \vec u\, \vec h_T^\top, \qquad
+        \pdv{L}{\vec b_{out}} = \vec u .
 
     Examples
     --------
@@ -717,7 +758,12 @@ def sequence_to_vector_jvp(
 
     Notes
     -----
-    The tangent of the last state, through the output layer.
+    The tangent of the last state, through the output layer:
+
+    .. math::
+
+        \dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T
+            + \dot{\vec b}_{out} .
 
     Examples
     --------
@@ -792,8 +838,17 @@ def vector_to_sequence(
 
     Notes
     -----
-    With "repeat" the network sees the input all the time; with "first" it has to remember it. A
-    picture is described so, word by word.
+    With the initial state and one step f of the network, :math:`\vec h_t = f(\vec x_t, \vec
+    h_{t-1})`,
+
+    .. math::
+
+        \vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad
+        \vec x_t = \begin{cases} \vec x & \text{"repeat", or } t = 1, \\
+            \vec 0 & \text{"first" and } t > 1 . \end{cases}
+
+    With "repeat" the network sees the input at every step; with "first" it has to remember it.
+    A picture is described so, word by word.
 
     Examples
     --------
@@ -837,8 +892,13 @@ def vector_to_sequence_vjp(
 
     Notes
     -----
-    Where x is the input of every step its gradients are summed over the steps, as those of
-    everything that is used more than once.
+    Where x is the input of every step, its gradients are summed over the steps, as those of
+    everything that is used more than once:
+
+    .. math::
+
+        \pdv{L}{\vec x} = \sum_{t=1}^T \pdv{L}{\vec x_t} \quad (\text{"repeat"}), \qquad
+        \pdv{L}{\vec x} = \pdv{L}{\vec x_1} \quad (\text{"first"}) .
 
     Examples
     --------
@@ -887,7 +947,14 @@ def vector_to_sequence_jvp(
 
     Notes
     -----
-    The tangent of x is fed as x is.
+    The tangent of x is fed as x is:
+
+    .. math::
+
+        \dot{\vec x}_t = \begin{cases} \dot{\vec x} & \text{"repeat", or } t = 1, \\
+            \vec 0 & \text{"first" and } t > 1 . \end{cases}
+
+    The outputs have the tangents of :func:`sequence_to_sequence_jvp`.
 
     Examples
     --------
@@ -963,11 +1030,19 @@ def encoder_decoder(
     Notes
     -----
     The last state of the encoder, for :func:`lstm` with its cell state, is the initial state of the
-    decoder. All that the second network knows of the first sequence are these H numbers (2 H),
-    however long the sequence is: the bottleneck that attention was invented for.
+    decoder. With one step f of the encoder and g of the decoder,
 
-    Lengths U and T are independent, hence translation. In use the decoder's inputs are its own
-    outputs; that is a loop over :func:`rnn_cell` and its like.
+    .. math::
+
+        \vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad
+        \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
+        \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} .
+
+    All that the second network knows of the first sequence are these H numbers (2 H), however long
+    the sequence is: the bottleneck that attention was invented for.
+
+    Lengths U and T are independent, hence translation. At inference the decoder's inputs are its
+    own outputs; that is a loop over :func:`rnn_cell`, :func:`lstm_cell` or :func:`gru_cell`.
 
     References
     ----------
@@ -1017,8 +1092,18 @@ def encoder_decoder_vjp(
 
     Notes
     -----
-    Backpropagation through the decoder yields the gradients of its initial states. They are the
-    cotangents of the encoder's last ones, from which backpropagation goes on.
+    Backpropagation through the decoder yields the gradient of its initial state, which is the
+    cotangent of the encoder's last one. In the notation of :func:`encoder_decoder`, with
+    :math:`\vec\eta_{U+1} = \vec 0`,
+
+    .. math::
+
+        \vec\eta_t = \dv{L}{\vec s_t} = \mat W_{out}^\top \vec u_t
+            + \Bigl( \pdv{\vec s_{t+1}}{\vec s_t} \Bigr)^\top \vec\eta_{t+1}, \qquad
+        \dv{L}{\vec h_T} = \Bigl( \pdv{\vec s_1}{\vec s_0} \Bigr)^\top \vec\eta_1, \qquad
+        \dv{L}{\vec h_{t-1}} = \Bigl( \pdv{\vec h_t}{\vec h_{t-1}} \Bigr)^\top \dv{L}{\vec h_t} ,
+
+    where the last holds for t from T to 1. The gradients of inputs and weights follow at each step.
 
     Examples
     --------
@@ -1073,7 +1158,13 @@ def encoder_decoder_jvp(
 
     Notes
     -----
-    The tangent of the encoder's last states is that of the decoder's first.
+    The tangent of the encoder's last state is that of the decoder's initial one:
+
+    .. math::
+
+        \dot{\vec s}_0 = \dot{\vec h}_T, \qquad
+        \dot{\vec o}_t = \mat W_{out}\, \dot{\vec s}_t + \dot{\mat W}_{out}\, \vec s_t
+            + \dot{\vec b}_{out} .
 
     Examples
     --------
