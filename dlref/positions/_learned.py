@@ -175,7 +175,11 @@ def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in the table: :math:`\dot y_{nd} = \dot W_{p_n d}`.
+    The map is linear in the table:
+
+    .. math::
+
+        \dot y_{nd} = \dot W_{p_n d} .
 
     Examples
     --------

@@ -195,7 +195,11 @@ def relative_bias_jvp(primals: Any, tangents: Any, T: int, S: int) -> FloatArray
 
     Notes
     -----
-    The map copies, so it is linear: :math:`\dot B_{hij} = \dot b_{h,\, j - i + T - 1}`.
+    The map copies numbers, so it is linear:
+
+    .. math::
+
+        \dot B_{hij} = \dot b_{h,\, j - i + T - 1} .
 
     Examples
     --------

@@ -234,6 +234,12 @@ def rope_tables(
 
     Notes
     -----
+    With the factor m, `attention_factor`,
+
+    .. math::
+
+        C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .
+
     The tables do not depend on the input, so they are computed once and shared by all layers and
     heads. Both queries and keys are multiplied by m, hence the scores by :math:`m^2`: a
     temperature of the softmax that costs nothing.
@@ -324,10 +330,29 @@ def apply_rope(
     2. With m = 0: :math:`\mat S_n = \mat R_n`, so that
        :math:`\mat R_m^\top \mat R_n = \mat R_{n - m}`, or
        :math:`\mat R_n = \mat R_m \mat R_{n-m}`: positions add where rotations multiply.
-    3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix. Such a matrix is, in a
-       suitable orthonormal basis, made of plane rotations and of entries 1 and −1. The
-       basis belongs to the projections before the score; what is left to choose is an angle
-       :math:`\theta_i` for each plane.
+    3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix.
+    4. Such a matrix consists of plane rotations. Its eigenvalues have absolute value 1, since
+       lengths are kept. If one is not real, take the real and the imaginary part of its
+       eigenvector :math:`\vec w = \vec a + i \vec b`:
+
+       .. math::
+
+           \mat R_1 (\vec a + i \vec b) = e^{i\theta} (\vec a + i \vec b) \quad\Rightarrow\quad
+           \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
+           \mat R_1 (-\vec b) = -\vec a \sin\theta - \vec b \cos\theta .
+
+       The two vectors are orthogonal and of equal length, because
+
+       .. math::
+
+           \abs{\vec a}^2 - \abs{\vec b}^2 + 2 i\, \vec a \cdot \vec b = \vec w^\top \vec w
+           = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 i \theta}\, \vec w^\top \vec w = 0,
+
+       as :math:`e^{2 i \theta} \ne 1`. So :math:`\mat R_1` rotates the plane of :math:`\vec a` and
+       :math:`-\vec b` by :math:`\theta`. What is orthogonal to this plane stays orthogonal to it,
+       and the argument is repeated there, until only eigenvalues 1 and −1 are left.
+    5. The orthonormal basis of these planes is absorbed by the projections before the score; what
+       is left to choose is an angle :math:`\theta_i` for each plane.
 
     So the requirement leaves rotations of planes, here of two channels each (and reflections, which
     only integer positions allow).
@@ -476,7 +501,11 @@ def apply_rope_jvp(
 
     Notes
     -----
-    A linear map is its own derivative, :math:`\dot{\vec y} = \mat R_p\, \dot{\vec x}`.
+    The map is linear in x, so the tangent is rotated as the vector is:
+
+    .. math::
+
+        \dot{\vec y} = \mat R_p\, \dot{\vec x} .
 
     Examples
     --------

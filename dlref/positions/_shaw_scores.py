@@ -165,8 +165,12 @@ def shaw_scores_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in each operand, so that both rates add, as in any product:
-    :math:`\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c`.
+    The map is linear in each operand, so the product rule has two terms:
+
+    .. math::
+
+        \dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad
+        c = \operatorname{clip}(j - i, -K, K) .
 
     Examples
     --------

@@ -306,7 +306,10 @@ def t5_bias_jvp(
     Notes
     -----
     The map looks numbers up, so it is linear in the table:
-    :math:`\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h}`.
+
+    .. math::
+
+        \dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .
 
     Examples
     --------
