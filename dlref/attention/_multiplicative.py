@@ -324,9 +324,14 @@ def multiplicative_attention_jvp(
 
     Notes
     -----
-    The projected queries move by
-    :math:`\mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i`; the rest is that of dot
-    products.
+    With the projected queries :math:`\vec r_i = \mat W^\top \vec q_i`,
+
+    .. math::
+
+        \dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
+        \dot s_{ij} = \dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j .
+
+    The rest is :func:`scaled_dot_product_attention_jvp`.
 
     Examples
     --------

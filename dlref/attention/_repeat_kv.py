@@ -100,7 +100,10 @@ def repeat_kv_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, n: int) -> FloatArray:
     Notes
     -----
     What is read n times gets n gradients, which add up:
-    :math:`\partial L / \partial x_h = \sum_{m=0}^{n-1} u_{nh + m}`.
+
+    .. math::
+
+        \pdv{L}{x_h} = \sum_{m=0}^{n-1} u_{nh + m} .
 
     Examples
     --------
@@ -136,7 +139,11 @@ def repeat_kv_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in x: :math:`\dot y_h = \dot x_{\lfloor h / n \rfloor}`.
+    The map is linear in x:
+
+    .. math::
+
+        \dot y_h = \dot x_{\lfloor h / n \rfloor} .
 
     Examples
     --------
