@@ -583,10 +583,17 @@ def dropout_mask(
     Notes
     -----
     A unit that is kept is scaled up, so that the mean of the output does not change:
-    :math:`(1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x`. Dropout is not only zeros. At inference
-    nothing is dropped and nothing is scaled, which is the option ``dropout=None``. (This form is
-    called *inverted dropout*. The main scheme of :cite:t:`Srivastava2014` does not scale in
-    training, and multiplies the weights that follow by 1 - p at inference.)
+
+    .. math::
+
+        m = \begin{cases} 0 & \text{with probability } p, \\
+            1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
+        \operatorname{E}[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x .
+
+    Dropout is not only zeros. At inference nothing is dropped and nothing is scaled, which is the
+    option ``dropout=None``. (This form is called *inverted dropout*. The main scheme of
+    :cite:t:`Srivastava2014` does not scale in training, and multiplies the weights that follow by
+    1 - p at inference.)
 
     The random numbers are an input here, not a state of the block: a gradient check needs
     the same ones twice. With p = 1 all factors are 0.
@@ -918,9 +925,15 @@ def encoder_block_jvp(
 
     Notes
     -----
-    Value and tangent go through the sub-layers side by side:
-    :math:`\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y}` for pre-norm, and the same
-    with the tangents of the parameters added by the product rule.
+    Value and tangent go through the sub-layers side by side. For each of them,
+
+    .. math::
+
+        \dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
+        \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
+            \text{(post-norm)},
+
+    and the tangents of the parameters are added by the product rule.
 
     Examples
     --------
@@ -1065,7 +1078,19 @@ def decoder_block(
 
     Notes
     -----
-    Three sub-layers, each with its residual connection and norm as in :func:`encoder_block`:
+    Three sub-layers, each with its residual connection and norm as in :func:`encoder_block`. With
+    self-attention A, cross-attention C and the network N,
+
+    .. math::
+
+        \text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
+            \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
+            \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
+        \text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), \quad
+            \mat Z = \operatorname{norm}_2(\mat Y + C(\mat Y, \mat M)), \quad
+            \mat Z' = \operatorname{norm}_3(\mat Z + N(\mat Z)) .
+
+    In words:
 
     1. self-attention, masked: queries, keys and values from `x`;
     2. cross-attention: queries from `x`, keys and values from `memory`, every position of
@@ -1171,9 +1196,21 @@ def decoder_block_vjp(
 
     Notes
     -----
-    The same steps three times. What is new is that the cross-attention's keys and values come
-    from `memory`, so their gradient leaves the decoder there: it is how an encoder learns at all.
-    Every block of a decoder reads the same memory, and the contributions add up.
+    The steps of :func:`encoder_block_vjp` three times. Write :math:`J_C` for the Jacobian of the
+    cross-attention with respect to its queries and :math:`J_{C, M}` for that with respect to the
+    memory. Pre-norm,
+
+    .. math::
+
+        \mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, &
+        \mat W &= \mat V + J_{norm_2}^\top J_C^\top\, \mat V, \\
+        \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
+        \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,
+
+    and post-norm likewise, each norm before its sum. What is new is the last: the keys and values
+    of the cross-attention come from `memory`, so their gradient leaves the decoder there, and
+    without it the encoder would not learn. Every block of a decoder reads the same memory, and the
+    contributions add up.
 
     Examples
     --------
@@ -1263,8 +1300,16 @@ def decoder_block_jvp(
 
     Notes
     -----
-    A change of `memory` moves the keys and the values of the cross-attention, and with them
-    every position of the output.
+    A tangent of `memory` enters by the keys and values of the cross-attention, and from there
+    reaches every position of the output. With the Jacobians of :func:`decoder_block_vjp`, pre-norm,
+
+    .. math::
+
+        \dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad
+        \dot{\mat Z} = \dot{\mat Y} + J_C J_{norm_2} \dot{\mat Y} + J_{C, M} \dot{\mat M}, \qquad
+        \dot{\mat Z}' = \dot{\mat Z} + J_N J_{norm_3} \dot{\mat Z},
+
+    and the tangents of the parameters are added by the product rule.
 
     Examples
     --------

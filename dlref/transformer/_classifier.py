@@ -393,13 +393,18 @@ def sequence_classifier_vjp(
 
     See Also
     --------
-    encoder_vjp : The way back through the blocks.
+    encoder_vjp : The backward pass through the blocks.
 
     Notes
     -----
-    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is
-    :math:`\mat W^\top \vec u` there and 0 elsewhere; one block further down it has reached
-    every token that was attended to.
+    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is 0 elsewhere:
+
+    .. math::
+
+        \pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u, \qquad
+        \pdv{L}{\vec h_0} = \mat W^\top \vec u, \qquad \pdv{L}{\vec h_t} = \vec 0 \quad (t > 0) .
+
+    One block before the last it has reached every token that was attended to.
 
     Examples
     --------
@@ -447,7 +452,11 @@ def sequence_classifier_jvp(
     Notes
     -----
     Value and tangent of all T + 1 positions go through the blocks; the head reads those
-    of the class token.
+    of the class token:
+
+    .. math::
+
+        \dot{\text{logits}} = \dot{\mat W} \vec h_0 + \mat W \dot{\vec h}_0 + \dot{\vec b} .
 
     Examples
     --------
@@ -528,7 +537,11 @@ def sequence_classifier_loss(
 
     Notes
     -----
-    :math:`-\frac1N \sum_n \log p(c_n \mid \text{text}_n)` over N texts; log C for a guess.
+    .. math::
+
+        L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)
+
+    over N texts; log C for a guess.
 
     Examples
     --------
@@ -571,12 +584,17 @@ def sequence_classifier_loss_value_and_grad(
 
     See Also
     --------
-    sequence_classifier_vjp : The way back through the model.
+    sequence_classifier_vjp : The backward pass through the model.
 
     Notes
     -----
-    The cotangent of the logits is :math:`(\vec p - \vec{\text{one-hot}}) / N`; the forward
-    pass is made once.
+    The cotangent of the logits is
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .
+
+    The forward pass is made once.
 
     Examples
     --------
@@ -622,7 +640,13 @@ def sequence_classifier_loss_grad(
 
     Notes
     -----
-    The parts are those of :func:`language_model_loss_grad`, without the causal mask.
+    The cross-entropy gives the cotangent with which :func:`sequence_classifier_vjp` starts:
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .
+
+    The other parts are those of :func:`language_model_loss_grad`, without the causal mask.
 
     Examples
     --------

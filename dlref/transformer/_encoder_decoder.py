@@ -455,6 +455,14 @@ def encoder_decoder_model_vjp(
 
     Notes
     -----
+    With the cotangent :math:`\mat U` of the logits,
+
+    .. math::
+
+        \pdv{L}{\mat W} = \mat U^\top \mat H, \qquad \pdv{L}{\mat H} = \mat U \mat W, \qquad
+        \pdv{L}{\mat M} = \Bigl( \pdv{\mat H}{\mat M} \Bigr)^\top \pdv{L}{\mat H}, \qquad
+        \pdv{L}{\theta_{enc}} = \Bigl( \pdv{\mat M}{\theta_{enc}} \Bigr)^\top \pdv{L}{\mat M} .
+
     The decoder comes first in the backward pass. It leaves the gradient of the memory, a sum over
     its blocks, and that is the cotangent with which the encoder begins. The embeddings are used
     in up to three places, and get the sum.
@@ -505,7 +513,13 @@ def encoder_decoder_model_jvp(
 
     Notes
     -----
-    The memory and its tangent go into every block of the decoder.
+    The memory and its tangent go into every block of the decoder:
+
+    .. math::
+
+        \dot{\mat H} = \pdv{\mat H}{\mat M}\, \dot{\mat M} + \pdv{\mat H}{\theta}\, \dot\theta,
+            \qquad
+        \dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .
 
     Examples
     --------
@@ -627,6 +641,13 @@ def encoder_decoder_model_loss(
 
     Notes
     -----
+    With N predictions,
+
+    .. math::
+
+        L = - \frac1N \sum_t \log p(\text{target}_{t+1} \mid \text{source}, \text{target}_1, \dots,
+            \text{target}_t)
+
     While it is trained the decoder reads the right answer as far as the place it predicts, whatever
     it would have written itself (teacher forcing): all places are predicted at once.
 
@@ -673,11 +694,18 @@ def encoder_decoder_model_loss_value_and_grad(
 
     See Also
     --------
-    encoder_decoder_model_vjp : The way back through the model.
+    encoder_decoder_model_vjp : The backward pass through the model.
 
     Notes
     -----
-    The forward pass is made once, and both halves keep what their way back needs.
+    The loss is that of :func:`encoder_decoder_model_loss`, its gradient begins with
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,] \bigr)
+            .
+
+    The forward pass is made once, and both halves keep what their backward pass needs.
 
     Examples
     --------
@@ -721,7 +749,14 @@ def encoder_decoder_model_loss_grad(
 
     Notes
     -----
-    The parts are those of :func:`language_model_loss_grad`, and cross-attention.
+    The cross-entropy gives the cotangent with which :func:`encoder_decoder_model_vjp` starts:
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,] \bigr)
+            .
+
+    The other parts are those of :func:`language_model_loss_grad`, and cross-attention.
 
     Examples
     --------
@@ -865,7 +900,15 @@ def encoder_decoder_weights(
 
     Notes
     -----
-    Row t shows what was read in order to predict token t + 1 of the target.
+    With the queries :math:`\mat Q_{kh}` of head h in block k of the decoder and its keys
+    :math:`\mat K_{kh}` of the memory,
+
+    .. math::
+
+        \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
+            \Bigr) ,
+
+    and row t shows what was read in order to predict token t + 1 of the target.
 
     Examples
     --------

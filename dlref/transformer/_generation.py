@@ -76,8 +76,16 @@ def next_token_probabilities(
        on how certain the model is, which that of top k does not.
     4. What is kept is divided by its sum.
 
-    With both, top p therefore sees the probabilities that top k has normalized, as in Hugging
-    Face's Transformers.
+    With K for the tokens that top k keeps and N for the nucleus,
+
+    .. math::
+
+        p_i = \frac{e^{z_i / \tau}}{\sum_{j \in K} e^{z_j / \tau}} \; (i \in K), \qquad
+        q_i = \frac{p_i}{\sum_{j \in N} p_j} \; (i \in N), \qquad
+        N = \Bigl\{ (m) : \sum_{l < m} p_{(l)} < p \Bigr\} .
+
+    With both options, top p therefore sees the probabilities that top k has normalized, as in
+    Hugging Face's Transformers.
 
     At temperature 0 the first of several equal maxima is taken, the limit of greedy decoding.
 
@@ -227,7 +235,14 @@ def generate(
     Memory is :math:`2 L H_k E S` numbers a text.
 
     **Drawing.** The token is the first whose cumulative probability exceeds a uniform number from
-    `rng`, so equal states of the generator give equal texts.
+    `rng`:
+
+    .. math::
+
+        \text{token}_{T+1} = \min \Bigl\{ v : \sum_{w \le v} p_w > r \Bigr\}, \qquad
+        r \text{ uniform in } [0, 1) .
+
+    So equal states of the generator give equal texts.
 
     Examples
     --------
@@ -338,11 +353,17 @@ def beam_search(
 
     Notes
     -----
-    The log-probability of a continuation is the sum of those of its tokens. Of the K V texts that
-    are one token longer than those kept, the K best are kept. That is exact if
-    :math:`K \ge V^{n-1}` for n steps, and else a heuristic: the best text may begin
-    with a token that looked bad. The length counts the tokens appended, up to and including
-    `stop`. Where fewer than K texts exist, scores of the rest are −inf.
+    Texts are compared by the log-probability of the n tokens appended, the sum of those of the
+    tokens, with the length penalty a:
+
+    .. math::
+
+        \text{score} = \frac{1}{n^a} \sum_{t=1}^n \log p(\text{token}_{T+t} \mid \text{token}_1,
+            \dots, \text{token}_{T+t-1}) .
+
+    Of the K V texts that are one token longer than those kept, the K best are kept. That is exact
+    if :math:`K \ge V^{n-1}` for n steps, and else a heuristic: the best text may begin with a
+    token that looked bad. The length counts the tokens appended, up to and including `stop`. Where fewer than K texts exist, scores of the rest are −inf.
 
     A probable text is not a typical one: models repeat themselves under beam search. It is for
     tasks with one right answer.

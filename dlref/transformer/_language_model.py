@@ -367,12 +367,22 @@ def language_model_vjp(
     -----
     With the cotangent :math:`\mat U` of the logits :math:`\mat H \mat W^\top`:
 
-    1. the head: :math:`\pdv{L}{\mat W} = \sum \vec u \vec h^\top`,
-       :math:`\pdv{L}{\vec h} = \mat W^\top \vec u`;
-    2. the last norm and the blocks, backwards, which leaves :math:`\pdv{L}{\mat X}`;
-    3. the embeddings: row v gets the sum of :math:`\pdv{L}{\vec x_t}` over all places t where
-       token v stands, times :math:`\sqrt D` if they are scaled; a learned position gets
-       the sum over the batch.
+    1. the head:
+
+       .. math::
+
+           \pdv{L}{\mat W} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
+           \pdv{L}{\vec h_t} = \mat W^\top \vec u_t ;
+
+    2. the last norm and the blocks, from the last to the first, which leaves
+       :math:`\pdv{L}{\mat X}`;
+    3. the embedding of token v:
+
+       .. math::
+
+           \pdv{L}{\vec e(v)} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},
+
+       times :math:`\sqrt D` if they are scaled; a learned position gets the sum over the batch.
 
     Tied embeddings were used twice, and get the sum of 1 and 3. The first is dense: every token's
     vector takes part in every prediction. T5's table serves all blocks, and its gradient is the
@@ -424,8 +434,15 @@ def language_model_jvp(
     Notes
     -----
     One pass gives the derivative along one direction of all parameters together: the slope of
-    the logits in a step of training, or a Hessian-vector product's first half. Tied
-    embeddings move twice, in the sum :math:`\dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top`.
+    the logits in a step of training, or a Hessian-vector product's first half. The head has the
+    product rule:
+
+    .. math::
+
+        \dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .
+
+    The tangent of tied embeddings enters twice, at the input, which :math:`\dot{\mat H}` contains,
+    and as :math:`\dot{\mat W}`.
 
     Examples
     --------
@@ -547,14 +564,20 @@ def language_model_loss_value_and_grad(
 
     See Also
     --------
-    language_model_vjp : The way back through the model.
+    language_model_vjp : The backward pass through the model.
     dlref.training.adamw_step : What to do with the gradient.
 
     Notes
     -----
-    The gradient of the loss for the logits of a prediction is
-    :math:`(\vec p - \vec{\text{one-hot}}) / N`: what the model thinks, less what came. It is
-    the cotangent with which :func:`language_model_vjp` starts. The forward pass is made once. Most
+    With the predicted probabilities p,
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,] \bigr)
+            .
+
+    prediction minus truth, is the cotangent with which :func:`language_model_vjp` starts. The
+    forward pass is made once. Most
     of the time goes into products of matrices, twice as many in the backward pass as forward, so
     a step costs about :math:`3 N` times the multiplications of :func:`multiplication_counts`.
 
@@ -607,6 +630,13 @@ def language_model_loss_grad(
 
     Notes
     -----
+    The cross-entropy gives the cotangent with which :func:`language_model_vjp` starts:
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,] \bigr)
+            .
+
     The derivation is that of its parts, in the order in which they are met in the backward pass:
     :func:`dlref.losses.cross_entropy_grad`, :func:`language_model_vjp`, :func:`encoder_vjp`,
     :func:`encoder_block_vjp`, :func:`feed_forward_vjp`,
@@ -674,6 +704,14 @@ def language_model_trace(
 
     Notes
     -----
+    With the embeddings :math:`\mat X_0` and the queries and keys of head h in block k,
+
+    .. math::
+
+        \mat X_k = B_k(\mat X_{k-1}), \qquad
+        \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
+            + \text{mask} \Bigr) .
+
     The weights of all pairs are formed here, T² numbers per head, which the model itself avoids.
 
     Examples

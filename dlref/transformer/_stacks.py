@@ -425,10 +425,17 @@ def encoder_vjp(
 
     Notes
     -----
-    The chain rule, from the last block to the first: block k turns the gradient of its output
-    into that of its input, which is the output of block k − 1. In the forward pass each block keeps
-    what that takes; so the memory is proportional to the depth, and the time that of one forward
-    and one backward pass.
+    The chain rule, from the last block to the first. With :math:`\mat H_k` for the output of block
+    k and :math:`\theta_k` for its parameters,
+
+    .. math::
+
+        \pdv{L}{\mat H_L} = J_{norm}^\top\, \mat U, \qquad
+        \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
+        \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},
+
+    for k from L to 1. In the forward pass each block keeps what that takes; so the memory is
+    proportional to the depth, and the time that of one forward and one backward pass.
 
     Examples
     --------
@@ -499,8 +506,14 @@ def encoder_jvp(
 
     Notes
     -----
-    Value and tangent go through the blocks side by side; nothing is kept, so the memory
-    does not grow with the depth. One pass serves one direction.
+    Value and tangent go through the blocks side by side, and then through the norm:
+
+    .. math::
+
+        \dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k,
+        \qquad k = 1, \dots, L .
+
+    Nothing is kept, so the memory does not grow with the depth. One pass serves one direction.
 
     Examples
     --------
@@ -590,6 +603,13 @@ def decoder(
 
     Notes
     -----
+    With the memory :math:`\mat M`,
+
+    .. math::
+
+        \mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
+        \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_L) .
+
     The encoder runs once, whatever the decoder's blocks and steps are; block k of the decoder
     reads its *last* output, not that of the encoder's block k.
 
@@ -675,8 +695,16 @@ def decoder_vjp(
 
     Notes
     -----
-    All blocks read one memory, so its gradient is the sum of what comes from each:
-    :math:`\pdv{L}{\mat M} = \sum_k \pdv{L}{\mat M} \big|_{\text{block } k}`.
+    All blocks read one memory, so its gradient is the sum of what comes from each. With
+    :math:`J_{B_k}` and :math:`J_{B_k, M}` for the Jacobians of block k with respect to its input
+    and to the memory,
+
+    .. math::
+
+        \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
+        \pdv{L}{\mat M} = \sum_{k=1}^L J_{B_k, M}^\top \pdv{L}{\mat H_k},
+
+    for k from L to 1, beginning with the norm as in :func:`encoder_vjp`.
 
     Examples
     --------
@@ -753,7 +781,12 @@ def decoder_jvp(
 
     Notes
     -----
-    The tangent of `memory` enters every block.
+    The tangent of `memory` enters every block:
+
+    .. math::
+
+        \dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + J_{B_k, M} \dot{\mat M}
+            + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k .
 
     Examples
     --------
