@@ -331,7 +331,7 @@ def additive_attention_jvp(
 
     Notes
     -----
-    Step by step, with a dot for the rate of change:
+    Step by step, with a dot for a tangent:
 
     .. math::
 
@@ -343,7 +343,7 @@ def additive_attention_jvp(
 
     Examples
     --------
-    Values that move together carry the output with them:
+    Equal tangents of all values are the tangent of the output:
 
     >>> from dlref.attention import additive_attention_jvp
     >>> primals = [[1.0]], [[2.0], [3.0]], [[1.0], [3.0]], [[1.0]], [[1.0]], [1.0]

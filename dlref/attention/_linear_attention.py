@@ -325,7 +325,7 @@ def linear_attention_jvp(
 
     Examples
     --------
-    Two equal keys, and the second value moves: so does the average, half as fast.
+    Two equal keys: a tangent of the second value enters the average with weight 1/2.
 
     >>> from dlref.attention import linear_attention_jvp
     >>> primals = [[1.0]], [[2.0], [2.0]], [[0.0], [6.0]]

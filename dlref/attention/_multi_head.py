@@ -283,14 +283,14 @@ class _Layer:
         for label in labels[:4]:
             check_given(label, given.get(label))
         check_given("dout", more.get("dout", ()))
-        moving = {n: a for n, a in more.items() if a is not None}
+        tangent_arguments = {n: a for n, a in more.items() if a is not None}
         self.dtype, found = as_floats(
-            {names[0]: x_q, names[1]: x_kv, **given, **moving}, work=np.float32
+            {names[0]: x_q, names[1]: x_kv, **given, **tangent_arguments}, work=np.float32
         )
         self.x_q, self.x_kv = found[:2]
         arrays = dict(zip(given, found[2:], strict=False))
         self.params = _params([arrays.get(label) for label in labels])
-        self.more = dict(zip(moving, found[2 + len(given) :], strict=True))
+        self.more = dict(zip(tangent_arguments, found[2 + len(given) :], strict=True))
         self.heads = heads
         check_ndim(names[0], self.x_q, 2)
         check_pattern(names[1], self.x_kv, (*self.x_q.shape[:-2], "S", "D_kv"))
@@ -689,7 +689,7 @@ def multi_head_attention_jvp(
 
     Examples
     --------
-    A bias of the output moves the output:
+    A tangent of the output bias is added to the output:
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams, multi_head_attention_jvp

@@ -345,11 +345,11 @@ def multiplicative_attention_jvp(
     dtype, found = as_floats({**points, **moves}, work=np.float32)
     q, k, v, w = found[:4]
     _check(("primals[0]", "primals[1]", "primals[3]"), q, k, w)
-    moving = dict(zip(moves, found[4:], strict=True))
+    tangent_arguments = dict(zip(moves, found[4:], strict=True))
     for i, point in enumerate((q, k, v, w)):
-        if f"tangents[{i}]" in moving:
-            check_shape(f"tangents[{i}]", moving[f"tangents[{i}]"], point.shape)
-    dq, dk, dv, dw = (moving.get(f"tangents[{i}]") for i in range(4))
+        if f"tangents[{i}]" in tangent_arguments:
+            check_shape(f"tangents[{i}]", tangent_arguments[f"tangents[{i}]"], point.shape)
+    dq, dk, dv, dw = (tangent_arguments.get(f"tangents[{i}]") for i in range(4))
     matrix = _transposed(w)
     dr = affine_jvp((q, matrix, None), (dq, None if dw is None else _transposed(dw), None))
     out = scaled_dot_product_attention_jvp(

@@ -42,7 +42,7 @@ def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `n` no integer.
+        If `x` is neither integer nor a real floating-point array, or `n` is not an integer.
     ValueError
         If `x` has fewer than 3 axes, or `n` is less than 1.
 
@@ -154,8 +154,8 @@ def repeat_kv_jvp(primals: Any, tangents: Any) -> FloatArray:
     x, n = entries("primals", primals, 2).values()
     dx, dn = entries("tangents", tangents, 2).values()
     check_constant("tangents[1]", dn)
-    moving = {} if dx is None else {"tangents[0]": dx}
-    dtype, (x, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    tangent_arguments = {} if dx is None else {"tangents[0]": dx}
+    dtype, (x, *rest) = as_floats({"primals[0]": x, **tangent_arguments}, work=np.float32)
     move = rest[0] if rest else np.zeros_like(x)
     check_shape("tangents[0]", move, x.shape)
     return result(repeat_kv(move, n), dtype)

@@ -1,4 +1,4 @@
-r"""Derivatives by number, and the test that both modes of differentiation agree."""
+r"""Numerical derivatives, and the test that both modes of differentiation agree."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ STEP = 1e-200  #: of the complex step: its square is zero
 
 
 def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    there, back = x.copy(), x.copy()
+    there, before = x.copy(), x.copy()
     there.flat[i] += h
-    back.flat[i] -= h
-    width = there.flat[i] - back.flat[i]  # what was added, after rounding
-    return (np.asarray(f(there), np.float64) - np.asarray(f(back), np.float64)) / width
+    before.flat[i] -= h
+    width = there.flat[i] - before.flat[i]  # what was added, after rounding
+    return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
 def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[float], Any]:
@@ -236,11 +236,11 @@ def adjoint_gap(
     check_callable("f_jvp", f_jvp)
     check_callable("f_vjp", f_vjp)
     tangents = _drawn(primals, rng)
-    pushed = f_jvp(primals, tangents)
-    dout = _drawn(pushed, rng)
-    pulled = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
+    by_jvp = f_jvp(primals, tangents)
+    dout = _drawn(by_jvp, rng)
+    by_vjp = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
     with np.errstate(all="ignore"):
-        left, right = _terms(dout, pushed), _terms(pulled, tangents)
+        left, right = _terms(dout, by_jvp), _terms(by_vjp, tangents)
         scale = max(np.abs(left).sum(), np.abs(right).sum())
         return float(abs(left.sum() - right.sum()) / scale) if scale else 0.0
 
@@ -367,7 +367,7 @@ def check_gradients(
     Raises
     ------
     TypeError
-        If `f` or `vjp` is no function, or `rng` no generator.
+        If `f` or `vjp` is not a function, or `rng` is not a generator.
     ValueError
         If an option is unknown, the number of gradients is wrong, or f is not analytic though the
         method is complex.

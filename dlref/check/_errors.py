@@ -129,7 +129,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     Raises
     ------
     TypeError
-        If `actual` is not real, or `exact` no numbers.
+        If `actual` is not real, or `exact` does not consist of numbers.
     ValueError
         If the shapes differ.
 

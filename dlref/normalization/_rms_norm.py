@@ -202,7 +202,7 @@ def rms_norm_jvp(
 
     Examples
     --------
-    Stretching the row moves nothing, doubling the weight doubles the output:
+    Scaling the row changes nothing, doubling the weight doubles the output:
 
     >>> from dlref.normalization import rms_norm_jvp
     >>> x, ones = [1.0, -1.0, 1.0], [1.0, 1.0, 1.0]

@@ -79,7 +79,7 @@ def kerple_bias(
     Raises
     ------
     TypeError
-        If an array is not real, or a number no integer.
+        If an array is not real, or a number is not an integer.
     ValueError
         If `r1` or `r2` is not positive, their shapes differ, a number is too small, or the
         kind unknown.
@@ -182,7 +182,7 @@ def kerple_bias_vjp(
     Raises
     ------
     TypeError
-        If an array is not real, or a number no integer.
+        If an array is not real, or a number is not an integer.
     ValueError
         If the shapes do not fit, or `kerple_bias` would refuse.
 

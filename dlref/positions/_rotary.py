@@ -138,9 +138,11 @@ def with_constants(
     names = list(directions)
     for name in names[1:]:
         check_constant(name, directions[name])
-    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    tangent_arguments = {
+        name: tangent for name, tangent in directions.items() if tangent is not None
+    }
     x, *constants = points.values()
-    dtype, (v, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    dtype, (v, *rest) = as_floats({"primals[0]": x, **tangent_arguments}, work=np.float32)
     moved = rest[0] if rest else np.zeros_like(v)
     check_shape(names[0], moved, v.shape)
     return dtype, v, moved, constants
@@ -167,12 +169,12 @@ def rope_angles(positions: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatAr
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `frequencies` has not one axis.
+        If `frequencies` does not have one axis.
 
     See Also
     --------
     rope_tables : Their cosines and sines, without the rounding error of the angle.
-    rope_frequencies : The frequencies in use.
+    rope_frequencies : The frequencies.
 
     Notes
     -----
@@ -223,9 +225,10 @@ def rope_tables(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, or the factor no number.
+        If an array is neither integer nor a real floating-point array, or the factor is not a
+        number.
     ValueError
-        If `frequencies` has not one axis.
+        If `frequencies` does not have one axis.
 
     See Also
     --------
@@ -539,7 +542,7 @@ def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArr
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `frequencies` has not one axis.
+        If `frequencies` does not have one axis.
 
     See Also
     --------
@@ -616,8 +619,8 @@ def rope_permutation(dim: int) -> npt.NDArray[np.int64]:
     .. math:: h(\vec x_\pi) = f(\vec x)_\pi .
 
     A checkpoint is converted by permuting the rows of the projections of queries and keys, head by
-    head. Scores stay the same, because both factors of the dot product are permuted alike;
-    values are not touched. ``np.argsort(perm)`` is the way back.
+    head. Scores do not change, because both factors of the dot product are permuted alike;
+    values are not touched. ``np.argsort(perm)`` is the inverse.
 
     Examples
     --------

@@ -99,8 +99,8 @@ def apply_rope_axial(
     >>> from dlref.positions import apply_rope_axial, rope_tables
     >>> q, k, f = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 0.0, 1.0, 1.0]), [0.5]
     >>> def score(place, other):
-    ...     turned = apply_rope_axial([q, k], *rope_tables([place, other], f))
-    ...     return float(turned[0] @ turned[1])
+    ...     rotated = apply_rope_axial([q, k], *rope_tables([place, other], f))
+    ...     return float(rotated[0] @ rotated[1])
     >>> score((0, 0), (1, 2)), score((5, 7), (6, 9))
     (8.2964544, 8.2964544)
     """

@@ -1,7 +1,7 @@
 r"""
 Frequencies of the rotations, and their scalings for texts longer than those of the training.
 
-A pair that turns once in 50 000 tokens has seen only a part of its circle when training ends after
+A pair that rotates once in 50 000 tokens has seen only a part of its circle when training ends at
 4096.  Every scaling slows such pairs down; they differ in what they do to the fast ones.
 """
 
@@ -110,7 +110,8 @@ def rope_frequencies(
     Raises
     ------
     TypeError
-        If `dim` or `seq_len` is not an integer, `scaling` no dictionary, or a parameter no number.
+        If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter is
+        not a number.
     ValueError
         If `dim` is odd, `base` not above 1, the type unknown, or a parameter missing or unknown.
 
@@ -137,7 +138,7 @@ def rope_frequencies(
     for the fast pairs that had no need of it.
 
     *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base such that pair 0
-    stays and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
+    does not change and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
 
     .. math:: b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad
        b' = b\, s^{d/(d-2)}, \qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .
@@ -168,7 +169,7 @@ def rope_frequencies(
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
 
     **Accuracy.** Powers of the base are computed with 50 decimal digits and rounded once. A
-    frequency off by one unit in the last place turns a pair :math:`10^{-10}` too far at position
+    frequency off by one unit in the last place rotates a pair :math:`10^{-10}` too far at position
     :math:`10^6`.
 
     References
@@ -277,7 +278,7 @@ def rope_attention_factor(
     Raises
     ------
     TypeError
-        If `scaling` is no dictionary, or a parameter no number.
+        If `scaling` is not a dictionary, or a parameter is not a number.
     ValueError
         If the type is unknown, or a parameter missing or unknown.
 

@@ -711,7 +711,7 @@ def gru_vjp(
        :math:`\vec\delta_n (\vec r \odot \vec h_{t-1})^\top` (before). The two biases of n have
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
-    **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept are
+    **Cost.** About twice the products of the forward pass, and the forward pass itself. It keeps
     the gates, whose place the gradients then take, :math:`\vec m` or the reset states, the
     states and those before, and two gates once more for the last product: 8 B T H numbers.
 

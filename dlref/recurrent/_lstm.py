@@ -360,7 +360,7 @@ def lstm_cell(
     b_ih, b_hh : array_like or None, shape (4 H,)
         Biases, of which only the sum matters; None is zero.
     w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+        Peepholes in the order i, f, o; None leaves them out.
 
     Returns
     -------
@@ -603,7 +603,7 @@ def lstm(
     b_ih, b_hh : array_like or None, shape (4 H,)
         Biases, of which only the sum matters; None is zero.
     w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+        Peepholes in the order i, f, o; None leaves them out.
     reverse : bool, default False
         Whether the steps go from the last time to the first; the outputs stay in the order of the
         input.
@@ -774,8 +774,8 @@ def lstm_vjp(
     gradient: through the gates the state feeds back with :math:`\mat W_{hh}`, and there
     it may explode. So gradients of LSTMs are clipped, too.
 
-    **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept for
-    the way back are the gates, whose place the gradients :math:`\vec\delta` then take, both
+    **Cost.** About twice the products of the forward pass, and the forward pass itself. The
+    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, both
     states, and the states before: 7 B T H numbers, beside copies of the cotangents. The code
     computes :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
     :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to that of a saturated gate.
@@ -854,15 +854,16 @@ def lstm_jvp(
 
     Notes
     -----
-    Tangents travel with the states. With a dot for a tangent, the pre-activations move by
+    Tangents are carried along with the states. With a dot for a tangent, that of the
+    pre-activations is
 
     .. math::
 
         \dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
           + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,
 
-    and by :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes; the gates
-    by that times their slopes; and the states as :func:`lstm_cell_jvp` says.
+    plus :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes. Those of the
+    gates are that times their slopes, and :func:`lstm_cell_jvp` has those of the states.
 
     Examples
     --------
@@ -910,7 +911,7 @@ def lstm_gates(
     b_ih, b_hh : array_like or None, shape (4 H,)
         Biases, of which only the sum matters; None is zero.
     w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+        Peepholes in the order i, f, o; None leaves them out.
     reverse : bool, default False
         Whether the steps go from the last time to the first; the outputs stay in the order of the
         input.

@@ -63,13 +63,13 @@ class _Cell:
         out = self.f(x, *arguments, **options)
         return out if self.states > 1 else (out,)
 
-    def pull(self, dout: Any, x: Any, arguments: Any, options: Any) -> tuple[FloatArray, ...]:
+    def vjp(self, dout: Any, x: Any, arguments: Any, options: Any) -> tuple[FloatArray, ...]:
         """Return (dx, gradients of the arguments); `dout` has a cotangent, or None, per state."""
         u = (*dout, *(None for _ in range(self.states - len(dout))))
         grads = self.f_vjp(u if self.states > 1 else u[0], x, *arguments, **options)
         return tuple(grads)
 
-    def push(self, primals: Any, tangents: Any, options: Any) -> tuple[FloatArray, ...]:
+    def jvp(self, primals: Any, tangents: Any, options: Any) -> tuple[FloatArray, ...]:
         """Return the tangents of the outputs; biases that were left out are None."""
         rest = (None,) * (5 + self.states - len(primals))
         out = self.f_jvp((*primals, *rest), (*tangents, *rest), **options)
@@ -86,10 +86,10 @@ class _Cell:
             found.append(np.take_along_axis(every, _last(x, options), axis=-2)[..., 0, :])
         return found
 
-    def pull_final(
+    def final_vjp(
         self, finals: Any, x: Any, arguments: Any, options: Any
     ) -> tuple[FloatArray, ...]:
-        """Pull cotangents of the last states back, as `pull` does those of all states."""
+        """Return the same as `vjp`, for cotangents of the last states."""
         after, before = [], []
         for u in finals:
             shape = (*u.shape[:-1], np.shape(x)[-2] + 1, u.shape[-1])
@@ -97,7 +97,7 @@ class _Cell:
             np.put_along_axis(every, _last(x, options), u[..., None, :], axis=-2)
             before.append(every[..., 0, :])
             after.append(every[..., 1:, :])
-        dx, *grads = self.pull(after, x, arguments, options)
+        dx, *grads = self.vjp(after, x, arguments, options)
         given = [k for k in range(self.states) if arguments[k] is not None]
         for place, k in enumerate(given):
             if k < len(before):
@@ -154,7 +154,7 @@ def _cotangent(dout: Any, out: FloatArray, symbols: str) -> FloatArray:
     return u
 
 
-def _pull_read(
+def _read_vjp(
     u: FloatArray, h: FloatArray, w_out: Any, b_out: Any
 ) -> tuple[FloatArray, tuple[FloatArray, ...]]:
     """Return the cotangent of h, and the gradients of the output layer."""
@@ -164,7 +164,7 @@ def _pull_read(
     return du, tuple(rest)
 
 
-def _push_read(h: FloatArray, v: FloatArray, primals: Any, tangents: Any) -> FloatArray:
+def _read_jvp(h: FloatArray, v: FloatArray, primals: Any, tangents: Any) -> FloatArray:
     if primals[0] is None:
         return v
     return linear_jvp((h, *primals), (v, *tangents))
@@ -235,7 +235,7 @@ def bidirectional(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -357,8 +357,8 @@ def bidirectional_vjp(
             cut = [u[..., : sizes[0]], u[..., sizes[0] :]]
         for half, piece in zip(halves, cut, strict=True):
             half.append(piece)
-    dx, *first = cell.pull(halves[0], x, forward, options)
-    other, *second = cell.pull(halves[1], x, backward, {**options, "reverse": True})
+    dx, *first = cell.vjp(halves[0], x, forward, options)
+    other, *second = cell.vjp(halves[1], x, backward, {**options, "reverse": True})
     return dx + other, tuple(first), tuple(second)
 
 
@@ -425,7 +425,7 @@ def bidirectional_jvp(
     for k, (weights, moved) in enumerate(zip(point, direction, strict=True)):
         of = _arguments(f"primals[{k + 1}]", weights, cell.states + 2)
         along = _tangents(f"tangents[{k + 1}]", moved, of)
-        outs.append(cell.push((x, *of), (dx, *along), {**options, "reverse": k == 1}))
+        outs.append(cell.jvp((x, *of), (dx, *along), {**options, "reverse": k == 1}))
     joint = tuple(np.concatenate(pair, axis=-1) for pair in zip(*outs, strict=True))
     return joint if cell.states > 1 else joint[0]
 
@@ -465,7 +465,7 @@ def sequence_to_sequence(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -548,8 +548,8 @@ def sequence_to_sequence_vjp(
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.run(x, given, options)[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., T, K)")
-    u, read = _pull_read(_masked(u, x, options), h, w_out, b_out)
-    dx, *grads = cell.pull((u,), x, given, options)
+    u, read = _read_vjp(_masked(u, x, options), h, w_out, b_out)
+    dx, *grads = cell.vjp((u,), x, given, options)
     return dx, tuple(grads), *read
 
 
@@ -604,8 +604,8 @@ def sequence_to_sequence_jvp(
     dx, moved, *along = entries("tangents", tangents, 4).values()
     given = _arguments("primals[1]", weights, cell.states + 2)
     h = cell.run(x, given, options)[0]
-    v = cell.push((x, *given), (dx, *_tangents("tangents[1]", moved, given)), options)[0]
-    return _masked(_push_read(h, v, layer, along), x, options)
+    v = cell.jvp((x, *given), (dx, *_tangents("tangents[1]", moved, given)), options)[0]
+    return _masked(_read_jvp(h, v, layer, along), x, options)
 
 
 def sequence_to_vector(
@@ -643,7 +643,7 @@ def sequence_to_vector(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -722,8 +722,8 @@ def sequence_to_vector_vjp(
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.final(x, given, cell.run(x, given, options), options)[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., K)")
-    u, read = _pull_read(u, h, w_out, b_out)
-    dx, *grads = cell.pull_final((u,), x, given, options)
+    u, read = _read_vjp(u, h, w_out, b_out)
+    dx, *grads = cell.final_vjp((u,), x, given, options)
     return dx, tuple(grads), *read
 
 
@@ -779,9 +779,9 @@ def sequence_to_vector_jvp(
     given = _arguments("primals[1]", weights, cell.states + 2)
     directions = _tangents("tangents[1]", moved, given)
     h = cell.final(x, given, cell.run(x, given, options), options)[0]
-    outs = cell.push((x, *given), (dx, *directions), options)
+    outs = cell.jvp((x, *given), (dx, *directions), options)
     v = cell.final(x, directions, outs, options)[0]
-    return _push_read(h, v, layer, along)
+    return _read_jvp(h, v, layer, along)
 
 
 def vector_to_sequence(
@@ -826,7 +826,7 @@ def vector_to_sequence(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -1017,7 +1017,7 @@ def encoder_decoder(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -1121,9 +1121,9 @@ def encoder_decoder_vjp(
     second = (*finals, *decoder)
     h = cell.run(y, second, _of_decoder(options))[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., U, K)")
-    u, read = _pull_read(u, h, w_out, b_out)
-    dy, *grads = cell.pull((u,), y, second, _of_decoder(options))
-    dx, *others = cell.pull_final(grads[: cell.states], x, first, options)
+    u, read = _read_vjp(u, h, w_out, b_out)
+    dy, *grads = cell.vjp((u,), y, second, _of_decoder(options))
+    dx, *others = cell.final_vjp(grads[: cell.states], x, first, options)
     return dx, dy, tuple(others), tuple(grads[cell.states :]), *read
 
 
@@ -1180,10 +1180,10 @@ def encoder_decoder_jvp(
     cell, first = _two(f, encoder, decoder, "primals[2]", "primals[3]", x, y)
     moved = _tangents("tangents[2]", d_encoder, first)
     finals = cell.final(x, first, cell.run(x, first, options), options)
-    d_outs = cell.push((x, *first), (dx, *moved), options)
+    d_outs = cell.jvp((x, *first), (dx, *moved), options)
     d_finals = cell.final(x, moved, d_outs, options)
     rest = _of_decoder(options)
     h = cell.run(y, (*finals, *decoder), rest)[0]
     directions = dy, *d_finals, *_tangents("tangents[3]", d_decoder, tuple(decoder))
-    v = cell.push((y, *finals, *decoder), directions, rest)[0]
-    return _push_read(h, v, layer, along)
+    v = cell.jvp((y, *finals, *decoder), directions, rest)[0]
+    return _read_jvp(h, v, layer, along)

@@ -263,21 +263,21 @@ def _residual(
 ) -> tuple[FloatArray, Pullback]:
     """Run a sub-layer with its residual sum and norm; cotangents (dx, dnorm, *its own)."""
     if o.norm_first:
-        z, pull_norm = norm_forward(x, norm, o.norm, o.eps)
-        f, pull = sublayer(z)
+        z, norm_pullback = norm_forward(x, norm, o.norm, o.eps)
+        f, sublayer_pullback = sublayer(z)
 
         def pullback(u: FloatArray) -> tuple[Any, ...]:
-            dz, *rest = pull(u if factor is None else factor * u)
-            dx, dnorm = pull_norm(dz)
+            dz, *rest = sublayer_pullback(u if factor is None else factor * u)
+            dx, dnorm = norm_pullback(dz)
             return (u + dx, dnorm, *rest)
 
         return x + (f if factor is None else factor * f), pullback
-    f, pull = sublayer(x)
-    y, pull_norm = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
+    f, sublayer_pullback = sublayer(x)
+    y, norm_pullback = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
 
     def pullback_through_norm(u: FloatArray) -> tuple[Any, ...]:
-        ds, dnorm = pull_norm(u)
-        dx, *rest = pull(ds if factor is None else factor * ds)
+        ds, dnorm = norm_pullback(u)
+        dx, *rest = sublayer_pullback(ds if factor is None else factor * ds)
         return (ds + dx, dnorm, *rest)
 
     return y, pullback_through_norm
@@ -345,14 +345,14 @@ def encoder_block_forward(
             seen.append(block)
         return block.out(), pullback
 
-    y, pull1 = _residual(x, attend, p.norm1, o, o.dropout[0])
-    out, pull2 = _residual(
+    y, pullback1 = _residual(x, attend, p.norm1, o, o.dropout[0])
+    out, pullback2 = _residual(
         y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm2, o, o.dropout[1]
     )
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dy, dnorm2, dnetwork = pull2(u)
-        dx, dnorm1, dattention, dbias = pull1(dy)
+        dy, dnorm2, dnetwork = pullback2(u)
+        dx, dnorm1, dattention, dbias = pullback1(dy)
         return dx, EncoderBlockParams(dattention, dnorm1, dnetwork, dnorm2), dbias
 
     return out, pullback
@@ -407,16 +407,16 @@ def decoder_block_forward(
             seen.append(block)
         return block.out(), pullback
 
-    y, pull1 = _residual(x, attend, p.norm1, o, o.dropout[0])
-    y, pull2 = _residual(y, read, p.norm2, o, o.dropout[1])
-    out, pull3 = _residual(
+    y, pullback1 = _residual(x, attend, p.norm1, o, o.dropout[0])
+    y, pullback2 = _residual(y, read, p.norm2, o, o.dropout[1])
+    out, pullback3 = _residual(
         y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm3, o, o.dropout[2]
     )
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        u, dnorm3, dnetwork = pull3(u)
-        u, dnorm2, dmemory, dcross = pull2(u)
-        dx, dnorm1, dself, dbias = pull1(u)
+        u, dnorm3, dnetwork = pullback3(u)
+        u, dnorm2, dmemory, dcross = pullback2(u)
+        dx, dnorm1, dself, dbias = pullback1(u)
         grads = DecoderBlockParams(dself, dnorm1, dcross, dnorm2, dnetwork, dnorm3)
         return dx, dmemory, grads, dbias
 
@@ -572,7 +572,7 @@ def dropout_mask(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `rate` no number or `dtype` no floating-point type.
+        If `rng` is not a generator, `rate` is not a number or `dtype` is not a floating-point type.
     ValueError
         If `rate` is outside [0, 1].
 
@@ -700,7 +700,7 @@ def encoder_block(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no such tuple.
+        If an array is not real or `params` is not such a tuple.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 
@@ -712,7 +712,7 @@ def encoder_block(
 
     Notes
     -----
-    Let A be self-attention and N the network. The two orders in use are
+    Let A be self-attention and N the network. There are two orders:
 
     .. math::
 
@@ -1066,7 +1066,7 @@ def decoder_block(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no such tuple.
+        If an array is not real or `params` is not such a tuple.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 

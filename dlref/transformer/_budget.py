@@ -1,4 +1,4 @@
-r"""What a model costs: numbers to keep, and multiplications a token."""
+r"""What a model costs: numbers to keep, and multiplications per token."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     Raises
     ------
     TypeError
-        If `config` is not a configuration or `context` no integer.
+        If `config` is not a configuration or `context` is not an integer.
     ValueError
         If `context` is less than 1.
 

@@ -46,7 +46,7 @@ from ._configuration import (
     init_norm,
     init_positions,
     places,
-    places_pull,
+    places_vjp,
 )
 from ._feed_forward import Pullback
 from ._language_model import as_tokens, block_options, check_table
@@ -150,7 +150,7 @@ def init_sequence_classifier(
 
     Notes
     -----
-    The head starts with deviation 0.02, so that the first probabilities are nearly equal.
+    The head starts with standard deviation 0.02, so that the first probabilities are nearly equal.
 
     Examples
     --------
@@ -249,22 +249,22 @@ def _run(
     lengths: Any,
     dropout: Any,
 ) -> tuple[FloatArray, Pullback]:
-    h, back = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
+    h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
     gathered = np.ascontiguousarray(h[..., 0, :])
 
-    def pull(u: FloatArray) -> SequenceClassifierParams:
+    def pullback(u: FloatArray) -> SequenceClassifierParams:
         dgathered, dw_head, db_head = affine_vjp(u, gathered, p.w_head, p.b_head)
         dh = np.zeros_like(h)
         dh[..., 0, :] = dgathered
-        dx, dblocks, dnorm, dbias = back(dh)
-        dtable = places_pull(config, p.positions, dx, dbias, causal=False)
+        dx, dblocks, dnorm, dbias = encoder_pullback(dh)
+        dtable = places_vjp(config, p.positions, dx, dbias, causal=False)
         dx = dx * dx.dtype.type(config.embedding_scale)
         dtoken = dx[..., 0, :].reshape(-1, config.width).sum(0)
         dembedding = np.asarray(learned_positions_vjp(dx[..., 1:, :], p.embedding, tokens))
         grads = dtoken, dembedding, dtable, dblocks, dnorm, dw_head, db_head
         return SequenceClassifierParams(*grads)
 
-    return affine(gathered, p.w_head, p.b_head), pull
+    return affine(gathered, p.w_head, p.b_head), pullback
 
 
 def _arguments(
@@ -522,7 +522,7 @@ def sequence_classifier_loss(
     Returns
     -------
     floating-point scalar
-        Loss, in nats a text.
+        Loss, in nats per text.
 
     Raises
     ------
@@ -578,7 +578,7 @@ def sequence_classifier_loss_value_and_grad(
     Returns
     -------
     loss : floating-point scalar
-        Loss, in nats a text.
+        Loss, in nats per text.
     grads : SequenceClassifierParams
         Gradient of each parameter; None where it is None.
 
@@ -611,9 +611,9 @@ def sequence_classifier_loss_value_and_grad(
     array([-0.5,  0.5])
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    logits, pull = _run(ids, p, config, lengths, dropout)
+    logits, pullback = _run(ids, p, config, lengths, dropout)
     loss, dlogits = cross_entropy_value_and_grad(logits, classes)
-    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def sequence_classifier_loss_grad(

@@ -111,8 +111,7 @@ class LanguageModelConfig:
     -----
     GPT-2 is ``LanguageModelConfig(50257, 768, 12, layers=12, activation="gelu_tanh")``: learned
     positions, layer norm before each sub-layer, GELU in its tanh form, biases, tied embeddings.
-    LLaMA is
-    ``LanguageModelConfig(32000, 4096, 32, layers=32, hidden=11008, positions="rope",
+    LLaMA is ``LanguageModelConfig(32000, 4096, 32, layers=32, hidden=11008, positions="rope",
     norm="rms", activation="swiglu", tied=False, biases=False, eps=1e-6)``; its later versions have
     fewer heads of keys.
 
@@ -356,7 +355,8 @@ def init_language_model(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `config` no configuration or `dtype` no floating-point type.
+        If `rng` is not a generator, `config` is not a configuration or `dtype` is not a
+        floating-point type.
 
     See Also
     --------
@@ -465,7 +465,7 @@ def rotations(config: LanguageModelConfig, start: int, T: int) -> tuple[FloatArr
 
 
 @np.errstate(all="ignore")
-def places_pull(
+def places_vjp(
     config: LanguageModelConfig,
     table: FloatArray | None,
     du: FloatArray,

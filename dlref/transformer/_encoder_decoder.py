@@ -54,7 +54,7 @@ from ._configuration import (
     init_norm,
     init_positions,
     places,
-    places_pull,
+    places_vjp,
 )
 from ._decoding import EncoderDecoderDecoding
 from ._feed_forward import Pullback
@@ -160,7 +160,8 @@ def init_encoder_decoder_model(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `config` no configuration or `dtype` no floating-point type.
+        If `rng` is not a generator, `config` is not a configuration or `dtype` is not a
+        floating-point type.
 
     See Also
     --------
@@ -276,18 +277,18 @@ def _run(
     lengths: Any,
 ) -> tuple[FloatArray, Pullback]:
     end = config.norm, config.eps
-    memory, back_encoder = encoder_forward(*_encoder(source, p, config, lengths))
+    memory, encoder_pullback = encoder_forward(*_encoder(source, p, config, lengths))
     x, options = _decoder(target, p, config, source.shape, lengths)
-    h, back_decoder = decoder_forward(x, memory, p.decoder, p.norm, options, end)
+    h, decoder_pullback = decoder_forward(x, memory, p.decoder, p.norm, options, end)
     weight = p.embedding if p.head is None else p.head
 
     @np.errstate(all="ignore")
-    def pull(u: FloatArray) -> EncoderDecoderParams:
+    def pullback(u: FloatArray) -> EncoderDecoderParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
-        dx, dmemory, ddecoder, dnorm, dbias = back_decoder(dh)
-        dsource, dencoder, dencoder_norm, dsource_bias = back_encoder(dmemory)
-        dtable = places_pull(config, p.positions, dx, dbias)
-        dsource_table = places_pull(config, p.source_positions, dsource, dsource_bias, causal=False)
+        dx, dmemory, ddecoder, dnorm, dbias = decoder_pullback(dh)
+        dsource, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
+        dtable = places_vjp(config, p.positions, dx, dbias)
+        dsource_table = places_vjp(config, p.source_positions, dsource, dsource_bias, causal=False)
         scale = dx.dtype.type(config.embedding_scale)
         dembedding = np.asarray(learned_positions_vjp(dx * scale, p.embedding, target))
         dembedding += learned_positions_vjp(dsource * scale, p.embedding, source)
@@ -304,7 +305,7 @@ def _run(
             None if p.head is None else dhead,
         )
 
-    return affine(h, weight), pull
+    return affine(h, weight), pullback
 
 
 def _arguments(
@@ -618,7 +619,7 @@ def encoder_decoder_model_loss(
     config : LanguageModelConfig
         What both halves consist of.
     targets : array_like of int or None, shape (..., T)
-        What each position shall predict, −100 where nothing is asked. None is the next
+        What each position is to predict, −100 where nothing is asked. None is the next
         token: the decoder reads all but the last token, and predicts all but the first.
     lengths : array_like of int or None, shape (...)
         As for :func:`encoder_decoder_model`.
@@ -626,7 +627,7 @@ def encoder_decoder_model_loss(
     Returns
     -------
     floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
 
     Raises
     ------
@@ -688,7 +689,7 @@ def encoder_decoder_model_loss_value_and_grad(
     Returns
     -------
     loss : floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
     grads : EncoderDecoderParams
         Gradient of each parameter; None where it is None.
 
@@ -720,9 +721,9 @@ def encoder_decoder_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
-    logits, pull = _run(texts, answer, p, config, lengths)
+    logits, pullback = _run(texts, answer, p, config, lengths)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def encoder_decoder_model_loss_grad(

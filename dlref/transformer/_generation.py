@@ -230,9 +230,9 @@ def generate(
 
     **The cache.** The causal mask makes keys and values of a token independent of what follows it.
     So they are computed once and kept, and a new token costs one pass of a single position, whose
-    query attends to all keys kept: :math:`2 D S` multiplications a layer for S tokens,
+    query attends to all keys kept: :math:`2 D S` multiplications per layer for S tokens,
     instead of the whole text again. The logits are those of :func:`language_model` up to rounding.
-    Memory is :math:`2 L H_k E S` numbers a text.
+    Memory is :math:`2 L H_k E S` numbers per text.
 
     **Drawing.** The token is the first whose cumulative probability exceeds a uniform number from
     `rng`:
@@ -362,8 +362,9 @@ def beam_search(
             \dots, \text{token}_{T+t-1}) .
 
     Of the K V texts that are one token longer than those kept, the K best are kept. That is exact
-    if :math:`K \ge V^{n-1}` for n steps, and else a heuristic: the best text may begin with a
-    token that looked bad. The length counts the tokens appended, up to and including `stop`. Where fewer than K texts exist, scores of the rest are −inf.
+    if :math:`K \ge V^{n-1}` for n steps, and else a heuristic: the best text may begin with a token
+    that looked bad. The length counts the tokens appended, up to and including `stop`. Where fewer
+    than K texts exist, scores of the rest are −inf.
 
     A probable text is not a typical one: models repeat themselves under beam search. It is for
     tasks with one right answer.

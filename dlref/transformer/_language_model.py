@@ -30,7 +30,7 @@ from ._configuration import (
     Places,
     check_config,
     places,
-    places_pull,
+    places_vjp,
 )
 from ._feed_forward import Pullback
 from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
@@ -177,14 +177,14 @@ def _run(
     tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
 ) -> tuple[FloatArray, Pullback]:
     """Run the model; the cotangent is that of the parameters."""
-    h, back = encoder_forward(*_stack(tokens, p, config, dropout))
+    h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, dropout))
     weight = p.embedding if p.head is None else p.head
 
     @np.errstate(all="ignore")
-    def pull(u: FloatArray) -> LanguageModelParams:
+    def pullback(u: FloatArray) -> LanguageModelParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
-        dx, dblocks, dnorm, dbias = back(dh)
-        dtable = places_pull(config, p.positions, dx, dbias)
+        dx, dblocks, dnorm, dbias = encoder_pullback(dh)
+        dtable = places_vjp(config, p.positions, dx, dbias)
         if config.scale_embeddings:
             dx *= dx.dtype.type(config.embedding_scale)
         dembedding = np.asarray(learned_positions_vjp(dx, p.embedding, tokens))
@@ -193,10 +193,10 @@ def _run(
             return LanguageModelParams(dembedding, dtable, dblocks, dnorm, None)
         return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead)
 
-    return affine(h, weight), pull
+    return affine(h, weight), pullback
 
 
-def _push(
+def _tangents(
     tokens: IntArray,
     p: LanguageModelParams,
     dp: LanguageModelParams,
@@ -465,7 +465,7 @@ def language_model_jvp(
     check_params("primals.params", p, config)
     ids = as_tokens("primals.tokens", tokens, config.vocabulary)
     dp = as_params("tangents.params", dp, config)
-    return rounded(_push(ids, p, dp, config, dropout), dtype)  # type: ignore[no-any-return]
+    return rounded(_tangents(ids, p, dp, config, dropout), dtype)  # type: ignore[no-any-return]
 
 
 def language_model_loss(
@@ -488,7 +488,7 @@ def language_model_loss(
     config : LanguageModelConfig
         What the model consists of.
     targets : array_like of int or None, shape (..., T)
-        What each position shall predict, −100 where nothing is asked. None is the next
+        What each position is to predict, −100 where nothing is asked. None is the next
         token: the model reads all but the last token, and predicts all but the first.
     dropout : tuple or None
         As for :func:`language_model`.
@@ -496,7 +496,7 @@ def language_model_loss(
     Returns
     -------
     floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
 
     Raises
     ------
@@ -517,7 +517,7 @@ def language_model_loss(
 
     over the N predictions. By the chain rule of probabilities the sum over a text is the logarithm
     of the model's probability of the text, so minimizing it is maximum likelihood.
-    :math:`L / \log 2` are bits a token, and :math:`e^L` is the perplexity: the
+    :math:`L / \log 2` are bits per token, and :math:`e^L` is the perplexity: the
     number of equally likely tokens that would be as hard to guess.
 
     **What to compare with.** Guessing: :math:`\log V`. Always the same distribution: the entropy of
@@ -558,7 +558,7 @@ def language_model_loss_value_and_grad(
     Returns
     -------
     loss : floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
     grads : LanguageModelParams
         Gradient of each parameter; None where it is None.
 
@@ -577,9 +577,9 @@ def language_model_loss_value_and_grad(
             .
 
     prediction minus truth, is the cotangent with which :func:`language_model_vjp` starts. The
-    forward pass is made once. Most
-    of the time goes into products of matrices, twice as many in the backward pass as forward, so
-    a step costs about :math:`3 N` times the multiplications of :func:`multiplication_counts`.
+    forward pass is made once. Most of the time goes into products of matrices, twice as many in the
+    backward pass as forward, so a step costs about :math:`3 N` times the multiplications of
+    :func:`multiplication_counts`.
 
     Examples
     --------
@@ -602,9 +602,9 @@ def language_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(tokens, targets)
     dtype, ids, p, _ = _arguments(ids, params, config)
-    logits, pull = _run(ids, p, config, dropout)
+    logits, pullback = _run(ids, p, config, dropout)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def language_model_loss_grad(

@@ -65,7 +65,9 @@ def _blocks_forward(
     if norm is not None:
         x, last = norm_forward(x, norm, *end)
 
-    def back(u: FloatArray) -> tuple[FloatArray, list[tuple[Any, ...]], NormParams | None]:
+    def blocks_pullback(
+        u: FloatArray,
+    ) -> tuple[FloatArray, list[tuple[Any, ...]], NormParams | None]:
         dnorm = None
         if last is not None:
             u, dnorm = last(u)
@@ -75,7 +77,7 @@ def _blocks_forward(
             rests.append(rest)
         return u, rests, dnorm
 
-    return x, back
+    return x, blocks_pullback
 
 
 def encoder_forward(
@@ -87,10 +89,10 @@ def encoder_forward(
 ) -> tuple[FloatArray, Pullback]:
     """Run the blocks and the last norm; the cotangents are (dx, dblocks, dnorm, dbias)."""
     steps = [partial(encoder_block_forward, p=p, o=o) for p, o in zip(blocks, options, strict=True)]
-    out, back = _blocks_forward(x, steps, norm, end)
+    out, blocks_pullback = _blocks_forward(x, steps, norm, end)
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx, rests, dnorm = back(u)
+        dx, rests, dnorm = blocks_pullback(u)
         grads = tuple(dp for dp, _ in reversed(rests))
         return dx, grads, dnorm, _total([dbias for _, dbias in rests])
 
@@ -137,10 +139,10 @@ def decoder_forward(
         partial(decoder_block_forward, memory=memory, p=p, o=o)
         for p, o in zip(blocks, options, strict=True)
     ]
-    out, back = _blocks_forward(x, steps, norm, end)
+    out, blocks_pullback = _blocks_forward(x, steps, norm, end)
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx, rests, dnorm = back(u)
+        dx, rests, dnorm = blocks_pullback(u)
         dmemory = _total([np.zeros_like(memory), *(d for d, _, _ in rests)])
         grads = tuple(dp for _, dp, _ in reversed(rests))
         return dx, dmemory, grads, dnorm, _total([dbias for *_, dbias in rests])
@@ -319,7 +321,7 @@ def encoder(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no tuple of blocks.
+        If an array is not real or `params` is not a tuple of blocks.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 
@@ -592,7 +594,7 @@ def decoder(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no tuple of blocks.
+        If an array is not real or `params` is not a tuple of blocks.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 

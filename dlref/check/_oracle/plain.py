@@ -211,7 +211,7 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, weight_offset: fl
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
-    """Return rows less their mean, over their deviation."""
+    """Return rows minus their mean, over their standard deviation."""
     wide = _wide(x)
     y = rms_norm(wide - _mean(wide), weight, eps=eps)
     return (y if bias is None else y + bias).astype(x.dtype)
