@@ -19,7 +19,7 @@ OUTLAWED = {
     r"\\varepsilon\b": r"\epsilon",
     r"\\varphi\b": r"\phi",
     r"\\(mathbf|boldsymbol|bm)\b": r"\vec or \mat",
-    r"\^(T\b|\{T\}|\\mathsf|\\intercal|\\mathrm *\{?T)": r"^\top",
+    r"\^(T\b|\{T\}|\{?\\mathsf|\\intercal|\\mathrm *\{?T)": r"^\top",
     r"\\(times|cdot|ast) *\\(tanh|sigma)": r"\odot",
     r"\\operatorname\{?(log|exp|tanh|max|min)\b": "the operator's own command",
     r"\be = e\^": "a letter that is not Euler's number",

@@ -525,8 +525,8 @@ def stack_of_decoder_blocks():
 
 
 def with_bias(p, bias):
-    """Return a block's parameters with another bias of the network's output."""
-    return p._replace(feed_forward=p.feed_forward._replace(b2=bias))
+    """Return a block's parameters with another bias of the network's hidden layer."""
+    return p._replace(feed_forward=p.feed_forward._replace(b1=bias))
 
 
 @equation(
@@ -537,7 +537,7 @@ def with_bias(p, bias):
     \qquad k = 1, \dots, L .""",
 )
 def derivatives_of_a_stack():
-    biases, dbiases = [p.feed_forward.b2 for p in BLOCKS], RNG.normal(size=(2, D))
+    biases, dbiases = [p.feed_forward.b1 for p in BLOCKS], RNG.normal(size=(2, F))
     h = [X, block(X, BLOCKS[0]), block(block(X, BLOCKS[0]), BLOCKS[1])]
 
     def stack(x, *biases):
@@ -583,7 +583,7 @@ def derivatives_of_a_decoder():
     yield dx, back(lambda x: decoded(x, MEMORY, first), X, dh1)
     of_second = back(lambda m: decoded(h1, m, second), MEMORY, U)
     yield dm, of_second + back(lambda m: decoded(X, m, first), MEMORY, dh1)
-    bias, dbias = first.feed_forward.b2, RNG.normal(size=D)
+    bias, dbias = first.feed_forward.b1, RNG.normal(size=F)
     moved = along(lambda x: decoded(x, MEMORY, first), X, DX)
     moved = moved + along(lambda m: decoded(X, m, first), MEMORY, DMEMORY)
     moved = moved + along(lambda b: decoded(X, MEMORY, with_bias(first, b)), bias, dbias)
@@ -626,7 +626,7 @@ def written(memory, bias, tokens=TOKENS):
     return normalize(decoded(h, memory, DECODER[1]), TRANSLATOR.norm)
 
 
-ENC_BIAS, DEC_BIAS = BLOCKS[0].feed_forward.b2, DECODER[0].feed_forward.b2
+ENC_BIAS, DEC_BIAS = BLOCKS[0].feed_forward.b1, DECODER[0].feed_forward.b1
 
 
 @definition(
