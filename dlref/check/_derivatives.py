@@ -414,7 +414,7 @@ def check_gradients(
     own = [as_numpy(a) for a in inputs]
     as_floats({f"inputs[{i}]": a for i, a in enumerate(own) if is_float(a)})
     point = [np.array(a, np.float64) if is_float(a) else a for a in own]
-    moving = [i for i, a in enumerate(point) if is_float(a)]
+    floating = [i for i, a in enumerate(point) if is_float(a)]
 
     def run(g: Callable[..., Any], *values: Any) -> Any:
         out = as_numpy(g(*handed(list(values), kind)))
@@ -430,16 +430,16 @@ def check_gradients(
 
         def grads(values: list[Any]) -> list[Any]:
             out = [*flat(run(vjp, dout, *values))]
-            if len(out) != len(moving):
+            if len(out) != len(floating):
                 msg = (
-                    f"Argument 'vjp' must return {len(moving)} gradients, one for each array of "
+                    f"Argument 'vjp' must return {len(floating)} gradients, one for each array of "
                     f"floats, not {len(out)}."
                 )
                 raise ValueError(msg)
             return [np.zeros(()) if g is None else np.asarray(g, np.float64) for g in out]
 
         gaps = [float("nan")] * len(point)
-        for i, got in zip(moving, grads(point), strict=True):
+        for i, got in zip(floating, grads(point), strict=True):
             shape = np.shape(point[i])
             gaps[i] = float("inf")
             if got.shape != shape:
@@ -458,26 +458,26 @@ def check_gradients(
                 slope = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
                 want.flat[k] = float(slope) / v.flat[k]
             gaps[i] = _gap(got, want)
-        second = _asymmetry(grads, point, moving, rng) if order == 2 else None
-    ok = all(gaps[i] <= rtol for i in moving) and (second is None or second <= rtol)
+        second = _asymmetry(grads, point, floating, rng) if order == 2 else None
+    ok = all(gaps[i] <= rtol for i in floating) and (second is None or second <= rtol)
     return GradientCheck(ok, tuple(gaps), second, rtol)
 
 
 def _asymmetry(
     grads: Callable[[list[Any]], list[Any]],
     point: list[Any],
-    moving: list[int],
+    floating: list[int],
     rng: np.random.Generator,
 ) -> float:
     """Return how far <w, H v> and <v, H w> are apart, H v by differences of the gradients."""
-    v, w = ([rng.normal(size=np.shape(point[i])) for i in moving] for _ in range(2))
+    v, w = ([rng.normal(size=np.shape(point[i])) for i in floating] for _ in range(2))
 
     def curved(direction: list[Any]) -> list[FloatArray]:
         sizes = np.cumsum([d.size for d in direction])[:-1]
 
         def along(h: float) -> FloatArray:
             moved = list(point)
-            for i, d in zip(moving, direction, strict=True):
+            for i, d in zip(floating, direction, strict=True):
                 moved[i] = point[i] + h * d
             return np.concatenate([np.ravel(g) for g in grads(moved)])
 

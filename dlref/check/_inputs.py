@@ -123,7 +123,7 @@ def random_inputs(
     Raises
     ------
     TypeError
-        If the dtype is another, or `rng` no generator.
+        If the dtype is another, or `rng` is not a generator.
     ValueError
         If `op` refuses inputs of these shapes.
 

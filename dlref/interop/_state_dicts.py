@@ -268,7 +268,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     Raises
     ------
     TypeError
-        If `prefix` is no text, `config` not what the kind needs, or an array not real.
+        If `prefix` is not a text, `config` is not what the kind needs, or an array not real.
     ValueError
         If `kind` is not known, or parameters are missing, too many or of the wrong shape: the
         message names all of them.

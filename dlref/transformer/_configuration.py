@@ -316,8 +316,8 @@ def init_blocks(
 
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
     """Draw embeddings."""
-    deviation = 1 / math.sqrt(config.width) if config.scale_embeddings else 0.02
-    return as_generator("rng", rng).normal(0.0, deviation, (rows, config.width))
+    sd = 1 / math.sqrt(config.width) if config.scale_embeddings else 0.02
+    return as_generator("rng", rng).normal(0.0, sd, (rows, config.width))
 
 
 def init_positions(

@@ -81,12 +81,12 @@ def tanhshrink(x: Any) -> Any:
 
 
 def tanhshrink_vjp(dout: Any, x: Any) -> Any:
-    """Return what the difference of x and tanh(x) pulls back, term by term."""
+    """Return the vjp of the difference of x and tanh(x), term by term."""
     return dout - dout * tanh_deriv(x)
 
 
 def softsign_vjp(dout: Any, x: Any) -> Any:
-    """Return what the quotient x / (1 + |x|) pulls back, term by term."""
+    """Return the vjp of the quotient x / (1 + |x|), term by term."""
     d = 1 + abs(x)
     return dout / d - (dout * x / d / d) * np.sign(x)
 
