@@ -100,11 +100,19 @@ def numerical_jacobian(
 
     Notes
     -----
-    All methods change one element of x at a time, so they cost some calls of f an element.
+    All methods change one element of x at a time, so they cost some calls of f per element. With
+    the unit vector :math:`\vec e_j`,
 
-    *central*: :math:`(f(x + h) - f(x - h)) / 2h` has a truncation error of order :math:`h^2` and a
-    rounding error of order :math:`\epsilon / h`; the best h is near :math:`\epsilon^{1/3}`, and ten
-    digits are the most to hope for.
+    .. math::
+
+        \text{central: } & \quad
+            \pdv{f}{x_j} = \frac{f(\vec x + h \vec e_j) - f(\vec x - h \vec e_j)}{2 h} + O(h^2), \\
+        \text{complex: } & \quad \pdv{f}{x_j} = \frac{\operatorname{Im} f(\vec x + i h \vec e_j)}{h}
+            + O(h^2) .
+
+    *central* has a truncation error of order :math:`h^2` and a rounding error of order
+    :math:`\epsilon / h`; the best h is near :math:`\epsilon^{1/3}`, and ten digits are the most to
+    hope for.
 
     *ridders*: the truncation error is a series in :math:`h^2`, so that differences at several steps
     are extrapolated to h = 0, and the place in the tableau where neighbours agree best is
@@ -212,9 +220,14 @@ def adjoint_gap(
 
     Notes
     -----
-    :math:`\langle u, \mat J v \rangle = u^\top \mat J v = \langle \mat J^\top u, v \rangle` for
-    all u and v. A random pair finds nearly any mistake in either mode, with one call of each, and
-    with no step to choose. It does not find a mistake that is in both.
+    Both modes give the same number,
+
+    .. math::
+
+        \vec u \cdot (\mat J \vec v) = \vec u^\top \mat J \vec v = (\mat J^\top \vec u) \cdot \vec v
+
+    for all cotangents and tangents. A random pair finds nearly any mistake in either mode, with one
+    call of each, and with no step to choose. It does not find a mistake that is in both.
 
     Examples
     --------

@@ -823,6 +823,12 @@ def encoder_decoder_generate(
 
     Notes
     -----
+    Each token is the one of largest probability, given the source and those before:
+
+    .. math::
+
+        \text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .
+
     The encoder runs once. Keys and values of the target so far are kept, as in :func:`generate`;
     those of the memory, which every token reads, are projected once.
 

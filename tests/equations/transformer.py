@@ -24,6 +24,7 @@ from dlref.transformer import (
     dropout_mask,
     encoder,
     encoder_block,
+    encoder_decoder_generate,
     encoder_decoder_model,
     encoder_decoder_model_loss,
     encoder_decoder_weights,
@@ -870,3 +871,13 @@ def derivatives_of_the_class_head():
         lambda w, b, token: w @ class_output(token)[0] + b, (w, b, X[0]), (d_w, d_b, d_token)
     )
     yield whole, d_w @ h[0] + w @ along(class_output, X[0], d_token)[0] + d_b
+
+
+@definition(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
+def token_of_largest_probability():
+    memory, tokens = read_source(ENC_BIAS), [TOKENS[0]]
+    for _ in range(3):
+        logits = written(memory, DEC_BIAS, np.array(tokens))[-1] @ HEAD.T
+        tokens.append(max(range(VOCABULARY), key=lambda v, z=logits: z[v]))
+    got = encoder_decoder_generate(SOURCE, TRANSLATOR, CONFIG, start=tokens[0], steps=3)
+    yield tokens, got
