@@ -75,7 +75,7 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     .. math:: y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}
 
     Reading rows and multiplying by a matrix of ones and zeros (*one-hot*) are the same linear
-    map. The first costs D a position, the second L D; the table is as large either way.
+    map. The first costs D per position, the second L D; the table is as large either way.
 
     The table has L D parameters and no row for position L: such a model has a maximum length,
     which the formula of the sinusoids does not have. Negative positions, which NumPy would count
