@@ -7,6 +7,8 @@ the gradient of the loss by the output. tests/test_plain.py compares each with t
 function. Oracles of the contract, which must accept complex numbers, stand in naive.py.
 """
 
+import itertools
+
 import numpy as np
 import scipy.special
 from naive import layer_norm, relu, sigmoid, silu, softmax
@@ -482,7 +484,7 @@ def orthogonal(rng, n):
 def forward_moments(rng, widths, samples=100):
     """Mean squares of the pre-activations, layer by layer, with He weights and ReLU."""
     h, moments = rng.normal(size=(samples, widths[0])), []
-    for n_in, n_out in zip(widths, widths[1:], strict=False):
+    for n_in, n_out in itertools.pairwise(widths):
         z = h @ he_normal(rng, n_out, n_in).T
         moments.append(np.mean(z**2))
         h = np.maximum(z, 0)
