@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 PAGES = ("questions", "misconceptions")
 #: An answer with what it concerns: topics, and after a bar what a link to it says.
-CONCERNS = re.compile(r"^\.\. concerns: ([^|\n]+?)(?: \| (.+))?\n\n\*\*(.+?)\*\*", re.M | re.S)
+CONCERNS = re.compile(r"^\.\. concerns: ([^|\n]+?)(?: \| ([^\n]+))?\n\n\*\*(.+?)\*\*", re.M | re.S)
 RUN_IN = re.compile(r"^(?=\*\*[A-Z][^*\n]*\*\*)", re.MULTILINE)
 TITLE = re.compile(r"\*\*([^*\n]+?)\.?\*\*")
 #: Paragraphs of a docstring, by their first words, that have a section of their own.
@@ -168,10 +168,17 @@ def answers(srcdir):
     return found
 
 
-def label_answers(page, text):
-    """Turn the marks of a page of answers into the targets that topics link to."""
+def label_answers(page, text, topics):
+    """Turn the marks of a page of answers into targets, and into links to what they concern."""
     number = iter(range(1, 10**6))
-    return CONCERNS.sub(lambda m: f".. _{page}-{next(number)}:\n\n**{m[3]}**", text)
+
+    def mark(match):
+        concerned = [topics[f"reference/{key.replace('.', '/')}"] for key in match[1].split()]
+        links = " · ".join(f":doc:`{t.title} </{t.page}>`" for t in concerned)
+        label = f"{page}-{next(number)}"
+        return f".. _{label}:\n\n.. rst-class:: concerned\n\n{links}\n\n**{match[3]}**"
+
+    return CONCERNS.sub(mark, text)
 
 
 def uses(topics, transcripts):

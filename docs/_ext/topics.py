@@ -30,6 +30,7 @@ FORMS = {
 ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
+SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -237,10 +238,19 @@ def write_pages(app):
             path.unlink()
 
 
+def with_figure(app, chapter, text):
+    """Put the figure of a chapter behind its first paragraph that ends a thought."""
+    script = app.config.topic_facts["figures"][chapter]
+    image = figure(app.srcdir, f"{chapter}/{script}")
+    more = f":ref:`How it is drawn <sphx_glr_gallery_{chapter}_{script}.py>`."
+    end = SENTENCE.search(text).end()
+    return f"{text[:end]}{image}\n\n{more}\n\n{text[end:]}"
+
+
 def list_topics(app, docname, source):
-    """On a chapter's page: one entry for each topic, in place of one for each function."""
+    """On a chapter's page: a figure, and one entry for each topic in place of its functions."""
     if docname in facts.PAGES:
-        source[0] = facts.label_answers(docname, source[0])
+        source[0] = facts.label_answers(docname, source[0], app.topics)
     chapter = docname.rpartition("/")[2]
     if docname != f"reference/{chapter}" or chapter not in app.config.topic_chapters:
         return
@@ -257,7 +267,7 @@ def list_topics(app, docname, source):
         tree = "".join(f"   {t.chapter}/{t.name}\n" for t in fresh)
         return "\n".join(rows) + f"\n.. toctree::\n   :hidden:\n\n{tree}\n"
 
-    source[0] = LISTED.sub(entry, source[0] + "\n")
+    source[0] = LISTED.sub(entry, with_figure(app, chapter, source[0]) + "\n")
 
 
 def fold(app, _what, name, _obj, _options, lines):
