@@ -40,7 +40,9 @@
     el("p", { class: "ifig-title" }, box, spec.title);
     const map = spec.y !== null, log = spec.log && !map, xs = spec.x, f = log ? Math.log10 : v => v;
     // A map has room for words below and on the left, and for a colour bar on the right.
-    const H = map ? 330 : 260, L = map && spec.labels ? 76 : 58, R = map ? 62 : 12, B = map && spec.labels ? 84 : 44;
+    const longest = spec.labels ? Math.max(...spec.labels.rows.flat().map(word => word.length)) : 0;
+    const turned = longest > 2, L = longest ? 32 + 6.5 * longest : 58, R = map ? 62 : 12;
+    const B = turned ? 32 + 5.6 * longest : 44, H = map ? 310 + B - 44 : 260;
     const svg = el("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }, box);
     const pad = map || spec.points ? 0.5 : 0, x0 = xs[0] - pad, x1 = xs.at(-1) + pad, middle = (T + H - B) / 2;
     const px = v => L + (W - L - R) * (v - x0) / (x1 - x0);
@@ -74,15 +76,15 @@
     // A map: row 0 on top, a cell for each element, words or numbers on the axes, a colour bar.
     function chart(words) {
       const rows = spec.y, h = (H - T - B) / rows.length, at = i => T + (i + 0.5) * h, right = W - R;
-      const every = words ? 1 : Math.ceil(rows.length / 8), size = Math.min(13, Math.max(8, h));
+      const every = words ? 1 : Math.ceil(rows.length / 8), size = Math.min(13, Math.max(9.5, h));
       marks.replaceChildren();
       rows.forEach((v, i) => {
         if (i % every || (words && i >= words.length)) return;
         const text = words ? words[i] : show(v), x = px(xs[i]);
         el("text", { x: L - 5, y: at(i) + size / 3, "text-anchor": "end", style: `font-size:${size}px` }, marks, text);
-        el("text", words
+        el("text", words && turned
           ? { x: x + 3, y: H - B + 8, "text-anchor": "end", style: `font-size:${size}px`, transform: `rotate(-60 ${x + 3} ${H - B + 8})` }
-          : { x, y: H - B + 15, "text-anchor": "middle" }, marks, text);
+          : { x, y: H - B + 15, "text-anchor": "middle", style: `font-size:${size}px` }, marks, text);
       });
       el("text", { x: (L + right) / 2, y: H - 7, "text-anchor": "middle" }, marks, spec.xlabel);
       el("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, marks, spec.ylabel);

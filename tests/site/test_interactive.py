@@ -351,14 +351,13 @@ panel => {
 
 
 def read_map(page, panel=0):
-    """Return a map as rows of numbers, top row first, with its words, as drawn."""
+    """Return a map as rows of numbers, top row first, and what is drawn beside it."""
     seen = page.evaluate(READ_MAP, panel)
-    count = round(len(seen["cells"]) ** 0.5)
-    rows = [[None] * count for _ in range(count)]
-    step = min(c["height"] for c in seen["cells"]), min(c["width"] for c in seen["cells"])
+    ys, xs = (sorted({round(c[axis], 1) for c in seen["cells"]}) for axis in "yx")
+    rows = [[None] * len(xs) for _ in ys]
     for cell in seen["cells"]:
         where, _, value = cell["text"].rpartition(": ")
-        i, j = round(cell["y"] / step[0]), round(cell["x"] / step[1])
+        i, j = ys.index(round(cell["y"], 1)), xs.index(round(cell["x"], 1))
         rows[i][j] = float(value)
         cell["at"], cell["words"] = (i, j), where.split(" → ")
     return rows, seen
@@ -393,12 +392,12 @@ def test_a_map_is_drawn_as_a_matrix_is_written(context, site, script):
             assert joined == text.replace(" ", "").strip(".").lower()
             for row in rows:  # weights of attention
                 assert abs(sum(row) - 1) < 2e-3
-            cell = seen["cells"][0]
-            inside = (
-                round(seen["frame"][0] / cell["width"], 1),
-                round(seen["frame"][1] / cell["height"], 1),
+            first, last = (
+                next(c for c in seen["cells"] if c["at"] == (k, k)) for k in (0, len(rows) - 1)
             )
-            assert min(inside) >= len(rows) - 0.7
+            assert abs(first["x"]) < 1 > abs(first["y"])  # no half cell is cut off
+            assert last["x"] + last["width"] < seen["frame"][0] + 1
+            assert last["y"] + last["height"] < seen["frame"][1] + 1
 
 
 @pytest.mark.parametrize("script", ["transformer/plot_language_model", "transformer/plot_tasks"])
