@@ -49,12 +49,14 @@ def form(name):
 class Topic:
     """A module of a chapter with what it exports."""
 
-    def __init__(self, chapter, module, words):
+    def __init__(self, chapter, module, words, first):
         self.chapter, self.name = chapter, module.__name__.rpartition("._")[2]
         names = [n for n in module.__all__ if inspect.isroutine(getattr(module, n))]
         names.sort(key=lambda n: (ORDER.index(form(n)) if form(n) else -1, n not in self.name))
         self.classes = [n for n in module.__all__ if n not in names]
         self.names = [*names, *self.classes]
+        self.maps = [n for n in self.names if not form(n)]
+        self.first = first.get(f"{chapter}.{self.name}", (self.maps or self.names)[0])
         self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
         self.title, _, self.aliases = words.get(self.name, self.name.replace("_", " ")).partition(
             " | "
@@ -67,11 +69,10 @@ class Topic:
 
     @property
     def summary(self):
-        first = next((n for n in self.names if not form(n)), self.names[0])
-        return " ".join(self.parts[first][""].split("\n\n")[0].split())
+        return " ".join(self.parts[self.first][""].split("\n\n")[0].split())
 
 
-def load(chapters, words):
+def load(chapters, words, first):
     """Return the topics of all chapters, by their pages."""
     topics = {}
     for chapter in chapters:
@@ -79,7 +80,7 @@ def load(chapters, words):
         for found in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
             if not found.ispkg and getattr(module, "__all__", None):
-                topic = Topic(chapter, module, words)
+                topic = Topic(chapter, module, words, first)
                 topics[topic.page] = topic
     return topics
 
@@ -140,7 +141,8 @@ def place(topic, blocks):
     top, below = [], {}
     for function, text in blocks:
         suffix = form(function.name)
-        home = next((n for n in topic.names if suffix and form(n) == suffix), None)
+        same = [n for n in topic.names if suffix and form(n) == suffix]
+        home = function.name if function.name in same else next(iter(same), None)
         if home:
             below.setdefault(home, []).append(text)
         else:
@@ -150,12 +152,11 @@ def place(topic, blocks):
 
 def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
-    maps = [n for n in topic.names if not form(n)]
-    first = maps[0] if maps else topic.names[0]
+    first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
     intro, formula, rest = definition(notes[first][0])
     code, code_of = place(topic, told.transcripts.blocks(topic))
-    if not maps:  # the derivatives of an operation of NumPy: all of their code belongs here
+    if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += code_of.pop(first, [])
     out = [heading(topic.title, "="), f".. currentmodule:: dlref.{topic.chapter}\n"]
     if topic.aliases:  # also in the index, where the search finds them
@@ -224,7 +225,8 @@ class Told:
 
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
-    app.topics = load(app.config.topic_chapters, app.config.topic_words)
+    config = app.config
+    app.topics = load(config.topic_chapters, config.topic_words, config.topic_facts["first"])
     told = Told(app)
     for topic in app.topics.values():
         script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]

@@ -42,7 +42,7 @@
     // A map has room for words below and on the left, and for a colour bar on the right.
     const longest = spec.labels ? Math.max(...spec.labels.rows.flat().map(word => word.length)) : 0;
     const turned = longest > 2, L = longest ? 32 + 6.5 * longest : 58, R = map ? 62 : 12;
-    const B = turned ? 32 + 5.6 * longest : 44, H = map ? 310 + B - 44 : 260;
+    const B = turned ? 40 + 5.6 * longest : 44, H = map ? 310 + B - 44 : 260;
     const svg = el("svg", { viewBox: `0 0 ${W} ${H}`, role: "img" }, box);
     const pad = map || spec.points ? 0.5 : 0, x0 = xs[0] - pad, x1 = xs.at(-1) + pad, middle = (T + H - B) / 2;
     const px = v => L + (W - L - R) * (v - x0) / (x1 - x0);
