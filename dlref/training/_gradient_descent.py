@@ -94,8 +94,7 @@ def gradient_descent(
 
     References
     ----------
-    With noisy gradients, and on what to expect of it in training, see
-    :cite:t:`Sutskever2013`.
+    With noisy gradients: :cite:t:`RobbinsMonro1951`; in training: :cite:t:`Bottou2018`.
 
     Examples
     --------

@@ -208,8 +208,8 @@ def nesterov_step(
                = \phi_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
                = \phi_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) .
 
-    This is the step taken here and in PyTorch, as :cite:t:`Sutskever2013` suggest; what
-    `params` holds is :math:`\phi`. For a convex function of bounded curvature, with a momentum
+    This is the step taken here and in PyTorch; `params` holds :math:`\phi`. The look-ahead form is
+    that of :cite:t:`Sutskever2013`, the form in :math:`\phi` that of :cite:t:`Bengio2012`. For a convex function of bounded curvature, with a momentum
     that grows towards 1 in the right way, its error falls as :math:`1 / t^2`, that of plain
     descent as :math:`1 / t` :cite:p:`Nesterov1983`.
 

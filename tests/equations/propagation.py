@@ -254,6 +254,54 @@ def the_critical_gain():
     yield chi, 1
 
 
+def mean_product(f, q, c):
+    """Return the mean of f at two normal variables of variance q and correlation c."""
+    t, weights = np.polynomial.hermite_e.hermegauss(60)
+    one, other = np.sqrt(q) * t[:, None], np.sqrt(q) * (c * t[:, None] + np.sqrt(1 - c**2) * t)
+    return np.sum(weights[:, None] * weights * f(one) * f(other)) / (2 * np.pi)
+
+
+def correlation(c):
+    """Return the next layer's correlation for tanh, and the variance of weights assumed."""
+    sigma_w2, q = 1.4, 1.0
+    for _ in range(400):
+        q = sigma_w2 * mean_square(np.tanh, q) + BIAS_DEVIATION**2
+    return (sigma_w2 * mean_product(np.tanh, q, c) + BIAS_DEVIATION**2) / q, sigma_w2, q
+
+
+@equation(
+    r"""C(c) = \frac{1}{q^*} \Bigl( \sigma_w^2 \, \E \bigl[ \phi(\sqrt{q^*}\, s) \,
+    \phi\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr] + \sigma_b^2 \Bigr),
+    \qquad C(1) = 1 .""",
+    rtol=2e-2,
+)
+def correlation_of_the_next_layer():
+    rng, n = np.random.default_rng(0), 2_000
+    value, sigma_w2, q = correlation(0.6)
+    x = rng.normal(size=(2, n))
+    x[1] = 0.6 * x[0] + 0.8 * (x[1] - x[0] * (x[1] @ x[0]) / (x[0] @ x[0]))
+    h = np.tanh(np.sqrt(q) * x)
+    z = rng.normal(0, np.sqrt(sigma_w2 / n), (4 * n, n)) @ h.T
+    z += rng.normal(0, BIAS_DEVIATION, (4 * n, 1))
+    yield np.corrcoef(z.T)[0, 1], value  # of a wide layer
+    yield correlation(1.0)[0], 1.0
+
+
+@equation(
+    r"""C'(c) = \sigma_w^2 \, \E \bigl[ \phi'(\sqrt{q^*}\, s) \,
+    \phi'\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr], \qquad
+    C'(1) = \sigma_w^2 \, \E \phi'(\sqrt{q^*}\, s)^2 = \chi ,""",
+    rtol=1e-6,
+)
+def slope_of_the_correlation():
+    h = 1e-4
+    for c in (0.2, 0.6, 0.9):
+        _, sigma_w2, q = correlation(c)
+        slope = (correlation(c + h)[0] - correlation(c - h)[0]) / (2 * h)
+        yield slope, sigma_w2 * mean_product(tanh_slope, q, c)
+    yield sigma_w2 * mean_product(tanh_slope, q, 1.0), sigma_w2 * mean_square(tanh_slope, q)
+
+
 @definition(r"\frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,")
 def the_fixed_point_of_the_critical_gain():
     q = critical_variance()
