@@ -82,7 +82,7 @@ def softplus_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    :math:`\dv{}{x} \log(1 + e^x) = e^x / (1 + e^x)`.
+    .. math:: f' = \dv{}{x} \log(1 + e^x) = \frac{e^x}{1 + e^x} = \sigma(x)
 
     Examples
     --------
@@ -110,8 +110,12 @@ def softplus_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    A bump of area 1 around 0, in place of the unit mass that relu has there. Positive:
-    softplus is convex.
+    The derivative of the sigmoid:
+
+    .. math:: f'' = \sigma'(x) = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x)\, \sigma(-x)
+
+    It is a bump of area 1 around 0, where relu has a unit mass. It is positive: softplus is
+    convex.
 
     Examples
     --------
@@ -141,6 +145,10 @@ def softplus_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, \sigma(x)
+
     The gate that relu closes suddenly closes gradually here.
 
     Examples
@@ -160,8 +168,7 @@ def softplus_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `softplus`.
+        The input x. Raises the same errors as `softplus`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -172,6 +179,10 @@ def softplus_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = \sigma(x)\, \dot x
+
     The tangent is weighted with the probability that the input, as log-odds, stands for.
 
     Examples

@@ -224,8 +224,7 @@ def linear_jvp(primals: Any, tangents: Any) -> FloatArray:
     ----------
     primals : tuple (x, weight) or (x, weight, bias) of array_like
         Rows of inputs (..., n_in), matrix (n_out, n_in) and, unless left out or None, bias
-        (n_out,).
-        Raises the same errors as `linear`.
+        (n_out,). Raises the same errors as `linear`.
     tangents : tuple of array_like or None
         Directions, as many as `primals`, each of the shape of its operand; None is zero.
 

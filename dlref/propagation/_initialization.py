@@ -224,7 +224,8 @@ def he_uniform(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` is not a tuple of integers or the slope is not a number.
+        If `rng` is not a generator, `shape` is not a tuple of integers or the slope is not a
+        number.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -295,7 +296,8 @@ def he_normal(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` is not a tuple of integers or the slope is not a number.
+        If `rng` is not a generator, `shape` is not a tuple of integers or the slope is not a
+        number.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 

@@ -209,9 +209,9 @@ def nesterov_step(
                = \phi_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) .
 
     This is the step taken here and in PyTorch; `params` holds :math:`\phi`. The look-ahead form is
-    that of :cite:t:`Sutskever2013`, the form in :math:`\phi` that of :cite:t:`Bengio2012`. For a convex function of bounded curvature, with a momentum
-    that grows towards 1 in the right way, its error falls as :math:`1 / t^2`, that of plain
-    descent as :math:`1 / t` :cite:p:`Nesterov1983`.
+    that of :cite:t:`Sutskever2013`, the form in :math:`\phi` that of :cite:t:`Bengio2012`. For a
+    convex function of bounded curvature, with a momentum that grows towards 1 in the right way, its
+    error falls as :math:`1 / t^2`, that of plain descent as :math:`1 / t` :cite:p:`Nesterov1983`.
 
     Examples
     --------

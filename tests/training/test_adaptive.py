@@ -54,6 +54,21 @@ def test_the_scale_of_the_gradient_cancels(step, rng):
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-12)
 
 
+def test_adamw_is_the_algorithm_of_the_paper(rng):
+    """Algorithm 2 of Loshchilov and Hutter: one schedule for both parts, alpha for one only."""
+    alpha, decay, betas, eps = 0.1, 0.02, (0.9, 0.99), 1e-8
+    theta = p = rng.normal(size=3)
+    m, v, state = np.zeros(3), np.zeros(3), None
+    for t, eta in enumerate((1.0, 0.5, 0.25), start=1):
+        g = rng.normal(size=3)
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g**2
+        ratio = m / (1 - betas[0] ** t) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
+        theta = theta - eta * (alpha * ratio + decay * theta)
+        options = {"betas": betas, "eps": eps, "weight_decay": decay / alpha}
+        p, state = adamw_step(p, g, state, learning_rate=eta * alpha, **options)
+    np.testing.assert_allclose(p, theta, rtol=1e-12)
+
+
 def test_without_decay_adam_and_adamw_agree(rng):
     p, g = rng.normal(size=3), rng.normal(size=3)
     one, _ = adam_step(p, g, None, learning_rate=0.1)
