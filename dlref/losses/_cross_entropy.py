@@ -25,7 +25,7 @@ from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows
 from .._math.elementary import exp
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
-from ._kernels.reduction import REDUCTIONS, summed
+from ._kernels.reduction import REDUCTIONS, divided_sum, summed
 
 __all__ = [
     "cross_entropy",
@@ -217,7 +217,7 @@ class _Problem(NamedTuple):
         """Reduce the rows' losses; a mean divides by the weights that count."""
         if reduction == "none":
             return losses
-        return losses.sum() / (self.divisor if reduction == "mean" else np.float64(1.0))
+        return divided_sum(losses, self.divisor if reduction == "mean" else np.float64(1.0))
 
 
 def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.ArrayLike) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from ._kernels.reduction import divided_sum
 
 __all__ = [
     "neuron_squared_error",
@@ -103,7 +104,10 @@ def neuron_squared_error(
     dtype, (X, y, w, b) = _arguments(X, y, w, b)
     with np.errstate(all="ignore"):
         error = np.maximum(X @ w + b, 0.0) - y
-        return result(error @ error / np.float64(y.size), dtype)
+        mean = error @ error / np.float64(y.size)
+        if not np.isfinite(mean):  # of the sum, perhaps, but not of the squares
+            mean = divided_sum(error * error, np.float64(y.size))
+        return result(mean, dtype)
 
 
 def neuron_squared_error_grad(
@@ -284,4 +288,4 @@ def neuron_squared_error_jvp(primals: Any, tangents: Any) -> FloatArray:
     with np.errstate(all="ignore"):
         delta, of_target = _slopes(X, y, w, b)
         dz = dX @ w + X @ dw + db
-        return result(np.sum(delta * dz + of_target * dy), dtype)
+        return result(divided_sum(delta * dz + of_target * dy, np.float64(1.0)), dtype)

@@ -17,7 +17,7 @@ from .._core.arguments import (
     result,
 )
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
-from ._kernels.reduction import REDUCTIONS
+from ._kernels.reduction import REDUCTIONS, divided_sum
 
 __all__ = ["nll", "nll_grad", "nll_jvp", "nll_vjp"]
 
@@ -37,7 +37,7 @@ class _Picked(NamedTuple):
     def reduced(self, losses: FloatArray, reduction: str) -> Any:
         if reduction == "none":
             return losses
-        return np.sum(losses) / (self.divisor if reduction == "mean" else np.float64(1.0))
+        return divided_sum(losses, self.divisor if reduction == "mean" else np.float64(1.0))
 
     def grad(self, dout: FloatArray, reduction: str) -> FloatArray:
         check_shape("dout", dout, self.classes.shape if reduction == "none" else ())

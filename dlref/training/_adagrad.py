@@ -22,7 +22,8 @@ class AdagradState(NamedTuple):
         Number of steps so far.
     total : array, or tuple
         Sum of the squared gradients, in the structure of the parameters, in the dtype
-        that the step is computed in: float32 for float32 parameters, as in PyTorch.
+        that the step is computed in: float32 for float32 parameters, as in PyTorch. A sum out of
+        the range of that dtype is stored as minus its root.
 
     See Also
     --------
@@ -112,6 +113,10 @@ def adagrad_step(
     Multiplying all gradients by a constant changes nothing, if :math:`\epsilon` is small.
     With gradients of constant size the steps fall as :math:`\eta / \sqrt t`.
 
+    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
+    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the sum, where
+    PyTorch's becomes infinite and its steps 0.
+
     Examples
     --------
     The two gradients differ by a factor of a thousand, the steps do not:
@@ -130,5 +135,5 @@ def adagrad_step(
     eps = as_number("eps", eps, least=0)
     step, total = (0, None) if state is None else state
     eta = eta / (1.0 + step * kappa)
-    params, total = updated(adagrad, (eta, decay, eps), params, grads, (total,), start=start)
+    params, total = updated(adagrad, (eta, decay, eps, 1.0), params, grads, (total,), start=start)
     return params, AdagradState(step + 1, total)

@@ -26,7 +26,8 @@ class AdamState(NamedTuple):
         Running mean :math:`\vec m` of the gradients, in the dtype that the step is
         computed in: float32 for float32 parameters, as in PyTorch.
     square : array, or tuple
-        Running mean :math:`\vec v` of the squared gradients.
+        Running mean :math:`\vec v` of the squared gradients. An element out of the range of the
+        dtype is stored as minus its root.
     largest : array, tuple or None
         Largest :math:`\vec v` so far; None unless ``amsgrad``.
 
@@ -177,6 +178,10 @@ def adam_step(
     With *AMSGrad* the largest :math:`v` so far stands under the root, as PyTorch has it: before
     the correction, which is applied to the maximum.
 
+    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
+    1e154 in float64 or 1e19 in float32: the state then holds minus the root of :math:`v`, where
+    PyTorch's becomes infinite and its steps 0.
+
     References
     ----------
     Algorithm 1 of :cite:t:`KingmaBa2015`.
@@ -199,6 +204,12 @@ def adam_step(
     ...     p, state = adam_step(p, (-1.0) ** t, state, learning_rate=1)
     >>> float(1 / abs(p - last))
     19.0000
+
+    The square of this gradient is no float64. Its root is, and so is the step:
+
+    >>> p, state = adam_step([0.0], [1e160], None, learning_rate=0.5, betas=(0.75, 0.75))
+    >>> p, state.square
+    (array([-0.5]), array([-5.e+159]))
     """
     return _adam(
         params, grads, state, learning_rate, betas, eps, weight_decay, amsgrad, decoupled=False
