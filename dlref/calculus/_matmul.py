@@ -192,6 +192,8 @@ def matmul_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    .. math:: \dot Y = \dot A B + A \dot B
+
     The product rule, with the order of the factors kept: matrices do not commute.
 
     Examples

@@ -122,8 +122,10 @@ def norm_vjp(
 
     Notes
     -----
-    For one slice :math:`\partial L / \partial x = u\, x / \norm{x}`: the gradient points
-    along :math:`x`, whatever :math:`L` does with the norm.
+    .. math:: \pdv{L}{x_{kj}} = u_k\, \frac{x_{kj}}{\norm{x_k}}
+
+    The gradient points along :math:`x`, whatever :math:`L` does with the norm; it is 0 where the
+    slice is 0.
 
     Examples
     --------
@@ -159,8 +161,10 @@ def norm_jvp(
 
     Notes
     -----
-    Only the part of :math:`\dot x` along :math:`x` changes the length: walking at right
-    angles, as on a sphere, does not.
+    .. math:: \dot y_k = \frac{1}{\norm{x_k}} \sum_j x_{kj}\, \dot x_{kj}
+
+    Only the part of :math:`\dot x` along :math:`x` changes the length; a tangent at right angles to
+    :math:`x` does not. Where the slice is 0, the tangent is 0.
 
     Examples
     --------

@@ -111,6 +111,11 @@ def power_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{w_j} = u_j\, x_j\, w_j^{x_j - 1} , \qquad
+        \pdv{L}{x_j} = u_j\, w_j^{x_j} \log w_j
+
     An exponent shared by all elements, as in the generalized mean, is broadcast: its
     gradient :math:`\sum_i u_i\, w_i^x \log w_i` is accumulated in float64.
 
@@ -146,7 +151,9 @@ def power_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    Base and exponent moving together, :math:`w = x = t`, give the derivative of
+    .. math:: \dot y_j = x_j\, w_j^{x_j - 1}\, \dot w_j + w_j^{x_j} \log w_j\; \dot x_j
+
+    Base and exponent that are equal, :math:`w = x = t`, give the derivative of
     :math:`t^t`: the sum of both slopes, :math:`t^t (1 + \log t)`. It vanishes at
     :math:`t = 1/e`, where :math:`t^t` is smallest.
 

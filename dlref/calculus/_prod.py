@@ -159,9 +159,10 @@ def prod_vjp(
 
     Notes
     -----
-    Element :math:`x_{kj}` reaches the output :math:`y_k` only, so its gradient is
-    :math:`u_k \prod_{i \ne j} x_{ki}`. Time and memory are proportional to the size of
-    `x`.
+    .. math:: \pdv{L}{x_{kj}} = u_k \prod_{i \ne j} x_{ki}
+
+    Element :math:`x_{kj}` contributes to the output :math:`y_k` only. Time and memory are
+    proportional to the size of `x`.
 
     Examples
     --------
@@ -197,6 +198,8 @@ def prod_jvp(
 
     Notes
     -----
+    .. math:: \dot y_k = \sum_j \dot x_{kj} \prod_{i \ne j} x_{ki}
+
     The product rule for :math:`n` factors. Where no factor is zero it says that relative
     changes add up: :math:`\dot y / y = \sum_j \dot x_j / x_j`.
 

@@ -76,7 +76,9 @@ def trace_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Elements off the diagonal are not read, and get exactly 0, even from an infinite
+    .. math:: \pdv{L}{A_{kl}} = u\, \delta_{kl}
+
+    Elements off the diagonal are not read. Their gradient is exactly 0, even for an infinite
     cotangent.
 
     Examples
@@ -111,6 +113,8 @@ def trace_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    .. math:: \dot y = \sum_k \dot A_{kk} = \operatorname{tr} \dot A
+
     The trace is linear, hence its own derivative.
 
     Examples

@@ -71,9 +71,11 @@ def absolute_error(
 
     Notes
     -----
-    As a function of one constant prediction the sum :math:`\sum_n \abs{p - t_n}` is least at
-    a *median* of the targets: there as many pull up as pull down, however far away they
-    are. It is the negative logarithm of a Laplace density, up to constants.
+    .. math:: L = \frac1N \sum_n \abs{p_n - t_n}
+
+    As a function of one constant prediction the sum :math:`\sum_n \abs{p - t_n}` is least at a
+    *median* of the targets: there as many errors are positive as negative, and their sizes do not
+    matter. It is the negative logarithm of a Laplace density, up to constants.
 
     Examples
     --------
@@ -156,6 +158,11 @@ def absolute_error_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{p} = u \operatorname{sign}(p - t) , \qquad
+        \pdv{L}{t} = -u \operatorname{sign}(p - t)
+
     u is `dout`, for the mean divided by the number of elements. A NaN in either input makes
     both gradients of that element NaN.
 
@@ -189,6 +196,8 @@ def absolute_error_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") 
 
     Notes
     -----
+    .. math:: \dot\ell = \operatorname{sign}(p - t)\, (\dot p - \dot t)
+
     Where p = t the loss does have one-sided derivatives, the size of the error's change; this
     rule says 0, the value that belongs to the subgradient taken.
 

@@ -245,9 +245,14 @@ def binary_cross_entropy_vjp(
 
     Notes
     -----
-    u is `dout`, for the mean divided by the number of elements. The loss is linear in t, with
-    the slope :math:`w (\pi s(-z) - s(z))`; from :math:`s(z) = z + s(-z)` follows
-    :math:`w ((\pi - 1) s(-z) - z)`: without `pos_weight`, the logit itself.
+    .. math::
+
+        \pdv{L}{z} = u w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) , \qquad
+        \pdv{L}{t} = u w \bigl( \pi\, s(-z) - s(z) \bigr) = u w \bigl( (\pi - 1)\, s(-z) - z \bigr)
+
+    u is `dout`, for the mean divided by the number of elements. The loss is linear in t, and
+    :math:`s(z) = z + s(-z)` gives the last form: without `pos_weight` and `weight`, the slope is
+    minus the logit.
 
     Examples
     --------
@@ -299,7 +304,12 @@ def binary_cross_entropy_jvp(
 
     Notes
     -----
-    Without weights :math:`\dot\ell = (\sigma(z) - t)\, \dot z - z\, \dot t`.
+    .. math::
+
+        \dot\ell = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr)\, \dot z
+          + w \bigl( (\pi - 1)\, s(-z) - z \bigr)\, \dot t
+
+    Without weights this is :math:`(\sigma(z) - t)\, \dot z - z\, \dot t`.
 
     Examples
     --------

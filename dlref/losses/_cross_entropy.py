@@ -431,8 +431,15 @@ def cross_entropy_value_and_grad(
 
     Notes
     -----
-    Loss and gradient need the same exponentials, and these are most of the work: fused they
-    cost hardly more than the loss. The exponentials of one row stay in the cache, so the
+    With the symbols of :func:`cross_entropy` and :func:`cross_entropy_grad`:
+
+    .. math::
+
+        \ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad
+        \pdv{\ell}{z_j} = (Q + 2 \zeta \lambda)\, p_j - q_j
+
+    Loss and gradient need the same exponentials, and these are most of the work: computed together
+    they cost hardly more than the loss. The exponentials of one row stay in the cache, so the
     logits are read from memory once and the gradient is written once.
 
     Examples
@@ -625,8 +632,12 @@ def cross_entropy_jvp(
 
     Notes
     -----
-    For each row :math:`\dot\ell = \sum_j ((Q + 2 \zeta \lambda) p_j - q_j)\, \dot z_j
-    + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c`, then the reduction.
+    For each row, before the reduction:
+
+    .. math::
+
+        \dot\ell = \sum_j \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr)\, \dot z_j
+          + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c
 
     Examples
     --------

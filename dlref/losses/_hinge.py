@@ -71,6 +71,8 @@ def hinge(
 
     Notes
     -----
+    .. math:: \ell = \max(0,\, 1 - t p)
+
     The product :math:`t p` is the *margin*: positive where the sign is right. The loss is 0
     from a margin of 1 on, and never less than the number of errors: :math:`\ell \ge 1` where
     the sign is wrong. It is convex in p, which the number of errors is not.
@@ -155,6 +157,11 @@ def hinge_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{p} = \begin{cases} -u t & t p < 1 \\ 0 & t p \ge 1 , \end{cases} \qquad
+        \pdv{L}{t} = \begin{cases} -u p & t p < 1 \\ 0 & t p \ge 1 \end{cases}
+
     u is `dout`, for the mean divided by the number of elements. The loss depends on the
     product of score and target, so each is the other's slope.
 
@@ -190,6 +197,10 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
 
     Notes
     -----
+    .. math::
+
+        \dot\ell = \begin{cases} -(t\, \dot p + p\, \dot t) & t p < 1 \\ 0 & t p \ge 1 \end{cases}
+
     The product rule, behind a gate that opens below a margin of 1.
 
     Examples

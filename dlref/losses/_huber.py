@@ -173,6 +173,11 @@ def huber_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{p} = u \min(\max(p - t, -\delta), \delta) , \qquad
+        \pdv{L}{t} = -\pdv{L}{p}
+
     u is `dout`, for the mean divided by the number of elements. No element sends back more
     than :math:`\abs u \delta`: a wrong label can do limited harm.
 
@@ -211,6 +216,8 @@ def huber_jvp(
 
     Notes
     -----
+    .. math:: \dot\ell = \min(\max(p - t, -\delta), \delta)\, (\dot p - \dot t)
+
     A first-order statement: across the point where the pieces meet it has no jump.
 
     Examples

@@ -220,9 +220,15 @@ def neuron_squared_error_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{\vec x_n} = \delta_n \vec w , \quad \pdv{L}{y_n} = -\frac{2u}{N}\, e_n , \quad
+        \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n , \quad \pdv{L}{b} = \sum_n \delta_n , \qquad
+        \delta_n = \frac{2u}{N} \begin{cases} e_n & z_n > 0 \\ 0 & z_n \le 0 \end{cases}
+
     The examples enter through their pre-activations as the parameters do, but each for
     itself. A target is compared with the output, so it has a gradient where the neuron is
-    silent and its error is :math:`-y_n`.
+    inactive and its error is :math:`-y_n`.
 
     Examples
     --------
@@ -264,12 +270,15 @@ def neuron_squared_error_jvp(primals: Any, tangents: Any) -> FloatArray:
     Returns
     -------
     scalar
-        :math:`\dot C = \frac2N \sum_n e_n (\dot a_n - \dot y_n)`.
+        Tangent of the loss.
 
     Notes
     -----
-    :math:`\dot a_n` is the tangent of the output, 0 where the neuron is inactive and
-    :math:`\dot{\vec x}_n \cdot \vec w + \vec x_n \cdot \dot{\vec w} + \dot b` where it is active.
+    .. math::
+
+        \dot C = \frac2N \sum_n e_n\, (\dot a_n - \dot y_n) , \qquad
+        \dot a_n = \begin{cases} \dot{\vec x}_n \cdot \vec w + \vec x_n \cdot \dot{\vec w} + \dot b
+          & z_n > 0 \\ 0 & z_n \le 0 \end{cases}
 
     Examples
     --------

@@ -109,12 +109,25 @@ def nll(
 
     Notes
     -----
-    One entry is picked from each row. The mean divides by :math:`\sum_r w_{y_r}` over the
-    rows that are not ignored, as PyTorch does, so that weighting a class twice is the same
-    as seeing it twice.
+    .. math::
 
-    Nothing is normalized: that :math:`\sum_c p_c = 1` is the caller's affair, and without it
-    the loss may be negative. A row of weight 0 costs 0 even at :math:`\log p_y = -\infty`.
+        \ell_r = -w_{y_r} \log p_{r, y_r} , \qquad
+        L = \frac{\sum_r \ell_r}{\sum_r w_{y_r}}
+
+    One entry is picked from each row. The mean divides by the weights of the rows that are not
+    ignored, as PyTorch does, so that weighting a class twice is the same as seeing it twice.
+
+    **From maximum likelihood.** A model that gives an example of class y the probability
+    :math:`p_y` gives N independent examples the likelihood :math:`\prod_r p_{r, y_r}`. A product of
+    many numbers below 1 underflows, and its logarithm has its maximum at the same parameters:
+
+    .. math:: \hat\theta = \arg\max_\theta \prod_{r=1}^{N} p_{r, y_r}(\theta)
+       = \arg\min_\theta \frac1N \sum_{r=1}^{N} -\log p_{r, y_r}(\theta) .
+
+    The mean negative log-likelihood is the loss with weights of 1.
+
+    Nothing is normalized: that :math:`\sum_c p_c = 1` is the caller's responsibility, and without
+    it the loss may be negative. A row of weight 0 costs 0 even at :math:`\log p_y = -\infty`.
 
     Examples
     --------
@@ -214,6 +227,8 @@ def nll_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{\log p_c} = -u\, w_y\, \delta_{cy}
+
     The reverse of picking an entry is to put the cotangent there and 0 everywhere else; u is
     `dout`, for the mean over its divisor. No value of `log_probs` matters.
 
@@ -258,6 +273,10 @@ def nll_jvp(
 
     Notes
     -----
+    With the tangent v of the log-probabilities:
+
+    .. math:: \dot\ell = -w_y\, v_y
+
     The loss is linear in the log-probabilities: its tangent is the loss of their tangents.
 
     Examples

@@ -231,11 +231,15 @@ def linear_jvp(primals: Any, tangents: Any) -> FloatArray:
     Returns
     -------
     ndarray, shape (..., n_out)
-        :math:`\dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top + \vec 1
-        \dot{\vec b}^\top`.
+        Tangent of the output.
 
     Notes
     -----
+    .. math::
+
+        \dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top
+          + \vec 1 \dot{\vec b}^\top
+
     The map is linear in each operand by itself but not in `x` and `weight` together; the two
     products are the two terms of the product rule.
 

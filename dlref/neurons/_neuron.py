@@ -203,9 +203,15 @@ def neuron_vjp(
 
     Notes
     -----
-    Everything passes through the one number :math:`\delta_n = \partial L / \partial z_n`. The
-    weights and the bias serve all rows, so what the rows send back to them adds up; the
-    input of a row serves that row alone.
+    .. math::
+
+        \pdv{L}{\vec x_n} = \delta_n \vec w , \quad
+        \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n , \quad \pdv{L}{b} = \sum_n \delta_n , \qquad
+        \delta_n = u_n f'(z_n)
+
+    The one number :math:`\delta_n = \partial L / \partial z_n` per row determines all gradients.
+    The weights and the bias are used by all rows, so their gradients are sums over the rows; the
+    input of a row is used by that row alone.
 
     Examples
     --------
@@ -252,8 +258,10 @@ def neuron_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> Floa
 
     Notes
     -----
-    The product rule for the pre-activation, then one factor :math:`f'(z)` for all three
-    tangents.
+    .. math:: \dot a = f'(z)\, (\dot{\vec w} \cdot \vec x + \vec w \cdot \dot{\vec x} + \dot b)
+
+    The product rule for the pre-activation gives three terms, with the common factor
+    :math:`f'(z)`.
 
     Examples
     --------

@@ -431,6 +431,14 @@ def orthogonal(
 
     Notes
     -----
+    With a matrix A of independent standard normal entries and its QR decomposition:
+
+    .. math::
+
+        \mat A = \mat Q \mat R , \qquad
+        \mat W = g\, \mat Q
+          \operatorname{diag}(\operatorname{sign} R_{11}, \dots, \operatorname{sign} R_{nn})
+
     Independent weights keep *mean* squares, yet the singular values of a product of L such matrices
     spread: some directions vanish and others grow, exponentially in L, even where the mean is 1.
     The singular values of an orthogonal matrix are all 1, those of products of them too. A

@@ -41,8 +41,10 @@ def clip_by_value(grads: Any, limit: float) -> Any:
 
     Notes
     -----
-    Each element becomes :math:`\min(\max(g_i, -c), c)`, whatever the others are. Of the result
-    only the signs are sure to agree with the gradient: it is still a descent direction, since
+    .. math:: \hat g_i = \min(\max(g_i, -c), c)
+
+    Each element is clipped independently of the others. The signs agree with those of the gradient,
+    the direction need not: it is still a descent direction, since
     :math:`\vec g \cdot \operatorname{clip}(\vec g) = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0`, but
     it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit nothing but
     the signs is left. A NaN stays.

@@ -104,6 +104,13 @@ def fit_neuron(
 
     Notes
     -----
+    Each epoch takes one step of gradient descent:
+
+    .. math::
+
+        \vec w \leftarrow \vec w - \frac{2 \eta}{N} \sum_{z_n > 0} e_n\, \vec x_n , \qquad
+        b \leftarrow b - \frac{2 \eta}{N} \sum_{z_n > 0} e_n
+
     The loop of :func:`gradient_descent`, with the neuron's loss and its gradient:
 
     1. outputs :math:`a_n = \max(0, \vec w \cdot \vec x_n + b)` of all examples;

@@ -196,15 +196,23 @@ def minibatch_descent(
 
     Notes
     -----
-    1. Shuffle the examples and cut them into batches B.
-    2. For each batch: :math:`\theta \leftarrow \operatorname{step}(\theta,
-       \nabla \frac1m \sum_{n \in B} \ell_n(\theta))`.
+    For each batch B of examples:
+
+    .. math::
+
+        \theta \leftarrow \operatorname{step} \Bigl( \theta,\;
+          \nabla \frac{1}{\abs{B}} \sum_{n \in B} \ell_n(\theta) \Bigr)
+
+    The algorithm:
+
+    1. Shuffle the examples and split them into batches B.
+    2. Take the step above for each batch.
     3. Compute the validation loss. If it is the least so far, remember :math:`\theta`.
     4. Go on with the next epoch, unless it has had no new minimum for `patience` epochs.
 
     **Early stopping.** The training loss keeps falling while the network learns what is particular
-    to its examples. The validation loss is an estimate for other examples; where it turns, what is
-    learned from then on no longer helps with those.
+    to its examples. The validation loss is an estimate for other examples; where it starts to rise,
+    what the network learns from then on no longer helps with those.
 
     References
     ----------

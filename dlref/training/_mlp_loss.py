@@ -169,8 +169,15 @@ def mlp_loss_grad(
 
     Notes
     -----
-    :math:`\nabla_\theta C`, the second of what :func:`mlp_loss_value_and_grad` returns, where it is
-    derived.
+    The second result of :func:`mlp_loss_value_and_grad`. For each layer l,
+
+    .. math::
+
+       \pdv{L}{\mat W_l} = \sum_n \vec \delta_l^{(n)} \bigl( \vec h_{l-1}^{(n)} \bigr)^\top , \qquad
+       \pdv{L}{\vec b_l} = \sum_n \vec \delta_l^{(n)} ,
+
+    with the input :math:`\vec h_{l-1}` of the layer and the :math:`\vec \delta_l` that
+    :func:`~dlref.neurons.mlp_vjp` derives.
 
     Examples
     --------
