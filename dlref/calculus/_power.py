@@ -66,11 +66,12 @@ def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Floa
 
     **Special values.** :math:`w^0 = 1` for every base, so the slope in :math:`w` is 0 at
     :math:`x = 0`, at :math:`w = 0` too. For :math:`w = 0` and :math:`x > 0` the power
-    stays 0 as the exponent moves: the slope in :math:`x` is 0. At :math:`w = x = 0` the
+    is 0 for nearby exponents too: the slope in :math:`x` is 0. At :math:`w = x = 0` the
     power jumps and has no derivative; the value returned is 0, as in PyTorch. JAX's gradient for
     the base is NaN there.
-    For :math:`w < 0` real powers exist at isolated exponents only: the slope in
-    :math:`x` is NaN, that in :math:`w` is correct at integer :math:`x`.
+    For :math:`w < 0` a real power exists only for rational exponents with an odd denominator.
+    They are dense, but near each of them the power takes both signs, so that it has no slope in
+    :math:`x`: that is NaN. The slope in :math:`w` is correct at integer :math:`x`.
 
     Examples
     --------

@@ -113,9 +113,10 @@ def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     The shorter :math:`y / x_j` fails where :math:`x_j = 0`. The code multiplies the
     elements before :math:`j`, collected from the first to the last, with those after
     :math:`j`, collected from the last to the first: :math:`3n` multiplications and no
-    division. Products are carried as fraction and exponent, so that an overflow or
-    underflow on the way does not spoil a gradient that is representable. The relative
-    error is at most :math:`n` units of roundoff.
+    division. Slices in which a partial product could leave the range from 1e-300 to 1e300 take a
+    slower path, which keeps each product as a fraction and an exponent: an overflow or underflow
+    of a partial product does not spoil a gradient that is representable. The relative error is at
+    most :math:`n` units of roundoff.
 
     **Special values.** One zero leaves only its own entry non-zero; two zeros leave none.
 
