@@ -1,7 +1,6 @@
-"""Paragraphs of docstrings, for the tests of words and for reflowing them.
+"""Paragraphs of docstrings and pages, for the tests of words and for reflowing them.
 
-``python tests/prose.py FILE...`` reflows the paragraphs of docstrings that have a ragged or an
-overlong line.
+``python tests/prose.py FILE...`` reflows the paragraphs that have a ragged or an overlong line.
 """
 
 import ast
@@ -13,7 +12,7 @@ from pathlib import Path
 WIDTH = 100
 #: How a line starts that is no running text: lists, tables, directives, doctests, fields, quotes.
 SPECIAL = re.compile(
-    r"(\.\. |[-*#] |\d+\. |>>>|\.\.\. |[|+=]|={3,}|-{3,}|:\w+:|r?\"{3}$|\w[\w, .*]* : )"
+    r"(\.\. |[-*#] |\d+\. |>>>|\.\.\. |[|+=]|([=~^-])\2{2,}|:\w+:(?!`)|r?\"{3}$|\w[\w, .*]* : )"
 )
 
 #: Inline mathematics that stays on one line.
@@ -28,7 +27,8 @@ def paragraphs(lines):
         if closed is not None and line.strip() and margin > closed:
             continue  # inside a directive
         if line.strip():
-            closed = margin if line.lstrip().startswith(".. ") else None
+            literal = line.lstrip().startswith(".. ") or line.endswith("::")
+            closed = margin if literal else None
         running = bool(line.strip()) and not SPECIAL.match(line.lstrip())
         if start is not None and not (running and margin == indent):
             if not any("   " in line.strip() for line in lines[start:k]):  # of a table
@@ -59,7 +59,10 @@ def ragged(lines, start, stop):
 
 
 def docstrings(path):
-    """Yield the (first, last) line numbers of the docstrings of a file, from 0."""
+    """Yield the (first, last) line numbers of the docstrings of a file, or of a page, from 0."""
+    if path.suffix == ".rst":
+        yield 0, None
+        return
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(
             node
@@ -80,7 +83,7 @@ def ragged_lines(path):
 def reflow(path):
     """Rewrite the paragraphs that have a ragged or an overlong line."""
     lines = path.read_text(encoding="utf-8").split("\n")
-    for first, last in sorted(docstrings(path), reverse=True):
+    for first, last in sorted(docstrings(path), key=lambda part: part[0], reverse=True):
         part = lines[first:last]
         for start, stop in reversed(list(paragraphs(part))):
             block = part[start:stop]

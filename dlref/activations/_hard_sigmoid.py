@@ -66,8 +66,7 @@ def hard_sigmoid(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -
     .. math:: f(x) = \max(0, \min(1, \alpha x + \beta))
 
     The default slope 1/6 is that of PyTorch and Keras 3; ONNX and older Keras take 0.2, and the
-    tangent of
-    :math:`\sigma` at 0 would be 1/4.
+    tangent of :math:`\sigma` at 0 would be 1/4.
 
     Near the lower kink :math:`\alpha x` and :math:`\beta` cancel. What the rounding of
     :math:`\alpha x` loses is computed and added back, hence the value is right to the last digit
@@ -174,7 +173,7 @@ def hard_sigmoid_vjp(
           = u\, \begin{cases} \alpha & 0 < \alpha x + \beta < 1 \\ 0 & \text{otherwise} \end{cases}
 
     Outside the linear part the gradient is exactly zero, not merely small as for the smooth
-    sigmoid: a gate that is fully open or closed cannot learn to move.
+    sigmoid: a gate that is fully open or closed gets no gradient.
 
     Examples
     --------

@@ -233,8 +233,7 @@ def log_softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) ->
     .. math:: \pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i
 
     For the cross-entropy :math:`L = -\ell_c` of a class c it is the well-known *softmax minus
-    one-hot*,
-    :math:`s_j - \delta_{cj}`.
+    one-hot*, :math:`s_j - \delta_{cj}`.
 
     Examples
     --------

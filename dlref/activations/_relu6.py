@@ -183,7 +183,7 @@ def relu6_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatAr
         \dot y = f'(x)\, \dot x
           = \begin{cases} 1 & 0 < x < 6 \\ 0 & \text{otherwise} \end{cases}\, \dot x
 
-    A saturated unit does not notice small changes of its input.
+    The tangent of a saturated unit is 0.
 
     Examples
     --------

@@ -271,7 +271,7 @@ def silu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, beta: float = 1.0) -> Flo
         \pdv{L}{x} = u\, f'(x)
           = u\, \bigl( \sigma(\beta x) + \beta x\, \sigma(\beta x)\, \sigma(-\beta x) \bigr)
 
-    Left of the minimum the gradient is reversed, and slowly dies out.
+    Left of the minimum the gradient changes its sign, and tends to 0.
 
     Examples
     --------

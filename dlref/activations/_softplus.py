@@ -49,8 +49,7 @@ def softplus(x: npt.ArrayLike) -> FloatArray:
 
     The integral of the logistic sigmoid. It exceeds relu by :math:`\log(1 + e^{-\abs{x}})`, at most
     :math:`\log 2`, and scaling approaches relu: :math:`f(n x) / n \to \max(x, 0)`. From the
-    definition
-    :math:`f(x) - f(-x) = x`.
+    definition :math:`f(x) - f(-x) = x`.
 
     **Numerics.** The second form neither overflows nor rounds 1 + e; its terms have the same sign.
     Error: 1.4 ULP.
@@ -149,7 +148,7 @@ def softplus_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \sigma(x)
 
-    The gate that relu closes suddenly closes gradually here.
+    Where the slope of relu jumps from 1 to 0, that of softplus falls gradually.
 
     Examples
     --------

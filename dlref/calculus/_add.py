@@ -156,7 +156,7 @@ def add_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Examples
     --------
-    Moving only the scalar moves every output:
+    The tangent of the scalar reaches every output:
 
     >>> from dlref.calculus import add_jvp
     >>> add_jvp(([1, 2, 3], 5), (None, 1))

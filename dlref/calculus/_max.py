@@ -31,7 +31,7 @@ def max_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated, or a slice is empty.
 

@@ -97,8 +97,8 @@ def minimum_vjp(
 
     .. math:: \pdv{L}{w_j} = u_j\, H(x_j - w_j) , \qquad \pdv{L}{x_j} = u_j\, H(w_j - x_j)
 
-    Clipping to :math:`[a, b]` is :math:`\min(\max(x, a), b)`: its gradient with respect
-    to :math:`x` is that of two such gates in a row, open only between the limits.
+    Clipping to :math:`[a, b]` is :math:`\min(\max(x, a), b)`: its slope with respect to
+    :math:`x` is the product of two steps, 1 between the limits and 0 elsewhere.
 
     Examples
     --------

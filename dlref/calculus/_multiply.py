@@ -172,7 +172,7 @@ def multiply_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Examples
     --------
-    With both operands equal and moving alike, this is the slope of the square:
+    With equal operands and equal tangents, this is the slope of the square:
 
     >>> from dlref.calculus import multiply_jvp
     >>> x = [1, 2, 3]

@@ -62,7 +62,7 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 
@@ -77,7 +77,7 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
 
     .. math:: \nabla y = \frac{x}{\norm{x}} .
 
-    It has length one: moving away from the origin, the distance grows as fast as one
+    It has length one: away from the origin, the distance grows as fast as one
     walks. Where the squares would overflow or underflow, x is multiplied by a power of two
     first, which changes no digit.
 

@@ -60,7 +60,7 @@ def _scaled_products(
     exponents: npt.NDArray[np.int64],
     dx: FloatArray,
 ) -> None:
-    # A product is kept as fraction * 2 ** exponent: on the way it may leave the range
+    # A product is kept as fraction * 2 ** exponent: a partial product may leave the range
     # of float64 where the result does not.
     fraction, exponent = 1.0, 0
     for i in range(x.size):
@@ -96,7 +96,7 @@ def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 
@@ -206,7 +206,7 @@ def prod_jvp(
 
     Examples
     --------
-    All factors equal and moving alike is the power rule, :math:`(t^3)' = 3 t^2`:
+    With equal factors and equal tangents this is the power rule, :math:`(t^3)' = 3 t^2`:
 
     >>> from dlref.calculus import prod_jvp
     >>> float(prod_jvp([2, 2, 2], [1, 1, 1]))

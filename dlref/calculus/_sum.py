@@ -39,7 +39,7 @@ def sum_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 

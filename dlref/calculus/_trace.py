@@ -42,7 +42,7 @@ def trace_grad(a: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{y}{A_{kl}} = \sum_i \delta_{ik} \delta_{il} = \delta_{kl} .
 
-    The trace turns matrix gradients into sums: for any :math:`B`,
+    The trace writes sums of products of entries as matrices: for any :math:`B`,
     :math:`\operatorname{tr}(B^\top A) = \sum_{kl} B_{kl} A_{kl}`, so its gradient with
     respect to :math:`A` is :math:`B`.
 

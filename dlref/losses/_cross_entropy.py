@@ -329,12 +329,13 @@ def cross_entropy(
 
     .. math:: q_c = w_c \Bigl( (1 - \epsilon)\, t_c + \frac{\epsilon}{C} \Bigr) ,
 
-    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`: the
-    surprisal of class y under the prediction p. Without smoothing no finite logits are optimal: the
+    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`, the
+    negative log-likelihood of class y under the prediction p; :func:`nll` derives it from maximum
+    likelihood. Without smoothing no finite logits are optimal: the
     loss falls as :math:`z_y` grows. Smoothing :cite:p:`Szegedy2016` mixes the target with the
     uniform distribution, :math:`q = (1 - \epsilon) t + \epsilon / C`, so that the optimum is
     finite, :math:`z_i - z_j = \log (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
-    from drifting together, which :math:`p` would not notice.
+    from drifting together, which does not change :math:`p`.
 
     **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
     are not ignored; for probabilities by the number of rows, whatever the weights. That is
@@ -355,7 +356,7 @@ def cross_entropy(
     :math:`-\infty`; if its probability is not zero the loss is :math:`\infty`. A row with
     NaN, :math:`+\infty` or nothing but :math:`-\infty` is NaN, unless it is ignored.
 
-    **Cost.** One maximum and one exponential a logit, and the memory of one row. A row's
+    **Cost.** One maximum and one exponential per logit, and the memory of one row. A row's
     error is a few units in the last place.
 
     References

@@ -201,11 +201,11 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
 
         \dot\ell = \begin{cases} -(t\, \dot p + p\, \dot t) & t p < 1 \\ 0 & t p \ge 1 \end{cases}
 
-    The product rule, behind a gate that opens below a margin of 1.
+    The product rule for the margin t p, where that is below 1.
 
     Examples
     --------
-    Scores and targets that turn their signs together keep every margin:
+    Scores and targets that change their signs together keep every margin:
 
     >>> from dlref.losses import hinge_jvp
     >>> float(hinge_jvp(([0.5], [1.0]), ([-1.0], [2.0])))

@@ -178,8 +178,8 @@ def huber_vjp(
         \pdv{L}{p} = u \min(\max(p - t, -\delta), \delta) , \qquad
         \pdv{L}{t} = -\pdv{L}{p}
 
-    u is `dout`, for the mean divided by the number of elements. No element sends back more
-    than :math:`\abs u \delta`: a wrong label can do limited harm.
+    u is `dout`, for the mean divided by the number of elements. No gradient is larger
+    than :math:`\abs u \delta`: the influence of a wrong label is bounded.
 
     Examples
     --------

@@ -43,8 +43,8 @@ def _slopes(
     """Return the derivatives of the loss for each pre-activation and for each target."""
     z = X @ w + b
     factor = 2.0 / np.float64(y.size)
-    silent = z <= 0.0  # not where z is NaN
-    return np.where(silent, 0.0, factor * (z - y)), factor * (y - np.where(silent, 0.0, z))
+    inactive = z <= 0.0  # not where z is NaN
+    return np.where(inactive, 0.0, factor * (z - y)), factor * (y - np.where(inactive, 0.0, z))
 
 
 def neuron_squared_error(
@@ -163,7 +163,7 @@ def neuron_squared_error_grad(
         \qquad
         \pdv{C}{b} = \frac2N \sum_{z_n > 0} e_n .
 
-    The weights move along a mean of the examples, each weighted by its error: too small an
+    The gradient of the weights is a mean of the examples, each weighted by its error: too small an
     output pulls them towards its example. The bias is the weight of a constant input 1.
 
     At :math:`z_n = 0` the subgradient 0 is taken, as PyTorch and JAX do for their ``relu``. If

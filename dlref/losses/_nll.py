@@ -96,8 +96,8 @@ def nll(
     Raises
     ------
     TypeError
-        If `log_probs` is neither integer nor a real floating-point array, or `target` not
-        integer.
+        If `log_probs` is neither integer nor a real floating-point array, or `target` is not
+        an integer array.
     ValueError
         If shapes do not fit, there are no classes, a class is out of range (the first such
         index is named), or `reduction` is not known.
@@ -174,12 +174,12 @@ def nll_grad(
 
     See Also
     --------
-    cross_entropy_grad : What becomes of it behind a log-softmax.
+    cross_entropy_grad : The gradient through a log-softmax.
 
     Notes
     -----
     With :math:`l_c = \log p_c` as free numbers, :math:`\pdv{\ell}{l_c} = -w_y\, \delta_{cy}`.
-    Behind a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
+    After a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
     becomes
 
     .. math:: \pdv{\ell}{z_j} = -w_y (\delta_{yj} - p_j) = w_y (p_j - \delta_{yj}) ,

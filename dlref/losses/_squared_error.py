@@ -199,8 +199,8 @@ def squared_error_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -
     -----
     .. math:: \dot\ell = 2\, (p - t)\, (\dot p - \dot t)
 
-    To first order the loss moves by twice the inner product of the error and its change; a
-    change at a right angle to the error leaves it where it is.
+    To first order the sum changes by twice the inner product of the error and its change; a
+    change orthogonal to the error does not change it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""The multilayer perceptron: dense layers and activations in turn, forwards and backwards."""
+r"""The multilayer perceptron: dense layers and activations, forward and backward pass."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def mlp(
     Raises
     ------
     TypeError
-        If an array is not real, or `params` is no tuple of layers.
+        If an array is not real, or `params` is not a tuple of layers.
     ValueError
         If widths of neighbouring layers differ, or `activation` or the number of masks is wrong.
 
@@ -387,7 +387,7 @@ def mlp_jvp(
 
     Examples
     --------
-    Where the ReLU is open, moving the input by v moves the output by W2 W1 v:
+    Where the ReLU is active, the tangent of the output is W2 W1 v:
 
     >>> import numpy as np
     >>> from dlref.neurons import LinearParams, mlp_jvp

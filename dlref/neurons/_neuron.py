@@ -1,4 +1,4 @@
-r"""One neuron: a weighted sum, a bias, an activation; and how its output moves."""
+r"""One neuron: a weighted sum, a bias, an activation; and its derivatives."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def neuron(
 
     See Also
     --------
-    neuron_grad : How the output moves with the weights and the bias.
+    neuron_grad : The gradient with respect to the weights and the bias.
     linear : Many neurons that read the same input, without activation.
 
     Notes
@@ -78,7 +78,7 @@ def neuron(
 
     Examples
     --------
-    The affine part alone, then the neuron, which hands a positive z through:
+    The affine part alone, then the neuron, which returns a positive z unchanged:
 
     >>> from dlref.neurons import neuron
     >>> x, w, b = [1, 2, 3], [0.5, -1, 2], 0.1
@@ -157,7 +157,7 @@ def neuron_grad(
     >>> float(da_db)
     1.0
 
-    Where it is inactive nothing moves it: no gradient tells the weights which way to go.
+    Where it is inactive the gradient is 0, and the weights do not learn.
 
     >>> neuron_grad([1, 8, 3], w, b)[0]
     array([0., 0., 0.])

@@ -326,10 +326,9 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     .. math:: \frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,
 
     solved by bracketing (Brent's method). If :math:`\sigma_b = 0` and :math:`\phi(0) = 0`, its
-    solution is
-    :math:`q \to 0`: there only the slopes :math:`\phi'(0^-)` and :math:`\phi'(0^+)` count, and
-    :math:`\sigma_w^2 = 2 / (\phi'(0^-)^2 + \phi'(0^+)^2)`. Where q grows without bound (ReLU
-    with a bias, softplus) the result is the limit of large q.
+    solution is :math:`q \to 0`: there only the slopes :math:`\phi'(0^-)` and :math:`\phi'(0^+)`
+    count, and :math:`\sigma_w^2 = 2 / (\phi'(0^-)^2 + \phi'(0^+)^2)`. Where q grows without bound
+    (ReLU with a bias, softplus) the result is the limit of large q.
 
     ============  =========  ===============================================
     activation    gain       why

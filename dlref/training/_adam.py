@@ -141,7 +141,7 @@ def adam_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` no pair, or an option is not a number.
+        If an array is not real, `betas` is not a pair, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -245,7 +245,7 @@ def adamw_step(
     eps : float
         Number, at least 0, that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
-        Share :math:`\lambda \ge 0` of the parameters that is lost a step, times the learning
+        Share :math:`\lambda \ge 0` of the parameters that is lost per step, times the learning
         rate.
     amsgrad : bool
         Whether to divide by the largest mean square so far.
@@ -260,7 +260,7 @@ def adamw_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` no pair, or an option is not a number.
+        If an array is not real, `betas` is not a pair, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -292,7 +292,7 @@ def adamw_step(
     >>> p
     array([ 7., -7.])
 
-    Adam turns the same decay into a step of the full learning rate:
+    With Adam the same decay becomes a step of the full learning rate:
 
     >>> p, _ = adam_step([8.0, -8.0], [0.0, 0.0], None, learning_rate=0.5, weight_decay=0.25)
     >>> p

@@ -98,7 +98,7 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
     One factor for all elements: the direction is that of the gradient, and the ratios between
     the layers stay. This is what :cite:t:`Pascanu2013` propose against exploding gradients:
     where the loss has a cliff its gradient is long but still points the right way. Clipping
-    each array by its own norm, or each element by its value, would turn it.
+    each array by its own norm, or each element by its value, would change it.
 
     PyTorch divides by :math:`\norm{\vec g} + 10^{-6}`, which leaves the result shorter by one
     part in a million for a norm of 1. The norm is computed from elements scaled by the

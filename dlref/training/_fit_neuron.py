@@ -92,8 +92,8 @@ def fit_neuron(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, `epochs` no integer,
-        or the learning rate no number.
+        If an array is neither integer nor a real floating-point array, `epochs` is not an
+        integer, or the learning rate is not a number.
     ValueError
         If the shapes do not fit, or `epochs` or the learning rate is negative.
 
@@ -126,7 +126,7 @@ def fit_neuron(
     descent converges if the learning rate is below 2 over its largest eigenvalue. For the
     three examples below the eigenvalues that matter are 190.9 and 1.13, and that limit is
     0.0105: at a rate of 0.01 the error along the first direction changes its sign and shrinks
-    by :math:`1 - 1.909 = -0.909` a step, along the other by 0.989. Hence the steep beginning
+    by :math:`1 - 1.909 = -0.909` per step, along the other by 0.989. Hence the steep beginning
     and the long tail of the loss.
 
     Examples

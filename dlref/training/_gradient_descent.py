@@ -57,7 +57,8 @@ def gradient_descent(
     Raises
     ------
     TypeError
-        If an array is not real, `steps` no integer or the learning rate no number.
+        If an array is not real, `steps` is not an integer or the
+        learning rate is not a number.
     ValueError
         If `steps` or a learning rate is negative, or the gradient does not have the structure and
         the shapes of the parameters.
@@ -88,7 +89,7 @@ def gradient_descent(
 
     so that every step goes down if :math:`0 < \eta < 2 / \lambda`, and the bound is lowest at
     :math:`\eta = 1 / \lambda`. On a quadratic :math:`2 / \lambda` is sharp: beyond it the error
-    along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` a step.
+    along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` per step.
 
     A step is computed in the dtype of the parameters.
 

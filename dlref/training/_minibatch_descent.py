@@ -45,7 +45,7 @@ class MinibatchResult(NamedTuple):
 
     Notes
     -----
-    The loss of an epoch is a mean over parameters that move meanwhile, so it lies above that of
+    The loss of an epoch is a mean over parameters that change meanwhile, so it lies above that of
     the parameters at the epoch's end.
 
     Examples
@@ -84,7 +84,7 @@ def minibatches(
     Raises
     ------
     TypeError
-        If `rng` is no generator, or `batch_size` no integer.
+        If `rng` is not a generator, or `batch_size` is not an integer.
     ValueError
         If there is no array, their lengths differ, or `batch_size` is less than 1.
 

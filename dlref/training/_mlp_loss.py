@@ -55,7 +55,7 @@ def mlp_loss(
     Raises
     ------
     TypeError
-        If an array is not real, or `params` is no tuple of layers.
+        If an array is not real, or `params` is not a tuple of layers.
     ValueError
         If a shape does not fit, a class is out of range, or an option is unknown.
 
@@ -128,7 +128,7 @@ def mlp_loss_value_and_grad(
 
     Examples
     --------
-    The gradient says that the biases of all classes move by zero in sum:
+    The gradients of the biases of all classes add up to 0:
 
     >>> import numpy as np
     >>> from dlref.neurons import LinearParams

@@ -70,7 +70,7 @@ def momentum_step(
     learning_rate : float
         Step size :math:`\eta \ge 0`.
     momentum : float
-        Share :math:`\mu \ge 0` of the velocity that is kept; below 1, or it never fades.
+        Share :math:`\mu \ge 0` of the velocity that is kept; below 1, or it does not decay.
     dampening : float
         Share :math:`\tau` of the gradient that is left out, but for the first step.
     weight_decay : float
@@ -93,7 +93,7 @@ def momentum_step(
 
     See Also
     --------
-    nesterov_step : Looks ahead before it takes the gradient.
+    nesterov_step : Takes the gradient at a look-ahead point.
     sgd_step : Without memory.
 
     Notes
@@ -187,7 +187,7 @@ def nesterov_step(
 
     See Also
     --------
-    momentum_step : Takes the gradient where it stands.
+    momentum_step : Takes the gradient at the parameters.
 
     Notes
     -----
@@ -198,7 +198,7 @@ def nesterov_step(
     .. math:: \vec v_t = \mu\, \vec v_{t-1} + \nabla C(\phi_{t-1}) , \qquad
               \theta_t = \theta_{t-1} - \eta\, \vec v_t .
 
-    An optimizer is handed gradients at the parameters it returned, so these had better be the
+    An optimizer gets the gradients at the parameters it returned, so these should be the
     look-ahead points themselves. Write the second equation for them, with
     :math:`\mu \vec v_{t-1} = \vec v_t - \vec g_t`:
 

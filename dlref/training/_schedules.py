@@ -43,7 +43,8 @@ def warmup_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatAr
     Raises
     ------
     TypeError
-        If `step` is not real, `peak` no number or `warmup` no integer.
+        If `step` is not real, `peak` is not a number or `warmup` is not
+        an integer.
     ValueError
         If one of them is negative.
 
@@ -97,7 +98,8 @@ def cosine_schedule(
     Raises
     ------
     TypeError
-        If `step` is not real, a rate no number, or `steps` or `warmup` no integer.
+        If `step` is not real, a rate is not a number, or `steps` or
+        `warmup` is not an integer.
     ValueError
         If one of them is out of range.
 
@@ -152,7 +154,8 @@ def inverse_sqrt_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> F
     Raises
     ------
     TypeError
-        If `step` is not real, `peak` no number or `warmup` no integer.
+        If `step` is not real, `peak` is not a number or `warmup` is not
+        an integer.
     ValueError
         If one of them is out of range.
 

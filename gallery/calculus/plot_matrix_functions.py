@@ -2,7 +2,7 @@ r"""
 Gradients of trace, inverse and determinant
 ===========================================
 
-Which way must the sides of a parallelogram move for its area to grow fastest?
+How must the sides of a parallelogram change for its area to grow fastest?
 The gradient of the log-determinant says so.
 """
 

@@ -2,9 +2,9 @@ r"""
 KL divergence
 =============
 
-What does it cost to expect p where q is true, and is it the same the other
-way round? The divergence is zero only where they agree, and it is not
-symmetric.
+How far is a prediction p from the true distribution q, and is it the same
+with p and q exchanged? The divergence is zero only where they agree, and it is
+not symmetric.
 """
 
 # %%

@@ -2,8 +2,8 @@ r"""
 The loss surface of a neuron
 ============================
 
-What does the landscape look like that a neuron learns in? A valley, and
-beside it a plain from which no gradient leads back.
+What does the loss of a neuron look like as a function of its parameters? It is
+a valley, and beside it a flat region where the gradient is zero.
 """
 
 # %%

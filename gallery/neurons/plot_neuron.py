@@ -3,8 +3,8 @@ A neuron
 ========
 
 What does one neuron compute over all its inputs, and where does it learn? It
-is flat on one side of a plane and rises on the other, and only there has it a
-gradient.
+is flat on one side of a plane and rises on the other, and only there does it
+have a gradient.
 """
 
 # %%

@@ -38,15 +38,15 @@ steps = {
 }
 
 
-def descend(step, options, count, start=(-4.0, 0.6), turn=None):
-    """Return the points visited; `turn` rotates the valley."""
-    turn = np.eye(2) if turn is None else turn
-    path, state = [turn @ start], None
+def descend(step, options, count, start=(-4.0, 0.6), rotation=None):
+    """Return the points visited; `rotation` rotates the valley."""
+    rotation = np.eye(2) if rotation is None else rotation
+    path, state = [rotation @ start], None
     for _ in range(count):
-        grad = turn @ (curvature * (turn.T @ path[-1]))
+        grad = rotation @ (curvature * (rotation.T @ path[-1]))
         point, state = step(path[-1], grad, state, **options)
         path.append(point)
-    return np.array(path) @ turn  # back in the valley's own axes
+    return np.array(path) @ rotation  # back in the valley's own axes
 
 
 def draw(paths):
@@ -74,11 +74,12 @@ fig = draw(paths)
 # now both coordinates have the same gradients.
 
 c = np.sqrt(0.5)
-turn = np.array([[c, -c], [c, c]])
-turned = {
-    name: descend(s, opts, 40, turn=turn) for name, (s, opts) in steps.items()
+rotation = np.array([[c, -c], [c, c]])
+rotated = {
+    name: descend(s, opts, 40, rotation=rotation)
+    for name, (s, opts) in steps.items()
 }
-fig = draw(turned)
+fig = draw(rotated)
 
 # %%
 # How fast they get down
