@@ -5,6 +5,7 @@ import copy
 import inspect
 import random
 import sys
+import textwrap
 
 import numpy as np
 import pytest
@@ -22,13 +23,19 @@ def operations(tree):
     return [node for node in found if type(node.op) in OTHER]
 
 
+def parsed(function):
+    """Return the syntax tree of a check, also of one that a helper defines."""
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
 def planted(function, number):
     """Return a check with one of its operations turned into the opposite one."""
-    tree = copy.deepcopy(ast.parse(inspect.getsource(function)))
+    tree = copy.deepcopy(parsed(function))
     tree.body[0].decorator_list = []
     node = operations(tree)[number]
     node.op = OTHER[type(node.op)]()
     names = dict(vars(sys.modules[function.__module__]))
+    names |= inspect.getclosurevars(function).nonlocals
     exec(compile(ast.fix_missing_locations(tree), "planted", "exec"), names)
     return names[function.__name__]
 
@@ -37,11 +44,7 @@ def samples(count=3):
     """Yield some checks of each chapter, and an operation of each."""
     rng = random.Random(0)
     for module in sorted({f.__module__ for f in CHECKS}):
-        mutable = [
-            (f, len(operations(ast.parse(inspect.getsource(f)))))
-            for f in CHECKS
-            if f.__module__ == module
-        ]
+        mutable = [(f, len(operations(parsed(f)))) for f in CHECKS if f.__module__ == module]
         mutable = [(f, n) for f, n in mutable if n and f.__name__ not in CONSTANT]
         for f, n in rng.sample(mutable, min(count, len(mutable))):
             yield pytest.param(f, rng.randrange(n), id=f"{module}-{f.__name__}")

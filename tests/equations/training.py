@@ -390,13 +390,14 @@ def regret_of_adagrad():
     for _ in range(200):
         g = rng.normal(rng.normal(), 1, size=30) * rng.exponential(size=30)
         s = np.cumsum(g**2)
-        sides = np.sum(g**2 / np.sqrt(s)), 2 * np.sqrt(s[-1])
-        yield sides[0] <= sides[1], True
+        left, right = np.sum(g**2 / np.sqrt(s)), 2 * np.sqrt(s[-1])
+        yield left <= right, True
         eta = D / np.sqrt(2)
         rates = eta / np.sqrt(s)
         points, best = descent(g, rates), -np.sign(g.sum())  # of a linear loss: an end
         regret = np.sum(g * (points[:-1] - best))
-        yield regret <= D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2, True
+        bound = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2
+        yield regret <= bound, True
         bound = (D**2 / (2 * eta) + eta) * np.sqrt(s[-1])
         yield regret <= bound, True
         closest = max(closest, regret / bound)
