@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
-from textwrap import indent
+from textwrap import dedent, indent
 
 from docutils import nodes
 
@@ -44,7 +44,7 @@ def folded(check):
     """Return a check as a folded block; a link to what is inside unfolds it."""
     kind = "definition" if check.is_definition else "equation"
     _, anchor = address(check)
-    source = inspect.getsource(check.function).rstrip()
+    source = dedent(inspect.getsource(check.function)).rstrip()
     block = code(source).replace("python\n", f"python\n   :name: {anchor}\n", 1)
     return f".. dropdown:: {check.function.__name__} ({kind})\n\n{indent(block, '   ')}\n"
 
@@ -100,8 +100,8 @@ def overview(ledger, modules):
         "dlref computes.\n\n"
         "An equation without a test, or whose text has changed since its test was written, fails "
         "the build of the project; so does a wrong sign, index or factor, since the other side "
-        "disagrees. `tests/equations/test_planted.py` plants 35 such errors and asks that each is "
-        "found.\n\n"
+        "disagrees. `tests/equations/test_planted.py` plants some 40 such errors and asks that "
+        "each is found.\n\n"
         ".. list-table:: Counted when these pages were built\n   :header-rows: 1\n\n"
         "   * - Chapter\n     - Displayed equations\n     - Different, checked\n"
         f"     - Different, definitions\n{table}\n"

@@ -49,9 +49,9 @@ fig.alt_text = (
 )
 
 # %%
-# The inverse answers in squares
-# ------------------------------
-# Moving :math:`A` by :math:`\dot A` moves its inverse by
+# The derivative of the inverse grows with its square
+# ---------------------------------------------------
+# The tangent :math:`\dot A` of :math:`A` gives the inverse the tangent
 # :math:`-A^{-1} \dot A A^{-1}`: as :math:`A` comes close to a singular matrix,
 # the inverse grows like :math:`1/t` and its derivative like :math:`1/t^2`.
 

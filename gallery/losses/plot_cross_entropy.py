@@ -41,9 +41,9 @@ axes[1].axhline(0, color="0.5", lw=0.8)
 axes[0].legend()
 
 # %%
-# The digits of a sure answer
-# ---------------------------
-# Where the right class leads by 37 and more, :math:`p_y` is 1 to the last
+# The digits of a confident answer
+# --------------------------------
+# Where the true class leads by 37 and more, :math:`p_y` is 1 to the last
 # digit. Its logarithm is 0 then, and so is :math:`p_y - 1`; adding up the
 # *other* classes keeps every digit. The true values fall as :math:`2
 # e^{-m}`.

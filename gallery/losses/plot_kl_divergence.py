@@ -8,12 +8,12 @@ not symmetric.
 """
 
 # %%
-# Both ways round
+# Both directions
 # ---------------
 # Three classes with :math:`q = (0.6, 0.3, 0.1)`. The simplex of all
 # :math:`p` is drawn over its first two coordinates; the dot is :math:`q`.
-# Expecting too little of what happens (left, near the edges) is punished
-# without bound. The other way round the price at the edges stays finite.
+# A prediction p near 0 for a class that occurs (left, near the edges) costs
+# without bound. In the other direction the divergence at the edges is finite.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -7,12 +7,12 @@ thirty factors, and what they are decides whether the layer learns.
 """
 
 # %%
-# Sigmoids pass on a quarter at most
-# ----------------------------------
+# Sigmoids pass a quarter at most
+# -------------------------------
 # A perceptron of thirty hidden layers, 64 neurons wide; a unit cotangent at
 # its end. :func:`~dlref.neurons.mlp_deltas` returns the gradient with
 # respect to the pre-activation of each layer. For the sigmoid it falls by a
-# factor each layer, whatever the initialization: the slope is at most 1/4.
+# factor per layer, for every initialization: the slope is at most 1/4.
 # For tanh and ReLU it depends on the size of the weights, and there is one
 # that keeps it.
 

@@ -7,8 +7,8 @@ it towards a diagonal, clipping by norm leaves it.
 """
 
 # %%
-# Two gradients, two ways
-# -----------------------
+# By norm and by value
+# --------------------
 # A circle of gradients of length 3. By norm they end on the circle of
 # radius 1, each on its own ray. By value they end on the square, most of
 # them in its corners. The right panel shows by how much the direction was
@@ -47,8 +47,8 @@ axes[2].set(
 axes[2].legend()
 
 # %%
-# More parameters, more damage
-# ----------------------------
+# More parameters, larger angles
+# ------------------------------
 # The angle between a random gradient and its clipped version, for limits
 # from harmless to tight (in units of the root mean square of its
 # elements). In the end only signs are left, at an angle of 37 degrees for

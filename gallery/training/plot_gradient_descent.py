@@ -11,7 +11,7 @@ curvature decides, and the limit is sharp: two over the largest curvature.
 # -------------------------
 # The function is :math:`\frac12 (x_1^2 + 12\, x_2^2)`, so the limit is
 # :math:`2 / 12 = 0.167`. Below it every step goes down; close to it the
-# path swings across the valley; above it, it is thrown out.
+# path swings across the valley; above it, the path diverges.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -13,7 +13,7 @@ along it they add up.
 # same point. Plain descent must keep its rate below 2/50 and crawls along
 # the floor. The heavy ball runs ahead and overshoots; Nesterov's
 # look-ahead damps the swinging. The adaptive methods scale each axis by
-# itself: on a valley along the axes they do not see that it is narrow.
+# itself: for a valley along the axes its width does not matter.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -70,8 +70,8 @@ fig = draw(paths)
 # The valley rotated by 45 degrees
 # --------------------------------
 # Drawn in the valley's own directions again. Plain descent and momentum do
-# not notice that the coordinates were rotated; the adaptive methods do, for
-# now both coordinates have the same gradients.
+# not depend on the rotation; the adaptive methods do, since now both
+# coordinates have the same gradients.
 
 c = np.sqrt(0.5)
 rotation = np.array([[c, -c], [c, c]])

@@ -158,27 +158,35 @@ def called(name, form, *arguments):
     return getattr(activations, name + form)(*arguments, **MAPS[name][3])
 
 
+def named(function, name):
+    """Give a check that is made for each map a name of its own, for its page and its link."""
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
 def register(name, shown, f, slope, kinks):
     """Mark the displayed slope of a map and its two products as checked."""
     after, at = AFTER.get(name, ""), np.append(X, kinks)
     u, dx = np.resize(U, at.size), np.resize(DX, at.size)
 
-    @equation(rf"\pdv{{L}}{{x}} = u\, f'(x) = u\, {shown}{after}")
     def reverse():
         yield U * complex_step(f, X), U * slope(X)
         yield u * slope(at), called(name, "_vjp", u, at)  # kinks as well
 
-    @equation(rf"\dot y = f'(x)\, \dot x = {shown}\, \dot x{after}")
     def forward():
         yield complex_step(f, X, DX), slope(X) * DX
         yield slope(at) * dx, called(name, "_jvp", at, dx)
 
-    if name in CASES:
+    def derivative():
+        yield complex_step(f, X), slope(X)
+        yield slope(at), called(name, "_deriv", at)
 
-        @equation(rf"f'(x) = {shown}")
-        def derivative():
-            yield complex_step(f, X), slope(X)
-            yield slope(at), called(name, "_deriv", at)
+    text = rf"\pdv{{L}}{{x}} = u\, f'(x) = u\, {shown}{after}"
+    equation(text)(named(reverse, f"gradient_through_{name}"))
+    text = rf"\dot y = f'(x)\, \dot x = {shown}\, \dot x{after}"
+    equation(text)(named(forward, f"tangent_of_{name}"))
+    if name in CASES:
+        equation(rf"f'(x) = {shown}")(named(derivative, f"derivative_of_{name}"))
 
 
 for _name, (_shown, _f, _slope, _, _kinks) in MAPS.items():

@@ -37,7 +37,7 @@ def planted(function, number):
     names = dict(vars(sys.modules[function.__module__]))
     names |= inspect.getclosurevars(function).nonlocals
     exec(compile(ast.fix_missing_locations(tree), "planted", "exec"), names)
-    return names[function.__name__]
+    return names[tree.body[0].name]
 
 
 def samples(count=3):
