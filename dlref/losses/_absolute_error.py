@@ -96,7 +96,7 @@ def absolute_error_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the absolute error for the predictions.
+    Gradient of the absolute error with respect to the predictions.
 
     Parameters
     ----------
@@ -117,11 +117,11 @@ def absolute_error_grad(
         \pdv{\ell}{p} = \begin{cases} -1 & p < t \\ 0 & p = t \\ 1 & p > t . \end{cases}
 
     At :math:`p = t` the loss has a kink: every number of [-1, 1] is a subgradient. We take
-    0, as in PyTorch's ``abs``; ``jax.numpy.abs`` takes 1. With 0 a perfect prediction is
-    left in peace.
+    0, as in PyTorch's ``abs``; ``jax.numpy.abs`` takes 1. With 0 a perfect prediction gets
+    no gradient.
 
-    The pull does not fade as the error shrinks: with a constant step descent ends in steps
-    to and fro across the minimum.
+    The gradient does not become smaller as the error shrinks: with a constant learning rate,
+    descent ends in steps back and forth across the minimum.
 
     Examples
     --------

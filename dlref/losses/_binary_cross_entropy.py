@@ -140,7 +140,7 @@ def binary_cross_entropy(
     >>> float(np.exp(binary_cross_entropy(0, 1)))  # undecided: one bit
     2.0
 
-    Sure and right, sure and wrong:
+    A confident right answer, and a confident wrong one:
 
     >>> binary_cross_entropy([-50, -50], [0, 1], reduction="none")
     array([1.92874985e-22, 5.00000000e+01])
@@ -164,7 +164,7 @@ def binary_cross_entropy_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the binary cross-entropy for the logits: sigmoid minus target.
+    Gradient of the binary cross-entropy with respect to the logits: sigmoid minus target.
 
     Parameters
     ----------
@@ -313,7 +313,7 @@ def binary_cross_entropy_jvp(
 
     Examples
     --------
-    Where the sigmoid equals the target, the logit is at its best:
+    Where the sigmoid equals the target, the loss does not change with the logit:
 
     >>> import numpy as np
     >>> from dlref.losses import binary_cross_entropy_jvp

@@ -366,8 +366,8 @@ def cross_entropy(
 
     Examples
     --------
-    Scores that are all equal say nothing: the loss is the logarithm of the number of
-    classes, whatever the target is.
+    If all scores are equal, the loss is the logarithm of the number of classes for every
+    target.
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy
@@ -473,7 +473,7 @@ def cross_entropy_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the cross-entropy for the logits: softmax minus target.
+    Gradient of the cross-entropy with respect to the logits: softmax minus target.
 
     Parameters
     ----------
@@ -528,7 +528,7 @@ def cross_entropy_grad(
     >>> cross_entropy_grad(np.log([1, 1, 2]), [0.25, 0.25, 0.5])
     array([0., 0., 0.])
 
-    Sure and right, the gradient is small and exact, not 0:
+    For a confident right answer the gradient is small and exact, not 0:
 
     >>> cross_entropy_grad([50, 0], 0)
     array([-1.92874985e-22,  1.92874985e-22])

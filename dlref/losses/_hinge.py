@@ -79,7 +79,7 @@ def hinge(
 
     Examples
     --------
-    Right with room to spare, right but close, wrong:
+    Right with a margin above 1, right with a margin below 1, wrong:
 
     >>> from dlref.losses import hinge
     >>> hinge([2, 0.25, -1], [1, 1, 1], reduction="none")
@@ -95,7 +95,7 @@ def hinge_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the hinge loss for the scores.
+    Gradient of the hinge loss with respect to the scores.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ def neuron_grad(
     x: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike, *, activation: str = "relu"
 ) -> tuple[FloatArray, FloatArray]:
     r"""
-    Both gradients of a neuron's output: for the weights and for the bias.
+    Gradients of a neuron's output with respect to the weights and the bias.
 
     Parameters
     ----------
@@ -265,7 +265,7 @@ def neuron_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> Floa
 
     Examples
     --------
-    Longer weights and a bias that compensates: z stays, and so does the output.
+    Tangents of weights and bias that cancel in z: the tangent of the output is 0.
 
     >>> from dlref.neurons import neuron_jvp
     >>> x, w, b = [1.0, 2.0, 3.0], [0.5, -1.0, 2.0], 0.1

@@ -228,7 +228,7 @@ def adamw_step(
     amsgrad: bool = False,
 ) -> tuple[Any, AdamState]:
     r"""
-    Step of AdamW: Adam, with the weights decaying beside it.
+    Step of AdamW: Adam with decoupled weight decay.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def adamw_step(
     .. math:: \theta_t = (1 - \eta \lambda)\, \theta_{t-1}
               - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,
 
-    with the means of the bare gradient. As in PyTorch the decay is multiplied by
+    with the means of the gradient without the decay. As in PyTorch the decay is multiplied by
     the learning rate; in the paper one schedule :math:`\eta_t` multiplies both the step and the
     decay, and :math:`\lambda` is not multiplied by the base rate :math:`\alpha`.
 

@@ -14,7 +14,7 @@ __all__ = ["clip_by_norm", "clip_by_value"]
 
 def clip_by_value(grads: Any, limit: float) -> Any:
     r"""
-    Cut every element of a gradient off at a limit.
+    Clip every element of a gradient to a limit.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     Each element is clipped independently of the others. The signs agree with those of the gradient,
     the direction need not: it is still a descent direction, since
     :math:`\vec g \cdot \operatorname{clip}(\vec g) = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0`, but
-    it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit nothing but
-    the signs is left. A NaN stays.
+    it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit only the
+    signs are left. A NaN stays a NaN.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def clip_by_value(grads: Any, limit: float) -> Any:
 
 def clip_by_norm(grads: Any, max_norm: float) -> Any:
     r"""
-    Shorten a gradient to a largest norm, keeping its direction.
+    Clip a gradient to a maximum norm, keeping its direction.
 
     Parameters
     ----------

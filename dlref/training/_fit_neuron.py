@@ -162,7 +162,7 @@ def fit_neuron(
     >>> bool(fit_neuron(X, y, w, 0.0, learning_rate=0.01, epochs=1000).loss[-1] < 1e-8)
     True
 
-    A neuron that starts dead stays dead:
+    A neuron that is inactive for all examples stays so:
 
     >>> fit_neuron(X, y, [-1, -1, -1], 0, learning_rate=0.01, epochs=3).loss
     array([466.6667, 466.6667, 466.6667])

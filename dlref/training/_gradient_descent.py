@@ -75,14 +75,14 @@ def gradient_descent(
 
     1. compute the value :math:`C(\theta)`;
     2. compute the gradient :math:`\nabla C(\theta)`;
-    3. move: :math:`\theta \leftarrow \theta - \eta\, \nabla C(\theta)`.
+    3. update: :math:`\theta \leftarrow \theta - \eta\, \nabla C(\theta)`.
 
     **Why against the gradient.** To first order a small step :math:`\vec d` changes the value
     by :math:`\nabla C \cdot \vec d`, which among all steps of one length is least for
     :math:`\vec d` opposite to :math:`\nabla C` (Cauchy and Schwarz).
 
-    **How long a step.** Let :math:`\lambda` bound the curvature, the eigenvalues of the Hessian.
-    Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
+    **Which learning rate.** Let :math:`\lambda` bound the curvature, the eigenvalues of the
+    Hessian. Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
 
     .. math:: C(\theta + \vec d) \le C(\theta) - \eta\, \norm{\nabla C}^2
               + \tfrac12 \lambda \eta^2 \norm{\nabla C}^2 ,
@@ -100,7 +100,8 @@ def gradient_descent(
     Examples
     --------
     On :math:`C = \frac12 \lambda x^2` each step multiplies x by :math:`1 - \eta \lambda`. Here
-    :math:`\lambda = 4`: a rate of 1/4 arrives at once, 1/2 swings for ever.
+    :math:`\lambda = 4`: a rate of 1/4 reaches the minimum in one step, with 1/2 the sign of x
+    alternates for ever.
 
     >>> from dlref.training import gradient_descent
     >>> def parabola(x):

@@ -65,7 +65,7 @@ def minibatches(
     rng: np.random.Generator, *arrays: npt.ArrayLike, batch_size: int
 ) -> Iterator[tuple[npt.NDArray[Any], ...]]:
     r"""
-    Shuffle examples and cut them into batches: one epoch.
+    Shuffle examples and split them into batches: one epoch.
 
     Parameters
     ----------
@@ -99,8 +99,9 @@ def minibatches(
     .. math:: \vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
         \operatorname{E} \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,
 
-    so a step on a batch goes the right way in the mean. Drawn without replacement, with the
-    variance :math:`S^2 = \frac{1}{N-1} \sum_n (g_n - \bar g)^2` of one entry over the examples,
+    so a step on a batch is a step against the full gradient in expectation. Drawn without
+    replacement, with the variance :math:`S^2 = \frac{1}{N-1} \sum_n (g_n - \bar g)^2` of one entry
+    over the examples,
 
     .. math:: \operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .
 

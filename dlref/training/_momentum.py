@@ -191,8 +191,8 @@ def nesterov_step(
 
     Notes
     -----
-    The heavy ball takes the gradient where it is and then rolls on. Nesterov's method rolls
-    first and takes the gradient where that leads, at the look-ahead point
+    The heavy ball takes the gradient at the current point and then adds the velocity. Nesterov's
+    method adds the velocity first and takes the gradient at the look-ahead point
     :math:`\phi_{t-1} = \theta_{t-1} - \eta \mu\, \vec v_{t-1}`:
 
     .. math:: \vec v_t = \mu\, \vec v_{t-1} + \nabla C(\phi_{t-1}) , \qquad

@@ -56,8 +56,8 @@ def warmup_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatAr
     -----
     .. math:: \eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .
 
-    The running means of an adaptive optimizer know little at first: after one step of Adam,
-    :math:`\hat v` is the square of a single gradient. Small steps meanwhile do no harm.
+    The running means of an adaptive optimizer are poor estimates at first: after one step of Adam,
+    :math:`\hat v` is the square of a single gradient. Small steps limit the damage meanwhile.
 
     Examples
     --------
@@ -115,8 +115,8 @@ def cosine_schedule(
     .. math:: \eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2}
               \Bigl( 1 + \cos \pi \frac{t - W}{T - W} \Bigr) .
 
-    The slope is 0 at both ends: the rate lingers at the peak, and then near the floor, where
-    the noise of the gradients averages out. Half of the fall is done halfway.
+    The slope is 0 at both ends: the rate stays near the peak for a while, and later near the floor,
+    where the noise of the gradients averages out. At half of the steps, half of the fall is done.
 
     Examples
     --------

@@ -96,7 +96,7 @@ def sgd_step(
     \norm\theta^2` is :math:`\lambda \theta`: weight decay shrinks the parameters by the factor
     :math:`1 - \eta \lambda` per step.
 
-    *Stochastic* is only the gradient, if it comes from a part of the examples.
+    It is called *stochastic* if the gradient is that of a random part of the examples.
 
     Examples
     --------

@@ -153,7 +153,7 @@ def tree_ravel(tree: Any) -> FloatArray:
 
 def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
     r"""
-    Cut a vector into the arrays of nested tuples.
+    Split a vector into the arrays of nested tuples.
 
     Parameters
     ----------
