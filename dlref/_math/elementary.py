@@ -38,7 +38,7 @@ for the smallest u.  (The arrangement is that of the C library written at Sun in
 :math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 + \frac{13}{16} t`, nearly its inverse for
 small t, it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the
 half-line to :math:`[-1, 1)`: one polynomial in q, of degree 22, serves up to t = 40, where the tail
-underflows.  (Shepherd and Laframboise found this form in 1981.)  The factor
+underflows.  (The form is that of :cite:t:`Shepherd1981`.)  The factor
 :math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``two_square`` finds them.
 
 **Half the digits.**  A float32 result is within 0.501 ULP if the float64 that is rounded to it has

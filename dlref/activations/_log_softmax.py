@@ -91,15 +91,13 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     .. math:: \ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,
 
-    a sum of two terms that are not positive: nothing cancels. The logarithm is taken by `log1p`
-    of the sum
-    of the *others*. If one probability is near 1, that sum is tiny and 1 plus it would round to 1:
-    the logarithm of the softmax is then 0 while this one keeps all digits. Small probabilities
-    do not underflow, their logarithms being moderate numbers.
+    a sum of two terms that are not positive: nothing cancels. The logarithm is taken by `log1p` of
+    the sum of the *others*. If one probability is near 1, that sum is tiny and 1 plus it would
+    round to 1: the logarithm of the softmax is then 0 while this one keeps all digits. Small
+    probabilities do not underflow, their logarithms being moderate numbers.
 
-    Error: 1.8 ULP in float64, 0.501 in float32. A score of -inf has log-probability -inf.
-    Infinity, NaN, or
-    -inf alone make NaN along the axis.
+    Error: 1.8 ULP in float64, 0.501 in float32. A score of -inf has log-probability -inf. Infinity,
+    NaN, or -inf alone make NaN along the axis.
 
     References
     ----------
@@ -235,8 +233,7 @@ def log_softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) ->
     .. math:: \pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i
 
     For the cross-entropy :math:`L = -\ell_c` of a class c it is the well-known *softmax minus
-    one-hot*,
-    :math:`s_j - \delta_{cj}`.
+    one-hot*, :math:`s_j - \delta_{cj}`.
 
     Examples
     --------

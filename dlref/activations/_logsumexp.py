@@ -100,14 +100,12 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     Adding c to all scores adds c to f. It is convex, its Hessian being a covariance; in physics
     it is a free energy, in statistics the normalizer of a log-likelihood.
 
-    **Error.** 1.1 ULP, unless m and the logarithm cancel: then it is that much of the larger of
-    the two.
-    Where the result is near 0 no other can be had, for it changes by as much when the scores are
-    rounded.
+    **Error.** 1.1 ULP, unless m and the logarithm cancel: then it is that much of the larger of the
+    two. Where the result is near 0 no other can be had, for it changes by as much when the scores
+    are rounded.
 
     **Special values.** Over no scores, or -inf alone, -inf; with infinity among the scores,
-    infinity.
-    NaN stays NaN.
+    infinity. NaN stays NaN.
 
     References
     ----------
@@ -143,7 +141,7 @@ def logsumexp_grad(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> Flo
     Returns
     -------
     ndarray, shape of `x`
-        For every score its derivative of the value it goes into.
+        For every score the derivative of the value it contributes to.
 
     See Also
     --------
@@ -197,9 +195,8 @@ def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
           = s_i (\delta_{ij} - s_j) .
 
     This is the covariance of the indicator of a class drawn with the probabilities s, therefore
-    positive
-    semidefinite: f is convex. Its trace, :math:`1 - \sum_i s_i^2`, is the chance that two draws
-    differ.
+    positive semidefinite: f is convex. Its trace, :math:`1 - \sum_i s_i^2`, is the chance that two
+    draws differ.
 
     Examples
     --------
@@ -237,7 +234,9 @@ def logsumexp_jvp(
 
     Notes
     -----
-    :math:`\dot f = \sum_i s_i v_i`, which lies between the smallest and the largest tangent.
+    .. math:: \dot f = \sum_i s_i v_i
+
+    It lies between the smallest and the largest tangent.
 
     Examples
     --------
@@ -273,8 +272,9 @@ def logsumexp_vjp(
 
     Notes
     -----
-    :math:`\pdv{L}{x_i} = u s_i` with the gradient u of the value that score i goes into. The
-    shares sum to u.
+    .. math:: \pdv{L}{x_i} = u\, s_i
+
+    with the cotangent u of the value that score i contributes to. The gradients sum to u.
 
     Examples
     --------

@@ -140,8 +140,8 @@ def mish(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f(x) = x \tanh(\log(1 + e^x))
 
-    With :math:`y = 1 + e^x` the tangent is :math:`(y^2 - 1) / (y^2 + 1)`, so no logarithm is
-    needed, and with :math:`w = e^x`
+    With :math:`y = 1 + e^x` the hyperbolic tangent is :math:`(y^2 - 1) / (y^2 + 1)`, so no
+    logarithm is needed, and with :math:`w = e^x`
 
     .. math:: f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},
 
@@ -216,10 +216,20 @@ def mish_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Differentiating once more, with :math:`w = e^x` and :math:`d = w^2 + 2w + 2`,
+    With :math:`w = e^x`, :math:`d = w^2 + 2w + 2` and :math:`T' = 4 (w^2 + w) / d^2` from
+    :func:`mish_deriv`. Here :math:`w' = w`, so that :math:`(w^2 + w)' = 2w^2 + w` and
+    :math:`d' = 2w(w + 1)`. The quotient rule, shortened by d, gives
 
-    .. math:: T'' = \frac{4w\,(2 + 2w - 3w^2 - 2w^3)}{d^3}, \qquad
-       f'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} .
+    .. math::
+
+        T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}
+            = 4w\, \frac{(2w + 1)(w^2 + 2w + 2) - 4w (w + 1)^2}{d^3}
+            = \frac{4w\, (2 + 2w - 3w^2 - 2w^3)}{d^3} ,
+
+    and the product rule, on :math:`f' = T + x T'`,
+
+    .. math:: f'' = 2 T' + x T''
+       = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} .
 
     To the right it decays like :math:`e^{-2x}`. Error: 6 ULP, or :math:`2^{-51}` near the two
     zeros.
@@ -251,6 +261,14 @@ def mish_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \frac{w \bigl( (w + 2) d + 4 x (w + 1) \bigr)}{d^2} ,
+          \quad w = e^x , \; d = w^2 + 2w + 2
+
     At 0 three fifths of the gradient pass, against half of it for silu and gelu.
 
     Examples
@@ -269,8 +287,7 @@ def mish_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `mish`.
+        The input x. Raises the same errors as `mish`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -281,6 +298,14 @@ def mish_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \frac{w \bigl( (w + 2) d + 4 x (w + 1) \bigr)}{d^2}\, \dot x ,
+          \quad w = e^x , \; d = w^2 + 2w + 2
+
     Right of 4 the slope is 1 to better than half a percent.
 
     Examples

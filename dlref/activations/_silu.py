@@ -1,13 +1,12 @@
 r"""
 SiLU (swish): the input times its sigmoid.
 
-All have the form x g(x) with a sigmoid g.  To the left they decay like :math:`x e^x` or faster,
-and are
-computed down to the smallest subnormal number: the power of two of the exponential is
+All have the form x g(x) with a sigmoid g.  To the left they decay like :math:`x e^x` or faster, and
+are computed down to the smallest subnormal number: the power of two of the exponential is
 multiplied last.  Their first derivatives change sign at a number that is no float64.  Near it, an
-absolute error of :math:`2^{-52}` would be many units of a tiny result; there they are the
-distance from the zero, which is known to 106 digits, times a polynomial.  The second
-derivatives do without: near their zeros the error is an absolute one.
+absolute error of :math:`2^{-52}` would be many units of a tiny result; there they are the distance
+from the zero, which is known to 106 digits, times a polynomial.  The second derivatives do without:
+near their zeros the error is an absolute one.
 """
 
 from __future__ import annotations
@@ -161,13 +160,11 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     For :math:`\beta = 0` it is x/2, for :math:`\beta \to \infty` relu. All are one curve, scaled:
     :math:`f_\beta(x) = f_1(\beta x) / \beta`. Not monotonic: for :math:`\beta = 1` it falls to
-    -0.2785 at
-    -1.2785, where :math:`1 + x + e^x = 0` makes the value equal to 1 + x.
+    -0.2785 at -1.2785, where :math:`1 + x + e^x = 0` makes the value equal to 1 + x.
 
     **Numerics.** For a negative product u = βx the code computes :math:`x e^u / (1 + e^u)`, the
-    power
-    of two last. The rounding of u would cost up to 370 units in the last place; what it lost is
-    added to the exponent. Error: 2.2 ULP.
+    power of two last. The rounding of u would cost up to 370 units in the last place; what it lost
+    is added to the exponent. Error: 2.2 ULP.
 
     References
     ----------
@@ -244,9 +241,14 @@ def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     Notes
     -----
-    Differentiating :math:`\sigma + u \sigma'` with respect to u gives
-    :math:`2 \sigma' + u \sigma''`, and
-    :math:`\sigma'' = -\sigma' \tanh \frac u2`. Even; zero where :math:`u \tanh \frac u2 = 2`, at
+    Differentiate :math:`\sigma(u) + u\, \sigma'(u)` with respect to u, insert
+    :math:`\sigma'' = -\sigma' \tanh \frac u2`, and multiply by the inner derivative
+    :math:`\beta`:
+
+    .. math:: f'' = \beta \bigl( 2 \sigma'(u) + u\, \sigma''(u) \bigr)
+       = \beta\, \sigma(u)\, \sigma(-u) \Bigl( 2 - u \tanh \frac u2 \Bigr)
+
+    It is even, and zero where :math:`u \tanh \frac u2 = 2`, at
     :math:`u = \pm 2.3994`. Error: 5 ULP, or :math:`2^{-52}` near the zeros.
 
     Examples
@@ -277,7 +279,14 @@ def silu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, beta: float = 1.0) -> Flo
 
     Notes
     -----
-    Left of the minimum the gradient is reversed, and slowly dies out.
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \bigl( \sigma(\beta x) + \beta x\, \sigma(\beta x)\, \sigma(-\beta x) \bigr)
+
+    Left of the minimum the gradient changes its sign, and tends to 0.
 
     Examples
     --------
@@ -311,6 +320,13 @@ def silu_jvp(
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \bigl( \sigma(\beta x) + \beta x\, \sigma(\beta x)\, \sigma(-\beta x) \bigr)\, \dot x
+
     The slope exceeds 1 between 1.28 and infinity: strong inputs are amplified slightly.
 
     Examples

@@ -83,9 +83,8 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     :math:`p_i` equal to a multiplier gives :math:`\log p_i = x_i + \text{const}`.
 
     **Error.** The rounding of :math:`x_i - c`, up to half a unit of a number as large as 700, would
-    be a relative error of 436 units in the last place of :math:`s_i`. It is computed and added
-    to the
-    exponent: 2.9 ULP in float64, 0.501 in float32.
+    be a relative error of 256 to 512 units in the last place of :math:`s_i`. It is computed and
+    added to the exponent: 2.9 ULP in float64, 0.501 in float32.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make
     NaN of all probabilities along the axis. An empty row has no probabilities.
@@ -147,9 +146,8 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     v under s; it vanishes for constant v only: :math:`\mat{J} \vec 1 = 0` is the derivative of
     shift invariance.
 
-    **Numerics.** On the diagonal :math:`s_i (1 - s_i)` cancels when one probability is near 1.
-    The code
-    adds the other entries of the row, which the diagonal balances.
+    **Numerics.** On the diagonal :math:`s_i (1 - s_i)` cancels when one probability is near 1. The
+    code adds the other entries of the row, which the diagonal balances.
 
     Examples
     --------
@@ -238,9 +236,8 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
     -----
     .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
 
-    The gradient sums to zero along the axis. It is at most :math:`s_j (1 - s_j)` times the
-    spread of
-    u: a confident row passes almost nothing.
+    The gradient sums to zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
+    of u: a confident row passes almost nothing.
 
     Examples
     --------

@@ -105,10 +105,13 @@ def softsign_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    For x > 0 the quotient rule gives :math:`(1 + x - x) / (1 + x)^2`, and the map is odd. It is
-    continuous at 0, where
-    both sides give 1. Computed as the square of a reciprocal, since the square of a large x
-    overflows.
+    The quotient rule, with :math:`x \operatorname{sign}(x) = \abs{x}`, gives
+
+    .. math:: f' = \frac{(1 + \abs{x}) - x \operatorname{sign}(x)}{(1 + \abs{x})^2}
+       = \frac{1}{(1 + \abs{x})^2} ,
+
+    continuous at 0, where both sides give 1. Computed as the square of a reciprocal, since the
+    square of a large x overflows.
 
     Examples
     --------
@@ -135,6 +138,11 @@ def softsign_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    The chain rule on :math:`(1 + \abs{x})^{-2}`:
+
+    .. math:: f'' = -2\, (1 + \abs{x})^{-3} \dv{\abs{x}}{x}
+       = \frac{-2 \operatorname{sign}(x)}{(1 + \abs{x})^3}
+
     It jumps from 2 to -2 at 0; the value given there is their mean, 0.
 
     Examples
@@ -164,6 +172,10 @@ def softsign_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, \frac{1}{(1 + \abs{x})^2}
+
     At 9 the gradient is divided by 100; at the same place tanh divides it by 16 million.
 
     Examples
@@ -182,8 +194,7 @@ def softsign_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `softsign`.
+        The input x. Raises the same errors as `softsign`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -194,6 +205,10 @@ def softsign_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = \frac{1}{(1 + \abs{x})^2}\, \dot x
+
     A tenfold input, beyond 1, weakens the tangent about a hundredfold.
 
     Examples

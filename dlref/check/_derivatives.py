@@ -125,6 +125,7 @@ def numerical_jacobian(
 
     References
     ----------
+    - :cite:t:`Ridders1982`
     - :cite:t:`SquireTrapp1998`
 
     Examples

@@ -120,8 +120,9 @@ def planted(function, kind, number):
     if planter.found <= number:
         return None
     names = dict(vars(sys.modules[function.__module__]))
+    names |= inspect.getclosurevars(function).nonlocals  # of a check that a helper defines
     exec(compile(ast.fix_missing_locations(tree), "planted", "exec"), names)
-    return names[function.__name__]
+    return names[tree.body[0].name]
 
 
 def places(function, kind):

@@ -103,9 +103,9 @@ def _same(matrix: FloatArray) -> FloatArray:
 
 def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..., FloatArray]]:
     """
-    Return the arrays as matrices whose rows lie along `axis`, and the way back.
+    Return the arrays as matrices whose rows lie along `axis`, and the inverse.
 
-    The way back takes a matrix of the same shape.
+    The inverse takes a matrix of the same shape.
     """
     check_ndim("x", arrays[-1], 1)
     ndim = arrays[-1].ndim
