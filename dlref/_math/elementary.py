@@ -581,7 +581,7 @@ def two_square(x: Number) -> tuple[Number, Number]:
 
 
 @inline_fma
-def normal_tail_pair(t: Number) -> tuple[Number, Number]:
+def normal_tail_pair(t: Number) -> tuple[Number, Number, Number, Number]:
     """Return `normal_tail` as numerator and denominator: p, p_low, d, d_low."""
     q = pair_quotient(*pair_sum(t, -4.0), *pair_sum(t, 4.0))
     c = NORMAL

@@ -241,7 +241,7 @@ def gelu(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
     **Numerics.** 1 + erf cancels for negative x: nothing is left below -8.3. The code writes
     :math:`\Phi(-t) = e^{-t^2/2} m(t)` with a slowly varying m, takes the exponential of the exact
     :math:`t^2/2`, and multiplies the power of two last. The approximation is x σ(v) with twice the
-    argument of tanh, computed in two parts. Error: 2.8 ULP exact, 2.3 ULP tanh.
+    argument of tanh, computed in two parts. Largest error found: 1.7 ULP exact, 0.74 ULP tanh.
 
     References
     ----------
@@ -299,7 +299,8 @@ def gelu_deriv(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
 
     where :math:`c = 2 \sqrt{2 / \pi}` and :math:`d = 0.044715\, c`.
 
-    Both vanish near -0.7518. Error: 4.5 ULP, near that zero as elsewhere.
+    Both vanish near -0.7518. Largest error found: 1.6 ULP exact, 3.4 ULP tanh, near the zero as
+    elsewhere.
 
     Examples
     --------
@@ -335,7 +336,8 @@ def gelu_deriv2(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
     .. math:: f'' = \Phi' + (x \phi)' = 2 \phi(x) + x\, \phi'(x) = (2 - x^2)\, \phi(x) .
 
     The zeros at :math:`\pm\sqrt 2` keep all their digits, because :math:`x^2` is known to twice the
-    digits of a float64. Error: 2.6 ULP.
+    digits of a float64. Largest error found: 2.9 ULP exact, 13 ULP tanh, or 0.99 and 2.1 units of
+    :math:`2^{-53}` within 0.5 of a zero.
 
     For the approximation, differentiate :math:`\sigma(v) + x\, v'\, \sigma'(v)` with the v of
     :func:`gelu_deriv`, where :math:`v'' = 6 d x`, and insert

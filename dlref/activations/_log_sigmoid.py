@@ -66,7 +66,7 @@ def log_sigmoid(x: npt.ArrayLike) -> FloatArray:
     The log-likelihood of a binary outcome with log-odds x. The second form follows by taking out
     :math:`e^{-x}` for x < 0. It neither overflows nor takes the logarithm of 0: at -800 the
     sigmoid underflows, its logarithm is -800. And :math:`\log(1 + e)`, computed as such, keeps the
-    digits of e where 1 + e rounds to 1. Error: 1.5 ULP.
+    digits of e where 1 + e rounds to 1. Largest error found: 1.3 ULP.
 
     Examples
     --------
@@ -100,6 +100,8 @@ def log_sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
 
     The larger the log-odds of an observed outcome, the smaller the gradient.
 
+    Largest error found: 0.87 ULP.
+
     Examples
     --------
     >>> import numpy as np
@@ -131,6 +133,8 @@ def log_sigmoid_deriv2(x: npt.ArrayLike) -> FloatArray:
     .. math:: f'' = \dv{}{x} \sigma(-x) = -\sigma'(-x) = -\sigma(x)\, \sigma(-x)
 
     It is negative everywhere: the log-likelihood of a logistic model is concave.
+
+    Largest error found: 0.8 ULP.
 
     Examples
     --------

@@ -164,7 +164,7 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     **Numerics.** For a negative product u = βx the code computes :math:`x e^u / (1 + e^u)`, the
     power of two last. The rounding of u would cost up to 370 units in the last place; what it lost
-    is added to the exponent. Error: 2.2 ULP.
+    is added to the exponent. Largest error found: 1.6 ULP.
 
     References
     ----------
@@ -209,8 +209,8 @@ def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
        = \begin{cases} e^u (1 + e^u + u) / (1 + e^u)^2 & u < 0 \\
          (1 + e^{-u} + u e^{-u}) / (1 + e^{-u})^2 & u \ge 0 . \end{cases}
 
-    It is zero at u = -1.2785 and largest, 1.0998, at u = 2.3994. Error: 5 ULP,
-    near the zero as elsewhere.
+    It is zero at u = -1.2785 and largest, 1.0998, at u = 2.3994. Largest error found: 2 ULP, near
+    the zero as elsewhere.
 
     Examples
     --------
@@ -248,8 +248,8 @@ def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     .. math:: f'' = \beta \bigl( 2 \sigma'(u) + u\, \sigma''(u) \bigr)
        = \beta\, \sigma(u)\, \sigma(-u) \Bigl( 2 - u \tanh \frac u2 \Bigr)
 
-    It is even, and zero where :math:`u \tanh \frac u2 = 2`, at
-    :math:`u = \pm 2.3994`. Error: 5 ULP, or :math:`2^{-52}` near the zeros.
+    It is even, and zero where :math:`u \tanh \frac u2 = 2`, at :math:`u = \pm 2.3994`. Largest
+    error found: 11 ULP, or 0.42 units of :math:`2^{-53}` within 0.5 of a zero.
 
     Examples
     --------

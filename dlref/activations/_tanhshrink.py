@@ -74,10 +74,9 @@ def tanhshrink(x: npt.ArrayLike) -> FloatArray:
 
     Small inputs shrink to almost nothing, large ones by 1: a smooth relative of soft thresholding.
 
-    **Numerics.** The difference cancels for small x, where the first term of the series is
-    all that remains. Below 1 the code evaluates :math:`f(x) / x^3`, a polynomial in
-    :math:`x^2`; above 1 it adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Error:
-    2.8 ULP.
+    **Numerics.** The difference cancels for small x, where the first term of the series is all that
+    remains. Below 1 the code evaluates :math:`f(x) / x^3`, a polynomial in :math:`x^2`; above 1 it
+    adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Largest error found: 1.8 ULP.
 
     Examples
     --------
@@ -109,7 +108,7 @@ def tanhshrink_deriv(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f' = 1 - \tanh' x = 1 - \frac{1}{\cosh^2 x} = \tanh^2 x
 
-    Error: 4 ULP, twice that of tanh.
+    Largest error found: 1.8 ULP.
 
     Examples
     --------
@@ -140,6 +139,8 @@ def tanhshrink_deriv2(x: npt.ArrayLike) -> FloatArray:
     The second derivative of tanh with the opposite sign, since that of x is 0:
 
     .. math:: f'' = -\tanh'' x = \frac{2 \tanh x}{\cosh^2 x}
+
+    Largest error found: 0.92 ULP.
 
     Examples
     --------

@@ -231,7 +231,7 @@ def linear_attention_vjp(
 
         \vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),
 
-    and the trilinear sum hands it on to each of its three factors, as sums of the same kind:
+    and the trilinear sum passes it to each of its three factors, as sums of the same kind:
 
     .. math::
 

@@ -733,8 +733,8 @@ def lstm_vjp(
     1. *The state*: :math:`\vec\eta = \vec u^h_t + \bar{\vec h}_t` is
        :math:`\mathrm dL / \mathrm d \vec h_t`.
     2. *The output gate*: :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`, so its
-       pre-activation has
-       :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot (1 - \vec o_t)`.
+       pre-activation has :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot
+       (1 - \vec o_t)`.
     3. *The cell state* is in :math:`\vec h_t`, in :math:`\vec c_{t+1}`, in the output, and in the
        peephole of o:
 

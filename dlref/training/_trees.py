@@ -36,7 +36,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
         `others`.
     tree : array_like, or tuple
         Parameters: an array, or tuples and named tuples of arrays, nested. None, where there
-        is no parameter, stays None.
+        is not a parameter, stays None.
     *others : array_like, or tuple
         More trees of the same structure and shapes.
 

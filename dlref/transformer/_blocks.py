@@ -465,7 +465,7 @@ def _as_network(name: str, value: Any) -> FeedForwardParams | GatedFeedForwardPa
 
 
 def as_block(kind: type[Any], name: str, value: Any) -> Any:
-    """Return the parameters of a block, plain tuples turned into named ones."""
+    """Return the parameters of a block, named tuples in place of plain ones."""
     block = shaped_like(kind, name, value)
     entries: dict[str, Any] = {}
     for field, entry in zip(kind._fields, block, strict=True):

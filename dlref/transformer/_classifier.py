@@ -339,7 +339,7 @@ def sequence_classifier(
 
     Examples
     --------
-    What is behind the end of a text changes nothing:
+    What follows the end of a text changes nothing:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig
@@ -408,7 +408,7 @@ def sequence_classifier_vjp(
 
     Examples
     --------
-    Tokens behind the end get no gradient:
+    Tokens after the end get no gradient:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig

@@ -470,7 +470,7 @@ def encoder_decoder_model_vjp(
 
     Examples
     --------
-    Tokens behind the end of the source get no gradient from it:
+    Tokens after the end of the source get no gradient from it:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig
