@@ -101,6 +101,10 @@ class OutputCheck(NamedTuple):
         share = f"{self.wrong} of {self.size} elements ({self.wrong / self.size:.0%})"
         return f"{self.name} is off in {share}, {self.places}; {_beside(self)}{why}"
 
+    def __repr__(self) -> str:
+        """Return the same, for a prompt."""
+        return str(self)
+
 
 def _beside(one: OutputCheck) -> str:
     if not one.size:
@@ -193,6 +197,10 @@ class Verdict(NamedTuple):
         if len(self.outputs) < 2:
             return self.message
         return "\n".join([self.message, *(f"  {one}" for one in self.outputs)])
+
+    def __repr__(self) -> str:
+        """Return the same, for a prompt."""
+        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""

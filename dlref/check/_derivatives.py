@@ -312,6 +312,10 @@ class GradientCheck(NamedTuple):
         most = max([gap for gap in self.gaps if not np.isnan(gap)], default=0.0)
         return f"all gradients are right: largest difference {most:.2g}"
 
+    def __repr__(self) -> str:
+        """Return the same, for a prompt."""
+        return str(self)
+
 
 def _gap(left: Any, right: Any) -> float:
     """Return the largest difference relative to the largest value; inf for another shape."""

@@ -74,6 +74,10 @@ class ErrorReport(NamedTuple):
         other = "" if self.baseline is None else f"; baseline: largest {self.baseline:.3g} ULP"
         return words + other
 
+    def __repr__(self) -> str:
+        """Return the same, for a prompt."""
+        return str(self)
+
 
 def _distance(actual: float, exact: Any) -> Any:
     """Return exact - actual, in the arithmetic of the exact value."""

@@ -106,6 +106,10 @@ class CheckReport(NamedTuple):
         ]
         return "\n".join([self._summary(), *lines])
 
+    def __repr__(self) -> str:
+        """Return the same, for a prompt."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         """Return the summary and a table."""
         table = html_table(("form", "case", "", "error / allowed", "why"), self._cells())

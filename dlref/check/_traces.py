@@ -507,6 +507,10 @@ class TraceDifference(NamedTuple):
         before = f"{len(self.agreed)} before it agree" if self.agreed else "nothing was before it"
         return "; ".join([text, before, *self.notes])
 
+    def __repr__(self) -> str:
+        """Return the same, for a prompt."""
+        return str(self)
+
 
 def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:
     """Yield the layouts in which an array may be kept, with words for it."""

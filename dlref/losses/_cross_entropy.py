@@ -13,7 +13,6 @@ from .._core.arguments import (
     FloatDType,
     as_array,
     as_floats,
-    as_integers,
     as_number,
     check_constant,
     check_shape,
@@ -244,7 +243,8 @@ def _problem(
     else:
         target, valid = as_classes(names[1], target, logits, options.ignore_index)
         ignore = int(options.ignore_index)
-        divisor = np.float64((w[target] if valid is None else w[target[valid]]).sum())
+        counted = target if valid is None else target[valid]
+        divisor = np.float64(counted.size if options.weight is None else w[counted].sum())
     shape = logits.shape[:-1]
     return _Problem(_rows_of(logits), target, w, ignore, smoothing, zeta, shape, divisor)
 
@@ -256,7 +256,7 @@ def _arguments(
     given = {**dout, "logits": logits}
     if are_classes(("logits", "target"), logits, target):
         dtype, (*rest, z) = as_floats(given, work=np.float32)
-        t: Any = as_integers("target", target)
+        t: Any = as_array("target", target)
     else:
         dtype, (*rest, z, t) = as_floats({**given, "target": target}, work=np.float32)
     return dtype, rest, _problem(("logits", "target"), z, t, options)
@@ -658,7 +658,7 @@ def cross_entropy_jvp(
     names = ("primals[0]", "primals[1]")
     classes = are_classes(names, points[names[0]], points[names[1]])
     if classes:
-        t: Any = as_integers(names[1], points.pop(names[1]))
+        t: Any = as_array(names[1], points.pop(names[1]))
         check_constant("tangents[1]", directions.pop("tangents[1]"))
     moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
     dtype, arrays = as_floats({**points, **moving})

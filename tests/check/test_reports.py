@@ -100,3 +100,12 @@ def test_errors():
         check.check_all(None, activations.relu, vjp=3)
     with pytest.raises(TypeError, match=r"^Argument 'op' must be"):
         check.check_all(np.tanh, attention.additive_attention)
+
+
+def test_a_prompt_shows_words_instead_of_a_tuple():
+    verdict = check.check_forward(np.tanh, activations.tanh, np.ones(3))
+    gradients = check.check_gradients(np.sin, lambda u, x: u * np.cos(x), np.ones(3))
+    report = check.check_all(np.tanh, activations.tanh)
+    for found in (verdict, verdict.outputs[0], gradients, report):
+        assert repr(found) == str(found)
+        assert "(ok=" not in repr(found)
