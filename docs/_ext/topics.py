@@ -154,7 +154,7 @@ def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
-    intro, formula, rest = definition(notes[first][0])
+    intro, formula, rest = definition(notes[first][0].removeprefix("**Definition.** "))
     code, code_of = place(topic, told.transcripts.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += code_of.pop(first, [])
