@@ -34,7 +34,7 @@ SECONDS = 0.08  # of repetitions in a turn
 LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 
 ELEMENTS = [(1_000_000,)]
-SCORES = [(4096, 512), (512, 32000)]
+SCORES = [(64, 32), (4096, 512), (512, 32000)]
 REDUCED = [(64, 32), (4096, 512)]
 SEQUENCES = [(15, 1, 2, 3), (100, 1, 64, 128), (100, 32, 64, 128), (100, 64, 256, 512)]
 RECURRENT = {"rnn": 1, "lstm": 4, "gru": 3}  # and their gates; shapes are (T, B, D, H)
@@ -50,7 +50,7 @@ TABLE = {
         ELEMENTS,
     )
     | dict.fromkeys(["softmax", "log_softmax", "logsumexp"], SCORES),
-    "losses": {"cross_entropy": [(512, 32000)]},
+    "losses": {"cross_entropy": [(64, 32), (512, 32000)]},
     "recurrent": dict.fromkeys(RECURRENT, SEQUENCES),
 }
 OWN = sorted(path.stem for path in (Path(__file__).parent / "benches").glob("*.py"))

@@ -79,11 +79,11 @@ SCHEMES = [
         "rows of the table", added(lambda p: LEARNED[p]), "BERT :cite:p:`Devlin2019`",
     ),
     (
-        ":func:`~dlref.positions.apply_rope`", "turns queries and keys", "0", "any", rotated,
+        ":func:`~dlref.positions.apply_rope`", "rotates queries and keys", "0", "any", rotated,
         "GPT-NeoX :cite:p:`Black2022`, LLaMA :cite:p:`Touvron2023`",
     ),
     (
-        ":func:`~dlref.positions.apply_xpos`", "turns and scales queries and keys", "0", "any",
+        ":func:`~dlref.positions.apply_xpos`", "rotates and scales queries and keys", "0", "any",
         rotated_and_scaled, "",
     ),
     (

@@ -19,10 +19,11 @@ OUTLAWED = {
     r"\\varepsilon\b": r"\epsilon",
     r"\\varphi\b": r"\phi",
     r"\\(mathbf|boldsymbol|bm)\b": r"\vec or \mat",
-    r"\^(T\b|\{T\}|\\mathsf|\\intercal|\\mathrm *\{?T)": r"^\top",
+    r"\^(T\b|\{T\}|\{?\\mathsf|\\intercal|\\mathrm *\{?T)": r"^\top",
     r"\\(times|cdot|ast) *\\(tanh|sigma)": r"\odot",
     r"\\operatorname\{?(log|exp|tanh|max|min)\b": "the operator's own command",
     r"\be = e\^": "a letter that is not Euler's number",
+    r"[\x00-\x08\x0b-\x1f]": "the backslash and the letter that Python read as a control character",
 }
 #: Sums to an upper limit T, T being time.
 SUM_TO_T = re.compile(r"\\(sum|prod)_\{[^}]*\}\^T\b")

@@ -64,6 +64,7 @@ FloatDType = np.dtype[np.floating[Any]]
 FAR = 2**40  #: farther than any position
 Axis = int | tuple[int, ...] | None
 
+DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
 _NATIVE = frozenset(np.dtype(t) for t in (np.float16, np.float32, np.float64))
 _WEAK = (bool, int, float)  # Python scalars take the dtype of the arrays (NEP 50)
 MAX_AXES = 32  # so that a Jacobian has at most NumPy's 64
@@ -138,10 +139,12 @@ def as_floats(
     result where it is wider; they may be the caller's own and must not be written to.
     """
     values: list[Any] = list(arguments.values())
-    if values and all(type(a) is np.ndarray and a.dtype == values[0].dtype for a in values):
-        dtype = values[0].dtype
-        few = all(a.ndim <= MAX_AXES for a in values)
-        if few and dtype in (np.float64, work):  # nothing to convert: most calls, and quick
+    dtype = getattr(values[0], "dtype", None) if values else None
+    if dtype is DOUBLE or (dtype is SINGLE and work is np.float32):
+        for a in values:
+            if type(a) is not np.ndarray or a.dtype is not dtype or a.ndim > MAX_AXES:
+                break
+        else:  # nothing to convert: most calls, and quick
             return dtype, values
     arrays = {name: as_array(name, value) for name, value in arguments.items()}
     dtypes = {name: _float_dtype(name, array.dtype) for name, array in arrays.items()}
@@ -149,7 +152,7 @@ def as_floats(
         dtype for name, dtype in dtypes.items() if type(arguments[name]) not in _WEAK
     ]
     try:
-        dtype = np.result_type(*(strong or [np.float64]))
+        dtype = np.result_type(*(strong or [DOUBLE]))
     except TypeError:  # float16 with bfloat16: neither holds the other
         msg = f"Arguments {_words(arguments)} must have dtypes that promote, not {_words(strong)}."
         raise TypeError(msg) from None

@@ -38,7 +38,7 @@ for the smallest u.  (The arrangement is that of the C library written at Sun in
 :math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 + \frac{13}{16} t`, nearly its inverse for
 small t, it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the
 half-line to :math:`[-1, 1)`: one polynomial in q, of degree 22, serves up to t = 40, where the tail
-underflows.  (Shepherd and Laframboise found this form in 1981.)  The factor
+underflows.  (The form is that of :cite:t:`Shepherd1981`.)  The factor
 :math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``two_square`` finds them.
 
 **Half the digits.**  A float32 result is within 0.501 ULP if the float64 that is rounded to it has
@@ -64,6 +64,11 @@ leaves the remainder :math:`x - q y`, which is a float64 again, and :math:`q + (
 rounded once, is the quotient to the last bit :cite:p:`Markstein1990`.  Where many x are divided by
 one y, these three operations are several times as fast as the division.
 
+**Pairs.**  Where several roundings meet, each number is kept as a pair, the rounded one and what
+it lacks: ``pair_sum``, ``pair_product`` and ``pair_quotient`` are the three operations, and only
+the quotient at the end of a formula is rounded.  So a sigmoid or a GELU is off by little more than
+half a unit, at the price of some additions.  For float32 the second number is left out.
+
 The coefficients are computed by ``tests/elementary_coefficients.py``; a test compares.
 Errors stated in the source are the largest seen over dense grids, in units in the last
 place (ULP) of float64.
@@ -71,6 +76,7 @@ place (ULP) of float64.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -89,20 +95,29 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DENSITY",
+    "DENSITY_REST",
     "erf",
     "erfc",
     "erfcx",
     "exp",
+    "exp_pair",
     "exp_parts",
     "expm1",
+    "expm1_pair",
+    "fast_sum",
     "fma",
     "largest",
     "largest_single",
     "log",
     "log1p",
     "log1p_exp",
+    "log1p_pair",
     "near_zero",
     "normal_tail",
+    "normal_tail_pair",
+    "pair_product",
+    "pair_quotient",
+    "pair_sum",
     "quotient",
     "raised",
     "sigmoid",
@@ -117,9 +132,11 @@ __all__ = [
 Number: TypeAlias = Any  #: a float64
 
 SHIFT = 1.5 * 2.0**52
+SPLIT = 2.0**27 + 1.0  # halves the digits of a float64
 SHIFT_SINGLE = SHIFT + 1023
 LOG2E = 1.4426950408889634
 DENSITY = 0.3989422804014327  #: 1 / sqrt(2 pi), the normal density at 0
+DENSITY_REST = -2.49232720227773e-17  #: what that lacks
 SHIFT_BITS = 0x4338000000000000  #: SHIFT as an integer
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  #: sqrt(1/2) as an integer
 MAGNITUDE, MAGNITUDE_SINGLE = 2**63 - 1, 2**31 - 1  #: all bits but the sign
@@ -193,6 +210,8 @@ TANH = (
     2.6330772232959337e-07,
     -2.5155023659382105e-08,
 )
+
+TANH_REST = 1.850371707708594e-17  #: what the first coefficient lacks to 1/3
 
 #: (1 + 13/16 t) e^(t^2 / 2) Phi(-t) in q
 NORMAL = (
@@ -294,8 +313,14 @@ def _fma(x: Number, y: Number, z: Number) -> Number:
     near = x * y + z
     if not np.isfinite(near):
         return near
+    if abs(x) < 1e140 and abs(y) < 1e140 and abs(x * y) > 1e-250:  # the product as an exact sum
+        x, y, z = float(x), float(y), float(z)
+        x_high, y_high = x * SPLIT - (x * SPLIT - x), y * SPLIT - (y * SPLIT - y)
+        x_low, y_low = x - x_high, y - y_high
+        terms = x_high * y_high, x_high * y_low, x_low * y_high, x_low * y_low, z
+        return np.float64(math.fsum(terms) or near)  # which knows the sign of zero
     exact = Fraction(x) * Fraction(y) + Fraction(z)
-    return np.float64(exact) if exact else near  # which knows the sign of zero
+    return np.float64(exact) if exact else near
 
 
 def _emit_fma(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -310,6 +335,36 @@ def _fma_single(x: Number, y: Number, z: Number) -> Number:
 
 fma = intrinsic(_fma, _emit_fma, "float64")
 fma_single = intrinsic(_fma_single, _emit_fma, "float32")
+
+
+@inline_strict
+def pair_sum(x: Number, y: Number) -> tuple[Number, Number]:
+    """Return x + y, rounded, and what it lacks, for finite numbers."""
+    total = x + y
+    part = total - x
+    return total, (x - (total - part)) + (y - part)
+
+
+@inline_strict
+def fast_sum(x: Number, y: Number) -> tuple[Number, Number]:
+    """`pair_sum` if x is 0 or y not greater in size."""
+    total = x + y
+    return total, y - (total - x)
+
+
+@inline_strict
+def pair_product(x: Number, x_low: Number, y: Number, y_low: Number) -> tuple[Number, Number]:
+    """Return (x + x_low) (y + y_low) as a pair."""
+    product = x * y
+    return product, fma(x, y, -product) + (x * y_low + x_low * y)
+
+
+@inline_strict
+def pair_quotient(x: Number, x_low: Number, y: Number, y_low: Number) -> Number:
+    """Return (x + x_low) / (y + y_low), rounded once, for finite x and y."""
+    inverse = 1.0 / y
+    guess = x * inverse
+    return fma(fma(-guess, y, x) + (x_low - guess * y_low), inverse, guess)
 
 
 @inline_fma
@@ -340,74 +395,90 @@ def exp_parts(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
 
 
 @inline_fma
+def exp_pair(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
+    """Return h, h_low, a, b with ``exp(x + low) = (h + h_low) * a * b``; as `exp_parts`."""
+    r, t, a, b = exp_parts(x, low)
+    one = 1.0 + r
+    rest = (r - (one - 1.0)) + t
+    h = one + rest
+    return h, rest - (h - one), a, b
+
+
+@inline_fma
 def exp(x: Number) -> Number:
-    """e^x, to 0.8 ULP; subnormal results too."""
-    r, t, a, b = exp_parts(x, 0.0)
-    return (1.0 + (r + t)) * a * b
+    """e^x, to 0.7 ULP; subnormal results too."""
+    h, _, a, b = exp_pair(x, 0.0)
+    return h * a * b
 
 
 @inline_fma
 def raised(factor: Number, x: Number, low: Number) -> Number:
     """Factor times e^(x + low), scaled last: finite and accurate wherever the product is."""
-    r, t, a, b = exp_parts(x, low)
-    return (factor + factor * (r + t)) * a * b
+    h, h_low, a, b = exp_pair(x, low)
+    return fma(factor, h, factor * h_low) * a * b
+
+
+@inline_fma
+def expm1_pair(x: Number) -> tuple[Number, Number]:
+    """e^x - 1 without cancellation, as a pair."""
+    bounded = -40.0 if x < -40.0 else x  # e^-40 is invisible beside 1
+    r, t, a, b = exp_parts(bounded, 0.0)
+    half = 0.5 * a * b  # 2^n may be infinite where e^x is not
+    p = r + t
+    whole, lost = pair_sum(half, -0.5)
+    whole, rest = fast_sum(whole, half * p)
+    rest = rest + (lost + half * (t - (p - r)))
+    tiny = abs(x) < 1e-17
+    return (x if tiny else 2.0 * whole), (-0.0 if tiny else 2.0 * rest)
 
 
 @inline_fma
 def expm1(x: Number) -> Number:
-    """e^x - 1 without cancellation, to 1.4 ULP."""
-    bounded = -40.0 if x < -40.0 else x  # e^-40 is invisible beside 1
-    r, t, a, b = exp_parts(bounded, 0.0)
-    half = 0.5 * a * b  # 2^n may be infinite where e^x is not
-    return x if abs(x) < 1e-17 else 2.0 * ((half * r + (half - 0.5)) + half * t)
+    """e^x - 1 without cancellation, to 1.1 ULP."""
+    high, low = expm1_pair(x)
+    return high + (low if x < 709.0 else -0.0)
 
 
 @inline_fma
 def sigmoid(x: Number) -> Number:
-    """
-    1 / (1 + e^-x), to 1.8 ULP, in both tails.
-
-    What the rounding of 1 + e lost, over 1 + e, changes the ratio by that part of it.
-    """
-    e = exp(-abs(x))
-    below = 1.0 + e
-    lost = e - (below - 1.0)
-    ratio = (e if x < 0.0 else 1.0) / below
-    return ratio - ratio * ((1.0 - ratio if x < 0.0 else ratio) * lost)
+    """1 / (1 + e^-x), to 0.9 ULP, in both tails."""
+    h, h_low, a, b = exp_pair(-abs(x), 0.0)
+    e, e_low = h * a * b, h_low * a * b
+    below, rest = fast_sum(1.0, e)
+    left = x < 0.0
+    return pair_quotient(e if left else 1.0, e_low if left else 0.0, below, rest + e_low)
 
 
 @inline_fma
 def tanh(x: Number) -> Number:
-    """Hyperbolic tangent: t / (t + 2) with t = e^(2|x|) - 1, to 1.9 ULP."""
-    size = abs(x)
-    t = expm1(2.0 * (20.0 if size > 20.0 else size))
-    below = t + 2.0
-    lost = (
-        t - (below - 2.0) if t < 2.0 else 0.0
-    )  # changes the ratio q by -q lost / below, and 2 / below = 1 - q
-    ratio = t / below
-    ratio = ratio - 0.5 * ratio * (1.0 - ratio) * lost
+    """Hyperbolic tangent: -w / (2 + w) with w = e^(-2|x|) - 1, to 1 ULP."""
+    w, w_low = expm1_pair(-2.0 * abs(x))
+    below, rest = fast_sum(2.0, w)
+    ratio = pair_quotient(-w, -w_low, below, rest + w_low)
     ratio = -ratio if x < 0.0 else ratio
-    return x if size < 1e-9 else ratio
+    return x if abs(x) < 1e-9 else ratio
 
 
 @inline_fma
 def tanh_gap(x: Number) -> Number:
     """
-    Return x - tanh x without cancellation, to 3 ULP.
+    Return x - tanh x without cancellation, to 1.9 ULP.
 
     Below 1 a polynomial; above it (x - 1) + (1 - tanh x), where the first bracket is exact.
     """
-    z = x * x
+    z, z_low = two_square(x)
     c = TANH
     p = c[10] + z * (c[11] + z * (c[12] + z * (c[13] + z * (c[14] + z * c[15]))))
     p = c[5] + z * (c[6] + z * (c[7] + z * (c[8] + z * (c[9] + z * p))))
-    p = c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * p))))
+    p, p_low = fast_sum(c[0], z * (c[1] + z * (c[2] + z * (c[3] + z * (c[4] + z * p)))))
+    p, p_low = pair_product(z, z_low, p, p_low + TANH_REST)
     size = abs(x)
-    w = exp(-2.0 * size)
-    far = (size - 1.0) + 2.0 * w / (1.0 + w)
+    h, h_low, a, b = exp_pair(-2.0 * size, 0.0)
+    w, w_low = h * a * b, h_low * a * b
+    below, rest = fast_sum(1.0, w)
+    far = (size - 1.0) + 2.0 * pair_quotient(w, w_low, below, rest + w_low)
     far = -far if x < 0.0 else far
-    return x * (z * p) if size < 1.0 else far
+    return x * p + x * p_low if size < 1.0 else far
 
 
 @inline_fma
@@ -438,12 +509,18 @@ def log(x: Number) -> Number:
 @inline_fma
 def log1p(u: Number) -> Number:
     """ln(1 + u) without cancellation, to 0.9 ULP; -inf at -1, NaN below."""
+    return log1p_pair(u, 0.0)
+
+
+@inline_fma
+def log1p_pair(u: Number, u_low: Number) -> Number:
+    """ln(1 + u + u_low), as `log1p`."""
     w = 1.0 + u
     exponent = (bits(w) - SQRT_HALF_BITS) >> 52
     mantissa = number(bits(w) - (exponent << 52))
-    lost = (1.0 - (w - u) if u > 1.0 else u - (w - 1.0)) / w  # ln(1 + u) - ln w
+    lost = 1.0 - (w - u) if u > 1.0 else u - (w - 1.0)
     f = u if exponent == 0 else mantissa - 1.0
-    low = 0.0 if exponent == 0 else lost
+    low = ((0.0 if exponent == 0 else lost) + u_low) / w  # ln(1 + u + u_low) - ln of what f is
     inside = log_mantissa(f, np.float64(exponent), low)
     inside = u if abs(u) < 1e-17 else inside
     outside = -np.inf if u == -1.0 else (np.nan if u < -1.0 else u)
@@ -471,15 +548,16 @@ def log1p_exp(x: Number) -> Number:
 
 
 @inline_fma
-def quotient(x: Number, y: Number) -> Number:
+def quotient(x: Number, y: Number, y_low: Number) -> Number:
     """
-    Return x / y for many finite x and one y, whose inverse LLVM computes once.
+    Return x / (y + y_low) for many finite x and one y, whose inverse LLVM computes once.
 
-    It has the bits of a division, except that a subnormal quotient may be its neighbour.
+    With y_low = 0 it has the bits of a division, except that a subnormal quotient may be its
+    neighbour.
     """
     inverse = 1.0 / y
     guess = x * inverse
-    return fma(fma(-guess, y, x), inverse, guess)
+    return fma(fma(-guess, y, x) - guess * y_low, inverse, guess)
 
 
 @inline_strict
@@ -503,22 +581,30 @@ def two_square(x: Number) -> tuple[Number, Number]:
 
 
 @inline_fma
-def normal_tail(t: Number) -> Number:
-    """e^(t^2 / 2) Phi(-t) for t in [0, 40], Phi the standard normal CDF; to 2.5 ULP."""
-    q = (t - 4.0) / (t + 4.0)
+def normal_tail_pair(t: Number) -> tuple[Number, Number, Number, Number]:
+    """Return `normal_tail` as numerator and denominator: p, p_low, d, d_low."""
+    q = pair_quotient(*pair_sum(t, -4.0), *pair_sum(t, 4.0))
     c = NORMAL
     p = c[18] + q * (c[19] + q * (c[20] + q * (c[21] + q * c[22])))
     p = c[12] + q * (c[13] + q * (c[14] + q * (c[15] + q * (c[16] + q * (c[17] + q * p)))))
     p = c[6] + q * (c[7] + q * (c[8] + q * (c[9] + q * (c[10] + q * (c[11] + q * p)))))
     p = q * (c[1] + q * (c[2] + q * (c[3] + q * (c[4] + q * (c[5] + q * p)))))
-    p = c[0] + (NORMAL_REST + p)
-    return p / (1.0 + 0.8125 * t)
+    p, p_low = fast_sum(c[0], p)
+    d, d_low = pair_sum(1.0, 0.8125 * t)
+    return p, p_low + NORMAL_REST, d, d_low + two_prod_error(0.8125, t)
+
+
+@inline_fma
+def normal_tail(t: Number) -> Number:
+    """e^(t^2 / 2) Phi(-t) for t in [0, 40], Phi the standard normal CDF; to 1.4 ULP."""
+    p, p_low, d, d_low = normal_tail_pair(t)
+    return pair_quotient(p, p_low, d, d_low)
 
 
 @inline_fma
 def erfcx(x: Number) -> Number:
     """
-    e^(x^2) erfc(x) = 2 m(sqrt(2) x) for x in [0, 28], where m is `normal_tail`; to 2.9 ULP.
+    e^(x^2) erfc(x) = 2 m(sqrt(2) x) for x in [0, 28], where m is `normal_tail`; to 1.8 ULP.
 
     The rounding of sqrt(2) x is repaired with m' = t m - 1 / sqrt(2 pi).
     """
@@ -529,7 +615,7 @@ def erfcx(x: Number) -> Number:
 
 @inline_fma
 def erfc(x: Number) -> Number:
-    """Complementary error function, to 2.8 ULP in both tails."""
+    """Complementary error function, to 2.6 ULP in both tails."""
     size = abs(x)
     size = 28.0 if size > 28.0 else size
     high, low = two_square(size)
@@ -619,9 +705,49 @@ def log1p_exp_single(x: Number) -> Number:
 
 
 @inline_fma
-def quotient_single(x: Number, y: Number) -> Number:
+def quotient_single(x: Number, y: Number, _y_low: Number) -> Number:
     """`quotient` for many x and one y, whose reciprocal LLVM computes once."""
     return x * (1.0 / y)
+
+
+@inline_fma
+def exp_pair_single(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
+    """`exp_pair` to half the digits."""
+    r, t, a, b = exp_parts_single(x, low)
+    return 1.0 + (r + t), 0.0, a, b
+
+
+@inline_fma
+def expm1_pair_single(x: Number) -> tuple[Number, Number]:
+    """`expm1_pair` to half the digits."""
+    return expm1_single(x), 0.0
+
+
+@inline_fma
+def pair_sum_single(x: Number, y: Number) -> tuple[Number, Number]:
+    """`pair_sum` without what the sum lacks."""
+    return x + y, 0.0
+
+
+@inline_fma
+def pair_product_single(
+    x: Number, _x_low: Number, y: Number, _y_low: Number
+) -> tuple[Number, Number]:
+    """`pair_product` without what the product lacks."""
+    return x * y, 0.0
+
+
+@inline_fma
+def pair_quotient_single(x: Number, _x_low: Number, y: Number, _y_low: Number) -> Number:
+    """`pair_quotient` of two numbers."""
+    return x / y
+
+
+@inline_fma
+def raised_single(factor: Number, x: Number, low: Number) -> Number:
+    """`raised` to half the digits."""
+    r, t, a, b = exp_parts_single(x, low)
+    return (factor + factor * (r + t)) * a * b
 
 
 @inline_fma
@@ -649,18 +775,27 @@ def normal_tail_single(t: Number) -> Number:
 
 
 @inline_fma
-def near_zero(d: Number, c: tuple[Number, ...], value: Number) -> Number:
+def normal_tail_pair_single(t: Number) -> tuple[Number, Number, Number, Number]:
+    """`normal_tail_pair` of one number over 1."""
+    return normal_tail_single(t), 0.0, 1.0, 0.0
+
+
+@inline_fma
+def near_zero(d: Number, rest: Number, c: tuple[Number, ...], value: Number) -> Number:
     """
-    Return the polynomial c of d, times d, for the distance d from a zero; value if far.
+    Return the polynomial c of d, times d, for the distance d + rest from a zero; value if far.
 
     In float32, too: half the digits of value are not half of those of a small difference.
     """
-    low4 = (c[0] + d * c[1]) + (d * d) * (c[2] + d * c[3])
+    d, d_low = fast_sum(d, rest)
+    low4 = d * c[1] + (d * d) * (c[2] + d * c[3])
     mid4 = (c[4] + d * c[5]) + (d * d) * (c[6] + d * c[7])
     q = (d * d) * (d * d)
     top = (c[8] + d * c[9]) + (d * d) * (c[10] + d * c[11])
-    rest = (c[12] + d * c[13]) + (d * d) * (c[14] + d * c[15])
-    return d * (low4 + q * (mid4 + q * (top + q * rest))) if abs(d) < 0.375 else value
+    last = (c[12] + d * c[13]) + (d * d) * (c[14] + d * c[15])
+    p, p_low = fast_sum(c[0], low4 + q * (mid4 + q * (top + q * last)))
+    p, p_low = pair_product(d, d_low, p, p_low)
+    return p + p_low if abs(d) < 0.375 else value
 
 
 @inline_fma
@@ -693,14 +828,22 @@ def largest_single(x: FloatArray) -> Number:
 
 #: What takes the place of what where half the digits are enough.
 SINGLE = {
+    exp_pair: exp_pair_single,
     exp_parts: exp_parts_single,
     expm1: expm1_single,
+    expm1_pair: expm1_pair_single,
     largest: largest_single,
     log1p_exp: log1p_exp_single,
     two_diff_error: two_diff_error_single,
     two_square: two_square_single,
     normal_tail: normal_tail_single,
+    normal_tail_pair: normal_tail_pair_single,
+    pair_product: pair_product_single,
+    pair_quotient: pair_quotient_single,
+    fast_sum: pair_sum_single,
+    pair_sum: pair_sum_single,
     quotient: quotient_single,
+    raised: raised_single,
     sigmoid: sigmoid_single,
     tanh: tanh_single,
     tanh_gap: tanh_gap_single,

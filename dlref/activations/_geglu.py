@@ -45,8 +45,8 @@ def geglu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
 
     The exact gelu, with the standard normal CDF, not its approximation by tanh.
 
-    Frameworks cut both halves from one array. Here they are two arguments, in this order; PyTorch's
-    ``glu`` takes the gate from the second half.
+    Frameworks slice both halves from one array. Here they are two arguments, in this order;
+    PyTorch's ``glu`` takes the gate from the second half.
 
     References
     ----------
@@ -87,9 +87,13 @@ def geglu_vjp(
 
     Notes
     -----
-    The output is linear in x, hence :math:`u a(g)` with the activation a is the one gradient and
-    :math:`u x a'(g)` the other; both are summed over the axes along which an argument was
-    broadcast.
+    .. math::
+
+        \pdv{L}{x} = \sum u\, g\, \Phi(g) , \qquad
+        \pdv{L}{g} = \sum u\, x\, \bigl( \Phi(g) + g\, \phi(g) \bigr)
+
+    The sums run over the axes along which an argument was broadcast.
+
     At gate 0 the first gradient vanishes and the second is half of x: a closed unit can open.
 
     Examples
@@ -125,7 +129,9 @@ def geglu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    At gate 0 only the movement of the gate counts, with half of x.
+    with :math:`a(g) = g\, \Phi(g)`.
+
+    At gate 0 only the tangent of the gate counts, with half of x.
 
     Examples
     --------

@@ -43,12 +43,11 @@ def glu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f(x, g) = x \, \sigma(g)
 
-    The gate is a probability: 1/2 at 0, never quite closed or open. The gradient has a path
-    without saturation,
-    the one through x, which is scaled by the gate alone.
+    The gate is a probability: 1/2 at 0, never exactly 0 or 1. The gradient has a path
+    without saturation, the one through x, which is scaled by the gate alone.
 
-    Frameworks cut both halves from one array. Here they are two arguments, in this order; PyTorch's
-    ``glu`` takes the gate from the second half.
+    Frameworks slice both halves from one array. Here they are two arguments, in this order;
+    PyTorch's ``glu`` takes the gate from the second half.
 
     References
     ----------
@@ -91,9 +90,13 @@ def glu_vjp(
 
     Notes
     -----
-    The output is linear in x, hence :math:`u a(g)` with the activation a is the one gradient and
-    :math:`u x a'(g)` the other; both are summed over the axes along which an argument was
-    broadcast.
+    .. math::
+
+        \pdv{L}{x} = \sum u\, \sigma(g) , \qquad
+        \pdv{L}{g} = \sum u\, x\, \sigma(g)\, \sigma(-g)
+
+    The sums run over the axes along which an argument was broadcast.
+
     The gate learns only where x is not zero and the gate not saturated.
 
     Examples
@@ -130,7 +133,10 @@ def glu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    The first term is what passes the gate as it is, the second the movement of the gate.
+    with :math:`a(g) = \sigma(g)`.
+
+    The first term is the tangent of the values times the gate, the second the tangent of the gate
+    times the values.
 
     Examples
     --------

@@ -66,8 +66,7 @@ def hard_sigmoid(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -
     .. math:: f(x) = \max(0, \min(1, \alpha x + \beta))
 
     The default slope 1/6 is that of PyTorch and Keras 3; ONNX and older Keras take 0.2, and the
-    tangent of
-    :math:`\sigma` at 0 would be 1/4.
+    tangent of :math:`\sigma` at 0 would be 1/4.
 
     Near the lower kink :math:`\alpha x` and :math:`\beta` cancel. What the rounding of
     :math:`\alpha x` loses is computed and added back, hence the value is right to the last digit
@@ -100,6 +99,11 @@ def hard_sigmoid_deriv(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 
 
     Notes
     -----
+    .. math::
+
+        f'(x)
+          = \begin{cases} \alpha & 0 < \alpha x + \beta < 1 \\ 0 & \text{otherwise} \end{cases}
+
     0 at both kinks, as in PyTorch. The largest derivative of the smooth sigmoid is 1/4, so
     with the default slope less gradient passes near 0, but more at 2.5.
 
@@ -128,6 +132,8 @@ def hard_sigmoid_deriv2(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float =
 
     Notes
     -----
+    .. math:: f''(x) = 0
+
     The slope jumps by `alpha` at the lower kink and back at the upper one; 0 is given there.
 
     Examples
@@ -159,8 +165,15 @@ def hard_sigmoid_vjp(
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \begin{cases} \alpha & 0 < \alpha x + \beta < 1 \\ 0 & \text{otherwise} \end{cases}
+
     Outside the linear part the gradient is exactly zero, not merely small as for the smooth
-    sigmoid: a gate that is fully open or closed cannot learn to move.
+    sigmoid: a gate that is fully open or closed gets no gradient.
 
     Examples
     --------
@@ -197,6 +210,14 @@ def hard_sigmoid_jvp(
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \begin{cases} \alpha & 0 < \alpha x + \beta < 1 \\ 0 & \text{otherwise} \end{cases}\,
+            \dot x
+
     `alpha` times the tangent between the kinks.
 
     Examples

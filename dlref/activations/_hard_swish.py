@@ -20,12 +20,12 @@ __all__ = [
 
 @inline_fma
 def _hard_swish(x: Number) -> Number:
-    return 0.0 if x <= -3.0 else (x if x >= 3.0 else quotient(x * (x + 3.0), 6.0))
+    return 0.0 if x <= -3.0 else (x if x >= 3.0 else quotient(x * (x + 3.0), 6.0, 0.0))
 
 
 @inline_fma
 def _hard_swish_deriv(x: Number) -> Number:
-    return 0.0 if x <= -3.0 else (1.0 if x >= 3.0 else quotient(2.0 * x + 3.0, 6.0))
+    return 0.0 if x <= -3.0 else (1.0 if x >= 3.0 else quotient(2.0 * x + 3.0, 6.0, 0.0))
 
 
 @inline_fma
@@ -65,9 +65,8 @@ def hard_swish(x: npt.ArrayLike) -> FloatArray:
        f(x) = x \max\Bigl(0, \min\Bigl(1, \frac{x + 3}{6}\Bigr)\Bigr)
             = \begin{cases} 0 & x \le -3 \\ x (x + 3) / 6 & -3 < x < 3 \\ x & x \ge 3 \end{cases}
 
-    The minimum follows from :math:`2 x + 3 = 0`: it is :math:`f(-3/2) = -3/8`, while that of
-    silu is
-    -0.278 at -1.278.
+    The minimum follows from :math:`2 x + 3 = 0`: it is :math:`f(-3/2) = -3/8`, while that of silu
+    is -0.278 at -1.278.
 
     Examples
     --------
@@ -94,10 +93,14 @@ def hard_swish_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The product rule between the kinks gives :math:`(2x + 3)/6`, which is :math:`-1/2` at the
-    left kink and
-    :math:`3/2` at the right one: the slope jumps by 1/2 at both, and exceeds 1 between 3/2 and 3.
-    At the kinks the outer values 0 and 1 are taken, as in PyTorch.
+    .. math::
+
+        f'(x)
+          = \begin{cases} 0 & x \le -3 \\ (2x + 3) / 6 & -3 < x < 3 \\ 1 & x \ge 3 \end{cases}
+
+    The product rule between the kinks gives :math:`(2x + 3)/6`, which is :math:`-1/2` at the left
+    kink and :math:`3/2` at the right one: the slope jumps by 1/2 at both, and exceeds 1 between 3/2
+    and 3. At the kinks the outer values 0 and 1 are taken, as in PyTorch.
 
     Examples
     --------
@@ -124,6 +127,8 @@ def hard_swish_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f''(x) = \begin{cases} 1/3 & -3 < x < 3 \\ 0 & \text{otherwise} \end{cases}
+
     0 at the kinks, where the slope jumps.
 
     Examples
@@ -153,6 +158,13 @@ def hard_swish_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \begin{cases} 0 & x \le -3 \\ (2x + 3) / 6 & -3 < x < 3 \\ 1 & x \ge 3 \end{cases}
+
     Between -3 and -3/2 the gradient changes its sign: more input gives less output there.
 
     Examples
@@ -171,8 +183,7 @@ def hard_swish_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Fl
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `hard_swish`.
+        The input x. Raises the same errors as `hard_swish`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -183,6 +194,14 @@ def hard_swish_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Fl
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \begin{cases} 0 & x \le -3 \\ (2x + 3) / 6 & -3 < x < 3 \\ 1 & x \ge 3 \end{cases}\,
+            \dot x
+
     The tangent is scaled by a slope between -1/2 and 3/2.
 
     Examples

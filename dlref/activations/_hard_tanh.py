@@ -51,9 +51,8 @@ def hard_tanh(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f(x) = \max(-1, \min(1, x))
 
-    It agrees with tanh at 0, where both have slope 1, and in both limits; between them it
-    differs by
-    at most :math:`1 - \tanh 1 = 0.238`, at :math:`x = \pm 1`.
+    It agrees with tanh at 0, where both have slope 1, and in both limits; between them it differs
+    by at most :math:`1 - \tanh 1 = 0.238`, at :math:`x = \pm 1`.
 
     Examples
     --------
@@ -84,6 +83,8 @@ def hard_tanh_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f'(x) = \begin{cases} 1 & -1 < x < 1 \\ 0 & \text{otherwise} \end{cases}
+
     0 at both kinks, as in PyTorch; JAX takes 1 there.
 
     Examples
@@ -111,6 +112,8 @@ def hard_tanh_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f''(x) = 0
+
     The slope jumps by 1 at -1 and by -1 at 1; the values given there are 0.
 
     Examples
@@ -140,6 +143,13 @@ def hard_tanh_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \begin{cases} 1 & -1 < x < 1 \\ 0 & \text{otherwise} \end{cases}
+
     Clipped inputs receive no gradient: the reason why gradients are clipped by norm, not the
     loss through a clipping of its inputs.
 
@@ -159,8 +169,7 @@ def hard_tanh_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Flo
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `hard_tanh`.
+        The input x. Raises the same errors as `hard_tanh`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -171,6 +180,13 @@ def hard_tanh_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Flo
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \begin{cases} 1 & -1 < x < 1 \\ 0 & \text{otherwise} \end{cases}\, \dot x
+
     Tangents pass unchanged inside the interval and vanish outside.
 
     Examples

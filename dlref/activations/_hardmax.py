@@ -40,11 +40,14 @@ def hardmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Notes
     -----
+    With the index a of the first of the largest scores,
+
+    .. math:: y_i = \delta_{ia} , \qquad a = \min \{ i : x_i = \max_j x_j \} .
+
     If the maximum is unique, it is the limit of softmax for scores of growing size,
-    :math:`\lim_{c \to \infty} s(c x)`. Where there are several, softmax shares the one among
-    them; here
-    the first takes all, as in ONNX. The derivative is zero wherever it exists, hence there is no
-    vjp.
+    :math:`\lim_{c \to \infty} s(c x)`. Where there are several, softmax gives them equal shares;
+    here the first gets the one, as in ONNX. The derivative is zero wherever it exists, hence there
+    is no vjp.
 
     NaN among the scores makes NaN of all results along the axis.
 

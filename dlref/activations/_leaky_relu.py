@@ -60,8 +60,7 @@ def leaky_relu(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> FloatArray:
     .. math:: f(x) = \begin{cases} x & x > 0 \\ a x & x \le 0 \end{cases}
 
     with the slope a. For :math:`0 \le a \le 1` it is :math:`\max(x, a x)`. For :math:`a > 0` the
-    map
-    is invertible, its inverse being the rectifier of slope :math:`1/a`, and no unit can die.
+    map is invertible, its inverse being the rectifier of slope :math:`1/a`, and no unit can die.
 
     Examples
     --------
@@ -93,6 +92,8 @@ def leaky_relu_deriv(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> Float
 
     Notes
     -----
+    .. math:: f'(x) = \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}
+
     At the kink the slope of the left side is taken, as in PyTorch; JAX takes 1.
 
     Examples
@@ -120,6 +121,8 @@ def leaky_relu_deriv2(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> Floa
 
     Notes
     -----
+    .. math:: f''(x) = 0
+
     The slope jumps by one minus `negative_slope` at 0; the value given there is 0.
 
     Examples
@@ -151,6 +154,10 @@ def leaky_relu_vjp(
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}
+
     The gradient of a negative unit is weakened, not lost. Through n such units in a row it
     shrinks by the n-th power of the slope.
 
@@ -185,6 +192,10 @@ def leaky_relu_jvp(
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}\, \dot x
+
     On either side the map is linear, so this is the map itself applied to the tangent, with
     the side decided by the input.
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.elementary import log1p, two_diff_error
+from .._math.elementary import log1p_pair, two_diff_error
 from ._kernels.softmax_rows import added, along, dot, exponentials, run
 from ._softmax import softmax
 
@@ -23,8 +23,8 @@ __all__ = ["log_softmax", "log_softmax_jacobian", "log_softmax_jvp", "log_softma
 def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        top, others = exponentials(x[r], e)
-        rest = log1p(others)
+        top, others, more = exponentials(x[r], e)
+        rest = log1p_pair(others, more)
         scores, to = x[r], out[r]
         for i in range(to.size):
             value = np.float64(scores[i])
@@ -37,7 +37,7 @@ def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 def _pushed(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         mean = dot(e, v[r]) / (1.0 + others)
         change, to = v[r], out[r]
         for i in range(to.size):
@@ -48,7 +48,7 @@ def _pushed(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray
 def _pulled(start: int, stop: int, u: FloatArray, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         pull, to = u[r], out[r]
         share = added(pull) / (1.0 + others)
         for i in range(to.size):
@@ -91,15 +91,13 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     .. math:: \ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,
 
-    a sum of two terms that are not positive: nothing cancels. The logarithm is taken by `log1p`
-    of the sum
-    of the *others*. If one probability is near 1, that sum is tiny and 1 plus it would round to 1:
-    the logarithm of the softmax is then 0 while this one keeps all digits. Small probabilities
-    do not underflow, their logarithms being moderate numbers.
+    a sum of two terms that are not positive: nothing cancels. The logarithm is taken by `log1p` of
+    the sum of the *others*. If one probability is near 1, that sum is tiny and 1 plus it would
+    round to 1: the logarithm of the softmax is then 0 while this one keeps all digits. Small
+    probabilities do not underflow, their logarithms being moderate numbers.
 
-    Error: 1.8 ULP in float64, 0.501 in float32. A score of -inf has log-probability -inf.
-    Infinity, NaN, or
-    -inf alone make NaN along the axis.
+    Largest error found: 4 ULP. A score of -inf has log-probability -inf. Infinity,
+    NaN, or -inf alone make NaN along the axis.
 
     References
     ----------
@@ -235,8 +233,7 @@ def log_softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) ->
     .. math:: \pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i
 
     For the cross-entropy :math:`L = -\ell_c` of a class c it is the well-known *softmax minus
-    one-hot*,
-    :math:`s_j - \delta_{cj}`.
+    one-hot*, :math:`s_j - \delta_{cj}`.
 
     Examples
     --------

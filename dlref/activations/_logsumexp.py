@@ -18,7 +18,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import kernel
-from .._math.elementary import log1p, quotient
+from .._math.elementary import log1p_pair, pair_sum, quotient
 from ._kernels.softmax_rows import dot, exponentials, run
 from ._softmax import softmax_jacobian
 
@@ -29,8 +29,8 @@ __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", 
 def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        top, others = exponentials(x[r], e)
-        value = top + log1p(others)
+        top, others, more = exponentials(x[r], e)
+        value = top + log1p_pair(others, more)
         if np.isinf(top):  # inf - inf is NaN, but the sum is infinite or 0
             value = top
             scores = x[r]
@@ -44,17 +44,18 @@ def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 def _shares(start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
-        total, whole, to = 1.0 + others, np.float64(u[r]), out[r]
+        _, others, more = exponentials(x[r], e)
+        total, lost = pair_sum(1.0, others)
+        whole, to, lost = np.float64(u[r]), out[r], lost + more
         for i in range(to.size):
-            to[i] = whole * quotient(e[i], total)
+            to[i] = whole * quotient(e[i], total, lost)
 
 
 @kernel
 def _mean_rate(start: int, stop: int, x: FloatArray, v: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
-        _, others = exponentials(x[r], e)
+        _, others, _ = exponentials(x[r], e)
         out[r] = dot(e, v[r]) / (1.0 + others)
 
 
@@ -99,14 +100,11 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     Adding c to all scores adds c to f. It is convex, its Hessian being a covariance; in physics
     it is a free energy, in statistics the normalizer of a log-likelihood.
 
-    **Error.** 1.1 ULP, unless m and the logarithm cancel: then it is that much of the larger of
-    the two.
-    Where the result is near 0 no other can be had, for it changes by as much when the scores are
-    rounded.
+    **Error.** Largest error found: 1.9 ULP of the larger of the two terms. Where the result is near
+    0 no other can be had, for it changes by as much when the scores are rounded.
 
     **Special values.** Over no scores, or -inf alone, -inf; with infinity among the scores,
-    infinity.
-    NaN stays NaN.
+    infinity. NaN stays NaN.
 
     References
     ----------
@@ -142,7 +140,7 @@ def logsumexp_grad(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> Flo
     Returns
     -------
     ndarray, shape of `x`
-        For every score its derivative of the value it goes into.
+        For every score the derivative of the value it contributes to.
 
     See Also
     --------
@@ -196,9 +194,8 @@ def logsumexp_hessian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
           = s_i (\delta_{ij} - s_j) .
 
     This is the covariance of the indicator of a class drawn with the probabilities s, therefore
-    positive
-    semidefinite: f is convex. Its trace, :math:`1 - \sum_i s_i^2`, is the chance that two draws
-    differ.
+    positive semidefinite: f is convex. Its trace, :math:`1 - \sum_i s_i^2`, is the chance that two
+    draws differ.
 
     Examples
     --------
@@ -236,7 +233,9 @@ def logsumexp_jvp(
 
     Notes
     -----
-    :math:`\dot f = \sum_i s_i v_i`, which lies between the smallest and the largest tangent.
+    .. math:: \dot f = \sum_i s_i v_i
+
+    It lies between the smallest and the largest tangent.
 
     Examples
     --------
@@ -272,8 +271,9 @@ def logsumexp_vjp(
 
     Notes
     -----
-    :math:`\pdv{L}{x_i} = u s_i` with the gradient u of the value that score i goes into. The
-    shares sum to u.
+    .. math:: \pdv{L}{x_i} = u\, s_i
+
+    with the cotangent u of the value that score i contributes to. The gradients sum to u.
 
     Examples
     --------

@@ -89,9 +89,8 @@ def prelu_vjp(
     .. math:: \pdv{L}{x} = u \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}, \qquad
        \pdv{L}{a} = \sum u \min(x, 0)
 
-    The sum runs over everything that reads the slope, in float64. At the kink the derivative
-    with respect
-    to x is the slope, as in PyTorch.
+    The sum runs over all elements that use the slope, in float64. At the kink the derivative
+    with respect to x is the slope, as in PyTorch.
 
     Examples
     --------
@@ -127,7 +126,9 @@ def prelu_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    For x > 0 it is :math:`\dot x`, else :math:`a \dot x + \dot a x`, by the product rule.
+    On the left the product rule adds a term for the slope:
+
+    .. math:: \dot y = \begin{cases} \dot x & x > 0 \\ a\, \dot x + x\, \dot a & x \le 0 \end{cases}
 
     Examples
     --------

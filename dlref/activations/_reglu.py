@@ -44,11 +44,10 @@ def reglu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     .. math:: f(x, g) = x \max(g, 0)
 
     Closed for a negative gate, and bilinear for a positive one; where the gate is closed neither
-    half
-    receives a gradient.
+    half receives a gradient.
 
-    Frameworks cut both halves from one array. Here they are two arguments, in this order; PyTorch's
-    ``glu`` takes the gate from the second half.
+    Frameworks slice both halves from one array. Here they are two arguments, in this order;
+    PyTorch's ``glu`` takes the gate from the second half.
 
     References
     ----------
@@ -89,9 +88,13 @@ def reglu_vjp(
 
     Notes
     -----
-    The output is linear in x, hence :math:`u a(g)` with the activation a is the one gradient and
-    :math:`u x a'(g)` the other; both are summed over the axes along which an argument was
-    broadcast.
+    .. math::
+
+        \pdv{L}{x} = \sum u\, \max(g, 0) , \qquad
+        \pdv{L}{g} = \sum u\, x\, \begin{cases} 1 & g > 0 \\ 0 & g \le 0 \end{cases}
+
+    The sums run over the axes along which an argument was broadcast.
+
     At gate exactly 0 the derivative of relu counts as 0: that unit stays closed.
 
     Examples
@@ -127,7 +130,9 @@ def reglu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    Behind a closed gate nothing moves.
+    with :math:`a(g) = \max(g, 0)`.
+
+    Where the gate is closed, the tangent is 0.
 
     Examples
     --------

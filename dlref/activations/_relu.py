@@ -105,9 +105,12 @@ def relu_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f'(x) = \begin{cases} 1 & x > 0 \\ 0 & x \le 0 \end{cases}
+
     The left derivative at 0 is 0, the right one is 1, and every number between is a subgradient:
     :math:`\operatorname{relu}(y) \ge g y` for all y if and only if :math:`0 \le g \le 1`. The
-    value here is 0, as in PyTorch and JAX, hence a unit whose sum is exactly 0 does not learn.
+    value here is 0, as in PyTorch and JAX, hence a unit whose pre-activation is exactly 0 does not
+    learn.
 
     Examples
     --------
@@ -134,6 +137,8 @@ def relu_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f''(x) = 0
+
     The slope jumps by 1 at 0. As a distribution the second derivative is a unit mass there,
     which no value at a point can express; the value given at 0 is 0.
 
@@ -164,6 +169,10 @@ def relu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, \begin{cases} 1 & x > 0 \\ 0 & x \le 0 \end{cases}
+
     The gradient passes where the input was positive and is lost elsewhere: a unit that is
     negative for every example receives no gradient at all and stays as it is (it is *dead*).
 
@@ -183,8 +192,7 @@ def relu_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `relu`.
+        The input x. Raises the same errors as `relu`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -195,6 +203,10 @@ def relu_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = \begin{cases} 1 & x > 0 \\ 0 & x \le 0 \end{cases}\, \dot x
+
     A change of a negative input does not reach the output.
 
     Examples

@@ -80,6 +80,8 @@ def relu6_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f'(x) = \begin{cases} 1 & 0 < x < 6 \\ 0 & \text{otherwise} \end{cases}
+
     0 at both kinks, 0 and 6, as in PyTorch and JAX.
 
     Examples
@@ -107,6 +109,8 @@ def relu6_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: f''(x) = 0
+
     The slope jumps up at 0 and down at 6; the values given there are 0.
 
     Examples
@@ -136,6 +140,13 @@ def relu6_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \begin{cases} 1 & 0 < x < 6 \\ 0 & \text{otherwise} \end{cases}
+
     Only inputs strictly between 0 and 6 receive a gradient.
 
     Examples
@@ -154,8 +165,7 @@ def relu6_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatAr
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `relu6`.
+        The input x. Raises the same errors as `relu6`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -166,7 +176,14 @@ def relu6_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatAr
 
     Notes
     -----
-    A saturated unit does not notice small changes of its input.
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \begin{cases} 1 & 0 < x < 6 \\ 0 & \text{otherwise} \end{cases}\, \dot x
+
+    The tangent of a saturated unit is 0.
 
     Examples
     --------

@@ -1,13 +1,12 @@
 r"""
 SiLU (swish): the input times its sigmoid.
 
-All have the form x g(x) with a sigmoid g.  To the left they decay like :math:`x e^x` or faster,
-and are
-computed down to the smallest subnormal number: the power of two of the exponential is
+All have the form x g(x) with a sigmoid g.  To the left they decay like :math:`x e^x` or faster, and
+are computed down to the smallest subnormal number: the power of two of the exponential is
 multiplied last.  Their first derivatives change sign at a number that is no float64.  Near it, an
-absolute error of :math:`2^{-52}` would be many units of a tiny result; there they are the
-distance from the zero, which is known to 106 digits, times a polynomial.  The second
-derivatives do without: near their zeros the error is an absolute one.
+absolute error of :math:`2^{-52}` would be many units of a tiny result; there they are the distance
+from the zero, which is known to 106 digits, times a polynomial.  The second derivatives do without:
+near their zeros the error is an absolute one.
 """
 
 from __future__ import annotations
@@ -20,7 +19,17 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma, inline_strict
 from .._core.specialize import specialize
-from .._math.elementary import Number, exp_parts, near_zero, two_prod_error
+from .._math.elementary import (
+    Number,
+    exp_pair,
+    exp_parts,
+    fast_sum,
+    fma,
+    near_zero,
+    pair_product,
+    pair_quotient,
+    two_prod_error,
+)
 from ._kernels.elementwise import forward, jvp, vjp
 
 if TYPE_CHECKING:
@@ -80,24 +89,29 @@ def _of_slope_one(formula: Callable[..., Any]) -> Callable[..., Any]:
 @inline_fma
 def _silu(x: Number, beta: Number) -> Number:
     u, power, rest = _scaled(x, beta)
-    r, t, a, b = exp_parts(power, rest)
-    p = r + t
-    above = (-0.0 if u < -800.0 else x + x * p) * a * b
-    return (above if u < 0.0 else x) / (1.0 + (1.0 + p) * a * b)
+    h, h_low, a, b = exp_pair(power, rest)
+    below, lost = fast_sum(1.0, h * a * b)
+    left = u < 0.0
+    above = fma(x, h, x * h_low) if left else x
+    ratio = pair_quotient(above, 0.0, below, lost + h_low * a * b)
+    far = -0.0 if left else x
+    return far if abs(u) > 800.0 else (ratio * a * b if left else ratio)
 
 
 @inline_fma
 def _silu_deriv(x: Number, beta: Number) -> Number:
     u, power, rest = _scaled(x, beta)
-    r, t, a, b = exp_parts(power, rest)
-    p = r + t
-    e = (1.0 + p) * a * b
+    h, h_low, a, b = exp_pair(power, rest)
+    e, e_low = h * a * b, h_low * a * b
     power = -800.0 if power < -800.0 else power
-    square = (1.0 + e) * (1.0 + e)
-    left = ((1.0 + power) + (e + rest)) / square
-    right = (1.0 + (e - power * e)) / square
-    value = (left + left * p) * a * b if u < 0.0 else right
-    return near_zero((u - SILU_ZERO[0]) + (rest - SILU_ZERO[1]), SILU_SLOPE, value)
+    d, lost = fast_sum(1.0, e)
+    square, square_low = pair_product(d, lost + e_low, d, lost + e_low)
+    top, top_low = pair_product((1.0 + power) + (e + rest), 0.0, h, h_low)
+    left = u < 0.0
+    top, top_low = (top, top_low) if left else (1.0 + (e - power * e), 0.0)
+    value = pair_quotient(top, top_low, square, square_low)
+    value = value * a * b if left else value
+    return near_zero(u - SILU_ZERO[0], rest - SILU_ZERO[1], SILU_SLOPE, value)
 
 
 @inline_fma
@@ -146,13 +160,11 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     For :math:`\beta = 0` it is x/2, for :math:`\beta \to \infty` relu. All are one curve, scaled:
     :math:`f_\beta(x) = f_1(\beta x) / \beta`. Not monotonic: for :math:`\beta = 1` it falls to
-    -0.2785 at
-    -1.2785, where :math:`1 + x + e^x = 0` makes the value equal to 1 + x.
+    -0.2785 at -1.2785, where :math:`1 + x + e^x = 0` makes the value equal to 1 + x.
 
     **Numerics.** For a negative product u = βx the code computes :math:`x e^u / (1 + e^u)`, the
-    power
-    of two last. The rounding of u would cost up to 370 units in the last place; what it lost is
-    added to the exponent. Error: 2.2 ULP.
+    power of two last. The rounding of u would cost up to 370 units in the last place; what it lost
+    is added to the exponent. Largest error found: 1.6 ULP.
 
     References
     ----------
@@ -197,8 +209,8 @@ def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
        = \begin{cases} e^u (1 + e^u + u) / (1 + e^u)^2 & u < 0 \\
          (1 + e^{-u} + u e^{-u}) / (1 + e^{-u})^2 & u \ge 0 . \end{cases}
 
-    It is zero at u = -1.2785 and largest, 1.0998, at u = 2.3994. Error: 5 ULP,
-    near the zero as elsewhere.
+    It is zero at u = -1.2785 and largest, 1.0998, at u = 2.3994. Largest error found: 2 ULP, near
+    the zero as elsewhere.
 
     Examples
     --------
@@ -229,10 +241,15 @@ def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     Notes
     -----
-    Differentiating :math:`\sigma + u \sigma'` with respect to u gives
-    :math:`2 \sigma' + u \sigma''`, and
-    :math:`\sigma'' = -\sigma' \tanh \frac u2`. Even; zero where :math:`u \tanh \frac u2 = 2`, at
-    :math:`u = \pm 2.3994`. Error: 5 ULP, or :math:`2^{-52}` near the zeros.
+    Differentiate :math:`\sigma(u) + u\, \sigma'(u)` with respect to u, insert
+    :math:`\sigma'' = -\sigma' \tanh \frac u2`, and multiply by the inner derivative
+    :math:`\beta`:
+
+    .. math:: f'' = \beta \bigl( 2 \sigma'(u) + u\, \sigma''(u) \bigr)
+       = \beta\, \sigma(u)\, \sigma(-u) \Bigl( 2 - u \tanh \frac u2 \Bigr)
+
+    It is even, and zero where :math:`u \tanh \frac u2 = 2`, at :math:`u = \pm 2.3994`. Largest
+    error found: 11 ULP, or 0.42 units of :math:`2^{-53}` within 0.5 of a zero.
 
     Examples
     --------
@@ -262,7 +279,14 @@ def silu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, beta: float = 1.0) -> Flo
 
     Notes
     -----
-    Left of the minimum the gradient is reversed, and slowly dies out.
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \bigl( \sigma(\beta x) + \beta x\, \sigma(\beta x)\, \sigma(-\beta x) \bigr)
+
+    Left of the minimum the gradient changes its sign, and tends to 0.
 
     Examples
     --------
@@ -296,6 +320,13 @@ def silu_jvp(
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \bigl( \sigma(\beta x) + \beta x\, \sigma(\beta x)\, \sigma(-\beta x) \bigr)\, \dot x
+
     The slope exceeds 1 between 1.28 and infinity: strong inputs are amplified slightly.
 
     Examples

@@ -49,11 +49,10 @@ def softplus(x: npt.ArrayLike) -> FloatArray:
 
     The integral of the logistic sigmoid. It exceeds relu by :math:`\log(1 + e^{-\abs{x}})`, at most
     :math:`\log 2`, and scaling approaches relu: :math:`f(n x) / n \to \max(x, 0)`. From the
-    definition
-    :math:`f(x) - f(-x) = x`.
+    definition :math:`f(x) - f(-x) = x`.
 
     **Numerics.** The second form neither overflows nor rounds 1 + e; its terms have the same sign.
-    Error: 1.4 ULP.
+    Largest error found: 1.3 ULP.
 
     Examples
     --------
@@ -82,7 +81,9 @@ def softplus_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    :math:`\dv{}{x} \log(1 + e^x) = e^x / (1 + e^x)`.
+    .. math:: f' = \dv{}{x} \log(1 + e^x) = \frac{e^x}{1 + e^x} = \sigma(x)
+
+    Largest error found: 0.87 ULP.
 
     Examples
     --------
@@ -110,8 +111,14 @@ def softplus_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    A bump of area 1 around 0, in place of the unit mass that relu has there. Positive:
-    softplus is convex.
+    The derivative of the sigmoid:
+
+    .. math:: f'' = \sigma'(x) = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x)\, \sigma(-x)
+
+    It is a bump of area 1 around 0, where relu has a unit mass. It is positive: softplus is
+    convex.
+
+    Largest error found: 0.79 ULP.
 
     Examples
     --------
@@ -141,7 +148,11 @@ def softplus_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The gate that relu closes suddenly closes gradually here.
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, \sigma(x)
+
+    Where the slope of relu jumps from 1 to 0, that of softplus falls gradually.
 
     Examples
     --------
@@ -160,8 +171,7 @@ def softplus_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `softplus`.
+        The input x. Raises the same errors as `softplus`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -172,6 +182,10 @@ def softplus_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = \sigma(x)\, \dot x
+
     The tangent is weighted with the probability that the input, as log-odds, stands for.
 
     Examples

@@ -46,11 +46,10 @@ def swiglu(x: npt.ArrayLike, gate: npt.ArrayLike, *, beta: float = 1.0) -> Float
     .. math:: f(x, g) = x \, g \, \sigma(\beta g)
 
     A product of the two halves, weighted: for a large gate it is x g, quadratic in the layer's
-    input. With
-    `beta` = 0 it is the bilinear unit x g / 2.
+    input. With `beta` = 0 it is the bilinear unit x g / 2.
 
-    Frameworks cut both halves from one array. Here they are two arguments, in this order; PyTorch's
-    ``glu`` takes the gate from the second half.
+    Frameworks slice both halves from one array. Here they are two arguments, in this order;
+    PyTorch's ``glu`` takes the gate from the second half.
 
     References
     ----------
@@ -92,9 +91,14 @@ def swiglu_vjp(
 
     Notes
     -----
-    The output is linear in x, hence :math:`u a(g)` with the activation a is the one gradient and
-    :math:`u x a'(g)` the other; both are summed over the axes along which an argument was
-    broadcast.
+    .. math::
+
+        \pdv{L}{x} = \sum u\, g\, \sigma(\beta g) , \qquad
+        \pdv{L}{g} = \sum u\, x\, \bigl( \sigma(\beta g)
+          + \beta g\, \sigma(\beta g)\, \sigma(-\beta g) \bigr)
+
+    The sums run over the axes along which an argument was broadcast.
+
     For a large gate the two gradients are those of a product: each half receives the other.
 
     Examples
@@ -133,6 +137,8 @@ def swiglu_jvp(
     Notes
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
+
+    with :math:`a(g) = g\, \sigma(\beta g)`.
 
     For a large gate it is the product rule of x g.
 

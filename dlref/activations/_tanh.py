@@ -6,10 +6,10 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, exp_parts
+from .._math.elementary import Number
 from .._math.elementary import tanh as tanh_of
 from ._kernels.elementwise import forward, jvp, vjp
-from ._sigmoid import _bell_slope
+from ._sigmoid import _bell, _bell_slope
 
 __all__ = ["tanh", "tanh_deriv", "tanh_deriv2", "tanh_jvp", "tanh_vjp"]
 
@@ -21,11 +21,7 @@ def _tanh(x: Number) -> Number:
 
 @inline_fma
 def _tanh_deriv(x: Number) -> Number:
-    r, t, a, b = exp_parts(-2.0 * abs(x), 0.0)
-    p = r + t
-    e = (1.0 + p) * a * b
-    factor = 4.0 / ((1.0 + e) * (1.0 + e))
-    return (factor + factor * p) * a * b
+    return _bell(2.0 * x, 4.0)
 
 
 @inline_fma
@@ -62,10 +58,9 @@ def tanh(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \tanh x = \frac{e^x - e^{-x}}{e^x + e^{-x}} = \frac{t}{t + 2}, \qquad t = e^{2x} - 1
 
-    Multiplying numerator and denominator by :math:`e^x` gives the second form. The code computes
-    t without
-    cancellation, for :math:`\abs{x}`, and restores the sign. :math:`\tanh x = 2 \sigma(2x) - 1`.
-    Error: 1.9 ULP.
+    Multiplying numerator and denominator by :math:`e^x` gives the second form. The code computes t
+    without cancellation, for :math:`\abs{x}`, and restores the sign.
+    :math:`\tanh x = 2 \sigma(2x) - 1`. Largest error found: 0.96 ULP.
 
     Examples
     --------
@@ -94,9 +89,12 @@ def tanh_deriv(x: npt.ArrayLike) -> FloatArray:
     Notes
     -----
     The quotient rule on sinh / cosh gives
-    :math:`(\cosh^2 x - \sinh^2 x) / \cosh^2 x = 1 / \cosh^2 x`, which is also
-    :math:`1 - \tanh^2 x`. That form is 0 from 19.1 on; the code takes :math:`4w / (1 + w)^2` with
-    :math:`w = e^{-2\abs{x}}`. Error: 3.2 ULP.
+
+    .. math:: \tanh' x = \frac{\cosh^2 x - \sinh^2 x}{\cosh^2 x} = \frac{1}{\cosh^2 x}
+       = 1 - \tanh^2 x .
+
+    The last form is 0 from 19.1 on; the code takes :math:`4w / (1 + w)^2` with
+    :math:`w = e^{-2\abs{x}}`. Largest error found: 0.7 ULP.
 
     Examples
     --------
@@ -126,9 +124,12 @@ def tanh_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    By the chain rule on :math:`1 - \tanh^2 x`. Computed as the second derivative of
-    :math:`2 \sigma(2x) - 1`,
-    eight times that of the sigmoid at 2x. Error: 4.6 ULP.
+    The chain rule on :math:`1 - \tanh^2 x`:
+
+    .. math:: \tanh'' x = -2 \tanh x \, \tanh' x = \frac{-2 \tanh x}{\cosh^2 x}
+
+    Computed as the second derivative of :math:`2 \sigma(2x) - 1`, eight times that of the sigmoid
+    at 2x. Largest error found: 0.93 ULP.
 
     Examples
     --------
@@ -158,6 +159,10 @@ def tanh_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, (1 - \tanh^2 x)
+
     Unlike the logistic sigmoid it passes the gradient of a small input unchanged.
 
     Examples
@@ -177,8 +182,7 @@ def tanh_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `tanh`.
+        The input x. Raises the same errors as `tanh`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -189,6 +193,10 @@ def tanh_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = (1 - \tanh^2 x)\, \dot x
+
     The identity near 0, nothing in the tails.
 
     Examples

@@ -6,8 +6,14 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
-from .._math.elementary import Number, tanh_gap
-from .._math.elementary import tanh as tanh_of
+from .._math.elementary import (
+    Number,
+    expm1_pair,
+    fast_sum,
+    pair_product,
+    pair_quotient,
+    tanh_gap,
+)
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _bell_slope
 
@@ -27,8 +33,10 @@ def _tanhshrink(x: Number) -> Number:
 
 @inline_fma
 def _tanhshrink_deriv(x: Number) -> Number:
-    t = tanh_of(x)
-    return t * t
+    w, w_low = expm1_pair(-2.0 * abs(x))
+    d, lost = fast_sum(2.0, w)
+    square, square_low = pair_product(w, w_low, w, w_low)
+    return pair_quotient(square, square_low, *pair_product(d, lost + w_low, d, lost + w_low))
 
 
 @inline_fma
@@ -66,10 +74,9 @@ def tanhshrink(x: npt.ArrayLike) -> FloatArray:
 
     Small inputs shrink to almost nothing, large ones by 1: a smooth relative of soft thresholding.
 
-    **Numerics.** The difference cancels for small x, where the first term of the series is
-    all that remains. Below 1 the code evaluates :math:`f(x) / x^3`, a polynomial in
-    :math:`x^2`; above 1 it adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Error:
-    2.8 ULP.
+    **Numerics.** The difference cancels for small x, where the first term of the series is all that
+    remains. Below 1 the code evaluates :math:`f(x) / x^3`, a polynomial in :math:`x^2`; above 1 it
+    adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Largest error found: 1.8 ULP.
 
     Examples
     --------
@@ -99,7 +106,9 @@ def tanhshrink_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    :math:`1 - 1 / \cosh^2 x = \tanh^2 x`. Error: 4 ULP, twice that of tanh.
+    .. math:: f' = 1 - \tanh' x = 1 - \frac{1}{\cosh^2 x} = \tanh^2 x
+
+    Largest error found: 1.8 ULP.
 
     Examples
     --------
@@ -127,7 +136,11 @@ def tanhshrink_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The second derivative of tanh with the opposite sign, x having none.
+    The second derivative of tanh with the opposite sign, since that of x is 0:
+
+    .. math:: f'' = -\tanh'' x = \frac{2 \tanh x}{\cosh^2 x}
+
+    Largest error found: 0.92 ULP.
 
     Examples
     --------
@@ -157,6 +170,10 @@ def tanhshrink_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math:: \pdv{L}{x} = u\, f'(x) = u\, \tanh^2 x
+
     Small inputs receive almost no gradient; large ones all of it.
 
     Examples
@@ -175,8 +192,7 @@ def tanhshrink_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Fl
     Parameters
     ----------
     primals : array_like
-        The input x.
-        Raises the same errors as `tanhshrink`.
+        The input x. Raises the same errors as `tanhshrink`.
     tangents : array_like, shape of `primals`, or None
         Tangent of the input; None is zero.
 
@@ -187,6 +203,10 @@ def tanhshrink_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Fl
 
     Notes
     -----
+    Element by element:
+
+    .. math:: \dot y = f'(x)\, \dot x = \tanh^2 x\, \dot x
+
     The map and its slope vanish at 0 together.
 
     Examples

@@ -87,6 +87,8 @@ def thresholded_relu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArra
 
     Notes
     -----
+    .. math:: f'(x) = \begin{cases} 1 & x > \alpha \\ 0 & x \le \alpha \end{cases}
+
     The jump at the threshold has no derivative; the value given there is 0, as in PyTorch.
 
     Examples
@@ -114,6 +116,8 @@ def thresholded_relu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArr
 
     Notes
     -----
+    .. math:: f''(x) = 0
+
     At the threshold both the map and its slope jump; the value given there is 0.
 
     Examples
@@ -145,6 +149,13 @@ def thresholded_relu_vjp(
 
     Notes
     -----
+    With the cotangent u, element by element:
+
+    .. math::
+
+        \pdv{L}{x} = u\, f'(x)
+          = u\, \begin{cases} 1 & x > \alpha \\ 0 & x \le \alpha \end{cases}
+
     Inputs up to the threshold receive no gradient, positive ones included.
 
     Examples
@@ -178,6 +189,13 @@ def thresholded_relu_jvp(
 
     Notes
     -----
+    Element by element:
+
+    .. math::
+
+        \dot y = f'(x)\, \dot x
+          = \begin{cases} 1 & x > \alpha \\ 0 & x \le \alpha \end{cases}\, \dot x
+
     Right for changes too small to cross the threshold; the jump there is invisible.
 
     Examples

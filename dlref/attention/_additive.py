@@ -254,7 +254,7 @@ def additive_attention_vjp(
             &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} \pdv{L}{p_{im}} \Bigr)
             && \text{(softmax)} \\
         \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec h_{ij}, \qquad
-        \vec z_{ij} = d_{ij}\, \vec a * (1 - \vec h_{ij}^2) && \text{(tanh)} \\
+        \vec z_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\
         \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad
         \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec z_{ij} ,
 
@@ -331,19 +331,19 @@ def additive_attention_jvp(
 
     Notes
     -----
-    Step by step, with a dot for the rate of change:
+    Step by step, with a dot for a tangent:
 
     .. math::
 
-        \dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) * (\dot{\mat W} \vec q_i + \mat W \dot{\vec q}_i
-            + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\
+        \dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i
+            + \mat W \dot{\vec q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\
         \dot s_{ij} &= \dot{\vec a} \cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad
         \dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\
         \dot{\vec o}_i &= \sum_j \dot p_{ij} \vec v_j + p_{ij} \dot{\vec v}_j .
 
     Examples
     --------
-    Values that move together carry the output with them:
+    Equal tangents of all values are the tangent of the output:
 
     >>> from dlref.attention import additive_attention_jvp
     >>> primals = [[1.0]], [[2.0], [3.0]], [[1.0], [3.0]], [[1.0]], [[1.0]], [1.0]

@@ -102,7 +102,11 @@ def attention_distance_vjp(
 
     Notes
     -----
-    The map is linear, so the gradient is its table: :math:`u_i\, |j - i - \text{offset}|`.
+    The map is linear, and its coefficients are the distances:
+
+    .. math::
+
+        \pdv{L}{p_{ij}} = u_i\, |j - i - \text{offset}| .
 
     Examples
     --------
@@ -141,8 +145,11 @@ def attention_distance_jvp(
 
     Notes
     -----
-    The map is linear: the tangent is the distance of the tangents,
-    :math:`\sum_j \dot p_{ij} |j - i - \text{offset}|`.
+    The map is linear, so the tangent is the same sum of the tangents:
+
+    .. math::
+
+        \dot d_i = \sum_j \dot p_{ij}\, |j - i - \text{offset}| .
 
     Examples
     --------

@@ -91,7 +91,8 @@ def attention_entropy_vjp(dout: npt.ArrayLike, weights: npt.ArrayLike) -> FloatA
     .. math:: \pdv{L}{p_j} = -u\, (\log p_j + 1) .
 
     At :math:`p_j = 0` the slope is infinite; it is given as 0 there, because such a key is
-    masked and stays so. The 1 drops out behind a softmax, whose Jacobian maps constant rows to 0.
+    masked and remains masked. The 1 drops out after a softmax, whose Jacobian maps constant rows
+    to 0.
 
     Examples
     --------
@@ -114,8 +115,7 @@ def attention_entropy_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None
     Parameters
     ----------
     primals : array_like, shape (..., S)
-        Rows of weights.
-        Raises the same errors as `attention_entropy`.
+        Rows of weights. Raises the same errors as `attention_entropy`.
     tangents : array_like or None, shape (..., S)
         Their tangents :math:`\dot p_j`; None is zero.
 

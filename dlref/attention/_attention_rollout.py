@@ -135,7 +135,7 @@ def attention_rollout_vjp(
         \pdv{L}{\mat A_l} = \mat B^\top \mat U \mat C^\top, \qquad
         \pdv{L}{\mat P_{lh}} = \frac{1 - r}{H} \pdv{L}{\mat A_l} .
 
-    The products C are kept from the way forward; :math:`\mat B^\top \mat U` is
+    The products C are kept from the forward pass; :math:`\mat B^\top \mat U` is
     multiplied up in the backward pass.
 
     Examples

@@ -58,10 +58,18 @@ def attention_shares(weights: npt.ArrayLike, *, q_offset: int = 0) -> FloatArray
 
     Notes
     -----
-    Three patterns that heads of trained models show: a *sink*, where a head with nothing to do puts
-    its weight on the first token, which every query sees; the *previous token* head, a part of the
-    circuit that continues repeated sequences; and the token itself. At the first
-    two positions the same key counts twice, so rows of shares need not sum to less than 1.
+    Row i of the result is
+
+    .. math::
+
+        \vec a_i = \bigl( p_{i, 0},\; p_{i,\, i + o - 1},\; p_{i,\, i + o} \bigr), \qquad
+        o = \text{offset},
+
+    with 0 in place of a key that does not exist. These are three patterns that heads of trained
+    models show: a *sink*, where a head with nothing to do puts its weight on the first token, which
+    every query sees; the *previous token* head, a part of the circuit that continues repeated
+    sequences; and the token itself. At the first two positions the same key counts twice, so rows
+    of shares need not sum to less than 1.
 
     References
     ----------
@@ -105,8 +113,13 @@ def attention_shares_vjp(
 
     Notes
     -----
-    Reading has writing as its adjoint; where two shares were read from one key, two
-    cotangents are added there.
+    The adjoint of reading is adding: each cotangent goes to the place its share was read from,
+
+    .. math::
+
+        \pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] .
+
+    Where two shares were read from one key, two cotangents are added there.
 
     Examples
     --------
@@ -143,7 +156,12 @@ def attention_shares_jvp(
 
     Notes
     -----
-    The map is linear: the tangent is the shares of the tangents.
+    The map is linear, so tangents are read from the same places:
+
+    .. math::
+
+        \dot{\vec a}_i = \bigl( \dot p_{i, 0},\; \dot p_{i,\, i + o - 1},\; \dot p_{i,\, i + o}
+            \bigr) .
 
     Examples
     --------

@@ -46,7 +46,7 @@ def attention_weights(
     Returns
     -------
     ndarray, shape (..., H, T, S) or (T, S)
-        Weights; each row sums to 1, less the share of the sink, or is 0 if there is nothing to see.
+        Weights; each row sums to 1 minus the share of the sink, or is 0 if there is nothing to see.
 
     See Also
     --------
@@ -66,7 +66,7 @@ def attention_weights(
     on each row, whatever the order of its elements, so :math:`\mat P \to \mat \Pi \mat P \mat
     \Pi^\top` and :math:`\mat P \mat V \to \mat \Pi \mat P \mat \Pi^\top \mat \Pi \mat V
     = \mat \Pi (\mat P \mat V)`: the outputs are permuted like the tokens. That is not
-    *invariance*; the scores do change their places, and only a pooled output would stay as it is.
+    *invariance*; the scores do change their places, and only a pooled output would not change.
     A causal mask does not commute with :math:`\mat \Pi`, so a decoder knows about order without
     any positional encoding.
 

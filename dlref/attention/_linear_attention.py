@@ -143,6 +143,16 @@ def linear_attention(
         = \frac{\phi(\vec q_i)^\top \bigl( \sum_j \phi(\vec k_j)\, \vec v_j^\top \bigr)}
             {\phi(\vec q_i)^\top \sum_j \phi(\vec k_j)} .
 
+    The feature map :math:`\phi` acts on each element:
+
+    .. math::
+
+        \phi(x) = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0 \end{cases} \quad (\text{"elu"}),
+            \qquad
+        \phi(x) = e^x \quad (\text{"exp"}), \qquad \phi(x) = x \quad (\text{"identity"}).
+
+    The last is not positive, so its weights may be negative.
+
     The matrix in brackets is E × V and is the same for all queries. So the cost is (T + S) E V
     in place of T S (E + V): the order of multiplication, :math:`(\mat Q \mat K^\top) \mat V` or
     :math:`\mat Q (\mat K^\top \mat V)`, decides. The softmax forbids the second order, because
@@ -221,13 +231,20 @@ def linear_attention_vjp(
 
         \vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),
 
-    and the trilinear sum hands it on to each of its three factors, as sums of the same kind:
+    and the trilinear sum passes it to each of its three factors, as sums of the same kind:
 
     .. math::
 
         \pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad
         \pdv{L}{\vec b_j} = \sum_i (\vec c_j \cdot \vec g_i)\, \vec a_i, \qquad
         \pdv{L}{\vec c_j} = \sum_i (\vec b_j \cdot \vec a_i)\, \vec g_i .
+
+    The features pass them on to queries and keys:
+
+    .. math::
+
+        \pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad
+        \pdv{L}{\vec k_j} = \phi'(\vec k_j) \odot \pdv{L}{\vec b_j} .
 
     Under a causal mask the first runs over :math:`j \le i`, the others over :math:`i \ge j`:
     a state that is carried from the end to the beginning. At an element 0, where ELU has the slope
@@ -299,9 +316,16 @@ def linear_attention_jvp(
             + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0), \qquad
         \dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} .
 
+    The tangents of the features are
+
+    .. math::
+
+        \dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad
+        \dot{\vec b}_j = \phi'(\vec k_j) \odot \dot{\vec k}_j .
+
     Examples
     --------
-    Two equal keys, and the second value moves: so does the average, half as fast.
+    Two equal keys: a tangent of the second value enters the average with weight 1/2.
 
     >>> from dlref.attention import linear_attention_jvp
     >>> primals = [[1.0]], [[2.0], [2.0]], [[0.0], [6.0]]

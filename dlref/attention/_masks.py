@@ -62,6 +62,12 @@ def causal_mask(
 
     Notes
     -----
+    With 1 for True and the bracket 1 where its condition holds,
+
+    .. math::
+
+        M_{ij} = [\, j \le i + \text{offset} \,] .
+
     A model that predicts token i + 1 from tokens 0 to i must not see what it is to predict. With
     the mask, one pass over a sequence of T tokens computes T predictions, each as if the
     sequence ended there.
@@ -130,6 +136,10 @@ def window_mask(
 
     Notes
     -----
+    .. math::
+
+        M_{ij} = [\, -\text{left} \le j - (i + \text{offset}) \le \text{right} \,] .
+
     A query sees at most left + right + 1 keys, so T queries cost T (left + right + 1) scores
     instead of T S. After L such layers a token depends on others up to L left positions back: what
     a layer cannot see, several can pass on.
@@ -182,6 +192,12 @@ def padding_mask(lengths: npt.ArrayLike, S: int) -> npt.NDArray[np.bool_]:
 
     Notes
     -----
+    With the length :math:`\ell_n` of sequence n,
+
+    .. math::
+
+        M_{n, 1, 1, j} = [\, j < \ell_n \,], \qquad j = 0, \dots, S - 1 .
+
     Only keys are masked. A query in the padding still has an output, which the loss has to ignore;
     if it were masked too, its row would be empty and its output 0. A sequence of length 0 has
     empty rows. What stands in masked keys and values does not matter, not even if it is NaN.

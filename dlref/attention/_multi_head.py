@@ -283,14 +283,14 @@ class _Layer:
         for label in labels[:4]:
             check_given(label, given.get(label))
         check_given("dout", more.get("dout", ()))
-        moving = {n: a for n, a in more.items() if a is not None}
+        tangent_arguments = {n: a for n, a in more.items() if a is not None}
         self.dtype, found = as_floats(
-            {names[0]: x_q, names[1]: x_kv, **given, **moving}, work=np.float32
+            {names[0]: x_q, names[1]: x_kv, **given, **tangent_arguments}, work=np.float32
         )
         self.x_q, self.x_kv = found[:2]
         arrays = dict(zip(given, found[2:], strict=False))
         self.params = _params([arrays.get(label) for label in labels])
-        self.more = dict(zip(moving, found[2 + len(given) :], strict=True))
+        self.more = dict(zip(tangent_arguments, found[2 + len(given) :], strict=True))
         self.heads = heads
         check_ndim(names[0], self.x_q, 2)
         check_pattern(names[1], self.x_kv, (*self.x_q.shape[:-2], "S", "D_kv"))
@@ -430,8 +430,8 @@ def multi_head_attention(
     head of width D has one pattern only: it must average what it reads. With E = D / H, the cost is
     that of one head of full width.
 
-    **Positions.** Rotary tables turn queries and keys after the projection, values not at all. A
-    bias per distance is `bias`. Sinusoidal or learned positions are added to the tokens before.
+    **Positions.** Rotary tables rotate queries and keys after the projection, not values. A bias
+    per distance is `bias`. Sinusoidal or learned positions are added to the tokens before.
 
     **Cache.** The keys of token j depend, in a causal model, on the tokens up to j alone, so they
     never change when more are appended. Fed in chunks of any size, with the tables of their own
@@ -543,19 +543,43 @@ def multi_head_attention_vjp(
 
     Notes
     -----
-    The chain backwards, each link a product that is derived elsewhere:
+    The steps of the forward pass in reverse order, each a product that is derived elsewhere:
 
-    1. Output projection: :math:`\partial L / \partial \mat W_O = \sum_i \vec u_i \vec o_i^\top`,
-       and :math:`\mat W_O^\top \vec u_i` goes to the heads, split like the outputs were.
-    2. Attention gives the gradients of queries, keys and values.
-    3. The rotation is orthogonal: its transpose turns gradients back by the negative angle.
-    4. Merge the heads. With :math:`\vec g_i` for the merged gradient of the queries,
-       :math:`\partial L / \partial \mat W_Q = \sum_i \vec g_i \vec x_i^\top` and
-       :math:`\mat W_Q^\top \vec g_i` is the gradient of the token; likewise for keys and
-       values, whose two gradients of the same token add up.
+    1. Output projection:
+
+       .. math::
+
+           \pdv{L}{\mat W_O} = \sum_i \vec u_i\, \vec o_i^\top, \qquad
+           \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
+           \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i .
+
+       The last is split among the heads like the outputs were.
+    2. :func:`scaled_dot_product_attention_vjp` gives the gradients of (rotated) queries, (rotated)
+       keys and values, per head.
+    3. The rotation is orthogonal, so its transpose rotates gradients by the negative angle; for
+       queries, and likewise for keys,
+
+       .. math::
+
+           \vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .
+
+    4. Merge the heads. With :math:`\vec g_i`, :math:`\vec g^k_i`, :math:`\vec g^v_i` for the merged
+       gradients of queries, keys and values, in self-attention,
+
+       .. math::
+
+           \pdv{L}{\mat W_Q} &= \sum_i \vec g_i\, \vec x_i^\top, \qquad
+           \pdv{L}{\vec b_Q} = \sum_i \vec g_i, \\
+           \pdv{L}{\vec x_i} &= \mat W_Q^\top \vec g_i + \mat W_K^\top \vec g^k_i + \mat W_V^\top
+               \vec g^v_i .
+
+       and likewise for the weights of keys and values. In cross-attention the first term of the sum
+       is the gradient of `x_q`, the other two that of `x_kv`.
 
     The bias :math:`\vec b_K` shifts all scores of a row alike, by
-    :math:`\vec q_i \cdot \vec b_K`, so without rotation and cap its gradient is 0 up to rounding.
+    :math:`\vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
+    (each key's bias is rotated by another angle), with `softcap` (the scores are shifted before
+    tanh) or with `sink` (whose score is not shifted).
 
     References
     ----------
@@ -653,13 +677,19 @@ def multi_head_attention_jvp(
 
     Notes
     -----
-    Forwards through the same chain. A projection moves by
-    :math:`\dot{\mat W} \vec x + \mat W \dot{\vec x} + \dot{\vec b}`, a rotation turns the
-    tangent like the vector, and `scaled_dot_product_attention_jvp` is the middle.
+    The steps of the forward pass in the same order. The projections have the product rule,
+
+    .. math::
+
+        \dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q, \\
+        \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,
+
+    likewise for keys and values. A rotation rotates the tangent like the vector, and
+    :func:`scaled_dot_product_attention_jvp` gives :math:`\dot{\vec o}_i` in between.
 
     Examples
     --------
-    A bias of the output moves the output:
+    A tangent of the output bias is added to the output:
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams, multi_head_attention_jvp

@@ -146,7 +146,8 @@ def multiplicative_attention(
 
     Examples
     --------
-    An antisymmetric form: the first token asks for the second, the second for itself least.
+    An antisymmetric form, with scores 9 and −9 off the diagonal and 0 on it: both tokens attend to
+    the second one, the second to itself.
 
     >>> import numpy as np
     >>> from dlref.attention import multiplicative_attention
@@ -323,9 +324,14 @@ def multiplicative_attention_jvp(
 
     Notes
     -----
-    The projected queries move by
-    :math:`\mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i`; the rest is that of dot
-    products.
+    With the projected queries :math:`\vec r_i = \mat W^\top \vec q_i`,
+
+    .. math::
+
+        \dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
+        \dot s_{ij} = \dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j .
+
+    The rest is :func:`scaled_dot_product_attention_jvp`.
 
     Examples
     --------
@@ -339,11 +345,11 @@ def multiplicative_attention_jvp(
     dtype, found = as_floats({**points, **moves}, work=np.float32)
     q, k, v, w = found[:4]
     _check(("primals[0]", "primals[1]", "primals[3]"), q, k, w)
-    moving = dict(zip(moves, found[4:], strict=True))
+    tangent_arguments = dict(zip(moves, found[4:], strict=True))
     for i, point in enumerate((q, k, v, w)):
-        if f"tangents[{i}]" in moving:
-            check_shape(f"tangents[{i}]", moving[f"tangents[{i}]"], point.shape)
-    dq, dk, dv, dw = (moving.get(f"tangents[{i}]") for i in range(4))
+        if f"tangents[{i}]" in tangent_arguments:
+            check_shape(f"tangents[{i}]", tangent_arguments[f"tangents[{i}]"], point.shape)
+    dq, dk, dv, dw = (tangent_arguments.get(f"tangents[{i}]") for i in range(4))
     matrix = _transposed(w)
     dr = affine_jvp((q, matrix, None), (dq, None if dw is None else _transposed(dw), None))
     out = scaled_dot_product_attention_jvp(

@@ -242,7 +242,7 @@ def recurrent_linear_attention_vjp(
         \mat D \leftarrow \operatorname{diag}(e^{\vec g_t})\, \mat D ,
 
     without the third line and with :math:`\beta_t = 1` if there is no beta. All T states are kept
-    from the way forward.
+    from the forward pass.
 
     Examples
     --------
@@ -347,10 +347,10 @@ def recurrent_linear_attention_jvp(
             check_shape(name, dx[label], x[label].shape)
     factor = as_number("scale", scale)
     with np.errstate(all="ignore"):
-        return _push(x, {n: dx.get(n, np.zeros(a.shape)) for n, a in x.items()}, factor, dtype)
+        return _jvp(x, {n: dx.get(n, np.zeros(a.shape)) for n, a in x.items()}, factor, dtype)
 
 
-def _push(
+def _jvp(
     x: dict[str, FloatArray], dx: dict[str, FloatArray], factor: float, dtype: Any
 ) -> tuple[FloatArray, FloatArray]:
     """Carry the tangent of the state through time."""

@@ -42,7 +42,7 @@ def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `n` no integer.
+        If `x` is neither integer nor a real floating-point array, or `n` is not an integer.
     ValueError
         If `x` has fewer than 3 axes, or `n` is less than 1.
 
@@ -100,7 +100,10 @@ def repeat_kv_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, n: int) -> FloatArray:
     Notes
     -----
     What is read n times gets n gradients, which add up:
-    :math:`\partial L / \partial x_h = \sum_{m=0}^{n-1} u_{nh + m}`.
+
+    .. math::
+
+        \pdv{L}{x_h} = \sum_{m=0}^{n-1} u_{nh + m} .
 
     Examples
     --------
@@ -136,7 +139,11 @@ def repeat_kv_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in x: :math:`\dot y_h = \dot x_{\lfloor h / n \rfloor}`.
+    The map is linear in x:
+
+    .. math::
+
+        \dot y_h = \dot x_{\lfloor h / n \rfloor} .
 
     Examples
     --------
@@ -147,8 +154,8 @@ def repeat_kv_jvp(primals: Any, tangents: Any) -> FloatArray:
     x, n = entries("primals", primals, 2).values()
     dx, dn = entries("tangents", tangents, 2).values()
     check_constant("tangents[1]", dn)
-    moving = {} if dx is None else {"tangents[0]": dx}
-    dtype, (x, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    tangent_arguments = {} if dx is None else {"tangents[0]": dx}
+    dtype, (x, *rest) = as_floats({"primals[0]": x, **tangent_arguments}, work=np.float32)
     move = rest[0] if rest else np.zeros_like(x)
     check_shape("tangents[0]", move, x.shape)
     return result(repeat_kv(move, n), dtype)

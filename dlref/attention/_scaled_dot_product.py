@@ -362,7 +362,7 @@ def scaled_dot_product_attention_vjp(
            \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .
 
        With dropout, :math:`w_{ij}` is :math:`m_{ij}\, \vec u_i \cdot \vec v_j`, and
-       :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest stays.
+       :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest is the same.
     6. A sink is a score with the value 0, hence w = 0:
        :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (\lambda_i - D_i)`.
 
@@ -475,7 +475,7 @@ def scaled_dot_product_attention_jvp(
     Notes
     -----
     With the tangents :math:`\dot s_{ij}` of the scores (see `attention_scores_jvp`) and their mean
-    :math:`\mu_i = \sum_j p_{ij} \dot s_{ij}`, the softmax moves by
+    :math:`\mu_i = \sum_j p_{ij} \dot s_{ij}`, the tangent of the softmax is
     :math:`\dot p_{ij} = p_{ij} (\dot s_{ij} - \mu_i)`, and so
 
     .. math::

@@ -112,9 +112,11 @@ def add_vjp(
 
     Notes
     -----
-    :math:`J_w = I` hands the cotangent on unchanged: a sum *copies* gradients. An
-    operand that was broadcast is read by several outputs, so its gradient is the sum of
-    theirs, accumulated in float64: a bias added to a batch gathers the whole batch.
+    .. math:: \pdv{L}{w_j} = \sum_i u_i\, \delta_{ij} = u_j , \qquad \pdv{L}{x_j} = u_j
+
+    The Jacobian is the identity, and the cotangent is unchanged: a sum *copies* gradients. An
+    operand that was broadcast is used by several outputs, so its gradient is the sum of theirs,
+    accumulated in float64. The gradient of a bias added to a batch is a sum over the batch.
 
     Examples
     --------
@@ -148,12 +150,13 @@ def add_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The sum is linear, hence its own derivative: tangents add as the operands do,
-    wherever the operands are.
+    .. math:: \dot y = \dot w + \dot x
+
+    The sum is linear, hence its own derivative: tangents add as the operands do, at any operands.
 
     Examples
     --------
-    Moving only the scalar moves every output:
+    The tangent of the scalar reaches every output:
 
     >>> from dlref.calculus import add_jvp
     >>> add_jvp(([1, 2, 3], 5), (None, 1))

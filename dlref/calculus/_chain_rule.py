@@ -56,8 +56,8 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
 
     .. math:: \dv{y}{x} = \dv{y}{u} \dv{u}{x} .
 
-    **Vectors.** For :math:`y = f(u)`, :math:`u = g(x)` every :math:`u_k` moves with
-    :math:`x_j`, and each moves :math:`y_i`; to first order the effects add up:
+    **Vectors.** For :math:`y = f(u)`, :math:`u = g(x)` every :math:`u_k` depends on
+    :math:`x_j`, and :math:`y_i` on every :math:`u_k`; to first order the effects add up:
 
     .. math::
 
@@ -144,9 +144,9 @@ def total_derivative(
 
     Notes
     -----
-    A step :math:`\Delta x` moves every :math:`u_i` by
-    :math:`\pdv{u_i}{x} \Delta x + o(\Delta x)`; the function :math:`f`, differentiable at
-    :math:`u`, adds up the effects of small moves of its arguments:
+    A step :math:`\Delta x` changes every :math:`u_i` by
+    :math:`\pdv{u_i}{x} \Delta x + o(\Delta x)`; since :math:`f` is differentiable at
+    :math:`u`, the effects of small changes of its arguments add up:
 
     .. math:: \dv{y}{x} = \sum_{i=1}^{k} \pdv{y}{u_i} \pdv{u_i}{x} .
 

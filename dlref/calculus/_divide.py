@@ -100,6 +100,8 @@ def divide_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{w_j} = \frac{u_j}{x_j} , \qquad \pdv{L}{x_j} = -\frac{u_j\, w_j}{x_j^2}
+
     With :math:`y = w / x` at hand, :math:`\partial L / \partial x = -y \odot
     \partial L / \partial w`: the second gradient is the first one, times the output.
 

@@ -102,8 +102,10 @@ def dot_vjp(
 
     Notes
     -----
-    The score :math:`q^\top k` of attention is such a product: its gradient moves a query
-    towards the keys whose scores should rise, by :math:`u` times the key.
+    .. math:: \pdv{L}{w_j} = u\, x_j , \qquad \pdv{L}{x_j} = u\, w_j
+
+    The score :math:`q^\top k` of attention is such a product: the gradient with respect to a query
+    is :math:`u` times the key.
 
     Examples
     --------
@@ -138,6 +140,8 @@ def dot_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    .. math:: \dot y = \dot w^\top x + w^\top \dot x
+
     With :math:`w = x` and :math:`\dot w = \dot x` this is the derivative of the squared
     length, :math:`2\, x^\top \dot x`.
 

@@ -90,8 +90,8 @@ def inverse_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     -----
     A tangent :math:`\dot A` changes the loss by
     :math:`\operatorname{tr}(U^\top \dot Y) = -\operatorname{tr}(U^\top Y \dot A Y) =
-    -\operatorname{tr}(Y U^\top Y \dot A)`, turning the factors in a circle. What stands
-    before :math:`\dot A` is the transposed gradient:
+    -\operatorname{tr}(Y U^\top Y \dot A)`, since a trace does not change when its factors are
+    rotated. The factor before :math:`\dot A` is the transposed gradient:
 
     .. math:: \pdv{L}{A} = -(Y U^\top Y)^\top = -Y^\top U Y^\top .
 
@@ -136,7 +136,7 @@ def inverse_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    Differentiate :math:`A Y = I`, whose right-hand side does not move:
+    Differentiate :math:`A Y = I`, whose right-hand side is constant:
 
     .. math::
 

@@ -83,6 +83,8 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    .. math:: \pdv{L}{A_{kl}} = u\, (A^{-1})_{lk}
+
     A Gaussian likelihood holds :math:`-\frac12 \log \det \Sigma`; its gradient with
     respect to the covariance is this product with :math:`u = -\frac12`.
 
@@ -119,7 +121,9 @@ def logdet_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    :math:`\sum_{kl} (A^{-1})_{lk} \dot A_{kl}` is a trace: no more than the diagonal of
+    .. math:: \dot y = \sum_{kl} (A^{-1})_{lk}\, \dot A_{kl} = \operatorname{tr}(A^{-1} \dot A)
+
+    The double sum is a trace: no more than the diagonal of
     :math:`A^{-1} \dot A` is ever formed.
 
     Examples

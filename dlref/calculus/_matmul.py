@@ -75,8 +75,12 @@ def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, Flo
         \pdv{Y_{il}}{B_{rs}} = A_{ir}\, \delta_{ls} .
 
     Only one entry in :math:`n` of the first and one in :math:`p` of the second is not
-    zero. Stacked into a vector row by row, :math:`J_A = I_n \otimes B^\top` and
-    :math:`J_B = A \otimes I_p` :cite:p:`MagnusNeudecker2019`.
+    zero. With both matrices stacked into vectors row by row, as NumPy does,
+
+    .. math:: J_A = I_n \otimes B^\top , \qquad J_B = A \otimes I_p .
+
+    :cite:t:`MagnusNeudecker2019` stack column by column; then they are :math:`B^\top \otimes I_n`
+    and :math:`I_p \otimes A`.
 
     Examples
     --------
@@ -192,6 +196,8 @@ def matmul_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    .. math:: \dot Y = \dot A B + A \dot B
+
     The product rule, with the order of the factors kept: matrices do not commute.
 
     Examples

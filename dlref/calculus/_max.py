@@ -31,7 +31,7 @@ def max_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated, or a slice is empty.
 
@@ -87,8 +87,15 @@ def max_vjp(
 
     Notes
     -----
-    Max-pooling in reverse: each output sends its whole gradient to the element it came
-    from, and :math:`\sum_j \partial L / \partial x_{kj} = u_k`.
+    Let :math:`m_k` be the number of elements of slice k that are equal to its maximum.
+
+    .. math::
+
+        \pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\
+          0 & x_{kj} < y_k \end{cases}
+
+    This is the backward pass of max-pooling: each output passes its gradient to the element it was
+    taken from, and :math:`\sum_j \partial L / \partial x_{kj} = u_k`.
 
     Examples
     --------
@@ -124,6 +131,10 @@ def max_jvp(
 
     Notes
     -----
+    Let :math:`m_k` be the number of elements of slice k that are equal to its maximum.
+
+    .. math:: \dot y_k = \frac{1}{m_k} \sum_{j :\, x_{kj} = y_k} \dot x_{kj}
+
     At a tie the directional derivative is the largest of the tied tangents. It is not
     linear, so no matrix times :math:`\dot x` can give it; the mean is, and stays the
     adjoint of :func:`max_vjp`.

@@ -104,7 +104,11 @@ def maximum_vjp(
 
     Notes
     -----
-    A maximum *routes* the gradient to the winner. Nothing is lost on the way:
+    With the step H, 1 for positive and 0 for negative arguments and H(0) = 1/2:
+
+    .. math:: \pdv{L}{w_j} = u_j\, H(w_j - x_j) , \qquad \pdv{L}{x_j} = u_j\, H(x_j - w_j)
+
+    A maximum *routes* the gradient to the larger operand. Nothing is lost:
     without broadcasting :math:`\partial L / \partial w + \partial L / \partial x = u`.
 
     Examples
@@ -140,6 +144,10 @@ def maximum_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    With the step H, 1 for positive and 0 for negative arguments and H(0) = 1/2:
+
+    .. math:: \dot y_j = H(w_j - x_j)\, \dot w_j + H(x_j - w_j)\, \dot x_j
+
     At a tie the *directional* derivative exists, :math:`\max(\dot w, \dot x)`, but it is
     not linear in the direction. The mean returned here is, and so stays the adjoint of
     :func:`maximum_vjp`.

@@ -40,7 +40,7 @@ def mean_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 
@@ -88,9 +88,11 @@ def mean_vjp(
 
     Notes
     -----
-    Centring, :math:`y_i = x_i - \bar x`, is where this meets itself: its vjp is
-    :math:`u_j - \frac1n \sum_i u_i`, so cotangents are centred as the values are, and a
-    constant shift of :math:`x` gets no gradient.
+    .. math:: \pdv{L}{x_{kj}} = \frac{u_k}{n}
+
+    For centring, :math:`y_i = x_i - \bar x`, the vjp is :math:`u_j - \frac1n \sum_i u_i`:
+    cotangents are centred as the values are, and a constant shift of :math:`x` gets no
+    gradient.
 
     Examples
     --------
@@ -127,7 +129,9 @@ def mean_jvp(
 
     Notes
     -----
-    The mean is linear: it moves by the mean of the tangents, wherever `primals` is. A
+    .. math:: \dot y_k = \frac1n \sum_i \dot x_{ki}
+
+    The mean is linear: its tangent is the mean of the tangents, at any `primals`. A
     mean over no elements is NaN, as in NumPy, here without a warning.
 
     Examples

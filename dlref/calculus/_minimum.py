@@ -93,8 +93,12 @@ def minimum_vjp(
 
     Notes
     -----
-    Clipping to :math:`[a, b]` is :math:`\min(\max(x, a), b)`: its gradient with respect
-    to :math:`x` is that of two such gates in a row, open only between the limits.
+    With the step H, 1 for positive and 0 for negative arguments and H(0) = 1/2:
+
+    .. math:: \pdv{L}{w_j} = u_j\, H(x_j - w_j) , \qquad \pdv{L}{x_j} = u_j\, H(w_j - x_j)
+
+    Clipping to :math:`[a, b]` is :math:`\min(\max(x, a), b)`: its slope with respect to
+    :math:`x` is the product of two steps, 1 between the limits and 0 elsewhere.
 
     Examples
     --------
@@ -128,6 +132,10 @@ def minimum_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    With the step H, 1 for positive and 0 for negative arguments and H(0) = 1/2:
+
+    .. math:: \dot y_j = H(x_j - w_j)\, \dot w_j + H(w_j - x_j)\, \dot x_j
+
     The tangents of minimum and maximum add up to :math:`\dot w + \dot x`, as the
     values add up to :math:`w + x`.
 

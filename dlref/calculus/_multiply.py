@@ -164,13 +164,15 @@ def multiply_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    .. math:: \dot y = x \odot \dot w + w \odot \dot x
+
     The product rule. From :math:`(w + \epsilon \dot w)(x + \epsilon \dot x) =
     w x + \epsilon (x \dot w + w \dot x) + \epsilon^2 \dot w \dot x`, what is linear
     in :math:`\epsilon` is the derivative.
 
     Examples
     --------
-    With both operands equal and moving alike, this is the slope of the square:
+    With equal operands and equal tangents, this is the slope of the square:
 
     >>> from dlref.calculus import multiply_jvp
     >>> x = [1, 2, 3]

@@ -62,7 +62,7 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 
@@ -77,7 +77,7 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
 
     .. math:: \nabla y = \frac{x}{\norm{x}} .
 
-    It has length one: moving away from the origin, the distance grows as fast as one
+    It has length one: away from the origin, the distance grows as fast as one
     walks. Where the squares would overflow or underflow, x is multiplied by a power of two
     first, which changes no digit.
 
@@ -122,8 +122,10 @@ def norm_vjp(
 
     Notes
     -----
-    For one slice :math:`\partial L / \partial x = u\, x / \norm{x}`: the gradient points
-    along :math:`x`, whatever :math:`L` does with the norm.
+    .. math:: \pdv{L}{x_{kj}} = u_k\, \frac{x_{kj}}{\norm{x_k}}
+
+    The gradient points along :math:`x`, whatever :math:`L` does with the norm; it is 0 where the
+    slice is 0.
 
     Examples
     --------
@@ -159,8 +161,10 @@ def norm_jvp(
 
     Notes
     -----
-    Only the part of :math:`\dot x` along :math:`x` changes the length: walking at right
-    angles, as on a sphere, does not.
+    .. math:: \dot y_k = \frac{1}{\norm{x_k}} \sum_j x_{kj}\, \dot x_{kj}
+
+    Only the part of :math:`\dot x` along :math:`x` changes the length; a tangent at right angles to
+    :math:`x` does not. Where the slice is 0, the tangent is 0.
 
     Examples
     --------

@@ -66,11 +66,12 @@ def power_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Floa
 
     **Special values.** :math:`w^0 = 1` for every base, so the slope in :math:`w` is 0 at
     :math:`x = 0`, at :math:`w = 0` too. For :math:`w = 0` and :math:`x > 0` the power
-    stays 0 as the exponent moves: the slope in :math:`x` is 0. At :math:`w = x = 0` the
+    is 0 for nearby exponents too: the slope in :math:`x` is 0. At :math:`w = x = 0` the
     power jumps and has no derivative; the value returned is 0, as in PyTorch. JAX's gradient for
     the base is NaN there.
-    For :math:`w < 0` real powers exist at isolated exponents only: the slope in
-    :math:`x` is NaN, that in :math:`w` is correct at integer :math:`x`.
+    For :math:`w < 0` a real power exists only for rational exponents with an odd denominator.
+    They are dense, but near each of them the power takes both signs, so that it has no slope in
+    :math:`x`: that is NaN. The slope in :math:`w` is correct at integer :math:`x`.
 
     Examples
     --------
@@ -111,6 +112,11 @@ def power_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{w_j} = u_j\, x_j\, w_j^{x_j - 1} , \qquad
+        \pdv{L}{x_j} = u_j\, w_j^{x_j} \log w_j
+
     An exponent shared by all elements, as in the generalized mean, is broadcast: its
     gradient :math:`\sum_i u_i\, w_i^x \log w_i` is accumulated in float64.
 
@@ -146,7 +152,9 @@ def power_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    Base and exponent moving together, :math:`w = x = t`, give the derivative of
+    .. math:: \dot y_j = x_j\, w_j^{x_j - 1}\, \dot w_j + w_j^{x_j} \log w_j\; \dot x_j
+
+    Base and exponent that are equal, :math:`w = x = t`, give the derivative of
     :math:`t^t`: the sum of both slopes, :math:`t^t (1 + \log t)`. It vanishes at
     :math:`t = 1/e`, where :math:`t^t` is smallest.
 

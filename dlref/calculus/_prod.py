@@ -60,7 +60,7 @@ def _scaled_products(
     exponents: npt.NDArray[np.int64],
     dx: FloatArray,
 ) -> None:
-    # A product is kept as fraction * 2 ** exponent: on the way it may leave the range
+    # A product is kept as fraction * 2 ** exponent: a partial product may leave the range
     # of float64 where the result does not.
     fraction, exponent = 1.0, 0
     for i in range(x.size):
@@ -96,7 +96,7 @@ def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 
@@ -113,9 +113,10 @@ def prod_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     The shorter :math:`y / x_j` fails where :math:`x_j = 0`. The code multiplies the
     elements before :math:`j`, collected from the first to the last, with those after
     :math:`j`, collected from the last to the first: :math:`3n` multiplications and no
-    division. Products are carried as fraction and exponent, so that an overflow or
-    underflow on the way does not spoil a gradient that is representable. The relative
-    error is at most :math:`n` units of roundoff.
+    division. Slices in which a partial product could leave the range from 1e-300 to 1e300 take a
+    slower path, which keeps each product as a fraction and an exponent: an overflow or underflow
+    of a partial product does not spoil a gradient that is representable. The relative error is at
+    most :math:`n` units of roundoff.
 
     **Special values.** One zero leaves only its own entry non-zero; two zeros leave none.
 
@@ -159,9 +160,10 @@ def prod_vjp(
 
     Notes
     -----
-    Element :math:`x_{kj}` reaches the output :math:`y_k` only, so its gradient is
-    :math:`u_k \prod_{i \ne j} x_{ki}`. Time and memory are proportional to the size of
-    `x`.
+    .. math:: \pdv{L}{x_{kj}} = u_k \prod_{i \ne j} x_{ki}
+
+    Element :math:`x_{kj}` contributes to the output :math:`y_k` only. Time and memory are
+    proportional to the size of `x`.
 
     Examples
     --------
@@ -197,12 +199,14 @@ def prod_jvp(
 
     Notes
     -----
+    .. math:: \dot y_k = \sum_j \dot x_{kj} \prod_{i \ne j} x_{ki}
+
     The product rule for :math:`n` factors. Where no factor is zero it says that relative
     changes add up: :math:`\dot y / y = \sum_j \dot x_j / x_j`.
 
     Examples
     --------
-    All factors equal and moving alike is the power rule, :math:`(t^3)' = 3 t^2`:
+    With equal factors and equal tangents this is the power rule, :math:`(t^3)' = 3 t^2`:
 
     >>> from dlref.calculus import prod_jvp
     >>> float(prod_jvp([2, 2, 2], [1, 1, 1]))

@@ -109,6 +109,8 @@ def quadratic_form_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{x} = u\, (A + A^\top)\, x , \qquad \pdv{L}{A} = u\, x x^\top
+
     The output is one number per row, so the vjp scales that row's gradient by :math:`u`.
 
     Examples
@@ -146,7 +148,9 @@ def quadratic_form_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    A skew-symmetric change of :math:`A` moves nothing: :math:`x^\top \dot A x = 0`.
+    .. math:: \dot y = \dot x^\top (A + A^\top)\, x + x^\top \dot A\, x
+
+    A skew-symmetric change of :math:`A` has no effect: :math:`x^\top \dot A x = 0`.
 
     Examples
     --------

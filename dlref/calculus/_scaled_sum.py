@@ -99,6 +99,8 @@ def scaled_sum_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{x_j} = u\, z , \qquad \pdv{L}{z} = u \sum_i x_i
+
     The output is a scalar, so its Jacobian is the gradient, and the vjp a multiple of it.
 
     Examples
@@ -137,8 +139,10 @@ def scaled_sum_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The product rule for :math:`y = z \cdot s` with the sum :math:`s = \sum_i x_i`, which
-    moves by :math:`\dot s = \sum_i \dot x_i`.
+    .. math:: \dot y = z \sum_i \dot x_i + \dot z \sum_i x_i
+
+    The product rule for :math:`y = z \cdot s` with the sum :math:`s = \sum_i x_i`, whose
+    tangent is :math:`\dot s = \sum_i \dot x_i`.
 
     Examples
     --------

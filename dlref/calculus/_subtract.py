@@ -88,6 +88,8 @@ def subtract_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{w_j} = u_j , \qquad \pdv{L}{x_j} = -u_j
+
     The two gradients are opposite where nothing is broadcast. A loss of the residual
     :math:`w - x` therefore pushes prediction and target towards each other.
 
@@ -123,8 +125,10 @@ def subtract_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    Moving both operands alike, :math:`\dot w = \dot x`, leaves the difference where it
-    is: :math:`J_w + J_x = 0`.
+    .. math:: \dot y = \dot w - \dot x
+
+    Equal tangents, :math:`\dot w = \dot x`, leave the difference unchanged:
+    :math:`J_w + J_x = 0`.
 
     Examples
     --------

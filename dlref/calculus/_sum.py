@@ -39,7 +39,7 @@ def sum_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, or `axis` no integer.
+        If `x` is neither integer nor a real floating-point array, or `axis` is not an integer.
     ValueError
         If `axis` is out of range or repeated.
 
@@ -92,8 +92,10 @@ def sum_vjp(
 
     Notes
     -----
-    :math:`y_k = \sum_i x_{ki}` hands :math:`u_k` to every :math:`x_{ki}`: the reverse of
-    a sum is a broadcast, as the reverse of a broadcast is a sum.
+    .. math:: \pdv{L}{x_{kj}} = \sum_l u_l \pdv{y_l}{x_{kj}} = u_k
+
+    Every :math:`x_{kj}` gets the cotangent of its sum: the reverse of a sum is a broadcast, as the
+    reverse of a broadcast is a sum.
 
     Examples
     --------
@@ -129,6 +131,8 @@ def sum_jvp(
 
     Notes
     -----
+    .. math:: \dot y_k = \sum_i \dot x_{ki}
+
     The sum is linear, hence its own derivative: `primals` gives the shape and the dtype,
     its values do not matter.
 

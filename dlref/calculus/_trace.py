@@ -42,7 +42,7 @@ def trace_grad(a: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{y}{A_{kl}} = \sum_i \delta_{ik} \delta_{il} = \delta_{kl} .
 
-    The trace turns matrix gradients into sums: for any :math:`B`,
+    The trace writes sums of products of entries as matrices: for any :math:`B`,
     :math:`\operatorname{tr}(B^\top A) = \sum_{kl} B_{kl} A_{kl}`, so its gradient with
     respect to :math:`A` is :math:`B`.
 
@@ -76,7 +76,9 @@ def trace_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    Elements off the diagonal are not read, and get exactly 0, even from an infinite
+    .. math:: \pdv{L}{A_{kl}} = u\, \delta_{kl}
+
+    Elements off the diagonal are not read. Their gradient is exactly 0, even for an infinite
     cotangent.
 
     Examples
@@ -111,6 +113,8 @@ def trace_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
+    .. math:: \dot y = \sum_k \dot A_{kk} = \operatorname{tr} \dot A
+
     The trace is linear, hence its own derivative.
 
     Examples

@@ -1,4 +1,4 @@
-r"""Derivatives by number, and the test that both modes of differentiation agree."""
+r"""Numerical derivatives, and the test that both modes of differentiation agree."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ STEP = 1e-200  #: of the complex step: its square is zero
 
 
 def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    there, back = x.copy(), x.copy()
+    there, before = x.copy(), x.copy()
     there.flat[i] += h
-    back.flat[i] -= h
-    width = there.flat[i] - back.flat[i]  # what was added, after rounding
-    return (np.asarray(f(there), np.float64) - np.asarray(f(back), np.float64)) / width
+    before.flat[i] -= h
+    width = there.flat[i] - before.flat[i]  # what was added, after rounding
+    return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
 def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[float], Any]:
@@ -100,11 +100,19 @@ def numerical_jacobian(
 
     Notes
     -----
-    All methods change one element of x at a time, so they cost some calls of f an element.
+    All methods change one element of x at a time, so they cost some calls of f per element. With
+    the unit vector :math:`\vec e_j`,
 
-    *central*: :math:`(f(x + h) - f(x - h)) / 2h` has a truncation error of order :math:`h^2` and a
-    rounding error of order :math:`\epsilon / h`; the best h is near :math:`\epsilon^{1/3}`, and ten
-    digits are the most to hope for.
+    .. math::
+
+        \text{central: } & \quad
+            \pdv{f}{x_j} = \frac{f(\vec x + h \vec e_j) - f(\vec x - h \vec e_j)}{2 h} + O(h^2), \\
+        \text{complex: } & \quad \pdv{f}{x_j} = \frac{\operatorname{Im} f(\vec x + i h \vec e_j)}{h}
+            + O(h^2) .
+
+    *central* has a truncation error of order :math:`h^2` and a rounding error of order
+    :math:`\epsilon / h`; the best h is near :math:`\epsilon^{1/3}`, and ten digits are the most to
+    hope for.
 
     *ridders*: the truncation error is a series in :math:`h^2`, so that differences at several steps
     are extrapolated to h = 0, and the place in the tableau where neighbours agree best is
@@ -117,6 +125,7 @@ def numerical_jacobian(
 
     References
     ----------
+    - :cite:t:`Ridders1982`
     - :cite:t:`SquireTrapp1998`
 
     Examples
@@ -212,9 +221,14 @@ def adjoint_gap(
 
     Notes
     -----
-    :math:`\langle u, \mat J v \rangle = u^\top \mat J v = \langle \mat J^\top u, v \rangle` for
-    all u and v. A random pair finds nearly any mistake in either mode, with one call of each, and
-    with no step to choose. It does not find a mistake that is in both.
+    Both modes give the same number,
+
+    .. math::
+
+        \vec u \cdot (\mat J \vec v) = \vec u^\top \mat J \vec v = (\mat J^\top \vec u) \cdot \vec v
+
+    for all cotangents and tangents. A random pair finds nearly any mistake in either mode, with one
+    call of each, and with no step to choose. It does not find a mistake that is in both.
 
     Examples
     --------
@@ -236,11 +250,11 @@ def adjoint_gap(
     check_callable("f_jvp", f_jvp)
     check_callable("f_vjp", f_vjp)
     tangents = _drawn(primals, rng)
-    pushed = f_jvp(primals, tangents)
-    dout = _drawn(pushed, rng)
-    pulled = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
+    by_jvp = f_jvp(primals, tangents)
+    dout = _drawn(by_jvp, rng)
+    by_vjp = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
     with np.errstate(all="ignore"):
-        left, right = _terms(dout, pushed), _terms(pulled, tangents)
+        left, right = _terms(dout, by_jvp), _terms(by_vjp, tangents)
         scale = max(np.abs(left).sum(), np.abs(right).sum())
         return float(abs(left.sum() - right.sum()) / scale) if scale else 0.0
 
@@ -367,7 +381,7 @@ def check_gradients(
     Raises
     ------
     TypeError
-        If `f` or `vjp` is no function, or `rng` no generator.
+        If `f` or `vjp` is not a function, or `rng` is not a generator.
     ValueError
         If an option is unknown, the number of gradients is wrong, or f is not analytic though the
         method is complex.
@@ -414,7 +428,7 @@ def check_gradients(
     own = [as_numpy(a) for a in inputs]
     as_floats({f"inputs[{i}]": a for i, a in enumerate(own) if is_float(a)})
     point = [np.array(a, np.float64) if is_float(a) else a for a in own]
-    moving = [i for i, a in enumerate(point) if is_float(a)]
+    floating = [i for i, a in enumerate(point) if is_float(a)]
 
     def run(g: Callable[..., Any], *values: Any) -> Any:
         out = as_numpy(g(*handed(list(values), kind)))
@@ -430,16 +444,16 @@ def check_gradients(
 
         def grads(values: list[Any]) -> list[Any]:
             out = [*flat(run(vjp, dout, *values))]
-            if len(out) != len(moving):
+            if len(out) != len(floating):
                 msg = (
-                    f"Argument 'vjp' must return {len(moving)} gradients, one for each array of "
+                    f"Argument 'vjp' must return {len(floating)} gradients, one for each array of "
                     f"floats, not {len(out)}."
                 )
                 raise ValueError(msg)
             return [np.zeros(()) if g is None else np.asarray(g, np.float64) for g in out]
 
         gaps = [float("nan")] * len(point)
-        for i, got in zip(moving, grads(point), strict=True):
+        for i, got in zip(floating, grads(point), strict=True):
             shape = np.shape(point[i])
             gaps[i] = float("inf")
             if got.shape != shape:
@@ -458,26 +472,26 @@ def check_gradients(
                 slope = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
                 want.flat[k] = float(slope) / v.flat[k]
             gaps[i] = _gap(got, want)
-        second = _asymmetry(grads, point, moving, rng) if order == 2 else None
-    ok = all(gaps[i] <= rtol for i in moving) and (second is None or second <= rtol)
+        second = _asymmetry(grads, point, floating, rng) if order == 2 else None
+    ok = all(gaps[i] <= rtol for i in floating) and (second is None or second <= rtol)
     return GradientCheck(ok, tuple(gaps), second, rtol)
 
 
 def _asymmetry(
     grads: Callable[[list[Any]], list[Any]],
     point: list[Any],
-    moving: list[int],
+    floating: list[int],
     rng: np.random.Generator,
 ) -> float:
     """Return how far <w, H v> and <v, H w> are apart, H v by differences of the gradients."""
-    v, w = ([rng.normal(size=np.shape(point[i])) for i in moving] for _ in range(2))
+    v, w = ([rng.normal(size=np.shape(point[i])) for i in floating] for _ in range(2))
 
     def curved(direction: list[Any]) -> list[FloatArray]:
         sizes = np.cumsum([d.size for d in direction])[:-1]
 
         def along(h: float) -> FloatArray:
             moved = list(point)
-            for i, d in zip(moving, direction, strict=True):
+            for i, d in zip(floating, direction, strict=True):
                 moved[i] = point[i] + h * d
             return np.concatenate([np.ravel(g) for g in grads(moved)])
 

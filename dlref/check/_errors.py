@@ -129,7 +129,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     Raises
     ------
     TypeError
-        If `actual` is not real, or `exact` no numbers.
+        If `actual` is not real, or `exact` does not consist of numbers.
     ValueError
         If the shapes differ.
 
@@ -139,11 +139,17 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    For :math:`2^{k} \le \abs e < 2^{k+1}` and p digits, the unit is :math:`2^{k - p + 1}`, the
-    distance of neighbouring floating-point numbers there, and never less than the smallest
-    subnormal number. A correctly rounded result has an error of at most 1/2; a result without one
-    right digit has :math:`2^{p}`, for example 9e15 in float64. A result beyond the largest number
-    counts as right if the exact value would be rounded to infinity.
+    With p binary digits, the error of a result a is
+
+    .. math::
+
+        \frac{\abs{a - e}}{\operatorname{ulp}(e)}, \qquad
+        \operatorname{ulp}(e) = 2^{k - p + 1} \quad \text{for} \quad 2^k \le \abs e < 2^{k+1},
+
+    where the unit is the distance of neighbouring floating-point numbers, and never less than the
+    smallest subnormal number. A correctly rounded result has an error of at most 1/2; a result
+    without one right digit has :math:`2^{p}`, for example 9e15 in float64. A result beyond the
+    largest number counts as right if the exact value would be rounded to infinity.
 
     The difference is taken in the arithmetic of `exact`, so that nothing is lost before the
     division by a power of two. If both are float64, `exact` is taken at its word.

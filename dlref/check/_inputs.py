@@ -107,7 +107,7 @@ def random_inputs(
         The function of dlref they are for; it is called once, so that shapes that do not fit are
         noticed here.
     shapes : sequence of tuple of int
-        The shape of each input. What is no tuple is handed on: a number of groups, None for an
+        The shape of each input. What is not a tuple is handed on: a number of groups, None for an
         input that is left out, an array.
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
@@ -123,7 +123,7 @@ def random_inputs(
     Raises
     ------
     TypeError
-        If the dtype is another, or `rng` no generator.
+        If the dtype is another, or `rng` is not a generator.
     ValueError
         If `op` refuses inputs of these shapes.
 
@@ -265,7 +265,7 @@ def _rows(rng: np.random.Generator, size: Any) -> Iterator[tuple[str, tuple[Any,
     masked = x.copy()
     masked[0, ::2] = masked[1, 1:] = -np.inf
     yield "some of -inf", (masked,)
-    yield "one element a row", (x[:, :1],)
+    yield "one element per row", (x[:, :1],)
     yield "a length that is no multiple of a tile", (rng.normal(size=(3, 131)),)
 
 

@@ -248,7 +248,7 @@ def _defaults(model: Any, options: Options) -> Options:
     defaults = {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
     for name in ("dropout", "attention_dropout"):
         if options.get(name) is not None:
-            msg = f"Argument {name!r} must be None: a trace is of a model in use."
+            msg = f"Argument {name!r} must be None: a trace is of a model at inference."
             raise ValueError(msg)
     return defaults | options
 
@@ -589,9 +589,9 @@ def first_difference(
     Raises
     ------
     TypeError
-        If an argument is no dictionary, or an array no array.
+        If an argument is not a dictionary, or an array is not an array.
     ValueError
-        If `other` has names that the trace has not, or none at all, or `rtol` is negative.
+        If `other` has names that the trace does not have, or no names, or `rtol` is negative.
 
     See Also
     --------

@@ -63,8 +63,8 @@ class BertParams(NamedTuple):
         x = layer_norm(x, *params.norm, eps=options["eps"])
         h = encoder(x, params.blocks, **options)
 
-    Blocks normalize after each sum. The pooled output is
-    ``np.tanh(linear(h[..., 0, :], *params.pooler))``.
+    Blocks normalize after each sum. The pooled output is ``np.tanh(linear(h[..., 0, :],
+    *params.pooler))``.
 
     Examples
     --------
@@ -505,7 +505,7 @@ class Family(NamedTuple):
     layout: Callable[[Any, str], Any]
     base: str  # before the names, in models that have a head
     twins: dict[str, str]  # tensors that may be there once more, and which they are
-    left_out: str  # what is no parameter here
+    left_out: str  # what is not a parameter here
 
 
 FAMILIES: dict[str, Family] = {

@@ -63,7 +63,7 @@ def to_half_split(x: npt.ArrayLike) -> FloatArray:
 
     See Also
     --------
-    to_interleaved : The way back.
+    to_interleaved : The inverse.
     dlref.positions.rope_permutation : The permutation as indices.
 
     Notes
@@ -71,7 +71,7 @@ def to_half_split(x: npt.ArrayLike) -> FloatArray:
     GPT-J and the paper rotate neighbours, GPT-NeoX and LLaMA in Hugging Face's form rotate halves.
     A checkpoint goes from one to the other if the rows of the query and key projections are
     permuted, head by head: with weights (H E, D), reshape to (H, E, D), move E last, convert, and
-    move it back. Values stay as they are. The map is a permutation: its transpose is its inverse.
+    move it back. Values are not permuted. The map is a permutation: its transpose is its inverse.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def to_interleaved(x: npt.ArrayLike) -> FloatArray:
 
     See Also
     --------
-    to_half_split : The way back, and which library has which.
+    to_half_split : The inverse, and which library has which.
 
     Notes
     -----
@@ -155,7 +155,7 @@ def transpose_heads(
     Raises
     ------
     TypeError
-        If `x` is not real, or `num_heads` no integer.
+        If `x` is not real, or `num_heads` is not an integer.
     ValueError
         If a name is not known, axes are missing, or the width is not a multiple of the heads.
 

@@ -119,7 +119,7 @@ def from_state_dict(
     Raises
     ------
     TypeError
-        If `state` or `config` is no dictionary, `prefix` no text or a tensor not real.
+        If `state` or `config` is not a dictionary, `prefix` is not a text or a tensor not real.
     ValueError
         If `kind` is not known; if tensors are missing, unexpected or of the wrong shape, where the
         message names all of them; if `config` asks for what dlref cannot express.
@@ -132,7 +132,7 @@ def from_state_dict(
 
     See Also
     --------
-    to_state_dict : The way back.
+    to_state_dict : The inverse.
     read_state_dict : Tensors from a file.
     convert_gates : For weights that are not PyTorch's.
 
@@ -258,7 +258,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     config : LanguageModelConfig or None
         What a model of the families "gpt2" and "llama" consists of. The others need none.
     prefix : str, default ""
-        What the names shall begin with.
+        What the names begin with.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     Raises
     ------
     TypeError
-        If `prefix` is no text, `config` not what the kind needs, or an array not real.
+        If `prefix` is not a text, `config` is not what the kind needs, or an array not real.
     ValueError
         If `kind` is not known, or parameters are missing, too many or of the wrong shape: the
         message names all of them.
@@ -387,7 +387,7 @@ def _read_npz(name: str) -> State:
         raise _unreadable(name, error) from None
     for key, value in state.items():  # what is no npy file comes as bytes
         if not isinstance(value, np.ndarray):
-            raise _unreadable(name, TypeError(f"{key!r} is no array"))
+            raise _unreadable(name, TypeError(f"{key!r} is not an array"))
     return state
 
 

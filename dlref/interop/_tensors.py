@@ -104,7 +104,7 @@ def read(
     sizes: Sizes | None = None,
     left_out: Callable[[str], bool] = lambda name: False,
 ) -> Any:
-    """Return the parameters that a state dict holds; `left_out` says what is no parameter."""
+    """Return the parameters that a state dict holds; `left_out` says what is not a parameter."""
     check_mapping("state", state)
     sizes = {} if sizes is None else sizes
     arrays: dict[str, Array] = {}

@@ -71,9 +71,11 @@ def absolute_error(
 
     Notes
     -----
-    As a function of one constant prediction the sum :math:`\sum_n \abs{p - t_n}` is least at
-    a *median* of the targets: there as many pull up as pull down, however far away they
-    are. It is the negative logarithm of a Laplace density, up to constants.
+    .. math:: L = \frac1N \sum_n \abs{p_n - t_n}
+
+    As a function of one constant prediction the sum :math:`\sum_n \abs{p - t_n}` is least at a
+    *median* of the targets: there as many errors are positive as negative, and their sizes do not
+    matter. It is the negative logarithm of a Laplace density, up to constants.
 
     Examples
     --------
@@ -94,7 +96,7 @@ def absolute_error_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the absolute error for the predictions.
+    Gradient of the absolute error with respect to the predictions.
 
     Parameters
     ----------
@@ -115,11 +117,11 @@ def absolute_error_grad(
         \pdv{\ell}{p} = \begin{cases} -1 & p < t \\ 0 & p = t \\ 1 & p > t . \end{cases}
 
     At :math:`p = t` the loss has a kink: every number of [-1, 1] is a subgradient. We take
-    0, as in PyTorch's ``abs``; ``jax.numpy.abs`` takes 1. With 0 a perfect prediction is
-    left in peace.
+    0, as in PyTorch's ``abs``; ``jax.numpy.abs`` takes 1. With 0 a perfect prediction gets
+    no gradient.
 
-    The pull does not fade as the error shrinks: with a constant step descent ends in steps
-    to and fro across the minimum.
+    The gradient does not become smaller as the error shrinks: with a constant learning rate,
+    descent ends in steps back and forth across the minimum.
 
     Examples
     --------
@@ -156,6 +158,11 @@ def absolute_error_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{p} = u \operatorname{sign}(p - t) , \qquad
+        \pdv{L}{t} = -u \operatorname{sign}(p - t)
+
     u is `dout`, for the mean divided by the number of elements. A NaN in either input makes
     both gradients of that element NaN.
 
@@ -189,6 +196,8 @@ def absolute_error_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") 
 
     Notes
     -----
+    .. math:: \dot\ell = \operatorname{sign}(p - t)\, (\dot p - \dot t)
+
     Where p = t the loss does have one-sided derivatives, the size of the error's change; this
     rule says 0, the value that belongs to the subgradient taken.
 

@@ -140,7 +140,7 @@ def binary_cross_entropy(
     >>> float(np.exp(binary_cross_entropy(0, 1)))  # undecided: one bit
     2.0
 
-    Sure and right, sure and wrong:
+    A confident right answer, and a confident wrong one:
 
     >>> binary_cross_entropy([-50, -50], [0, 1], reduction="none")
     array([1.92874985e-22, 5.00000000e+01])
@@ -164,7 +164,7 @@ def binary_cross_entropy_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the binary cross-entropy for the logits: sigmoid minus target.
+    Gradient of the binary cross-entropy with respect to the logits: sigmoid minus target.
 
     Parameters
     ----------
@@ -245,9 +245,14 @@ def binary_cross_entropy_vjp(
 
     Notes
     -----
-    u is `dout`, for the mean divided by the number of elements. The loss is linear in t, with
-    the slope :math:`w (\pi s(-z) - s(z))`; from :math:`s(z) = z + s(-z)` follows
-    :math:`w ((\pi - 1) s(-z) - z)`: without `pos_weight`, the logit itself.
+    .. math::
+
+        \pdv{L}{z} = u w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) , \qquad
+        \pdv{L}{t} = u w \bigl( \pi\, s(-z) - s(z) \bigr) = u w \bigl( (\pi - 1)\, s(-z) - z \bigr)
+
+    u is `dout`, for the mean divided by the number of elements. The loss is linear in t, and
+    :math:`s(z) = z + s(-z)` gives the last form: without `pos_weight` and `weight`, the slope is
+    minus the logit.
 
     Examples
     --------
@@ -299,11 +304,16 @@ def binary_cross_entropy_jvp(
 
     Notes
     -----
-    Without weights :math:`\dot\ell = (\sigma(z) - t)\, \dot z - z\, \dot t`.
+    .. math::
+
+        \dot\ell = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr)\, \dot z
+          + w \bigl( (\pi - 1)\, s(-z) - z \bigr)\, \dot t
+
+    Without weights this is :math:`(\sigma(z) - t)\, \dot z - z\, \dot t`.
 
     Examples
     --------
-    Where the sigmoid equals the target, the logit is at its best:
+    Where the sigmoid equals the target, the loss does not change with the logit:
 
     >>> import numpy as np
     >>> from dlref.losses import binary_cross_entropy_jvp

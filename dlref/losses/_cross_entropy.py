@@ -25,7 +25,7 @@ from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows
 from .._math.elementary import exp
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
-from ._kernels.reduction import REDUCTIONS, summed
+from ._kernels.reduction import REDUCTIONS, divided_sum, summed
 
 __all__ = [
     "cross_entropy",
@@ -217,7 +217,7 @@ class _Problem(NamedTuple):
         """Reduce the rows' losses; a mean divides by the weights that count."""
         if reduction == "none":
             return losses
-        return losses.sum() / (self.divisor if reduction == "mean" else np.float64(1.0))
+        return divided_sum(losses, self.divisor if reduction == "mean" else np.float64(1.0))
 
 
 def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.ArrayLike) -> bool:
@@ -329,12 +329,13 @@ def cross_entropy(
 
     .. math:: q_c = w_c \Bigl( (1 - \epsilon)\, t_c + \frac{\epsilon}{C} \Bigr) ,
 
-    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`: the
-    surprisal of class y under the prediction p. Without smoothing no finite logits are optimal: the
+    and :math:`t_c = \delta_{cy}` for a class. Without options it is :math:`-\log p_y`, the
+    negative log-likelihood of class y under the prediction p; :func:`nll` derives it from maximum
+    likelihood. Without smoothing no finite logits are optimal: the
     loss falls as :math:`z_y` grows. Smoothing :cite:p:`Szegedy2016` mixes the target with the
     uniform distribution, :math:`q = (1 - \epsilon) t + \epsilon / C`, so that the optimum is
     finite, :math:`z_i - z_j = \log (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
-    from drifting together, which :math:`p` would not notice.
+    from drifting together, which does not change :math:`p`.
 
     **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
     are not ignored; for probabilities by the number of rows, whatever the weights. That is
@@ -355,7 +356,7 @@ def cross_entropy(
     :math:`-\infty`; if its probability is not zero the loss is :math:`\infty`. A row with
     NaN, :math:`+\infty` or nothing but :math:`-\infty` is NaN, unless it is ignored.
 
-    **Cost.** One maximum and one exponential a logit, and the memory of one row. A row's
+    **Cost.** One maximum and one exponential per logit, and the memory of one row. A row's
     error is a few units in the last place.
 
     References
@@ -365,8 +366,8 @@ def cross_entropy(
 
     Examples
     --------
-    Scores that are all equal say nothing: the loss is the logarithm of the number of
-    classes, whatever the target is.
+    If all scores are equal, the loss is the logarithm of the number of classes for every
+    target.
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy
@@ -431,8 +432,15 @@ def cross_entropy_value_and_grad(
 
     Notes
     -----
-    Loss and gradient need the same exponentials, and these are most of the work: fused they
-    cost hardly more than the loss. The exponentials of one row stay in the cache, so the
+    With the symbols of :func:`cross_entropy` and :func:`cross_entropy_grad`:
+
+    .. math::
+
+        \ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad
+        \pdv{\ell}{z_j} = (Q + 2 \zeta \lambda)\, p_j - q_j
+
+    Loss and gradient need the same exponentials, and these are most of the work: computed together
+    they cost hardly more than the loss. The exponentials of one row stay in the cache, so the
     logits are read from memory once and the gradient is written once.
 
     Examples
@@ -465,7 +473,7 @@ def cross_entropy_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the cross-entropy for the logits: softmax minus target.
+    Gradient of the cross-entropy with respect to the logits: softmax minus target.
 
     Parameters
     ----------
@@ -520,7 +528,7 @@ def cross_entropy_grad(
     >>> cross_entropy_grad(np.log([1, 1, 2]), [0.25, 0.25, 0.5])
     array([0., 0., 0.])
 
-    Sure and right, the gradient is small and exact, not 0:
+    For a confident right answer the gradient is small and exact, not 0:
 
     >>> cross_entropy_grad([50, 0], 0)
     array([-1.92874985e-22,  1.92874985e-22])
@@ -625,8 +633,12 @@ def cross_entropy_jvp(
 
     Notes
     -----
-    For each row :math:`\dot\ell = \sum_j ((Q + 2 \zeta \lambda) p_j - q_j)\, \dot z_j
-    + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c`, then the reduction.
+    For each row, before the reduction:
+
+    .. math::
+
+        \dot\ell = \sum_j \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr)\, \dot z_j
+          + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c
 
     Examples
     --------

@@ -71,13 +71,15 @@ def hinge(
 
     Notes
     -----
+    .. math:: \ell = \max(0,\, 1 - t p)
+
     The product :math:`t p` is the *margin*: positive where the sign is right. The loss is 0
     from a margin of 1 on, and never less than the number of errors: :math:`\ell \ge 1` where
     the sign is wrong. It is convex in p, which the number of errors is not.
 
     Examples
     --------
-    Right with room to spare, right but close, wrong:
+    Right with a margin above 1, right with a margin below 1, wrong:
 
     >>> from dlref.losses import hinge
     >>> hinge([2, 0.25, -1], [1, 1, 1], reduction="none")
@@ -93,7 +95,7 @@ def hinge_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the hinge loss for the scores.
+    Gradient of the hinge loss with respect to the scores.
 
     Parameters
     ----------
@@ -155,6 +157,11 @@ def hinge_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{p} = \begin{cases} -u t & t p < 1 \\ 0 & t p \ge 1 , \end{cases} \qquad
+        \pdv{L}{t} = \begin{cases} -u p & t p < 1 \\ 0 & t p \ge 1 \end{cases}
+
     u is `dout`, for the mean divided by the number of elements. The loss depends on the
     product of score and target, so each is the other's slope.
 
@@ -190,11 +197,15 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
 
     Notes
     -----
-    The product rule, behind a gate that opens below a margin of 1.
+    .. math::
+
+        \dot\ell = \begin{cases} -(t\, \dot p + p\, \dot t) & t p < 1 \\ 0 & t p \ge 1 \end{cases}
+
+    The product rule for the margin t p, where that is below 1.
 
     Examples
     --------
-    Scores and targets that turn their signs together keep every margin:
+    Scores and targets that change their signs together keep every margin:
 
     >>> from dlref.losses import hinge_jvp
     >>> float(hinge_jvp(([0.5], [1.0]), ([-1.0], [2.0])))

@@ -173,8 +173,13 @@ def huber_vjp(
 
     Notes
     -----
-    u is `dout`, for the mean divided by the number of elements. No element sends back more
-    than :math:`\abs u \delta`: a wrong label can do limited harm.
+    .. math::
+
+        \pdv{L}{p} = u \min(\max(p - t, -\delta), \delta) , \qquad
+        \pdv{L}{t} = -\pdv{L}{p}
+
+    u is `dout`, for the mean divided by the number of elements. No gradient is larger
+    than :math:`\abs u \delta`: the influence of a wrong label is bounded.
 
     Examples
     --------
@@ -211,6 +216,8 @@ def huber_jvp(
 
     Notes
     -----
+    .. math:: \dot\ell = \min(\max(p - t, -\delta), \delta)\, (\dot p - \dot t)
+
     A first-order statement: across the point where the pieces meet it has no jump.
 
     Examples

@@ -126,10 +126,12 @@ def kl_divergence_grad(
 
     Notes
     -----
-    :math:`\log p_c` enters one term, linearly: :math:`\pdv{\ell}{\log p_c} = -q_c`. Behind a
-    log-softmax, with the Jacobian :math:`\delta_{cj} - p_j`, this turns into
-    :math:`-q_j + p_j \sum_c q_c = p_j - q_j`, as for the cross-entropy: the entropy of q is
-    a constant.
+    One term contains :math:`\log p_c`, and it is linear in it. After a log-softmax of logits z,
+    with the Jacobian :math:`\delta_{cj} - p_j`, the chain rule gives the gradient of the
+    cross-entropy, since the entropy of q is a constant:
+
+    .. math:: \pdv{\ell}{\log p_c} = -q_c , \qquad
+       \pdv{\ell}{z_j} = -\sum_c q_c\, (\delta_{cj} - p_j) = p_j - q_j
 
     Examples
     --------
@@ -213,7 +215,9 @@ def kl_divergence_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -
 
     Notes
     -----
-    :math:`\dot\ell = \sum_c (\log q_c + 1 - \log p_c)\, \dot q_c - q_c\, \dot{(\log p_c)}`.
+    With the tangents :math:`v_c` of :math:`\log p_c` and :math:`\dot q_c` of :math:`q_c`:
+
+    .. math:: \dot\ell = \sum_c \bigl( (\log q_c + 1 - \log p_c)\, \dot q_c - q_c\, v_c \bigr)
 
     Examples
     --------

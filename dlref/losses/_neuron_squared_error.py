@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
+from ._kernels.reduction import divided_sum
 
 __all__ = [
     "neuron_squared_error",
@@ -42,8 +43,8 @@ def _slopes(
     """Return the derivatives of the loss for each pre-activation and for each target."""
     z = X @ w + b
     factor = 2.0 / np.float64(y.size)
-    silent = z <= 0.0  # not where z is NaN
-    return np.where(silent, 0.0, factor * (z - y)), factor * (y - np.where(silent, 0.0, z))
+    inactive = z <= 0.0  # not where z is NaN
+    return np.where(inactive, 0.0, factor * (z - y)), factor * (y - np.where(inactive, 0.0, z))
 
 
 def neuron_squared_error(
@@ -103,7 +104,10 @@ def neuron_squared_error(
     dtype, (X, y, w, b) = _arguments(X, y, w, b)
     with np.errstate(all="ignore"):
         error = np.maximum(X @ w + b, 0.0) - y
-        return result(error @ error / np.float64(y.size), dtype)
+        mean = error @ error / np.float64(y.size)
+        if not np.isfinite(mean):  # of the sum, perhaps, but not of the squares
+            mean = divided_sum(error * error, np.float64(y.size))
+        return result(mean, dtype)
 
 
 def neuron_squared_error_grad(
@@ -159,7 +163,7 @@ def neuron_squared_error_grad(
         \qquad
         \pdv{C}{b} = \frac2N \sum_{z_n > 0} e_n .
 
-    The weights move along a mean of the examples, each weighted by its error: too small an
+    The gradient of the weights is a mean of the examples, each weighted by its error: too small an
     output pulls them towards its example. The bias is the weight of a constant input 1.
 
     At :math:`z_n = 0` the subgradient 0 is taken, as PyTorch and JAX do for their ``relu``. If
@@ -216,9 +220,15 @@ def neuron_squared_error_vjp(
 
     Notes
     -----
+    .. math::
+
+        \pdv{L}{\vec x_n} = \delta_n \vec w , \quad \pdv{L}{y_n} = -\frac{2u}{N}\, e_n , \quad
+        \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n , \quad \pdv{L}{b} = \sum_n \delta_n , \qquad
+        \delta_n = \frac{2u}{N} \begin{cases} e_n & z_n > 0 \\ 0 & z_n \le 0 \end{cases}
+
     The examples enter through their pre-activations as the parameters do, but each for
     itself. A target is compared with the output, so it has a gradient where the neuron is
-    silent and its error is :math:`-y_n`.
+    inactive and its error is :math:`-y_n`.
 
     Examples
     --------
@@ -260,12 +270,15 @@ def neuron_squared_error_jvp(primals: Any, tangents: Any) -> FloatArray:
     Returns
     -------
     scalar
-        :math:`\dot C = \frac2N \sum_n e_n (\dot a_n - \dot y_n)`.
+        Tangent of the loss.
 
     Notes
     -----
-    :math:`\dot a_n` is the tangent of the output, 0 where the neuron is inactive and
-    :math:`\dot{\vec x}_n \cdot \vec w + \vec x_n \cdot \dot{\vec w} + \dot b` where it is active.
+    .. math::
+
+        \dot C = \frac2N \sum_n e_n\, (\dot a_n - \dot y_n) , \qquad
+        \dot a_n = \begin{cases} \dot{\vec x}_n \cdot \vec w + \vec x_n \cdot \dot{\vec w} + \dot b
+          & z_n > 0 \\ 0 & z_n \le 0 \end{cases}
 
     Examples
     --------
@@ -284,4 +297,4 @@ def neuron_squared_error_jvp(primals: Any, tangents: Any) -> FloatArray:
     with np.errstate(all="ignore"):
         delta, of_target = _slopes(X, y, w, b)
         dz = dX @ w + X @ dw + db
-        return result(np.sum(delta * dz + of_target * dy), dtype)
+        return result(divided_sum(delta * dz + of_target * dy, np.float64(1.0)), dtype)

@@ -17,7 +17,7 @@ from .._core.arguments import (
     result,
 )
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
-from ._kernels.reduction import REDUCTIONS
+from ._kernels.reduction import REDUCTIONS, divided_sum
 
 __all__ = ["nll", "nll_grad", "nll_jvp", "nll_vjp"]
 
@@ -37,7 +37,7 @@ class _Picked(NamedTuple):
     def reduced(self, losses: FloatArray, reduction: str) -> Any:
         if reduction == "none":
             return losses
-        return np.sum(losses) / (self.divisor if reduction == "mean" else np.float64(1.0))
+        return divided_sum(losses, self.divisor if reduction == "mean" else np.float64(1.0))
 
     def grad(self, dout: FloatArray, reduction: str) -> FloatArray:
         check_shape("dout", dout, self.classes.shape if reduction == "none" else ())
@@ -96,8 +96,8 @@ def nll(
     Raises
     ------
     TypeError
-        If `log_probs` is neither integer nor a real floating-point array, or `target` not
-        integer.
+        If `log_probs` is neither integer nor a real floating-point array, or `target` is not
+        an integer array.
     ValueError
         If shapes do not fit, there are no classes, a class is out of range (the first such
         index is named), or `reduction` is not known.
@@ -109,12 +109,25 @@ def nll(
 
     Notes
     -----
-    One entry is picked from each row. The mean divides by :math:`\sum_r w_{y_r}` over the
-    rows that are not ignored, as PyTorch does, so that weighting a class twice is the same
-    as seeing it twice.
+    .. math::
 
-    Nothing is normalized: that :math:`\sum_c p_c = 1` is the caller's affair, and without it
-    the loss may be negative. A row of weight 0 costs 0 even at :math:`\log p_y = -\infty`.
+        \ell_r = -w_{y_r} \log p_{r, y_r} , \qquad
+        L = \frac{\sum_r \ell_r}{\sum_r w_{y_r}}
+
+    One entry is picked from each row. The mean divides by the weights of the rows that are not
+    ignored, as PyTorch does, so that weighting a class twice is the same as seeing it twice.
+
+    **From maximum likelihood.** A model that gives an example of class y the probability
+    :math:`p_y` gives N independent examples the likelihood :math:`\prod_r p_{r, y_r}`. A product of
+    many numbers below 1 underflows, and its logarithm has its maximum at the same parameters:
+
+    .. math:: \hat\theta = \arg\max_\theta \prod_{r=1}^{N} p_{r, y_r}(\theta)
+       = \arg\min_\theta \frac1N \sum_{r=1}^{N} -\log p_{r, y_r}(\theta) .
+
+    The mean negative log-likelihood is the loss with weights of 1.
+
+    Nothing is normalized: that :math:`\sum_c p_c = 1` is the caller's responsibility, and without
+    it the loss may be negative. A row of weight 0 costs 0 even at :math:`\log p_y = -\infty`.
 
     Examples
     --------
@@ -161,12 +174,12 @@ def nll_grad(
 
     See Also
     --------
-    cross_entropy_grad : What becomes of it behind a log-softmax.
+    cross_entropy_grad : The gradient through a log-softmax.
 
     Notes
     -----
     With :math:`l_c = \log p_c` as free numbers, :math:`\pdv{\ell}{l_c} = -w_y\, \delta_{cy}`.
-    Behind a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
+    After a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
     becomes
 
     .. math:: \pdv{\ell}{z_j} = -w_y (\delta_{yj} - p_j) = w_y (p_j - \delta_{yj}) ,
@@ -214,6 +227,8 @@ def nll_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{\log p_c} = -u\, w_y\, \delta_{cy}
+
     The reverse of picking an entry is to put the cotangent there and 0 everywhere else; u is
     `dout`, for the mean over its divisor. No value of `log_probs` matters.
 
@@ -258,6 +273,10 @@ def nll_jvp(
 
     Notes
     -----
+    With the tangent v of the log-probabilities:
+
+    .. math:: \dot\ell = -w_y\, v_y
+
     The loss is linear in the log-probabilities: its tangent is the loss of their tangents.
 
     Examples

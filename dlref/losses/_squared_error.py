@@ -160,6 +160,8 @@ def squared_error_vjp(
 
     Notes
     -----
+    .. math:: \pdv{L}{p} = 2 u\, (p - t) , \qquad \pdv{L}{t} = -2 u\, (p - t)
+
     u is `dout`, for the mean divided by the number of elements. Predictions and targets
     enter as their difference only, so their gradients are opposite.
 
@@ -195,8 +197,10 @@ def squared_error_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -
 
     Notes
     -----
-    To first order the loss moves by twice the inner product of the error and its change; a
-    change at a right angle to the error leaves it where it is.
+    .. math:: \dot\ell = 2\, (p - t)\, (\dot p - \dot t)
+
+    To first order the sum changes by twice the inner product of the error and its change; a
+    change orthogonal to the error does not change it.
 
     Examples
     --------

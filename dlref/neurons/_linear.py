@@ -186,8 +186,8 @@ def linear_vjp(
         \pdv{L}{W_{ij}} = \sum_n U_{ni} X_{nj} , \qquad
         \pdv{L}{b_i} = \sum_n U_{ni} .
 
-    The gradient of the weights is a sum of outer products, one for each row: what came back
-    times what went in. Its rank is therefore at most the number of rows. Both products
+    The gradient of the weights is a sum of outer products, one per row: the cotangent of the
+    output times the input. Its rank is therefore at most the number of rows. Both products
     together cost twice the forward one.
 
     Examples
@@ -224,19 +224,22 @@ def linear_jvp(primals: Any, tangents: Any) -> FloatArray:
     ----------
     primals : tuple (x, weight) or (x, weight, bias) of array_like
         Rows of inputs (..., n_in), matrix (n_out, n_in) and, unless left out or None, bias
-        (n_out,).
-        Raises the same errors as `linear`.
+        (n_out,). Raises the same errors as `linear`.
     tangents : tuple of array_like or None
         Directions, as many as `primals`, each of the shape of its operand; None is zero.
 
     Returns
     -------
     ndarray, shape (..., n_out)
-        :math:`\dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top + \vec 1
-        \dot{\vec b}^\top`.
+        Tangent of the output.
 
     Notes
     -----
+    .. math::
+
+        \dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top
+          + \vec 1 \dot{\vec b}^\top
+
     The map is linear in each operand by itself but not in `x` and `weight` together; the two
     products are the two terms of the product rule.
 

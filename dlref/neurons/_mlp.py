@@ -1,4 +1,4 @@
-r"""The multilayer perceptron: dense layers and activations in turn, forwards and backwards."""
+r"""The multilayer perceptron: dense layers and activations, forward and backward pass."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def mlp(
     Raises
     ------
     TypeError
-        If an array is not real, or `params` is no tuple of layers.
+        If an array is not real, or `params` is not a tuple of layers.
     ValueError
         If widths of neighbouring layers differ, or `activation` or the number of masks is wrong.
 
@@ -230,8 +230,9 @@ def mlp_deltas(
         \vec \delta_L = \vec u , \qquad
         \vec \delta_l = \phi'(\vec z_l) \odot \vec m_l \odot \mat W_{l+1}^\top \vec \delta_{l+1} .
 
-    **Vanishing gradients.** Each step back multiplies by a matrix and by slopes. With the spectral
-    norm :math:`\sigma_l` of :math:`\mat W_l` and slopes of at most :math:`s`,
+    **Vanishing gradients.** The backward pass multiplies, for each layer, by a matrix and by
+    slopes. With the spectral norm :math:`\sigma_l` of :math:`\mat W_l` and slopes of at most
+    :math:`s`,
 
     .. math:: \norm{\vec \delta_1} \le s^{L-1} \prod_{l=2}^{L} \sigma_l \; \norm{\vec \delta_L} .
 
@@ -240,7 +241,7 @@ def mlp_deltas(
 
     Examples
     --------
-    A chain of five sigmoids of weight 1. Each passes on at most a quarter:
+    A chain of five sigmoids of weight 1. Each passes at most a quarter of the gradient:
 
     >>> import numpy as np
     >>> from dlref.neurons import LinearParams, mlp_deltas
@@ -289,7 +290,7 @@ def mlp_vjp(
     Write :math:`\vec \delta_l = \partial L / \partial \vec z_l`, a column.
 
     1. **Last layer.** The output is :math:`\vec z_L`, so :math:`\vec \delta_L = \vec u`.
-    2. **One layer back.** :math:`\vec z_{l+1}` depends on :math:`\vec z_l` through
+    2. **The layer below.** :math:`\vec z_{l+1}` depends on :math:`\vec z_l` through
        :math:`\vec h_l` alone. The Jacobians of the two steps are
 
        .. math::
@@ -316,7 +317,7 @@ def mlp_vjp(
 
     The forward pass keeps :math:`\vec z_l` and :math:`\vec h_l`. The backward pass takes two
     products where the forward pass takes one, so a gradient of *all* parameters costs about three
-    forward passes, however many there are. One difference quotient a parameter would cost a
+    forward passes, however many there are. One difference quotient per parameter would cost one
     forward pass each.
 
     References
@@ -373,8 +374,8 @@ def mlp_jvp(
 
     Notes
     -----
-    Value and tangent go forwards together. By the product rule and the chain rule, from
-    :math:`\dot{\vec h}_0 = \dot{\vec x}` on,
+    Values and tangents are computed together, layer by layer. By the product rule and the chain
+    rule, from :math:`\dot{\vec h}_0 = \dot{\vec x}` on,
 
     .. math::
 
@@ -387,7 +388,7 @@ def mlp_jvp(
 
     Examples
     --------
-    Where the ReLU is open, moving the input by v moves the output by W2 W1 v:
+    Where the ReLU is active, the tangent of the output is W2 W1 v:
 
     >>> import numpy as np
     >>> from dlref.neurons import LinearParams, mlp_jvp

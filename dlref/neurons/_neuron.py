@@ -1,4 +1,4 @@
-r"""One neuron: a weighted sum, a bias, an activation; and how its output moves."""
+r"""One neuron: a weighted sum, a bias, an activation; and its derivatives."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def neuron(
 
     See Also
     --------
-    neuron_grad : How the output moves with the weights and the bias.
+    neuron_grad : The gradient with respect to the weights and the bias.
     linear : Many neurons that read the same input, without activation.
 
     Notes
@@ -78,7 +78,7 @@ def neuron(
 
     Examples
     --------
-    The affine part alone, then the neuron, which hands a positive z through:
+    The affine part alone, then the neuron, which returns a positive z unchanged:
 
     >>> from dlref.neurons import neuron
     >>> x, w, b = [1, 2, 3], [0.5, -1, 2], 0.1
@@ -103,7 +103,7 @@ def neuron_grad(
     x: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike, *, activation: str = "relu"
 ) -> tuple[FloatArray, FloatArray]:
     r"""
-    Both gradients of a neuron's output: for the weights and for the bias.
+    Gradient of a neuron's output with respect to the weights and the bias.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def neuron_grad(
     >>> float(da_db)
     1.0
 
-    Where it is inactive nothing moves it: no gradient tells the weights which way to go.
+    Where it is inactive the gradient is 0, and the weights do not learn.
 
     >>> neuron_grad([1, 8, 3], w, b)[0]
     array([0., 0., 0.])
@@ -203,9 +203,15 @@ def neuron_vjp(
 
     Notes
     -----
-    Everything passes through the one number :math:`\delta_n = \partial L / \partial z_n`. The
-    weights and the bias serve all rows, so what the rows send back to them adds up; the
-    input of a row serves that row alone.
+    .. math::
+
+        \pdv{L}{\vec x_n} = \delta_n \vec w , \quad
+        \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n , \quad \pdv{L}{b} = \sum_n \delta_n , \qquad
+        \delta_n = u_n f'(z_n)
+
+    The one number :math:`\delta_n = \partial L / \partial z_n` per row determines all gradients.
+    The weights and the bias are used by all rows, so their gradients are sums over the rows; the
+    input of a row is used by that row alone.
 
     Examples
     --------
@@ -252,12 +258,14 @@ def neuron_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> Floa
 
     Notes
     -----
-    The product rule for the pre-activation, then one factor :math:`f'(z)` for all three
-    tangents.
+    .. math:: \dot a = f'(z)\, (\dot{\vec w} \cdot \vec x + \vec w \cdot \dot{\vec x} + \dot b)
+
+    The product rule for the pre-activation gives three terms, with the common factor
+    :math:`f'(z)`.
 
     Examples
     --------
-    Longer weights and a bias that compensates: z stays, and so does the output.
+    Tangents of weights and bias that cancel in z: the tangent of the output is 0.
 
     >>> from dlref.neurons import neuron_jvp
     >>> x, w, b = [1.0, 2.0, 3.0], [0.5, -1.0, 2.0], 0.1

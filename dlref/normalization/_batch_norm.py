@@ -70,9 +70,9 @@ def batch_norm(
         y_{nc} = w_c \frac{x_{nc} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + b_c .
 
     It is layer normalization of the transposed matrix. What differs is what that means: the
-    examples of a batch now depend on each other, so that a batch of one has output
-    `bias`, and at inference, when there is no batch, other statistics must stand in.
-    The variance is the biased one here (divided by M), in PyTorch and ONNX too.
+    examples of a batch now depend on each other, and at inference, when there is no batch, other
+    statistics must stand in. With M = 1, one example without further positions, the output is
+    `bias`. The variance is the biased one here (divided by M), in PyTorch and ONNX too.
 
     A bias added to `x` by the layer before has no effect, since the mean takes it away
     again, and neither has the scale of that layer's weights.
@@ -253,7 +253,7 @@ def batch_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Examples
     --------
-    Moving one example of two moves both: they stay at :math:`\pm 1` unless `eps` counts.
+    A tangent of one example of two changes both: they remain :math:`\pm 1` unless `eps` counts.
 
     >>> from dlref.normalization import batch_norm_jvp
     >>> x, v = [[1.0], [3.0]], [[1.0], [0.0]]

@@ -152,6 +152,15 @@ def batch_norm_inference_vjp(
 
     Notes
     -----
+    With :math:`\hat x_{nc} = (x_{nc} - \mu_c) / \tau_c`,
+
+    .. math::
+
+        \pdv{L}{x_{nc}} &= \frac{w_c\, u_{nc}}{\tau_c}, &
+        \pdv{L}{\mu_c} &= -\frac{w_c}{\tau_c} \sum_n u_{nc}, &
+        \pdv{L}{\sigma_c^2} &= -\frac{w_c}{2 \tau_c^2} \sum_n u_{nc} \hat x_{nc}, \\
+        \pdv{L}{w_c} &= \sum_n u_{nc} \hat x_{nc}, & \pdv{L}{b_c} &= \sum_n u_{nc} .
+
     The first path of :func:`batch_norm_vjp` alone leads to `x`; the other two end at the
     statistics. Joining them again, with :math:`\partial \mu / \partial x_m = 1/M` and
     :math:`\partial \sigma^2 / \partial x_m = 2 (x_m - \mu) / M`, gives the gradient in training.
@@ -217,8 +226,8 @@ def batch_norm_inference_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) 
 
     Examples
     --------
-    Doubling the standard deviation :math:`\sigma` at the rate 1 changes the variance at the
-    rate 2, and the output at the rate :math:`-\hat x / \sigma`:
+    At :math:`\sigma = 1` a tangent 1 of the standard deviation is a tangent :math:`2 \sigma = 2` of
+    the variance, and the tangent of the output is :math:`-\hat x / \sigma`:
 
     >>> from dlref.normalization import batch_norm_inference_jvp
     >>> primals, tangents = ([3.0], [0.0], [1.0], None, None), (None, None, [2.0], None, None)

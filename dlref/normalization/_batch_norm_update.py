@@ -45,6 +45,12 @@ def batch_norm_update(
 
     Notes
     -----
+    With the momentum m, running statistic r and statistic s of the batch,
+
+    .. math::
+
+        r' = (1 - m)\, r + m\, s .
+
     Repeated from :math:`r_0`, the update is a weighted mean with weights that fade exponentially:
 
     .. math::
@@ -108,8 +114,14 @@ def batch_norm_update_vjp(
 
     Notes
     -----
-    The update is linear. Training does not differentiate through it; the running statistics are
-    a record, not a parameter.
+    The update is linear:
+
+    .. math::
+
+        \pdv{L}{r} = (1 - m)\, u, \qquad \pdv{L}{s} = m\, u .
+
+    Training does not differentiate through it; the running statistics are a record, not a
+    parameter.
 
     Examples
     --------
@@ -145,7 +157,11 @@ def batch_norm_update_jvp(primals: Any, tangents: Any, *, momentum: float) -> Fl
 
     Notes
     -----
-    A linear map is its own derivative: the update of the rates.
+    The update is linear, so tangents are updated as statistics are:
+
+    .. math::
+
+        \dot r' = (1 - m)\, \dot r + m\, \dot s .
 
     Examples
     --------

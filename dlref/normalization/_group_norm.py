@@ -66,8 +66,8 @@ def group_norm(
         \sigma^2 = \frac1m \sum_{S} (x_{pc} - \mu)^2, \qquad
         y_{pc} = w_c \frac{x_{pc} - \mu}{\sqrt{\sigma^2 + \epsilon}} + b_c .
 
-    No sample sees another, so that, unlike :func:`batch_norm`, it is the same map in training and
-    in use, for any size of the batch. The weight belongs to a channel, the statistics to
+    No sample depends on another, so that, unlike :func:`batch_norm`, it is the same map in training
+    and at inference, for any size of the batch. The weight belongs to a channel, the statistics to
     a group of them.
 
     ======================  ============================================
@@ -235,7 +235,7 @@ def group_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Examples
     --------
-    Shifting one group moves nothing:
+    Shifting one group changes nothing:
 
     >>> from dlref.normalization import group_norm_jvp
     >>> x, v = [[1.0, 3.0, 4.0, 8.0]], [[5.0, 5.0, 0.0, 0.0]]

@@ -173,7 +173,7 @@ def layer_norm_vjp(
     where a bar is the mean over the row: the part of :math:`\vec g` along :math:`\vec 1` and
     the part along :math:`\hat{\vec x}` are taken out. What arrives at the layer below is
     orthogonal to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`: no step along
-    the gradient can gain by shifting or stretching a row. Division by :math:`\tau` makes
+    the gradient can gain by shifting or scaling a row. Division by :math:`\tau` makes
     gradients of large inputs small.
 
     `x` and `dout` are read from memory once each: mean, variance and both projections come from
@@ -192,7 +192,7 @@ def layer_norm_vjp(
 
     Examples
     --------
-    The gradient is orthogonal to a shift and to a stretch of the row:
+    The gradient is orthogonal to a shift and to a scaling of the row:
 
     >>> import numpy as np
     >>> from dlref.normalization import layer_norm_vjp
@@ -247,7 +247,7 @@ def layer_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Examples
     --------
-    Moving along a shift of the row moves nothing:
+    The tangent of a shift of the row is mapped to 0:
 
     >>> from dlref.normalization import layer_norm_jvp
     >>> x = [1.0, 3.0, 5.0, 7.0]
@@ -291,16 +291,17 @@ def layer_norm_jacobian(
     -----
     Write :math:`d_i = x_i - \mu` and :math:`\tau = \sqrt{\sigma^2 + \epsilon}`. Three steps:
 
-    1. The mean moves by :math:`\partial \mu / \partial x_j = 1/D`, hence
+    1. The derivative of the mean is :math:`\partial \mu / \partial x_j = 1/D`, hence
        :math:`\partial d_i / \partial x_j = \delta_{ij} - 1/D`.
-    2. The variance moves by
+    2. The derivative of the variance is
 
        .. math::
 
            \pdv{\sigma^2}{x_j} = \frac2D \sum_i d_i \Bigl( \delta_{ij} - \frac1D \Bigr)
              = \frac2D d_j, \qquad \text{since } \sum_i d_i = 0,
 
-       and :math:`\tau` by :math:`\partial \tau / \partial x_j = d_j / (D \tau) = \hat x_j / D`.
+       and that of :math:`\tau` is
+       :math:`\partial \tau / \partial x_j = d_j / (D \tau) = \hat x_j / D`.
     3. The quotient rule on :math:`\hat x_i = d_i / \tau`:
 
        .. math::
@@ -332,7 +333,7 @@ def layer_norm_jacobian(
 
     Examples
     --------
-    Shift and stretch of the row are in the kernel; the rank is D - 2:
+    Shift and scaling of the row are in the kernel; the rank is D - 2:
 
     >>> import numpy as np
     >>> from dlref.normalization import layer_norm_jacobian

@@ -69,8 +69,8 @@ def rms_norm(
 
     **Conventions.** Gemma stores :math:`w - 1` (an offset of 1), so that weight decay pulls
     towards 1 instead of 0. The default of `eps` is that of LLaMA; ONNX has 1e-5, and
-    PyTorch the machine epsilon of the input's dtype, 1.2e-7 in float32. :math:`\epsilon` stands
-    inside the root.
+    PyTorch the machine epsilon of the dtype in which it computes: 2.2e-16 for float64, and 1.2e-7
+    for float32, float16 and bfloat16. :math:`\epsilon` stands inside the root.
 
     **Numerics.** The sum is of squares: nothing cancels. float32 is computed in float64 and rounded
     once; each row is read from memory once. Where squares overflow or vanish, the row is measured
@@ -202,7 +202,7 @@ def rms_norm_jvp(
 
     Examples
     --------
-    Stretching the row moves nothing, doubling the weight doubles the output:
+    Scaling the row changes nothing, doubling the weight doubles the output:
 
     >>> from dlref.normalization import rms_norm_jvp
     >>> x, ones = [1.0, -1.0, 1.0], [1.0, 1.0, 1.0]

@@ -143,7 +143,7 @@ def alibi_bias(
     Raises
     ------
     TypeError
-        If `slopes` is not real, or a number no integer.
+        If `slopes` is not real, or a number is not an integer.
     ValueError
         If `T`, `S` or `q_offset` is negative.
 

@@ -156,14 +156,26 @@ def cope_vjp(
 
     Notes
     -----
-    1. The interpolation hands U to the products: :math:`\bar z_{in}` is the sum of
-       :math:`(1 - w) U_{ij}` over the keys with floor n and of :math:`w\, U_{ij}` over those with
-       floor n − 1. From there :math:`\bar{\vec q}_i = \sum_n \bar z_{in} \vec a_n` and
-       :math:`\bar{\vec a}_n = \sum_i \bar z_{in} \vec q_i`.
-    2. It hands :math:`\bar p_{ij} = U_{ij} (z_{i,n+1} - z_{i,n})` to the positions; 0 where the
-       position is at its bound. At a whole number the slope is that to the right.
-    3. Gate t is a part of the positions of all keys up to t, and the gate is a sigmoid:
-       :math:`\bar s_{it} = \sigma'(s_{it}) \sum_{j \le t} \bar p_{ij}`.
+    1. The interpolation gives a share of U to each of its two products, which are bilinear in query
+       and vector:
+
+       .. math::
+
+           \bar z_{in} &= \sum_{j:\, \lfloor p_{ij} \rfloor = n} (1 - w_{ij})\, U_{ij}
+               + \sum_{j:\, \lfloor p_{ij} \rfloor = n - 1} w_{ij}\, U_{ij}, \\
+           \pdv{L}{\vec q_i} &= \sum_n \bar z_{in}\, \vec a_n, \qquad
+           \pdv{L}{\vec a_n} = \sum_i \bar z_{in}\, \vec q_i .
+
+    2. It gives :math:`\bar p_{ij}` to the position, with :math:`n = \lfloor p_{ij} \rfloor`, or 0
+       where the position is at its bound. Gate t is a part of the positions of all keys up to t,
+       and a sigmoid of its score:
+
+       .. math::
+
+           \bar p_{ij} = U_{ij} (z_{i,n+1} - z_{i,n}), \qquad
+           \pdv{L}{s_{it}} = \sigma'(s_{it}) \sum_{j \le t} \bar p_{ij} .
+
+       At a whole number the slope is that to the right.
 
     Examples
     --------

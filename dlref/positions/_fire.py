@@ -92,7 +92,7 @@ def fire_bias(
     Raises
     ------
     TypeError
-        If an array is not real, or a number no integer.
+        If an array is not real, or a number is not an integer.
     ValueError
         If the shapes do not fit, `c` or `threshold` is not positive, or a number too small.
 
@@ -188,7 +188,7 @@ def fire_bias_vjp(
     Raises
     ------
     TypeError
-        If an array is not real, or a number no integer.
+        If an array is not real, or a number is not an integer.
     ValueError
         If the shapes do not fit, or `fire_bias` would refuse.
 

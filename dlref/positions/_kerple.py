@@ -79,7 +79,7 @@ def kerple_bias(
     Raises
     ------
     TypeError
-        If an array is not real, or a number no integer.
+        If an array is not real, or a number is not an integer.
     ValueError
         If `r1` or `r2` is not positive, their shapes differ, a number is too small, or the
         kind unknown.
@@ -95,9 +95,29 @@ def kerple_bias(
 
     .. math:: B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .
 
-    Both families, the second with :math:`r_2 \le 2`, are a *conditionally positive definite*
-    kernel of the positions (:cite:t:`Chi2022`), which is where the name comes from: a constant,
-    which no softmax sees, makes them inner products of features of the two positions.
+    **Why a kernel.** Both are mixtures of kernels that are positive definite in the two positions,
+    :math:`e^{-a d}` and :math:`\cos(d\, t)`, minus a constant:
+
+    .. math::
+
+        -\log(1 + r_2\, d) = \int_0^\infty \bigl( e^{-r_2 d\, t} - 1 \bigr) \frac{e^{-t}}{t}\, dt,
+        \qquad
+        -d^{\,r_2} \propto \int_0^\infty \frac{\cos(d\, t) - 1}{t^{1 + r_2}}\, dt \quad (r_2 < 2).
+
+    In a quadratic form :math:`\sum_{ij} c_i c_j B_{ij}` with :math:`\sum_i c_i = 0` the constants
+    cancel and what remains is not negative: the bias is a *conditionally positive definite* kernel,
+    which is where the name KERPLE comes from (:cite:t:`Chi2022`; it also holds for
+    :math:`r_2 = 2`). For any number of positions a large enough constant C then makes
+    :math:`B + C` positive definite, so that it consists of inner products of features
+    :math:`\vec\phi_i` of the positions. No softmax sees the constant, and the bias acts like
+    channels that are appended to queries and keys:
+
+    .. math::
+
+        B_{ij} + C = \vec\phi_i \cdot \vec\phi_j \quad\Rightarrow\quad
+        \frac{e^{\vec q_i \cdot \vec k_j + B_{ij}}}{\sum_m e^{\vec q_i \cdot \vec k_m + B_{im}}}
+        = \frac{e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_j, \vec\phi_j)}}
+            {\sum_m e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_m, \vec\phi_m)}} .
 
     The weight is multiplied by :math:`e^B`, that is :math:`(1 + r_2 d)^{-r_1}`: a power law. It
     forgets far less than ALiBi, whose factor is an exponential. A distance of 1000 costs
@@ -162,7 +182,7 @@ def kerple_bias_vjp(
     Raises
     ------
     TypeError
-        If an array is not real, or a number no integer.
+        If an array is not real, or a number is not an integer.
     ValueError
         If the shapes do not fit, or `kerple_bias` would refuse.
 

@@ -63,7 +63,7 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     TypeError
         If `table` is not real, or `positions` not integer.
     ValueError
-        If `table` has not two axes, or a position is negative or beyond the table.
+        If `table` does not have two axes, or a position is negative or beyond the table.
 
     See Also
     --------
@@ -75,10 +75,10 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     .. math:: y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}
 
     Reading rows and multiplying by a matrix of ones and zeros (*one-hot*) are the same linear
-    map. The first costs D a position, the second L D; the table is as large either way.
+    map. The first costs D per position, the second L D; the table is as large either way.
 
     The table has L D parameters and no row for position L: such a model has a maximum length,
-    which the formula of the sinusoids has not. Negative positions, which NumPy would count
+    which the formula of the sinusoids does not have. Negative positions, which NumPy would count
     from the end, are an error.
 
     **Around it.** Models add the rows to the token embeddings, scaled or not, may normalize the
@@ -175,7 +175,11 @@ def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in the table: :math:`\dot y_{nd} = \dot W_{p_n d}`.
+    The map is linear in the table:
+
+    .. math::
+
+        \dot y_{nd} = \dot W_{p_n d} .
 
     Examples
     --------
@@ -187,8 +191,10 @@ def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
     """
     points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
     check_constant("tangents[1]", directions.pop("tangents[1]"))
-    moving = {k: tangent for k, tangent in directions.items() if tangent is not None}
-    dtype, (W, *rest) = as_floats({"primals[0]": points["primals[0]"], **moving}, work=np.float32)
+    tangent_arguments = {k: tangent for k, tangent in directions.items() if tangent is not None}
+    dtype, (W, *rest) = as_floats(
+        {"primals[0]": points["primals[0]"], **tangent_arguments}, work=np.float32
+    )
     rows = _rows(("primals[0]", "primals[1]"), W, points["primals[1]"])
     moved = rest[0] if rest else np.zeros_like(W)
     check_shape("tangents[0]", moved, W.shape)

@@ -103,7 +103,7 @@ def relative_bias(table: npt.ArrayLike, T: int, S: int) -> FloatArray:
     Raises
     ------
     TypeError
-        If `table` is not real, or a number no integer.
+        If `table` is not real, or a number is not an integer.
     ValueError
         If `T` or `S` is less than 1, or the last axis of `table` is not T + S − 1 long.
 
@@ -119,7 +119,7 @@ def relative_bias(table: npt.ArrayLike, T: int, S: int) -> FloatArray:
 
     The offset j − i runs from 1 − T to S − 1, hence T + S − 1 numbers per head. (A table of
     that many entries *per channel* would be something else: offsets count tokens.) For keys that
-    began t tokens earlier, T and S stay and the meaning of the table moves by t.
+    began t tokens earlier, T and S are the same and the meaning of the table shifts by t.
 
     References
     ----------
@@ -195,7 +195,11 @@ def relative_bias_jvp(primals: Any, tangents: Any, T: int, S: int) -> FloatArray
 
     Notes
     -----
-    The map copies, so it is linear: :math:`\dot B_{hij} = \dot b_{h,\, j - i + T - 1}`.
+    The map copies numbers, so it is linear:
+
+    .. math::
+
+        \dot B_{hij} = \dot b_{h,\, j - i + T - 1} .
 
     Examples
     --------

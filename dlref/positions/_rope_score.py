@@ -84,8 +84,11 @@ def rope_score(
     decays is the mean for q = k, :math:`2 \sum_i \cos r \theta_i`, as the terms get out of step;
     and an upper bound, which is what the paper shows.
 
-    **Not periodic.** The ratios of the :math:`\theta_i` are irrational in general: sums of such
-    cosines come back close to a value, never exactly.
+    **Periodic or not.** The score has a period in r only if the ratios of the :math:`\theta_i` are
+    rational. For b = 10 000 and 8 channels, :math:`\theta_i = 10^{-i}`, the period is
+    :math:`2000 \pi`; since it is irrational, scores at integer offsets still never repeat. For
+    most widths the ratios are irrational, and the score comes close to earlier values without a
+    period.
 
     References
     ----------
@@ -100,9 +103,16 @@ def rope_score(
     >>> from dlref.positions import apply_rope, rope_score, rope_tables
     >>> f, q, k = np.array([1.0, 0.1]), np.array([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 3, 2, 1])
     >>> cos, sin = rope_tables([10, 13], f)
-    >>> turned_q, turned_k = apply_rope([q, k], cos, sin)
-    >>> float(turned_q @ turned_k), float(rope_score(q, k, 3, f))
+    >>> rotated_q, rotated_k = apply_rope([q, k], cos, sin)
+    >>> float(rotated_q @ rotated_k), float(rope_score(q, k, 3, f))
     (1.8366410, 1.8366410)
+
+    With 8 channels the score repeats after :math:`2000 \pi` tokens, and not after a tenth of that:
+
+    >>> from dlref.positions import rope_frequencies
+    >>> wide, near = np.arange(8.0), 3 + np.array([0, 200, 2000]) * np.pi
+    >>> rope_score(wide, np.ones(8), near, rope_frequencies(8))
+    array([26.25221746, 24.33373563, 26.25221746])
 
     Keys before and after the query score differently, unless key and query are equal:
 

@@ -138,9 +138,11 @@ def with_constants(
     names = list(directions)
     for name in names[1:]:
         check_constant(name, directions[name])
-    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    tangent_arguments = {
+        name: tangent for name, tangent in directions.items() if tangent is not None
+    }
     x, *constants = points.values()
-    dtype, (v, *rest) = as_floats({"primals[0]": x, **moving}, work=np.float32)
+    dtype, (v, *rest) = as_floats({"primals[0]": x, **tangent_arguments}, work=np.float32)
     moved = rest[0] if rest else np.zeros_like(v)
     check_shape(names[0], moved, v.shape)
     return dtype, v, moved, constants
@@ -167,12 +169,12 @@ def rope_angles(positions: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatAr
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `frequencies` has not one axis.
+        If `frequencies` does not have one axis.
 
     See Also
     --------
     rope_tables : Their cosines and sines, without the rounding error of the angle.
-    rope_frequencies : The frequencies in use.
+    rope_frequencies : The frequencies.
 
     Notes
     -----
@@ -223,9 +225,10 @@ def rope_tables(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, or the factor no number.
+        If an array is neither integer nor a real floating-point array, or the factor is not a
+        number.
     ValueError
-        If `frequencies` has not one axis.
+        If `frequencies` does not have one axis.
 
     See Also
     --------
@@ -234,6 +237,12 @@ def rope_tables(
 
     Notes
     -----
+    With the factor m, `attention_factor`,
+
+    .. math::
+
+        C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .
+
     The tables do not depend on the input, so they are computed once and shared by all layers and
     heads. Both queries and keys are multiplied by m, hence the scores by :math:`m^2`: a
     temperature of the softmax that costs nothing.
@@ -324,10 +333,29 @@ def apply_rope(
     2. With m = 0: :math:`\mat S_n = \mat R_n`, so that
        :math:`\mat R_m^\top \mat R_n = \mat R_{n - m}`, or
        :math:`\mat R_n = \mat R_m \mat R_{n-m}`: positions add where rotations multiply.
-    3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix. Such a matrix is, in a
-       suitable orthonormal basis, made of plane rotations and of entries 1 and −1. The
-       basis belongs to the projections before the score; what is left to choose is an angle
-       :math:`\theta_i` for each plane.
+    3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix.
+    4. Such a matrix consists of plane rotations. Its eigenvalues have absolute value 1, since
+       lengths are kept. If one is not real, take the real and the imaginary part of its
+       eigenvector :math:`\vec w = \vec a + i \vec b`:
+
+       .. math::
+
+           \mat R_1 (\vec a + i \vec b) = e^{i\theta} (\vec a + i \vec b) \quad\Rightarrow\quad
+           \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
+           \mat R_1 (-\vec b) = -\vec a \sin\theta - \vec b \cos\theta .
+
+       The two vectors are orthogonal and of equal length, because
+
+       .. math::
+
+           \abs{\vec a}^2 - \abs{\vec b}^2 + 2 i\, \vec a \cdot \vec b = \vec w^\top \vec w
+           = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 i \theta}\, \vec w^\top \vec w = 0,
+
+       as :math:`e^{2 i \theta} \ne 1`. So :math:`\mat R_1` rotates the plane of :math:`\vec a` and
+       :math:`-\vec b` by :math:`\theta`. What is orthogonal to this plane stays orthogonal to it,
+       and the argument is repeated there, until only eigenvalues 1 and −1 are left.
+    5. The orthonormal basis of these planes is absorbed by the projections before the score; what
+       is left to choose is an angle :math:`\theta_i` for each plane.
 
     So the requirement leaves rotations of planes, here of two channels each (and reflections, which
     only integer positions allow).
@@ -476,7 +504,11 @@ def apply_rope_jvp(
 
     Notes
     -----
-    A linear map is its own derivative, :math:`\dot{\vec y} = \mat R_p\, \dot{\vec x}`.
+    The map is linear in x, so the tangent is rotated as the vector is:
+
+    .. math::
+
+        \dot{\vec y} = \mat R_p\, \dot{\vec x} .
 
     Examples
     --------
@@ -510,12 +542,12 @@ def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArr
     TypeError
         If an array is neither integer nor a real floating-point array.
     ValueError
-        If `frequencies` has not one axis.
+        If `frequencies` does not have one axis.
 
     See Also
     --------
     apply_rope : The same map without the zeros.
-    sinusoidal_shift : The same matrix, acting on sinusoids.
+    sinusoidal_shift : Its transpose, acting on sinusoids.
 
     Notes
     -----
@@ -529,8 +561,12 @@ def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArr
 
     Examples
     --------
+    The matrix that shifts sinusoids is the transpose:
+
     >>> import numpy as np
-    >>> from dlref.positions import rope_matrix
+    >>> from dlref.positions import rope_frequencies, rope_matrix, sinusoidal_shift
+    >>> bool(np.all(sinusoidal_shift(3, 8) == rope_matrix(3, rope_frequencies(8)).T))
+    True
     >>> rope_matrix(1, [np.pi / 2, 0.0]).round(12) + 0.0
     array([[ 0., -1., 0., 0.],
            [ 1., 0., 0., 0.],
@@ -583,8 +619,8 @@ def rope_permutation(dim: int) -> npt.NDArray[np.int64]:
     .. math:: h(\vec x_\pi) = f(\vec x)_\pi .
 
     A checkpoint is converted by permuting the rows of the projections of queries and keys, head by
-    head. Scores stay the same, because both factors of the dot product are permuted alike;
-    values are not touched. ``np.argsort(perm)`` is the way back.
+    head. Scores do not change, because both factors of the dot product are permuted alike;
+    values are not touched. ``np.argsort(perm)`` is the inverse.
 
     Examples
     --------

@@ -99,8 +99,8 @@ def apply_rope_axial(
     >>> from dlref.positions import apply_rope_axial, rope_tables
     >>> q, k, f = np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 0.0, 1.0, 1.0]), [0.5]
     >>> def score(place, other):
-    ...     turned = apply_rope_axial([q, k], *rope_tables([place, other], f))
-    ...     return float(turned[0] @ turned[1])
+    ...     rotated = apply_rope_axial([q, k], *rope_tables([place, other], f))
+    ...     return float(rotated[0] @ rotated[1])
     >>> score((0, 0), (1, 2)), score((5, 7), (6, 9))
     (8.2964544, 8.2964544)
     """
@@ -137,7 +137,13 @@ def apply_rope_axial_vjp(
 
     Notes
     -----
-    The Jacobian is made of one rotation a block; its transpose turns each of them back.
+    The Jacobian has one rotation per block, and its transpose rotates each block by the negative
+    angles:
+
+    .. math::
+
+        \pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a,
+        \qquad a = 1, \dots, A .
 
     Examples
     --------
@@ -171,7 +177,11 @@ def apply_rope_axial_jvp(primals: Any, tangents: Any, *, interleaved: bool = Tru
 
     Notes
     -----
-    A linear map is its own derivative.
+    The map is linear, so the tangent is rotated as the vector is. For each block of channels,
+
+    .. math::
+
+        \dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .
 
     Examples
     --------

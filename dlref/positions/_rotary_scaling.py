@@ -1,7 +1,7 @@
 r"""
 Frequencies of the rotations, and their scalings for texts longer than those of the training.
 
-A pair that turns once in 50 000 tokens has seen only a part of its circle when training ends after
+A pair that rotates once in 50 000 tokens has seen only a part of its circle when training ends at
 4096.  Every scaling slows such pairs down; they differ in what they do to the fast ones.
 """
 
@@ -110,7 +110,8 @@ def rope_frequencies(
     Raises
     ------
     TypeError
-        If `dim` or `seq_len` is not an integer, `scaling` no dictionary, or a parameter no number.
+        If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter is
+        not a number.
     ValueError
         If `dim` is odd, `base` not above 1, the type unknown, or a parameter missing or unknown.
 
@@ -130,14 +131,14 @@ def rope_frequencies(
     **What fails at length.** A pair with :math:`\lambda_i > L`, the length of the training texts,
     has shown only the angles up to :math:`L\theta_i` of its circle. Beyond L it takes angles on
     which nothing was trained. For b = 10 000, d = 128 and L = 4096 these are 18 of the 64 pairs;
-    periodicity does not help them. Let :math:`s` be the factor by which the text shall grow.
+    periodicity does not help them. Let :math:`s` be the factor by which the text grows.
 
     *linear* (position interpolation), ``factor`` s. Divide positions by s, which is
-    :math:`\theta_i / s`: no angle is new. Neighbours are now 1/s apart, also for the fast pairs
-    that had no need of it.
+    :math:`\theta_i / s`: no angle is new (:cite:t:`Chen2023`). Neighbours are now 1/s apart, also
+    for the fast pairs that had no need of it.
 
-    *ntk*, ``factor`` s. Change the base such that pair 0 stays and the last pair,
-    :math:`i = d/2 - 1`, is divided by s exactly:
+    *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base such that pair 0
+    does not change and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
 
     .. math:: b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad
        b' = b\, s^{d/(d-2)}, \qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .
@@ -162,21 +163,23 @@ def rope_frequencies(
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.
 
-    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L. As in yarn, but the
-    ramp is linear in the number of turns:
+    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L, from Llama 3.1
+    (:cite:t:`Grattafiori2024`). As in yarn, but the ramp is linear in the number of turns:
     :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
 
     **Accuracy.** Powers of the base are computed with 50 decimal digits and rounded once. A
-    frequency off by one unit in the last place turns a pair :math:`10^{-10}` too far at position
+    frequency off by one unit in the last place rotates a pair :math:`10^{-10}` too far at position
     :math:`10^6`.
 
     References
     ----------
     - :cite:t:`Su2021`
     - :cite:t:`Chen2023`
+    - :cite:t:`bloc97`
     - :cite:t:`Peng2023`
     - :cite:t:`Ding2024`
+    - :cite:t:`Grattafiori2024`
 
     Examples
     --------
@@ -275,7 +278,7 @@ def rope_attention_factor(
     Raises
     ------
     TypeError
-        If `scaling` is no dictionary, or a parameter no number.
+        If `scaling` is not a dictionary, or a parameter is not a number.
     ValueError
         If the type is unknown, or a parameter missing or unknown.
 
@@ -291,17 +294,18 @@ def rope_attention_factor(
     does that.
 
     *yarn.* :math:`m(s) = 0.1 \log s + 1`, fitted by the authors to the perplexity of long texts.
-    Two conventions are in use. With ``mscale`` and ``mscale_all_dim``, both not zero, the factor is
+    There are two conventions. With ``mscale`` and ``mscale_all_dim``, both not zero, the factor is
     the ratio
 
     .. math:: \frac{0.1\, \text{mscale} \log s + 1}{0.1\, \text{mscale\_all\_dim} \log s + 1},
 
     and such a model multiplies the scale of its softmax by the square of the denominator by
-    itself: there only some channels of a head are rotated, and the temperature shall hold for
+    itself: there only some channels of a head are rotated, and the temperature must apply to
     all of them. If the two parameters are equal, the factor of the tables is 1.
 
-    *longrope.* :math:`m = \sqrt{1 + \log s / \log L}`: the ratio of the logarithms of the new and
-    the old length, since :math:`\log (s L) / \log L = 1 + \log s / \log L`.
+    *longrope.* :math:`m = \sqrt{1 + \log s / \log L}`. Its square, which multiplies the scores, is
+    the ratio of the logarithms of the new and the old length, since
+    :math:`\log (s L) / \log L = 1 + \log s / \log L`.
 
     ``attention_factor`` in the dictionary overrides both.
 

@@ -36,7 +36,7 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     q : array_like, shape (..., T, E)
         Queries.
     table : array_like, shape (2 K + 1, E)
-        Vectors a for the offsets −K to K; K is the greatest distance told apart.
+        Vectors a for the offsets −K to K; K is the maximum distance told apart.
 
     Returns
     -------
@@ -66,6 +66,10 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     is computed here. The vectors :math:`\vec a_{j-i}` for all pairs would be T² E numbers. Instead,
     the product of all queries with all 2K + 1 vectors is formed, and read along
     diagonals: the score depends on the pair only through i and the clipped offset.
+
+    The paper has a second table on the side of the values: with the weights :math:`p_{ij}` the
+    output is :math:`\sum_j p_{ij} (\vec v_j + \vec a^V_{\operatorname{clip}(j - i, -K, K)})`. That
+    sum is not computed here.
 
     References
     ----------
@@ -161,8 +165,12 @@ def shaw_scores_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in each operand, so that both rates add, as in any product:
-    :math:`\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c`.
+    The map is linear in each operand, so the product rule has two terms:
+
+    .. math::
+
+        \dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad
+        c = \operatorname{clip}(j - i, -K, K) .
 
     Examples
     --------

@@ -70,8 +70,8 @@ def sinusoidal(
     Raises
     ------
     TypeError
-        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` no real
-        floating-point type.
+        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` is not a
+        real floating-point type.
     ValueError
         If `length` is negative, `dim` less than 1, `base` not above 1, `layout` or `spacing`
         unknown.
@@ -204,15 +204,20 @@ def sinusoidal_shift(
     See Also
     --------
     sinusoidal : The table, with the derivation.
-    rope_matrix : Its transpose: there the token is turned, here the table is.
+    rope_matrix : Its transpose: there the token is rotated, here the table is.
 
     Notes
     -----
-    A block :math:`\begin{pmatrix} \cos k\omega_i & \sin k\omega_i \\ -\sin k\omega_i & \cos
-    k\omega_i \end{pmatrix}` for each pair (sine, cosine): a rotation, hence
-    :math:`\mat M_k^{-1} = \mat M_k^\top = \mat M_{-k}` and :math:`\mat M_j \mat M_k = \mat
-    M_{j+k}`. A layer that multiplies queries by it looks k positions ahead, wherever it stands.
-    An odd width has no such matrix, as its last sine lacks the cosine.
+    One block for each pair (sine, cosine),
+
+    .. math::
+
+        \mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
+        \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},
+
+    a rotation, hence :math:`\mat M_k^{-1} = \mat M_k^\top = \mat M_{-k}` and :math:`\mat M_j \mat
+    M_k = \mat M_{j+k}`. A layer that multiplies queries by it looks k positions ahead, wherever it
+    stands. An odd width has no such matrix, as its last sine lacks the cosine.
 
     References
     ----------

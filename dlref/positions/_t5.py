@@ -93,7 +93,7 @@ def t5_relative_position_bucket(
     Notes
     -----
     Let n be the number of buckets of one direction (half of all, if bidirectional), e = ⌊n/2⌋,
-    and M the greatest distance. A distance r < e is a bucket of its own. The other n − e
+    and M the maximum distance. A distance r < e is a bucket of its own. The other n − e
     buckets share e to M evenly on a logarithmic scale,
 
     .. math::
@@ -187,9 +187,9 @@ def t5_bias(
     Raises
     ------
     TypeError
-        If `table` is not real, or a number no integer.
+        If `table` is not real, or a number is not an integer.
     ValueError
-        If `table` has not two axes, or a number is too small.
+        If `table` does not have two axes, or a number is too small.
 
     See Also
     --------
@@ -306,7 +306,10 @@ def t5_bias_jvp(
     Notes
     -----
     The map looks numbers up, so it is linear in the table:
-    :math:`\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h}`.
+
+    .. math::
+
+        \dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .
 
     Examples
     --------

@@ -87,16 +87,21 @@ def transformer_xl_scores(
     -----
     Let a token be the sum of an embedding e and an absolute position p, and expand the score:
 
-    .. math:: (\mat W_q (e_i + p_i)) \cdot (\mat W_k (e_j + p_j))
-       = \underbrace{q_i \cdot k_j}_{(a)} + \underbrace{q_i \cdot \mat W_k p_j}_{(b)}
-       + \underbrace{\mat W_q p_i \cdot k_j}_{(c)}
-       + \underbrace{\mat W_q p_i \cdot \mat W_k p_j}_{(d)} .
+    .. math::
 
-    To depend on the offset alone, the position of the key becomes a vector :math:`r_{j-i}` of the
-    offset with a projection of its own, and the position of the query, which must not matter, a
-    constant: u in (c), v in (d). Collecting terms,
+        (\mat W_q (\vec e_i + \vec p_i)) \cdot (\mat W_k (\vec e_j + \vec p_j))
+        = \underbrace{\vec q_i \cdot \vec k_j}_{(a)}
+        + \underbrace{\vec q_i \cdot \mat W_k \vec p_j}_{(b)}
+        + \underbrace{\mat W_q \vec p_i \cdot \vec k_j}_{(c)}
+        + \underbrace{\mat W_q \vec p_i \cdot \mat W_k \vec p_j}_{(d)} .
 
-    .. math:: s_{ij} = (q_i + u) \cdot k_j + (q_i + v) \cdot r_{j-i} .
+    To depend on the offset alone, the position of the key becomes a vector :math:`\vec r_{j-i}` of
+    the offset with a projection of its own, and the position of the query, which must not matter,
+    a constant: :math:`\vec u` in (c), :math:`\vec v` in (d). Collecting terms,
+
+    .. math::
+
+        s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .
 
     The second product is formed for all T + S − 1 offsets at once, and each of its rows is read
     one entry further to the left than the row before. That is O(T (T + S) E) instead of a vector
@@ -213,8 +218,14 @@ def transformer_xl_scores_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    The map is linear in (q, u, v) for fixed keys, and in the keys (k, r) for fixed queries: the
-    rate is the map with the first three moved, plus the map with the keys moved.
+    Each of the two products has the product rule:
+
+    .. math::
+
+        \dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j
+            + (\vec q_i + \vec u) \cdot \dot{\vec k}_j
+            + (\dot{\vec q}_i + \dot{\vec v}) \cdot \vec r_{j-i}
+            + (\vec q_i + \vec v) \cdot \dot{\vec r}_{j-i} .
 
     Examples
     --------

@@ -83,7 +83,7 @@ def xpos_scales(
     .. math:: \zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1
 
     They rise from :math:`\gamma / (1 + \gamma)` for the fast pair 0 towards 1 for the slow
-    ones: what turns fast is a detail of the neighbourhood, and fades first.
+    ones: what rotates fast is a detail of the neighbourhood, and fades first.
 
     Only differences of positions matter. With an origin in the middle of the text the factors
     stay close to 1; at :math:`p = 36\,000` from the origin the smallest is no longer a
@@ -241,9 +241,16 @@ def apply_xpos_vjp(
 
     Notes
     -----
-    The Jacobian of a pair is :math:`c \mat D_\phi`, a scale times a rotation. Its transpose is
-    :math:`c \mat D_{-\phi}`: the angle changes its sign and the scale stays. It is therefore not
-    the inverse map, as it is for `apply_rope`.
+    The Jacobian of a pair is :math:`c_i \mat D_{\phi_i}`, a scale times a rotation
+    (:func:`rope_matrix` has :math:`\mat D`), so
+
+    .. math::
+
+        \pdv{L}{\vec x_i} = (c_i \mat D_{\phi_i})^\top\, \vec u_i = c_i \mat D_{-\phi_i}\, \vec u_i,
+        \qquad c_i = \zeta_i^{p/b}, \quad \phi_i = p\, \theta_i .
+
+    In the transpose the angle changes its sign and the scale does not. (With ``inverse`` the scale
+    is :math:`1 / c_i`.) It is therefore not the inverse map, as it is for `apply_rope`.
 
     Examples
     --------
@@ -293,7 +300,12 @@ def apply_xpos_jvp(
 
     Notes
     -----
-    A linear map is its own derivative.
+    The map is linear, so the tangent of a pair is rotated and scaled as the pair is, with
+    :math:`c_i` and :math:`\phi_i` of :func:`apply_xpos_vjp`:
+
+    .. math::
+
+        \dot{\vec y}_i = c_i \mat D_{\phi_i}\, \dot{\vec x}_i .
 
     Examples
     --------

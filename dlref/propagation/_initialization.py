@@ -42,20 +42,20 @@ def _fans(shape: Any) -> tuple[tuple[int, ...], int, int]:
     return sides, sides[1] * field, sides[0] * field
 
 
-def _uniform(rng: Any, shape: tuple[int, ...], deviation: float) -> FloatArray:
-    bound = math.sqrt(3.0) * deviation  # the variance of U(-a, a) is a^2 / 3
+def _uniform(rng: Any, shape: tuple[int, ...], standard_deviation: float) -> FloatArray:
+    bound = math.sqrt(3.0) * standard_deviation  # the variance of U(-a, a) is a^2 / 3
     return as_generator("rng", rng).uniform(-bound, bound, shape)
 
 
-def _normal(rng: Any, shape: tuple[int, ...], deviation: float) -> FloatArray:
-    return as_generator("rng", rng).normal(0.0, deviation, shape)
+def _normal(rng: Any, shape: tuple[int, ...], standard_deviation: float) -> FloatArray:
+    return as_generator("rng", rng).normal(0.0, standard_deviation, shape)
 
 
 def glorot_uniform(
     rng: np.random.Generator, shape: tuple[int, ...], *, gain: float = 1.0
 ) -> FloatArray:
     r"""
-    Uniform weights that weigh the way forward and back equally (Glorot, Xavier).
+    Uniform weights that preserve variance in the forward and backward pass alike (Glorot, Xavier).
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def glorot_uniform(
         Source of random numbers.
     shape : tuple of int
         Shape (n_out, n_in) of the weights; of a convolution (n_out, n_in, ...) with the sides
-        of its window behind.
+        of its window last.
     gain : float, default 1.0
         Factor of all weights, at least 0.
 
@@ -75,7 +75,7 @@ def glorot_uniform(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` no tuple of integers, or `gain` is not a number.
+        If `rng` is not a generator, `shape` is not a tuple of integers, or `gain` is not a number.
     ValueError
         If `shape` has fewer than two sides or one below 1, or `gain` is negative.
 
@@ -93,16 +93,23 @@ def glorot_uniform(
 
     .. math:: \E z_i^2 = \sum_j \E W_{ij}^2 \, \E h_j^2 = n_{in} \operatorname{Var} W \; \E h^2 .
 
-    On the way back :math:`\partial L / \partial h_j = \sum_i W_{ij}\, \partial L / \partial z_i`,
-    a sum over the outputs:
+    In the backward pass
+    :math:`\partial L / \partial h_j = \sum_i W_{ij}\, \partial L / \partial z_i`, a sum over the
+    outputs. If the weights are independent of the gradients that arrive, the mixed terms vanish
+    here as well:
 
     .. math::
 
         \E \Bigl( \pdv{L}{h_j} \Bigr)^2
           = n_{out} \operatorname{Var} W \; \E \Bigl( \pdv{L}{z} \Bigr)^2 .
 
-    If the activation is nearly the identity, forward moments stay if
-    :math:`n_{in} \operatorname{Var} W = 1` and backward ones if
+    That independence is an assumption: :math:`\partial L / \partial z_i` depends on
+    :math:`\vec z = \mat W \vec h`, and so on the weights. It is exact if everything after the layer
+    is linear, since then the gradient does not depend on z; in wide networks with random weights it
+    is a good approximation, which :func:`signal_propagation` measures.
+
+    If the activation is nearly the identity, forward moments are preserved if
+    :math:`n_{in} \operatorname{Var} W = 1` and backward moments if
     :math:`n_{out} \operatorname{Var} W = 1`. Both cannot hold unless
     :math:`n_{in} = n_{out}`; the compromise is
 
@@ -136,7 +143,7 @@ def glorot_normal(
     rng: np.random.Generator, shape: tuple[int, ...], *, gain: float = 1.0
 ) -> FloatArray:
     r"""
-    Normal weights that weigh the way forward and back equally (Glorot, Xavier).
+    Normal weights that preserve variance in the forward and backward pass alike (Glorot, Xavier).
 
     Parameters
     ----------
@@ -144,7 +151,7 @@ def glorot_normal(
         Source of random numbers.
     shape : tuple of int
         Shape (n_out, n_in) of the weights; of a convolution (n_out, n_in, ...) with the sides
-        of its window behind.
+        of its window last.
     gain : float, default 1.0
         Factor of all weights, at least 0.
 
@@ -156,7 +163,7 @@ def glorot_normal(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` no tuple of integers, or `gain` is not a number.
+        If `rng` is not a generator, `shape` is not a tuple of integers, or `gain` is not a number.
     ValueError
         If `shape` has fewer than two sides or one below 1, or `gain` is negative.
 
@@ -169,8 +176,9 @@ def glorot_normal(
     -----
     .. math:: W \sim N \Bigl( 0, \; \frac{2 g^2}{n_{in} + n_{out}} \Bigr)
 
-    Only the variance enters the second moments, so both distributions serve alike; of the normal
-    one, one weight in 400 is larger than three standard deviations.
+    Only the variance enters the second moments, so both distributions are equally good. Of normally
+    distributed weights, one in 370 is larger in size than three standard deviations; uniform
+    weights are at most 1.73 standard deviations from 0.
 
     References
     ----------
@@ -183,6 +191,9 @@ def glorot_normal(
     >>> W = glorot_normal(np.random.default_rng(0), (400, 200), gain=2)
     >>> round(float(W.var() * 300 / 2**2), 1)
     1.0
+    >>> from scipy.special import ndtr
+    >>> round(1 / (2 * ndtr(-3)))  # one weight in so many is beyond three standard deviations
+    370
     """
     gain = as_number("gain", gain, least=0)
     shape, n_in, n_out = _fans(shape)
@@ -201,7 +212,7 @@ def he_uniform(
         Source of random numbers.
     shape : tuple of int
         Shape (n_out, n_in) of the weights; of a convolution (n_out, n_in, ...) with the sides
-        of its window behind.
+        of its window last.
     negative_slope : float, default 0.0
         Slope a of the rectifier where its argument is negative; 0 for ReLU.
 
@@ -213,7 +224,8 @@ def he_uniform(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` no tuple of integers, or the slope no number.
+        If `rng` is not a generator, `shape` is not a tuple of integers or the slope is not a
+        number.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -238,10 +250,10 @@ def he_uniform(
 
     .. math:: \operatorname{Var} W = \frac{2}{(1 + a^2) \, n_{in}} .
 
-    Backward, the mean of :math:`\phi'^2` is :math:`(1 + a^2) / 2` as well, and :math:`n_{out}`
-    stands for :math:`n_{in}`: the product over all layers differs from the forward one by the
-    ratio of the first width to the last only, hence :math:`n_{in}` alone will do. Uniform
-    weights are drawn between plus and minus the root of 3 variances.
+    In the backward pass the mean of :math:`\phi'^2` is :math:`(1 + a^2) / 2` as well, and
+    :math:`n_{out}` takes the place of :math:`n_{in}`. The product over all layers then differs from
+    the forward one only by the ratio of the first width to the last, so using :math:`n_{in}` alone
+    is enough. Uniform weights are drawn from :math:`\pm \sqrt{3 \operatorname{Var} W}`.
 
     References
     ----------
@@ -272,7 +284,7 @@ def he_normal(
         Source of random numbers.
     shape : tuple of int
         Shape (n_out, n_in) of the weights; of a convolution (n_out, n_in, ...) with the sides
-        of its window behind.
+        of its window last.
     negative_slope : float, default 0.0
         Slope a of the rectifier where its argument is negative; 0 for ReLU.
 
@@ -284,7 +296,8 @@ def he_normal(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` no tuple of integers, or the slope no number.
+        If `rng` is not a generator, `shape` is not a tuple of integers or the slope is not a
+        number.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -332,7 +345,7 @@ def lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
         Source of random numbers.
     shape : tuple of int
         Shape (n_out, n_in) of the weights; of a convolution (n_out, n_in, ...) with the sides
-        of its window behind.
+        of its window last.
 
     Returns
     -------
@@ -342,14 +355,14 @@ def lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` no tuple of integers.
+        If `rng` is not a generator, `shape` is not a tuple of integers.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
     See Also
     --------
     he_normal : Twice the variance, for rectifiers.
-    glorot_normal : A compromise with the way back.
+    glorot_normal : A compromise with the backward pass.
 
     Notes
     -----
@@ -395,7 +408,7 @@ def orthogonal(
         Source of random numbers.
     shape : tuple of int
         Shape (n_out, n_in) of the weights; of a convolution (n_out, n_in, ...) with the sides
-        of its window behind.
+        of its window last.
     gain : float, default 1.0
         Factor of all weights, at least 0.
 
@@ -407,7 +420,7 @@ def orthogonal(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` no tuple of integers, or `gain` is not a number.
+        If `rng` is not a generator, `shape` is not a tuple of integers, or `gain` is not a number.
     ValueError
         If `shape` has fewer than two sides or one below 1, or `gain` is negative.
 
@@ -418,6 +431,14 @@ def orthogonal(
 
     Notes
     -----
+    With a matrix A of independent standard normal entries and its QR decomposition:
+
+    .. math::
+
+        \mat A = \mat Q \mat R , \qquad
+        \mat W = g\, \mat Q
+          \operatorname{diag}(\operatorname{sign} R_{11}, \dots, \operatorname{sign} R_{nn})
+
     Independent weights keep *mean* squares, yet the singular values of a product of L such matrices
     spread: some directions vanish and others grow, exponentially in L, even where the mean is 1.
     The singular values of an orthogonal matrix are all 1, those of products of them too. A
@@ -430,7 +451,7 @@ def orthogonal(
     The matrix is the factor Q of the QR decomposition of a normal random matrix, its columns
     multiplied by the signs of the diagonal of R: without those signs the distribution would
     depend on the algorithm; with them it is uniform over the orthogonal matrices
-    (:cite:t:`Mezzadri2007`). Sides behind the second are merged with it. If
+    (:cite:t:`Mezzadri2007`). Axes after the second are merged with it. If
     :math:`n_{out} \le n_{in}` the rows are orthonormal, else the columns; cost
     :math:`O(n_{out} n_{in} \min(n_{out}, n_{in}))`.
 

@@ -51,21 +51,21 @@ class SignalPropagation(NamedTuple):
     Parameters
     ----------
     forward : ndarray, shape (L,)
-        Measured :math:`\E z_l^2` of the weighted sums.
+        Measured :math:`\E z_l^2` of the pre-activations.
     backward : ndarray, shape (L,)
         Measured :math:`\E (\partial L / \partial z_l)^2`.
     forward_predicted : ndarray, shape (L,)
-        What the recursion says about the sums.
+        What the recursion predicts for the pre-activations.
     backward_predicted : ndarray, shape (L,)
-        What the recursion says about the gradients.
+        What the recursion predicts for the gradients.
 
     See Also
     --------
-    signal_propagation : Which returns it.
+    signal_propagation : Returns it.
 
     Notes
     -----
-    All four have L elements, one for each layer of weights, whatever the widths are.
+    All four have L elements, one per layer of weights, whatever the widths are.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def _mean_square(f: Function, q: float) -> float:
     """
     Return the expectation of f(x)**2 for normal x of mean 0 and variance q.
 
-    Gauss-Legendre between breakpoints where an activation may have a kink or bend.
+    Gauss-Legendre quadrature between the points where an activation may have a kink.
     """
     places = np.array([0.5, 1.0, 2.0, 3.0, 6.0, 12.0, 40.0]) / math.sqrt(q)
     ends = np.concatenate([places[places < 12.0], [0.5, 1.0, 2.0, 3.0, 4.5, 6.5, 9.0, 12.0]])
@@ -112,7 +112,7 @@ def signal_propagation(
     samples: int = 100,
 ) -> SignalPropagation:
     r"""
-    Follow second moments through a random network, forward and back.
+    Second moments in a random network, in the forward and the backward pass.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def signal_propagation(
     Returns
     -------
     SignalPropagation
-        Measured and predicted second moments, an element for each layer.
+        Measured and predicted second moments, one element per layer.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def signal_propagation(
 
     **Forward.** Each :math:`z_i` is a sum of many independent terms, hence nearly normal, with
     mean 0 and the second moment that :func:`glorot_uniform` derives. So one number describes
-    a layer, and an integral leads to the next:
+    a layer, and an integral leads to the number of the next layer:
 
     .. math::
 
@@ -163,19 +163,26 @@ def signal_propagation(
 
     **Backward.** With :math:`\delta_l = \partial L / \partial \vec z_l`, the chain rule says
     :math:`\delta_l = \phi'(\vec z_l) \odot \mat W_{l+1}^\top \delta_{l+1}`. Taking the slopes as
-    independent of what comes back (in wide networks they nearly are),
+    independent of the gradient that arrives (in wide networks they nearly are),
 
     .. math::
 
         g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
            \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt .
 
-    At the end :math:`\partial L / \partial \vec h_L` is standard normal. The bar is the mean over
-    the weights that were drawn, so that any initialization has a prediction.
+    The gradient with respect to the output, :math:`\partial L / \partial \vec h_L`, is drawn from a
+    standard normal distribution. The bar is the mean over the weights that were drawn, so that any
+    initialization has a prediction.
 
-    The integrals are taken by Gauss-Legendre quadrature on some 30 intervals between
-    the points where activations have kinks, to 1e-13. The measured values scatter about
-    the prediction, relatively by :math:`\sqrt{L / n}` or so, for ReLU twice that.
+    The integrals are computed by Gauss-Legendre quadrature on some 30 intervals between
+    the points where activations have kinks, to 1e-13.
+
+    **Scatter.** The measured forward moments scatter about the prediction. With 100 samples the
+    relative standard deviation after L layers of width n, as a multiple of :math:`\sqrt{L / n}`,
+    was 1.5 to 1.9 for ReLU, 0.2 to 0.3 for the identity and 0.13 for tanh (L = 5 and 20, n = 200).
+    ReLU's values have a positive mean that all samples share, so that the samples deviate together
+    and their mean does not settle. Tanh bounds the values: where the recursion contracts, a
+    deviation shrinks from layer to layer instead of accumulating.
 
     References
     ----------
@@ -184,7 +191,7 @@ def signal_propagation(
 
     Examples
     --------
-    ReLU halves second moments; LeCun's variance does not make up for that, He's does:
+    ReLU halves second moments. LeCun's variance does not compensate for that, He's does:
 
     >>> import numpy as np
     >>> from dlref.propagation import signal_propagation
@@ -196,7 +203,7 @@ def signal_propagation(
     >>> np.log2(result.forward_predicted).round(0) + 0.0
     array([1., 1., 1., 1., 1., 1.])
 
-    What the recursion predicts is measured:
+    The measured moments agree with the prediction:
 
     >>> bool(np.allclose(result.forward, result.forward_predicted, rtol=0.3))
     True
@@ -252,7 +259,7 @@ def _propagated(
 
 def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     r"""
-    Find the weights between order and chaos, where gradients keep their size.
+    Gain of the weights between order and chaos, where gradients keep their size.
 
     Parameters
     ----------
@@ -271,8 +278,8 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     TypeError
         If `bias_deviation` is not a number.
     ValueError
-        If `activation` is unknown, `bias_deviation` negative, or the variance of the
-        pre-activations does not stay at the point where the gradient keeps its size.
+        If `activation` is unknown, `bias_deviation` is negative, or the variance of the
+        pre-activations leaves the point where the gradient keeps its size.
 
     See Also
     --------
@@ -289,19 +296,39 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
         q \leftarrow \sigma_w^2 \, \E \phi(\sqrt q\, t)^2 + \sigma_b^2, \qquad
         \chi = \sigma_w^2 \, \E \phi'(\sqrt q\, t)^2 ,
 
-    with a standard normal t. After some layers q rests at a fixed point :math:`q^*`, and there the
-    second moment of the gradient changes by the factor :math:`\chi` from layer to layer. The
-    same factor says whether two near inputs move together (:math:`\chi < 1`, order) or
-    apart (:math:`\chi > 1`, chaos). Critical is :math:`\chi = 1`.
+    with a standard normal t. After some layers q reaches a fixed point :math:`q^*`, and there the
+    second moment of the gradient changes by the factor :math:`\chi` from layer to layer.
+
+    The same factor decides what becomes of two nearly equal inputs. Let their pre-activations have
+    the variance :math:`q^*` and the correlation c. With independent standard normal s and t, the
+    next layer has the correlation
+
+    .. math::
+
+        C(c) = \frac{1}{q^*} \Bigl( \sigma_w^2 \, \E \bigl[ \phi(\sqrt{q^*}\, s) \,
+          \phi\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr] + \sigma_b^2 \Bigr),
+        \qquad C(1) = 1 .
+
+    Its derivative, by integration by parts (Stein's lemma, :math:`\E s f(s) = \E f'(s)`), is
+
+    .. math::
+
+        C'(c) = \sigma_w^2 \, \E \bigl[ \phi'(\sqrt{q^*}\, s) \,
+          \phi'\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr], \qquad
+        C'(1) = \sigma_w^2 \, \E \phi'(\sqrt{q^*}\, s)^2 = \chi ,
+
+    so that a small :math:`1 - c` is multiplied by :math:`\chi` in every layer. If
+    :math:`\chi < 1`, nearly equal inputs become equal (order); if :math:`\chi > 1`, they become
+    different (chaos). At :math:`\chi = 1` the weights are critical.
 
     Inserting :math:`\sigma_w^2 = 1 / \E \phi'^2` leaves one equation for the fixed point,
 
     .. math:: \frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,
 
-    solved by bisection. If :math:`\sigma_b = 0` and :math:`\phi(0) = 0`, its solution is
-    :math:`q \to 0`: there only the slopes :math:`\phi'(0^-)` and :math:`\phi'(0^+)` count, and
-    :math:`\sigma_w^2 = 2 / (\phi'(0^-)^2 + \phi'(0^+)^2)`. Where q grows without bound (ReLU
-    with a bias, softplus) the result is the limit of large q.
+    solved by bracketing (Brent's method). If :math:`\sigma_b = 0` and :math:`\phi(0) = 0`, its
+    solution is :math:`q \to 0`: there only the slopes :math:`\phi'(0^-)` and :math:`\phi'(0^+)`
+    count, and :math:`\sigma_w^2 = 2 / (\phi'(0^-)^2 + \phi'(0^+)^2)`. Where q grows without bound
+    (ReLU with a bias, softplus) the result is the limit of large q.
 
     ============  =========  ===============================================
     activation    gain       why
@@ -315,14 +342,21 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     **Stability.** The variance stays at :math:`q^*` only if the slope of the recursion for q is at
     most 1 there. For GELU, SiLU, Mish and hard swish without biases it is not: their curvature at 0
     makes :math:`\E \phi^2` grow faster than q. At :math:`\sigma_w = 2` GELU's variances leave 0 and
-    pass :math:`10^6` within 20 layers. Then there is no critical gain, and the function says so.
+    pass :math:`10^6` within 20 layers. Then there is no critical gain, and the function raises an
+    error.
 
-    PyTorch's ``calculate_gain`` has 5/3 for tanh: a choice that worked, slightly chaotic.
+    With biases, GELU has one again. For its exact form :math:`\chi` and the slope of the recursion
+    for q are both 1 at :math:`\sigma_b^2 = 0.1729`, :math:`\sigma_w^2 = 1.9831`, where
+    :math:`q^* = (3 + \sqrt{17}) / 2 = 3.56`; for smaller biases the fixed point is unstable, for
+    larger ones stable (:cite:t:`Roberts2022`, section 5.3.4).
+
+    PyTorch's ``calculate_gain`` has 5/3 for tanh, found by experiment; it is slightly chaotic.
 
     References
     ----------
     - :cite:t:`Poole2016`
     - :cite:t:`Schoenholz2017`
+    - :cite:t:`Roberts2022`
 
     Examples
     --------
@@ -334,6 +368,11 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
 
     >>> [round(critical_gain("tanh", bias_deviation=s), 3) for s in (0, 0.1, 0.5)]
     [1.0, 1.193, 1.55]
+
+    The critical point of GELU:
+
+    >>> round(critical_gain("gelu", bias_deviation=0.173**0.5) ** 2, 3)
+    1.983
     """
     phi, slope = by_name(activation)[:2]
     bias = as_number("bias_deviation", bias_deviation, least=0)

@@ -401,8 +401,8 @@ def gru_cell(
     >>> gru_cell([1.0], [3.0], np.zeros((3, 1)), np.zeros((3, 1)))
     array([1.5])
 
-    The two conventions differ where a state passes a half-open reset gate and a matrix that mixes
-    units, here by a bias inside of the gate:
+    The two conventions differ if r varies between the units that the matrix mixes, or if the
+    product has a bias, which only the later gate multiplies. Here it is the bias:
 
     >>> b = [0, -99, np.arctanh(0.5)]  # z = 0: the state is the candidate
     >>> w = np.zeros((3, 1))
@@ -449,8 +449,22 @@ def gru_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`gru_vjp` for T = 1. The direct path from state to state multiplies the
-    gradient with respect to the update gate z, element by element.
+    The formulas of :func:`gru_vjp` for T = 1. With the reset after the product,
+
+    .. math::
+
+        \vec\delta_n &= \vec u \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
+        \vec\delta_z = \vec u \odot (\vec h - \vec n) \odot \vec z \odot (1 - \vec z), \\
+        \vec\delta_r &= \vec\delta_n \odot (\mat W_{hn} \vec h + \vec b_{hn}) \odot \vec r \odot
+            (1 - \vec r), \\
+        \pdv{L}{\vec x} &= \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top \vec\delta_z
+            + \mat W_{xn}^\top \vec\delta_n, \\
+        \pdv{L}{\vec h} &= \vec z \odot \vec u + \mat W_{hr}^\top \vec\delta_r
+            + \mat W_{hz}^\top \vec\delta_z + \mat W_{hn}^\top (\vec r \odot \vec\delta_n) .
+
+    On the direct path from state to state, the first term, the gradient is multiplied by the update
+    gate. The weights get the products :math:`\vec\delta\, \vec x^\top` and :math:`\vec\delta\, \vec
+    h^\top`, that of :math:`\mat W_{hn}` with :math:`\vec r \odot \vec\delta_n`.
 
     Examples
     --------
@@ -697,7 +711,7 @@ def gru_vjp(
        :math:`\vec\delta_n (\vec r \odot \vec h_{t-1})^\top` (before). The two biases of n have
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
-    **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept are
+    **Cost.** About twice the products of the forward pass, and the forward pass itself. It keeps
     the gates, whose place the gradients then take, :math:`\vec m` or the reset states, the
     states and those before, and two gates once more for the last product: 8 B T H numbers.
 

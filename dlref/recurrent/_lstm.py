@@ -360,7 +360,7 @@ def lstm_cell(
     b_ih, b_hh : array_like or None, shape (4 H,)
         Biases, of which only the sum matters; None is zero.
     w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+        Peepholes in the order i, f, o; None leaves them out.
 
     Returns
     -------
@@ -603,7 +603,7 @@ def lstm(
     b_ih, b_hh : array_like or None, shape (4 H,)
         Biases, of which only the sum matters; None is zero.
     w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+        Peepholes in the order i, f, o; None leaves them out.
     reverse : bool, default False
         Whether the steps go from the last time to the first; the outputs stay in the order of the
         input.
@@ -647,8 +647,8 @@ def lstm(
 
     A gate at 0.99 keeps 37 % over 100 steps, one at 1/2, where it stands if weights and biases
     are 0, keeps :math:`10^{-30}`. So the bias of the forget gate is best started at 1 (f = 0.73)
-    or more: rows H to 2 H of `b_ih` or `b_hh`. If a unit is to remember d steps, a
-    bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d.
+    or more (:cite:t:`Jozefowicz2015`): rows H to 2 H of `b_ih` or `b_hh`. If a unit is to remember
+    d steps, a bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d (:cite:t:`TallecOllivier2018`).
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads share out the entries of the batch. Time is proportional to
@@ -659,6 +659,7 @@ def lstm(
     - :cite:t:`Hochreiter1997`
     - :cite:t:`Gers2000`
     - :cite:t:`Jozefowicz2015`
+    - :cite:t:`TallecOllivier2018`
 
     Examples
     --------
@@ -732,8 +733,8 @@ def lstm_vjp(
     1. *The state*: :math:`\vec\eta = \vec u^h_t + \bar{\vec h}_t` is
        :math:`\mathrm dL / \mathrm d \vec h_t`.
     2. *The output gate*: :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`, so its
-       pre-activation has
-       :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot (1 - \vec o_t)`.
+       pre-activation has :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot
+       (1 - \vec o_t)`.
     3. *The cell state* is in :math:`\vec h_t`, in :math:`\vec c_{t+1}`, in the output, and in the
        peephole of o:
 
@@ -773,8 +774,8 @@ def lstm_vjp(
     gradient: through the gates the state feeds back with :math:`\mat W_{hh}`, and there
     it may explode. So gradients of LSTMs are clipped, too.
 
-    **Cost.** About twice the products of the forward pass, and the forward pass itself. Kept for
-    the way back are the gates, whose place the gradients :math:`\vec\delta` then take, both
+    **Cost.** About twice the products of the forward pass, and the forward pass itself. The
+    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, both
     states, and the states before: 7 B T H numbers, beside copies of the cotangents. The code
     computes :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
     :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to that of a saturated gate.
@@ -853,15 +854,16 @@ def lstm_jvp(
 
     Notes
     -----
-    Tangents travel with the states. With a dot for a tangent, the pre-activations move by
+    Tangents are carried along with the states. With a dot for a tangent, that of the
+    pre-activations is
 
     .. math::
 
         \dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
           + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,
 
-    and by :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes; the gates
-    by that times their slopes; and the states as :func:`lstm_cell_jvp` says.
+    plus :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes. Those of the
+    gates are that times their slopes, and :func:`lstm_cell_jvp` has those of the states.
 
     Examples
     --------
@@ -909,7 +911,7 @@ def lstm_gates(
     b_ih, b_hh : array_like or None, shape (4 H,)
         Biases, of which only the sum matters; None is zero.
     w_p : array_like or None, shape (3 H,)
-        Peepholes in the order i, f, o; None has none.
+        Peepholes in the order i, f, o; None leaves them out.
     reverse : bool, default False
         Whether the steps go from the last time to the first; the outputs stay in the order of the
         input.
@@ -935,7 +937,20 @@ def lstm_gates(
 
     Notes
     -----
-    The first four equations of :func:`lstm_cell`. The states follow from the gates alone:
+    The gates of :func:`lstm_cell` at every step, with :math:`\vec p = \vec 0` where there are no
+    peepholes:
+
+    .. math::
+
+        \vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i
+            + \vec p_i \odot \vec c_{t-1}), &
+        \vec f_t &= \sigma(\mat W_{xf} \vec x_t + \mat W_{hf} \vec h_{t-1} + \vec b_f
+            + \vec p_f \odot \vec c_{t-1}), \\
+        \vec g_t &= \tanh(\mat W_{xg} \vec x_t + \mat W_{hg} \vec h_{t-1} + \vec b_g), &
+        \vec o_t &= \sigma(\mat W_{xo} \vec x_t + \mat W_{ho} \vec h_{t-1} + \vec b_o
+            + \vec p_o \odot \vec c_t) .
+
+    The states follow from the gates alone:
     :math:`\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t` and
     :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`.
 
@@ -1006,9 +1021,24 @@ def lstm_gates_vjp(
 
     Notes
     -----
-    A cotangent of a gate, times its slope, is a gradient of its pre-activation. From there it
-    goes to the weights directly, and as a cotangent to the states before, with which
-    :func:`lstm_vjp` goes on. A penalty on gates, say to keep them open, is differentiated so.
+    A cotangent of a gate, times its slope, is a gradient of its pre-activation. It is added to what
+    arrives from the step after, :math:`\bar{\vec h}_t` and :math:`\bar{\vec c}_t` of
+    :func:`lstm_vjp`:
+
+    .. math::
+
+        \vec\delta_o &= (\vec u^o_t + \bar{\vec h}_t \odot \tanh \vec c_t) \odot \vec o_t \odot
+            (1 - \vec o_t), \\
+        \vec\kappa &= \bar{\vec c}_t + \bar{\vec h}_t \odot \vec o_t \odot (1 - \tanh^2 \vec c_t)
+            + \vec p_o \odot \vec\delta_o, \\
+        \vec\delta_i &= (\vec u^i_t + \vec\kappa \odot \vec g_t) \odot \vec i_t \odot
+            (1 - \vec i_t), \\
+        \vec\delta_f &= (\vec u^f_t + \vec\kappa \odot \vec c_{t-1}) \odot \vec f_t \odot
+            (1 - \vec f_t), \\
+        \vec\delta_g &= (\vec u^g_t + \vec\kappa \odot \vec i_t) \odot (1 - \vec g_t^2) .
+
+    The step before and the weights get what they get in :func:`lstm_vjp`. A penalty on gates, say
+    to keep them open, is differentiated this way.
 
     Examples
     --------
@@ -1070,8 +1100,14 @@ def lstm_gates_jvp(
 
     Notes
     -----
-    :math:`\dot{\vec f}_t = \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}`, likewise
-    for the others, with the tangents of the pre-activations of :func:`lstm_jvp`.
+    With the tangents :math:`\dot{\vec z}_t` of the pre-activations of :func:`lstm_jvp`,
+
+    .. math::
+
+        \dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
+        \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
+        \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
+        \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t},
 
     Examples
     --------

@@ -481,7 +481,7 @@ def rnn(
     :math:`\vec x_s` to :math:`\vec h_t` is :math:`\mat W_{hh}^{t-s} \mat W_{ih} \vec x_s`. It
     decays like the t - s'th power of the spectral radius of :math:`\mat W_{hh}`; with tanh, faster.
     What counts is that radius, not the size of an entry: a matrix of H × H entries 0.01 has the
-    radius 0.01 H, forgets at once for H = 10, and for H = 1000 grows tenfold a step.
+    radius 0.01 H, forgets at once for H = 10, and for H = 1000 grows tenfold per step.
 
     **Computation.** The products with :math:`\mat W_{ih}` do not wait for a state and are one
     product of matrices; the rest is one compiled loop over time, in which entries of the
@@ -591,7 +591,7 @@ def rnn_vjp(
 
     3. *The weights.* One matrix is used at every step. Give each step a copy of its own: the
        copy at step t has the gradient of a dense layer, :math:`\vec\delta_t \vec h_{t-1}^\top`. All
-       copies move together, so their gradients add up:
+       copies have the same value, so their gradients add up:
 
        .. math::
 
@@ -612,16 +612,16 @@ def rnn_vjp(
     see :doc:`/reference/recurrent`.
 
     **Truncation.** Sums over long sequences are cut to save time, and memory where the states
-    are computed anew. Since :math:`\vec u_t` then lacks its way to the steps up to t - k, the
+    are computed anew. Since :math:`\vec u_t` then does not reach the steps up to t - k, the
     result is not the gradient of any loss of the network, but of one in which each state k steps
     back is a constant: it is *biased*, towards short-term effects. What is left out is, by the
     bound of :func:`rnn_state_jacobian`, of the order :math:`(\gamma \norm{\mat W_{hh}})^k`, small
     if gradients vanish, and all that matters if they do not.
 
-    **Cost.** Twice the products of the forward pass, and the forward pass itself. The states
-    are kept, from which the slopes follow, those of the step before, and :math:`\vec\delta`:
-    3 B T H numbers beside inputs and results. With `truncate` the time of the way back is k times
-    as long.
+    **Cost.** Twice the products of the forward pass, and the forward pass itself. The states are
+    kept, from which the slopes follow, those of the step before, and :math:`\vec\delta`: 3 B T H
+    numbers beside inputs and results. With `truncate` the time of the backward pass is k times as
+    long.
 
     References
     ----------
@@ -760,7 +760,7 @@ def rnn_state_jacobian(
     Raises
     ------
     TypeError
-        If an array is not real, or `t` or `s` no integer.
+        If an array is not real, or `t` or `s` is not an integer.
     ValueError
         If a shape does not fit, not :math:`0 \le s \le t \le T`, or `activation` is not known.
 

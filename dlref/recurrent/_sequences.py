@@ -63,13 +63,13 @@ class _Cell:
         out = self.f(x, *arguments, **options)
         return out if self.states > 1 else (out,)
 
-    def pull(self, dout: Any, x: Any, arguments: Any, options: Any) -> tuple[FloatArray, ...]:
+    def vjp(self, dout: Any, x: Any, arguments: Any, options: Any) -> tuple[FloatArray, ...]:
         """Return (dx, gradients of the arguments); `dout` has a cotangent, or None, per state."""
         u = (*dout, *(None for _ in range(self.states - len(dout))))
         grads = self.f_vjp(u if self.states > 1 else u[0], x, *arguments, **options)
         return tuple(grads)
 
-    def push(self, primals: Any, tangents: Any, options: Any) -> tuple[FloatArray, ...]:
+    def jvp(self, primals: Any, tangents: Any, options: Any) -> tuple[FloatArray, ...]:
         """Return the tangents of the outputs; biases that were left out are None."""
         rest = (None,) * (5 + self.states - len(primals))
         out = self.f_jvp((*primals, *rest), (*tangents, *rest), **options)
@@ -86,10 +86,10 @@ class _Cell:
             found.append(np.take_along_axis(every, _last(x, options), axis=-2)[..., 0, :])
         return found
 
-    def pull_final(
+    def final_vjp(
         self, finals: Any, x: Any, arguments: Any, options: Any
     ) -> tuple[FloatArray, ...]:
-        """Pull cotangents of the last states back, as `pull` does those of all states."""
+        """Return the same as `vjp`, for cotangents of the last states."""
         after, before = [], []
         for u in finals:
             shape = (*u.shape[:-1], np.shape(x)[-2] + 1, u.shape[-1])
@@ -97,7 +97,7 @@ class _Cell:
             np.put_along_axis(every, _last(x, options), u[..., None, :], axis=-2)
             before.append(every[..., 0, :])
             after.append(every[..., 1:, :])
-        dx, *grads = self.pull(after, x, arguments, options)
+        dx, *grads = self.vjp(after, x, arguments, options)
         given = [k for k in range(self.states) if arguments[k] is not None]
         for place, k in enumerate(given):
             if k < len(before):
@@ -154,7 +154,7 @@ def _cotangent(dout: Any, out: FloatArray, symbols: str) -> FloatArray:
     return u
 
 
-def _pull_read(
+def _read_vjp(
     u: FloatArray, h: FloatArray, w_out: Any, b_out: Any
 ) -> tuple[FloatArray, tuple[FloatArray, ...]]:
     """Return the cotangent of h, and the gradients of the output layer."""
@@ -164,7 +164,7 @@ def _pull_read(
     return du, tuple(rest)
 
 
-def _push_read(h: FloatArray, v: FloatArray, primals: Any, tangents: Any) -> FloatArray:
+def _read_jvp(h: FloatArray, v: FloatArray, primals: Any, tangents: Any) -> FloatArray:
     if primals[0] is None:
         return v
     return linear_jvp((h, *primals), (v, *tangents))
@@ -235,7 +235,7 @@ def bidirectional(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -247,10 +247,18 @@ def bidirectional(
 
     Notes
     -----
-    At time t the forward network has read :math:`\vec x_1 \dots \vec x_t`, the backward one
-    :math:`\vec x_T \dots \vec x_t`; together they know the whole sequence, with what is near
-    fresh in mind. What is computed at t depends on later inputs: fit for tagging and encoding, not
-    for prediction.
+    With one step f of the forward network and g of the backward one,
+
+    .. math::
+
+        \vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad
+        \vec h^\gets_t = g(\vec x_t, \vec h^\gets_{t+1}), \qquad
+        \vec y_t = \begin{pmatrix} \vec h^\to_t \\ \vec h^\gets_t \end{pmatrix},
+
+    for t from 1 to T and from T to 1. At time t the forward network has read
+    :math:`\vec x_1 \dots \vec x_t`, the backward one :math:`\vec x_T \dots \vec x_t`; together they
+    have read the whole sequence, and what is near last. What is computed at t depends on later
+    inputs: this is for tagging and encoding, not for prediction.
 
     With `lengths`, the backward network begins at the last step of each entry.
 
@@ -307,8 +315,16 @@ def bidirectional_vjp(
 
     Notes
     -----
-    The cotangent is cut in two, each half goes back through its network, which for the backward
-    one means forward in time; both reach x, and there they add up.
+    The cotangent is split in two. Each half is propagated through its own network, from the last
+    step to the first and, for the backward network, from the first to the last; the gradients of x
+    add up:
+
+    .. math::
+
+        \pdv{L}{\vec x_t} = \sum_{s \ge t} \Bigl( \pdv{\vec h^\to_s}{\vec x_t} \Bigr)^\top
+            \vec u^\to_s + \sum_{s \le t} \Bigl( \pdv{\vec h^\gets_s}{\vec x_t} \Bigr)^\top
+            \vec u^\gets_s, \qquad
+        \vec u_s = \begin{pmatrix} \vec u^\to_s \\ \vec u^\gets_s \end{pmatrix} .
 
     Examples
     --------
@@ -341,8 +357,8 @@ def bidirectional_vjp(
             cut = [u[..., : sizes[0]], u[..., sizes[0] :]]
         for half, piece in zip(halves, cut, strict=True):
             half.append(piece)
-    dx, *first = cell.pull(halves[0], x, forward, options)
-    other, *second = cell.pull(halves[1], x, backward, {**options, "reverse": True})
+    dx, *first = cell.vjp(halves[0], x, forward, options)
+    other, *second = cell.vjp(halves[1], x, backward, {**options, "reverse": True})
     return dx + other, tuple(first), tuple(second)
 
 
@@ -377,7 +393,16 @@ def bidirectional_jvp(
 
     Notes
     -----
-    Each half moves with its own network, both with the same change of x.
+    The tangents of the two networks side by side, both for the same tangent of x:
+
+    .. math::
+
+        \dot{\vec y}_t = \begin{pmatrix} \dot{\vec h}^\to_t \\ \dot{\vec h}^\gets_t \end{pmatrix},
+        \qquad \dot{\vec h}^\to_t = \pdv{f}{\vec x} \dot{\vec x}_t
+            + \pdv{f}{\vec h} \dot{\vec h}^\to_{t-1} + \pdv{f}{\theta} \dot\theta ,
+
+    where :math:`\theta` are the weights and biases; likewise :math:`\dot{\vec h}^\gets_t` from
+    :math:`\dot{\vec h}^\gets_{t+1}`.
 
     Examples
     --------
@@ -400,7 +425,7 @@ def bidirectional_jvp(
     for k, (weights, moved) in enumerate(zip(point, direction, strict=True)):
         of = _arguments(f"primals[{k + 1}]", weights, cell.states + 2)
         along = _tangents(f"tangents[{k + 1}]", moved, of)
-        outs.append(cell.push((x, *of), (dx, *along), {**options, "reverse": k == 1}))
+        outs.append(cell.jvp((x, *of), (dx, *along), {**options, "reverse": k == 1}))
     joint = tuple(np.concatenate(pair, axis=-1) for pair in zip(*outs, strict=True))
     return joint if cell.states > 1 else joint[0]
 
@@ -440,7 +465,7 @@ def sequence_to_sequence(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -496,9 +521,15 @@ def sequence_to_sequence_vjp(
 
     Notes
     -----
-    The output layer turns the cotangent of :math:`\vec y_t` into one of :math:`\vec h_t`,
-    :math:`\mat W_{out}^\top \vec u_t`; the rest is backpropagation through time with a cotangent at
-    every step.
+    The output layer turns the cotangent of :math:`\vec y_t` into one of :math:`\vec h_t`:
+
+    .. math::
+
+        \pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad
+        \pdv{L}{\mat W_{out}} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
+        \pdv{L}{\vec b_{out}} = \sum_t \vec u_t .
+
+    The rest is backpropagation through time with a cotangent at every step.
 
     Examples
     --------
@@ -517,8 +548,8 @@ def sequence_to_sequence_vjp(
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.run(x, given, options)[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., T, K)")
-    u, read = _pull_read(_masked(u, x, options), h, w_out, b_out)
-    dx, *grads = cell.pull((u,), x, given, options)
+    u, read = _read_vjp(_masked(u, x, options), h, w_out, b_out)
+    dx, *grads = cell.vjp((u,), x, given, options)
     return dx, tuple(grads), *read
 
 
@@ -553,8 +584,12 @@ def sequence_to_sequence_jvp(
 
     Notes
     -----
-    :math:`\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
-    + \dot{\vec b}_{out}`, with the tangents of the states.
+    With the tangents of the states,
+
+    .. math::
+
+        \dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
+            + \dot{\vec b}_{out} .
 
     Examples
     --------
@@ -569,8 +604,8 @@ def sequence_to_sequence_jvp(
     dx, moved, *along = entries("tangents", tangents, 4).values()
     given = _arguments("primals[1]", weights, cell.states + 2)
     h = cell.run(x, given, options)[0]
-    v = cell.push((x, *given), (dx, *_tangents("tangents[1]", moved, given)), options)[0]
-    return _masked(_push_read(h, v, layer, along), x, options)
+    v = cell.jvp((x, *given), (dx, *_tangents("tangents[1]", moved, given)), options)[0]
+    return _masked(_read_jvp(h, v, layer, along), x, options)
 
 
 def sequence_to_vector(
@@ -608,7 +643,7 @@ def sequence_to_vector(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -623,7 +658,7 @@ def sequence_to_vector(
     .. math:: \vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .
 
     A classifier of sequences. The last state of an entry is that after its last step, which is
-    at its length less one in time, or at time 0 if reversed; that of an entry of length 0 is the
+    at its length minus one in time, or at time 0 if reversed; that of an entry of length 0 is the
     initial state. All that the output knows about the first input has come through T - 1
     products with the recurrent weights.
 
@@ -667,7 +702,13 @@ def sequence_to_vector_vjp(
 
     Notes
     -----
-    Backpropagation through time whose only cotangent is at the last step of each entry.
+    Backpropagation through time whose only cotangent is at the last step of each entry:
+
+    .. math::
+
+        \pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad
+        \pdv{L}{\mat W_{out}} = \vec u\, \vec h_T^\top, \qquad
+        \pdv{L}{\vec b_{out}} = \vec u .
 
     Examples
     --------
@@ -681,8 +722,8 @@ def sequence_to_vector_vjp(
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.final(x, given, cell.run(x, given, options), options)[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., K)")
-    u, read = _pull_read(u, h, w_out, b_out)
-    dx, *grads = cell.pull_final((u,), x, given, options)
+    u, read = _read_vjp(u, h, w_out, b_out)
+    dx, *grads = cell.final_vjp((u,), x, given, options)
     return dx, tuple(grads), *read
 
 
@@ -717,7 +758,12 @@ def sequence_to_vector_jvp(
 
     Notes
     -----
-    The tangent of the last state, through the output layer.
+    The tangent of the last state, through the output layer:
+
+    .. math::
+
+        \dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T
+            + \dot{\vec b}_{out} .
 
     Examples
     --------
@@ -733,9 +779,9 @@ def sequence_to_vector_jvp(
     given = _arguments("primals[1]", weights, cell.states + 2)
     directions = _tangents("tangents[1]", moved, given)
     h = cell.final(x, given, cell.run(x, given, options), options)[0]
-    outs = cell.push((x, *given), (dx, *directions), options)
+    outs = cell.jvp((x, *given), (dx, *directions), options)
     v = cell.final(x, directions, outs, options)[0]
-    return _push_read(h, v, layer, along)
+    return _read_jvp(h, v, layer, along)
 
 
 def vector_to_sequence(
@@ -780,7 +826,7 @@ def vector_to_sequence(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -792,8 +838,17 @@ def vector_to_sequence(
 
     Notes
     -----
-    With "repeat" the network sees the input all the time; with "first" it has to remember it. A
-    picture is described so, word by word.
+    With the initial state and one step f of the network, :math:`\vec h_t = f(\vec x_t, \vec
+    h_{t-1})`,
+
+    .. math::
+
+        \vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad
+        \vec x_t = \begin{cases} \vec x & \text{"repeat", or } t = 1, \\
+            \vec 0 & \text{"first" and } t > 1 . \end{cases}
+
+    With "repeat" the network sees the input at every step; with "first" it has to remember it.
+    A picture is described so, word by word.
 
     Examples
     --------
@@ -837,8 +892,13 @@ def vector_to_sequence_vjp(
 
     Notes
     -----
-    Where x is the input of every step its gradients are summed over the steps, as those of
-    everything that is used more than once.
+    Where x is the input of every step, its gradients are summed over the steps, as those of
+    everything that is used more than once:
+
+    .. math::
+
+        \pdv{L}{\vec x} = \sum_{t=1}^T \pdv{L}{\vec x_t} \quad (\text{"repeat"}), \qquad
+        \pdv{L}{\vec x} = \pdv{L}{\vec x_1} \quad (\text{"first"}) .
 
     Examples
     --------
@@ -887,7 +947,14 @@ def vector_to_sequence_jvp(
 
     Notes
     -----
-    The tangent of x is fed as x is.
+    The tangent of x is fed as x is:
+
+    .. math::
+
+        \dot{\vec x}_t = \begin{cases} \dot{\vec x} & \text{"repeat", or } t = 1, \\
+            \vec 0 & \text{"first" and } t > 1 . \end{cases}
+
+    The outputs have the tangents of :func:`sequence_to_sequence_jvp`.
 
     Examples
     --------
@@ -950,7 +1017,7 @@ def encoder_decoder(
     Raises
     ------
     TypeError
-        If an array is not real, or a tuple of arguments is none.
+        If an array is not real, or the arguments of a network are not a tuple.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -963,11 +1030,19 @@ def encoder_decoder(
     Notes
     -----
     The last state of the encoder, for :func:`lstm` with its cell state, is the initial state of the
-    decoder. All that the second network knows of the first sequence are these H numbers (2 H),
-    however long the sequence is: the bottleneck that attention was invented for.
+    decoder. With one step f of the encoder and g of the decoder,
 
-    Lengths U and T are independent, hence translation. In use the decoder's inputs are its own
-    outputs; that is a loop over :func:`rnn_cell` and its like.
+    .. math::
+
+        \vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad
+        \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
+        \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} .
+
+    All that the second network knows of the first sequence are these H numbers (2 H), however long
+    the sequence is: the bottleneck that attention was invented for.
+
+    Lengths U and T are independent, hence translation. At inference the decoder's inputs are its
+    own outputs; that is a loop over :func:`rnn_cell`, :func:`lstm_cell` or :func:`gru_cell`.
 
     References
     ----------
@@ -1017,8 +1092,18 @@ def encoder_decoder_vjp(
 
     Notes
     -----
-    Backpropagation through the decoder yields the gradients of its initial states. They are the
-    cotangents of the encoder's last ones, from which backpropagation goes on.
+    Backpropagation through the decoder yields the gradient of its initial state, which is the
+    cotangent of the encoder's last one. In the notation of :func:`encoder_decoder`, with
+    :math:`\vec\eta_{U+1} = \vec 0`,
+
+    .. math::
+
+        \vec\eta_t = \dv{L}{\vec s_t} = \mat W_{out}^\top \vec u_t
+            + \Bigl( \pdv{\vec s_{t+1}}{\vec s_t} \Bigr)^\top \vec\eta_{t+1}, \qquad
+        \dv{L}{\vec h_T} = \Bigl( \pdv{\vec s_1}{\vec s_0} \Bigr)^\top \vec\eta_1, \qquad
+        \dv{L}{\vec h_{t-1}} = \Bigl( \pdv{\vec h_t}{\vec h_{t-1}} \Bigr)^\top \dv{L}{\vec h_t} ,
+
+    where the last holds for t from T to 1. The gradients of inputs and weights follow at each step.
 
     Examples
     --------
@@ -1036,9 +1121,9 @@ def encoder_decoder_vjp(
     second = (*finals, *decoder)
     h = cell.run(y, second, _of_decoder(options))[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., U, K)")
-    u, read = _pull_read(u, h, w_out, b_out)
-    dy, *grads = cell.pull((u,), y, second, _of_decoder(options))
-    dx, *others = cell.pull_final(grads[: cell.states], x, first, options)
+    u, read = _read_vjp(u, h, w_out, b_out)
+    dy, *grads = cell.vjp((u,), y, second, _of_decoder(options))
+    dx, *others = cell.final_vjp(grads[: cell.states], x, first, options)
     return dx, dy, tuple(others), tuple(grads[cell.states :]), *read
 
 
@@ -1073,7 +1158,13 @@ def encoder_decoder_jvp(
 
     Notes
     -----
-    The tangent of the encoder's last states is that of the decoder's first.
+    The tangent of the encoder's last state is that of the decoder's initial one:
+
+    .. math::
+
+        \dot{\vec s}_0 = \dot{\vec h}_T, \qquad
+        \dot{\vec o}_t = \mat W_{out}\, \dot{\vec s}_t + \dot{\mat W}_{out}\, \vec s_t
+            + \dot{\vec b}_{out} .
 
     Examples
     --------
@@ -1089,10 +1180,10 @@ def encoder_decoder_jvp(
     cell, first = _two(f, encoder, decoder, "primals[2]", "primals[3]", x, y)
     moved = _tangents("tangents[2]", d_encoder, first)
     finals = cell.final(x, first, cell.run(x, first, options), options)
-    d_outs = cell.push((x, *first), (dx, *moved), options)
+    d_outs = cell.jvp((x, *first), (dx, *moved), options)
     d_finals = cell.final(x, moved, d_outs, options)
     rest = _of_decoder(options)
     h = cell.run(y, (*finals, *decoder), rest)[0]
     directions = dy, *d_finals, *_tangents("tangents[3]", d_decoder, tuple(decoder))
-    v = cell.push((y, *finals, *decoder), directions, rest)[0]
-    return _push_read(h, v, layer, along)
+    v = cell.jvp((y, *finals, *decoder), directions, rest)[0]
+    return _read_jvp(h, v, layer, along)

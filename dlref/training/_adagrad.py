@@ -22,7 +22,8 @@ class AdagradState(NamedTuple):
         Number of steps so far.
     total : array, or tuple
         Sum of the squared gradients, in the structure of the parameters, in the dtype
-        that the step is computed in: float32 for float32 parameters, as in PyTorch.
+        that the step is computed in: float32 for float32 parameters, as in PyTorch. A sum out of
+        the range of that dtype is stored as minus its root.
 
     See Also
     --------
@@ -103,14 +104,39 @@ def adagrad_step(
     .. math:: s_t = s_{t-1} + g_t^2 , \qquad
               \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} .
 
-    *Where the root comes from.* If the gradients of a parameter are bounded by G, descent with
-    the constant rate :math:`\eta_0 / (G \sqrt T)` is best over T steps. Neither G nor T is known
-    beforehand, but :math:`G \sqrt T` is about :math:`\sqrt{\sum_t g_t^2}`: Adagrad takes what
-    it has seen so far. A parameter with rare gradients, as the embedding of a rare word,
-    keeps a large rate for when they come :cite:p:`Duchi2011`.
+    **Where the root comes from.** Let the losses :math:`\ell_t` be convex in one parameter, with
+    gradients :math:`g_t` at :math:`\theta_{t-1}`, and let all parameters lie in an interval of
+    length D. The *regret* is what the steps lose against the best fixed :math:`\theta^*`; by
+    convexity it is at most :math:`\sum_t g_t (\theta_{t-1} - \theta^*)`. A step of length
+    :math:`\eta_t g_t` changes the squared distance to :math:`\theta^*` by
+
+    .. math:: (\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2
+       = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 .
+
+    Solve for the term of the regret and add up over t. For rates that do not grow, the squared
+    distances, each at most :math:`D^2`, leave
+
+    .. math:: \sum_{t=1}^{n} g_t (\theta_{t-1} - \theta^*)
+       \le \frac{D^2}{2 \eta_n} + \frac12 \sum_{t=1}^{n} \eta_t g_t^2 .
+
+    The best *constant* rate is :math:`\eta = D / \sqrt{s_n}` with :math:`s_n = \sum_t g_t^2`, for a
+    bound of :math:`D \sqrt{s_n}`, but :math:`s_n` is known only at the end. Adagrad uses the sum so
+    far, :math:`\eta_t = \eta / \sqrt{s_t}`. The difference :math:`\sqrt{s_t} - \sqrt{s_{t-1}}` is
+    :math:`g_t^2 / (\sqrt{s_t} + \sqrt{s_{t-1}})`, at least :math:`g_t^2 / (2 \sqrt{s_t})`, hence
+
+    .. math:: \sum_{t=1}^{n} \frac{g_t^2}{\sqrt{s_t}} \le 2 \sqrt{s_n} , \qquad
+       \text{regret} \le \Bigl( \frac{D^2}{2 \eta} + \eta \Bigr) \sqrt{s_n} ,
+
+    which for :math:`\eta = D / \sqrt 2` is :math:`\sqrt 2` times the bound of the best constant
+    rate. A parameter with rare gradients, such as the embedding of a rare word, keeps a large rate
+    :cite:p:`Duchi2011`.
 
     Multiplying all gradients by a constant changes nothing, if :math:`\epsilon` is small.
     With gradients of constant size the steps fall as :math:`\eta / \sqrt t`.
+
+    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
+    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the sum, where
+    PyTorch's becomes infinite and its steps 0.
 
     Examples
     --------
@@ -130,5 +156,5 @@ def adagrad_step(
     eps = as_number("eps", eps, least=0)
     step, total = (0, None) if state is None else state
     eta = eta / (1.0 + step * kappa)
-    params, total = updated(adagrad, (eta, decay, eps), params, grads, (total,), start=start)
+    params, total = updated(adagrad, (eta, decay, eps, 1.0), params, grads, (total,), start=start)
     return params, AdagradState(step + 1, total)

@@ -26,7 +26,8 @@ class AdamState(NamedTuple):
         Running mean :math:`\vec m` of the gradients, in the dtype that the step is
         computed in: float32 for float32 parameters, as in PyTorch.
     square : array, or tuple
-        Running mean :math:`\vec v` of the squared gradients.
+        Running mean :math:`\vec v` of the squared gradients. An element out of the range of the
+        dtype is stored as minus its root.
     largest : array, tuple or None
         Largest :math:`\vec v` so far; None unless ``amsgrad``.
 
@@ -140,7 +141,7 @@ def adam_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` no pair, or an option is not a number.
+        If an array is not real, `betas` is not a pair, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -177,6 +178,10 @@ def adam_step(
     With *AMSGrad* the largest :math:`v` so far stands under the root, as PyTorch has it: before
     the correction, which is applied to the maximum.
 
+    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
+    1e154 in float64 or 1e19 in float32: the state then holds minus the root of :math:`v`, where
+    PyTorch's becomes infinite and its steps 0.
+
     References
     ----------
     Algorithm 1 of :cite:t:`KingmaBa2015`.
@@ -199,6 +204,12 @@ def adam_step(
     ...     p, state = adam_step(p, (-1.0) ** t, state, learning_rate=1)
     >>> float(1 / abs(p - last))
     19.0000
+
+    The square of this gradient is no float64. Its root is, and so is the step:
+
+    >>> p, state = adam_step([0.0], [1e160], None, learning_rate=0.5, betas=(0.75, 0.75))
+    >>> p, state.square
+    (array([-0.5]), array([-5.e+159]))
     """
     return _adam(
         params, grads, state, learning_rate, betas, eps, weight_decay, amsgrad, decoupled=False
@@ -217,7 +228,7 @@ def adamw_step(
     amsgrad: bool = False,
 ) -> tuple[Any, AdamState]:
     r"""
-    Step of AdamW: Adam, with the weights decaying beside it.
+    Step of AdamW: Adam with decoupled weight decay.
 
     Parameters
     ----------
@@ -234,7 +245,7 @@ def adamw_step(
     eps : float
         Number, at least 0, that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
-        Share :math:`\lambda \ge 0` of the parameters that is lost a step, times the learning
+        Share :math:`\lambda \ge 0` of the parameters that is lost per step, times the learning
         rate.
     amsgrad : bool
         Whether to divide by the largest mean square so far.
@@ -249,7 +260,7 @@ def adamw_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` no pair, or an option is not a number.
+        If an array is not real, `betas` is not a pair, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -268,7 +279,7 @@ def adamw_step(
     .. math:: \theta_t = (1 - \eta \lambda)\, \theta_{t-1}
               - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,
 
-    with the means of the bare gradient. As in PyTorch the decay is multiplied by
+    with the means of the gradient without the decay. As in PyTorch the decay is multiplied by
     the learning rate; in the paper one schedule :math:`\eta_t` multiplies both the step and the
     decay, and :math:`\lambda` is not multiplied by the base rate :math:`\alpha`.
 
@@ -281,7 +292,7 @@ def adamw_step(
     >>> p
     array([ 7., -7.])
 
-    Adam turns the same decay into a step of the full learning rate:
+    With Adam the same decay becomes a step of the full learning rate:
 
     >>> p, _ = adam_step([8.0, -8.0], [0.0, 0.0], None, learning_rate=0.5, weight_decay=0.25)
     >>> p

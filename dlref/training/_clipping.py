@@ -14,7 +14,7 @@ __all__ = ["clip_by_norm", "clip_by_value"]
 
 def clip_by_value(grads: Any, limit: float) -> Any:
     r"""
-    Cut every element of a gradient off at a limit.
+    Clip every element of a gradient to a limit.
 
     Parameters
     ----------
@@ -41,11 +41,13 @@ def clip_by_value(grads: Any, limit: float) -> Any:
 
     Notes
     -----
-    Each element becomes :math:`\min(\max(g_i, -c), c)`, whatever the others are. Of the result
-    only the signs are sure to agree with the gradient: it is still a descent direction, since
+    .. math:: \hat g_i = \min(\max(g_i, -c), c)
+
+    Each element is clipped independently of the others. The signs agree with those of the gradient,
+    the direction need not: it is still a descent direction, since
     :math:`\vec g \cdot \operatorname{clip}(\vec g) = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0`, but
-    it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit nothing but
-    the signs is left. A NaN stays.
+    it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit only the
+    signs are left. A NaN stays a NaN.
 
     Examples
     --------
@@ -61,7 +63,7 @@ def clip_by_value(grads: Any, limit: float) -> Any:
 
 def clip_by_norm(grads: Any, max_norm: float) -> Any:
     r"""
-    Shorten a gradient to a largest norm, keeping its direction.
+    Clip a gradient to a maximum norm, keeping its direction.
 
     Parameters
     ----------
@@ -96,7 +98,7 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
     One factor for all elements: the direction is that of the gradient, and the ratios between
     the layers stay. This is what :cite:t:`Pascanu2013` propose against exploding gradients:
     where the loss has a cliff its gradient is long but still points the right way. Clipping
-    each array by its own norm, or each element by its value, would turn it.
+    each array by its own norm, or each element by its value, would change it.
 
     PyTorch divides by :math:`\norm{\vec g} + 10^{-6}`, which leaves the result shorter by one
     part in a million for a norm of 1. The norm is computed from elements scaled by the

@@ -92,8 +92,8 @@ def fit_neuron(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, `epochs` no integer,
-        or the learning rate no number.
+        If an array is neither integer nor a real floating-point array, `epochs` is not an
+        integer, or the learning rate is not a number.
     ValueError
         If the shapes do not fit, or `epochs` or the learning rate is negative.
 
@@ -104,6 +104,13 @@ def fit_neuron(
 
     Notes
     -----
+    Each epoch takes one step of gradient descent:
+
+    .. math::
+
+        \vec w \leftarrow \vec w - \frac{2 \eta}{N} \sum_{z_n > 0} e_n\, \vec x_n , \qquad
+        b \leftarrow b - \frac{2 \eta}{N} \sum_{z_n > 0} e_n
+
     The loop of :func:`gradient_descent`, with the neuron's loss and its gradient:
 
     1. outputs :math:`a_n = \max(0, \vec w \cdot \vec x_n + b)` of all examples;
@@ -119,7 +126,7 @@ def fit_neuron(
     descent converges if the learning rate is below 2 over its largest eigenvalue. For the
     three examples below the eigenvalues that matter are 190.9 and 1.13, and that limit is
     0.0105: at a rate of 0.01 the error along the first direction changes its sign and shrinks
-    by :math:`1 - 1.909 = -0.909` a step, along the other by 0.989. Hence the steep beginning
+    by :math:`1 - 1.909 = -0.909` per step, along the other by 0.989. Hence the steep beginning
     and the long tail of the loss.
 
     Examples
@@ -155,7 +162,7 @@ def fit_neuron(
     >>> bool(fit_neuron(X, y, w, 0.0, learning_rate=0.01, epochs=1000).loss[-1] < 1e-8)
     True
 
-    A neuron that starts dead stays dead:
+    A neuron that is inactive for all examples stays so:
 
     >>> fit_neuron(X, y, [-1, -1, -1], 0, learning_rate=0.01, epochs=3).loss
     array([466.6667, 466.6667, 466.6667])

@@ -57,7 +57,8 @@ def gradient_descent(
     Raises
     ------
     TypeError
-        If an array is not real, `steps` no integer or the learning rate no number.
+        If an array is not real, `steps` is not an integer or the
+        learning rate is not a number.
     ValueError
         If `steps` or a learning rate is negative, or the gradient does not have the structure and
         the shapes of the parameters.
@@ -74,33 +75,33 @@ def gradient_descent(
 
     1. compute the value :math:`C(\theta)`;
     2. compute the gradient :math:`\nabla C(\theta)`;
-    3. move: :math:`\theta \leftarrow \theta - \eta\, \nabla C(\theta)`.
+    3. update: :math:`\theta \leftarrow \theta - \eta\, \nabla C(\theta)`.
 
     **Why against the gradient.** To first order a small step :math:`\vec d` changes the value
     by :math:`\nabla C \cdot \vec d`, which among all steps of one length is least for
     :math:`\vec d` opposite to :math:`\nabla C` (Cauchy and Schwarz).
 
-    **How long a step.** Let :math:`\lambda` bound the curvature, the eigenvalues of the Hessian.
-    Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
+    **Which learning rate.** Let :math:`\lambda` bound the curvature, the eigenvalues of the
+    Hessian. Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
 
     .. math:: C(\theta + \vec d) \le C(\theta) - \eta\, \norm{\nabla C}^2
               + \tfrac12 \lambda \eta^2 \norm{\nabla C}^2 ,
 
     so that every step goes down if :math:`0 < \eta < 2 / \lambda`, and the bound is lowest at
     :math:`\eta = 1 / \lambda`. On a quadratic :math:`2 / \lambda` is sharp: beyond it the error
-    along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` a step.
+    along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` per step.
 
     A step is computed in the dtype of the parameters.
 
     References
     ----------
-    With noisy gradients, and on what to expect of it in training, see
-    :cite:t:`Sutskever2013`.
+    With noisy gradients: :cite:t:`RobbinsMonro1951`; in training: :cite:t:`Bottou2018`.
 
     Examples
     --------
     On :math:`C = \frac12 \lambda x^2` each step multiplies x by :math:`1 - \eta \lambda`. Here
-    :math:`\lambda = 4`: a rate of 1/4 arrives at once, 1/2 swings for ever.
+    :math:`\lambda = 4`: a rate of 1/4 reaches the minimum in one step, with 1/2 the sign of x
+    alternates for ever.
 
     >>> from dlref.training import gradient_descent
     >>> def parabola(x):

@@ -45,7 +45,7 @@ class MinibatchResult(NamedTuple):
 
     Notes
     -----
-    The loss of an epoch is a mean over parameters that move meanwhile, so it lies above that of
+    The loss of an epoch is a mean over parameters that change meanwhile, so it lies above that of
     the parameters at the epoch's end.
 
     Examples
@@ -65,7 +65,7 @@ def minibatches(
     rng: np.random.Generator, *arrays: npt.ArrayLike, batch_size: int
 ) -> Iterator[tuple[npt.NDArray[Any], ...]]:
     r"""
-    Shuffle examples and cut them into batches: one epoch.
+    Shuffle examples and split them into batches: one epoch.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def minibatches(
     Raises
     ------
     TypeError
-        If `rng` is no generator, or `batch_size` no integer.
+        If `rng` is not a generator, or `batch_size` is not an integer.
     ValueError
         If there is no array, their lengths differ, or `batch_size` is less than 1.
 
@@ -99,8 +99,9 @@ def minibatches(
     .. math:: \vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
         \operatorname{E} \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,
 
-    so a step on a batch goes the right way in the mean. Drawn without replacement, with the
-    variance :math:`S^2 = \frac{1}{N-1} \sum_n (g_n - \bar g)^2` of one entry over the examples,
+    so a step on a batch is a step against the full gradient in expectation. Drawn without
+    replacement, with the variance :math:`S^2 = \frac{1}{N-1} \sum_n (g_n - \bar g)^2` of one entry
+    over the examples,
 
     .. math:: \operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .
 
@@ -196,15 +197,23 @@ def minibatch_descent(
 
     Notes
     -----
-    1. Shuffle the examples and cut them into batches B.
-    2. For each batch: :math:`\theta \leftarrow \operatorname{step}(\theta,
-       \nabla \frac1m \sum_{n \in B} \ell_n(\theta))`.
+    For each batch B of examples:
+
+    .. math::
+
+        \theta \leftarrow \operatorname{step} \Bigl( \theta,\;
+          \nabla \frac{1}{\abs{B}} \sum_{n \in B} \ell_n(\theta) \Bigr)
+
+    The algorithm:
+
+    1. Shuffle the examples and split them into batches B.
+    2. Take the step above for each batch.
     3. Compute the validation loss. If it is the least so far, remember :math:`\theta`.
     4. Go on with the next epoch, unless it has had no new minimum for `patience` epochs.
 
     **Early stopping.** The training loss keeps falling while the network learns what is particular
-    to its examples. The validation loss is an estimate for other examples; where it turns, what is
-    learned from then on no longer helps with those.
+    to its examples. The validation loss is an estimate for other examples; where it starts to rise,
+    what the network learns from then on no longer helps with those.
 
     References
     ----------

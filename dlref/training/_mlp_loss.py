@@ -55,7 +55,7 @@ def mlp_loss(
     Raises
     ------
     TypeError
-        If an array is not real, or `params` is no tuple of layers.
+        If an array is not real, or `params` is not a tuple of layers.
     ValueError
         If a shape does not fit, a class is out of range, or an option is unknown.
 
@@ -128,7 +128,7 @@ def mlp_loss_value_and_grad(
 
     Examples
     --------
-    The gradient says that the biases of all classes move by zero in sum:
+    The gradients of the biases of all classes add up to 0:
 
     >>> import numpy as np
     >>> from dlref.neurons import LinearParams
@@ -169,8 +169,15 @@ def mlp_loss_grad(
 
     Notes
     -----
-    :math:`\nabla_\theta C`, the second of what :func:`mlp_loss_value_and_grad` returns, where it is
-    derived.
+    The second result of :func:`mlp_loss_value_and_grad`. For each layer l,
+
+    .. math::
+
+       \pdv{L}{\mat W_l} = \sum_n \vec \delta_l^{(n)} \bigl( \vec h_{l-1}^{(n)} \bigr)^\top , \qquad
+       \pdv{L}{\vec b_l} = \sum_n \vec \delta_l^{(n)} ,
+
+    with the input :math:`\vec h_{l-1}` of the layer and the :math:`\vec \delta_l` that
+    :func:`~dlref.neurons.mlp_vjp` derives.
 
     Examples
     --------

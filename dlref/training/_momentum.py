@@ -70,7 +70,7 @@ def momentum_step(
     learning_rate : float
         Step size :math:`\eta \ge 0`.
     momentum : float
-        Share :math:`\mu \ge 0` of the velocity that is kept; below 1, or it never fades.
+        Share :math:`\mu \ge 0` of the velocity that is kept; below 1, or it does not decay.
     dampening : float
         Share :math:`\tau` of the gradient that is left out, but for the first step.
     weight_decay : float
@@ -93,7 +93,7 @@ def momentum_step(
 
     See Also
     --------
-    nesterov_step : Looks ahead before it takes the gradient.
+    nesterov_step : Takes the gradient at a look-ahead point.
     sgd_step : Without memory.
 
     Notes
@@ -187,18 +187,18 @@ def nesterov_step(
 
     See Also
     --------
-    momentum_step : Takes the gradient where it stands.
+    momentum_step : Takes the gradient at the parameters.
 
     Notes
     -----
-    The heavy ball takes the gradient where it is and then rolls on. Nesterov's method rolls
-    first and takes the gradient where that leads, at the look-ahead point
+    The heavy ball takes the gradient at the current point and then adds the velocity. Nesterov's
+    method adds the velocity first and takes the gradient at the look-ahead point
     :math:`\phi_{t-1} = \theta_{t-1} - \eta \mu\, \vec v_{t-1}`:
 
     .. math:: \vec v_t = \mu\, \vec v_{t-1} + \nabla C(\phi_{t-1}) , \qquad
               \theta_t = \theta_{t-1} - \eta\, \vec v_t .
 
-    An optimizer is handed gradients at the parameters it returned, so these had better be the
+    An optimizer gets the gradients at the parameters it returned, so these should be the
     look-ahead points themselves. Write the second equation for them, with
     :math:`\mu \vec v_{t-1} = \vec v_t - \vec g_t`:
 
@@ -208,10 +208,10 @@ def nesterov_step(
                = \phi_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
                = \phi_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) .
 
-    This is the step taken here and in PyTorch, as :cite:t:`Sutskever2013` suggest; what
-    `params` holds is :math:`\phi`. For a convex function of bounded curvature, with a momentum
-    that grows towards 1 in the right way, its error falls as :math:`1 / t^2`, that of plain
-    descent as :math:`1 / t` :cite:p:`Nesterov1983`.
+    This is the step taken here and in PyTorch; `params` holds :math:`\phi`. The look-ahead form is
+    that of :cite:t:`Sutskever2013`, the form in :math:`\phi` that of :cite:t:`Bengio2012`. For a
+    convex function of bounded curvature, with a momentum that grows towards 1 in the right way, its
+    error falls as :math:`1 / t^2`, that of plain descent as :math:`1 / t` :cite:p:`Nesterov1983`.
 
     Examples
     --------

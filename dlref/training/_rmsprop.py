@@ -21,8 +21,9 @@ class RMSpropState(NamedTuple):
     step : int
         Number of steps so far.
     square : array, or tuple
-        Running mean of the squared gradients, in the dtype that the step is
-        computed in: float32 for float32 parameters, as in PyTorch.
+        Running mean of the squared gradients, in the dtype that the step is computed in: float32
+        for float32 parameters, as in PyTorch. A mean square out of the range of that dtype is
+        stored as minus its root.
     mean : array, tuple or None
         Running mean of the gradients; None unless ``centered``.
     velocity : array, tuple or None
@@ -127,6 +128,10 @@ def rmsprop_step(
     replaces :math:`s_t`: steps get longer where the gradient is steady. Rounding can make that
     difference negative; it is then taken as 0, where PyTorch returns NaN.
 
+    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
+    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the mean square,
+    where PyTorch's becomes infinite and its steps 0.
+
     G. Hinton proposed the method in his lectures of 2012; :math:`\epsilon` stands outside the
     root, as in PyTorch.
 
@@ -152,7 +157,7 @@ def rmsprop_step(
     step, *slots = (0, None, None, None) if state is None else state
     params, *slots = updated(
         rmsprop,
-        (eta, decay, alpha, 1.0 - alpha, eps, mu, 0.0),
+        (eta, decay, alpha, 1.0 - alpha, eps, mu),
         params,
         grads,
         tuple(slots),

@@ -43,7 +43,8 @@ def warmup_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatAr
     Raises
     ------
     TypeError
-        If `step` is not real, `peak` no number or `warmup` no integer.
+        If `step` is not real, `peak` is not a number or `warmup` is not
+        an integer.
     ValueError
         If one of them is negative.
 
@@ -55,8 +56,8 @@ def warmup_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatAr
     -----
     .. math:: \eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .
 
-    The running means of an adaptive optimizer know little at first: after one step of Adam,
-    :math:`\hat v` is the square of a single gradient. Small steps meanwhile do no harm.
+    The running means of an adaptive optimizer are poor estimates at first: after one step of Adam,
+    :math:`\hat v` is the square of a single gradient. Small steps limit the damage meanwhile.
 
     Examples
     --------
@@ -97,7 +98,8 @@ def cosine_schedule(
     Raises
     ------
     TypeError
-        If `step` is not real, a rate no number, or `steps` or `warmup` no integer.
+        If `step` is not real, a rate is not a number, or `steps` or
+        `warmup` is not an integer.
     ValueError
         If one of them is out of range.
 
@@ -113,8 +115,8 @@ def cosine_schedule(
     .. math:: \eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2}
               \Bigl( 1 + \cos \pi \frac{t - W}{T - W} \Bigr) .
 
-    The slope is 0 at both ends: the rate lingers at the peak, and then near the floor, where
-    the noise of the gradients averages out. Half of the fall is done halfway.
+    The slope is 0 at both ends: the rate stays near the peak for a while, and later near the floor,
+    where the noise of the gradients averages out. At half of the steps, half of the fall is done.
 
     Examples
     --------
@@ -152,7 +154,8 @@ def inverse_sqrt_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> F
     Raises
     ------
     TypeError
-        If `step` is not real, `peak` no number or `warmup` no integer.
+        If `step` is not real, `peak` is not a number or `warmup` is not
+        an integer.
     ValueError
         If one of them is out of range.
 

@@ -86,7 +86,7 @@ def sgd_step(
 
     Notes
     -----
-    The step is the minimum of the tangent plane plus a price for moving away:
+    The step is the minimum of the tangent plane plus a penalty on the length of the step:
 
     .. math:: \theta^+ = \arg\min_{\vec t} \; \vec g \cdot (\vec t - \theta)
               + \frac{1}{2\eta} \norm{\vec t - \theta}^2 .
@@ -94,9 +94,9 @@ def sgd_step(
     Setting the derivative :math:`\vec g + (\vec t - \theta) / \eta` to zero gives
     :math:`\theta^+ = \theta - \eta\, \vec g`. The gradient of :math:`\frac{\lambda}{2}
     \norm\theta^2` is :math:`\lambda \theta`: weight decay shrinks the parameters by the factor
-    :math:`1 - \eta \lambda` a step.
+    :math:`1 - \eta \lambda` per step.
 
-    *Stochastic* is only the gradient, if it comes from a part of the examples.
+    It is called *stochastic* if the gradient is that of a random part of the examples.
 
     Examples
     --------

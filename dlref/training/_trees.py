@@ -36,7 +36,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
         `others`.
     tree : array_like, or tuple
         Parameters: an array, or tuples and named tuples of arrays, nested. None, where there
-        is no parameter, stays None.
+        is not a parameter, stays None.
     *others : array_like, or tuple
         More trees of the same structure and shapes.
 
@@ -58,8 +58,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
 
     Notes
     -----
-    The parameters of a network are a tree: a tuple for each layer, a named tuple for each part.
-    What an optimizer does with them it does array by array. Gradient descent, for one, is
+    The parameters of a network are a tree: a tuple of layers, each a named tuple of arrays. An
+    optimizer treats them array by array. Gradient descent, for example, is
     ``tree_map(lambda p, g: p - 0.1 * g, params, grads)``. It is `jax.tree.map` for trees of tuples.
 
     Examples
@@ -108,12 +108,12 @@ def tree_ravel(tree: Any) -> FloatArray:
 
     See Also
     --------
-    tree_unravel : The way back.
+    tree_unravel : The inverse.
 
     Notes
     -----
-    Many tools know vectors only: the optimizers of SciPy, a Hessian, a norm, a check against finite
-    differences. The order is that of the fields, and within an array that of C.
+    Many tools work on vectors only: the optimizers of SciPy, a Hessian, a norm, a check against
+    finite differences. The order is that of the fields, and within an array that of C.
     :func:`tree_unravel` reads the vector in the same order, so that
     ``tree_unravel(tree_ravel(tree), tree)`` is a copy of the tree.
 
@@ -153,7 +153,7 @@ def tree_ravel(tree: Any) -> FloatArray:
 
 def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
     r"""
-    Cut a vector into the arrays of nested tuples.
+    Split a vector into the arrays of nested tuples.
 
     Parameters
     ----------
@@ -176,11 +176,11 @@ def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
 
     See Also
     --------
-    tree_ravel : The way there.
+    tree_ravel : The inverse.
 
     Notes
     -----
-    Both maps only move numbers, so a gradient with respect to the vector is the vector of the
+    Both maps only rearrange numbers, so a gradient with respect to the vector is the vector of the
     gradients: :func:`tree_unravel` is the vjp of :func:`tree_ravel`, and the other way round.
 
     Examples

@@ -263,21 +263,21 @@ def _residual(
 ) -> tuple[FloatArray, Pullback]:
     """Run a sub-layer with its residual sum and norm; cotangents (dx, dnorm, *its own)."""
     if o.norm_first:
-        z, pull_norm = norm_forward(x, norm, o.norm, o.eps)
-        f, pull = sublayer(z)
+        z, norm_pullback = norm_forward(x, norm, o.norm, o.eps)
+        f, sublayer_pullback = sublayer(z)
 
         def pullback(u: FloatArray) -> tuple[Any, ...]:
-            dz, *rest = pull(u if factor is None else factor * u)
-            dx, dnorm = pull_norm(dz)
+            dz, *rest = sublayer_pullback(u if factor is None else factor * u)
+            dx, dnorm = norm_pullback(dz)
             return (u + dx, dnorm, *rest)
 
         return x + (f if factor is None else factor * f), pullback
-    f, pull = sublayer(x)
-    y, pull_norm = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
+    f, sublayer_pullback = sublayer(x)
+    y, norm_pullback = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
 
     def pullback_through_norm(u: FloatArray) -> tuple[Any, ...]:
-        ds, dnorm = pull_norm(u)
-        dx, *rest = pull(ds if factor is None else factor * ds)
+        ds, dnorm = norm_pullback(u)
+        dx, *rest = sublayer_pullback(ds if factor is None else factor * ds)
         return (ds + dx, dnorm, *rest)
 
     return y, pullback_through_norm
@@ -345,14 +345,14 @@ def encoder_block_forward(
             seen.append(block)
         return block.out(), pullback
 
-    y, pull1 = _residual(x, attend, p.norm1, o, o.dropout[0])
-    out, pull2 = _residual(
+    y, pullback1 = _residual(x, attend, p.norm1, o, o.dropout[0])
+    out, pullback2 = _residual(
         y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm2, o, o.dropout[1]
     )
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dy, dnorm2, dnetwork = pull2(u)
-        dx, dnorm1, dattention, dbias = pull1(dy)
+        dy, dnorm2, dnetwork = pullback2(u)
+        dx, dnorm1, dattention, dbias = pullback1(dy)
         return dx, EncoderBlockParams(dattention, dnorm1, dnetwork, dnorm2), dbias
 
     return out, pullback
@@ -407,16 +407,16 @@ def decoder_block_forward(
             seen.append(block)
         return block.out(), pullback
 
-    y, pull1 = _residual(x, attend, p.norm1, o, o.dropout[0])
-    y, pull2 = _residual(y, read, p.norm2, o, o.dropout[1])
-    out, pull3 = _residual(
+    y, pullback1 = _residual(x, attend, p.norm1, o, o.dropout[0])
+    y, pullback2 = _residual(y, read, p.norm2, o, o.dropout[1])
+    out, pullback3 = _residual(
         y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm3, o, o.dropout[2]
     )
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        u, dnorm3, dnetwork = pull3(u)
-        u, dnorm2, dmemory, dcross = pull2(u)
-        dx, dnorm1, dself, dbias = pull1(u)
+        u, dnorm3, dnetwork = pullback3(u)
+        u, dnorm2, dmemory, dcross = pullback2(u)
+        dx, dnorm1, dself, dbias = pullback1(u)
         grads = DecoderBlockParams(dself, dnorm1, dcross, dnorm2, dnetwork, dnorm3)
         return dx, dmemory, grads, dbias
 
@@ -465,7 +465,7 @@ def _as_network(name: str, value: Any) -> FeedForwardParams | GatedFeedForwardPa
 
 
 def as_block(kind: type[Any], name: str, value: Any) -> Any:
-    """Return the parameters of a block, plain tuples turned into named ones."""
+    """Return the parameters of a block, named tuples in place of plain ones."""
     block = shaped_like(kind, name, value)
     entries: dict[str, Any] = {}
     for field, entry in zip(kind._fields, block, strict=True):
@@ -572,7 +572,7 @@ def dropout_mask(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `rate` no number or `dtype` no floating-point type.
+        If `rng` is not a generator, `rate` is not a number or `dtype` is not a floating-point type.
     ValueError
         If `rate` is outside [0, 1].
 
@@ -583,8 +583,17 @@ def dropout_mask(
     Notes
     -----
     A unit that is kept is scaled up, so that the mean of the output does not change:
-    :math:`(1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x`. Dropout is not only zeros. In use
-    nothing is dropped and nothing is scaled, which is the option ``dropout=None``.
+
+    .. math::
+
+        m = \begin{cases} 0 & \text{with probability } p, \\
+            1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
+        \operatorname{E}[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x .
+
+    Dropout is not only zeros. At inference nothing is dropped and nothing is scaled, which is the
+    option ``dropout=None``. (This form is called *inverted dropout*. The main scheme of
+    :cite:t:`Srivastava2014` does not scale in training, and multiplies the weights that follow by
+    1 - p at inference.)
 
     The random numbers are an input here, not a state of the block: a gradient check needs
     the same ones twice. With p = 1 all factors are 0.
@@ -691,7 +700,7 @@ def encoder_block(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no such tuple.
+        If an array is not real or `params` is not such a tuple.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 
@@ -703,7 +712,7 @@ def encoder_block(
 
     Notes
     -----
-    Let A be self-attention and N the network. The two orders in use are
+    Let A be self-attention and N the network. There are two orders:
 
     .. math::
 
@@ -719,8 +728,8 @@ def encoder_block(
 
     **Pre or post.** In a pre-norm stack one path from the last sum to the input meets no weight and
     no norm, so gradients arrive in every depth; the sum grows with depth, and a final norm
-    has to end the stack. In a post-norm stack every norm divides the path's
-    gradient with respect to the size of the sum; deep ones need a warm-up to train.
+    has to end the stack. In a post-norm stack every norm divides the path's gradient by the size
+    of the sum; deep ones need a warm-up to train.
 
     **Order.** Without `rope`, a bias or a mask the block is equivariant: permuted positions
     give permuted outputs.
@@ -916,9 +925,15 @@ def encoder_block_jvp(
 
     Notes
     -----
-    Value and tangent go through the sub-layers side by side:
-    :math:`\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y}` for pre-norm, and the same
-    with the tangents of the parameters added by the product rule.
+    Value and tangent go through the sub-layers side by side. For each of them,
+
+    .. math::
+
+        \dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
+        \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
+            \text{(post-norm)},
+
+    and the tangents of the parameters are added by the product rule.
 
     Examples
     --------
@@ -1051,7 +1066,7 @@ def decoder_block(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no such tuple.
+        If an array is not real or `params` is not such a tuple.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 
@@ -1063,7 +1078,19 @@ def decoder_block(
 
     Notes
     -----
-    Three sub-layers, each with its residual connection and norm as in :func:`encoder_block`:
+    Three sub-layers, each with its residual connection and norm as in :func:`encoder_block`. With
+    self-attention A, cross-attention C and the network N,
+
+    .. math::
+
+        \text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
+            \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
+            \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
+        \text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), \quad
+            \mat Z = \operatorname{norm}_2(\mat Y + C(\mat Y, \mat M)), \quad
+            \mat Z' = \operatorname{norm}_3(\mat Z + N(\mat Z)) .
+
+    In words:
 
     1. self-attention, masked: queries, keys and values from `x`;
     2. cross-attention: queries from `x`, keys and values from `memory`, every position of
@@ -1169,9 +1196,21 @@ def decoder_block_vjp(
 
     Notes
     -----
-    The same steps three times. What is new is that the cross-attention's keys and values come
-    from `memory`, so their gradient leaves the decoder there: it is how an encoder learns at all.
-    Every block of a decoder reads the same memory, and the contributions add up.
+    The steps of :func:`encoder_block_vjp` three times. Write :math:`J_C` for the Jacobian of the
+    cross-attention with respect to its queries and :math:`J_{C, M}` for that with respect to the
+    memory. Pre-norm,
+
+    .. math::
+
+        \mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, &
+        \mat W &= \mat V + J_{norm_2}^\top J_C^\top\, \mat V, \\
+        \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
+        \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,
+
+    and post-norm likewise, each norm before its sum. What is new is the last: the keys and values
+    of the cross-attention come from `memory`, so their gradient leaves the decoder there, and
+    without it the encoder would not learn. Every block of a decoder reads the same memory, and the
+    contributions add up.
 
     Examples
     --------
@@ -1261,8 +1300,16 @@ def decoder_block_jvp(
 
     Notes
     -----
-    A change of `memory` moves the keys and the values of the cross-attention, and with them
-    every position of the output.
+    A tangent of `memory` enters by the keys and values of the cross-attention, and from there
+    reaches every position of the output. With the Jacobians of :func:`decoder_block_vjp`, pre-norm,
+
+    .. math::
+
+        \dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad
+        \dot{\mat Z} = \dot{\mat Y} + J_C J_{norm_2} \dot{\mat Y} + J_{C, M} \dot{\mat M}, \qquad
+        \dot{\mat Z}' = \dot{\mat Z} + J_N J_{norm_3} \dot{\mat Z},
+
+    and the tangents of the parameters are added by the product rule.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""What a model costs: numbers to keep, and multiplications a token."""
+r"""What a model costs: numbers to keep, and multiplications per token."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     Raises
     ------
     TypeError
-        If `config` is not a configuration or `context` no integer.
+        If `config` is not a configuration or `context` is not an integer.
     ValueError
         If `context` is less than 1.
 
@@ -221,9 +221,14 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
 
     Notes
     -----
+    .. math::
+
+        \text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S, \\
+        \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V D .
+
     A matrix element is used once for each token, so the projections, the networks and the head
     cost as many multiplications as they have weights. What is left are the scores: a query of
-    D numbers with each of S keys, and as many for the values, :math:`2 L D S`.
+    D numbers with each of S keys, and as many for the values.
 
     **When is attention the expensive part?** Scores cost more than everything else in a block from
     :math:`2 D S > 12 D^2`, which is S > 6 D: at D = 768 from 4600 tokens on. Averaged

@@ -46,7 +46,7 @@ from ._configuration import (
     init_norm,
     init_positions,
     places,
-    places_pull,
+    places_vjp,
 )
 from ._feed_forward import Pullback
 from ._language_model import as_tokens, block_options, check_table
@@ -150,7 +150,7 @@ def init_sequence_classifier(
 
     Notes
     -----
-    The head starts with deviation 0.02, so that the first probabilities are nearly equal.
+    The head starts with standard deviation 0.02, so that the first probabilities are nearly equal.
 
     Examples
     --------
@@ -249,22 +249,22 @@ def _run(
     lengths: Any,
     dropout: Any,
 ) -> tuple[FloatArray, Pullback]:
-    h, back = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
+    h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
     gathered = np.ascontiguousarray(h[..., 0, :])
 
-    def pull(u: FloatArray) -> SequenceClassifierParams:
+    def pullback(u: FloatArray) -> SequenceClassifierParams:
         dgathered, dw_head, db_head = affine_vjp(u, gathered, p.w_head, p.b_head)
         dh = np.zeros_like(h)
         dh[..., 0, :] = dgathered
-        dx, dblocks, dnorm, dbias = back(dh)
-        dtable = places_pull(config, p.positions, dx, dbias, causal=False)
+        dx, dblocks, dnorm, dbias = encoder_pullback(dh)
+        dtable = places_vjp(config, p.positions, dx, dbias, causal=False)
         dx = dx * dx.dtype.type(config.embedding_scale)
         dtoken = dx[..., 0, :].reshape(-1, config.width).sum(0)
         dembedding = np.asarray(learned_positions_vjp(dx[..., 1:, :], p.embedding, tokens))
         grads = dtoken, dembedding, dtable, dblocks, dnorm, dw_head, db_head
         return SequenceClassifierParams(*grads)
 
-    return affine(gathered, p.w_head, p.b_head), pull
+    return affine(gathered, p.w_head, p.b_head), pullback
 
 
 def _arguments(
@@ -339,7 +339,7 @@ def sequence_classifier(
 
     Examples
     --------
-    What is behind the end of a text changes nothing:
+    What follows the end of a text changes nothing:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig
@@ -393,17 +393,22 @@ def sequence_classifier_vjp(
 
     See Also
     --------
-    encoder_vjp : The way back through the blocks.
+    encoder_vjp : The backward pass through the blocks.
 
     Notes
     -----
-    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is
-    :math:`\mat W^\top \vec u` there and 0 elsewhere; one block further down it has reached
-    every token that was attended to.
+    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is 0 elsewhere:
+
+    .. math::
+
+        \pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u, \qquad
+        \pdv{L}{\vec h_0} = \mat W^\top \vec u, \qquad \pdv{L}{\vec h_t} = \vec 0 \quad (t > 0) .
+
+    One block before the last it has reached every token that was attended to.
 
     Examples
     --------
-    Tokens behind the end get no gradient:
+    Tokens after the end get no gradient:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig
@@ -447,7 +452,11 @@ def sequence_classifier_jvp(
     Notes
     -----
     Value and tangent of all T + 1 positions go through the blocks; the head reads those
-    of the class token.
+    of the class token:
+
+    .. math::
+
+        \dot{\text{logits}} = \dot{\mat W} \vec h_0 + \mat W \dot{\vec h}_0 + \dot{\vec b} .
 
     Examples
     --------
@@ -513,7 +522,7 @@ def sequence_classifier_loss(
     Returns
     -------
     floating-point scalar
-        Loss, in nats a text.
+        Loss, in nats per text.
 
     Raises
     ------
@@ -528,7 +537,11 @@ def sequence_classifier_loss(
 
     Notes
     -----
-    :math:`-\frac1N \sum_n \log p(c_n \mid \text{text}_n)` over N texts; log C for a guess.
+    .. math::
+
+        L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)
+
+    over N texts; log C for a guess.
 
     Examples
     --------
@@ -565,18 +578,23 @@ def sequence_classifier_loss_value_and_grad(
     Returns
     -------
     loss : floating-point scalar
-        Loss, in nats a text.
+        Loss, in nats per text.
     grads : SequenceClassifierParams
         Gradient of each parameter; None where it is None.
 
     See Also
     --------
-    sequence_classifier_vjp : The way back through the model.
+    sequence_classifier_vjp : The backward pass through the model.
 
     Notes
     -----
-    The cotangent of the logits is :math:`(\vec p - \vec{\text{one-hot}}) / N`; the forward
-    pass is made once.
+    The cotangent of the logits is
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .
+
+    The forward pass is made once.
 
     Examples
     --------
@@ -593,9 +611,9 @@ def sequence_classifier_loss_value_and_grad(
     array([-0.5,  0.5])
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    logits, pull = _run(ids, p, config, lengths, dropout)
+    logits, pullback = _run(ids, p, config, lengths, dropout)
     loss, dlogits = cross_entropy_value_and_grad(logits, classes)
-    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def sequence_classifier_loss_grad(
@@ -622,7 +640,13 @@ def sequence_classifier_loss_grad(
 
     Notes
     -----
-    The parts are those of :func:`language_model_loss_grad`, without the causal mask.
+    The cross-entropy gives the cotangent with which :func:`sequence_classifier_vjp` starts:
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .
+
+    The other parts are those of :func:`language_model_loss_grad`, without the causal mask.
 
     Examples
     --------

@@ -54,7 +54,7 @@ from ._configuration import (
     init_norm,
     init_positions,
     places,
-    places_pull,
+    places_vjp,
 )
 from ._decoding import EncoderDecoderDecoding
 from ._feed_forward import Pullback
@@ -160,7 +160,8 @@ def init_encoder_decoder_model(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `config` no configuration or `dtype` no floating-point type.
+        If `rng` is not a generator, `config` is not a configuration or `dtype` is not a
+        floating-point type.
 
     See Also
     --------
@@ -276,18 +277,18 @@ def _run(
     lengths: Any,
 ) -> tuple[FloatArray, Pullback]:
     end = config.norm, config.eps
-    memory, back_encoder = encoder_forward(*_encoder(source, p, config, lengths))
+    memory, encoder_pullback = encoder_forward(*_encoder(source, p, config, lengths))
     x, options = _decoder(target, p, config, source.shape, lengths)
-    h, back_decoder = decoder_forward(x, memory, p.decoder, p.norm, options, end)
+    h, decoder_pullback = decoder_forward(x, memory, p.decoder, p.norm, options, end)
     weight = p.embedding if p.head is None else p.head
 
     @np.errstate(all="ignore")
-    def pull(u: FloatArray) -> EncoderDecoderParams:
+    def pullback(u: FloatArray) -> EncoderDecoderParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
-        dx, dmemory, ddecoder, dnorm, dbias = back_decoder(dh)
-        dsource, dencoder, dencoder_norm, dsource_bias = back_encoder(dmemory)
-        dtable = places_pull(config, p.positions, dx, dbias)
-        dsource_table = places_pull(config, p.source_positions, dsource, dsource_bias, causal=False)
+        dx, dmemory, ddecoder, dnorm, dbias = decoder_pullback(dh)
+        dsource, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
+        dtable = places_vjp(config, p.positions, dx, dbias)
+        dsource_table = places_vjp(config, p.source_positions, dsource, dsource_bias, causal=False)
         scale = dx.dtype.type(config.embedding_scale)
         dembedding = np.asarray(learned_positions_vjp(dx * scale, p.embedding, target))
         dembedding += learned_positions_vjp(dsource * scale, p.embedding, source)
@@ -304,7 +305,7 @@ def _run(
             None if p.head is None else dhead,
         )
 
-    return affine(h, weight), pull
+    return affine(h, weight), pullback
 
 
 def _arguments(
@@ -455,13 +456,21 @@ def encoder_decoder_model_vjp(
 
     Notes
     -----
+    With the cotangent :math:`\mat U` of the logits,
+
+    .. math::
+
+        \pdv{L}{\mat W} = \mat U^\top \mat H, \qquad \pdv{L}{\mat H} = \mat U \mat W, \qquad
+        \pdv{L}{\mat M} = \Bigl( \pdv{\mat H}{\mat M} \Bigr)^\top \pdv{L}{\mat H}, \qquad
+        \pdv{L}{\theta_{enc}} = \Bigl( \pdv{\mat M}{\theta_{enc}} \Bigr)^\top \pdv{L}{\mat M} .
+
     The decoder comes first in the backward pass. It leaves the gradient of the memory, a sum over
     its blocks, and that is the cotangent with which the encoder begins. The embeddings are used
     in up to three places, and get the sum.
 
     Examples
     --------
-    Tokens behind the end of the source get no gradient from it:
+    Tokens after the end of the source get no gradient from it:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig
@@ -505,7 +514,13 @@ def encoder_decoder_model_jvp(
 
     Notes
     -----
-    The memory and its tangent go into every block of the decoder.
+    The memory and its tangent go into every block of the decoder:
+
+    .. math::
+
+        \dot{\mat H} = \pdv{\mat H}{\mat M}\, \dot{\mat M} + \pdv{\mat H}{\theta}\, \dot\theta,
+            \qquad
+        \dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .
 
     Examples
     --------
@@ -604,7 +619,7 @@ def encoder_decoder_model_loss(
     config : LanguageModelConfig
         What both halves consist of.
     targets : array_like of int or None, shape (..., T)
-        What each position shall predict, −100 where nothing is asked. None is the next
+        What each position is to predict, −100 where nothing is asked. None is the next
         token: the decoder reads all but the last token, and predicts all but the first.
     lengths : array_like of int or None, shape (...)
         As for :func:`encoder_decoder_model`.
@@ -612,7 +627,7 @@ def encoder_decoder_model_loss(
     Returns
     -------
     floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
 
     Raises
     ------
@@ -627,6 +642,13 @@ def encoder_decoder_model_loss(
 
     Notes
     -----
+    With N predictions,
+
+    .. math::
+
+        L = - \frac1N \sum_t \log p(\text{target}_{t+1} \mid \text{source}, \text{target}_1, \dots,
+            \text{target}_t)
+
     While it is trained the decoder reads the right answer as far as the place it predicts, whatever
     it would have written itself (teacher forcing): all places are predicted at once.
 
@@ -667,17 +689,24 @@ def encoder_decoder_model_loss_value_and_grad(
     Returns
     -------
     loss : floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
     grads : EncoderDecoderParams
         Gradient of each parameter; None where it is None.
 
     See Also
     --------
-    encoder_decoder_model_vjp : The way back through the model.
+    encoder_decoder_model_vjp : The backward pass through the model.
 
     Notes
     -----
-    The forward pass is made once, and both halves keep what their way back needs.
+    The loss is that of :func:`encoder_decoder_model_loss`, its gradient begins with
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,] \bigr)
+            .
+
+    The forward pass is made once, and both halves keep what their backward pass needs.
 
     Examples
     --------
@@ -692,9 +721,9 @@ def encoder_decoder_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
-    logits, pull = _run(texts, answer, p, config, lengths)
+    logits, pullback = _run(texts, answer, p, config, lengths)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def encoder_decoder_model_loss_grad(
@@ -721,7 +750,14 @@ def encoder_decoder_model_loss_grad(
 
     Notes
     -----
-    The parts are those of :func:`language_model_loss_grad`, and cross-attention.
+    The cross-entropy gives the cotangent with which :func:`encoder_decoder_model_vjp` starts:
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,] \bigr)
+            .
+
+    The other parts are those of :func:`language_model_loss_grad`, and cross-attention.
 
     Examples
     --------
@@ -787,6 +823,12 @@ def encoder_decoder_generate(
 
     Notes
     -----
+    Each token is the one of largest probability, given the source and those before:
+
+    .. math::
+
+        \text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .
+
     The encoder runs once. Keys and values of the target so far are kept, as in :func:`generate`;
     those of the memory, which every token reads, are projected once.
 
@@ -865,7 +907,15 @@ def encoder_decoder_weights(
 
     Notes
     -----
-    Row t shows what was read in order to predict token t + 1 of the target.
+    With the queries :math:`\mat Q_{kh}` of head h in block k of the decoder and its keys
+    :math:`\mat K_{kh}` of the memory,
+
+    .. math::
+
+        \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
+            \Bigr) ,
+
+    and row t shows what was read in order to predict token t + 1 of the target.
 
     Examples
     --------

@@ -147,7 +147,7 @@ def affine_tangent(
     b: FloatArray | None = None,
     db: FloatArray | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return an affine map and its rate of change."""
+    """Return an affine map and its tangent."""
     return affine(x, w, b), affine_jvp((x, w, b), (v, dw, db))
 
 
@@ -238,7 +238,7 @@ def feed_forward(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no such tuple.
+        If an array is not real or `params` is not such a tuple.
     ValueError
         If a shape does not fit or the activation is unknown.
 
@@ -327,12 +327,12 @@ def feed_forward_vjp(
         \pdv{L}{\mat W_1} &= \sum \vec g \vec x^\top , & \pdv{L}{\vec b_1} &= \sum \vec g , &
             \pdv{L}{\vec x} &= \mat W_1^\top \vec g ,
 
-    with sums over the positions. :math:`4 D F` multiplications a position, after the forward
+    with sums over the positions. :math:`4 D F` multiplications per position, after the forward
     pass; :math:`\vec a` and :math:`\vec h` are what has to be kept of it.
 
     Examples
     --------
-    Where a ReLU is shut, nothing comes back:
+    Where a ReLU is inactive, no gradient passes:
 
     >>> import numpy as np
     >>> from dlref.transformer import FeedForwardParams, feed_forward_vjp
@@ -411,7 +411,7 @@ def gated_feed_forward(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no such tuple.
+        If an array is not real or `params` is not such a tuple.
     ValueError
         If a shape does not fit or the activation is unknown.
 
@@ -426,7 +426,7 @@ def gated_feed_forward(
 
     The product of two linear forms is a quadratic form: with f the identity each hidden unit is
     :math:`(\vec g \cdot \vec x)(\vec p \cdot \vec x)`, which no sum of few ReLUs can be. It
-    has :math:`3 D F` multiplications a position; :math:`F = 8 D / 3` gives it the cost of a plain
+    has :math:`3 D F` multiplications per position; :math:`F = 8 D / 3` gives it the cost of a plain
     network with :math:`F = 4 D`.
 
     References
@@ -488,7 +488,7 @@ def gated_feed_forward_vjp(
         \pdv{L}{\vec x} = \mat W_{up}^\top \pdv{L}{\vec p} + \mat W_{gate}^\top \pdv{L}{\vec a} ,
 
     and the matrices get :math:`\sum \vec u \vec h^\top`, :math:`\sum \pdv{L}{\vec p} \vec
-    x^\top` and :math:`\sum \pdv{L}{\vec a} \vec x^\top`. A shut gate stops the gradient of what
+    x^\top` and :math:`\sum \pdv{L}{\vec a} \vec x^\top`. A closed gate stops the gradient of what
     it gates, but not, where :math:`f' \ne 0`, its own.
 
     Examples

@@ -69,11 +69,23 @@ def next_token_probabilities(
     -----
     1. **Temperature.** :math:`p_i \propto e^{z_i / \tau}`: below 1 it sharpens, above 1 it
        flattens. The odds of two tokens are raised to the power :math:`1 / \tau`.
-    2. **Top k.** Tokens with :math:`z_i` below the k-th largest get 0.
-    3. **Top p.** With the rest sorted by falling probability, :math:`p_{(1)} \ge p_{(2)} \ge
-       \dots`, those are kept before which less than p has been collected: the nucleus. Its size
-       follows the model's certainty, which that of top k does not.
+    2. **Top k.** Tokens with :math:`z_i` below the k-th largest get 0, and the others are divided
+       by their sum.
+    3. **Top p.** Sorted by falling probability, :math:`p_{(1)} \ge p_{(2)} \ge \dots`, those
+       tokens are kept before which less than p has been collected: the nucleus. Its size depends
+       on how certain the model is, which that of top k does not.
     4. What is kept is divided by its sum.
+
+    With K for the tokens that top k keeps and N for the nucleus,
+
+    .. math::
+
+        p_i = \frac{e^{z_i / \tau}}{\sum_{j \in K} e^{z_j / \tau}} \; (i \in K), \qquad
+        q_i = \frac{p_i}{\sum_{j \in N} p_j} \; (i \in N), \qquad
+        N = \Bigl\{ (m) : \sum_{l < m} p_{(l)} < p \Bigr\} .
+
+    With both options, top p therefore sees the probabilities that top k has normalized, as in
+    Hugging Face's Transformers.
 
     At temperature 0 the first of several equal maxima is taken, the limit of greedy decoding.
 
@@ -90,6 +102,8 @@ def next_token_probabilities(
     array([0.625, 0.375, 0.   , 0.   ])
     >>> next_token_probabilities(logits, top_p=0.9).round(3)
     array([0.526, 0.316, 0.158, 0.   ])
+    >>> next_token_probabilities(logits, top_k=2, top_p=0.6)  # 0.625 is enough, 0.5 would not be
+    array([1., 0., 0., 0.])
     >>> next_token_probabilities(logits, temperature=0)
     array([1., 0., 0., 0.])
 
@@ -216,12 +230,19 @@ def generate(
 
     **The cache.** The causal mask makes keys and values of a token independent of what follows it.
     So they are computed once and kept, and a new token costs one pass of a single position, whose
-    query attends to all keys kept: :math:`2 D S` multiplications a layer for S tokens,
+    query attends to all keys kept: :math:`2 D S` multiplications per layer for S tokens,
     instead of the whole text again. The logits are those of :func:`language_model` up to rounding.
-    Memory is :math:`2 L H_k E S` numbers a text.
+    Memory is :math:`2 L H_k E S` numbers per text.
 
     **Drawing.** The token is the first whose cumulative probability exceeds a uniform number from
-    `rng`, so equal states of the generator give equal texts.
+    `rng`:
+
+    .. math::
+
+        \text{token}_{T+1} = \min \Bigl\{ v : \sum_{w \le v} p_w > r \Bigr\}, \qquad
+        r \text{ uniform in } [0, 1) .
+
+    So equal states of the generator give equal texts.
 
     Examples
     --------
@@ -332,11 +353,18 @@ def beam_search(
 
     Notes
     -----
-    The log-probability of a continuation is the sum of those of its tokens. Of the K V texts that
-    are one token longer than those kept, the K best are kept. That is exact if
-    :math:`K \ge V^{n-1}` for n steps, and else a heuristic: the best text may begin
-    with a token that looked bad. The length counts the tokens appended, up to and including
-    `stop`. Where fewer than K texts exist, scores of the rest are −inf.
+    Texts are compared by the log-probability of the n tokens appended, the sum of those of the
+    tokens, with the length penalty a:
+
+    .. math::
+
+        \text{score} = \frac{1}{n^a} \sum_{t=1}^n \log p(\text{token}_{T+t} \mid \text{token}_1,
+            \dots, \text{token}_{T+t-1}) .
+
+    Of the K V texts that are one token longer than those kept, the K best are kept. That is exact
+    if :math:`K \ge V^{n-1}` for n steps, and else a heuristic: the best text may begin with a token
+    that looked bad. The length counts the tokens appended, up to and including `stop`. Where fewer
+    than K texts exist, scores of the rest are −inf.
 
     A probable text is not a typical one: models repeat themselves under beam search. It is for
     tasks with one right answer.

@@ -30,7 +30,7 @@ from ._configuration import (
     Places,
     check_config,
     places,
-    places_pull,
+    places_vjp,
 )
 from ._feed_forward import Pullback
 from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
@@ -177,14 +177,14 @@ def _run(
     tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
 ) -> tuple[FloatArray, Pullback]:
     """Run the model; the cotangent is that of the parameters."""
-    h, back = encoder_forward(*_stack(tokens, p, config, dropout))
+    h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, dropout))
     weight = p.embedding if p.head is None else p.head
 
     @np.errstate(all="ignore")
-    def pull(u: FloatArray) -> LanguageModelParams:
+    def pullback(u: FloatArray) -> LanguageModelParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
-        dx, dblocks, dnorm, dbias = back(dh)
-        dtable = places_pull(config, p.positions, dx, dbias)
+        dx, dblocks, dnorm, dbias = encoder_pullback(dh)
+        dtable = places_vjp(config, p.positions, dx, dbias)
         if config.scale_embeddings:
             dx *= dx.dtype.type(config.embedding_scale)
         dembedding = np.asarray(learned_positions_vjp(dx, p.embedding, tokens))
@@ -193,10 +193,10 @@ def _run(
             return LanguageModelParams(dembedding, dtable, dblocks, dnorm, None)
         return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead)
 
-    return affine(h, weight), pull
+    return affine(h, weight), pullback
 
 
-def _push(
+def _tangents(
     tokens: IntArray,
     p: LanguageModelParams,
     dp: LanguageModelParams,
@@ -367,12 +367,22 @@ def language_model_vjp(
     -----
     With the cotangent :math:`\mat U` of the logits :math:`\mat H \mat W^\top`:
 
-    1. the head: :math:`\pdv{L}{\mat W} = \sum \vec u \vec h^\top`,
-       :math:`\pdv{L}{\vec h} = \mat W^\top \vec u`;
-    2. the last norm and the blocks, backwards, which leaves :math:`\pdv{L}{\mat X}`;
-    3. the embeddings: row v gets the sum of :math:`\pdv{L}{\vec x_t}` over all places t where
-       token v stands, times :math:`\sqrt D` if they are scaled; a learned position gets
-       the sum over the batch.
+    1. the head:
+
+       .. math::
+
+           \pdv{L}{\mat W} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
+           \pdv{L}{\vec h_t} = \mat W^\top \vec u_t ;
+
+    2. the last norm and the blocks, from the last to the first, which leaves
+       :math:`\pdv{L}{\mat X}`;
+    3. the embedding of token v:
+
+       .. math::
+
+           \pdv{L}{\vec e(v)} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},
+
+       times :math:`\sqrt D` if they are scaled; a learned position gets the sum over the batch.
 
     Tied embeddings were used twice, and get the sum of 1 and 3. The first is dense: every token's
     vector takes part in every prediction. T5's table serves all blocks, and its gradient is the
@@ -424,8 +434,15 @@ def language_model_jvp(
     Notes
     -----
     One pass gives the derivative along one direction of all parameters together: the slope of
-    the logits in a step of training, or a Hessian-vector product's first half. Tied
-    embeddings move twice, in the sum :math:`\dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top`.
+    the logits in a step of training, or a Hessian-vector product's first half. The head has the
+    product rule:
+
+    .. math::
+
+        \dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .
+
+    The tangent of tied embeddings enters twice, at the input, which :math:`\dot{\mat H}` contains,
+    and as :math:`\dot{\mat W}`.
 
     Examples
     --------
@@ -448,7 +465,7 @@ def language_model_jvp(
     check_params("primals.params", p, config)
     ids = as_tokens("primals.tokens", tokens, config.vocabulary)
     dp = as_params("tangents.params", dp, config)
-    return rounded(_push(ids, p, dp, config, dropout), dtype)  # type: ignore[no-any-return]
+    return rounded(_tangents(ids, p, dp, config, dropout), dtype)  # type: ignore[no-any-return]
 
 
 def language_model_loss(
@@ -471,7 +488,7 @@ def language_model_loss(
     config : LanguageModelConfig
         What the model consists of.
     targets : array_like of int or None, shape (..., T)
-        What each position shall predict, −100 where nothing is asked. None is the next
+        What each position is to predict, −100 where nothing is asked. None is the next
         token: the model reads all but the last token, and predicts all but the first.
     dropout : tuple or None
         As for :func:`language_model`.
@@ -479,7 +496,7 @@ def language_model_loss(
     Returns
     -------
     floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
 
     Raises
     ------
@@ -500,7 +517,7 @@ def language_model_loss(
 
     over the N predictions. By the chain rule of probabilities the sum over a text is the logarithm
     of the model's probability of the text, so minimizing it is maximum likelihood.
-    :math:`L / \log 2` are bits a token, and :math:`e^L` is the perplexity: the
+    :math:`L / \log 2` are bits per token, and :math:`e^L` is the perplexity: the
     number of equally likely tokens that would be as hard to guess.
 
     **What to compare with.** Guessing: :math:`\log V`. Always the same distribution: the entropy of
@@ -541,22 +558,28 @@ def language_model_loss_value_and_grad(
     Returns
     -------
     loss : floating-point scalar
-        Loss, in nats a token.
+        Loss, in nats per token.
     grads : LanguageModelParams
         Gradient of each parameter; None where it is None.
 
     See Also
     --------
-    language_model_vjp : The way back through the model.
+    language_model_vjp : The backward pass through the model.
     dlref.training.adamw_step : What to do with the gradient.
 
     Notes
     -----
-    The gradient of the loss for the logits of a prediction is
-    :math:`(\vec p - \vec{\text{one-hot}}) / N`: what the model thinks, less what came. It is
-    the cotangent with which :func:`language_model_vjp` starts. The forward pass is made once. Most
-    of the time goes into products of matrices, twice as many in the backward pass as forward, so
-    a step costs about :math:`3 N` times the multiplications of :func:`multiplication_counts`.
+    With the predicted probabilities p,
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,] \bigr)
+            .
+
+    prediction minus truth, is the cotangent with which :func:`language_model_vjp` starts. The
+    forward pass is made once. Most of the time goes into products of matrices, twice as many in the
+    backward pass as forward, so a step costs about :math:`3 N` times the multiplications of
+    :func:`multiplication_counts`.
 
     Examples
     --------
@@ -579,9 +602,9 @@ def language_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(tokens, targets)
     dtype, ids, p, _ = _arguments(ids, params, config)
-    logits, pull = _run(ids, p, config, dropout)
+    logits, pullback = _run(ids, p, config, dropout)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-    return rounded((loss, pull(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
 
 def language_model_loss_grad(
@@ -607,13 +630,23 @@ def language_model_loss_grad(
 
     Notes
     -----
+    The cross-entropy gives the cotangent with which :func:`language_model_vjp` starts:
+
+    .. math::
+
+        \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,] \bigr)
+            .
+
     The derivation is that of its parts, in the order in which they are met in the backward pass:
     :func:`dlref.losses.cross_entropy_grad`, :func:`language_model_vjp`, :func:`encoder_vjp`,
     :func:`encoder_block_vjp`, :func:`feed_forward_vjp`,
     :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
 
     Some gradients vanish for a reason. A bias of the keys adds the same number to all scores of
-    a query, which the softmax does not see: its gradient is 0.
+    a query, which the softmax does not see: its gradient is 0. Rotary positions are the exception:
+    they rotate the bias by an angle that differs from key to key, so the number differs too.
+    (So is a sink, which this model does not have:
+    :func:`dlref.attention.multi_head_attention_vjp`.)
 
     Examples
     --------
@@ -625,6 +658,11 @@ def language_model_loss_grad(
     >>> grads = language_model_loss_grad([1, 2, 3, 4, 5], params, config)
     >>> own = grads.blocks[0].attention
     >>> bool(abs(own.b_k).max() < 1e-17 < abs(own.b_v).max())
+    True
+    >>> config = LanguageModelConfig(9, 16, 2, positions="rope")
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> grads = language_model_loss_grad([1, 2, 3, 4, 5], params, config)
+    >>> bool(abs(grads.blocks[0].attention.b_k).max() > 1e-3)
     True
     """
     return language_model_loss_value_and_grad(
@@ -666,6 +704,14 @@ def language_model_trace(
 
     Notes
     -----
+    With the embeddings :math:`\mat X_0` and the queries and keys of head h in block k,
+
+    .. math::
+
+        \mat X_k = B_k(\mat X_{k-1}), \qquad
+        \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
+            + \text{mask} \Bigr) .
+
     The weights of all pairs are formed here, T² numbers per head, which the model itself avoids.
 
     Examples

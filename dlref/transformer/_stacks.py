@@ -65,7 +65,9 @@ def _blocks_forward(
     if norm is not None:
         x, last = norm_forward(x, norm, *end)
 
-    def back(u: FloatArray) -> tuple[FloatArray, list[tuple[Any, ...]], NormParams | None]:
+    def blocks_pullback(
+        u: FloatArray,
+    ) -> tuple[FloatArray, list[tuple[Any, ...]], NormParams | None]:
         dnorm = None
         if last is not None:
             u, dnorm = last(u)
@@ -75,7 +77,7 @@ def _blocks_forward(
             rests.append(rest)
         return u, rests, dnorm
 
-    return x, back
+    return x, blocks_pullback
 
 
 def encoder_forward(
@@ -87,10 +89,10 @@ def encoder_forward(
 ) -> tuple[FloatArray, Pullback]:
     """Run the blocks and the last norm; the cotangents are (dx, dblocks, dnorm, dbias)."""
     steps = [partial(encoder_block_forward, p=p, o=o) for p, o in zip(blocks, options, strict=True)]
-    out, back = _blocks_forward(x, steps, norm, end)
+    out, blocks_pullback = _blocks_forward(x, steps, norm, end)
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx, rests, dnorm = back(u)
+        dx, rests, dnorm = blocks_pullback(u)
         grads = tuple(dp for dp, _ in reversed(rests))
         return dx, grads, dnorm, _total([dbias for _, dbias in rests])
 
@@ -137,10 +139,10 @@ def decoder_forward(
         partial(decoder_block_forward, memory=memory, p=p, o=o)
         for p, o in zip(blocks, options, strict=True)
     ]
-    out, back = _blocks_forward(x, steps, norm, end)
+    out, blocks_pullback = _blocks_forward(x, steps, norm, end)
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx, rests, dnorm = back(u)
+        dx, rests, dnorm = blocks_pullback(u)
         dmemory = _total([np.zeros_like(memory), *(d for d, _, _ in rests)])
         grads = tuple(dp for _, dp, _ in reversed(rests))
         return dx, dmemory, grads, dnorm, _total([dbias for *_, dbias in rests])
@@ -319,7 +321,7 @@ def encoder(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no tuple of blocks.
+        If an array is not real or `params` is not a tuple of blocks.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 
@@ -425,10 +427,17 @@ def encoder_vjp(
 
     Notes
     -----
-    The chain rule, from the last block to the first: block k turns the gradient of its output
-    into that of its input, which is the output of block k − 1. In the forward pass each block keeps
-    what that takes; so the memory is proportional to the depth, and the time that of one forward
-    and one backward pass.
+    The chain rule, from the last block to the first. With :math:`\mat H_k` for the output of block
+    k and :math:`\theta_k` for its parameters,
+
+    .. math::
+
+        \pdv{L}{\mat H_L} = J_{norm}^\top\, \mat U, \qquad
+        \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
+        \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},
+
+    for k from L to 1. In the forward pass each block keeps what that takes; so the memory is
+    proportional to the depth, and the time that of one forward and one backward pass.
 
     Examples
     --------
@@ -499,8 +508,14 @@ def encoder_jvp(
 
     Notes
     -----
-    Value and tangent go through the blocks side by side; nothing is kept, so the memory
-    does not grow with the depth. One pass serves one direction.
+    Value and tangent go through the blocks side by side, and then through the norm:
+
+    .. math::
+
+        \dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k,
+        \qquad k = 1, \dots, L .
+
+    Nothing is kept, so the memory does not grow with the depth. One pass serves one direction.
 
     Examples
     --------
@@ -579,7 +594,7 @@ def decoder(
     Raises
     ------
     TypeError
-        If an array is not real or `params` no tuple of blocks.
+        If an array is not real or `params` is not a tuple of blocks.
     ValueError
         If a shape does not fit, or an option is out of range or unknown.
 
@@ -590,6 +605,13 @@ def decoder(
 
     Notes
     -----
+    With the memory :math:`\mat M`,
+
+    .. math::
+
+        \mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
+        \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_L) .
+
     The encoder runs once, whatever the decoder's blocks and steps are; block k of the decoder
     reads its *last* output, not that of the encoder's block k.
 
@@ -675,8 +697,16 @@ def decoder_vjp(
 
     Notes
     -----
-    All blocks read one memory, so its gradient is the sum of what comes from each:
-    :math:`\pdv{L}{\mat M} = \sum_k \pdv{L}{\mat M} \big|_{\text{block } k}`.
+    All blocks read one memory, so its gradient is the sum of what comes from each. With
+    :math:`J_{B_k}` and :math:`J_{B_k, M}` for the Jacobians of block k with respect to its input
+    and to the memory,
+
+    .. math::
+
+        \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
+        \pdv{L}{\mat M} = \sum_{k=1}^L J_{B_k, M}^\top \pdv{L}{\mat H_k},
+
+    for k from L to 1, beginning with the norm as in :func:`encoder_vjp`.
 
     Examples
     --------
@@ -753,7 +783,12 @@ def decoder_jvp(
 
     Notes
     -----
-    The tangent of `memory` enters every block.
+    The tangent of `memory` enters every block:
+
+    .. math::
+
+        \dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + J_{B_k, M} \dot{\mat M}
+            + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k .
 
     Examples
     --------

@@ -62,7 +62,7 @@ def copy_task(
     Raises
     ------
     TypeError
-        If `rng` is not a generator or a size no integer.
+        If `rng` is not a generator or a size is not an integer.
     ValueError
         If a size is too small.
 
@@ -75,7 +75,7 @@ def copy_task(
     -----
     A recurrent network has to keep n symbols in its state. Attention looks them up: at distance n,
     a constant, for which relative positions are made. Chance is
-    :math:`\log (V - 1)` a symbol.
+    :math:`\log (V - 1)` per symbol.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def reverse_task(
     Raises
     ------
     TypeError
-        If `rng` is not a generator or a size no integer.
+        If `rng` is not a generator or a size is not an integer.
     ValueError
         If a size is too small.
 
@@ -130,7 +130,7 @@ def reverse_task(
     -----
     The distance to what is looked up grows by two from symbol to symbol, so every offset
     occurs. The first symbol to write is the last that was read, which a recurrent network knows
-    best. Chance is :math:`\log (V - 1)` a symbol.
+    best. Chance is :math:`\log (V - 1)` per symbol.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def associative_recall_task(
     Raises
     ------
     TypeError
-        If `rng` is not a generator or a size no integer.
+        If `rng` is not a generator or a size is not an integer.
     ValueError
         If a size is too small, or `pairs` greater than `keys`.
 
@@ -254,7 +254,7 @@ def addition_task(
     Raises
     ------
     TypeError
-        If `rng` is not a generator or a size no integer.
+        If `rng` is not a generator or a size is not an integer.
     ValueError
         If a size is out of range.
 
@@ -266,7 +266,7 @@ def addition_task(
     -----
     Ones first, as on paper: then a digit of the sum depends on two digits and one carry, which can
     be read off what has been written. Written the usual way, the first digit would need
-    all carries at once. Chance is log 10 a digit.
+    all carries at once. Chance is log 10 per digit.
 
     Examples
     --------

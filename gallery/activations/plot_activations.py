@@ -45,8 +45,8 @@ fig.alt_text = (
 )
 
 # %%
-# How strong a chain of ten can be
-# --------------------------------
+# The largest gradient through ten layers
+# ---------------------------------------
 # The largest slope, to the tenth power: what ten layers multiply a gradient by
 # at most, with weights of 1. Sigmoids divide it by a million.
 

@@ -9,7 +9,7 @@ and what happens to activations that pass through many layers.
 # %%
 # The corner
 # ----------
-# For a value of alpha other than 1 the slope of elu jumps at 0; celu bends
+# For a value of alpha other than 1 the slope of elu jumps at 0; celu curves
 # its left side so that it never does. The slope of selu always jumps.
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@ r"""
 Gated units
 ===========
 
-What does a gate do to the values that pass it? The surface of each gated unit
-over its two arguments, and where its two gradients live.
+What does a gate do to the values it multiplies? The surface of each gated unit
+over its two arguments, and where its two gradients are not zero.
 """
 
 # %%

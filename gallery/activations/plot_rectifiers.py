@@ -31,7 +31,7 @@ options = {"leaky_relu": {"negative_slope": 0.2}}
 
 
 def pieces(name):
-    """Yield stretches of the axis between the kinks."""
+    """Yield the intervals of the axis between the kinks."""
     ends = [-4, *kinks[name], 7.5]
     for low, high in itertools.pairwise(ends):
         yield np.linspace(low + 1e-9, high - 1e-9, 60)
@@ -52,8 +52,8 @@ axes[1, 0].set_ylabel("f'(x)")
 fig.alt_text = "Six rectifiers, piecewise straight, and their piecewise slopes."
 
 # %%
-# A hard stand-in for a smooth curve
-# ----------------------------------
+# Hard variants and the smooth curves
+# -----------------------------------
 # How far is the piecewise map from the smooth one it replaces?
 
 x = np.linspace(-6, 6, 601)

@@ -9,7 +9,7 @@ exact one? Curves, differences, and the error of the naive formula.
 # %%
 # Curves and derivatives
 # ----------------------
-# All dip below zero once. Slopes exceed 1 to the right of the bend.
+# All have one minimum below zero. Slopes exceed 1 to the right of it.
 
 import math
 

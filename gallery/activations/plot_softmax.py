@@ -9,7 +9,7 @@ the Jacobian, and the gradient that a confident row lets pass.
 # %%
 # Temperature
 # -----------
-# Dividing the scores by T moves the output between uniform (large T) and a
+# Dividing the scores by T takes the output from uniform (large T) and a
 # one at the largest score (small T): the hardmax, dotted.
 
 import matplotlib.pyplot as plt

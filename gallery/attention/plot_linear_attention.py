@@ -71,7 +71,7 @@ for k, (label, out) in enumerate(
     {
         "written": values,
         "adding": added,
-        "fading by 0.8 a step": faded,
+        "fading by 0.8 per step": faded,
         "delta rule": corrected,
     }.items()
 ):

@@ -69,8 +69,8 @@ axes[1].set_title("forward / reverse cost")
 fig.colorbar(mesh, ax=axes[1], label=r"$\log_{10}$ of the ratio")
 
 # %%
-# Neither
-# -------
+# Neither forward nor reverse
+# ---------------------------
 # A bottleneck in the middle, as in an autoencoder, is best multiplied from both
 # ends towards it. The optimal order is found by dynamic programming.
 

@@ -49,7 +49,7 @@ fig.alt_text = "Eight diagonal 3 by 3 Jacobians, two for each operation."
 # Scalar expansion
 # ----------------
 # For a scalar :math:`z` the Jacobian of :math:`x + z` is a column of ones, and
-# that of :math:`x z` the column :math:`x`: every output reads :math:`z`.
+# that of :math:`x z` the column :math:`x`: every output depends on :math:`z`.
 
 x, z = np.array([1.0, 2, 3]), np.array([5.0])
 fig, axes = plt.subplots(

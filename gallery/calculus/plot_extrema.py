@@ -42,7 +42,7 @@ fig.alt_text = "Contours of maximum and minimum with gradient arrows."
 # %%
 # Subgradients
 # ------------
-# Along :math:`w - x` the maximum is a bend. Every line through the bend that
+# Along :math:`w - x` the maximum has a kink. Every line through the kink that
 # stays below the graph has a slope in :math:`[0, 1]` in :math:`w`: a
 # subgradient. dlref, PyTorch and JAX return the one in the middle.
 

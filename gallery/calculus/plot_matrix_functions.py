@@ -2,7 +2,7 @@ r"""
 Gradients of trace, inverse and determinant
 ===========================================
 
-Which way must the sides of a parallelogram move for its area to grow fastest?
+How must the sides of a parallelogram change for its area to grow fastest?
 The gradient of the log-determinant says so.
 """
 
@@ -49,9 +49,9 @@ fig.alt_text = (
 )
 
 # %%
-# The inverse answers in squares
-# ------------------------------
-# Moving :math:`A` by :math:`\dot A` moves its inverse by
+# The derivative of the inverse grows with its square
+# ---------------------------------------------------
+# The tangent :math:`\dot A` of :math:`A` gives the inverse the tangent
 # :math:`-A^{-1} \dot A A^{-1}`: as :math:`A` comes close to a singular matrix,
 # the inverse grows like :math:`1/t` and its derivative like :math:`1/t^2`.
 

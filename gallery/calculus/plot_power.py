@@ -2,7 +2,7 @@ r"""
 Gradient of a power
 ===================
 
-How does a power answer to its base, and how to its exponent? And how many
+How does a power depend on its base, and how on its exponent? And how many
 digits does the textbook formula of the slope keep?
 """
 

@@ -2,7 +2,7 @@ r"""
 Gradients of reductions
 =======================
 
-A reduction turns many numbers into one. How is the gradient shared out among
+A reduction maps many numbers to one. How is the gradient distributed among
 them in the backward pass?
 """
 

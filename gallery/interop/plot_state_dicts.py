@@ -92,7 +92,7 @@ ported = port(state, interleaved=True)
 # Layer by layer
 # --------------
 # The embeddings agree, the first block does not: the mistake is in a block.
-# And it spares the first token. At position 0 no angle is turned, and a
+# And it spares the first token. At position 0 nothing is rotated, and a
 # token that sees only itself has no use for its scores anyway. So the
 # mistake has to do with scores; what differs between positions is the
 # rotation.
@@ -130,7 +130,7 @@ print(first_difference(right, ported))
 
 # %%
 # Checkpoints of LLaMA keep the channels of a head in two halves: channel j is
-# turned with channel j + E/2. The port turned neighbours. Nothing but an
+# rotated with channel j + E/2. The port rotated neighbours. Nothing but an
 # option has to change:
 
 print(first_difference(right, port(state, interleaved=False)))

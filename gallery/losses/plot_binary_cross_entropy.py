@@ -11,7 +11,7 @@ at a logit of 37.
 # A soft corner
 # -------------
 # The target is *yes*. Left of 0 the loss rises like :math:`-z`, right of
-# it it dies away; the gradient runs from -1 to 0. A `pos_weight` of 3
+# it it tends to 0; the gradient runs from -1 to 0. A `pos_weight` of 3
 # makes missing a *yes* three times as expensive and leaves *no* alone.
 
 import matplotlib.pyplot as plt

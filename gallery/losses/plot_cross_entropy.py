@@ -2,8 +2,8 @@ r"""
 Cross-entropy
 =============
 
-How much does a wrong answer cost, and how hard does it pull? The loss grows
-with the margin by which the right class loses; the gradient is never more
+What are the loss and the gradient of a wrong answer? The loss grows
+with the margin by which the true class is behind; the gradient is never more
 than one, and never zero while the answer can be improved.
 """
 
@@ -11,7 +11,7 @@ than one, and never zero while the answer can be improved.
 # Loss and gradient
 # -----------------
 # Three classes with the scores :math:`(m, 0, 0)`, of which the first is
-# right. Label smoothing moves the minimum from infinity to a finite
+# right. Label smoothing shifts the minimum from infinity to a finite
 # margin: beyond it more confidence costs more.
 
 import matplotlib.pyplot as plt
@@ -35,15 +35,15 @@ axes[0].set(xlabel="margin $m$", ylabel="loss (nats)", title="Loss")
 axes[1].set(
     xlabel="margin $m$",
     ylabel=r"$\partial \ell / \partial m$",
-    title="Gradient for the score of the right class",
+    title="Gradient with respect to the score of the true class",
 )
 axes[1].axhline(0, color="0.5", lw=0.8)
 axes[0].legend()
 
 # %%
-# The digits of a sure answer
-# ---------------------------
-# Where the right class leads by 37 and more, :math:`p_y` is 1 to the last
+# The digits of a confident answer
+# --------------------------------
+# Where the true class leads by 37 and more, :math:`p_y` is 1 to the last
 # digit. Its logarithm is 0 then, and so is :math:`p_y - 1`; adding up the
 # *other* classes keeps every digit. The true values fall as :math:`2
 # e^{-m}`.

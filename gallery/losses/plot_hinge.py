@@ -2,8 +2,8 @@ r"""
 Hinge loss
 ==========
 
-When does a loss leave a right answer in peace? The hinge does from a margin
-of one on; the cross-entropy never quite does.
+When is the gradient of a right answer zero? That of the hinge is from a margin
+of one on; that of the cross-entropy never is.
 """
 
 # %%

@@ -2,18 +2,18 @@ r"""
 KL divergence
 =============
 
-What does it cost to expect p where q is true, and is it the same the other
-way round? The divergence is zero only where they agree, and it is not
-symmetric.
+How far is a prediction p from the true distribution q, and is it the same
+with p and q exchanged? The divergence is zero only where they agree, and it is
+not symmetric.
 """
 
 # %%
-# Both ways round
+# Both directions
 # ---------------
 # Three classes with :math:`q = (0.6, 0.3, 0.1)`. The simplex of all
 # :math:`p` is drawn over its first two coordinates; the dot is :math:`q`.
-# Expecting too little of what happens (left, near the edges) is punished
-# without bound. The other way round the price at the edges stays finite.
+# A prediction p near 0 for a class that occurs (left, near the edges) costs
+# without bound. In the other direction the divergence at the edges is finite.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,8 +2,8 @@ r"""
 The loss surface of a neuron
 ============================
 
-What does the landscape look like that a neuron learns in? A valley, and
-beside it a plain from which no gradient leads back.
+What does the loss of a neuron look like as a function of its parameters? It is
+a valley, and beside it a flat region where the gradient is zero.
 """
 
 # %%
@@ -13,7 +13,7 @@ beside it a plain from which no gradient leads back.
 # its lowest point at :math:`w = 2`, :math:`b = 1`. Below the broken line
 # no example makes the neuron active: the loss is flat and the gradient 0.
 # Starting points on the other side reach the minimum by descent; those in
-# the dead half-plane stay where they are.
+# the flat half-plane stay where they are.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -68,7 +68,7 @@ fig.colorbar(image, ax=ax, label="loss", format="%.2g")
 # A cut through the surface
 # -------------------------
 # Along the weight, at :math:`b = -1`. Each example becomes active at a
-# weight of its own, where the curve has a kink or a bend; between those it
+# weight of its own, where the slope or the curvature jumps; between those it
 # is a parabola. On the left it is flat.
 
 fig, ax = plt.subplots()

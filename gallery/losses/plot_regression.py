@@ -2,16 +2,16 @@ r"""
 Squared, absolute and Huber error
 =================================
 
-How much does an error cost, and how hard does it pull? The squared error
-lets one outlier decide; the absolute error listens to all alike; the loss of
-Huber does one near zero and the other far away.
+What are the loss and the gradient of an error? One outlier dominates the
+squared error; the gradient of the absolute error is the same for all errors;
+the Huber loss is the first near zero and the second far away.
 """
 
 # %%
-# Loss and pull
-# -------------
-# The gradient is the pull on the prediction. That of the squared error
-# grows without bound, that of the absolute error jumps at 0.
+# Loss and gradient
+# -----------------
+# The gradient of the squared error grows without bound, that of the absolute
+# error jumps at 0.
 
 import matplotlib.pyplot as plt
 import numpy as np

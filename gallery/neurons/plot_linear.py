@@ -3,7 +3,7 @@ A linear layer
 ==============
 
 What does a dense layer do to its inputs, and what does the activation add? The
-layer shears, turns and stretches a grid as a whole; the activation folds it.
+layer shears, rotates and scales a grid as a whole; the activation folds it.
 """
 
 # %%
@@ -40,7 +40,7 @@ for ax, (title, f) in zip(axes, maps.items(), strict=True):
 # The gradient of the weights has the rank of the batch
 # -----------------------------------------------------
 # Each row of a batch adds one outer product to the gradient of a 64 x 64
-# weight. A batch of 8 rows can move the weights in 8 directions only.
+# weight. A batch of 8 rows can change the weights in 8 directions only.
 
 rng = np.random.default_rng(0)
 fig, ax = plt.subplots()

@@ -7,12 +7,12 @@ thirty factors, and what they are decides whether the layer learns.
 """
 
 # %%
-# Sigmoids pass on a quarter at most
-# ----------------------------------
+# Sigmoids pass a quarter at most
+# -------------------------------
 # A perceptron of thirty hidden layers, 64 neurons wide; a unit cotangent at
 # its end. :func:`~dlref.neurons.mlp_deltas` returns the gradient with
 # respect to the pre-activation of each layer. For the sigmoid it falls by a
-# factor each layer, whatever the initialization: the slope is at most 1/4.
+# factor per layer, for every initialization: the slope is at most 1/4.
 # For tanh and ReLU it depends on the size of the weights, and there is one
 # that keeps it.
 
@@ -55,21 +55,21 @@ for label, (activation, gain) in cases.items():
 ax.set(
     xlabel="layer",
     ylabel=r"root mean square of $\delta_l$",
-    title="The gradient on its way back, from right to left",
+    title="The gradient in the backward pass, from right to left",
 )
 ax.legend(ncols=2)
 
 # %%
-# Shortcuts and normalization
-# ---------------------------
-# With a shortcut, :math:`h_l = h_{l-1} + \phi(W h_{l-1})`, the gradient has a
-# way back past every sigmoid: the Jacobian is the identity plus a small
-# matrix. Layer normalization before the weights divides by the size of the
-# sum, so that the gain of a layer no longer matters. Both are chained here
+# Residual connections and normalization
+# --------------------------------------
+# With a residual connection, :math:`h_l = h_{l-1} + \phi(W h_{l-1})`, the
+# gradient has a path around every sigmoid: the Jacobian is the identity plus a
+# small matrix. Layer normalization before the weights divides by the size of
+# the sum, so that the gain of a layer no longer matters. Both are chained here
 # from the library's own vjps.
 
 
-def chained(gain, shortcut, normalized):
+def chained(gain, residual, normalized):
     """Return the size of the gradient at each layer of a sigmoid network."""
     weights = [p.weight for p in network(gain)]
     h, kept = x, []
@@ -77,25 +77,25 @@ def chained(gain, shortcut, normalized):
         n = layer_norm(h) if normalized else h
         s = 1 / (1 + np.exp(-linear(n, w)))
         kept.append((h, n, s))
-        h = s - 0.5 + (h if shortcut else 0)
+        h = s - 0.5 + (h if residual else 0)
     dh, found = u, []
     for w, (h, n, s) in zip(weights[::-1], kept[::-1], strict=True):
         delta = dh * s * (1 - s)
         dn = linear_vjp(delta, n, w)[0]
         dn = layer_norm_vjp(dn, h) if normalized else dn
-        dh = dn + (dh if shortcut else 0)
+        dh = dn + (dh if residual else 0)
         found.insert(0, dh)
     return sizes(found)
 
 
 fig, ax = plt.subplots()
-for shortcut, normalized, label in (
+for residual, normalized, label in (
     (False, False, "plain"),
     (False, True, "layer norm"),
-    (True, False, "shortcut"),
-    (True, True, "shortcut and layer norm"),
+    (True, False, "residual"),
+    (True, True, "residual and layer norm"),
 ):
-    ax.semilogy(layers, chained(1.0, shortcut, normalized), label=label)
+    ax.semilogy(layers, chained(1.0, residual, normalized), label=label)
 ax.set(
     xlabel="layer",
     ylabel="root mean square of the gradient",

@@ -3,8 +3,8 @@ A neuron
 ========
 
 What does one neuron compute over all its inputs, and where does it learn? It
-is flat on one side of a plane and rises on the other, and only there has it a
-gradient.
+is flat on one side of a plane and rises on the other, and only there does it
+have a gradient.
 """
 
 # %%
@@ -45,8 +45,8 @@ fig.colorbar(image, ax=axes, label="output $a$", ticks=range(4))
 # ---------------------------
 # One input :math:`x = 2` and the bias :math:`-1`, as the weight varies.
 # Where :math:`z > 0` the gradient of the ReLU neuron is the input itself,
-# elsewhere it is 0: there is nothing in between, and nothing to pull a
-# inactive neuron back. The softplus lets a little through.
+# elsewhere it is 0, so that gradient descent does not change an inactive
+# neuron. The gradient of the softplus is never 0.
 
 weights = np.linspace(-1, 2, 301)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3), sharex=True)

@@ -54,6 +54,6 @@ for f, name in ((rms_norm, "RMS norm"), (layer_norm, "layer norm")):
 ax.set(
     title="Deviation of the output",
     xlabel="mean of the input",
-    ylabel="deviation",
+    ylabel="standard deviation",
 )
 ax.legend()

@@ -58,4 +58,4 @@ for row, rule in enumerate(["paper", "official"]):
             str(h), (slope, row), (0, 7), textcoords="offset points", size=8
         )
 ax.set(yticks=[0, 1], yticklabels=["paper", "official"], ylim=(-0.5, 1.6))
-ax.set(xlabel="slope", title="Slopes of 12 heads, by number")
+ax.set(xlabel="slope", title="Slopes of 12 heads, in order")

@@ -32,7 +32,11 @@ image = axes[1].imshow(relative_bias(table, 6, 6))
 axes[1].set(xlabel="key", ylabel="query", title="bias")
 fig.colorbar(image, ax=axes[1])
 axes[2].bar(offset, relative_bias_vjp(np.ones((6, 6)), table, 6, 6))
-axes[2].set(xlabel="key − query", ylabel="gradient", title="gradient for ones")
+axes[2].set(
+    xlabel="key − query",
+    ylabel="gradient",
+    title="gradient if all cotangents are 1",
+)
 
 # %%
 # A vector instead of a number

@@ -9,7 +9,7 @@ such vectors still know?
 # %%
 # Trajectories of the pairs
 # -------------------------
-# A head of 64 channels has the pairs 0 to 31. Pair 0 turns by one radian per
+# A head of 64 channels has the pairs 0 to 31. Pair 0 rotates by one radian per
 # token, pair 24 by a thousandth: in 41 positions the first runs through its
 # circle six times, the last hardly moves. Slow pairs tell far from near, fast
 # ones tell neighbours apart.

@@ -22,8 +22,8 @@ side = 33
 places = np.stack(np.meshgrid(*2 * [np.arange(side)], indexing="ij"), -1)
 tables = rope_tables(places.reshape(-1, 2), rope_frequencies(32, base=100.0))
 x = np.tile([1.0, 0.0], (side * side, 32))
-turned = apply_rope_axial(x, *tables)
-score = (turned @ turned[side * side // 2]).reshape(side, side)
+rotated = apply_rope_axial(x, *tables)
+score = (rotated @ rotated[side * side // 2]).reshape(side, side)
 
 fig, ax = plt.subplots(figsize=(5, 4))
 half = side // 2

@@ -10,8 +10,8 @@ size? They divide it by what they remember, and they remember differently.
 # A gradient that comes and goes
 # ------------------------------
 # The gradient is 1 for fifty steps, then 0.1, then 1 again. Plain descent
-# follows it. Adagrad's steps only shrink. RMSprop gets used to the small
-# gradient, takes it for full size, and jumps when the large one returns.
+# follows it. Adagrad's steps only shrink. RMSprop adapts to the small
+# gradient, takes full steps again, and jumps when the large one returns.
 # Adam has no jump: its mean lags as its divisor does.
 
 import matplotlib.pyplot as plt
@@ -75,8 +75,8 @@ for ax, raw, beta, true, name in (
 axes[0].legend()
 
 # %%
-# Weight decay, inside and beside
-# -------------------------------
+# Weight decay in Adam and in AdamW
+# ---------------------------------
 # Two weights with gradients that are pure noise, of size 1 and of size
 # 0.01. Decay that goes through Adam is divided by that size; decay beside
 # it treats both weights alike.

@@ -2,17 +2,17 @@ r"""
 Gradient clipping
 =================
 
-What does clipping do to the direction of a gradient? Clipping by value turns
+What does clipping do to the direction of a gradient? Clipping by value rotates
 it towards a diagonal, clipping by norm leaves it.
 """
 
 # %%
-# Two gradients, two ways
-# -----------------------
+# By norm and by value
+# --------------------
 # A circle of gradients of length 3. By norm they end on the circle of
 # radius 1, each on its own ray. By value they end on the square, most of
 # them in its corners. The right panel shows by how much the direction was
-# turned.
+# rotated.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,11 +34,11 @@ axes[0].set_ylabel("$g_2$")
 
 fine = np.linspace(0, 90, 361)
 for clip, name in ((clip_by_norm, "norm"), (clip_by_value, "value")):
-    turned = []
+    rotated = []
     for angle in np.radians(fine):
         g = clip(3 * np.array([np.cos(angle), np.sin(angle)]), 1.0)
-        turned.append(np.degrees(np.arctan2(g[1], g[0]) - angle))
-    axes[2].plot(fine, turned, label=f"by {name}")
+        rotated.append(np.degrees(np.arctan2(g[1], g[0]) - angle))
+    axes[2].plot(fine, rotated, label=f"by {name}")
 axes[2].set(
     xlabel="direction (degrees)",
     ylabel="rotated by (degrees)",
@@ -47,8 +47,8 @@ axes[2].set(
 axes[2].legend()
 
 # %%
-# More parameters, more damage
-# ----------------------------
+# More parameters, larger angles
+# ------------------------------
 # The angle between a random gradient and its clipped version, for limits
 # from harmless to tight (in units of the root mean square of its
 # elements). In the end only signs are left, at an angle of 37 degrees for

@@ -44,10 +44,9 @@ ax.set(
 )
 
 # %%
-# The outputs on their way
-# ------------------------
-# What the neuron says to each example, and the targets it is meant to
-# reach.
+# The outputs during training
+# ---------------------------
+# The output of the neuron for each example, and the targets.
 
 outputs = []
 fit_neuron(

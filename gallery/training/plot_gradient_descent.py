@@ -11,7 +11,7 @@ curvature decides, and the limit is sharp: two over the largest curvature.
 # -------------------------
 # The function is :math:`\frac12 (x_1^2 + 12\, x_2^2)`, so the limit is
 # :math:`2 / 12 = 0.167`. Below it every step goes down; close to it the
-# path swings across the valley; above it, it is thrown out.
+# path swings across the valley; above it, the path diverges.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,7 +61,7 @@ axes[0].set_ylabel("$x_2$")
 # After a hundred steps
 # ---------------------
 # What is left of the loss, for every rate. To the left the shallow
-# direction has hardly moved, to the right of the broken line the steep one
+# direction has hardly changed, to the right of the broken line the steep one
 # diverges. The best rate, :math:`2 / (1 + 12)`, balances both.
 
 rates = np.linspace(0.002, 0.18, 357)

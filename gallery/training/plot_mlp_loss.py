@@ -3,7 +3,7 @@ A perceptron learns two moons
 =============================
 
 What does a network with two hidden layers make of two classes that no line can
-separate? Watch the surface between them bend, and the validation loss turn.
+separate? Watch the surface between them curve, and the validation loss rise.
 """
 
 # %%
@@ -83,7 +83,7 @@ for ax, epochs in zip(axes, (0, 3, 10, 60), strict=True):
 # When to stop
 # ------------
 # Forty noisy points and a network far too large for them. The training loss
-# falls to nothing; the loss on points it has not seen turns up early.
+# falls to nothing; the loss on points it has not seen starts to rise early.
 # ``patience`` would have ended the run soon after the dot, and
 # :func:`~dlref.training.minibatch_descent` returns the parameters of the
 # dot in any case.

@@ -13,7 +13,7 @@ along it they add up.
 # same point. Plain descent must keep its rate below 2/50 and crawls along
 # the floor. The heavy ball runs ahead and overshoots; Nesterov's
 # look-ahead damps the swinging. The adaptive methods scale each axis by
-# itself: on a valley along the axes they do not see that it is narrow.
+# itself: for a valley along the axes its width does not matter.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -38,15 +38,15 @@ steps = {
 }
 
 
-def descend(step, options, count, start=(-4.0, 0.6), turn=None):
-    """Return the points visited; `turn` rotates the valley."""
-    turn = np.eye(2) if turn is None else turn
-    path, state = [turn @ start], None
+def descend(step, options, count, start=(-4.0, 0.6), rotation=None):
+    """Return the points visited; `rotation` rotates the valley."""
+    rotation = np.eye(2) if rotation is None else rotation
+    path, state = [rotation @ start], None
     for _ in range(count):
-        grad = turn @ (curvature * (turn.T @ path[-1]))
+        grad = rotation @ (curvature * (rotation.T @ path[-1]))
         point, state = step(path[-1], grad, state, **options)
         path.append(point)
-    return np.array(path) @ turn  # back in the valley's own axes
+    return np.array(path) @ rotation  # back in the valley's own axes
 
 
 def draw(paths):
@@ -70,15 +70,16 @@ fig = draw(paths)
 # The valley rotated by 45 degrees
 # --------------------------------
 # Drawn in the valley's own directions again. Plain descent and momentum do
-# not notice that the coordinates were rotated; the adaptive methods do, for
-# now both coordinates have the same gradients.
+# not depend on the rotation; the adaptive methods do, since now both
+# coordinates have the same gradients.
 
 c = np.sqrt(0.5)
-turn = np.array([[c, -c], [c, c]])
-turned = {
-    name: descend(s, opts, 40, turn=turn) for name, (s, opts) in steps.items()
+rotation = np.array([[c, -c], [c, c]])
+rotated = {
+    name: descend(s, opts, 40, rotation=rotation)
+    for name, (s, opts) in steps.items()
 }
-fig = draw(turned)
+fig = draw(rotated)
 
 # %%
 # How fast they get down

@@ -34,11 +34,11 @@ ax.set(xlabel="step", ylabel="learning rate / peak", title="Learning rates")
 ax.legend()
 
 # %%
-# Why fall at all
-# ---------------
-# A parabola whose gradient carries noise, as that of a batch does. A
-# constant rate ends in a cloud around the minimum, the wider the larger
-# the rate is; a falling one closes in. Mean over 400 runs.
+# Why the rate falls
+# ------------------
+# A parabola whose gradient is noisy, as that of a batch is. With a
+# constant rate the parameter keeps fluctuating around the minimum, the more
+# the larger the rate is; with a falling one it converges. Mean over 400 runs.
 
 noise = np.random.default_rng(0).normal(size=(2001, 400))
 schedules = {

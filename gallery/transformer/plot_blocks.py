@@ -9,8 +9,8 @@ encoder with a decoder?
 # %%
 # The parts of a block
 # --------------------
-# A few lines draw boxes on a vertical line, the residual stream. Shortcuts go
-# around the boxes on the left; a colour for each kind of layer.
+# A few lines draw boxes on a vertical line, the residual stream. Residual
+# connections go around the boxes on the left; a colour for each kind of layer.
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle

@@ -83,7 +83,7 @@ for k, groups in enumerate((32, 8, 1)):
     ax.barh(k, size, color=f"C{k}")
     ax.annotate(f" {size:.0f} KiB", (size, k), va="center")
 ax.set(
-    title="Cache: 32 layers, 32 heads of width 128, 2 bytes a number",
+    title="Cache: 32 layers, 32 heads of width 128, 2 bytes per number",
     xlabel="KiB for each token",
     yticks=range(3),
     yticklabels=["32 heads of keys", "8 heads", "1 head"],

@@ -95,7 +95,7 @@ ax.annotate("bigram", (STEPS, BIGRAM), ha="right", va="bottom", fontsize=9)
 ax.set(
     title="Training on pieces of 32 characters",
     xlabel="step",
-    ylabel="nats a character, mean of 20 steps",
+    ylabel="nats per character, mean of 20 steps",
     ylim=(1.9, 3.3),
 )
 ax.legend(ncols=2)
@@ -129,7 +129,7 @@ ax.annotate(" length of training", (T, ax.get_ylim()[1]), va="top", fontsize=9)
 ax.set(
     title="Loss on held-out text, by position",
     xlabel="position (characters)",
-    ylabel="nats a character",
+    ylabel="nats per character",
 )
 ax.legend(ncols=2)
 print("scheme      8 to 32   64 to 128")
@@ -139,4 +139,5 @@ assert max(within["rope"], within["alibi"]) < BIGRAM
 assert max(within.values()) < UNIGRAM
 assert beyond["rope"] > within["rope"] + 0.1
 assert beyond["learned"] > within["learned"] + 0.05
-assert beyond["alibi"] < within["alibi"] + 0.1
+assert beyond["sinusoidal"] > within["sinusoidal"] + 0.05
+assert beyond["alibi"] < within["alibi"] + 0.03

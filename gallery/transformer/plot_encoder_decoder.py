@@ -60,7 +60,9 @@ fig, axes = plt.subplots(1, 2)
 axes[0].plot(losses)
 axes[0].axhline(np.log(SYMBOLS), color="0.6", ls=":", lw=1)
 axes[0].annotate("chance", (STEPS, np.log(SYMBOLS)), ha="right", va="top")
-axes[0].set(title="Loss", xlabel="step", ylabel="nats a symbol", ylim=(0, None))
+axes[0].set(
+    title="Loss", xlabel="step", ylabel="nats per symbol", ylim=(0, None)
+)
 axes[1].plot(list(right), list(right.values()), "o-", color="C1")
 axes[1].set(
     title="Whole texts reversed without an error",

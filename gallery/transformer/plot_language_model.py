@@ -131,7 +131,7 @@ for level, name in (
 ax.set(
     title="Loss of a character model",
     xlabel="step",
-    ylabel="nats a character",
+    ylabel="nats per character",
     ylim=(1.2, 4.5),
 )
 ax.legend(loc=(0.42, 0.62))

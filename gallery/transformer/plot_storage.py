@@ -86,7 +86,7 @@ for place, name in ((8, "bfloat16"), (11, "float16")):
 ax.set(
     title="Loss after rounding all parameters",
     xlabel="binary digits kept",
-    ylabel="nats a character",
+    ylabel="nats per character",
 )
 assert abs(loss[-2] - exact) < 0.01
 

@@ -151,7 +151,7 @@ fig.alt_text = (
 # %%
 # In numbers, for 200 texts: how much weight the head of the first layer has on
 # the previous token, at the values of the first half, and that of the second
-# layer on the value behind the key that is asked for.
+# layer on the value after the key that is asked for.
 
 first, second = (
     w[:, 0] for w in language_model_trace(fresh, params, config).weights

@@ -408,3 +408,18 @@ def test_a_cache_of_another_kind_is_refused(rng):
     x, w = rng.normal(size=(3, 4)), rng.normal(size=(4, 4, 4))
     with pytest.raises(TypeError, match="'cache' must be a KVCache or None, not "):
         multi_head_attention(x, x, AttentionParams(*w), num_heads=2, cache=(x, x))
+
+
+@pytest.mark.parametrize("option", ["none", "rotation", "softcap", "sink"])
+def test_what_gives_the_key_bias_a_gradient(rng, option):
+    params, x = draw(rng, width=(D, D)), rng.normal(size=(2, T, D))
+    options = {
+        "none": {},
+        "rotation": {"rope": rope_tables(np.arange(T), np.array([1.0, 0.1]))},
+        "softcap": {"softcap": 2.0},
+        "sink": {"sink": np.zeros(H)},
+    }[option]
+    u = rng.normal(size=(2, T, D_OUT))
+    dparams = multi_head_attention_vjp(u, x, x, params, num_heads=H, num_kv_heads=Hk, **options)[2]
+    size = abs(dparams.b_k).max()
+    assert (size < 1e-13) if option == "none" else (size > 1e-2)

@@ -705,3 +705,12 @@ class TestDropout:
             scaled_dot_product_attention(q, k, v, dropout=np.ones(S + 1))
         with pytest.raises(TypeError, match="'dropout' must be"):
             scaled_dot_product_attention(q, k, v, dropout=np.ones(S, complex))
+
+
+@pytest.mark.parametrize("keys", [10, 1000])
+def test_large_values_in_float32(keys):
+    q, k = np.ones((2, 4), np.float32), np.ones((keys, 4), np.float32)
+    v = np.full((keys, 3), 1e36, np.float32)  # whose sum overflows, and whose mean does not
+    out = scaled_dot_product_attention(q, k, v)
+    assert out.dtype == np.float32
+    np.testing.assert_allclose(out, np.float32(1e36), rtol=1e-6)

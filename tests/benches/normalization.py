@@ -4,7 +4,7 @@ import numpy as np
 
 import dlref.normalization as N
 
-ROWS, IMAGES, GROUPS = [(4096, 768)], [(32, 784, 64)], 8
+ROWS, IMAGES, GROUPS = [(64, 32), (4096, 768)], [(32, 784, 64)], 8
 SIZES = {
     "layer_norm": ROWS,
     "rms_norm": ROWS,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dlref import activations, attention, check, losses, neurons, normalization, positions
+from dlref.neurons import linear
 
 
 def test_random_inputs_are_valid(rng):
@@ -83,3 +84,13 @@ def test_hard_inputs_hold_what_kernels_break_at():
     assert q.shape[1] == 2 * k.shape[1]
     cases = {c.name: c for c in check.hard_inputs(neurons.linear, "f4")}
     assert not cases["memory with gaps"].inputs[0].flags.c_contiguous
+
+
+def test_rounding_the_inputs_costs_about_as_much_as_a_good_kernel():
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=(200, 64)), rng.normal(size=(50, 64))
+    near_x, near_w = (a.astype(np.float16).astype(float) for a in (x, w))
+    exact = linear(near_x, near_w)
+    of_inputs = np.sqrt(np.mean((linear(x, w) - exact) ** 2))
+    of_kernel = np.sqrt(np.mean((exact.astype(np.float16) - exact) ** 2))
+    assert 0.5 < of_inputs / of_kernel < 3

@@ -317,14 +317,34 @@ def slope_of_mish():
 
 
 @equation(
-    r"""T'' = \frac{4w\,(2 + 2w - 3w^2 - 2w^3)}{d^3}, \qquad
-    f'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} ."""
+    r"""T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}
+    = 4w\, \frac{(2w + 1)(w^2 + 2w + 2) - 4w (w + 1)^2}{d^3}
+    = \frac{4w\, (2 + 2w - 3w^2 - 2w^3)}{d^3} ,"""
+)
+def curvature_of_the_factor_of_mish():
+    w = np.exp(X)
+    d = w**2 + 2 * w + 2
+    d_slope = complex_step(lambda x: np.exp(2 * x) + 2 * np.exp(x) + 2, X)
+    yield (
+        nth_derivative(mish_factor, X, 2),
+        4 * ((2 * w**2 + w) * d - 2 * (w**2 + w) * d_slope) / d**3,
+        4 * w * ((2 * w + 1) * (w**2 + 2 * w + 2) - 4 * w * (w + 1) ** 2) / d**3,
+        4 * w * (2 + 2 * w - 3 * w**2 - 2 * w**3) / d**3,
+    )
+
+
+@equation(
+    r"""f'' = 2 T' + x T''
+    = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} ."""
 )
 def curvature_of_mish():
-    e = np.exp(X)
-    d, bend = e**2 + 2 * e + 2, 2 + 2 * e - 3 * e**2 - 2 * e**3
-    yield nth_derivative(mish_factor, X, 2), 4 * e * bend / d**3
-    yield nth_derivative(mish, X, 2), 4 * e * (2 * (e + 1) * d + X * bend) / d**3
+    w = np.exp(X)
+    d, rest = w**2 + 2 * w + 2, 2 + 2 * w - 3 * w**2 - 2 * w**3
+    yield (
+        nth_derivative(mish, X, 2),
+        2 * complex_step(mish_factor, X) + X * nth_derivative(mish_factor, X, 2),
+        4 * w * (2 * (w + 1) * d + X * rest) / d**3,
+    )
 
 
 # Gated units

@@ -11,13 +11,17 @@ from dlref.attention import (
     attention_entropy,
     attention_rollout,
     attention_scores,
+    attention_shares,
     attention_weights,
+    causal_mask,
     linear_attention,
     multi_head_attention,
     multiplicative_attention,
+    padding_mask,
     recurrent_linear_attention,
     repeat_kv,
     scaled_dot_product_attention,
+    window_mask,
 )
 
 RNG = np.random.default_rng(0)
@@ -68,7 +72,7 @@ def additive_scores_weights_and_averages():
     r"\pdv{L}{p_{ij}} &= \vec g_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
     r"\vec g_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
     r"\pdv{L}{p_{im}} \Bigr) && \text{(softmax)} \\ \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec "
-    r"h_{ij}, \qquad \vec z_{ij} = d_{ij}\, \vec a * (1 - \vec h_{ij}^2) && \text{(tanh)} \\ "
+    r"h_{ij}, \qquad \vec z_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\ "
     r"\pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad "
     r"\pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec z_{ij} ,",
 )
@@ -92,7 +96,7 @@ def additive_gradients_by_complex_step():
 
 
 @equation(
-    r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) * (\dot{\mat W} \vec q_i + \mat W \dot{\vec "
+    r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W \dot{\vec "
     r"q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\ \dot s_{ij} &= \dot{\vec a} "
     r"\cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad \dot p_{ij} = p_{ij} \Bigl( "
     r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \dot p_{ij} "
@@ -622,3 +626,202 @@ def attention_tangents_by_complex_step():
 def attention_in_matrices():
     e = np.exp(Q @ K.T / np.sqrt(E))
     yield (e / e.sum(axis=1, keepdims=True)) @ VALUES, scaled_dot_product_attention(*QKV)
+
+
+# Statistics, masks and copies: linear maps
+
+OFFSET = 1
+P, DP = RNG.normal(size=(2, T, S))
+PLACES = np.abs(np.arange(S) - np.arange(T)[:, None] - OFFSET)
+
+
+@equation(
+    r"""\pdv{L}{p_{ij}} = u_i\, |j - i - \text{offset}| .""",
+    r"""\dot d_i = \sum_j \dot p_{ij}\, |j - i - \text{offset}| .""",
+)
+def distance_derivatives_by_complex_step():
+    u = RNG.normal(size=T)
+    yield gradients(lambda p: np.sum(u[:, None] * p * PLACES), P)[0], u[:, None] * PLACES
+    moved = [sum(DP[i, j] * abs(j - i - OFFSET) for j in range(S)) for i in range(T)]
+    yield attention_distance(DP, q_offset=OFFSET), moved
+
+
+def shares(p, offset=OFFSET):
+    """Return three weights of each query, 0 where there is no key."""
+    keys = [(0, i + offset - 1, i + offset) for i in range(T)]
+    return np.array([[p[i, j] if 0 <= j < S else 0 * p[i, 0] for j in keys[i]] for i in range(T)])
+
+
+@definition(
+    r"""\vec a_i = \bigl( p_{i, 0},\; p_{i,\, i + o - 1},\; p_{i,\, i + o} \bigr), \qquad
+    o = \text{offset},"""
+)
+def shares_of_three_keys():
+    for o in 0, OFFSET, 2:
+        yield shares(P, o), attention_shares(P, q_offset=o)
+
+
+@equation(
+    r"""\pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] .""",
+    r"""\dot{\vec a}_i = \bigl( \dot p_{i, 0},\; \dot p_{i,\, i + o - 1},\; \dot p_{i,\, i + o}
+    \bigr) .""",
+)
+def share_derivatives_by_complex_step():
+    u, o, gradient = RNG.normal(size=(T, 3)), OFFSET, np.zeros((T, S))
+    for i, j in np.ndindex(T, S):
+        gradient[i, j] = u[i, 0] * (j == 0) + u[i, 1] * (j == i + o - 1) + u[i, 2] * (j == i + o)
+    yield gradients(lambda p: np.sum(u * shares(p)), P)[0], gradient
+    moved = rate(shares, [P], [DP])
+    for i in range(T):
+        yield moved[i], [DP[i, 0], DP[i, i + o - 1], DP[i, i + o]]
+
+
+@definition(
+    r"""M_{ij} = [\, j \le i + \text{offset} \,] .""",
+    r"""M_{ij} = [\, -\text{left} \le j - (i + \text{offset}) \le \text{right} \,] .""",
+    r"""M_{n, 1, 1, j} = [\, j < \ell_n \,], \qquad j = 0, \dots, S - 1 .""",
+)
+def masks_of_each_pair():
+    left, right, lengths = 1, 2, [0, 2, 4]
+    pairs = np.empty((2, T, S), bool)
+    for i, j in np.ndindex(T, S):
+        pairs[0, i, j] = j <= i + OFFSET
+        pairs[1, i, j] = -left <= j - (i + OFFSET) <= right
+    yield pairs[0], causal_mask(T, S, q_offset=OFFSET)
+    yield pairs[1], window_mask(T, S, left=left, right=right, q_offset=OFFSET)
+    yield [[[[j < n for j in range(S)]]] for n in lengths], padding_mask(lengths, S)
+
+
+@equation(
+    r"""\pdv{L}{x_h} = \sum_{m=0}^{n-1} u_{nh + m} .""",
+    r"""\dot y_h = \dot x_{\lfloor h / n \rfloor} .""",
+)
+def derivatives_of_repeated_heads():
+    n, x, dx = 3, *RNG.normal(size=(2, 2, S, E))
+    u = RNG.normal(size=(2 * n, S, E))
+    dl = gradients(lambda x: np.sum(u * np.repeat(x, n, axis=0)), x)[0]
+    yield dl, [sum(u[n * h + m] for m in range(n)) for h in range(2)]
+    moved = rate(lambda x: np.repeat(x, n, axis=0), [x], [dx])
+    yield moved, [dx[h // n] for h in range(2 * n)]
+
+
+# Chains of projections
+
+WIDTH, N_HEADS = 4, 2  # of a head, and their number
+TOKENS = RNG.normal(size=(T, 6))
+PROJECTIONS = (*RNG.normal(size=(3, N_HEADS * WIDTH, 6)), RNG.normal(size=(5, N_HEADS * WIDTH)))
+BIASES = *RNG.normal(size=(3, N_HEADS * WIDTH)), RNG.normal(size=5)
+SELF = TOKENS, *PROJECTIONS, *BIASES
+NOTHING = np.zeros((T, N_HEADS * WIDTH))
+
+
+def turn(x):
+    """Rotate the first two channels of each head by the position."""
+    rows = []
+    for i, row in enumerate(x):
+        c, s = np.cos(i), np.sin(i)
+        plane = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+        rows.append((row.reshape(-1, WIDTH) @ plane.T).ravel())
+    return np.array(rows)
+
+
+def heads_of(q, k, v):
+    """Attend per head, and put the outputs side by side."""
+    parts = zip(*(np.split(a, N_HEADS, axis=1) for a in (q, k, v)), strict=True)
+    return np.concatenate([attend(*part) for part in parts], axis=1)
+
+
+def project(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, bumps=(NOTHING,) * 4, rotated=NOTHING):
+    """Return queries, outputs of the heads and the result; bumps of q, k, v and o."""
+    q, k, v = x @ w_q.T + b_q + bumps[0], x @ w_k.T + b_k + bumps[1], x @ w_v.T + b_v + bumps[2]
+    o = heads_of(turn(q) + rotated, turn(k), v) + bumps[3]
+    return q, o, o @ w_o.T + b_o
+
+
+@equation(
+    r"""\pdv{L}{\mat W_O} = \sum_i \vec u_i\, \vec o_i^\top, \qquad
+    \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
+    \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i .""",
+    r"""\vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .""",
+    r"""\pdv{L}{\mat W_Q} &= \sum_i \vec g_i\, \vec x_i^\top, \qquad
+    \pdv{L}{\vec b_Q} = \sum_i \vec g_i, \\
+    \pdv{L}{\vec x_i} &= \mat W_Q^\top \vec g_i + \mat W_K^\top \vec g^k_i + \mat W_V^\top
+    \vec g^v_i .""",
+)
+def chain_of_gradients_by_complex_step():
+    u, (w_q, w_k, w_v, w_o) = RNG.normal(size=(T, 5)), PROJECTIONS
+
+    def loss(*operands, **bumps):
+        return np.sum(u * project(*operands, **bumps)[2])
+
+    dx, dw_q, *_, dw_o, db_q, _, _, db_o = gradients(loss, *SELF)
+    g_q, g_k, g_v, d_o = gradients(lambda *b: loss(*SELF, bumps=b), *(NOTHING,) * 4)
+    o = project(*SELF)[1]
+    yield dw_o, sum(np.outer(u[i], o[i]) for i in range(T))
+    yield db_o, sum(u)
+    yield d_o, np.array([w_o.T @ u[i] for i in range(T)])
+    of_rotated = gradients(lambda b: loss(*SELF, rotated=b), NOTHING)[0]
+    for i in range(T):
+        columns = [turn(np.eye(N_HEADS * WIDTH)[[n] * T])[i] for n in range(N_HEADS * WIDTH)]
+        yield g_q[i], np.array(columns) @ of_rotated[i]  # rows are the transposed rotation
+    yield dw_q, sum(np.outer(g_q[i], TOKENS[i]) for i in range(T))
+    yield db_q, sum(g_q)
+    yield dx, np.array([w_q.T @ g_q[i] + w_k.T @ g_k[i] + w_v.T @ g_v[i] for i in range(T)])
+
+
+@equation(
+    r"""\dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q, \\
+    \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,"""
+)
+def chain_of_tangents_by_complex_step():
+    tangents = dx, dw_q, *_, dw_o, db_q, _, _, db_o = [RNG.normal(size=a.shape) for a in SELF]
+    (w_q, *_, w_o), o = PROJECTIONS, project(*SELF)[1]
+    dq, do, dy = (rate(lambda *a, n=n: project(*a)[n], SELF, tangents) for n in range(3))
+    yield dq, np.array([dw_q @ TOKENS[i] + w_q @ dx[i] + db_q for i in range(T)])
+    yield dy, np.array([dw_o @ o[i] + w_o @ do[i] + db_o for i in range(T)])
+
+
+@equation(
+    r"""\dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
+    \dot s_{ij} = \dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j ."""
+)
+def bilinear_tangents_by_complex_step():
+    dq, dk, dw = (RNG.normal(size=a.shape) for a in (Q, KEYS, FORM))
+    r = np.array([FORM.T @ q for q in Q])
+    dr = np.array([FORM.T @ dq[i] + dw.T @ Q[i] for i in range(T)])
+    yield rate(lambda q, w: q @ w, (Q, FORM), (dq, dw)), dr
+    ds = [[dr[i] @ KEYS[j] + r[i] @ dk[j] for j in range(S)] for i in range(T)]
+    yield rate(lambda q, k, w: q @ w @ k.T, (Q, KEYS, FORM), (dq, dk, dw)), np.array(ds)
+
+
+@definition(
+    r"""\phi(x) = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0 \end{cases} \quad (\text{"elu"}),
+    \qquad
+    \phi(x) = e^x \quad (\text{"exp"}), \qquad \phi(x) = x \quad (\text{"identity"})."""
+)
+def features_of_linear_attention():
+    features = {
+        "elu": lambda x: np.array([[z + 1 if z > 0 else np.exp(z) for z in row] for row in x]),
+        "exp": np.exp,
+        "identity": lambda x: x,
+    }
+    for name, f in features.items():
+        yield linear(f(Q), f(K), VALUES), linear_attention(Q, K, VALUES, feature_map=name)
+
+
+@equation(
+    r"""\pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad
+    \pdv{L}{\vec k_j} = \phi'(\vec k_j) \odot \pdv{L}{\vec b_j} .""",
+    r"""\dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad
+    \dot{\vec b}_j = \phi'(\vec k_j) \odot \dot{\vec k}_j .""",
+)
+def features_between_by_complex_step():
+    def slope(x):
+        return np.imag(phi(x + 1e-100j)) / 1e-100
+
+    da, db = gradients(lambda a, b: np.sum(U * linear(a, b, VALUES)), phi(Q), phi(K))
+    dq, dk = gradients(lambda q, k: np.sum(U * linear(phi(q), phi(k), VALUES)), Q, K)
+    yield dq, slope(Q) * da
+    yield dk, slope(K) * db
+    yield rate(phi, [Q], [DQ]), slope(Q) * DQ
+    yield rate(phi, [K], [DK]), slope(K) * DK

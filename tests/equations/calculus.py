@@ -2,7 +2,7 @@
 
 import numpy as np
 from equations.ledger import definition, equation
-from equations.numeric import complex_step, jacobian_of
+from equations.numeric import complex_step, hessian_of, jacobian_of
 
 from dlref import calculus
 
@@ -374,3 +374,52 @@ def the_least_cost():
 
     cheapest = min(cost_of(order)[2] for order in all_orders(0, L - 1))
     yield cheapest, m(1, L), calculus.chain_cost(SHAPES)[0]
+
+
+# The page of the chapter
+
+
+@equation(
+    r"""y = \begin{pmatrix} x_1 x_2 \\ \sin x_1 \\ x_2^2 \end{pmatrix} , \qquad
+    J = \begin{pmatrix} x_2 & x_1 \\ \cos x_1 & 0 \\ 0 & 2 x_2 \end{pmatrix} ."""
+)
+def a_jacobian_of_three_rows():
+    found = jacobian_of(lambda x: np.array([x[0] * x[1], np.sin(x[0]), x[1] ** 2]), X[:2])
+    yield found, [[X[1], X[0]], [np.cos(X[0]), 0], [0, 2 * X[1]]]
+
+
+@equation(r"J_A = I_n \otimes B^\top , \qquad J_B = A \otimes I_p .")
+def jacobians_of_stacked_rows():
+    a, b = FIRST, SECOND
+    by_a = jacobian_of(lambda a: a @ b, a).reshape(8, 6)
+    by_b = jacobian_of(lambda b: a @ b, b).reshape(8, 12)
+    yield by_a, np.kron(np.eye(2), b.T)
+    yield by_b, np.kron(a, np.eye(4))
+    columns = lambda J, shape: np.concatenate(  # noqa: E731
+        [J.reshape(2, 4, -1)[:, :, :].transpose(1, 0, 2).reshape(8, *shape)], axis=0
+    )
+    stacked = columns(by_a, (2, 3)).transpose(0, 2, 1).reshape(8, 6)
+    yield stacked, np.kron(b.T, np.eye(2))  # of columns, as in the book
+    stacked = columns(by_b, (3, 4)).transpose(0, 2, 1).reshape(8, 12)
+    yield stacked, np.kron(np.eye(4), a)
+
+
+@equation(r"\mat H \vec v = \dv{}{t} \nabla f(\vec x + t \vec v) \Big|_{t = 0} ,")
+def hessian_vector_product():
+    f = lambda x: np.log(np.sum(np.exp(x)))  # noqa: E731
+    gradient = lambda x: np.exp(x) / np.sum(np.exp(x))  # noqa: E731
+    yield jacobian_of(f, X), gradient(X)
+    yield hessian_of(f, X) @ U, complex_step(lambda t: gradient(X + t * U), 0.0)
+
+
+@equation(r"\kappa = \Bigl| \frac{x f'(x)}{f(x)} \Bigr| .", rtol=1e-6)
+def condition_number():
+    epsilon = 1e-7
+    for f in (np.log, np.exp, lambda x: 3.0 - x):
+        x = np.array([0.3, 1.2, 2.5])
+        kappa = np.abs(x * complex_step(f, x) / f(x))
+        change = (f(x * (1 + epsilon)) - f(x * (1 - epsilon))) / (2 * f(x))
+        yield np.abs(change) / epsilon, kappa
+    yield np.abs(x / (3.0 - x)), kappa  # of a difference
+    x = np.array([0.3, 1.2])
+    yield np.abs(x * complex_step(np.log, x) / np.log(x)), 1 / np.abs(np.log(x))

@@ -16,6 +16,7 @@ from docutils.parsers.rst import Directive, directives, roles
 
 ROOT = Path(__file__).parents[2]
 CHECKS: dict[str, "Check"] = {}
+PARTS = ("exercises", "steps", "tryit")  # of which pages are composed
 
 
 class Check:
@@ -134,14 +135,15 @@ def _docstrings(path):
 def places():
     """Yield where each displayed equation stands, and its text.
 
-    Pages in folders of docs/reference are composed of docstrings, of docs/steps and of
-    docs/exercises; in the latter two each equation has its line of NumPy beside it, a doctest.
+    Pages in folders of docs/reference are composed of docstrings, of docs/steps, docs/exercises and
+    docs/tryit, which are read here instead.
     """
     for path in sorted(ROOT.glob("dlref/**/*.py")):
         for place, text in _docstrings(path):
             if ".. math::" in text:
                 yield from ((place, equation) for equation in displayed(text))
-    for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/*.rst")]):
+    parts = [path for name in PARTS for path in ROOT.glob(f"docs/{name}/**/*.rst")]
+    for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/*.rst"), *parts]):
         text = path.read_text()
         if ".. math::" in text:
             yield from ((str(path.relative_to(ROOT)), equation) for equation in displayed(text))

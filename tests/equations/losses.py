@@ -327,8 +327,9 @@ def slopes_of_the_output_of_a_neuron():
     for n in range(len(INPUTS)):  # at the kink, where a subgradient was chosen
         one, at_the_kink = slice(n, n + 1), cases(0 * z)
         slopes = losses.neuron_squared_error_grad(INPUTS[one], OUTPUTS[one], 0 * WEIGHTS, 0.0)
-        yield slopes[0], -2 * OUTPUTS[n] * at_the_kink[0][n]
-        yield slopes[1], -2 * OUTPUTS[n] * at_the_kink[1][n]
+        by_output = -2 * OUTPUTS[n]
+        yield slopes[0], by_output * at_the_kink[0][n]
+        yield slopes[1], by_output * at_the_kink[1][n]
 
 
 @equation(

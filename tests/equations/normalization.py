@@ -439,3 +439,53 @@ def standardized_sets_of_all_variants():
         mu, variance = IMAGES.mean(axes, keepdims=True), IMAGES.var(axes, keepdims=True)
         hat = (IMAGES - mu) / np.sqrt(variance + EPS)
         yield W * hat + B, computed
+
+
+@equation(
+    r"""\pdv{L}{x_{nc}} &= \frac{w_c\, u_{nc}}{\tau_c}, &
+    \pdv{L}{\mu_c} &= -\frac{w_c}{\tau_c} \sum_n u_{nc}, &
+    \pdv{L}{\sigma_c^2} &= -\frac{w_c}{2 \tau_c^2} \sum_n u_{nc} \hat x_{nc}, \\
+    \pdv{L}{w_c} &= \sum_n u_{nc} \hat x_{nc}, & \pdv{L}{b_c} &= \sum_n u_{nc} ."""
+)
+def batch_norm_inference_gradients_by_complex_step():
+    n, c, eps = 5, 3, 0.1
+    x, u, (mu, w, b), var = (
+        *RNG.normal(size=(2, n, c)),
+        RNG.normal(size=(3, c)),
+        RNG.uniform(size=c),
+    )
+
+    def loss(x, mu, var, w, b):
+        return np.sum(u * (w * (x - mu) / np.sqrt(var + eps) + b))
+
+    dx, dmu, dvar, dw, db = gradients(loss, x, mu, var, w, b)
+    tau = np.sqrt(var + eps)
+    hat = (x - mu) / tau
+    yield dx, w * u / tau
+    yield dmu, -w / tau * sum(u)
+    yield dvar, -w / (2 * tau**2) * sum(u * hat)
+    yield dw, sum(u * hat)
+    yield db, sum(u)
+
+
+M, R, NEW = 0.3, *RNG.normal(size=(2, 4))
+
+
+@definition(r"""r' = (1 - m)\, r + m\, s .""")
+def one_update():
+    yield (1 - M) * R + M * NEW, batch_norm_update(R, NEW, momentum=M)
+
+
+@equation(r"""\pdv{L}{r} = (1 - m)\, u, \qquad \pdv{L}{s} = m\, u .""")
+def update_gradients_by_complex_step():
+    u = RNG.normal(size=4)
+    dr, ds = gradients(lambda r, s: np.sum(u * ((1 - M) * r + M * s)), R, NEW)
+    yield dr, (1 - M) * u
+    yield ds, M * u
+
+
+@equation(r"""\dot r' = (1 - m)\, \dot r + m\, \dot s .""")
+def update_tangents_by_complex_step():
+    dr, ds = RNG.normal(size=(2, 4))
+    moved = rate(lambda r, s: (1 - M) * r + M * s, (R, NEW), (dr, ds))
+    yield moved, (1 - M) * dr + M * ds

@@ -1,5 +1,6 @@
 """The displayed equations of dlref.positions."""
 
+import mpmath
 import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
@@ -26,6 +27,7 @@ from dlref.positions import (
     rope_tables,
     shaw_scores,
     sinusoidal,
+    sinusoidal_shift,
     t5_bias,
     t5_relative_position_bucket,
     transformer_xl_scores,
@@ -734,9 +736,11 @@ def bucket_sums_by_complex_step():
 
 
 @equation(
-    r"(\mat W_q (e_i + p_i)) \cdot (\mat W_k (e_j + p_j)) = \underbrace{q_i \cdot k_j}_{(a)} + "
-    r"\underbrace{q_i \cdot \mat W_k p_j}_{(b)} + \underbrace{\mat W_q p_i \cdot k_j}_{(c)} + "
-    r"\underbrace{\mat W_q p_i \cdot \mat W_k p_j}_{(d)} .",
+    r"""(\mat W_q (\vec e_i + \vec p_i)) \cdot (\mat W_k (\vec e_j + \vec p_j))
+    = \underbrace{\vec q_i \cdot \vec k_j}_{(a)}
+    + \underbrace{\vec q_i \cdot \mat W_k \vec p_j}_{(b)}
+    + \underbrace{\mat W_q \vec p_i \cdot \vec k_j}_{(c)}
+    + \underbrace{\mat W_q \vec p_i \cdot \mat W_k \vec p_j}_{(d)} ."""
 )
 def score_of_sums_expanded():
     w_q, w_k = RNG.normal(size=(2, E, E))
@@ -755,7 +759,7 @@ def xl_scores(q, k, r, u, v):
 
 
 @definition(
-    r"s_{ij} = (q_i + u) \cdot k_j + (q_i + v) \cdot r_{j-i} .",
+    r"s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .",
 )
 def scores_by_content_and_offset():
     q, k, r, u, v = XL
@@ -836,3 +840,215 @@ def attention_to_permuted_tokens():
     moved = p @ x
     yield p @ (x @ x.T / np.sqrt(E)) @ p.T, attention_scores(moved, moved)
     yield p @ o, scaled_dot_product_attention(moved, moved, moved)
+
+
+# Derivatives of linear maps, and the steps to rotations and to features
+
+
+def at_places(x, places):
+    """Return a vector of two blocks of channels, each rotated by a coordinate."""
+    halves = np.split(x, 2)
+    return np.concatenate([rotated(h, p) for h, p in zip(halves, places, strict=True)])
+
+
+@equation(
+    r"""\pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a, \qquad a =
+    1, \dots, A .""",
+    r"""\dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .""",
+)
+def derivatives_of_an_axial_rotation():
+    places, (x, u, dx) = (2.0, -7.0), RNG.normal(size=(3, 4 * PAIRS))
+    gradient = gradients(lambda x: u @ at_places(x, places), x)[0]
+    moved = rate(lambda x: at_places(x, places), [x], [dx])
+    blocks = zip(places, *(np.split(a, 2) for a in (gradient, u, moved, dx)), strict=True)
+    for p, dl, u_a, dy, dx_a in blocks:
+        yield dl, rotation(p).T @ u_a, rotation(-p) @ u_a
+        yield dy, rotation(p) @ dx_a
+
+
+@equation(r"""\dot{\vec y} = \mat R_p\, \dot{\vec x} .""")
+def tangent_of_a_rotation():
+    p, dx = 5.0, RNG.normal(size=2 * PAIRS)
+    yield rate(lambda x: rotated(x, p), [X], [dx]), rotation(p) @ dx
+
+
+@definition(r"""C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .""")
+def tables_of_cosines_and_sines():
+    m, positions = 1.3, [0, 2, 5]
+    cos, sin = rope_tables(positions, THETA, attention_factor=m)
+    yield [[m * np.cos(p * angle) for angle in THETA] for p in positions], cos
+    yield [[m * np.sin(p * angle) for angle in THETA] for p in positions], sin
+
+
+def plane(phi):
+    return np.array([[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]])
+
+
+def scaled(x, p):
+    """Return pairs that are rotated and scaled."""
+    return (rotated(x, p).reshape(-1, 2) * ZETA[:, None] ** (p / SCALE_BASE)).ravel()
+
+
+@equation(
+    r"""\pdv{L}{\vec x_i} = (c_i \mat D_{\phi_i})^\top\, \vec u_i = c_i \mat D_{-\phi_i}\, \vec
+    u_i, \qquad
+    c_i = \zeta_i^{p/b}, \quad \phi_i = p\, \theta_i .""",
+    r"""\dot{\vec y}_i = c_i \mat D_{\phi_i}\, \dot{\vec x}_i .""",
+)
+def derivatives_of_a_scaled_rotation():
+    p, (u, dx) = 11.0, RNG.normal(size=(2, 2 * PAIRS))
+    yield scaled(X, p), xpos(X, p)
+    gradient = gradients(lambda x: u @ scaled(x, p), X)[0].reshape(-1, 2)
+    moved = rate(lambda x: scaled(x, p), [X], [dx]).reshape(-1, 2)
+    for i in range(PAIRS):
+        c, phi, pair = ZETA[i] ** (p / SCALE_BASE), p * THETA[i], slice(2 * i, 2 * i + 2)
+        yield gradient[i], (c * plane(phi)).T @ u[pair], c * plane(-phi) @ u[pair]
+        yield moved[i], c * plane(phi) @ dx[pair]
+
+
+@equation(
+    r"""\bar z_{in} &= \sum_{j:\, \lfloor p_{ij} \rfloor = n} (1 - w_{ij})\, U_{ij}
+    + \sum_{j:\, \lfloor p_{ij} \rfloor = n - 1} w_{ij}\, U_{ij}, \\
+    \pdv{L}{\vec q_i} &= \sum_n \bar z_{in}\, \vec a_n, \qquad
+    \pdv{L}{\vec a_n} = \sum_i \bar z_{in}\, \vec q_i .""",
+    r"""\bar p_{ij} = U_{ij} (z_{i,n+1} - z_{i,n}), \qquad
+    \pdv{L}{s_{it}} = \sigma'(s_{it}) \sum_{j \le t} \bar p_{ij} .""",
+)
+def gradients_of_counted_scores():
+    u, z, p = U[0], Q @ TABLE.T, counted(SCORES)
+    dq, ds, da = gradients(
+        lambda q, s, a: np.sum(u * between(q @ a.T, counted(s))), Q, SCORES, TABLE
+    )
+    n = np.floor(p).astype(int)
+    w, bar_z, bar_p = p - n, np.zeros((T, P + 1)), np.zeros((T, S))
+    for i, j in np.ndindex(T, S):
+        bar_z[i, n[i, j]] += (1 - w[i, j]) * u[i, j]
+        bar_z[i, n[i, j] + 1] += w[i, j] * u[i, j]
+        if n[i, j] < P - 1:
+            bar_p[i, j] = u[i, j] * (z[i, n[i, j] + 1] - z[i, n[i, j]])
+    yield dq, np.array([sum(bar_z[i, m] * TABLE[m] for m in range(P)) for i in range(T)])
+    yield da, np.array([sum(bar_z[i, m] * Q[i] for i in range(T)) for m in range(P)])
+    slope = sigmoid(SCORES) * (1 - sigmoid(SCORES))
+    yield ds, np.array([[slope[i, t] * sum(bar_p[i, : t + 1]) for t in range(S)] for i in range(T)])
+
+
+@equation(r"""\dot y_{nd} = \dot W_{p_n d} .""")
+def tangents_of_rows_that_are_read():
+    rows, (table, d_table) = [3, 0, 3], RNG.normal(size=(2, 4, E))
+    moved = rate(lambda w: w[rows], [table], [d_table])
+    for n, d in np.ndindex(len(rows), E):
+        yield moved[n, d], d_table[rows[n], d]
+
+
+@equation(
+    r"""\dot B_{hij} = \dot b_{h,\, j - i + T - 1} .""",
+    r"""\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .""",
+)
+def tangents_of_numbers_for_offsets():
+    (offsets, d_offsets), d_buckets = RNG.normal(size=(2, H, T + S - 1)), RNG.normal(size=(6, H))
+    by_offset = rate(along_diagonals, [offsets], [d_offsets])
+    by_bucket = rate(lambda b: np.moveaxis(b[IN_BUCKET], -1, 0), [BUCKETS], [d_buckets])
+    for h, i, j in np.ndindex(H, T, S):
+        yield by_offset[h, i, j], d_offsets[h, j - i + T - 1]
+        yield by_bucket[h, i, j], d_buckets[bucket(j - i - OFFSET, 6, 5), h]
+
+
+@equation(
+    r"""\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad
+    c = \operatorname{clip}(j - i, -K, K) ."""
+)
+def tangent_of_clipped_offsets():
+    dq, da = RNG.normal(size=Q.shape), RNG.normal(size=VECTORS.shape)
+    moved = rate(shaw, (Q, VECTORS), (dq, da))
+    for i, j in np.ndindex(T, T):
+        c = min(max(j - i, -LIMIT), LIMIT) + LIMIT
+        yield moved[i, j], dq[i] @ VECTORS[c] + Q[i] @ da[c]
+
+
+@definition(
+    r"""\mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
+    \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},"""
+)
+def matrix_of_a_shift():
+    k, omega = 3.0, 10000.0 ** (-np.arange(2) / 2)
+    m = np.zeros((4, 4))
+    for i, phi in enumerate(k * omega):
+        block = [[np.cos(phi), np.sin(phi)], [-np.sin(phi), np.cos(phi)]]
+        m[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
+    yield m, sinusoidal_shift(k, 4)
+
+
+@equation(
+    r"""\dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j
+    + (\vec q_i + \vec u) \cdot \dot{\vec k}_j
+    + (\dot{\vec q}_i + \dot{\vec v}) \cdot \vec r_{j-i}
+    + (\vec q_i + \vec v) \cdot \dot{\vec r}_{j-i} ."""
+)
+def tangent_by_content_and_offset():
+    q, k, r, u, v = XL
+    dq, dk, dr, du, dv = tangents = [RNG.normal(size=np.shape(a)) for a in XL]
+    moved = rate(xl_scores, XL, tangents)
+    for i, j in np.ndindex(T, S):
+        n = j - i + T - 1
+        content = (dq[i] + du) @ k[j] + (q[i] + u) @ dk[j]
+        yield moved[i, j], content + (dq[i] + dv) @ r[n] + (q[i] + v) @ dr[n]
+
+
+@equation(
+    r"""\mat R_1 (\vec a + i \vec b) = e^{i\theta} (\vec a + i \vec b) \quad\Rightarrow\quad
+    \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
+    \mat R_1 (-\vec b) = -\vec a \sin\theta - \vec b \cos\theta .""",
+    r"""\abs{\vec a}^2 - \abs{\vec b}^2 + 2 i\, \vec a \cdot \vec b = \vec w^\top \vec w
+    = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 i \theta}\, \vec w^\top \vec w = 0,""",
+)
+def orthogonal_matrix_rotates_a_plane():
+    matrix = np.linalg.qr(RNG.normal(size=(5, 5)))[0]
+    values, vectors = np.linalg.eig(matrix)
+    n = np.argmax(values.imag)
+    w, theta = vectors[:, n], np.angle(values[n])
+    a, b = w.real, w.imag
+    yield matrix @ (a + 1j * b), np.exp(1j * theta) * (a + 1j * b)
+    yield matrix @ a, a * np.cos(theta) - b * np.sin(theta)
+    yield matrix @ -b, -a * np.sin(theta) - b * np.cos(theta)
+    squares = a @ a - b @ b + 2j * (a @ b)
+    yield squares, w @ w, (matrix @ w) @ (matrix @ w), np.exp(2j * theta) * (w @ w), 0
+    yield abs(np.exp(2j * theta) - 1) > 1e-3, True
+
+
+@equation(
+    r"""-\log(1 + r_2\, d) = \int_0^\infty \bigl( e^{-r_2 d\, t} - 1 \bigr) \frac{e^{-t}}{t}\,
+    dt, \qquad
+    -d^{\,r_2} \propto \int_0^\infty \frac{\cos(d\, t) - 1}{t^{1 + r_2}}\, dt \quad (r_2 <
+    2).""",
+    rtol=1e-7,
+)
+def penalties_as_mixtures():
+    t, weight = np.polynomial.laguerre.laggauss(100)
+    for r2, d in (0.5, 1.0), (1.0, 3.0):
+        yield -np.log(1 + r2 * d), np.sum(weight * (np.exp(-r2 * d * t) - 1) / t)
+
+    def mixture(d, r2):
+        end = 2 * np.pi / d
+        head = mpmath.quad(lambda t: (mpmath.cos(d * t) - 1) / t ** (1 + r2), [0, end])
+        tail = mpmath.quadosc(lambda t: mpmath.cos(d * t) / t ** (1 + r2), [end, np.inf], omega=d)
+        return float(head + tail - end**-r2 / r2)
+
+    for r2 in 0.7, 1.5:
+        yield mixture(3.0, r2) / mixture(1.0, r2), 3.0**r2
+        yield mixture(1.0, r2) < 0, True
+
+
+@equation(
+    r"""B_{ij} + C = \vec\phi_i \cdot \vec\phi_j \quad\Rightarrow\quad
+    \frac{e^{\vec q_i \cdot \vec k_j + B_{ij}}}{\sum_m e^{\vec q_i \cdot \vec k_m + B_{im}}}
+    = \frac{e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_j, \vec\phi_j)}}
+    {\sum_m e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_m, \vec\phi_m)}} ."""
+)
+def bias_as_features_of_positions():
+    n, c, (q, k) = 6, 12.0, RNG.normal(size=(2, 6, E))
+    b = -1.3 * np.log(1 + 0.8 * abs(np.subtract.outer(np.arange(n), np.arange(n))))
+    phi = np.linalg.cholesky(b + c)  # exists, as the matrix is positive definite
+    longer = np.exp(np.hstack([q, phi]) @ np.hstack([k, phi]).T)
+    e = np.exp(q @ k.T + b)
+    yield b + c, phi @ phi.T
+    yield e / e.sum(1, keepdims=True), longer / longer.sum(1, keepdims=True)

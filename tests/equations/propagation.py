@@ -1,5 +1,6 @@
 """The displayed equations of dlref.propagation."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -252,6 +253,59 @@ def the_critical_gain():
         q = sigma_w**2 * mean_square(np.tanh, q) + BIAS_DEVIATION**2
     chi = sigma_w**2 * mean_square(tanh_slope, q)
     yield chi, 1
+
+
+def mean_product(f, q, c):
+    """Return the mean of f at two normal variables of variance q and correlation c."""
+    t, weights = np.polynomial.hermite_e.hermegauss(60)
+    one, other = np.sqrt(q) * t[:, None], np.sqrt(q) * (c * t[:, None] + np.sqrt(1 - c**2) * t)
+    return np.sum(weights[:, None] * weights * f(one) * f(other)) / (2 * np.pi)
+
+
+@functools.cache
+def fixed_point():
+    """Return a variance of weights, and the variance of pre-activations it leads to with tanh."""
+    sigma_w2, q = 1.4, 1.0
+    for _ in range(200):
+        q = sigma_w2 * mean_square(np.tanh, q) + BIAS_DEVIATION**2
+    return sigma_w2, q
+
+
+def correlation(c):
+    """Return the next layer's correlation for tanh, and the fixed point."""
+    sigma_w2, q = fixed_point()
+    return (sigma_w2 * mean_product(np.tanh, q, c) + BIAS_DEVIATION**2) / q, sigma_w2, q
+
+
+@equation(
+    r"""C(c) = \frac{1}{q^*} \Bigl( \sigma_w^2 \, \E \bigl[ \phi(\sqrt{q^*}\, s) \,
+    \phi\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr] + \sigma_b^2 \Bigr),
+    \qquad C(1) = 1 .""",
+    rtol=5e-3,
+)
+def correlation_of_the_next_layer():
+    value, sigma_w2, q = correlation(0.6)
+    s, t = np.random.default_rng(0).normal(size=(2, 400_000))  # the units of a wide layer
+    one, other = np.tanh(np.sqrt(q) * s), np.tanh(np.sqrt(q) * (0.6 * s + 0.8 * t))
+    covariance = sigma_w2 * np.mean(one * other) + BIAS_DEVIATION**2  # mean over weights and biases
+    variance = sigma_w2 * np.mean(one**2) + BIAS_DEVIATION**2
+    yield covariance / variance, value
+    yield correlation(1.0)[0], 1.0
+
+
+@equation(
+    r"""C'(c) = \sigma_w^2 \, \E \bigl[ \phi'(\sqrt{q^*}\, s) \,
+    \phi'\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr], \qquad
+    C'(1) = \sigma_w^2 \, \E \phi'(\sqrt{q^*}\, s)^2 = \chi ,""",
+    rtol=1e-6,
+)
+def slope_of_the_correlation():
+    h = 1e-4
+    for c in (0.2, 0.6, 0.9):
+        _, sigma_w2, q = correlation(c)
+        slope = (correlation(c + h)[0] - correlation(c - h)[0]) / (2 * h)
+        yield slope, sigma_w2 * mean_product(tanh_slope, q, c)
+    yield sigma_w2 * mean_product(tanh_slope, q, 1.0), sigma_w2 * mean_square(tanh_slope, q)
 
 
 @definition(r"\frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,")

@@ -8,7 +8,7 @@ import functools
 
 import numpy as np
 from equations.ledger import definition, equation
-from equations.numeric import complex_step, jacobian_of, rate
+from equations.numeric import complex_step, gradients, jacobian_of, rate
 
 from dlref import recurrent
 
@@ -571,3 +571,323 @@ def output_of_the_last_state():
     last = rnn(X, *RNN)[1][-1]
     got = recurrent.sequence_to_vector(recurrent.rnn, X, RNN, W_OUT, B_OUT)
     yield got, W_OUT @ last + B_OUT
+
+
+# Configurations: a network in both directions, and what is fed in and read out
+
+BACK = START / 2, W_IH[::-1], W_HH.T, B_HH, B_IH
+UY = RNG.normal(size=(T, 2))  # cotangents of outputs
+Y = RNG.normal(size=(3, D))  # inputs of a decoder
+
+
+def step(x, h, *weights):
+    return np.tanh(before_of_rnn(x, h, *weights))
+
+
+def states(x, h, *weights):
+    """Return the states of the plain network after each input."""
+    found = []
+    for row in x:
+        h = step(row, h, *weights)
+        found.append(h)
+    return np.array(found)
+
+
+def both(x, there, back):
+    return np.concatenate([states(x, *there), states(x[::-1], *back)[::-1]], axis=1)
+
+
+def read(h, w, b):
+    return h @ w.T + b
+
+
+def fed(x, feed):
+    return np.array([x if feed == "repeat" or t == 0 else 0 * x for t in range(T)])
+
+
+@definition(
+    r"""\vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad
+    \vec h^\gets_t = g(\vec x_t, \vec h^\gets_{t+1}), \qquad
+    \vec y_t = \begin{pmatrix} \vec h^\to_t \\ \vec h^\gets_t \end{pmatrix},"""
+)
+def states_of_both_directions():
+    yield both(X, RNN, BACK), recurrent.bidirectional(recurrent.rnn, X, RNN, BACK)
+
+
+@equation(
+    r"""\pdv{L}{\vec x_t} = \sum_{s \ge t} \Bigl( \pdv{\vec h^\to_s}{\vec x_t} \Bigr)^\top
+    \vec u^\to_s + \sum_{s \le t} \Bigl( \pdv{\vec h^\gets_s}{\vec x_t} \Bigr)^\top
+    \vec u^\gets_s, \qquad
+    \vec u_s = \begin{pmatrix} \vec u^\to_s \\ \vec u^\gets_s \end{pmatrix} ."""
+)
+def gradient_of_an_input_of_both_directions():
+    u = RNG.normal(size=(T, 2 * H))
+    of_there = jacobian_of(lambda x: states(x, *RNN), X)
+    of_back = jacobian_of(lambda x: states(x[::-1], *BACK)[::-1], X)
+    dx = jacobian_of(lambda x: np.sum(u * both(x, RNN, BACK)), X)
+    for t in range(T):
+        later = sum(of_there[s, :, t].T @ u[s, :H] for s in range(t, T))
+        yield dx[t], later + sum(of_back[s, :, t].T @ u[s, H:] for s in range(t + 1))
+
+
+@equation(
+    r"""\dot{\vec y}_t = \begin{pmatrix} \dot{\vec h}^\to_t \\ \dot{\vec h}^\gets_t \end{pmatrix},
+    \qquad \dot{\vec h}^\to_t = \pdv{f}{\vec x} \dot{\vec x}_t
+    + \pdv{f}{\vec h} \dot{\vec h}^\to_{t-1} + \pdv{f}{\theta} \dot\theta ,"""
+)
+def tangents_of_both_directions():
+    primals = X, *RNN, *BACK
+    dx, *moves = drawn(primals)
+    left = rate(lambda x, *p: both(x, p[:5], p[5:]), primals, (dx, *moves))
+    for network, (dstart, *dtheta), part, order in (
+        (RNN, moves[:5], slice(0, H), range(T)),
+        (BACK, moves[5:], slice(H, None), range(T - 1, -1, -1)),
+    ):
+        (h, *theta), dh = network, dstart
+        for t in order:
+            of_x = jacobian_of(lambda x, h=h, w=theta: step(x, h, *w), X[t])
+            of_h = jacobian_of(lambda h, x=X[t], w=theta: step(x, h, *w), h)
+            of_theta = rate(lambda *w, x=X[t], h=h: step(x, h, *w), theta, dtheta)
+            dh = of_x @ dx[t] + of_h @ dh + of_theta
+            h = step(X[t], h, *theta)
+            yield left[t, part], dh
+
+
+@equation(
+    r"""\pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad
+    \pdv{L}{\mat W_{out}} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
+    \pdv{L}{\vec b_{out}} = \sum_t \vec u_t .""",
+    r"""\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad
+    \pdv{L}{\mat W_{out}} = \vec u\, \vec h_T^\top, \qquad
+    \pdv{L}{\vec b_{out}} = \vec u .""",
+)
+def gradients_of_outputs():
+    h = states(X, *RNN)
+    dh, dw, db = gradients(lambda h, w, b: np.sum(UY * read(h, w, b)), h, W_OUT, B_OUT)
+    yield dh, np.array([W_OUT.T @ u for u in UY])
+    yield dw, sum(np.outer(UY[t], h[t]) for t in range(T))
+    yield db, sum(UY)
+    u, last = UY[0], h[-1]
+    dh, dw, db = gradients(lambda h, w, b: np.sum(u * read(h, w, b)), last, W_OUT, B_OUT)
+    yield dh, W_OUT.T @ u
+    yield dw, np.outer(u, last)
+    yield db, u
+
+
+@equation(
+    r"""\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
+    + \dot{\vec b}_{out} .""",
+    r"""\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T
+    + \dot{\vec b}_{out} .""",
+)
+def tangents_of_outputs():
+    primals = X, *RNN, W_OUT, B_OUT
+    *moves, dw, db = drawn(primals)
+    h, dh = states(X, *RNN), rate(states, (X, *RNN), moves)
+    left = rate(lambda x, *p: read(states(x, *p[:5]), *p[5:]), primals, (*moves, dw, db))
+    for t in range(T):
+        yield left[t], W_OUT @ dh[t] + dw @ h[t] + db
+    last = rate(lambda x, *p: read(states(x, *p[:5])[-1], *p[5:]), primals, (*moves, dw, db))
+    yield last, W_OUT @ dh[-1] + dw @ h[-1] + db
+
+
+@definition(
+    r"""\vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad
+    \vec x_t = \begin{cases} \vec x & \text{"repeat", or } t = 1, \\
+    \vec 0 & \text{"first" and } t > 1 . \end{cases}"""
+)
+def sequence_from_one_input():
+    for feed in ("repeat", "first"):
+        options = {"steps": T, "feed": feed}
+        got = recurrent.vector_to_sequence(recurrent.rnn, X[0], RNN, W_OUT, B_OUT, **options)
+        yield np.array([W_OUT @ h + B_OUT for h in states(fed(X[0], feed), *RNN)]), got
+
+
+@equation(
+    r"""\pdv{L}{\vec x} = \sum_{t=1}^T \pdv{L}{\vec x_t} \quad (\text{"repeat"}), \qquad
+    \pdv{L}{\vec x} = \pdv{L}{\vec x_1} \quad (\text{"first"}) .""",
+    r"""\dot{\vec x}_t = \begin{cases} \dot{\vec x} & \text{"repeat", or } t = 1, \\
+    \vec 0 & \text{"first" and } t > 1 . \end{cases}""",
+)
+def derivatives_by_the_one_input():
+    dx = drawn([X[0]])[0]
+
+    def loss(x):
+        return np.sum(UY * read(states(x, *RNN), W_OUT, B_OUT))
+
+    for feed in ("repeat", "first"):
+        by_step = jacobian_of(loss, fed(X[0], feed))
+        gradient = jacobian_of(lambda x, f=feed: loss(fed(x, f)), X[0])
+        yield gradient, sum(by_step) if feed == "repeat" else by_step[0]
+        moved = [dx if feed == "repeat" or t == 0 else np.zeros(D) for t in range(T)]
+        yield rate(lambda x, f=feed: fed(x, f), [X[0]], [dx]), np.array(moved)
+
+
+@definition(
+    r"""\vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad
+    \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
+    \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} ."""
+)
+def decoder_that_begins_where_the_encoder_ends():
+    h = START
+    for x in X:
+        h = step(x, h, *RNN[1:])
+    s, o = h, []
+    for y in Y:
+        s = step(y, s, *BACK[1:])
+        o.append(W_OUT @ s + B_OUT)
+    got = recurrent.encoder_decoder(recurrent.rnn, X, Y, RNN, BACK[1:], W_OUT, B_OUT)
+    yield np.array(o), got
+
+
+@equation(
+    r"""\vec\eta_t = \dv{L}{\vec s_t} = \mat W_{out}^\top \vec u_t
+    + \Bigl( \pdv{\vec s_{t+1}}{\vec s_t} \Bigr)^\top \vec\eta_{t+1}, \qquad
+    \dv{L}{\vec h_T} = \Bigl( \pdv{\vec s_1}{\vec s_0} \Bigr)^\top \vec\eta_1, \qquad
+    \dv{L}{\vec h_{t-1}} = \Bigl( \pdv{\vec h_t}{\vec h_{t-1}} \Bigr)^\top \dv{L}{\vec h_t} ,"""
+)
+def gradients_through_decoder_and_encoder():
+    count, weights, h = len(Y), BACK[1:], np.array([START, *states(X, *RNN)])
+    s, u = np.array([h[T], *states(Y, h[T], *weights)]), RNG.normal(size=(len(Y), 2))
+
+    def of_decoder(bump, t):
+        """Return the loss if the state after t inputs of the decoder is moved."""
+        o = [s[k] for k in range(1, t)] + ([s[t] + bump] if t else [])
+        later = states(Y[t:], s[t] + bump, *weights)
+        return np.sum(u * read(np.array([*o, *later]), W_OUT, B_OUT))
+
+    def of_encoder(state, t):
+        end = state if t == T else states(X[t:], state, *RNN[1:])[-1]
+        return np.sum(u * read(states(Y, end, *weights), W_OUT, B_OUT))
+
+    eta = W_OUT.T @ u[count - 1]
+    for t in range(count, 0, -1):
+        if t < count:
+            after = jacobian_of(lambda z, t=t: step(Y[t], z, *weights), s[t])
+            eta = W_OUT.T @ u[t - 1] + after.T @ eta
+        yield jacobian_of(lambda b, t=t: of_decoder(b, t), np.zeros(H)), eta
+    dh = jacobian_of(lambda z: step(Y[0], z, *weights), s[0]).T @ eta
+    yield jacobian_of(lambda z: of_encoder(z, T), h[T]), dh
+    for t in range(T, 0, -1):
+        dh = jacobian_of(lambda z, t=t: step(X[t - 1], z, *RNN[1:]), h[t - 1]).T @ dh
+        yield jacobian_of(lambda z, t=t: of_encoder(z, t - 1), h[t - 1]), dh
+
+
+@equation(
+    r"""\dot{\vec s}_0 = \dot{\vec h}_T, \qquad
+    \dot{\vec o}_t = \mat W_{out}\, \dot{\vec s}_t + \dot{\mat W}_{out}\, \vec s_t
+    + \dot{\vec b}_{out} ."""
+)
+def tangents_through_encoder_and_decoder():
+    primals = X, *RNN, Y, *BACK[1:], W_OUT, B_OUT
+    *moves, dw, db = drawn(primals)
+    h, dh = states(X, *RNN)[-1], rate(states, (X, *RNN), moves[:6])[-1]
+    s, ds = states(Y, h, *BACK[1:]), rate(states, (Y, h, *BACK[1:]), (moves[6], dh, *moves[7:]))
+
+    def outputs(x, h, w_ih, w_hh, b_ih, b_hh, y, *rest):
+        end = states(x, h, w_ih, w_hh, b_ih, b_hh)[-1]
+        return read(states(y, end, *rest[:4]), *rest[4:])
+
+    left = rate(outputs, primals, (*moves, dw, db))
+    for t in range(len(Y)):
+        yield left[t], W_OUT @ ds[t] + dw @ s[t] + db
+
+
+@equation(
+    r"""\vec\delta_n &= \vec u \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
+    \vec\delta_z = \vec u \odot (\vec h - \vec n) \odot \vec z \odot (1 - \vec z), \\
+    \vec\delta_r &= \vec\delta_n \odot (\mat W_{hn} \vec h + \vec b_{hn}) \odot \vec r \odot
+    (1 - \vec r), \\
+    \pdv{L}{\vec x} &= \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top \vec\delta_z
+    + \mat W_{xn}^\top \vec\delta_n, \\
+    \pdv{L}{\vec h} &= \vec z \odot \vec u + \mat W_{hr}^\top \vec\delta_r
+    + \mat W_{hz}^\top \vec\delta_z + \mat W_{hn}^\top (\vec r \odot \vec\delta_n) ."""
+)
+def gru_cell_gradients_by_complex_step():
+    u, (x, h) = U[0], GRU[:2]
+    dx, dh = gradients(lambda x, h: np.sum(u * gru_step(x, h, *GRU[2:], after=True)[3]), x, h)
+    r, z, n, _ = gru_step(*GRU, after=True)
+    w_xr, w_xz, w_xn = GRU_X.reshape(3, H, D)
+    delta_n, delta_z = u * (1 - z) * (1 - n**2), u * (h - n) * z * (1 - z)
+    delta_r = delta_n * (W_HN @ h + GRU_BH.reshape(3, H)[2]) * r * (1 - r)
+    yield dx, w_xr.T @ delta_r + w_xz.T @ delta_z + w_xn.T @ delta_n
+    yield dh, z * u + W_HR.T @ delta_r + W_HZ.T @ delta_z + W_HN.T @ (r * delta_n)
+
+
+@definition(
+    r"""\vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i
+    + \vec p_i \odot \vec c_{t-1}), &
+    \vec f_t &= \sigma(\mat W_{xf} \vec x_t + \mat W_{hf} \vec h_{t-1} + \vec b_f
+    + \vec p_f \odot \vec c_{t-1}), \\
+    \vec g_t &= \tanh(\mat W_{xg} \vec x_t + \mat W_{hg} \vec h_{t-1} + \vec b_g), &
+    \vec o_t &= \sigma(\mat W_{xo} \vec x_t + \mat W_{ho} \vec h_{t-1} + \vec b_o
+    + \vec p_o \odot \vec c_t) ."""
+)
+def gates_of_every_step():
+    (xi, xf, xg, xo), (hi, hf, hg, ho) = W_X.reshape(4, H, D), W_H.reshape(4, H, H)
+    (bi, bf, bg, bo), (p_i, p_f, p_o) = B.reshape(4, H), PEEPHOLES
+    h, c, gates = START, CELL, []
+    for x in X:
+        i = sigmoid(xi @ x + hi @ h + bi + p_i * c)
+        f = sigmoid(xf @ x + hf @ h + bf + p_f * c)
+        g = np.tanh(xg @ x + hg @ h + bg)
+        c = f * c + i * g
+        o = sigmoid(xo @ x + ho @ h + bo + p_o * c)
+        h = o * np.tanh(c)
+        gates.append([i, f, g, o])
+    weights = START, CELL, W_X, W_H, B
+    yield (
+        np.array(gates),
+        np.stack(recurrent.lstm_gates(X, *weights, w_p=PEEPHOLES.ravel()), axis=1),
+    )
+
+
+@equation(
+    r"""\dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
+    \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
+    \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
+    \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t},"""
+)
+def tangents_of_the_gates():
+    point = X[0], START, W_X, W_H, B
+    moves = drawn(point)
+    dz = rate(lambda x, h, w_x, w_h, b: (w_x @ x + w_h @ h + b).reshape(4, H), point, moves)
+    i, f, g, o, *_ = lstm_step(*STEP)
+
+    def gates(x, h, *weights):
+        return np.stack(lstm_step(x, h, CELL, *weights)[:4])
+
+    di, df, dg, do = rate(gates, point, moves)
+    yield di, i * (1 - i) * dz[0]
+    yield df, f * (1 - f) * dz[1]
+    yield dg, (1 - g**2) * dz[2]
+    yield do, o * (1 - o) * dz[3]
+
+
+@equation(
+    r"""\vec\delta_o &= (\vec u^o_t + \bar{\vec h}_t \odot \tanh \vec c_t) \odot \vec o_t \odot
+    (1 - \vec o_t), \\
+    \vec\kappa &= \bar{\vec c}_t + \bar{\vec h}_t \odot \vec o_t \odot (1 - \tanh^2 \vec c_t)
+    + \vec p_o \odot \vec\delta_o, \\
+    \vec\delta_i &= (\vec u^i_t + \vec\kappa \odot \vec g_t) \odot \vec i_t \odot
+    (1 - \vec i_t), \\
+    \vec\delta_f &= (\vec u^f_t + \vec\kappa \odot \vec c_{t-1}) \odot \vec f_t \odot
+    (1 - \vec f_t), \\
+    \vec\delta_g &= (\vec u^g_t + \vec\kappa \odot \vec i_t) \odot (1 - \vec g_t^2) ."""
+)
+def gradients_from_the_gates():
+    u_i, u_f, u_g, u_o = u = RNG.normal(size=(4, H))
+
+    def loss(**bumps):
+        *gates, c, h = lstm_step(*STEP, PEEPHOLES, **bumps)
+        return np.sum(u * np.stack(gates)) + np.sum(ETA * h) + np.sum(BAR_C * c)
+
+    deltas = jacobian_of(lambda b: loss(bumps=b), np.zeros((4, H)))
+    i, f, g, o, c, _ = lstm_step(*STEP, PEEPHOLES)
+    delta_o = (u_o + ETA * np.tanh(c)) * o * (1 - o)
+    kappa = BAR_C + ETA * o * (1 - np.tanh(c) ** 2) + PEEPHOLES[2] * delta_o
+    yield deltas[3], delta_o
+    yield jacobian_of(lambda b: loss(by_cell=b), np.zeros(H)), kappa
+    yield deltas[0], (u_i + kappa * g) * i * (1 - i)
+    yield deltas[1], (u_f + kappa * CELL) * f * (1 - f)
+    yield deltas[2], (u_g + kappa * i) * (1 - g**2)

@@ -1,50 +1,136 @@
-"""A wrong sign or factor that is planted in a transcription turns its check red."""
+"""A wrong sign, factor or index that is planted in a transcription turns its check red."""
 
 import ast
+import collections
 import copy
 import inspect
 import random
 import sys
+import textwrap
 
 import numpy as np
 import pytest
 from equations import ledger, test_ledger
 
 OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-CONSTANT = {"jacobian_of_a_dense_layer"}  # the sign of a bias is not seen by a derivative
 CHECKS = {check.function: check for check in ledger.CHECKS.values()}
 
 
-def operations(tree):
-    """List the operations in what a check yields: both sides of its equation."""
-    yielded = [node for node in ast.walk(tree) if isinstance(node, ast.Yield)]
-    found = [n for y in yielded for n in ast.walk(y) if isinstance(n, ast.BinOp)]
-    return [node for node in found if type(node.op) in OTHER]
+def wrong_sign(node):
+    """Exchange plus and minus, or leave out a minus."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        return ast.BinOp(node.left, OTHER[type(node.op)](), node.right)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return node.operand
+    return None
 
 
-def planted(function, number):
-    """Return a check with one of its operations turned into the opposite one."""
-    tree = copy.deepcopy(ast.parse(inspect.getsource(function)))
+def wrong_operation(node):
+    """Exchange a product and a quotient."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        return ast.BinOp(node.left, OTHER[type(node.op)](), node.right)
+    return None
+
+
+def wrong_factor(node):
+    """Double a product, or what is subtracted or added."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.MatMult):
+        return ast.BinOp(ast.Constant(2), ast.Mult(), node)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+        twice = ast.BinOp(ast.Constant(2), ast.Mult(), node.right)
+        return ast.BinOp(node.left, node.op, twice)
+    return None
+
+
+def wrong_power(node):
+    """Take another power."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        power = ast.BinOp(node.right, ast.Add(), ast.Constant(1))
+        return ast.BinOp(node.left, node.op, power)
+    return None
+
+
+def wrong_index(node):
+    """Read the entry before."""
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Name | ast.BinOp):
+        index = ast.BinOp(node.slice, ast.Sub(), ast.Constant(1))
+        return ast.Subscript(node.value, index, node.ctx)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple):
+        first, *rest = node.slice.elts
+        if isinstance(first, ast.Name):
+            shifted = ast.BinOp(first, ast.Sub(), ast.Constant(1))
+            return ast.Subscript(node.value, ast.Tuple([shifted, *rest], ast.Load()), node.ctx)
+    return None
+
+
+def wrong_axes(node):
+    """Leave out a transposition, exchange the factors of an outer product, or take another axis."""
+    if isinstance(node, ast.Attribute) and node.attr == "T":
+        return node.value
+    if isinstance(node, ast.Call) and ast.unparse(node.func) == "np.outer":
+        return ast.Call(node.func, node.args[::-1], node.keywords)
+    if isinstance(node, ast.keyword) and node.arg == "axis":
+        return ast.keyword("axis", ast.Constant(-1 if ast.unparse(node.value) == "0" else 0))
+    return None
+
+
+#: Checks in which some mistakes of a kind change nothing, and why.
+UNSEEN = {
+    "what is added does not change a derivative": """
+        gradient_of_the_squared_error group_norm_gradient_by_complex_step jacobian_of_a_dense_layer
+        network_gradients_by_complex_step slopes_of_the_error_of_a_neuron""",
+    "a term is zero": """
+        factors_of_dropout orthogonal_matrix_rotates_a_plane slopes_of_the_output_of_a_neuron
+        the_hard_swish""",
+    "only the sign matters": "gradient_of_the_huber_loss",
+    "a sum over all entries begins at any of them": "gradients_of_the_weights",
+    "the matrix is symmetric, or a product of shapes that fit either way": """
+        gradient_of_a_dot_product gradient_of_a_sum gradients_of_a_scaled_sum
+        jacobian_of_softmax""",
+}
+KINDS = wrong_sign, wrong_operation, wrong_factor, wrong_power, wrong_index, wrong_axes
+
+
+class Planter(ast.NodeTransformer):
+    """Plants one mistake of a kind in what a check yields: on one side of its equation."""
+
+    def __init__(self, kind, number):
+        self.kind, self.number, self.found, self.inside = kind, number, 0, 0
+
+    def generic_visit(self, node):
+        """Visit what is below, and replace the node if it is the one."""
+        if isinstance(node, ast.Compare):  # a bound, or a condition of the text
+            return node
+        self.inside += isinstance(node, ast.Yield)
+        node = super().generic_visit(node)
+        self.inside -= isinstance(node, ast.Yield)
+        other = self.kind(node) if self.inside else None
+        if other is None:
+            return node
+        self.found += 1
+        return other if self.found == self.number + 1 else node
+
+
+def planted(function, kind, number):
+    """Return a check with a mistake, or None if it has no place with this number."""
+    source = textwrap.dedent(inspect.getsource(function))
+    tree, planter = copy.deepcopy(ast.parse(source)), Planter(kind, number)
     tree.body[0].decorator_list = []
-    node = operations(tree)[number]
-    node.op = OTHER[type(node.op)]()
+    tree = planter.visit(tree)
+    if planter.found <= number:
+        return None
     names = dict(vars(sys.modules[function.__module__]))
+    names |= inspect.getclosurevars(function).nonlocals  # of a check that a helper defines
     exec(compile(ast.fix_missing_locations(tree), "planted", "exec"), names)
-    return names[function.__name__]
+    return names[tree.body[0].name]
 
 
-def samples(count=3):
-    """Yield some checks of each chapter, and an operation of each."""
-    rng = random.Random(0)
-    for module in sorted({f.__module__ for f in CHECKS}):
-        mutable = [
-            (f, len(operations(ast.parse(inspect.getsource(f)))))
-            for f in CHECKS
-            if f.__module__ == module
-        ]
-        mutable = [(f, n) for f, n in mutable if n and f.__name__ not in CONSTANT]
-        for f, n in rng.sample(mutable, min(count, len(mutable))):
-            yield pytest.param(f, rng.randrange(n), id=f"{module}-{f.__name__}")
+def places(function, kind):
+    """Count the places where a mistake of a kind can be planted."""
+    source = textwrap.dedent(inspect.getsource(function))
+    planter = Planter(kind, -2)
+    planter.visit(ast.parse(source))
+    return planter.found
 
 
 def is_green(function, check):
@@ -56,7 +142,54 @@ def is_green(function, check):
     return True
 
 
-@pytest.mark.parametrize(("function", "number"), list(samples()))
-def test_wrong_sign_is_seen(function, number):
+def samples(count=3):
+    """Yield some mistakes of each kind in checks of each chapter."""
+    rng, unseen = random.Random(0), " ".join(UNSEEN.values()).split()
+    by_chapter = collections.defaultdict(list)
+    for f in CHECKS:
+        if f.__name__ not in unseen:
+            by_chapter[f.__module__].append(f)
+    for _, functions in sorted(by_chapter.items()):
+        for kind in KINDS:
+            found = [(f, kind, n) for f in functions for n in range(places(f, kind))]
+            yield from rng.sample(found, min(count, len(found)))
+
+
+SAMPLES = list(samples())
+
+
+def test_all_chapters_and_kinds_are_sampled():
+    assert len({f for f, _, _ in SAMPLES}) >= 100
+    assert {f.__module__ for f, _, _ in SAMPLES} == {f.__module__ for f in CHECKS}
+    assert {kind for _, kind, _ in SAMPLES} == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "number"),
+    [
+        pytest.param(
+            f, kind, n, id=f"{f.__module__.split('.')[-1]}-{f.__name__}-{kind.__name__}-{n}"
+        )
+        for f, kind, n in SAMPLES
+    ],
+)
+def test_mistake_is_seen(function, kind, number):
     assert is_green(function, CHECKS[function])
-    assert not is_green(planted(function, number), CHECKS[function])
+    assert not is_green(planted(function, kind, number), CHECKS[function])
+
+
+def main():
+    """Plant every mistake in every check, and print which are not seen."""
+    counts = collections.Counter()
+    for f, check in CHECKS.items():
+        for kind in KINDS:
+            for n in range(places(f, kind)):
+                green = is_green(planted(f, kind, n), check)
+                counts[green] += 1
+                if green:
+                    print(f.__module__, f.__name__, kind.__name__, n)
+    print(f"{counts.total()} mistakes, {counts[False]} seen")
+
+
+if __name__ == "__main__":  # cd tests; python -m equations.test_planted
+    main()

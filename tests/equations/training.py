@@ -354,3 +354,53 @@ def cotangent_of_the_logits():
 
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
     yield jacobian_of(cost, z), (p - np.eye(2)[CLASSES]) / len(X)
+
+
+# The regret of Adagrad
+
+
+def descent(gradients, rates, theta=0.2):
+    """Return the points of descent on linear losses, kept in [-1, 1]."""
+    points = [theta]
+    for g, eta in zip(gradients, rates, strict=True):
+        points.append(np.clip(points[-1] - eta * g, -1, 1))
+    return np.array(points)
+
+
+@equation(
+    r"""(\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2
+    = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 ."""
+)
+def squared_distance_after_a_step():
+    before, best, g, eta = np.random.default_rng(0).normal(size=(4, 20))
+    after = before - eta * g
+    left = (after - best) ** 2 - (before - best) ** 2
+    yield left, -2 * eta * g * (before - best) + eta**2 * g**2
+
+
+@equation(
+    r"""\sum_{t=1}^{n} g_t (\theta_{t-1} - \theta^*)
+    \le \frac{D^2}{2 \eta_n} + \frac12 \sum_{t=1}^{n} \eta_t g_t^2 .""",
+    r"""\sum_{t=1}^{n} \frac{g_t^2}{\sqrt{s_t}} \le 2 \sqrt{s_n} , \qquad
+    \text{regret} \le \Bigl( \frac{D^2}{2 \eta} + \eta \Bigr) \sqrt{s_n} ,""",
+)
+def regret_of_adagrad():
+    rng, D = np.random.default_rng(0), 2.0
+    closest = 0.0
+    for _ in range(200):
+        g = rng.normal(rng.normal(), 1, size=30) * rng.exponential(size=30)
+        s = np.cumsum(g**2)
+        left, right = np.sum(g**2 / np.sqrt(s)), 2 * np.sqrt(s[-1])
+        yield left <= right, True
+        eta = D / np.sqrt(2)
+        rates = eta / np.sqrt(s)
+        points, best = descent(g, rates), -np.sign(g.sum())  # of a linear loss: an end
+        regret = np.sum(g * (points[:-1] - best))
+        bound = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2
+        yield regret <= bound, True
+        bound = (D**2 / (2 * eta) + eta) * np.sqrt(s[-1])
+        yield regret <= bound, True
+        closest = max(closest, regret / bound)
+    yield closest > 0.4, True  # so that half of the bound would be too little
+    many = np.ones(100_000)
+    yield round(np.sum(many / np.sqrt(np.cumsum(many))) / np.sqrt(many.size), 2), 2.0  # sharp

@@ -18,16 +18,28 @@ from dlref.transformer import (
     LanguageModelParams,
     NormParams,
     SequenceClassifierParams,
+    beam_search,
+    decoder,
+    decoder_block,
+    dropout_mask,
     encoder,
     encoder_block,
+    encoder_decoder_generate,
     encoder_decoder_model,
+    encoder_decoder_model_loss,
+    encoder_decoder_weights,
     feed_forward,
     gated_feed_forward,
+    generate,
     init_language_model,
     language_model,
     language_model_loss,
+    language_model_trace,
+    multiplication_counts,
+    next_token_probabilities,
     parameter_counts,
     sequence_classifier,
+    sequence_classifier_loss,
 )
 
 RNG = np.random.default_rng(0)
@@ -389,3 +401,483 @@ def states_of_a_recurrent_network():
     for x in X:
         states.append(np.tanh(w_x @ x + w_h @ states[-1] + b))
     yield states[1:], rnn(X, h, w_x, w_h, b)
+
+
+# Derivatives of blocks, stacks and models
+
+DECODER = tuple(
+    DecoderBlockParams(
+        new_attention(), new_norm(), new_attention(), new_norm(), new_network(), new_norm()
+    )
+    for _ in range(2)
+)
+MEMORY, DMEMORY, DX = RNG.normal(size=(3, T, D))
+
+
+def back(f, x, u):
+    """Return the transposed Jacobian of f at x times u."""
+    return gradients(lambda x: np.sum(u * f(x)), x)[0]
+
+
+def along(f, x, v):
+    """Return the Jacobian of f at x times v."""
+    return rate(f, [x], [v])
+
+
+def sublayers(p):
+    """Return self-attention, cross-attention, the network and the three norms."""
+    return (
+        lambda x: attend(x, x, p.self_attention, causal=True),
+        lambda x, memory=MEMORY: attend(x, memory, p.cross_attention),
+        lambda x: network(x, p.feed_forward),
+        *(lambda x, q=q: normalize(x, q) for q in (p.norm1, p.norm2, p.norm3)),
+    )
+
+
+def decoded(x, memory, p):
+    a, c, n, norm1, norm2, norm3 = sublayers(p)
+    y = x + a(norm1(x))
+    z = y + c(norm2(y), memory)
+    return z + n(norm3(z))
+
+
+@definition(
+    r"""\text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
+    \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
+    \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
+    \text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), \quad
+    \mat Z = \operatorname{norm}_2(\mat Y + C(\mat Y, \mat M)), \quad
+    \mat Z' = \operatorname{norm}_3(\mat Z + N(\mat Z)) ."""
+)
+def three_sublayers_in_both_orders():
+    (a, c, n, norm1, norm2, norm3), p = sublayers(DECODER[0]), DECODER[0]
+    options = {"num_heads": HEADS, "activation": "silu", "eps": EPS}
+    yield decoded(X, MEMORY, p), decoder_block(X, MEMORY, p, norm_first=True, **options)
+    y = norm1(X + a(X))
+    z = norm2(y + c(y, MEMORY))
+    yield norm3(z + n(z)), decoder_block(X, MEMORY, p, norm_first=False, **options)
+
+
+@equation(
+    r"""\mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, &
+    \mat W &= \mat V + J_{norm_2}^\top J_C^\top\, \mat V, \\
+    \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
+    \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,"""
+)
+def gradients_of_a_decoder_block():
+    p = DECODER[0]
+    a, c, n, norm1, norm2, norm3 = sublayers(p)
+    dx, dmemory = gradients(lambda x, m: np.sum(U * decoded(x, m, p)), X, MEMORY)
+    y = X + a(norm1(X))
+    z = y + c(norm2(y))
+    v = U + back(norm3, z, back(n, norm3(z), U))
+    w = v + back(norm2, y, back(c, norm2(y), v))
+    yield dx, w + back(norm1, X, back(a, norm1(X), w))
+    yield dmemory, back(lambda m: c(norm2(y), m), MEMORY, v)
+
+
+@equation(
+    r"""\dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad
+    \dot{\mat Z} = \dot{\mat Y} + J_C J_{norm_2} \dot{\mat Y} + J_{C, M} \dot{\mat M},
+    \qquad
+    \dot{\mat Z}' = \dot{\mat Z} + J_N J_{norm_3} \dot{\mat Z},"""
+)
+def tangents_of_a_decoder_block():
+    p = DECODER[0]
+    a, c, n, norm1, norm2, norm3 = sublayers(p)
+    y = X + a(norm1(X))
+    z = y + c(norm2(y))
+    dy = DX + along(a, norm1(X), along(norm1, X, DX))
+    dz = dy + along(c, norm2(y), along(norm2, y, dy))
+    dz = dz + along(lambda m: c(norm2(y), m), MEMORY, DMEMORY)
+    whole = rate(lambda x, m: decoded(x, m, p), (X, MEMORY), (DX, DMEMORY))
+    yield whole, dz + along(n, norm3(z), along(norm3, z, dz))
+
+
+@equation(
+    r"""\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
+    \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
+    \text{(post-norm)},"""
+)
+def tangents_of_sublayers():
+    p = BLOCKS[0]
+
+    def f(y):
+        return network(y, p.feed_forward)
+
+    def norm(y):
+        return normalize(y, p.norm2)
+
+    yield along(lambda y: y + f(norm(y)), X, DX), DX + along(f, norm(X), along(norm, X, DX))
+    inner = DX + along(f, X, DX)
+    yield along(lambda y: norm(y + f(y)), X, DX), along(norm, X + f(X), inner)
+
+
+@definition(
+    r"""\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
+    \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_L) ."""
+)
+def stack_of_decoder_blocks():
+    h = X
+    for p in DECODER:
+        h = decoded(h, MEMORY, p)
+    options = {"num_heads": HEADS, "norm_first": True, "activation": "silu", "eps": EPS}
+    yield normalize(h, NORM), decoder(X, MEMORY, DECODER, NORM, **options)
+
+
+def with_bias(p, bias):
+    """Return a block's parameters with another bias of the network's hidden layer."""
+    return p._replace(feed_forward=p.feed_forward._replace(b1=bias))
+
+
+@equation(
+    r"""\pdv{L}{\mat H_L} = J_{norm}^\top\, \mat U, \qquad
+    \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
+    \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},""",
+    r"""\dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k,
+    \qquad k = 1, \dots, L .""",
+)
+def derivatives_of_a_stack():
+    biases, dbiases = [p.feed_forward.b1 for p in BLOCKS], RNG.normal(size=(2, F))
+    h = [X, block(X, BLOCKS[0]), block(block(X, BLOCKS[0]), BLOCKS[1])]
+
+    def stack(x, *biases):
+        for p, bias in zip(BLOCKS, biases, strict=True):
+            x = block(x, with_bias(p, bias))
+        return x
+
+    def last(x):
+        return normalize(x, NORM)
+
+    expected = gradients(lambda *a: np.sum(U * last(stack(*a))), X, *biases)
+    du = back(last, h[2], U)
+    yield gradients(lambda y: np.sum(U * last(y)), h[2])[0], du
+    for k in (2, 1):
+        p = BLOCKS[k - 1]
+        yield (
+            expected[k],
+            back(lambda b, k=k, p=p: block(h[k - 1], with_bias(p, b)), biases[k - 1], du),
+        )
+        du = back(lambda x, p=p: block(x, p), h[k - 1], du)
+    yield expected[0], du
+    dh = DX
+    for k in (1, 2):
+        p = BLOCKS[k - 1]
+        of_theta = along(
+            lambda b, k=k, p=p: block(h[k - 1], with_bias(p, b)), biases[k - 1], dbiases[k - 1]
+        )
+        dh = along(lambda x, p=p: block(x, p), h[k - 1], dh) + of_theta
+    yield rate(stack, (X, *biases), (DX, *dbiases)), dh
+
+
+@equation(
+    r"""\pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
+    \pdv{L}{\mat M} = \sum_{k=1}^L J_{B_k, M}^\top \pdv{L}{\mat H_k},""",
+    r"""\dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + J_{B_k, M} \dot{\mat M}
+    + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k .""",
+)
+def derivatives_of_a_decoder():
+    first, second = DECODER
+    h1 = decoded(X, MEMORY, first)
+    dx, dm = gradients(lambda x, m: np.sum(U * decoded(decoded(x, m, first), m, second)), X, MEMORY)
+    dh1 = back(lambda h: decoded(h, MEMORY, second), h1, U)
+    yield dx, back(lambda x: decoded(x, MEMORY, first), X, dh1)
+    of_second = back(lambda m: decoded(h1, m, second), MEMORY, U)
+    yield dm, of_second + back(lambda m: decoded(X, m, first), MEMORY, dh1)
+    bias, dbias = first.feed_forward.b1, RNG.normal(size=F)
+    moved = along(lambda x: decoded(x, MEMORY, first), X, DX)
+    moved = moved + along(lambda m: decoded(X, m, first), MEMORY, DMEMORY)
+    moved = moved + along(lambda b: decoded(X, MEMORY, with_bias(first, b)), bias, dbias)
+    whole = rate(
+        lambda x, m, b: decoded(x, m, with_bias(first, b)),
+        (X, MEMORY, bias),
+        (DX, DMEMORY, dbias),
+    )
+    yield whole, moved
+
+
+@definition(
+    r"""m = \begin{cases} 0 & \text{with probability } p, \\
+    1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
+    \operatorname{E}[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x ."""
+)
+def factors_of_dropout():
+    p, x, n = 0.25, 1.7, 10**6
+    drawn = dropout_mask(np.random.default_rng(0), n, rate=p)
+    factors, counts = np.unique(drawn, return_counts=True)
+    yield factors, [0, 1 / (1 - p)]
+    yield abs(counts / n - [p, 1 - p]).max() < 2e-3, True  # four standard deviations
+    yield (1 - p) * (1 / (1 - p) * x) + p * 0, (1 - p) * (x / (1 - p)) + p * 0, x
+
+
+TRANSLATOR = EncoderDecoderParams(
+    EMBEDDING, SOURCE_PLACES, PLACES, tuple(BLOCKS), NORM, DECODER, new_norm(), HEAD
+)
+
+
+def read_source(bias):
+    """Return the memory, with a bias of the first block of the encoder."""
+    x = EMBEDDING[SOURCE] + SOURCE_PLACES[: len(SOURCE)]
+    return normalize(block(block(x, with_bias(BLOCKS[0], bias)), BLOCKS[1]), NORM)
+
+
+def written(memory, bias, tokens=TOKENS):
+    """Return the output of the decoder, with a bias of its first block."""
+    h = decoded(EMBEDDING[tokens] + PLACES[: len(tokens)], memory, with_bias(DECODER[0], bias))
+    return normalize(decoded(h, memory, DECODER[1]), TRANSLATOR.norm)
+
+
+ENC_BIAS, DEC_BIAS = BLOCKS[0].feed_forward.b1, DECODER[0].feed_forward.b1
+
+
+@definition(
+    r"""L = - \frac1N \sum_t \log p(\text{target}_{t+1} \mid \text{source}, \text{target}_1,
+    \dots,
+    \text{target}_t)"""
+)
+def loss_given_a_source():
+    n, memory = len(TOKENS) - 1, read_source(ENC_BIAS)
+    total = 0
+    for t in range(n):
+        logits = written(memory, DEC_BIAS, TOKENS[: t + 1])[-1] @ HEAD.T
+        total += np.log(softmax(logits)[TOKENS[t + 1]])
+    yield -total / n, encoder_decoder_model_loss(SOURCE, TOKENS, TRANSLATOR, CONFIG)
+
+
+def cross_entropy(logits, classes):
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    return -sum(logs[n, c] for n, c in enumerate(classes)) / len(classes)
+
+
+@equation(
+    r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,]
+    \bigr) .""",
+    r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,]
+    \bigr) .""",
+    r"""\pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .""",
+)
+def prediction_minus_truth():
+    classes, logits = [2, 0, 2], RNG.normal(size=(3, 4))
+    p = softmax(logits)
+    for n, c in np.ndindex(3, 4):
+        left = gradients(lambda z: cross_entropy(z, classes), logits)[0][n, c]
+        yield left, (p[n, c] - (c == classes[n])) / 3
+
+
+@equation(
+    r"""\pdv{L}{\mat W} = \mat U^\top \mat H, \qquad \pdv{L}{\mat H} = \mat U \mat W, \qquad
+    \pdv{L}{\mat M} = \Bigl( \pdv{\mat H}{\mat M} \Bigr)^\top \pdv{L}{\mat H}, \qquad
+    \pdv{L}{\theta_{enc}} = \Bigl( \pdv{\mat M}{\theta_{enc}} \Bigr)^\top \pdv{L}{\mat M} .""",
+    r"""\dot{\mat H} = \pdv{\mat H}{\mat M}\, \dot{\mat M} + \pdv{\mat H}{\theta}\, \dot\theta,
+    \qquad
+    \dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .""",
+)
+def derivatives_of_an_encoder_decoder():
+    u, memory = RNG.normal(size=(len(TOKENS), VOCABULARY)), read_source(ENC_BIAS)
+    h = written(memory, DEC_BIAS)
+
+    def logits(enc, dec, w):
+        return written(read_source(enc), dec) @ w.T
+
+    of_enc, _, dw = gradients(lambda *a: np.sum(u * logits(*a)), ENC_BIAS, DEC_BIAS, HEAD)
+    yield dw, u.T @ h
+    dh = u @ HEAD
+    yield gradients(lambda h: np.sum(u * (h @ HEAD.T)), h)[0], dh
+    dmemory = back(lambda m: written(m, DEC_BIAS), memory, dh)
+    yield gradients(lambda m: np.sum(u * (written(m, DEC_BIAS) @ HEAD.T)), memory)[0], dmemory
+    yield of_enc, back(read_source, ENC_BIAS, dmemory)
+    denc, ddec, dhead = (RNG.normal(size=a.shape) for a in (ENC_BIAS, DEC_BIAS, HEAD))
+    moved = along(lambda m: written(m, DEC_BIAS), memory, along(read_source, ENC_BIAS, denc))
+    moved = moved + along(lambda b: written(memory, b), DEC_BIAS, ddec)
+    whole = rate(logits, (ENC_BIAS, DEC_BIAS, HEAD), (denc, ddec, dhead))
+    yield whole, moved @ HEAD.T + h @ dhead.T
+
+
+def weights_of(x, memory, p, causal=False):
+    """Return the weights of each head."""
+    q, k = np.split(x @ p.w_q.T + p.b_q, HEADS, 1), np.split(memory @ p.w_k.T + p.b_k, HEADS, 1)
+    mask = np.where(np.tri(len(x), dtype=bool), 0, -np.inf) if causal else 0
+    return [softmax(a @ b.T / np.sqrt(D / HEADS) + mask) for a, b in zip(q, k, strict=True)]
+
+
+@definition(
+    r"""\mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
+    \Bigr) ,"""
+)
+def weights_on_the_source():
+    memory, h = read_source(ENC_BIAS), EMBEDDING[TOKENS] + PLACES[: len(TOKENS)]
+    got = encoder_decoder_weights(SOURCE, TOKENS, TRANSLATOR, CONFIG)
+    for p, weights in zip(DECODER, got, strict=True):
+        a, _, _, norm1, norm2, _ = sublayers(p)
+        y = h + a(norm1(h))
+        yield weights_of(norm2(y), memory, p.cross_attention), weights
+        h = decoded(h, memory, p)
+
+
+@definition(
+    r"""\mat X_k = B_k(\mat X_{k-1}), \qquad
+    \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
+    + \text{mask} \Bigr) ."""
+)
+def stream_and_weights_of_each_block():
+    x, trace = (
+        EMBEDDING[TOKENS] + PLACES[: len(TOKENS)],
+        language_model_trace(TOKENS, MODEL, CONFIG),
+    )
+    yield x, trace.residual[0]
+    for k, p in enumerate(BLOCKS):
+        z = normalize(x, p.norm1)
+        yield weights_of(z, z, p.attention, causal=True), trace.weights[k]
+        x = block(x, p, causal=True)
+        yield x, trace.residual[k + 1]
+
+
+def through(x):
+    """Return the output of the blocks and of the norm."""
+    return normalize(block(block(x, BLOCKS[0], causal=True), BLOCKS[1], causal=True), NORM)
+
+
+def hidden(embedding, tokens=TOKENS):
+    return through(embedding[tokens] + PLACES[: len(tokens)])
+
+
+@equation(
+    r"""\pdv{L}{\mat W} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
+    \pdv{L}{\vec h_t} = \mat W^\top \vec u_t ;""",
+    r"""\pdv{L}{\vec e(v)} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},""",
+    r"""\dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .""",
+)
+def derivatives_of_head_and_embeddings():
+    u, h = RNG.normal(size=(len(TOKENS), VOCABULARY)), hidden(EMBEDDING)
+    dw = gradients(lambda w: np.sum(u * (h @ w.T)), HEAD)[0]
+    yield dw, sum(np.outer(u[t], h[t]) for t in range(len(TOKENS)))
+    dh = gradients(lambda h: np.sum(u * (h @ HEAD.T)), h)[0]
+    yield dh, np.array([HEAD.T @ u[t] for t in range(len(TOKENS))])
+    tokens = np.array([4, 0, 4, 3])  # one of them twice
+    v = RNG.normal(size=(4, D))
+    of_x = back(through, EMBEDDING[tokens] + PLACES[:4], v)
+    of_e = back(lambda e: hidden(e, tokens), EMBEDDING, v)
+    for token in range(VOCABULARY):
+        yield of_e[token], sum((of_x[t] for t in range(4) if tokens[t] == token), np.zeros(D))
+    d_embedding, d_head = RNG.normal(size=(2, VOCABULARY, D))
+    moved = along(hidden, EMBEDDING, d_embedding)
+    whole = rate(lambda e, w: hidden(e) @ w.T, (EMBEDDING, HEAD), (d_embedding, d_head))
+    yield whole, moved @ HEAD.T + h @ d_head.T
+
+
+@definition(
+    r"""\text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S, \\
+    \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V
+    D ."""
+)
+def multiplications_of_a_token():
+    v, d, heads, h_k, layers, f, s = 11, 12, 6, 3, 2, 10, 7
+    for gated in False, True:
+        config = LanguageModelConfig(
+            v, d, heads, kv_heads=h_k, layers=layers, hidden=f,
+            activation="swiglu" if gated else "gelu",
+        )  # fmt: skip
+        feed = 3 * layers * d * f if gated else 2 * layers * d * f
+        projections = layers * (2 * d**2 + 2 * d * h_k * (d // heads))
+        yield (
+            (projections, 2 * layers * d * s, feed, v * d),
+            multiplication_counts(config, context=s),
+        )
+
+
+@definition(
+    r"""p_i = \frac{e^{z_i / \tau}}{\sum_{j \in K} e^{z_j / \tau}} \; (i \in K), \qquad
+    q_i = \frac{p_i}{\sum_{j \in N} p_j} \; (i \in N), \qquad
+    N = \Bigl\{ (m) : \sum_{l < m} p_{(l)} < p \Bigr\} ."""
+)
+def top_k_and_then_top_p():
+    z, tau = RNG.normal(size=9), 0.7
+    for k, mass in (9, 1.0), (5, 0.8), (4, 0.3), (9, 0.6):
+        kept = np.argsort(-z)[:k]
+        p, q = np.zeros(9), np.zeros(9)
+        p[kept] = np.exp(z[kept] / tau) / sum(np.exp(z[kept] / tau))
+        order = np.argsort(-p)
+        nucleus = [order[m] for m in range(k) if sum(p[order[:m]]) < mass]
+        q[nucleus] = p[nucleus] / sum(p[nucleus])
+        got = next_token_probabilities(z, temperature=tau, top_k=k, top_p=mass)
+        yield q, got
+
+
+def probabilities(tokens):
+    return softmax(logits_of(tokens)[-1])
+
+
+@definition(
+    r"""\text{score} = \frac{1}{n^a} \sum_{t=1}^n \log p(\text{token}_{T+t} \mid \text{token}_1,
+    \dots,
+    \text{token}_{T+t-1}) ."""
+)
+def score_of_a_beam():
+    n, a = 2, 0.6
+    texts, scores = beam_search(TOKENS, MODEL, CONFIG, steps=n, beams=3, length_penalty=a)
+    for text, score in zip(texts, scores, strict=True):
+        terms = [np.log(probabilities(text[:t])[text[t]]) for t in range(len(TOKENS), len(text))]
+        yield sum(terms) / n**a, score
+
+
+@definition(
+    r"""\text{token}_{T+1} = \min \Bigl\{ v : \sum_{w \le v} p_w > r \Bigr\}, \qquad
+    r \text{ uniform in } [0, 1) ."""
+)
+def token_that_is_drawn():
+    for seed in range(5):
+        p = probabilities(TOKENS)
+        r = np.random.default_rng(seed).random()
+        first = min(v for v in range(VOCABULARY) if sum(p[: v + 1]) > r)
+        rng = np.random.default_rng(seed)
+        yield first, generate(TOKENS, MODEL, CONFIG, steps=1, rng=rng)[-1]
+
+
+CLASSIFIER = SequenceClassifierParams(
+    X[0], EMBEDDING, PLACES, tuple(BLOCKS), NORM, *map(np.array, (HEAD[:5], HEAD[5, :1].repeat(5)))
+)
+
+
+def class_output(token):
+    """Return the outputs of the encoder of a text, after the class token."""
+    x = np.concatenate([token[None], EMBEDDING[TOKENS]]) + PLACES[: len(TOKENS) + 1]
+    return normalize(block(block(x, BLOCKS[0]), BLOCKS[1]), NORM)
+
+
+@definition(r"""L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)""")
+def loss_of_classes():
+    p = softmax(CLASSIFIER.w_head @ class_output(X[0])[0] + CLASSIFIER.b_head)
+    texts, classes = [TOKENS, TOKENS], [3, 1]
+    got = sequence_classifier_loss(texts, classes, CLASSIFIER, CONFIG)
+    yield -sum(np.log(p[c]) for c in classes) / 2, got
+
+
+@equation(
+    r"""\pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u, \qquad
+    \pdv{L}{\vec h_0} = \mat W^\top \vec u, \qquad \pdv{L}{\vec h_t} = \vec 0 \quad (t > 0)
+    .""",
+    r"""\dot{\text{logits}} = \dot{\mat W} \vec h_0 + \mat W \dot{\vec h}_0 + \dot{\vec b} .""",
+)
+def derivatives_of_the_class_head():
+    w, b, h = CLASSIFIER.w_head, CLASSIFIER.b_head, class_output(X[0])
+    u = RNG.normal(size=5)
+    dw, db, dh = gradients(lambda w, b, h: np.sum(u * (w @ h[0] + b)), w, b, h)
+    yield dw, np.outer(u, h[0])
+    yield db, u
+    yield dh[0], w.T @ u
+    yield dh[1:], np.zeros_like(h[1:])
+    d_w, d_b, d_token = (RNG.normal(size=a.shape) for a in (w, b, X[0]))
+    whole = rate(
+        lambda w, b, token: w @ class_output(token)[0] + b, (w, b, X[0]), (d_w, d_b, d_token)
+    )
+    yield whole, d_w @ h[0] + w @ along(class_output, X[0], d_token)[0] + d_b
+
+
+@definition(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
+def token_of_largest_probability():
+    memory, tokens = read_source(ENC_BIAS), [TOKENS[0]]
+    for _ in range(3):
+        logits = written(memory, DEC_BIAS, np.array(tokens))[-1] @ HEAD.T
+        tokens.append(max(range(VOCABULARY), key=lambda v, z=logits: z[v]))
+    got = encoder_decoder_generate(SOURCE, TRANSLATOR, CONFIG, start=tokens[0], steps=3)
+    yield tokens, got

@@ -154,3 +154,17 @@ class TestInferenceErrors:
     def test_shape(self):
         with pytest.raises(ValueError, match=r"'var' must have shape \(1,\), not \(2,\)"):
             batch_norm_inference([[1.0]], [0.0], [1.0, 1.0])
+
+
+def test_only_a_single_element_gives_the_bias(rng):
+    weight, bias = rng.normal(size=(2, 3))
+    assert np.all(batch_norm(rng.normal(size=(1, 3)), weight, bias) == bias)
+    one_example = batch_norm(rng.normal(size=(1, 4, 3)), weight, bias)
+    assert abs(one_example - bias).max() > 0.1
+
+
+def test_a_standard_deviation_that_grows(rng):
+    sd, x = 1.0, rng.normal(size=(4, 1))
+    primals, tangents = (x, [0.0], [sd**2], None, None), (None, None, [2 * sd], None, None)
+    got = batch_norm_inference_jvp(primals, tangents, eps=0)
+    np.testing.assert_allclose(got, np.imag(x / (sd + 1e-30j)) / 1e-30, rtol=1e-14)

@@ -82,3 +82,16 @@ def test_errors():
         rms_norm([1.0], weight_offset="a")
     with pytest.raises(ValueError, match="'eps' must be at least 0"):
         rms_norm_jacobian([1.0], eps=-1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_the_default_epsilon_of_pytorch(dtype):
+    kind = getattr(peers.torch, dtype)
+    x = (peers.torch.arange(1, 9) * 1e-3).to(kind)
+    got = peers.torch.nn.functional.rms_norm(x, (8,)).to(peers.torch.float64).numpy()
+    values, near = x.to(peers.torch.float64).numpy(), {"rtol": 1e-2 if "16" in dtype else 1e-5}
+    eps = np.finfo(np.float64 if dtype == "float64" else np.float32).eps
+    np.testing.assert_allclose(got, rms_norm(values, np.ones(8), eps=eps), **near)
+    if "16" in dtype:  # the epsilon of the input's own dtype would halve the result and more
+        own = peers.torch.finfo(kind).eps
+        assert abs(got / rms_norm(values, np.ones(8), eps=own)).min() > 2

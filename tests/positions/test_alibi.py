@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlref.positions as P
+from dlref.attention import scaled_dot_product_attention
 
 
 def published(n):
@@ -81,3 +82,12 @@ class TestErrors:
         sizes = {"T": 2, "S": 2, "q_offset": 0, name: -1}
         with pytest.raises(ValueError, match=rf"^Argument '{name}' must be at least 0, not -1"):
             P.alibi_bias([0.5], **sizes)
+
+
+def test_the_weight_falls_exponentially_with_distance():
+    slope, T = 0.25, 12
+    bias = P.alibi_bias([slope], 1, T, q_offset=T - 1)
+    weights = scaled_dot_product_attention(
+        np.zeros((1, 1, 2)), np.zeros((1, T, 2)), np.eye(T)[None], bias=bias
+    )[0, 0, ::-1]  # by distance
+    np.testing.assert_allclose(weights[1:] / weights[:-1], np.exp(-slope), rtol=1e-14)

@@ -1,5 +1,7 @@
 """Tests of dlref.positions._rotary and of the circle below it."""
 
+import time
+
 import exact
 import ml_dtypes
 import numpy as np
@@ -316,3 +318,64 @@ class TestErrors:
     def test_permutation(self, dim):
         with pytest.raises(ValueError, match=r"^Argument 'dim' must be"):
             P.rope_permutation(dim)
+
+
+class TestOnlyOrthogonalMaps:
+    """One linear map of queries and keys whose scores depend on the offset alone."""
+
+    @staticmethod
+    def varies(for_q, for_k):
+        """Say whether the score of an offset depends on the position of the query."""
+        q, k = np.random.default_rng(0).normal(size=(2, 2))
+        power = np.linalg.matrix_power
+        scores = [(power(for_q, m) @ q) @ (power(for_k, m + 3) @ k) for m in range(5)]
+        return bool(np.ptp(scores) > 1e-3)
+
+    def test_rotations_and_reflections_do(self):
+        rotation = P.rope_matrix(1, [0.5])
+        assert not self.varies(rotation, rotation)
+        assert not self.varies(np.diag([1.0, -1.0]), np.diag([1.0, -1.0]))
+
+    def test_others_do_not(self):
+        rotation = P.rope_matrix(1, [0.5])
+        for other in (1.1 * rotation, np.array([[1.0, 1.0], [0.0, 1.0]])):
+            assert self.varies(other, other)
+
+    def test_two_maps_need_not_be_rotations(self):
+        rotation = P.rope_matrix(1, [0.5])
+        assert not self.varies(rotation / 1.1, rotation * 1.1)
+
+
+def test_score_has_a_period_where_frequencies_are_rational():
+    rng = np.random.default_rng(0)
+    q, k = rng.normal(size=(2, 8))
+    f, r, period = P.rope_frequencies(8), np.linspace(0, 50, 101), 2000 * np.pi
+    here = P.rope_score(q, k, r, f)
+    np.testing.assert_allclose(P.rope_score(q, k, r + period, f), here, atol=1e-10)
+    for shorter in (period / 2, period / 5, period / 10):
+        assert abs(P.rope_score(q, k, r + shorter, f) - here).max() > 0.1
+
+
+@pytest.mark.skipif(not COMPILED, reason="times of compiled code")
+def test_tables_cost_less_than_the_rotation_of_eight_heads():
+    """docs/questions.rst says so: computed once, they serve all heads."""
+    positions, f, x = np.arange(2048), P.rope_frequencies(64), np.ones((8, 2048, 64))
+    tables = P.rope_tables(positions, f)
+
+    def shortest(function, *arguments):
+        times = []
+        for _ in range(15):
+            start = time.perf_counter()
+            function(*arguments)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    of_tables = shortest(P.rope_tables, positions, f)
+    assert of_tables < shortest(P.apply_rope, x, *tables)
+
+
+def test_sinusoids_are_shifted_by_the_transpose():
+    for shift in (1, -3, 1000):
+        rotation = P.rope_matrix(shift, P.rope_frequencies(16))
+        np.testing.assert_allclose(P.sinusoidal_shift(shift, 16), rotation.T, atol=1e-12)
+        assert abs(P.sinusoidal_shift(shift, 16) - rotation).max() > 0.1

@@ -263,3 +263,9 @@ class TestErrors:
             ValueError, match=r"short_factor'\]\" must have shape \(4,\), not \(2,\)"
         ):
             P.rope_frequencies(8, scaling=LONGROPE)
+
+
+def test_the_square_of_longrope_is_a_ratio_of_logarithms():
+    factor = P.rope_attention_factor(LONGROPE, max_position_embeddings=8 * 4096)
+    assert factor**2 == pytest.approx(np.log(8 * 4096) / np.log(4096), rel=1e-14)
+    assert factor != pytest.approx(np.log(8 * 4096) / np.log(4096), rel=0.04)

@@ -64,6 +64,24 @@ class TestSignalPropagation:
         found = signal_propagation((300,) * 4, activation="relu", init=twice, rng=rng)
         np.testing.assert_allclose(found.forward_predicted, 2.0 * 4 ** np.arange(1, 4), rtol=0.1)
 
+    @pytest.mark.parametrize(
+        ("activation", "init", "least", "most"),
+        [
+            ("relu", "he_normal", 1.1, 2.2),
+            ("identity", "lecun_normal", 0.15, 0.32),
+            ("tanh", "lecun_normal", 0.09, 0.2),
+        ],
+    )
+    def test_scatter_about_the_prediction(self, activation, init, least, most):
+        options = {"activation": activation, "init": init}
+        drawn = [
+            signal_propagation((200,) * 6, rng=np.random.default_rng(k), **options)
+            for k in range(60)
+        ]
+        ratios = np.array([found.forward[-1] / found.forward_predicted[-1] for found in drawn])
+        scatter = math.sqrt(np.mean((ratios - 1) ** 2)) / math.sqrt(5 / 200)
+        assert least < scatter < most
+
     def test_nothing_stays_nothing(self, rng):
         def nothing(_rng, shape):
             return np.zeros(shape)
@@ -113,6 +131,20 @@ class TestCriticalGain:
         assert q > 10
         with pytest.raises(ValueError, match=f"not '{name}', whose variance leaves"):
             critical_gain(name)
+
+    def test_gelu_is_critical_with_biases(self):
+        q = (3 + math.sqrt(17)) / 2
+        phi, slope = by_name("gelu")[:2]
+        weights = 1 / _mean_square(slope, q)  # the gradient keeps its size
+        biases = q - weights * _mean_square(phi, q)  # and q is the fixed point
+        assert (round(weights, 4), round(biases, 4)) == (1.9831, 0.1729)
+        h = 1e-3
+        growth = weights * (_mean_square(phi, q + h) - _mean_square(phi, q - h)) / (2 * h)
+        assert growth == pytest.approx(1, rel=1e-6)  # where both factors are 1
+        gain = critical_gain("gelu", bias_deviation=math.sqrt(biases * 1.001))
+        assert gain**2 == pytest.approx(weights, rel=1e-3)
+        with pytest.raises(ValueError, match="whose variance leaves"):
+            critical_gain("gelu", bias_deviation=math.sqrt(biases * 0.999))
 
     def test_an_unstable_root_is_no_answer(self):
         with pytest.raises(ValueError, match="whose variance leaves"):

@@ -116,3 +116,20 @@ class TestErrors:
             before, arguments = (arguments,), (arguments,)
         with pytest.raises(TypeError, match="'reset_after' must be True or False, not"):
             getattr(dlref.recurrent, name)(*before, *arguments, reset_after=value)
+
+
+@pytest.mark.parametrize("case", ["equal r", "r varies", "bias"])
+def test_where_the_conventions_of_the_reset_gate_differ(rng, case):
+    H = 3
+    x, h, w_ih, w_hh = (rng.normal(size=size) for size in (2, H, (3 * H, 2), (3 * H, H)))
+    b_hh = np.zeros(3 * H)
+    w_ih[:H] = w_hh[:H] = 0  # r = sigmoid(b), half-open everywhere
+    if case == "r varies":
+        b_hh[:H] = -1, 0, 1
+    if case == "bias":
+        b_hh[2 * H :] = 1
+    after, before = (
+        gru_cell(x, h, w_ih, w_hh, b_hh=b_hh, reset_after=where) for where in (True, False)
+    )
+    gap = abs(after - before).max()
+    assert (gap < 1e-15) if case == "equal r" else (gap > 1e-2)

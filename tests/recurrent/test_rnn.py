@@ -290,3 +290,10 @@ def test_relu_keeps_nan_and_infinity():
     assert rnn([[-np.inf], [np.inf]], None, [[1]], [[0.5]], activation="relu").T.tolist() == [
         [0, np.inf]
     ]
+
+
+def test_memory_depends_on_the_spectral_radius_not_on_the_entries():
+    for H, factor in ((10, 0.1), (1000, 10.0)):
+        x, w = np.array([[1.0], [0.0], [0.0]]), np.full((H, H), 0.01)
+        h = rnn(x, None, np.ones((H, 1)), w, activation="identity")
+        np.testing.assert_allclose(h[1:] / h[:-1], factor, rtol=1e-12)

@@ -54,6 +54,21 @@ def test_the_scale_of_the_gradient_cancels(step, rng):
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-12)
 
 
+def test_adamw_is_the_algorithm_of_the_paper(rng):
+    """Algorithm 2 of Loshchilov and Hutter: one schedule for both parts, alpha for one only."""
+    alpha, decay, betas, eps = 0.1, 0.02, (0.9, 0.99), 1e-8
+    theta = p = rng.normal(size=3)
+    m, v, state = np.zeros(3), np.zeros(3), None
+    for t, eta in enumerate((1.0, 0.5, 0.25), start=1):
+        g = rng.normal(size=3)
+        m, v = betas[0] * m + (1 - betas[0]) * g, betas[1] * v + (1 - betas[1]) * g**2
+        ratio = m / (1 - betas[0] ** t) / (np.sqrt(v / (1 - betas[1] ** t)) + eps)
+        theta = theta - eta * (alpha * ratio + decay * theta)
+        options = {"betas": betas, "eps": eps, "weight_decay": decay / alpha}
+        p, state = adamw_step(p, g, state, learning_rate=eta * alpha, **options)
+    np.testing.assert_allclose(p, theta, rtol=1e-12)
+
+
 def test_without_decay_adam_and_adamw_agree(rng):
     p, g = rng.normal(size=3), rng.normal(size=3)
     one, _ = adam_step(p, g, None, learning_rate=0.1)
@@ -174,3 +189,68 @@ def test_nothing_is_aliased(step, dtype):
 def test_infinite_parameters_stay_infinite_without_decay():
     p, _ = adam_step([np.inf], [1.0], None, learning_rate=0.1)
     assert p == np.inf
+
+
+OPTIONS = [
+    (adagrad_step, {}),
+    (rmsprop_step, {}),
+    (rmsprop_step, {"momentum": 0.5, "alpha": 0.75}),
+    (rmsprop_step, {"centered": True}),
+    (adam_step, {}),
+    (adam_step, {"amsgrad": True}),
+    (adamw_step, {"weight_decay": 0}),
+    (adamw_step, {"weight_decay": 0, "amsgrad": True}),
+]
+
+
+class TestRange:
+    """Steps that are representable although the squares of the gradients are not."""
+
+    @pytest.mark.parametrize(("step", "options"), OPTIONS)
+    @pytest.mark.parametrize(
+        ("dtype", "scale", "rtol"),
+        [
+            (np.float64, 2.0**530, 1e-12),
+            (np.float64, 2.0**-530, 1e-12),
+            (np.float32, 2.0**83, 1e-4),
+            (np.float32, 2.0**-80, 1e-4),
+        ],
+    )
+    def test_the_scale_of_the_gradient_cancels(self, step, options, dtype, scale, rtol, rng):
+        grads = rng.normal(size=(20, 50)).astype(dtype)
+        ends = []
+        for factor in (dtype(1), dtype(scale)):
+            p, state = np.zeros(50, dtype), None
+            for g in grads:
+                p, state = step(p, factor * g, state, learning_rate=0.1, eps=0, **options)
+            ends.append(p)
+        assert np.all(state[1 if step in (adagrad_step, rmsprop_step) else 2] < 0)
+        np.testing.assert_allclose(ends[1], ends[0], rtol=rtol, atol=rtol)
+
+    @pytest.mark.parametrize("step", STEPS)
+    @pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e160), (np.float32, 1e25)])
+    def test_the_first_step(self, step, dtype, size):
+        options = {"weight_decay": 0} if step is adamw_step else {}
+        g = np.array([size, -size, 1.0, 0.0], dtype)
+        p, state = step(np.zeros(4, dtype), g, None, learning_rate=0.5, **options)
+        length = 5.0 if step is rmsprop_step else 0.5
+        np.testing.assert_allclose(p, [-length, length, -length, 0], rtol=1e-5)
+        square = state[1 if step in (adagrad_step, rmsprop_step) else 2]
+        assert square[0] == square[1] < 0 < square[2]
+        share = {adagrad_step: 1.0, rmsprop_step: 0.01}.get(step, 0.001)
+        np.testing.assert_allclose(-square[0], np.sqrt(share) * size, rtol=1e-5)
+
+    def test_a_state_returns_to_squares(self):
+        p, state = rmsprop_step(0.0, 1e160, None, learning_rate=1, alpha=0.0625)
+        assert state.square < 0
+        for _ in range(20):  # the root falls to a quarter each time
+            p, state = rmsprop_step(p, 0.0, state, learning_rate=1, alpha=0.0625)
+        assert float(state.square) == pytest.approx((1e160 * np.sqrt(0.9375) / 4**20) ** 2)
+
+    @pytest.mark.parametrize("step", STEPS)
+    def test_infinite_and_nan_gradients_stay_so(self, step):
+        p, state = step(np.zeros(2), np.array([np.inf, np.nan]), None, learning_rate=1)
+        assert np.isnan(p).all()
+        square = state[1 if step in (adagrad_step, rmsprop_step) else 2]
+        assert np.isposinf(square[0])
+        assert np.isnan(square[1])

@@ -235,3 +235,12 @@ class TestErrors:
             language_model_jvp(params, (None, None), config)
         with pytest.raises(TypeError, match=r"'tangents' must be a tuple of 2 entries, None and"):
             language_model_jvp((tokens, params), (tokens, None), config)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_only_rotary_positions_give_key_biases_a_gradient(rng, scheme):
+    config = LanguageModelConfig(7, 8, 2, length=6, positions=scheme)
+    params = init_language_model(rng, config)
+    grads = language_model_loss_grad(rng.integers(0, 7, (4, 6)), params, config)
+    size = abs(grads.blocks[0].attention.b_k).max()
+    assert (size > 1e-5) if scheme == "rope" else (size < 1e-16)

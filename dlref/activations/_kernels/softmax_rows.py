@@ -3,8 +3,9 @@ What softmax, its logarithm and log-sum-exp share: one row of scores at a time.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
 exponent is a relative error of the exponential; `run` takes shorter forms, without that and of
-fewer terms, if the scores are float32.  Sums are taken over pieces of a row, each in the order
-that is fastest, and the pieces are added up with what their roundings lost.
+fewer terms, if the scores are float32.  The sum of the exponentials is one of coarse parts, which
+is exact in any order, and of small rests.  Other sums are taken over pieces of a row, each in the
+order that is fastest.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
-from ..._core.jit import inline_reassoc, kernel
+from ..._core.jit import inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import Number, largest, raised, single, two_diff_error
+from ..._math.elementary import Number, largest, pair_sum, raised, single, two_diff_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,20 +29,22 @@ COST = 3  # nanoseconds an element
 PIECE = 256
 
 
-@inline_reassoc
-def _sum_below_one(e: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for j in range(e.size):
-        total += 0.0 if e[j] == 1.0 else e[j]
-    return total
+@inline_strict
+def _split(e: Number) -> tuple[Number, Number]:
+    """Return e as a multiple of 2^-25, of which sums up to 2^27 are exact, and a rest."""
+    coarse = (e + 1.5 * 2.0**27) - 1.5 * 2.0**27
+    return coarse, e - coarse
 
 
 @inline_reassoc
-def _count_ones(e: FloatArray) -> Number:
-    count = np.int64(0)
+def _sums(e: FloatArray) -> tuple[Number, Number]:
+    """Return the sum of numbers of at most 1: that of their coarse parts, exact, and the rest."""
+    coarse, fine = np.float64(0.0), np.float64(0.0)
     for j in range(e.size):
-        count += np.int64(e[j] == 1.0)
-    return count
+        part, rest = _split(e[j])
+        coarse += part
+        fine += rest
+    return coarse, fine
 
 
 @inline_reassoc
@@ -61,27 +64,19 @@ def _sum_of_products(e: FloatArray, v: FloatArray) -> Number:
 
 
 @kernel
-def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number]:
+def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number, Number]:
     """
-    Fill e with exp(x - max x); return the maximum and the sum of all e but one maximal one.
+    Fill e with exp(x - max x); return the maximum and, as a pair, the sum of all e but one 1.
 
-    That one is 1, so the full sum is one more; its logarithm is log1p of the rest.
+    The full sum is one more; its logarithm is log1p of the rest.
     """
     top = np.float64(largest(x))
     for j in range(e.size):
         score = np.float64(x[j])
         d = score - top
         e[j] = raised(1.0, d, two_diff_error(score, top) if d > -800.0 else 0.0)
-    total, lost, ones = np.float64(0.0), np.float64(0.0), np.int64(-1)
-    for begin in range(0, e.size, PIECE):
-        piece = e[begin : begin + PIECE]
-        ones += _count_ones(piece)
-        rest = _sum_below_one(piece)
-        s = total + rest
-        back = s - total
-        lost += (total - (s - back)) + (rest - back)
-        total = s
-    return top, total + (lost + ones)
+    coarse, fine = _sums(e)
+    return top, *pair_sum(coarse - 1.0, fine)
 
 
 @kernel
@@ -102,16 +97,22 @@ def dot(e: FloatArray, v: FloatArray) -> Number:
     return total
 
 
+def _same(matrix: FloatArray) -> FloatArray:
+    return matrix
+
+
 def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..., FloatArray]]:
     """
-    Return the arrays as matrices whose rows lie along `axis`, and the way back.
+    Return the arrays as matrices whose rows lie along `axis`, and the inverse.
 
-    The way back takes a matrix of the same shape.
+    The inverse takes a matrix of the same shape.
     """
     check_ndim("x", arrays[-1], 1)
     ndim = arrays[-1].ndim
     axis = as_integer("axis", axis, least=-ndim)
     last = axis in {-1, ndim - 1}  # nothing to move: most calls, and quick
+    if last and ndim == 2:
+        return [as_carray(array) for array in arrays], _same
     if not last:
         (axis,) = reduced_axes(axis, ndim)
         arrays = tuple(np.moveaxis(array, axis, -1) for array in arrays)

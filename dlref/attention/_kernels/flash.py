@@ -57,7 +57,7 @@ IntArray = npt.NDArray[np.int64]
 
 QUERIES, KEYS = 512, 256  #: rows and columns of a tile
 AT_ONCE, LEAST = 2**18, 8  #: scores in whole rows that the forward mode takes at once, and rows
-PIECES = 8  #: parts of the backward pass there shall be, at least
+PIECES = 8  #: parts of the backward pass, at least
 FAR = 1 << 40  #: a window without bound
 LOG2E = np.float32(math.log2(math.e))
 LN2 = np.float32(0.693359375), np.float32(-2.12194440e-4)  #: few digits, and the rest

@@ -48,7 +48,7 @@ def _moved(value: Any, by: Any, h: float) -> Any:
     return value if by is None or not is_float(value) else value + h * np.asarray(by)
 
 
-def _pushed(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+def _jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     """Return the derivative of f along a direction, by differences."""
     points = primals if isinstance(primals, tuple) else (primals,)
     directions = tangents if isinstance(primals, tuple) else (tangents,)
@@ -72,7 +72,7 @@ def _numbered(f: Callable[[int, Any], Any], value: Any) -> Any:
     return changed(lambda a: f(next(count), a), value)
 
 
-def _pulled(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
+def _vjp(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
     """Return the gradient of <dout, f> with respect to each array of floats, by differences."""
     weights = [np.ravel(part) for part in flat(dout)]
 
@@ -126,7 +126,7 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
 
     def by_differences(first: Any, *rest: Any, **options: Any) -> Any:
         f = functools.partial(op, **options)
-        return _pushed(f, first, *rest) if suffix == "jvp" else _pulled(f, first, rest)
+        return _jvp(f, first, *rest) if suffix == "jvp" else _vjp(f, first, rest)
 
     return by_differences, True
 

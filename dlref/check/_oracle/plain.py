@@ -81,12 +81,12 @@ def tanhshrink(x: Any) -> Any:
 
 
 def tanhshrink_vjp(dout: Any, x: Any) -> Any:
-    """Return what the difference of x and tanh(x) pulls back, term by term."""
+    """Return the vjp of the difference of x and tanh(x), term by term."""
     return dout - dout * tanh_deriv(x)
 
 
 def softsign_vjp(dout: Any, x: Any) -> Any:
-    """Return what the quotient x / (1 + |x|) pulls back, term by term."""
+    """Return the vjp of the quotient x / (1 + |x|), term by term."""
     d = 1 + abs(x)
     return dout / d - (dout * x / d / d) * np.sign(x)
 
@@ -211,7 +211,7 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, weight_offset: fl
 
 
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
-    """Return rows less their mean, over their deviation."""
+    """Return rows minus their mean, over their standard deviation."""
     wide = _wide(x)
     y = rms_norm(wide - _mean(wide), weight, eps=eps)
     return (y if bias is None else y + bias).astype(x.dtype)

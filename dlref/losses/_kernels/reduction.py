@@ -25,6 +25,7 @@ __all__ = [
     "_each",
     "_formula",
     "_sums",
+    "divided_sum",
     "loop",
     "loss",
     "loss_grad",
@@ -48,12 +49,22 @@ COST = 2  # nanoseconds, or elementary operations, an element
 BLOCK = 4096  # elements whose losses are added up at a time
 
 
+SHIFT = 64  # a power of two above the number of terms there can be
+
+
+def divided_sum(terms: FloatArray, divisor: Any) -> Any:
+    """Return the sum of finite terms over a divisor, also where only the sum overflows."""
+    quotient = np.sum(terms) / divisor
+    if np.isfinite(quotient) or not np.isfinite(terms).all():
+        return quotient
+    return np.ldexp(np.sum(np.ldexp(terms, -SHIFT)) / divisor, SHIFT)
+
+
 def reduced(terms: FloatArray, reduction: str) -> Any:
     """Reduce the losses of the elements or rows as told; the mean of nothing is NaN."""
     if reduction == "none":
         return terms
-    total = np.sum(terms)
-    return total / np.float64(terms.size) if reduction == "mean" else total
+    return divided_sum(terms, np.float64(terms.size) if reduction == "mean" else np.float64(1.0))
 
 
 def seeds(dout: FloatArray, shape: tuple[int, ...], reduction: str) -> FloatArray:
@@ -163,8 +174,11 @@ def loss(
     arrays = pred.ravel(), target.ravel(), np.float64(option), sums
     over_rows(loop(_sums, kind.term), blocks, COST * min(BLOCK, pred.size), *arrays)
     with np.errstate(all="ignore"):
-        total = np.sum(sums)
-        return result(total / np.float64(pred.size) if reduction == "mean" else total, dtype)
+        divisor = np.float64(pred.size) if reduction == "mean" else np.float64(1.0)
+        mean = np.sum(sums) / divisor
+        if not np.isfinite(mean):  # of the sum, perhaps, but not of the terms
+            mean = divided_sum(mapped(kind.term, pred, target, option, dtype=np.float64), divisor)
+        return result(mean, dtype)
 
 
 def loss_grad(

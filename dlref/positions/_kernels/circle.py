@@ -96,7 +96,7 @@ def remainder(p: Number, high: Number, low: Number) -> tuple[Number, Number, Num
 
 
 @inline_fma
-def turned(n: Number, cosine: Number, sine: Number) -> tuple[Number, Number]:
+def rotated_by_quarters(n: Number, cosine: Number, sine: Number) -> tuple[Number, Number]:
     """Return cosine and sine of an angle that is n quarters of a turn larger."""
     x = sine if n & 1 else cosine
     y = cosine if n & 1 else sine
@@ -117,7 +117,7 @@ def circle(p: Number, high: Number, low: Number) -> tuple[Number, Number]:
     sine = a + (a * z * odd + b * (1.0 - half))
     most = 1.0 - half
     cosine = most + (((1.0 - most) - half) + (z * z * even - a * b))
-    return turned(n, cosine, sine)
+    return rotated_by_quarters(n, cosine, sine)
 
 
 @inline_fma
@@ -129,7 +129,7 @@ def circle_single(p: Number, high: Number, low: Number) -> tuple[Number, Number]
     s, c = SIN_SINGLE, COS_SINGLE
     odd = (s[0] + z * s[1]) + (z * z) * (s[2] + z * s[3])
     even = (c[0] + z * c[1]) + (z * z) * (c[2] + z * c[3])
-    return turned(n, (1.0 - 0.5 * z) + (z * z) * even, a + (a * z) * odd)
+    return rotated_by_quarters(n, (1.0 - 0.5 * z) + (z * z) * even, a + (a * z) * odd)
 
 
 SINGLE[circle] = circle_single

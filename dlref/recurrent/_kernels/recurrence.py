@@ -81,7 +81,7 @@ Number = Any
 
 
 #: tanh x = x P(x^2) / Q(x^2) to 2.1e-8 for |x| < 7, by least squares with Lawson's weights; then P4
-#: was raised by 1e-13, so that the quotient passes 1 before 9, where it is cut off
+#: was raised by 1e-13, so that the quotient passes 1 before 9, where it is clipped
 P0 = np.float32(0.999999979643501)
 P1 = np.float32(0.13380974452285108)
 P2 = np.float32(0.0034955262612175572)

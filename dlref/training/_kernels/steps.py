@@ -4,6 +4,11 @@ One step of an optimizer, in one pass over memory.
 NumPy writes an array for each operation of a formula, ten for a step of Adam; a kernel reads each
 parameter, its gradient and its slots once and writes the new ones.  It computes in the dtype of
 the parameters, as PyTorch does: the coefficients are brought to that dtype.
+
+Adagrad, RMSprop and Adam keep squares of gradients.  A square can be too large or too small for
+the dtype while its root, and the step, are not.  Such a slot holds *minus the root* instead, a sign
+that no square has.  The usual loop only notes whether there is such an element; if so, a second
+loop over the same elements works with roots, scaled by the larger of the two that are combined.
 """
 
 from __future__ import annotations
@@ -29,6 +34,40 @@ Number = Any
 @inline_fma
 def _with_decay(slope: Number, decay: Number, p: Number) -> Number:
     return slope + decay * p if decay != 0.0 else slope  # 0 times infinity is not 0
+
+
+@inline_fma
+def _root(slot: Number) -> Number:
+    """Return the root of what a slot stands for."""
+    return np.sqrt(slot) if slot >= slot - slot else -slot
+
+
+@inline_fma
+def _combined(before: Number, slope: Number, keep: Number, rest: Number) -> Number:
+    """Return the root of keep * before**2 + rest * slope**2, without the squares."""
+    size = abs(slope)
+    largest = before if before > size else size
+    if largest == largest - largest or largest - largest != largest - largest:
+        return largest  # 0, infinite or NaN
+    a, b = before / largest, size / largest
+    return largest * np.sqrt(keep * a * a + rest * b * b)
+
+
+@inline_fma
+def _slot(root: Number, tiny: Number) -> Number:
+    """Return the square of a root, or minus the root where the square is out of range."""
+    square = root * root
+    zero = tiny - tiny
+    inside = square - square == zero and (square >= tiny or root == zero)
+    return square if inside or root - root != zero else -root
+
+
+@inline_fma
+def _out_of_range(
+    slot: Number, square: Number, slope: Number, floor: Number, zero: Number
+) -> Number:
+    """Whether a slot holds a root, or its new square is infinite, NaN or too small."""
+    return (slot < zero) | (square - square != zero) | ((square < floor) & (slope != zero))
 
 
 @kernel
@@ -96,14 +135,25 @@ def adagrad(
     eta: Number,
     decay: Number,
     eps: Number,
+    one: Number,
+    tiny: Number,
 ) -> None:
     p, g, s = p[start:stop], g[start:stop], s[start:stop]
     out, s_out = out[start:stop], s_out[start:stop]
+    zero, odd = tiny - tiny, False
+    floor = tiny if eps * eps < tiny else zero
     for i in range(p.size):
         slope = _with_decay(g[i], decay, p[i])
         total = s[i] + slope * slope
+        odd |= _out_of_range(s[i], total, slope, floor, zero)
         s_out[i] = total
         out[i] = p[i] - eta * (slope / (np.sqrt(total) + eps))
+    if odd:
+        for i in range(p.size):
+            slope = _with_decay(g[i], decay, p[i])
+            root = _combined(_root(s[i]), slope, one, one)
+            s_out[i] = _slot(root, tiny)
+            out[i] = p[i] - eta * (slope / (root + eps))
 
 
 @kernel
@@ -125,15 +175,18 @@ def rmsprop(
     rest: Number,
     eps: Number,
     mu: Number,
-    zero: Number,
+    tiny: Number,
 ) -> None:
     p, g, s, m, v = p[start:stop], g[start:stop], s[start:stop], m[start:stop], v[start:stop]
     out, s_out = out[start:stop], s_out[start:stop]
     m_out, v_out = m_out[start:stop], v_out[start:stop]
     centered, moving = m.size > 0, v.size > 0
+    zero, odd = tiny - tiny, False
+    floor = tiny if eps * eps < tiny else zero
     for i in range(p.size):
         slope = _with_decay(g[i], decay, p[i])
         square = alpha * s[i] + rest * (slope * slope)
+        odd |= _out_of_range(s[i], square, slope, floor, zero)
         s_out[i] = square
         variance = square
         if centered:
@@ -146,6 +199,20 @@ def rmsprop(
             direction = mu * v[i] + direction
             v_out[i] = direction
         out[i] = p[i] - eta * direction
+    if odd:
+        for i in range(p.size):
+            slope = _with_decay(g[i], decay, p[i])
+            root = _combined(_root(s[i]), slope, alpha, rest)
+            s_out[i] = _slot(root, tiny)
+            if centered and root > zero:
+                ratio = abs(m_out[i]) / root
+                variance = (root / root - ratio) * (root / root + ratio)
+                root = root * np.sqrt(zero if variance < zero else variance)
+            direction = slope / (root + eps)
+            if moving:
+                direction = mu * v[i] + direction
+                v_out[i] = direction
+            out[i] = p[i] - eta * direction
 
 
 @kernel
@@ -168,15 +235,25 @@ def adam(
     rest2: Number,
     scale: Number,
     eps: Number,
+    tiny: Number,
 ) -> None:
     p, g, m, v = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
     out, m_out, v_out = out[start:stop], m_out[start:stop], v_out[start:stop]
+    zero, odd = tiny - tiny, False
+    floor = tiny if eps * eps < tiny else zero
     for i in range(p.size):
         slope = _with_decay(g[i], decay, p[i])
         mean = beta1 * m[i] + rest1 * slope
         square = beta2 * v[i] + rest2 * (slope * slope)
+        odd |= _out_of_range(v[i], square, slope, floor, zero)
         m_out[i], v_out[i] = mean, square
         out[i] = keep * p[i] - eta * mean / (np.sqrt(square) * scale + eps)
+    if odd:
+        for i in range(p.size):
+            slope = _with_decay(g[i], decay, p[i])
+            root = _combined(_root(v[i]), slope, beta2, rest2)
+            v_out[i] = _slot(root, tiny)
+            out[i] = keep * p[i] - eta * (m_out[i] / (root * scale + eps))
 
 
 @kernel
@@ -201,14 +278,30 @@ def amsgrad(
     rest2: Number,
     scale: Number,
     eps: Number,
+    tiny: Number,
 ) -> None:
+    zero, odd = tiny - tiny, False
+    floor = tiny if eps * eps < tiny else zero
     for i in range(start, stop):
         slope = _with_decay(g[i], decay, p[i])
         mean = beta1 * m[i] + rest1 * slope
         square = beta2 * v[i] + rest2 * (slope * slope)
         largest = top[i] if top[i] > square else square
+        odd |= _out_of_range(v[i], square, slope, floor, zero) | (top[i] < zero)
         m_out[i], v_out[i], top_out[i] = mean, square, largest
         out[i] = keep * p[i] - eta * mean / (np.sqrt(largest) * scale + eps)
+    if odd:
+        for i in range(start, stop):
+            slope = _with_decay(g[i], decay, p[i])
+            root = _combined(_root(v[i]), slope, beta2, rest2)
+            above = _root(top[i])
+            above = above if above > root else root
+            v_out[i], top_out[i] = _slot(root, tiny), _slot(above, tiny)
+            out[i] = keep * p[i] - eta * (m_out[i] / (above * scale + eps))
+
+
+#: the kernels with a slot of squared gradients
+KEEP_SQUARES = (adagrad, rmsprop, adam, amsgrad)
 
 
 def _new(params: Any, start: float) -> Any:
@@ -232,6 +325,8 @@ def updated(
 ) -> tuple[Any, ...]:
     """
     Apply the kernel `step` to each array of the parameters; return them and their slots.
+
+    A kernel that keeps squares gets the smallest normal number of the dtype as last coefficient.
 
     Slots are what an optimizer remembers, in the structure of the parameters; None stands for one
     full of `start`.  One that is not used stays None.
@@ -275,7 +370,8 @@ def _updated(
     unused = np.empty(0, p.dtype)
     kept = [unused if s is None else _flat(_state(s, p.shape), p.dtype) for s in slots]
     outs = [np.empty(a.size, p.dtype) for a in (p.ravel(), *kept)]
-    numbers = (p.dtype.type(c) for c in coefficients)
+    least = (np.finfo(p.dtype).tiny,) if step in KEEP_SQUARES else ()
+    numbers = (p.dtype.type(c) for c in (*coefficients, *least))
     over_rows(step, p.size, COST, _flat(p, p.dtype), _flat(g, p.dtype), *kept, *outs, *numbers)
     moved, *new = (o.reshape(p.shape) if o.size == p.size else o for o in outs)
     return result(moved, dtype), *(

@@ -1,0 +1,101 @@
+"""What the page of the chapter says, and the table on it."""
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlref import activations
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "activations.rst"
+ROWS = re.findall(r"   \* - :func:`(\w+)`\n((?:     - .*\n){5})", PAGE.read_text(encoding="utf-8"))
+TABLE = {name: re.findall(r"- (.*)", cells)[:4] for name, cells in ROWS}
+FORMS = ("_deriv", "_deriv2", "_grad", "_hessian", "_jacobian", "_vjp", "_jvp")
+PRODUCTS = {"_vjp", "_jvp"}
+OTHERS = {
+    "prelu": PRODUCTS,
+    "glu": PRODUCTS,
+    "swiglu": PRODUCTS,
+    "geglu": PRODUCTS,
+    "reglu": PRODUCTS,
+    "softmax": PRODUCTS | {"_jacobian"},
+    "log_softmax": PRODUCTS | {"_jacobian"},
+    "logsumexp": PRODUCTS | {"_grad", "_hessian"},
+    "hardmax": set(),
+}
+MAPS = [
+    name
+    for name in activations.__all__
+    if not re.search("_(deriv2?|grad|hessian|jacobian|vjp|jvp)$", name)
+]
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_derivatives_of_each_map(name):
+    found = {form for form in FORMS if name + form in activations.__all__}
+    assert found == OTHERS.get(name, PRODUCTS | {"_deriv", "_deriv2"})
+
+
+def test_all_maps_of_one_element_are_in_the_table():
+    assert set(TABLE) == set(MAPS) - set(OTHERS)
+
+
+def numbers(text):
+    return [float(Fraction(n)) for n in re.findall(r"-?\d[\d./]*", text)]  # 1/6 is one
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_table(name):
+    limits, slopes, side, kinks = TABLE[name]
+    f, slope = getattr(activations, name), getattr(activations, name + "_deriv")
+    values = f(np.concatenate([np.linspace(-12, 12, 240_001), [-1e9, 1e9]]))
+    near = f(np.linspace(-4, 4, 80_001)) if name != "relu6" else f(np.linspace(-8, 8, 80_001))
+    interval = limits.split("`")[1]
+    lower, upper = interval[1:-1].split(",")
+    for text, pick, sign, closed in (
+        (lower, np.min, -1, interval[0] == "["),
+        (upper, np.max, 1, interval[-1] == "]"),
+    ):
+        if "infty" in text:
+            assert not closed
+            assert sign * pick(values) > 1e6
+        else:
+            assert pick(values) == pytest.approx(float(text), abs=6e-5)
+            assert closed == (abs(pick(near) - float(text)) < 6e-5)  # or only approached
+    at_zero = [float(slope(h)) for h in (-1e-7, 1e-7)]
+    want = numbers(slopes)
+    assert at_zero == pytest.approx([want[0], want[-1]], abs=6e-5)
+    flat = [abs(float(slope(x))) < 1e-3 for x in (-100.0, 100.0)]
+    assert {(1, 1): "both", (1, 0): "left", (0, 1): "right", (0, 0): "no"}[tuple(flat)] == side
+    x = np.linspace(-8, 8, 1601)  # with the kinks among them
+    jumps = x[np.abs(slope(x + 1e-9) - slope(x - 1e-9)) > 1e-3]
+    assert jumps.round(9).tolist() == ([] if kinks == "none" else numbers(kinks))
+
+
+def test_ten_sigmoids_with_weight_eight_enlarge_a_gradient():
+    gradient = 1.0
+    for _ in range(10):
+        gradient = 8.0 * activations.sigmoid_vjp(gradient, 0.0)
+    assert gradient == 1024.0
+    for _ in range(10):  # and with weight 1 it is divided by 4 each time
+        gradient = activations.sigmoid_vjp(gradient, 0.0)
+    assert gradient == 1024.0 / 4**10
+
+
+def test_a_logarithm_of_one_plus_the_others_loses_what_log1p_keeps():
+    """docs/accuracy.rst on a nearly certain class."""
+    others = np.exp(-40.0)
+    assert np.log(1.0 + others) == 0.0
+    assert activations.log_softmax([0.0, -40.0])[0] == pytest.approx(-np.log1p(others), rel=1e-15)
+    assert activations.log_softmax([0.0, -40.0])[0] < 0.0
+
+
+def test_relative_error_of_half_the_digits():
+    """dlref/_math/elementary.py: 0.501 units need 0.001 * 2^-24, twice that gives 0.502."""
+    below_a_power_of_two = np.nextafter(np.float32(2), np.float32(0))
+    unit = float(np.spacing(below_a_power_of_two))
+    for relative, error in ((0.001 * 2**-24, 0.501), (0.001 * 2**-23, 0.502)):
+        assert 0.5 + relative * 2.0 / unit == pytest.approx(error, abs=1e-9)
+    assert abs(0.001 * 2**-24 / 2**-34 - 1) < 0.03
