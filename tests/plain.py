@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 import scipy.special
-from naive import layer_norm, relu, sigmoid, silu, softmax
+from naive import relu, sigmoid, silu, softmax
 
 # == calculus.accumulation
 
@@ -491,7 +491,15 @@ def forward_moments(rng, widths, samples=100):
     return moments
 
 
-# == normalization.layer_norm, after naive.layer_norm
+# == normalization.layer_norm
+
+
+def layer_norm(x, weight, bias, eps=1e-5):
+    """Each row by its own mean and variance."""
+    mu = np.mean(x, axis=-1, keepdims=True)
+    var = np.mean((x - mu) ** 2, axis=-1, keepdims=True)
+    x_hat = (x - mu) / np.sqrt(var + eps)
+    return weight * x_hat + bias
 
 
 def layer_norm_vjp(u, x, weight, bias, eps=1e-5):
@@ -504,7 +512,12 @@ def layer_norm_vjp(u, x, weight, bias, eps=1e-5):
     return dx, np.sum(u * x_hat, axis=0), np.sum(u, axis=0)
 
 
-# == normalization.rms_norm, after naive.rms_norm
+# == normalization.rms_norm
+
+
+def rms_norm(x, weight, eps=1e-6):
+    """Each row by its own mean square."""
+    return weight * x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
 
 
 def rms_norm_vjp(u, x, weight, eps=1e-6):
@@ -515,7 +528,15 @@ def rms_norm_vjp(u, x, weight, eps=1e-6):
     return dx, np.sum(u * x_hat, axis=0)
 
 
-# == normalization.batch_norm, after naive.batch_norm
+# == normalization.batch_norm
+
+
+def batch_norm(x, weight, bias, eps=1e-5):
+    """Each channel by its mean and variance over the batch."""
+    mu = np.mean(x, axis=0)
+    var = np.mean((x - mu) ** 2, axis=0)
+    x_hat = (x - mu) / np.sqrt(var + eps)
+    return weight * x_hat + bias
 
 
 def batch_norm_vjp(u, x, weight, bias, eps=1e-5):

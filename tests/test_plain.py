@@ -134,6 +134,14 @@ def test_shifted_rows_do_not_overflow():
         close(plain.cross_entropy_of_classes(x, target), losses.cross_entropy(x, target))
 
 
+@checks("layer_norm", "rms_norm", "batch_norm")
+def test_norms():
+    weight, bias = normal(5), normal(5)
+    close(plain.layer_norm(ROWS, weight, bias), normalization.layer_norm(ROWS, weight, bias))
+    close(plain.rms_norm(ROWS, weight), normalization.rms_norm(ROWS, weight))
+    close(plain.batch_norm(ROWS, weight, bias), normalization.batch_norm(ROWS, weight, bias))
+
+
 @checks("chain_cost")
 @pytest.mark.parametrize("mode", ["forward", "reverse"])
 def test_cost_of_a_chain(mode):

@@ -17,6 +17,8 @@ from textwrap import indent
 from docutils import nodes
 
 TESTS = Path(__file__).parents[2] / "tests"
+MOST = 26_000  # characters of source on a page, under 300 kB of HTML
+PAGES = {}  # of each check, which its chapter shares out
 
 
 def load():
@@ -30,10 +32,20 @@ def load():
     return ledger
 
 
+def share_out(ledger):
+    """Give each check a page of its chapter, and begin another where one would be too heavy."""
+    filled = Counter()
+    for function in dict.fromkeys(check.function for check in ledger.CHECKS.values()):
+        module = function.__module__.rpartition(".")[2]
+        filled[module] += len(inspect.getsource(function))
+        number = filled[module] // MOST + 1
+        PAGES[function] = module if number == 1 else f"{module}-{number}"
+
+
 def address(check):
     """Return the page of a check and its anchor there."""
     name = check.function.__qualname__.replace("_", "-")
-    return f"equations/{check.function.__module__.rpartition('.')[2]}", f"check-{name}"
+    return f"equations/{PAGES[check.function]}", f"check-{name}"
 
 
 def code(text):
@@ -60,9 +72,9 @@ def shared(path):
     return "\n".join(kept)
 
 
-def page(path, checks):
+def page(name, path, checks):
     """Return the page of a chapter's checks."""
-    title = f"Checks: {path.stem}"
+    title = f"Checks: {name.replace('-', ', part ')}"
     functions = {check.function: check for check in checks}
     intro = (
         f":nosearch:\n\n{title}\n{'=' * len(title)}\n\n"
@@ -116,9 +128,9 @@ def write_pages(app):
     modules = sorted({address(check)[0].rpartition("/")[2] for check in ledger.CHECKS.values()})
     texts = {"index": overview(ledger, modules)}
     for name in modules:
-        path = TESTS / "equations" / f"{name}.py"
+        path = TESTS / "equations" / f"{name.partition('-')[0]}.py"
         checks = [c for c in ledger.CHECKS.values() if address(c)[0] == f"equations/{name}"]
-        texts[name] = page(path, checks)
+        texts[name] = page(name, path, checks)
     folder = app.srcdir / "equations"
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*.rst"):
@@ -133,6 +145,7 @@ def write_pages(app):
 def find_checks(app, config):
     """Where each equation is checked, as an option: pages are written anew when it changes."""
     app.ledger = load()
+    share_out(app.ledger)
     config.equation_checks = {text: address(c) for text, c in app.ledger.CHECKS.items()}
 
 

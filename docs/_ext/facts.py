@@ -66,18 +66,30 @@ def first_of(topic, names):
     return next((n for n in topic.names if n in names), None)
 
 
+def place(text):
+    """Return where an error occurs: at a number, or what the table says."""
+    try:
+        return f"at {float(text):.4g}".replace("-", "−")
+    except ValueError:
+        return text
+
+
+def measured(row):
+    """Return one largest error in words: its unit, where it occurs, among how many points."""
+    unit = {"ULP": "ULP", "2^-53": ":math:`2^{-53}`"}.get(row["unit"], row["unit"])
+    where = [place(row["at"])] if row["at"] else []
+    where += [f"of {int(float(row['points'])):,} points"] if row["points"] else []
+    found = f" ({', '.join(where)})" if where else ""
+    return f"{row['largest error']} {unit} in {row['dtype']}{found}"
+
+
 def accuracy(topic, facts):
     """Return one line: the largest error that was measured, or what is promised."""
     largest = {}
     for row in rows("largest"):
         largest.setdefault(row["function"].rpartition(".")[2], []).append(row)
     if name := first_of(topic, largest):
-        found = "; ".join(
-            f"{r['largest error']} {r['unit']} in {r['dtype']}"
-            + (f", at {r['at']}" if r["at"] else "")
-            + (f", of {r['points']} points" if r["points"] else "")
-            for r in largest[name]
-        )
+        found = "; ".join(measured(row) for row in largest[name])
         return f"*Largest error measured*, of ``{name}``: {found} (:doc:`/accuracy`)."
     units = {}
     for row in rows("accuracy"):

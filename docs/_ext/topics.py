@@ -107,6 +107,16 @@ def definition(notes):
     )
 
 
+def continued(rest):
+    """Split off what finishes the sentence of a first formula, with the formulas in it."""
+    blocks, taken = re.split(r"\n\n(?=\S)", rest), []
+    while blocks and blocks[0][:1].islower():
+        taken.append(blocks.pop(0))
+        while blocks and blocks[0].startswith(".. math::"):
+            taken.append(blocks.pop(0))
+    return "\n\n".join(taken), "\n\n".join(blocks)
+
+
 def side_by_side(formula, code):
     """Formula and code in two columns; CSS puts them one below the other if they are too wide."""
     if not code or not formula:
@@ -154,7 +164,8 @@ def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
-    intro, formula, rest = definition(notes[first][0])
+    intro, formula, rest = definition(notes[first][0].removeprefix("**Definition.** "))
+    finish, rest = continued(rest)
     code, code_of = place(topic, told.transcripts.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += code_of.pop(first, [])
@@ -163,7 +174,7 @@ def compose(topic, srcdir, script, told):
         out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
     out += [topic.parts[first][""], "", figure(srcdir, script), ""]
     out += [heading("Definition", "-"), intro, "", side_by_side(formula, "".join(code[:1])), ""]
-    out += [*code[1:], ""]
+    out += [finish, "", *code[1:], ""]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     out += [heading("Examples", "-"), examples[first], ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
