@@ -60,7 +60,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     -----
     The parameters of a network are a tree: a tuple of layers, each a named tuple of arrays. An
     optimizer treats them array by array. Gradient descent, for example, is
-    ``tree_map(lambda p, g: p - 0.1 * g, params, grads)``. It is ``jax.tree.map`` for trees of tuples.
+    ``tree_map(lambda p, g: p - 0.1 * g, params, grads)``. It is ``jax.tree.map`` for tuples.
 
     Examples
     --------
