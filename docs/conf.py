@@ -27,6 +27,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     "vendor_assets",
     "math_lint",
+    "gallery_pages",
     "dark_twins",
     "light_images",
     "topics",
@@ -133,8 +134,10 @@ families = {
 family_of = {topic: script for script, topics in families.items() for topic in topics.split()}
 
 
-#: What a topic is called, and words that people search for it: topic = "title | aliases".
+#: What a topic is called, and words that people search for it: topic = "title | aliases"; then
+#: tables of what its page says, and of what it does without.
 topic_words = tomllib.loads((HERE / "topics.toml").read_text(encoding="utf-8"))
+topic_facts = topic_words.pop("page")
 topic_chapters = chapters
 topic_scripts = {  # where a topic is drawn: in a script of its own or of its family
     f"{chapter}.{topic}": f"{chapter}/plot_{family_of.get(topic, topic)}"
@@ -196,15 +199,3 @@ html_show_sourcelink = html_copy_source = False
 html_show_search_summary = False
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
-
-
-def drop_tag_lists(_app, docname, source):
-    """Take out sphinx-gallery's empty tag lists, which all have the same id."""
-    if docname.startswith("gallery/"):
-        tag_list = r"\.\. raw:: html\n\n  <div id='sg-tag-list'.*</div>\n"
-        source[0] = re.sub(tag_list, "", source[0])
-
-
-def setup(app):
-    """Connect what has no extension of its own."""
-    app.connect("source-read", drop_tag_lists)

@@ -27,10 +27,15 @@ def number(value):
 
 
 class Control:
-    """A slider over numeric `values`, or a list to choose from if they are text."""
+    """
+    A slider over numeric `values`, or a list to choose from if they are text.
 
-    def __init__(self, name, label, values, start):
+    ``when=(name, values)`` greys it out unless the control `name` has one of the values.
+    """
+
+    def __init__(self, name, label, values, start, when=None):
         self.name, self.label = name, label
+        self.when = when and {"name": when[0], "values": list(when[1])}
         self.values = [v if isinstance(v, str) else number(v) for v in values]
         self.start = self.values.index(start if isinstance(start, str) else number(start))
 
@@ -43,6 +48,7 @@ class Control:
             "kind": kind,
             "values": self.values,
             "start": self.start,
+            "when": self.when,
         }
 
 
@@ -56,17 +62,19 @@ class Panel:
     factors of the curves: a product of two tables is much smaller than a table of products.
     `until` names a control whose value is the last x shown.  `ylim` is the least range; it grows
     with the curves, so that nothing is cut off.  With `y`, the only "curve" is a matrix with a
-    row for each element of y, drawn as a heat map from ``ylim[0]`` to ``ylim[1]``.
+    row for each element of y, drawn as a heat map from ``ylim[0]`` to ``ylim[1]``, row 0 on top.
+    ``labels=(name, words)`` puts words on both axes of a map: a list for each value of the control
+    `name`.
     """
 
     def __init__(
         self, title, x, curves, needs, *, xlabel, ylabel, ylim, log=False, points=False,
-        times=None, until=None, y=None,
+        times=None, until=None, y=None, labels=None,
     ):  # fmt: skip
         self.title, self.x, self.y = title, np.asarray(x, float), y
         self.tables = [(curves, tuple(needs))] + ([times] if times else [])
         self.xlabel, self.ylabel, self.ylim = xlabel, ylabel, ylim
-        self.log, self.points, self.until = log, points, until
+        self.log, self.points, self.until, self.labels = log, points, until, labels
 
     def table(self, curves, needs, controls):
         """Compute the curves for every setting; equal ones are kept once."""
@@ -92,6 +100,7 @@ class Panel:
             "names": found[0][0],
             "tables": [table for _, table in found],
             "until": self.until,
+            "labels": self.labels and {"needs": self.labels[0], "rows": self.labels[1]},
             "log": self.log,
             "points": self.points,
             "xlabel": self.xlabel,
@@ -134,7 +143,9 @@ class Interactive:
                     ax.plot(panel.x, values, "o-" if panel.points else "-", label=label)
                     low, high = np.nanmin([low, *values]), np.nanmax([high, *values])
                 else:
-                    ax.pcolormesh(panel.x, panel.y, values, vmin=low, vmax=high)
+                    image = ax.pcolormesh(panel.x, panel.y, values, vmin=low, vmax=high)
+                    fig.colorbar(image)
+                    ax.yaxis.set_inverted(True)  # row 0 on top, as a matrix is written
             ax.set(title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel)
             if panel.y is None:
                 ax.set(ylim=(low, high), yscale="log" if panel.log else "linear")

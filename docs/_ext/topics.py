@@ -4,7 +4,6 @@ The definition, the examples and the derivation of each form become sections of 
 left of a docstring, its parameters and errors, is folded at the end. No text is written twice.
 """
 
-import ast
 import importlib
 import inspect
 import pkgutil
@@ -12,10 +11,11 @@ import re
 from pathlib import Path
 from textwrap import dedent, indent
 
+import facts
 from sphinx.util import logging
+from transcripts import Transcripts
 
 logger = logging.getLogger(__name__)
-TESTS = Path(__file__).parents[2] / "tests"
 #: A derivative, by the end of its name.
 FORMS = {
     "value_and_grad": "Value and gradient",
@@ -30,6 +30,7 @@ FORMS = {
 ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
+SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -83,32 +84,6 @@ def load(chapters, words):
     return topics
 
 
-# -- Plain NumPy, as the tests have it ------------------------------------------------
-
-
-def transcriptions():
-    """Return the source of each function of tests/naive.py and the names that it uses."""
-    text = (TESTS / "naive.py").read_text(encoding="utf-8")
-    defined = {n.name: n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)}
-    used = {
-        name: {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {name}
-        for name, node in defined.items()
-    }
-    sources = {name: ast.get_source_segment(text, node) for name, node in defined.items()}
-    return sources, {name: [u for u in sorted(uses) if u in defined] for name, uses in used.items()}
-
-
-def numpy_code(topic, sources, uses):
-    """Return the transcription of a topic's maps, with what it calls first."""
-    wanted = [n for n in dict.fromkeys([*topic.names, topic.name]) if n in sources]
-    needed = []
-    for name in wanted[:2]:
-        needed += [u for u in uses[name] if u not in needed]
-    blocks = [*(n for n in needed if n not in wanted[:2]), *wanted[:2]]
-    short = [n for n in blocks if n not in {"complex_step", "globals"}]
-    return "\n\n\n".join(sources[n] for n in short)
-
-
 # -- The page ---------------------------------------------------------------------------
 
 
@@ -133,13 +108,10 @@ def definition(notes):
 
 def side_by_side(formula, code):
     """Formula and code in two columns; CSS puts them one below the other if they are too wide."""
-    block = (
-        f"**In NumPy**, as the tests compare it:\n\n.. code-block:: python\n\n{indent(code, '   ')}"
-    )
     if not code or not formula:
-        return f"{formula}\n\n{block if code else ''}\n"
+        return f"{formula}\n\n{code}\n"
     columns = "".join(
-        f"   .. container:: column\n\n{indent(text, '      ')}\n\n" for text in (formula, block)
+        f"   .. container:: column\n\n{indent(text, '      ')}\n\n" for text in (formula, code)
     )
     return f".. container:: twofold\n\n{columns}"
 
@@ -163,16 +135,34 @@ def part(folder, topic, title):
     return [heading(title, "-"), path.read_text(encoding="utf-8"), ""] if path.exists() else []
 
 
-def compose(topic, srcdir, script, code):
+def place(topic, blocks):
+    """Share transcriptions out: those of a derivative go to its section, the others to the top."""
+    top, below = [], {}
+    for function, text in blocks:
+        suffix = form(function.name)
+        home = next((n for n in topic.names if suffix and form(n) == suffix), None)
+        if home:
+            below.setdefault(home, []).append(text)
+        else:
+            top.append(text)
+    return top, below
+
+
+def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
     maps = [n for n in topic.names if not form(n)]
     first = maps[0] if maps else topic.names[0]
-    intro, formula, rest = definition(topic.parts[first].get("Notes", ""))
+    notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
+    intro, formula, rest = definition(notes[first][0])
+    code, code_of = place(topic, told.transcripts.blocks(topic))
+    if not maps:  # the derivatives of an operation of NumPy: all of their code belongs here
+        code += code_of.pop(first, [])
     out = [heading(topic.title, "="), f".. currentmodule:: dlref.{topic.chapter}\n"]
     if topic.aliases:  # also in the index, where the search finds them
         out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
     out += [topic.parts[first][""], "", figure(srcdir, script), ""]
-    out += [heading("Definition", "-"), intro, "", side_by_side(formula, code), ""]
+    out += [heading("Definition", "-"), intro, "", side_by_side(formula, "".join(code[:1])), ""]
+    out += [*code[1:], ""]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     out += [heading("Examples", "-"), examples[first], ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
@@ -184,9 +174,22 @@ def compose(topic, srcdir, script, code):
     for name in others:
         title = FORMS.get(form(name), "")
         own = f"{title}: {name}" if title else name
-        notes = topic.parts[name].get("Notes", "")
-        out += [heading(own, "~"), topic.parts[name][""], "", notes, "", examples[name], ""]
+        out += [heading(own, "~"), topic.parts[name][""], "", notes[name][0], ""]
+        out += [*code_of.get(name, []), "", examples[name], ""]
+    for title, text in {
+        "Numerics": facts.numerics(topic, told.facts, [n[1] for n in notes.values()]),
+        "Conventions and traps": facts.conventions(
+            topic,
+            told.facts,
+            [n[2] for n in notes.values()],
+            told.answers.get(f"{topic.chapter}.{topic.name}", {}),
+        ),
+    }.items():
+        out += [heading(title, "-"), text, ""] if text else []
     out += part(srcdir / "exercises", topic, "Exercises")
+    users = sorted(told.uses[topic.page], key=lambda user: user.title)
+    links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
+    out += [heading("Used in", "-"), f"{links or 'No other topic is built on it'}.", ""]
     sources = dict.fromkeys(
         line
         for n in topic.names
@@ -204,13 +207,28 @@ def compose(topic, srcdir, script, code):
     return "\n".join(out)
 
 
+class Told:
+    """What the pages say that is not in their docstrings."""
+
+    def __init__(self, app):
+        topics = app.topics.values()
+        self.facts = app.config.topic_facts
+        self.transcripts = Transcripts(topics)
+        self.answers = facts.answers(app.srcdir)
+        self.uses = facts.uses(topics, self.transcripts)
+        keys = {f"{t.chapter}.{t.name}" for t in topics}
+        if unknown := self.answers.keys() - keys:
+            msg = f"Questions or misconceptions concern what is no topic: {sorted(unknown)}"
+            raise ValueError(msg)
+
+
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
-    sources, uses = transcriptions()
     app.topics = load(app.config.topic_chapters, app.config.topic_words)
+    told = Told(app)
     for topic in app.topics.values():
         script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]
-        text = compose(topic, app.srcdir, script, numpy_code(topic, sources, uses))
+        text = compose(topic, app.srcdir, script, told)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -220,8 +238,19 @@ def write_pages(app):
             path.unlink()
 
 
+def with_figure(app, chapter, text):
+    """Put the figure of a chapter behind its first paragraph that ends a thought."""
+    script = app.config.topic_facts["figures"][chapter]
+    image = figure(app.srcdir, f"{chapter}/{script}")
+    more = f":ref:`How it is drawn <sphx_glr_gallery_{chapter}_{script}.py>`."
+    end = SENTENCE.search(text).end()
+    return f"{text[:end]}{image}\n\n{more}\n\n{text[end:]}"
+
+
 def list_topics(app, docname, source):
-    """On a chapter's page: one entry for each topic, in place of one for each function."""
+    """On a chapter's page: a figure, and one entry for each topic in place of its functions."""
+    if docname in facts.PAGES:
+        source[0] = facts.label_answers(docname, source[0], app.topics)
     chapter = docname.rpartition("/")[2]
     if docname != f"reference/{chapter}" or chapter not in app.config.topic_chapters:
         return
@@ -238,7 +267,7 @@ def list_topics(app, docname, source):
         tree = "".join(f"   {t.chapter}/{t.name}\n" for t in fresh)
         return "\n".join(rows) + f"\n.. toctree::\n   :hidden:\n\n{tree}\n"
 
-    source[0] = LISTED.sub(entry, source[0] + "\n")
+    source[0] = LISTED.sub(entry, with_figure(app, chapter, source[0]) + "\n")
 
 
 def fold(app, _what, name, _obj, _options, lines):
@@ -275,6 +304,7 @@ def setup(app):
     app.add_config_value("topic_chapters", [], "env", list)
     app.add_config_value("topic_scripts", {}, "env", dict)
     app.add_config_value("topic_words", {}, "env", dict)
+    app.add_config_value("topic_facts", {}, "env", dict)
     app.connect("builder-inited", write_pages, priority=700)
     app.connect("source-read", list_topics)
     app.connect("autodoc-process-docstring", fold, priority=100)  # before numpydoc

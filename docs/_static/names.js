@@ -13,6 +13,16 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const list of document.querySelectorAll(".citation-list[role=list]")) {
     list.removeAttribute("role");
   }
+  // Long names may break behind an underscore.
+  const named = ".bd-article :is(h1, h2, h3), .bd-article dt.sig, .bd-article summary, .bd-sidebar-primary a, .bd-sidebar-secondary a";
+  for (const place of document.querySelectorAll(named)) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT), texts = [];
+    while (walker.nextNode()) if (/_./.test(walker.currentNode.data)) texts.push(walker.currentNode);
+    for (const text of texts) {
+      const parts = text.data.split(/(?<=_)(?=[^_])/).flatMap(part => [part, document.createElement("wbr")]);
+      text.replaceWith(...parts.slice(0, -1));
+    }
+  }
   // An address of a function opens the folded part that it stands in.
   const unfold = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));

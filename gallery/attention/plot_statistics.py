@@ -97,14 +97,15 @@ explorer = Interactive(
     ],
     [
         Panel(
-            "Weights, 0 to 0.5",
+            "Weights",
             tokens,
             lambda **choice: {"weight": padded(chosen(**choice))},
             needs,
-            xlabel="key, number of the word",
-            ylabel="query, number of the word",
+            xlabel="key",
+            ylabel="query",
             ylim=(0, 0.5),
             y=tokens,
+            labels=("sentence", [words(each) for each in SENTENCES]),
         ),
         Panel(
             "Keys attended to, and how far away",

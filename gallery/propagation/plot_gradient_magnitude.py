@@ -82,7 +82,11 @@ dashboard = Interactive(
         Control("depth", "Layers L", layers, start=5),
         Control("kind", "Activation", list(names), start="ReLU"),
         Control(
-            "alpha", "α (Leaky ReLU, ELU)", np.arange(1, 51) / 100, start=0.2
+            "alpha",
+            "α (Leaky ReLU, ELU)",
+            np.arange(1, 51) / 100,
+            start=0.2,
+            when=("kind", ["Leaky ReLU", "ELU"]),
         ),
     ],
     [

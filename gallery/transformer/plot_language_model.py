@@ -188,14 +188,15 @@ explorer = Interactive(
     ],
     [
         Panel(
-            "Weights, 0 to 1",
+            "Weights",
             spots,
             lambda **choice: {"weight": padded(shown(**choice))},
             needs,
-            xlabel="key, number of the character",
-            ylabel="query, number of the character",
+            xlabel="key",
+            ylabel="query",
             ylim=(0, 1),
             y=spots,
+            labels=("sentence", [list(each) for each in SENTENCES]),
         ),
         Panel(
             "Mean weight by distance",

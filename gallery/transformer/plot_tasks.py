@@ -190,14 +190,15 @@ explorer = Interactive(
     ],
     [
         Panel(
-            "Weights, 0 to 1",
+            "Weights",
             places,
             lambda text, layer: {"weight": MAPS[text, layer]},
             ["text", "layer"],
-            xlabel="key, number of the token",
-            ylabel="query, number of the token",
+            xlabel="key",
+            ylabel="query",
             ylim=(0, 1),
             y=places,
+            labels=("text", [text.split() for text in LABELS]),
         ),
         Panel(
             "Shares",

@@ -77,6 +77,76 @@ def test_page(visit, kind):
         assert page.evaluate(OVERFLOW) <= 0, f"{width} pixels are not enough"
 
 
+#: What is wider than the window, for each width, of a page that is loaded once.
+TOO_WIDE = """
+() => [...document.querySelectorAll('.bd-article :is(h1, h2, h3, dt.sig, p)')]
+    .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+    .filter(e => !e.closest('table, .tryit-table')) // which scroll by themselves
+    .map(e => e.textContent.slice(0, 60))
+"""
+
+
+def all_topics(site):
+    chapters = [
+        p for p in (site / "reference").iterdir() if p.is_dir() and p.with_suffix(".html").exists()
+    ]
+    return sorted(page for chapter in chapters for page in chapter.glob("*.html"))
+
+
+def test_no_topic_is_clipped_or_endless(context, site):
+    """All pages of topics, in four widths and both schemes: nothing sticks out, none is endless."""
+    pages, wrong = all_topics(site), []
+    assert len(pages) > 100
+    tab = context.new_page()
+    for path in pages:
+        tab.goto(path.as_uri(), wait_until="load")
+        tab.wait_for_function(TYPESET, timeout=15_000)
+        for width in (390, 768, 1280, 1920):
+            tab.set_viewport_size({"width": width, "height": 800})
+            for theme in ("light", "dark"):
+                tab.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
+                if (over := tab.evaluate(OVERFLOW)) > 0:
+                    wrong.append((path.name, width, theme, over))
+                wrong += [(path.name, width, theme, text) for text in tab.evaluate(TOO_WIDE)]
+            height = tab.evaluate("() => document.documentElement.scrollHeight")
+            if width == 1280 and height > 12_000:
+                wrong.append((path.name, "height", height))
+    tab.close()
+    assert not wrong
+
+
+def test_no_page_is_endless(context, site):
+    """At 1280 pixels wide, but the indices: at most 12,000 pixels high."""
+    pages = [*site.glob("*.html"), *site.glob("reference/*.html"), *site.glob("gallery/**/*.html")]
+    wrong, tab = {}, context.new_page()
+    tab.set_viewport_size({"width": 1280, "height": 800})
+    for path in pages:
+        if path.stem in {"genindex", "index"}:
+            continue
+        tab.goto(path.as_uri(), wait_until="load")
+        tab.wait_for_function(TYPESET, timeout=15_000)
+        height = tab.evaluate("() => document.documentElement.scrollHeight")
+        if height > 12_000:
+            wrong[path.name] = height
+    tab.close()
+    assert not wrong
+
+
+def test_names_break_behind_underscores(visit, site):
+    """In headings, signatures and both side bars, and what is copied stays a name."""
+    page = visit(site / "reference" / "attention" / "scaled_dot_product.html").page
+    for place in (".bd-article h3", ".bd-article dt.sig", ".bd-sidebar-secondary a"):
+        named = page.locator(place, has_text="scaled_dot_product_attention_vjp").first
+        assert named.evaluate("e => e.querySelectorAll('wbr').length") >= 4, place
+        assert "scaled_dot_product_attention_vjp" in named.text_content()
+    page.set_viewport_size({"width": 390, "height": 800})
+    heading = page.locator(".bd-article h3", has_text="scaled_dot_product_attention_vjp").first
+    lines = heading.evaluate("""e => {
+        const range = document.createRange(); range.selectNodeContents(e);
+        return new Set([...range.getClientRects()].map(r => Math.round(r.top))).size }""")
+    assert lines > 1
+
+
 def test_mathematics_is_typeset(visit):
     assert visit("topic").typeset().page.locator("mjx-container").count() > 0
 

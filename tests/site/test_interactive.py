@@ -172,14 +172,27 @@ def test_layers_move_the_gradient(dashboard, depth):
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.33, 0.5])
-@pytest.mark.parametrize("kind", ["Leaky ReLU", "ELU", "SELU"])
+@pytest.mark.parametrize("kind", ["Leaky ReLU", "ELU"])
 def test_alpha_moves_what_has_one(dashboard, kind, alpha):
     dashboard.set(kind=kind)
     before = [dashboard.read(panel) for panel in range(3)]
     dashboard.set(alpha=alpha)
-    changed = [dashboard.read(panel) for panel in range(3)] != before
-    assert changed == (kind != "SELU")
+    assert [dashboard.read(panel) for panel in range(3)] != before
     dashboard.check()
+
+
+@pytest.mark.parametrize("kind", list(ACTIVATION))
+def test_alpha_is_grey_where_there_is_none(dashboard, kind):
+    dashboard.set(kind=kind)
+    assert dashboard.page.locator("[name=alpha]").is_enabled() == (kind in {"Leaky ReLU", "ELU"})
+
+
+def test_words_for_screen_readers_are_not_seen(dashboard):
+    said = dashboard.page.locator(".ifig-said").first
+    assert said.text_content()
+    box = said.bounding_box()
+    assert box["width"] <= 1
+    assert box["height"] <= 1
 
 
 @pytest.mark.parametrize(("weight", "kind"), [(0.1, "sigmoid"), (2, "SELU")])
@@ -284,6 +297,8 @@ def moves(fig, control):
     for choice, index in options:
         if choice:
             choice.select_option(index=index)
+        if control.is_disabled():
+            continue
         seen = set()
         for value in ("0", control.get_attribute("max")):
             control.fill(value)
@@ -293,11 +308,175 @@ def moves(fig, control):
     return False
 
 
-def test_every_slider_of_every_figure_moves_a_curve(context, site):
+def chooses(fig, control):
+    """Tell whether each option of a list gives a drawing of its own."""
+    seen, count = set(), control.locator("option").count()
+    for index in range(count):
+        control.select_option(index=index)
+        seen.add(fig.locator("svg").evaluate_all("all => all.map(s => s.innerHTML).join()"))
+    return len(seen) == count
+
+
+def test_every_control_of_every_figure_moves_something(context, site):
     pages = [p for p in site.glob("gallery/*/*.html") if 'class="ifig"' in p.read_text()]
-    assert len(pages) >= 2
+    assert len(pages) >= 6
     for path in pages:
         with opened(context, path) as page:
             for fig in page.locator(".ifig").all():
+                for control in fig.locator("select").all():
+                    assert chooses(fig, control), (path.name, control.get_attribute("name"))
                 for control in fig.locator("input[type=range]").all():
                     assert moves(fig, control), (path.name, control.get_attribute("name"))
+
+
+#: Read a map: for each cell what it says, its row and column by place, and its colour.
+READ_MAP = """
+panel => {
+  const box = document.querySelectorAll('.ifig-panel')[panel];
+  const cells = [...box.querySelectorAll('.ifig-curve-0 > rect:has(title)')];
+  const bounds = e => e.getBoundingClientRect();
+  const frame = bounds(box.querySelector('.ifig-frame'));
+  return {
+    cells: cells.map(c => ({
+      text: c.querySelector('title').textContent,
+      x: bounds(c).left - frame.left, y: bounds(c).top - frame.top,
+      width: bounds(c).width, height: bounds(c).height, opacity: +c.getAttribute('fill-opacity'),
+    })),
+    frame: [frame.width, frame.height],
+    texts: [...box.querySelectorAll('svg > g[aria-hidden] > text')].map(t => t.textContent),
+    bar: box.querySelectorAll('.ifig-bar > rect').length,
+  };
+}
+"""
+
+
+def read_map(page, panel=0):
+    """Return a map as rows of numbers, top row first, and what is drawn beside it."""
+    seen = page.evaluate(READ_MAP, panel)
+    ys, xs = (sorted({round(c[axis], 1) for c in seen["cells"]}) for axis in "yx")
+    rows = [[None] * len(xs) for _ in ys]
+    for cell in seen["cells"]:
+        where, _, value = cell["text"].rpartition(": ")
+        i, j = ys.index(round(cell["y"], 1)), xs.index(round(cell["x"], 1))
+        rows[i][j] = float(value)
+        cell["at"], cell["words"] = (i, j), where.split(" → ")
+    return rows, seen
+
+
+MAPS = {
+    "attention/plot_statistics": ("sentence", 0.5),
+    "transformer/plot_language_model": ("sentence", 1),
+    "transformer/plot_tasks": ("text", 1),
+}
+
+
+@pytest.mark.parametrize("script", MAPS)
+def test_a_map_is_drawn_as_a_matrix_is_written(context, site, script):
+    """Row 0 on top, a cell for each element and its word, colours as on the bar."""
+    name, most = MAPS[script]
+    with opened(context, site / f"gallery/{script}.html") as page:
+        for index in range(page.locator(f".ifig [name={name}] option").count()):
+            choice = page.locator(f".ifig [name={name}]")
+            choice.select_option(index=index)
+            text = choice.locator("option").nth(index).text_content()
+            rows, seen = read_map(page)
+            assert seen["bar"] > 10
+            for cell in seen["cells"]:
+                i, j = cell["at"]
+                # words label their own row and column; every word stands twice, on both axes
+                assert seen["texts"][2 * i] == cell["words"][0]
+                assert seen["texts"][2 * j + 1] == cell["words"][1]
+                assert abs(cell["opacity"] - min(1, rows[i][j] / most)) < 1e-3
+            words = seen["texts"][: 2 * len(rows) : 2]
+            joined = "".join(words).replace(" ", "").lower()
+            assert joined == text.replace(" ", "").strip(".").lower()
+            for row in rows:  # weights of attention
+                assert abs(sum(row) - 1) < 2e-3
+            first, last = (
+                next(c for c in seen["cells"] if c["at"] == (k, k)) for k in (0, len(rows) - 1)
+            )
+            assert abs(first["x"]) < 1 > abs(first["y"])  # no half cell is cut off
+            assert last["x"] + last["width"] < seen["frame"][0] + 1
+            assert last["y"] + last["height"] < seen["frame"][1] + 1
+
+
+@pytest.mark.parametrize("script", ["transformer/plot_language_model", "transformer/plot_tasks"])
+def test_a_causal_map_lies_below_the_diagonal(context, site, script):
+    with opened(context, site / f"gallery/{script}.html") as page:
+        rows, _ = read_map(page)
+    above = [rows[i][j] for i in range(len(rows)) for j in range(i + 1, len(rows))]
+    below = [rows[i][j] for i in range(len(rows)) for j in range(i)]
+    assert max(above) == 0 < max(below)
+
+
+def test_statistics_follow_from_the_map_beside_them(context, site):
+    """Number of keys, distance and shares, computed here from the weights that are drawn."""
+    with opened(context, site / "gallery/attention/plot_statistics.html") as page:
+        figure = Figure(page)
+        for sentence, layer, head in [(0, 0, 0), (0, 2, 3), (3, 1, 2)]:
+            page.locator(".ifig [name=sentence]").select_option(index=sentence)
+            figure.set(layer=layer, head=head)
+            rows, _ = read_map(page)
+            n = len(rows)
+            entropy = [-sum(p * math.log(p) for p in row if p) for row in rows]
+            far = [sum(p * abs(i - j) for j, p in enumerate(row)) for i, row in enumerate(rows)]
+            shares = [
+                [row[0] for row in rows],
+                [0.0, *(rows[i][i - 1] for i in range(1, n))],
+                [rows[i][i] for i in range(n)],
+            ]
+            keys = [math.exp(e) for e in entropy]
+            for panel, curves, within in ((1, (keys, far), 0.05), (2, shares, 0.005)):
+                for curve, want in enumerate(curves):
+                    drawn = figure.read(panel, curve)
+                    assert [round(x) for x, _ in drawn] == list(range(n))
+                    assert all(abs(y - w) < within for (_, y), w in zip(drawn, want, strict=True))
+
+
+def test_mean_weights_by_distance_follow_from_the_map(context, site):
+    with opened(context, site / "gallery/transformer/plot_language_model.html") as page:
+        figure = Figure(page)
+        for sentence, layer, head in [(0, "1", "1"), (1, "2", "3"), (2, "2", "4")]:
+            page.locator(".ifig [name=sentence]").select_option(index=sentence)
+            figure.set(layer=layer, head=head)
+            rows, _ = read_map(page)
+            n = len(rows)
+            want = [sum(rows[i][i - d] for i in range(d, n)) / (n - d) for d in range(n)]
+            drawn = figure.read(1)
+            assert all(abs(y - w) < 0.01 for (_, y), w in zip(drawn, want, strict=True))
+
+
+def test_shares_of_the_recalling_heads_follow_from_the_map(context, site):
+    with opened(context, site / "gallery/transformer/plot_tasks.html") as page:
+        figure = Figure(page)
+        for text, layer in [(0, "1"), (3, "2")]:
+            page.locator(".ifig [name=text]").select_option(index=text)
+            figure.set(layer=layer)
+            rows, _ = read_map(page)
+            n = len(rows)
+            previous = [0.0, *(rows[i][i - 1] for i in range(1, n))]
+            for curve, want in enumerate(
+                ([row[0] for row in rows], previous, [rows[i][i] for i in range(n)])
+            ):
+                drawn = figure.read(1, curve)
+                assert all(abs(y - w) < 0.01 for (_, y), w in zip(drawn, want, strict=True))
+
+
+def test_errors_of_the_trained_network_are_those_of_its_curves(context, site):
+    """The truth stays, the prediction moves, and the error is their difference."""
+    with opened(context, site / "gallery/recurrent/plot_rnn.html") as page:
+        figure = Figure(page)
+        truths, sizes = [], []
+        spec = json.loads(page.locator(".ifig script").text_content())
+        for epoch in spec["controls"][0]["values"]:
+            figure.set(epoch=epoch)
+            truth, prediction, error = figure.read(0, 0), figure.read(0, 1), figure.read(1)
+            truths.append(truth)
+            for (_, t), (_, p), (_, e) in zip(truth, prediction, error, strict=True):
+                assert abs(abs(p - t) - e) < 0.01
+            sizes.append(max(e for _, e in error))
+        assert (
+            max(abs(a - b) for t in truths for (_, a), (_, b) in zip(t, truths[0], strict=True))
+            < 0.01
+        )
+        assert sizes[-1] < 0.1 * sizes[0]

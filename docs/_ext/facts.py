@@ -1,0 +1,208 @@
+"""What a topic's page says besides its docstrings: measurements, conventions, uses, answers.
+
+All of it is read from where it stands once: docs/results, the imports of the package, the pages of
+questions and misconceptions, and the tables of docs/topics.toml.
+"""
+
+import ast
+import csv
+import fnmatch
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+ANSWERS = {
+    "Questions": ("questions", "questions_positions"),
+    "Misconceptions": ("misconceptions", "misconceptions_positions"),
+}
+PAGES = [page for pages in ANSWERS.values() for page in pages]
+#: An answer with what it concerns: topics, and after a bar what a link to it says.
+CONCERNS = re.compile(r"^\.\. concerns: ([^|\n]+?)(?: \| ([^\n]+))?\n\n\*\*(.+?)\*\*", re.M | re.S)
+RUN_IN = re.compile(r"^(?=\*\*[A-Z][^*\n]*\*\*)", re.MULTILINE)
+TITLE = re.compile(r"\*\*([^*\n]+?)\.?\*\*")
+#: Paragraphs of a docstring, by their first words, that have a section of their own.
+NUMERICS = {
+    "Accuracy", "Computation", "Cost", "Error", "Numerics", "Special values", "Stability",
+    "Which formula",
+}  # fmt: skip
+TRAPS = {
+    "Conventions", "Mean", "Mean or sum", "Pairing", "Rows without keys", "Scalar expansion",
+    "The kink", "Thresholds", "Ties", "Two conventions", "What to compare with",
+}  # fmt: skip
+
+
+def split_notes(notes):
+    """Return the notes without their paragraphs on numerics and on traps, and these."""
+    kept, numerics, traps = [], [], []
+    for part in RUN_IN.split(notes):
+        title = TITLE.match(part)
+        title = title[1] if title else ""
+        place = numerics if title in NUMERICS else traps if title in TRAPS else kept
+        place.append(part.strip("\n"))
+    return ["\n\n".join(filter(None, parts)) for parts in (kept, numerics, traps)]
+
+
+def rows(name):
+    """Return the rows of a table of measurements, or none if it was not measured."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def wanted(facts, table, topic):
+    """Return what a table of topics.toml says of a topic; its keys may have wildcards."""
+    key = f"{topic.chapter}.{topic.name}"
+    table = facts.get(table, {})
+    if key in table:
+        return table[key]
+    return next((v for k, v in table.items() if fnmatch.fnmatchcase(key, k)), None)
+
+
+def first_of(topic, names):
+    """Return the first function of a topic, its maps before its derivatives, that is named."""
+    return next((n for n in topic.names if n in names), None)
+
+
+def accuracy(topic, facts):
+    """Return one line: the largest error that was measured, or what is promised."""
+    largest = {}
+    for row in rows("largest"):
+        largest.setdefault(row["function"].rpartition(".")[2], []).append(row)
+    if name := first_of(topic, largest):
+        found = "; ".join(
+            f"{r['largest error']} {r['unit']} in {r['dtype']}"
+            + (f", at {r['at']}" if r["at"] else "")
+            + (f", of {r['points']} points" if r["points"] else "")
+            for r in largest[name]
+        )
+        return f"*Largest error measured*, of ``{name}``: {found} (:doc:`/accuracy`)."
+    units = {}
+    for row in rows("accuracy"):
+        units.setdefault(row["function"], []).append(f"{row['dlref max']} in {row['dtype']}")
+    if name := first_of(topic, units):
+        found = ", ".join(units[name])
+        return (
+            f"*Largest error measured*, of ``{name}`` in units in the last place: {found} "
+            "(:doc:`/accuracy`)."
+        )
+    norms = {}
+    for row in rows("normwise"):
+        norms.setdefault(row["function"], []).append(f"{row['dlref']} in {row['dtype']}")
+    if name := first_of(topic, norms):
+        found = ", ".join(norms[name])
+        return (
+            f"*Largest error measured*, of ``{name}`` relative to the largest terms, in units of "
+            f"rounding: {found} (:doc:`/accuracy`)."
+        )
+    promise = wanted(facts, "precision", topic)
+    return f"*Precision.* {promise}" if promise else ""
+
+
+def speed(topic):
+    """Return one line: the time of the largest call that was measured."""
+    table = [r for r in rows("speed") if r["chapter"] == topic.chapter]
+    name = first_of(topic, {r["function"] for r in table})
+    if not name:
+        return ""
+    row = [r for r in table if r["function"] == name and r["dtype"] == "float32"][-1]
+    others = [f"{lib} {row[lib]}" for lib in ("NumPy", "PyTorch", "JAX") if row[lib]]
+    than = f"; times of the others as multiples of it: {', '.join(others)}" if others else ""
+    time = float(row["dlref µs"])
+    takes = f"{time:.3g} µs" if time < 1000 else f"{time / 1000:.3g} ms"
+    call = f"``{name}`` of {row['shape'].replace('x', ' × ')} numbers in float32"
+    return f"*Speed.* {call} takes {takes}{than} (:doc:`/speed`)."
+
+
+def numerics(topic, facts, notes):
+    """Return the section on numerics: a line each on error and speed, the details folded."""
+    lines = [f"- {line}" for line in (accuracy(topic, facts), speed(topic)) if line]
+    text = "\n".join(lines)
+    details = "\n\n".join(filter(None, notes))
+    if details:
+        folded = "\n".join(f"   {line}".rstrip() for line in details.split("\n"))
+        text += f"\n\n.. dropdown:: Details\n\n{folded}\n"
+    return text
+
+
+def conventions(topic, facts, notes, found):
+    """Return the section on conventions: where libraries differ, traps, answers elsewhere."""
+    out = []
+    table = rows("conventions")
+    for title in wanted(facts, "conventions", topic) or []:
+        own = [r for r in table if r["topic"] == title]
+        if not own:
+            msg = f"docs/results/conventions.csv has no rows on {title!r}"
+            raise ValueError(msg)
+        out.append(f"**{title}**\n")
+        for row in own:
+            does = row["what it does"]
+            code = f": {row['with dlref']}" if row["with dlref"] else ""
+            out.append(f"- {row['library']}: {does}{code}")
+        out.append("")
+    if out:
+        out.append("Each line was run beside the library or its rule: :doc:`/conformance`.\n")
+    out += [n for n in notes if n]
+    if trap := wanted(facts, "traps", topic):
+        out += ["", *(f"- {line}" for line in trap)]
+    for title, pages in ANSWERS.items():
+        links = [f":ref:`{text} <{label}>`" for p in pages for label, text in found.get(p, [])]
+        if links:
+            out += ["", f"*{title}:* {' · '.join(links)}"]
+    return "\n".join(out).strip("\n")
+
+
+def plain(text):
+    """Return what a link may say: no markup, no quotation marks around all of it."""
+    text = re.sub(r":[\w:]+:`~?([^`<]+?)(?: <[^>]*>)?`", r"\1", " ".join(text.split()))
+    return text.replace("``", "").strip().strip('"').rstrip(".").strip()
+
+
+def answers(srcdir):
+    """Return for each topic the questions and misconceptions that concern it."""
+    found = {}
+    for page in PAGES:
+        text = (srcdir / f"{page}.rst").read_text(encoding="utf-8")
+        for number, match in enumerate(CONCERNS.finditer(text), 1):
+            for key in match[1].split():
+                links = found.setdefault(key, {}).setdefault(page, [])
+                links.append((f"{page}-{number}", plain(match[2] or match[3])))
+    return found
+
+
+def label_answers(page, text, topics):
+    """Turn the marks of a page of answers into targets, and into links to what they concern."""
+    number = iter(range(1, 10**6))
+
+    def mark(match):
+        concerned = [topics[f"reference/{key.replace('.', '/')}"] for key in match[1].split()]
+        links = " · ".join(f":doc:`{t.title} </{t.page}>`" for t in concerned)
+        label = f"{page}-{next(number)}"
+        return f".. _{label}:\n\n.. rst-class:: concerned\n\n{links}\n\n**{match[3]}**"
+
+    return CONCERNS.sub(mark, text)
+
+
+def uses(topics, transcripts):
+    """Return for each topic those whose modules import from it, or whose NumPy calls it."""
+    of_name = {(t.chapter, n): t for t in topics for n in t.names}
+    of_module = {(t.chapter, t.name): t for t in topics}
+    found = {t.page: set() for t in topics}
+    for user in topics:
+        for key in transcripts.topics_called(user):
+            found[f"reference/{key.replace('.', '/')}"].add(user)
+        path = ROOT / "dlref" / user.chapter / f"_{user.name}.py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.level:
+                continue
+            chapter, _, module = (node.module or "").partition(".")
+            if node.level == 1:
+                chapter, module = user.chapter, node.module or ""
+            for alias in node.names:
+                used = of_name.get((chapter, alias.name))
+                used = used or of_module.get((chapter, module.removeprefix("_")))
+                if used and used is not user:
+                    found[used.page].add(user)
+    return found

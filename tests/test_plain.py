@@ -1,0 +1,398 @@
+"""The plain NumPy of the pages gives what the compiled functions give."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import naive
+import numpy as np
+import plain
+import pytest
+
+from dlref import (
+    activations,
+    attention,
+    calculus,
+    losses,
+    neurons,
+    normalization,
+    positions,
+    propagation,
+    recurrent,
+    training,
+    transformer,
+)
+
+RNG = np.random.default_rng(7)
+FUNCTIONS = {n: f for n, f in vars(plain).items() if inspect.getmodule(f) is plain}
+CHECKED = {}
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def checks(*names):
+    """Mark a test as that of some transcriptions."""
+
+    def mark(test):
+        for name in names:
+            CHECKED[name] = test
+        return test
+
+    return mark
+
+
+def test_every_transcription_is_compared():
+    assert FUNCTIONS.keys() - CHECKED.keys() == set()
+    for name, test in CHECKED.items():
+        source = ast.walk(ast.parse(inspect.getsource(test)))
+        used = {node.attr for node in source if isinstance(node, ast.Attribute)}
+        assert name in used | ELEMENTARY.keys(), name
+
+
+def test_transcriptions_are_short():
+    """3 to 12 lines, but the loops, and a whole model in 60."""
+    lines = {}
+    for node in ast.parse(Path(plain.__file__).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef):
+            lines[node.name] = node.end_lineno - node.lineno
+            assert ast.get_docstring(node), node.name
+    assert lines.pop("gpt") <= 60
+    assert max(lines.values()) <= 19, max(lines, key=lines.get)
+
+
+def close(got, want, tolerance=1e-12):
+    """Compare numbers, or tuples of them as far as both go."""
+    if isinstance(want, tuple | list):
+        assert len(got) == len(want)
+        for a, b in zip(got, want, strict=True):
+            close(a, b, tolerance)
+    else:
+        assert np.shape(got) == np.shape(want)
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+
+
+ROWS, SQUARE = normal(4, 5), normal(4, 4) + 4 * np.eye(4)
+#: vjp and gradients: the module, the inputs after the cotangent, the cotangent.
+ELEMENTARY = {
+    "add_vjp": (calculus, (normal(4), normal(4)), normal(4)),
+    "multiply_vjp": (calculus, (normal(4), normal(4)), normal(4)),
+    "divide_vjp": (calculus, (normal(4), 2 + RNG.random(4)), normal(4)),
+    "matmul_vjp": (calculus, (normal(3, 4), normal(4, 2)), normal(3, 2)),
+    "dot_vjp": (calculus, (normal(4), normal(4)), 1.7),
+    "sum_vjp": (calculus, (normal(4),), 1.7),
+    "mean_vjp": (calculus, (normal(4),), 1.7),
+    "norm_vjp": (calculus, (normal(4),), 1.7),
+    "inverse_vjp": (calculus, (SQUARE,), normal(4, 4)),
+    "logdet_vjp": (calculus, (SQUARE,), 1.7),
+    "trace_vjp": (calculus, (SQUARE,), 1.7),
+    "quadratic_form_vjp": (calculus, (normal(4), SQUARE), 1.7),
+    "relu_vjp": (activations, (ROWS,), normal(4, 5)),
+    "sigmoid_vjp": (activations, (ROWS,), normal(4, 5)),
+    "tanh_vjp": (activations, (ROWS,), normal(4, 5)),
+    "silu_vjp": (activations, (ROWS,), normal(4, 5)),
+    "gelu_vjp": (activations, (ROWS,), normal(4, 5)),
+    "swiglu_vjp": (activations, (ROWS, normal(4, 5)), normal(4, 5)),
+    "softmax_vjp": (activations, (ROWS,), normal(4, 5)),
+    "log_softmax_vjp": (activations, (ROWS,), normal(4, 5)),
+    "logsumexp_vjp": (activations, (ROWS,), normal(4)),
+    "linear_vjp": (neurons, (ROWS, normal(3, 5), normal(3)), normal(4, 3)),
+    "neuron_vjp": (neurons, (np.ones(3), normal(3) ** 2, 0.5), 1.7),
+    "squared_error_grad": (losses, (normal(6), normal(6)), None),
+    "absolute_error_grad": (losses, (normal(6), normal(6)), None),
+    "huber_grad": (losses, (3 * normal(6), normal(6)), None),
+    "hinge_grad": (losses, (3 * normal(6), np.sign(normal(6))), None),
+    "binary_cross_entropy_grad": (losses, (normal(6), (normal(6) > 0) * 1.0), None),
+    "cross_entropy_grad": (losses, (ROWS, np.array([0, 4, 2, 2])), None),
+    "kl_divergence_grad": (losses, (np.log(naive.softmax(ROWS)), naive.softmax(-ROWS)), None),
+    "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
+    "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),
+    "batch_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
+}
+
+
+@checks(*ELEMENTARY)
+@pytest.mark.parametrize("name", ELEMENTARY)
+def test_elementary(name):
+    module, inputs, u = ELEMENTARY[name]
+    arguments = inputs if u is None else (u, *inputs)
+    close(FUNCTIONS[name](*arguments), getattr(module, name)(*arguments))
+
+
+def test_the_gradient_at_a_dead_neuron_is_zero():
+    inputs = np.ones(3), -np.ones(3), 0.5
+    close(plain.neuron_vjp(1.7, *inputs), neurons.neuron_vjp(1.7, *inputs))
+    close(plain.neuron_vjp(1.7, *inputs)[0], np.zeros(3))
+
+
+@checks("softmax_shifted", "cross_entropy_of_classes")
+def test_shifted_rows_do_not_overflow():
+    target = np.array([0, 4, 2, 2])
+    for x in (ROWS, 1000 + 1000 * ROWS):
+        close(plain.softmax_shifted(x), activations.softmax(x))
+        close(plain.cross_entropy_of_classes(x, target), losses.cross_entropy(x, target))
+
+
+@checks("chain_cost")
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_cost_of_a_chain(mode):
+    shapes = [(2, 5), (5, 7), (7, 3), (3, 4)]
+    assert plain.chain_cost(shapes, mode) == calculus.chain_cost(shapes, mode=mode)[0]
+
+
+@checks("mlp_vjp", "mlp_loss_grad")
+def test_perceptron():
+    params = tuple((normal(m, n), normal(m)) for n, m in [(5, 6), (6, 7), (7, 3)])
+    u, target = normal(4, 3), np.array([0, 2, 1, 1])
+    close(plain.mlp_vjp(u, ROWS, params), neurons.mlp_vjp(u, ROWS, params)[1])
+    close(plain.mlp_loss_grad(ROWS, target, params), training.mlp_loss_grad(ROWS, target, params))
+
+
+@checks(
+    "sgd_step", "momentum_step", "nesterov_step", "adagrad_step", "rmsprop_step", "adam_step",
+    "adamw_step",
+)  # fmt: skip
+def test_steps_of_optimizers():
+    pairs = [
+        (lambda x, g, t: (plain.sgd_step(x, g, 0.1),), training.sgd_step, 0),
+        (lambda x, g, t, v: plain.momentum_step(x, g, v, 0.1), training.momentum_step, 1),
+        (lambda x, g, t, v: plain.nesterov_step(x, g, v, 0.1), training.nesterov_step, 1),
+        (lambda x, g, t, s: plain.adagrad_step(x, g, s, 0.1), training.adagrad_step, 1),
+        (lambda x, g, t, s: plain.rmsprop_step(x, g, s, 0.1), training.rmsprop_step, 1),
+        (lambda x, g, t, m, v: plain.adam_step(x, g, m, v, t, 0.1), training.adam_step, 2),
+        (lambda x, g, t, m, v: plain.adamw_step(x, g, m, v, t, 0.1), training.adamw_step, 2),
+    ]
+    for ours, theirs, slots in pairs:
+        x, state, memory = normal(5), None, slots * [np.zeros(5)]
+        y = x
+        for t in range(1, 6):
+            g = normal(5)
+            x, *memory = ours(x, g, t, *memory)
+            y, state = theirs(y, g, state, learning_rate=0.1)
+            close(x, y)
+
+
+@checks("gradient_descent")
+def test_descent():
+    f = lambda x: (np.sum(x * x), 2 * x)  # noqa: E731
+    got, losses_ = plain.gradient_descent(f, ROWS, 0.1, 5)
+    want, values = training.gradient_descent(f, ROWS, learning_rate=0.1, steps=5)
+    close(got, want)
+    close(losses_, list(values[:5]))
+
+
+@checks("clip_by_norm", "clip_by_value")
+@pytest.mark.parametrize("limit", [0.5, 100.0])
+def test_clipping(limit):
+    grads = [normal(3), normal(2, 2)]
+    close(plain.clip_by_norm(grads, limit), list(training.clip_by_norm(tuple(grads), limit)))
+    close(plain.clip_by_value(grads, limit), list(training.clip_by_value(tuple(grads), limit)))
+
+
+@checks("warmup_schedule", "cosine_schedule", "inverse_sqrt_schedule")
+def test_schedules():
+    t = np.arange(1.0, 30.0)
+    options = {"peak": 0.3, "warmup": 5}
+    close(plain.warmup_schedule(t, **options), training.warmup_schedule(t, **options))
+    close(plain.inverse_sqrt_schedule(t, **options), training.inverse_sqrt_schedule(t, **options))
+    options["steps"] = 20
+    close(plain.cosine_schedule(t, **options), training.cosine_schedule(t, **options))
+
+
+@checks("fit_neuron")
+def test_a_trained_neuron():
+    X, w = normal(8, 3), normal(3)
+    y = np.maximum(X @ w, 0)
+    got = plain.fit_neuron(X, y, np.ones(3), 0.5, 0.05, 4)
+    want = training.fit_neuron(X, y, np.ones(3), 0.5, learning_rate=0.05, epochs=4)
+    close(got, (want.w, want.b))
+
+
+@checks("minibatches")
+def test_minibatches():
+    x, y = np.arange(10.0), np.arange(10)
+    got = list(plain.minibatches(np.random.default_rng(0), x, y, 4))
+    want = list(training.minibatches(np.random.default_rng(0), x, y, batch_size=4))
+    close(got, want)
+
+
+@checks("tree_ravel", "tree_unravel")
+def test_trees():
+    arrays = (normal(2, 3), normal(4), normal(1, 1))
+    vector = plain.tree_ravel(arrays)
+    close(vector, training.tree_ravel(arrays))
+    close(plain.tree_unravel(vector, arrays), list(training.tree_unravel(vector, arrays)))
+
+
+@checks("glorot_uniform", "he_normal", "lecun_normal", "orthogonal", "forward_moments")
+def test_initialization():
+    def make(f, *arguments):
+        return f(np.random.default_rng(3), *arguments)
+
+    close(make(plain.glorot_uniform, 4, 6), make(propagation.glorot_uniform, (4, 6)))
+    close(make(plain.he_normal, 4, 6), make(propagation.he_normal, (4, 6)))
+    close(make(plain.lecun_normal, 4, 6), make(propagation.lecun_normal, (4, 6)))
+    close(make(plain.orthogonal, 5), make(propagation.orthogonal, (5, 5)))
+    widths = [400, 400, 400]
+    got = plain.forward_moments(np.random.default_rng(3), widths)
+    want = propagation.signal_propagation(widths, rng=np.random.default_rng(3))
+    np.testing.assert_allclose(got, want.forward_predicted, rtol=0.2)
+
+
+def weights(gates, size, inputs, biases):
+    shapes = [(gates * size, inputs), (gates * size, size), *biases * [(gates * size,)]]
+    return [normal(*shape) / 2 for shape in shapes]
+
+
+@checks("rnn", "rnn_vjp")
+def test_rnn():
+    x, h, u = normal(5, 3), normal(4), normal(5, 4)
+    w = weights(1, 4, 3, 1)
+    close(plain.rnn(x, h, *w), recurrent.rnn(x, h, *w))
+    close(plain.rnn_vjp(u, x, h, *w), recurrent.rnn_vjp(u, x, h, *w))
+
+
+@checks("lstm_cell", "lstm", "lstm_vjp")
+def test_lstm():
+    x, h, c, u = normal(5, 3), normal(4), normal(4), normal(5, 4)
+    w = weights(4, 4, 3, 1)
+    close(plain.lstm_cell(x[0], h, c, *w)[:2], recurrent.lstm_cell(x[0], h, c, *w))
+    close(plain.lstm(x, h, c, *w), recurrent.lstm(x, h, c, *w))
+    close(plain.lstm_vjp(u, x, h, c, *w), recurrent.lstm_vjp((u, None), x, h, c, *w))
+
+
+@checks("gru_cell", "gru_cell_reset_before", "gru", "gru_vjp")
+def test_gru():
+    x, h, u = normal(5, 3), normal(4), normal(5, 4)
+    w = weights(3, 4, 3, 2)
+    close(plain.gru_cell(x[0], h, *w)[0], recurrent.gru_cell(x[0], h, *w))
+    before = recurrent.gru_cell(x[0], h, *w, reset_after=False)
+    close(plain.gru_cell_reset_before(x[0], h, *w), before)
+    close(plain.gru(x, h, *w), recurrent.gru(x, h, *w))
+    close(plain.gru_vjp(u, x, h, *w), recurrent.gru_vjp(u, x, h, *w))
+
+
+@checks("bidirectional", "sequence_to_vector")
+def test_sequences():
+    x, w_out, b_out = normal(5, 3), normal(2, 4), normal(2)
+    one, other = ((normal(4), *weights(1, 4, 3, 1)) for _ in range(2))
+    want = recurrent.bidirectional(recurrent.rnn, x, one, other)
+    close(plain.bidirectional(x, one, other), want)
+    want = recurrent.sequence_to_vector(recurrent.rnn, x, one, w_out, b_out)
+    close(plain.sequence_to_vector(x, one, w_out, b_out), want)
+
+
+@checks("sinusoidal", "alibi_slopes")
+def test_positions():
+    close(plain.sinusoidal(7, 6), positions.sinusoidal(7, 6))
+    close(plain.alibi_slopes(8), positions.alibi_slopes(8))
+
+
+@checks("rope_interleaved", "rope_half_split", "rope_vjp")
+def test_rotations():
+    x, theta = normal(5, 8), plain.rope_frequencies(8)
+    tables = positions.rope_tables(np.arange(5), theta)
+    halves = {"interleaved": False}
+    close(plain.rope_interleaved(x, theta), positions.apply_rope(x, *tables))
+    close(plain.rope_half_split(x, theta), positions.apply_rope(x, *tables, **halves))
+    close(plain.rope_vjp(x, theta), positions.apply_rope_vjp(x, x, *tables, **halves))
+
+
+@checks("rope_frequencies", "linear_scaling", "ntk_scaling")
+def test_frequencies():
+    close(plain.rope_frequencies(16, 500.0), positions.rope_frequencies(16, base=500.0))
+    for kind, f in (("linear", plain.linear_scaling), ("ntk", plain.ntk_scaling)):
+        want = positions.rope_frequencies(16, scaling={"type": kind, "factor": 4.0})
+        close(f(16, 4.0), want)
+
+
+@checks("causal_mask", "window_mask", "padding_mask")
+def test_masks():
+    close(plain.causal_mask(2, 5, 3), attention.causal_mask(2, 5, q_offset=3))
+    want = attention.window_mask(4, 6, left=1, right=2, q_offset=2)
+    close(plain.window_mask(4, 6, 1, 2, 2), want)
+    lengths = np.array([2, 0, 3])
+    close(plain.padding_mask(lengths, 3), attention.padding_mask(lengths, 3))
+
+
+Q, K, V = normal(3, 4), normal(5, 4), normal(5, 2)
+
+
+@checks("attention", "masked_attention", "attention_vjp")
+def test_attention():
+    u, mask = normal(3, 2), np.array([[1, 1, 0, 0, 1], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0]], bool)
+    close(plain.attention(Q, K, V), attention.scaled_dot_product_attention(Q, K, V))
+    want = attention.scaled_dot_product_attention(Q, K, V, mask=mask)
+    close(plain.masked_attention(Q, K, V, mask), want)
+    assert not plain.masked_attention(Q, K, V, mask)[1].any()
+    close(plain.attention_vjp(u, Q, K, V), attention.scaled_dot_product_attention_vjp(u, Q, K, V))
+
+
+@checks("flash_attention", "flash_attention_vjp")
+@pytest.mark.parametrize("tile", [1, 2, 5, 8])
+def test_tiles(tile):
+    u = normal(3, 2)
+    out, lse = plain.flash_attention(100 * Q, K, V, tile)
+    want = attention.scaled_dot_product_attention(100 * Q, K, V, return_lse=True)
+    close((out, lse[:, 0]), want, 1e-11)
+    want = attention.scaled_dot_product_attention_vjp(u, Q, K, V)
+    close(plain.flash_attention_vjp(u, Q, K, V, tile), want)
+
+
+@checks("multi_head_attention", "encoder_block", "encoder", "feed_forward", "gated_feed_forward")
+def test_layers():
+    x = normal(5, 8)
+    w = [normal(8, 8) for _ in range(4)]
+    params = attention.AttentionParams(*w)
+    want = attention.multi_head_attention(x, x, params, num_heads=2)
+    close(plain.multi_head_attention(x, *w, 2), want)
+    network = normal(12, 8), normal(12), normal(8, 12), normal(8)
+    close(plain.feed_forward(x, *network), transformer.feed_forward(x, network))
+    gated = normal(12, 8), normal(12, 8), normal(8, 12)
+    close(plain.gated_feed_forward(x, *gated), transformer.gated_feed_forward(x, gated))
+    norm = normal(8), normal(8)
+    theirs = transformer.EncoderBlockParams(
+        params,
+        transformer.NormParams(*norm),
+        transformer.FeedForwardParams(*network),
+        transformer.NormParams(*norm),
+    )
+    options = {"num_heads": 2, "norm_first": True}
+    ours = w, norm, network, norm
+    close(plain.encoder_block(x, ours, 2), transformer.encoder_block(x, theirs, **options))
+    want = transformer.encoder(x, (theirs, theirs), **options)
+    close(plain.encoder(x, [ours, ours], 2), want, 1e-11)
+
+
+@checks("gpt", "greedy", "parameter_count")
+def test_a_whole_gpt():
+    config = transformer.LanguageModelConfig(
+        vocabulary=11, width=8, heads=2, layers=3, hidden=20, length=9, activation="gelu_tanh"
+    )
+    params = transformer.init_language_model(np.random.default_rng(5), config)
+    params = training.tree_map(lambda a: a + 0.1 * RNG.normal(size=a.shape), params)
+    tokens = np.array([3, 1, 10, 1, 0])
+    close(plain.gpt(tokens, params, 2), transformer.language_model(tokens, params, config))
+    text = plain.greedy(lambda t: plain.gpt(t, params, 2), list(tokens), 4)
+    want = transformer.generate(tokens, params, config, steps=4, temperature=0.0)
+    assert text[-4:] == list(want[-4:])
+    count = plain.parameter_count(D=8, layers=3, width=20, vocabulary=11, context=9)
+    assert count == transformer.parameter_counts(config).total
+
+
+@checks("next_token_probabilities")
+@pytest.mark.parametrize(
+    "limits", [{}, {"top_k": 3}, {"top_p": 0.7}, {"top_k": 4, "top_p": 0.6}, {"temperature": 0.5}]
+)
+def test_probabilities_of_the_next_token(limits):
+    logits = normal(9)
+    want = transformer.next_token_probabilities(logits, **limits)
+    close(plain.next_token_probabilities(logits, **limits), want)
+
+
+@checks("copy_task")
+def test_copies():
+    text = plain.copy_task(np.random.default_rng(2), 3, 4, 6)
+    tokens, _ = transformer.copy_task(np.random.default_rng(2), 3, length=4, vocabulary=6)
+    close(text[:, :-1], tokens)
