@@ -737,24 +737,35 @@ def decoder_block(
     return sublayer(x, network_of(network, activation), norm3, *order, eps, dropout[2])
 
 
-def encoder(x, params, norm_params=None, norm=None, eps=1e-5, attention_dropout=None, **options):
+def encoder(
+    x, params, norm_params=None, norm=None, eps=1e-5, dropout=None, attention_dropout=None,
+    **options,
+):  # fmt: skip
     for k, block in enumerate(params):
         options["attention_dropout"] = attention_dropout and attention_dropout[k]
+        options["dropout"] = (dropout and dropout[k]) or (None, None)
         x = encoder_block(x, block, norm=norm, eps=eps, **options)
     return x if norm_params is None else norm_of(x, norm_params, norm, eps)
 
 
 def decoder(
-    x, memory, params, norm_params=None, norm=None, eps=1e-5, attention_dropout=None, **options
-):
+    x, memory, params, norm_params=None, norm=None, eps=1e-5, dropout=None,
+    attention_dropout=None, **options,
+):  # fmt: skip
     for k, block in enumerate(params):
         options["attention_dropout"] = attention_dropout and attention_dropout[k]
+        options["dropout"] = (dropout and dropout[k]) or (None, None, None)
         x = decoder_block(x, memory, block, norm=norm, eps=eps, **options)
     return x if norm_params is None else norm_of(x, norm_params, norm, eps)
 
 
-def placed(x, table, config, bidirectional):
+def placed(x, table, config, bidirectional, factors=None):
     """Return x with what the scheme of positions adds, and its options of the attention."""
+    x, options = added_places(x, table, config, bidirectional)
+    return (x if factors is None else x * factors), options
+
+
+def added_places(x, table, config, bidirectional):
     T, D, scheme = x.shape[-2], x.shape[-1], config.positions
     positions = np.arange(T)
     if config.scale_embeddings:
@@ -790,34 +801,37 @@ def model_options(config):
     }  # fmt: skip
 
 
-def language_model(tokens, params, config):
+def language_model(tokens, params, config, embedding_dropout=None, **drops):
     embedding, table, blocks, norm, head = params
-    x, options = placed(embedding[tokens], table, config, False)
-    h = encoder(x, blocks, norm, is_causal=True, **options, **model_options(config))
+    x, options = placed(embedding[tokens], table, config, False, embedding_dropout)
+    h = encoder(x, blocks, norm, is_causal=True, **options, **drops, **model_options(config))
     return affine(h, embedding if head is None else head)
 
 
-def sequence_classifier(tokens, params, config, lengths=None):
+def sequence_classifier(tokens, params, config, lengths=None, embedding_dropout=None, **drops):
     token, embedding, table, blocks, norm, w_head, b_head = params
     x = embedding[tokens]
     x = np.concatenate([np.broadcast_to(token, (*x.shape[:-2], 1, x.shape[-1])), x], axis=-2)
-    x, options = placed(x, table, config, True)
+    x, options = placed(x, table, config, True, embedding_dropout)
     if lengths is not None:
         options["mask"] = (np.arange(x.shape[-2]) <= lengths[..., None])[..., None, None, :]
-    h = encoder(x, blocks, norm, **options, **model_options(config))
+    h = encoder(x, blocks, norm, **options, **drops, **model_options(config))
     return affine(h[..., 0, :], w_head, b_head)
 
 
-def encoder_decoder_model(source, target, params, config, lengths=None):
+def encoder_decoder_model(
+    source, target, params, config, lengths=None, embedding_dropout=(None, None), **drops
+):
+    first, second = ({name: pair[i] for name, pair in drops.items()} for i in (0, 1))
     embedding, source_table, table, blocks, encoder_norm, decoder_blocks, norm, head = params
     mask = True
     if lengths is not None:
         mask = (np.arange(source.shape[-1]) < lengths[..., None])[..., None, None, :]
-    x, options = placed(embedding[source], source_table, config, True)
+    x, options = placed(embedding[source], source_table, config, True, embedding_dropout[0])
     common = model_options(config)
-    memory = encoder(x, blocks, encoder_norm, mask=mask, **options, **common)
-    x, options = placed(embedding[target], table, config, False)
-    h = decoder(x, memory, decoder_blocks, norm, memory_mask=mask, **options, **common)
+    memory = encoder(x, blocks, encoder_norm, mask=mask, **options, **first, **common)
+    x, options = placed(embedding[target], table, config, False, embedding_dropout[1])
+    h = decoder(x, memory, decoder_blocks, norm, memory_mask=mask, **options, **second, **common)
     return affine(h, embedding if head is None else head)
 
 

@@ -1,17 +1,21 @@
 """
-Write docs/results/positions.csv: what distinguishes the position schemes, computed.
+Write docs/results/positions.csv: what distinguishes the position schemes.
 
 ``python tests/position_table.py``; tests/test_position_table.py compares the file with the code.
+Most is computed here; losses and times are those of positions_measured.csv, which
+tests/positions_measured.py measures.
 """
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
 
 from dlref import positions as P
 
-FILE = Path(__file__).parents[1] / "docs" / "results" / "positions.csv"
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+FILE, MEASURED = RESULTS / "positions.csv", RESULTS / "positions_measured.csv"
 D, H, E, L, BUCKETS = 512, 8, 64, 512, 32  # the model that parameters are counted for
 DIM, TABLE = 16, 600  # of the scores that are compared
 RNG = np.random.default_rng(7)
@@ -67,28 +71,47 @@ def network(i):
     ]
 
 
-#: name, how it enters, parameters of the model above (and how often), maximum length, score
+AS_THEY_ARE = "keys as they are; "
+ROW = AS_THEY_ARE + "the row of the bias for the new query, by its offset"
+LEARNED_PATTERN = "what is learned"
+
+#: name, how it enters, parameters of the model above (and how often), maximum length, score, which
+#: keys it favours before anything is learned, what is done where keys are kept, who uses it
 SCHEMES = [
-    ("none (a causal mask alone)", "—", "0", "any", lambda _i, _j, _text: Q @ K, ""),
+    (
+        "none (a causal mask alone)", "—", "0", "any", lambda _i, _j, _text: Q @ K, "none",
+        "keys as they are", "experiments :cite:p:`Haviv2022,Kazemnejad2023`",
+    ),
     (
         ":func:`~dlref.positions.sinusoidal`", "added to the tokens", "0", "any",
-        added(lambda p: P.sinusoidal(1, DIM, offset=p)[0]), "Transformer :cite:p:`Vaswani2017`",
+        added(lambda p: P.sinusoidal(1, DIM, offset=p)[0]), "near ones",
+        AS_THEY_ARE + "the row of the new position, by its offset",
+        "Transformer :cite:p:`Vaswani2017`",
     ),
     (
         ":func:`~dlref.positions.learned_positions`", "added to the tokens", f"{L * D} once",
-        "rows of the table", added(lambda p: LEARNED[p]), "BERT :cite:p:`Devlin2019`",
+        "rows of the table", added(lambda p: LEARNED[p]), LEARNED_PATTERN,
+        AS_THEY_ARE + "the row of the new position, until there are no more",
+        "GPT-2 :cite:p:`Radford2019`, BERT :cite:p:`Devlin2019`",
     ),
     (
         ":func:`~dlref.positions.apply_rope`", "rotates queries and keys", "0", "any", rotated,
-        "GPT-NeoX :cite:p:`Black2022`, LLaMA :cite:p:`Touvron2023`",
+        "near ones that are like the query",
+        ("keys rotated, once; tables extended on demand. Unrotated keys are kept only where the "
+        "frequencies change with the length"),
+        ("GPT-NeoX :cite:p:`Black2022`, LLaMA :cite:p:`Touvron2023`, "
+        "Qwen :cite:p:`Bai2023`, Gemma :cite:p:`Gemma2024`"),
     ),
     (
         ":func:`~dlref.positions.apply_xpos`", "rotates and scales queries and keys", "0", "any",
-        rotated_and_scaled, "",
+        rotated_and_scaled, "near ones",
+        "keys rotated and scaled, once; in long texts the scales under- and overflow",
+        "RetNet :cite:p:`SunDong2023`",
     ),
     (
         ":func:`~dlref.positions.alibi_bias`", "added to the scores", "0", "any",
-        biased(lambda i: P.alibi_bias(0.25, 1, i + 1, q_offset=i)[0]), "BLOOM :cite:p:`Scao2022`",
+        biased(lambda i: P.alibi_bias(0.25, 1, i + 1, q_offset=i)[0]), "near ones", ROW,
+        "BLOOM :cite:p:`Scao2022`, MPT :cite:p:`MosaicML2023`",
     ),
     (
         ":func:`~dlref.positions.t5_bias`", "added to the scores", f"{BUCKETS * H} once", "any",
@@ -97,32 +120,42 @@ SCHEMES = [
                 OFFSETS[:BUCKETS, None], 1, i + 1, bidirectional=False, q_offset=i
             )[0, 0]
         ),
-        "T5 :cite:p:`Raffel2020`",
+        LEARNED_PATTERN, ROW, "T5 :cite:p:`Raffel2020`",
     ),
     (
         ":func:`~dlref.positions.relative_bias`", "added to the scores",
         f"{(2 * L - 1) * H} each layer", "offsets of the table",
-        biased(lambda i: P.relative_bias(OFFSETS[TABLE - 1 - i : TABLE], 1, i + 1)[0]), "",
+        biased(lambda i: P.relative_bias(OFFSETS[TABLE - 1 - i : TABLE], 1, i + 1)[0]),
+        LEARNED_PATTERN, ROW, "Swin, in two dimensions :cite:p:`LiuLin2021`",
     ),
     (
         ":func:`~dlref.positions.kerple_bias`", "added to the scores", f"{2 * H} each layer", "any",
-        biased(lambda i: P.kerple_bias(1.0, 1.0, 1, i + 1, q_offset=i)[0]), "",
+        biased(lambda i: P.kerple_bias(1.0, 1.0, 1, i + 1, q_offset=i)[0]), "near ones", ROW,
+        "models of its paper :cite:p:`Chi2022`",
     ),
     (
         ":func:`~dlref.positions.fire_bias`", "added to the scores",
-        f"{2 * 32 + 33 * H + 2} each layer", "any", biased(network), "",
+        f"{2 * 32 + 33 * H + 2} each layer", "any", biased(network), LEARNED_PATTERN,
+        AS_THEY_ARE + "the whole row anew, as it depends on the query's position",
+        "models of its paper :cite:p:`Li2024`",
     ),
     (
         ":func:`~dlref.positions.shaw_scores`", "query times a vector", f"{33 * E} each layer",
-        "any, clipped at 16", shaw, "",
+        "any, clipped at 16", shaw, LEARNED_PATTERN,
+        AS_THEY_ARE + "the new query times the 33 vectors",
+        "Music Transformer :cite:p:`Huang2018`",
     ),
     (
         ":func:`~dlref.positions.transformer_xl_scores`", "query times a vector",
-        f"{D * D + 2 * D} each layer", "any", transformer_xl, "Transformer-XL :cite:p:`Dai2019`",
+        f"{D * D + 2 * D} each layer", "any", transformer_xl, LEARNED_PATTERN,
+        AS_THEY_ARE + "the table of projected sinusoids one row longer",
+        "Transformer-XL :cite:p:`Dai2019`, XLNet :cite:p:`YangDai2019`",
     ),
     (
         ":func:`~dlref.positions.cope`", "query times a vector", f"{64 * E} each layer",
-        "any, clipped at 63", contextual, "",
+        "any, clipped at 63", contextual, LEARNED_PATTERN,
+        AS_THEY_ARE + "all gates anew, as each query opens its own",
+        "models of its paper :cite:p:`Golovneva2024`",
     ),
 ]  # fmt: skip
 HEADER = [
@@ -132,14 +165,46 @@ HEADER = [
     "maximum length",
     "text in front",
     "text between",
+    "gradient of the query",
+    "favours at first",
+    "loss at 32",
+    "loss at 64",
+    "loss at 128",
+    "cost",
+    "with a cache",
     "used by",
 ]
 
 
+def slope(score):
+    """Return the length of the score's gradient with respect to the query."""
+    global Q  # noqa: PLW0603  # the scores read it
+    here, step, ends = Q, 1e-4, []
+    for sign in (1, -1):
+        along = []
+        for axis in np.eye(DIM):
+            Q = here + sign * step * axis
+            along.append(score(20, 15, TEXT))
+        ends.append(np.array(along))
+    Q = here
+    return np.linalg.norm(ends[0] - ends[1]) / (2 * step)
+
+
+def measured():
+    """Return losses and cost of each scheme by its name."""
+    with MEASURED.open(newline="") as file:
+        return {row["scheme"]: row for row in csv.DictReader(file)}
+
+
+def key(name):
+    """Return the name of the function, or none."""
+    return re.sub(r".*\.|`| .*", "", name)
+
+
 def rows():
     """Return the rows of the table, without its header."""
-    table = []
-    for name, enters, parameters, longest, score, users in SCHEMES:
+    table, found = [], measured()
+    for name, enters, parameters, longest, score, favours, cache, users in SCHEMES:
         base = score(20, 15, TEXT)
         in_front = np.concatenate([TEXT[::-1][:33], TEXT])
         moved = score(20 + 33, 15 + 33, in_front)
@@ -147,10 +212,19 @@ def rows():
         same = [
             "no matter" if abs(other - base) < 1e-9 else "changes" for other in (moved, between)
         ]
-        table.append([name, enters, parameters, longest, *same, users])
+        same_length = abs(slope(score) / np.linalg.norm(K) - 1) < 1e-6
+        gradient = "as long as without" if same_length else "another length"
+        numbers = [found[key(name)][column] for column in HEADER[8:12]]
+        row = [name, enters, parameters, longest, *same, gradient, favours, *numbers, cache, users]
+        table.append(row)
     return table
 
 
-if __name__ == "__main__":
+def write():
+    """Write the file."""
     with FILE.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows()])
+
+
+if __name__ == "__main__":
+    write()

@@ -168,6 +168,8 @@ def alibi_bias(
 
     With a cache, one query at position t needs row t alone: T = 1 and q_offset = t.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Press2022`

@@ -119,6 +119,8 @@ def fire_bias(
 
     Cost: T S F (H + 1) multiplications, memory O(S F) beyond the result.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Li2024`

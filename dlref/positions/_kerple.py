@@ -125,6 +125,8 @@ def kerple_bias(
 
     There are T + S − 1 distances; the function is evaluated once for each.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Chi2022`

@@ -86,6 +86,8 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     the same parts of its place. It sets elements to zero with probability p and divides
     the others by 1 − p; at inference it does nothing.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Vaswani2017`

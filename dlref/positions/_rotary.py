@@ -381,6 +381,8 @@ def apply_rope(
     **Error.** Two products and a sum in float64, rounded once: :math:`1.5 \cdot 2^{-53}` of
     the length of the pair in float64, 0.501 ULP for float32 tables and input.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Su2021`

@@ -71,6 +71,8 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     output is :math:`\sum_j p_{ij} (\vec v_j + \vec a^V_{\operatorname{clip}(j - i, -K, K)})`. That
     sum is not computed here.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Shaw2018`

@@ -207,6 +207,8 @@ def t5_bias(
     There are T + S − 1 offsets, so the buckets of these are looked up and the matrix is filled
     along its diagonals: O(T S) copies and no logarithms.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Raffel2020`

@@ -107,6 +107,8 @@ def transformer_xl_scores(
     one entry further to the left than the row before. That is O(T (T + S) E) instead of a vector
     for each pair.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Dai2019`

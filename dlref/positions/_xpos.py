@@ -175,6 +175,8 @@ def apply_xpos(
 
     A scale commutes with the rotation of its pair; the code multiplies both tables by it.
 
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+
     References
     ----------
     - :cite:t:`Sun2022`

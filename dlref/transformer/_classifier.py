@@ -49,7 +49,7 @@ from ._configuration import (
     places_vjp,
 )
 from ._feed_forward import Pullback
-from ._language_model import as_tokens, block_options, check_table
+from ._language_model import Dropout, as_tokens, block_options, check_table
 from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
 
 __all__ = [
@@ -225,7 +225,7 @@ def _stack(
     p: SequenceClassifierParams,
     config: LanguageModelConfig,
     lengths: Any,
-    dropout: Any,
+    dropout: Dropout,
 ) -> tuple[Any, ...]:
     T = tokens.shape[-1] + 1
     there = places(config, p.positions, T, p.embedding.dtype, causal=False)
@@ -236,6 +236,8 @@ def _stack(
         x *= x.dtype.type(config.embedding_scale)
     if there.vectors is not None:
         x += there.vectors
+    factors = dropout.of_embedding(x)
+    x = x if factors is None else factors * x
     mask = seen_from_everywhere(lengths, tokens.shape, 1)
     told = block_options(config, there, False, dropout)._replace(mask=mask)
     options = stack_options(told, config.layers, 2, x)
@@ -247,9 +249,10 @@ def _run(
     p: SequenceClassifierParams,
     config: LanguageModelConfig,
     lengths: Any,
-    dropout: Any,
+    dropout: Dropout,
 ) -> tuple[FloatArray, Pullback]:
     h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
+    factors = dropout.of_embedding(h)
     gathered = np.ascontiguousarray(h[..., 0, :])
 
     def pullback(u: FloatArray) -> SequenceClassifierParams:
@@ -257,6 +260,7 @@ def _run(
         dh = np.zeros_like(h)
         dh[..., 0, :] = dgathered
         dx, dblocks, dnorm, dbias = encoder_pullback(dh)
+        dx = dx if factors is None else factors * dx
         dtable = places_vjp(config, p.positions, dx, dbias, causal=False)
         dx = dx * dx.dtype.type(config.embedding_scale)
         dtoken = dx[..., 0, :].reshape(-1, config.width).sum(0)
@@ -284,6 +288,8 @@ def sequence_classifier(
     *,
     lengths: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Classify a text by a token that is put before it.
@@ -300,6 +306,11 @@ def sequence_classifier(
         Number of tokens of each text that count, from 0 to T; None is all.
     dropout : tuple or None
         For each block, the factors of its two sub-layers, as :func:`encoder_block` takes them.
+    attention_dropout : tuple or None
+        For each block, the factors (..., H, T + 1, T + 1) of its attention weights, or None.
+    embedding_dropout : array_like or None, shape (..., T + 1, D)
+        Factors of the sum of embedding and position, that of the class token first, or an array
+        that broadcasts to it.
 
     Returns
     -------
@@ -361,7 +372,8 @@ def sequence_classifier(
     True
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    h = encoder_value(*_stack(ids, p, config, lengths, dropout))
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    h = encoder_value(*_stack(ids, p, config, lengths, drops))
     return rounded(affine(h[..., 0, :], p.w_head, p.b_head), dtype)  # type: ignore[no-any-return]
 
 
@@ -373,6 +385,8 @@ def sequence_classifier_vjp(
     *,
     lengths: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> SequenceClassifierParams:
     r"""
     Vector-Jacobian product (reverse mode) of a classifier of texts.
@@ -383,8 +397,10 @@ def sequence_classifier_vjp(
         Cotangent of the logits.
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1; they have no gradient.
-    params, config, lengths, dropout : as in `sequence_classifier`
+    params, config, lengths, dropout, attention_dropout : as in `sequence_classifier`
         Raises the same errors.
+    embedding_dropout : as in `sequence_classifier`
+        Factors of the sum of embedding and position.
 
     Returns
     -------
@@ -421,7 +437,8 @@ def sequence_classifier_vjp(
     """
     dtype, ids, p, [u] = _arguments(tokens, params, config, dout=dout)
     check_shape("dout", u, (*ids.shape[:-1], len(p.w_head)))
-    return rounded(_run(ids, p, config, lengths, dropout)[1](u), dtype)  # type: ignore[no-any-return]
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    return rounded(_run(ids, p, config, lengths, drops)[1](u), dtype)  # type: ignore[no-any-return]
 
 
 def sequence_classifier_jvp(
@@ -431,6 +448,8 @@ def sequence_classifier_jvp(
     *,
     lengths: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a classifier of texts.
@@ -441,8 +460,10 @@ def sequence_classifier_jvp(
         Tokens (..., T) and a :class:`SequenceClassifierParams`.
     tangents : tuple (None, dparams)
         Directions of the parameters; None at any place is zero. Tokens have none.
-    config, lengths, dropout : as in `sequence_classifier`
+    config, lengths, dropout, attention_dropout : as in `sequence_classifier`
         Raises the same errors.
+    embedding_dropout : as in `sequence_classifier`
+        Factors of the sum of embedding and position.
 
     Returns
     -------
@@ -476,7 +497,8 @@ def sequence_classifier_jvp(
     check_params("primals.params", p, config)
     dp = as_params("tangents.params", dp, config)
     ids = as_tokens("primals.tokens", tokens, config.vocabulary)
-    x, blocks, norm, options, end = _stack(ids, p, config, lengths, dropout)
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    x, blocks, norm, options, end = _stack(ids, p, config, lengths, drops)
     T = ids.shape[-1] + 1
     v = np.empty_like(x)
     v[..., 0, :] = dp.class_token
@@ -484,6 +506,8 @@ def sequence_classifier_jvp(
     v *= x.dtype.type(config.embedding_scale)
     if config.positions == "learned":
         v += dp.positions[:T]  # type: ignore[index]
+    factors = drops.of_embedding(x)
+    v = v if factors is None else factors * v
     if config.positions == "t5":
         dbias = t5_bias(dp.positions, T, T)  # type: ignore[arg-type]
         options = [o._replace(dbias=dbias) for o in options]
@@ -500,6 +524,8 @@ def sequence_classifier_loss(
     *,
     lengths: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Mean cross-entropy of the classes of texts.
@@ -516,7 +542,7 @@ def sequence_classifier_loss(
         What the encoder consists of.
     lengths : array_like of int or None, shape (...)
         As for :func:`sequence_classifier`.
-    dropout : tuple or None
+    dropout, attention_dropout, embedding_dropout : tuples or arrays or None
         As for :func:`sequence_classifier`.
 
     Returns
@@ -554,7 +580,15 @@ def sequence_classifier_loss(
     >>> bool(sequence_classifier_loss([[3, 1], [2, 0]], [0, 1], guess, config) == np.log(2))
     True
     """
-    logits = sequence_classifier(tokens, params, config, lengths=lengths, dropout=dropout)
+    logits = sequence_classifier(
+        tokens,
+        params,
+        config,
+        lengths=lengths,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        embedding_dropout=embedding_dropout,
+    )
     return cross_entropy(logits, classes)
 
 
@@ -566,6 +600,8 @@ def sequence_classifier_loss_value_and_grad(
     *,
     lengths: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, SequenceClassifierParams]:
     r"""
     Both the loss of a classifier and its gradient, for one step of training.
@@ -574,6 +610,8 @@ def sequence_classifier_loss_value_and_grad(
     ----------
     tokens, classes, params, config, lengths, dropout : as in `sequence_classifier_loss`
         Raises the same errors.
+    attention_dropout, embedding_dropout : as in `sequence_classifier_loss`
+        Factors of the weights, and of the sum of embedding and position.
 
     Returns
     -------
@@ -611,7 +649,8 @@ def sequence_classifier_loss_value_and_grad(
     array([-0.5,  0.5])
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    logits, pullback = _run(ids, p, config, lengths, dropout)
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    logits, pullback = _run(ids, p, config, lengths, drops)
     loss, dlogits = cross_entropy_value_and_grad(logits, classes)
     return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
@@ -624,6 +663,8 @@ def sequence_classifier_loss_grad(
     *,
     lengths: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> SequenceClassifierParams:
     r"""
     Gradient of a classifier's loss with respect to all parameters.
@@ -632,6 +673,8 @@ def sequence_classifier_loss_grad(
     ----------
     tokens, classes, params, config, lengths, dropout : as in `sequence_classifier_loss`
         Raises the same errors.
+    attention_dropout, embedding_dropout : as in `sequence_classifier_loss`
+        Factors of the weights, and of the sum of embedding and position.
 
     Returns
     -------
@@ -660,5 +703,12 @@ def sequence_classifier_loss_grad(
     (8,)
     """
     return sequence_classifier_loss_value_and_grad(
-        tokens, classes, params, config, lengths=lengths, dropout=dropout
+        tokens,
+        classes,
+        params,
+        config,
+        lengths=lengths,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        embedding_dropout=embedding_dropout,
     )[1]

@@ -58,7 +58,7 @@ from ._configuration import (
 )
 from ._decoding import EncoderDecoderDecoding
 from ._feed_forward import Pullback
-from ._language_model import as_tokens, block_options, check_table, embed
+from ._language_model import Dropout, as_tokens, block_options, check_table, embed
 from ._stacks import (
     decoder_forward,
     decoder_tangent,
@@ -243,14 +243,37 @@ def check_params(name: str, p: EncoderDecoderParams, config: LanguageModelConfig
         check_shape(f"{name}.head", p.head, (V, D))
 
 
+def _halves(dropout: Any, attention_dropout: Any, embedding_dropout: Any) -> tuple[Dropout, ...]:
+    """Return the factors of the encoder and those of the decoder."""
+    given = {
+        "dropout": dropout,
+        "attention_dropout": attention_dropout,
+        "embedding_dropout": embedding_dropout,
+    }
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, tuple | list) and len(value) == 2):
+            msg = (
+                f"Argument {name!r} must be a tuple of 2 entries, for encoder and decoder, or None."
+            )
+            raise ValueError(msg)
+    encoder, decoder = zip(*((None, None) if v is None else v for v in given.values()), strict=True)
+    return Dropout(*encoder), Dropout(*decoder)
+
+
 def _encoder(
-    source: IntArray, p: EncoderDecoderParams, config: LanguageModelConfig, lengths: Any
+    source: IntArray,
+    p: EncoderDecoderParams,
+    config: LanguageModelConfig,
+    lengths: Any,
+    dropout: Dropout,
 ) -> tuple[Any, ...]:
     """Return what the encoder is called with."""
     there = places(config, p.source_positions, source.shape[-1], p.embedding.dtype, causal=False)
     x = embed(source, p.embedding, there.vectors, config)
+    factors = dropout.of_embedding(x)
+    x = x if factors is None else factors * x
     mask = seen_from_everywhere(lengths, source.shape, 0)
-    told = block_options(config, there, False)._replace(mask=mask)
+    told = block_options(config, there, False, dropout)._replace(mask=mask)
     options = stack_options(told, config.layers, 2, x)
     return x, p.encoder, p.encoder_norm, options, (config.norm, config.eps)
 
@@ -261,11 +284,14 @@ def _decoder(
     config: LanguageModelConfig,
     source_shape: tuple[int, ...],
     lengths: Any,
+    dropout: Dropout,
 ) -> tuple[FloatArray, list[Options]]:
     there = places(config, p.positions, target.shape[-1], p.embedding.dtype)
     x = embed(target, p.embedding, there.vectors, config)
+    factors = dropout.of_embedding(x)
+    x = x if factors is None else factors * x
     mask = seen_from_everywhere(lengths, source_shape, 0)
-    told = block_options(config, there, True)._replace(memory_mask=mask)
+    told = block_options(config, there, True, dropout)._replace(memory_mask=mask)
     return x, stack_options(told, config.layers, 3, x)
 
 
@@ -275,10 +301,12 @@ def _run(
     p: EncoderDecoderParams,
     config: LanguageModelConfig,
     lengths: Any,
+    dropout: tuple[Dropout, ...],
 ) -> tuple[FloatArray, Pullback]:
     end = config.norm, config.eps
-    memory, encoder_pullback = encoder_forward(*_encoder(source, p, config, lengths))
-    x, options = _decoder(target, p, config, source.shape, lengths)
+    memory, encoder_pullback = encoder_forward(*_encoder(source, p, config, lengths, dropout[0]))
+    x, options = _decoder(target, p, config, source.shape, lengths, dropout[1])
+    source_factors, factors = (d.of_embedding(v) for d, v in zip(dropout, (memory, x), strict=True))
     h, decoder_pullback = decoder_forward(x, memory, p.decoder, p.norm, options, end)
     weight = p.embedding if p.head is None else p.head
 
@@ -287,6 +315,8 @@ def _run(
         dh, dhead, _ = affine_vjp(u, h, weight)
         dx, dmemory, ddecoder, dnorm, dbias = decoder_pullback(dh)
         dsource, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
+        dx = dx if factors is None else factors * dx
+        dsource = dsource if source_factors is None else source_factors * dsource
         dtable = places_vjp(config, p.positions, dx, dbias)
         dsource_table = places_vjp(config, p.source_positions, dsource, dsource_bias, causal=False)
         scale = dx.dtype.type(config.embedding_scale)
@@ -334,6 +364,9 @@ def encoder_decoder_model(
     config: LanguageModelConfig,
     *,
     lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, Any] | None = None,
+    attention_dropout: tuple[Any, Any] | None = None,
+    embedding_dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
 ) -> FloatArray:
     r"""
     Predict the next token of one text, given all of another.
@@ -350,6 +383,14 @@ def encoder_decoder_model(
         What both halves consist of.
     lengths : array_like of int or None, shape (...)
         Number of tokens of each source that count, from 0 to S; None is all.
+    dropout : tuple or None
+        Two entries, for encoder and decoder: each None, or for each block the factors of its two
+        or three sub-layers, as :func:`encoder_block` and :func:`decoder_block` take them.
+    attention_dropout : tuple or None
+        Likewise: each None, or for each block the factors of its weights of self-attention.
+    embedding_dropout : tuple or None
+        Likewise: factors of the sum of embedding and position, (..., S, D) and (..., T, D), or
+        None.
 
     Returns
     -------
@@ -404,8 +445,10 @@ def encoder_decoder_model(
     array([False,  True])
     """
     dtype, ids, answer, p, _ = _arguments(source, target, params, config)
-    memory = encoder_value(*_encoder(ids, p, config, lengths))
-    return rounded(_logits(answer, memory, p, config, ids.shape, lengths), dtype)  # type: ignore[no-any-return]
+    drops = _halves(dropout, attention_dropout, embedding_dropout)
+    memory = encoder_value(*_encoder(ids, p, config, lengths, drops[0]))
+    logits = _logits(answer, memory, p, config, ids.shape, lengths, drops[1])
+    return rounded(logits, dtype)  # type: ignore[no-any-return]
 
 
 def _logits(
@@ -415,8 +458,9 @@ def _logits(
     config: LanguageModelConfig,
     source_shape: tuple[int, ...],
     lengths: Any,
+    dropout: Dropout,
 ) -> FloatArray:
-    x, options = _decoder(target, p, config, source_shape, lengths)
+    x, options = _decoder(target, p, config, source_shape, lengths, dropout)
     for block, o in zip(p.decoder, options, strict=True):
         x = decoder_block_forward(x, memory, block, o)[0]
     if p.norm is not None:
@@ -432,6 +476,9 @@ def encoder_decoder_model_vjp(
     config: LanguageModelConfig,
     *,
     lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, Any] | None = None,
+    attention_dropout: tuple[Any, Any] | None = None,
+    embedding_dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
 ) -> EncoderDecoderParams:
     r"""
     Vector-Jacobian product (reverse mode) of an encoder-decoder model.
@@ -444,6 +491,8 @@ def encoder_decoder_model_vjp(
         Text to read; it has no gradient.
     target, params, config, lengths : as in `encoder_decoder_model`
         Raises the same errors.
+    dropout, attention_dropout, embedding_dropout : as in `encoder_decoder_model`
+        Factors that both forms have to share.
 
     Returns
     -------
@@ -485,7 +534,8 @@ def encoder_decoder_model_vjp(
     """
     dtype, ids, answer, p, [u] = _arguments(source, target, params, config, dout=dout)
     check_shape("dout", u, (*answer.shape, config.vocabulary))
-    return rounded(_run(ids, answer, p, config, lengths)[1](u), dtype)  # type: ignore[no-any-return]
+    drops = _halves(dropout, attention_dropout, embedding_dropout)
+    return rounded(_run(ids, answer, p, config, lengths, drops)[1](u), dtype)  # type: ignore[no-any-return]
 
 
 def encoder_decoder_model_jvp(
@@ -494,6 +544,9 @@ def encoder_decoder_model_jvp(
     config: LanguageModelConfig,
     *,
     lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, Any] | None = None,
+    attention_dropout: tuple[Any, Any] | None = None,
+    embedding_dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of an encoder-decoder model.
@@ -506,6 +559,8 @@ def encoder_decoder_model_jvp(
         Directions of the parameters; None at any place is zero. Tokens have none.
     config, lengths : as in `encoder_decoder_model`
         Raises the same errors.
+    dropout, attention_dropout, embedding_dropout : as in `encoder_decoder_model`
+        Factors that both forms have to share.
 
     Returns
     -------
@@ -544,12 +599,13 @@ def encoder_decoder_model_jvp(
     dp = as_params("tangents.params", dp, config)
     ids, answer = _texts(("primals.source", "primals.target"), source, target, config)
     end = config.norm, config.eps
-    x, blocks, norm, options, _ = _encoder(ids, p, config, lengths)
-    v = _moved(ids, dp.embedding, dp.source_positions, config)
+    drops = _halves(dropout, attention_dropout, embedding_dropout)
+    x, blocks, norm, options, _ = _encoder(ids, p, config, lengths, drops[0])
+    v = _moved(ids, dp.embedding, dp.source_positions, config, drops[0])
     options = _with_moved_bias(options, ids.shape[-1], dp.source_positions, config, causal=False)
     memory = encoder_tangent(x, v, (blocks, dp.encoder), (norm, dp.encoder_norm), options, end)
-    x, options = _decoder(answer, p, config, ids.shape, lengths)
-    v = _moved(answer, dp.embedding, dp.positions, config)
+    x, options = _decoder(answer, p, config, ids.shape, lengths, drops[1])
+    v = _moved(answer, dp.embedding, dp.positions, config, drops[1])
     options = _with_moved_bias(options, answer.shape[-1], dp.positions, config, causal=True)
     stacks = p.decoder, dp.decoder
     h, dh = decoder_tangent(x, v, memory, stacks, (p.norm, dp.norm), options, end)
@@ -559,13 +615,19 @@ def encoder_decoder_model_jvp(
 
 
 def _moved(
-    tokens: IntArray, dembedding: FloatArray, dtable: FloatArray | None, config: LanguageModelConfig
+    tokens: IntArray,
+    dembedding: FloatArray,
+    dtable: FloatArray | None,
+    config: LanguageModelConfig,
+    dropout: Dropout,
 ) -> FloatArray:
     """Return the tangent of what enters the first block."""
     vectors = None
     if config.positions == "learned" and dtable is not None:
         vectors = dtable[: tokens.shape[-1]]
-    return embed(tokens, dembedding, vectors, config)
+    v = embed(tokens, dembedding, vectors, config)
+    factors = dropout.of_embedding(v)
+    return v if factors is None else factors * v
 
 
 def _with_moved_bias(
@@ -604,6 +666,9 @@ def encoder_decoder_model_loss(
     *,
     targets: npt.ArrayLike | None = None,
     lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, Any] | None = None,
+    attention_dropout: tuple[Any, Any] | None = None,
+    embedding_dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
 ) -> FloatArray:
     r"""
     Mean cross-entropy of the next token of the target.
@@ -622,6 +687,8 @@ def encoder_decoder_model_loss(
         What each position is to predict, −100 where nothing is asked. None is the next
         token: the decoder reads all but the last token, and predicts all but the first.
     lengths : array_like of int or None, shape (...)
+        As for :func:`encoder_decoder_model`.
+    dropout, attention_dropout, embedding_dropout : tuple or None
         As for :func:`encoder_decoder_model`.
 
     Returns
@@ -664,9 +731,17 @@ def encoder_decoder_model_loss(
     True
     """
     ids, wanted = _pairs(target, targets)
-    return cross_entropy(
-        encoder_decoder_model(source, ids, params, config, lengths=lengths), wanted
+    logits = encoder_decoder_model(
+        source,
+        ids,
+        params,
+        config,
+        lengths=lengths,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        embedding_dropout=embedding_dropout,
     )
+    return cross_entropy(logits, wanted)
 
 
 def encoder_decoder_model_loss_value_and_grad(
@@ -677,6 +752,9 @@ def encoder_decoder_model_loss_value_and_grad(
     *,
     targets: npt.ArrayLike | None = None,
     lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, Any] | None = None,
+    attention_dropout: tuple[Any, Any] | None = None,
+    embedding_dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
 ) -> tuple[FloatArray, EncoderDecoderParams]:
     r"""
     Both the loss of an encoder-decoder model and its gradient, for one step of training.
@@ -685,6 +763,8 @@ def encoder_decoder_model_loss_value_and_grad(
     ----------
     source, target, params, config, targets, lengths : as in `encoder_decoder_model_loss`
         Raises the same errors.
+    dropout, attention_dropout, embedding_dropout : as in `encoder_decoder_model_loss`
+        Factors that value and gradient share.
 
     Returns
     -------
@@ -721,7 +801,8 @@ def encoder_decoder_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
-    logits, pullback = _run(texts, answer, p, config, lengths)
+    drops = _halves(dropout, attention_dropout, embedding_dropout)
+    logits, pullback = _run(texts, answer, p, config, lengths, drops)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
     return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
@@ -734,6 +815,9 @@ def encoder_decoder_model_loss_grad(
     *,
     targets: npt.ArrayLike | None = None,
     lengths: npt.ArrayLike | None = None,
+    dropout: tuple[Any, Any] | None = None,
+    attention_dropout: tuple[Any, Any] | None = None,
+    embedding_dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
 ) -> EncoderDecoderParams:
     r"""
     Gradient of an encoder-decoder model's loss with respect to all parameters.
@@ -742,6 +826,8 @@ def encoder_decoder_model_loss_grad(
     ----------
     source, target, params, config, targets, lengths : as in `encoder_decoder_model_loss`
         Raises the same errors.
+    dropout, attention_dropout, embedding_dropout : as in `encoder_decoder_model_loss`
+        Factors that value and gradient share.
 
     Returns
     -------
@@ -771,7 +857,15 @@ def encoder_decoder_model_loss_grad(
     (16, 16)
     """
     return encoder_decoder_model_loss_value_and_grad(
-        source, target, params, config, targets=targets, lengths=lengths
+        source,
+        target,
+        params,
+        config,
+        targets=targets,
+        lengths=lengths,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        embedding_dropout=embedding_dropout,
     )[1]
 
 
@@ -853,7 +947,7 @@ def encoder_decoder_generate(
         source, np.zeros((*as_array("source", source).shape[:-1], 0), int), params, config
     )
     check_size(source=ids.size, steps=tokens[1])
-    memory = encoder_value(*_encoder(ids, p, config, lengths))
+    memory = encoder_value(*_encoder(ids, p, config, lengths, Dropout()))
     out = np.full((*ids.shape[:-1], 1 + tokens[1]), tokens[0], np.int64)
     done = np.zeros(ids.shape[:-1], bool)
     mask = seen_from_everywhere(lengths, ids.shape, 0)
@@ -929,8 +1023,8 @@ def encoder_decoder_weights(
     (2, (2, 2, 3), True)
     """
     dtype, ids, answer, p, _ = _arguments(source, target, params, config)
-    memory = encoder_value(*_encoder(ids, p, config, lengths))
-    x, options = _decoder(answer, p, config, ids.shape, lengths)
+    memory = encoder_value(*_encoder(ids, p, config, lengths, Dropout()))
+    x, options = _decoder(answer, p, config, ids.shape, lengths, Dropout())
     weights = []
     for block, o in zip(p.decoder, options, strict=True):
         seen: list[AttentionBlock] = []

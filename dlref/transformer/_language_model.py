@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_integers, check_ndim, check_range, check_shape
+from .._core.arguments import (
+    FloatArray,
+    as_floats,
+    as_integers,
+    check_broadcast,
+    check_ndim,
+    check_range,
+    check_shape,
+)
 from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention._block import AttentionBlock, Heads
@@ -130,8 +138,24 @@ def as_tokens(name: str, tokens: npt.ArrayLike, vocabulary: int) -> IntArray:
     return ids
 
 
+class Dropout(NamedTuple):
+    """Factors of dropout in a model, as the user gave them; None drops nothing."""
+
+    sublayers: Any = None
+    weights: Any = None
+    embedding: Any = None
+
+    def of_embedding(self, x: FloatArray) -> FloatArray | None:
+        """Check the factors of what enters the first block, (..., T, D)."""
+        if self.embedding is None:
+            return None
+        _, [factors] = as_floats({"embedding_dropout": self.embedding}, work=np.float32)
+        check_broadcast("embedding_dropout", factors.shape, x.shape)
+        return factors.astype(x.dtype, copy=False)
+
+
 def block_options(
-    config: LanguageModelConfig, there: Places, causal: bool, dropout: Any = None
+    config: LanguageModelConfig, there: Places, causal: bool, dropout: Dropout | None = None
 ) -> BlockOptions:
     """Return the options of all blocks."""
     return BlockOptions(
@@ -143,7 +167,8 @@ def block_options(
         is_causal=causal,
         bias=there.bias,
         rope=there.rope,
-        dropout=dropout,
+        dropout=dropout and dropout.sublayers,
+        attention_dropout=dropout and dropout.weights,
         eps=config.eps,
     )
 
@@ -164,26 +189,30 @@ def embed(
 
 
 def _stack(
-    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
+    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Dropout
 ) -> tuple[Any, ...]:
     """Return what a stack of blocks is called with."""
     there = places(config, p.positions, tokens.shape[-1], p.embedding.dtype)
     x = embed(tokens, p.embedding, there.vectors, config)
+    factors = dropout.of_embedding(x)
+    x = x if factors is None else factors * x
     options = stack_options(block_options(config, there, True, dropout), config.layers, 2, x)
     return x, p.blocks, p.norm, options, (config.norm, config.eps)
 
 
 def _run(
-    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Any
+    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Dropout
 ) -> tuple[FloatArray, Pullback]:
     """Run the model; the cotangent is that of the parameters."""
     h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, dropout))
+    factors = dropout.of_embedding(h)
     weight = p.embedding if p.head is None else p.head
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> LanguageModelParams:
         dh, dhead, _ = affine_vjp(u, h, weight)
         dx, dblocks, dnorm, dbias = encoder_pullback(dh)
+        dx = dx if factors is None else factors * dx
         dtable = places_vjp(config, p.positions, dx, dbias)
         if config.scale_embeddings:
             dx *= dx.dtype.type(config.embedding_scale)
@@ -201,13 +230,15 @@ def _tangents(
     p: LanguageModelParams,
     dp: LanguageModelParams,
     config: LanguageModelConfig,
-    dropout: Any,
+    dropout: Dropout,
 ) -> FloatArray:
     x, blocks, norm, options, end = _stack(tokens, p, config, dropout)
     T = tokens.shape[-1]
     v = dp.embedding[tokens] * x.dtype.type(config.embedding_scale)
     if config.positions == "learned":
         v += dp.positions[:T]  # type: ignore[index]
+    factors = dropout.of_embedding(x)
+    v = v if factors is None else factors * v
     if config.positions == "t5" and T:
         dbias = t5_bias(dp.positions, T, T, bidirectional=False)  # type: ignore[arg-type]
         options = [o._replace(dbias=dbias) for o in options]
@@ -246,6 +277,8 @@ def language_model(
     config: LanguageModelConfig,
     *,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Predict the next token at every position.
@@ -260,6 +293,10 @@ def language_model(
         What the model consists of.
     dropout : tuple or None
         For each block, the factors of its two sub-layers, as :func:`encoder_block` takes them.
+    attention_dropout : tuple or None
+        For each block, the factors (..., H, T, T) of its attention weights, or None.
+    embedding_dropout : array_like or None, shape (..., T, D)
+        Factors of the sum of embedding and position, or an array that broadcasts to it.
 
     Returns
     -------
@@ -293,6 +330,10 @@ def language_model(
     where the blocks are those of :func:`encoder_block` with a causal mask, and the head
     :math:`\mat W` is the matrix of embeddings again, if they are tied: the score of a token is the
     dot product of its vector with the output.
+
+    **Dropout** has three places: the sum :math:`\vec x_t`, the weights of attention, and the output
+    of each sub-layer before it is added. All factors are inputs, drawn by :func:`dropout_mask`, so
+    that a value and its gradient are those of the same subnetwork.
 
     **The mask is what makes it a model of language.** Position t sees the tokens up to t, so all T
     predictions of a text are made at once, none of them knowing its answer. Without the
@@ -329,7 +370,9 @@ def language_model(
     False
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    h = encoder_value(*_stack(ids, p, config, dropout))
+    h = encoder_value(
+        *_stack(ids, p, config, Dropout(dropout, attention_dropout, embedding_dropout))
+    )
     return rounded(affine(h, p.embedding if p.head is None else p.head), dtype)  # type: ignore[no-any-return]
 
 
@@ -340,6 +383,8 @@ def language_model_vjp(
     config: LanguageModelConfig,
     *,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> LanguageModelParams:
     r"""
     Vector-Jacobian product (reverse mode) of a language model.
@@ -350,7 +395,7 @@ def language_model_vjp(
         Cotangent of the logits.
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1; they have no gradient.
-    params, config, dropout : as in `language_model`
+    params, config, dropout, attention_dropout, embedding_dropout : as in `language_model`
         Raises the same errors.
 
     Returns
@@ -404,7 +449,8 @@ def language_model_vjp(
     """
     dtype, ids, p, [u] = _arguments(tokens, params, config, dout=dout)
     check_shape("dout", u, (*ids.shape, config.vocabulary))
-    return rounded(_run(ids, p, config, dropout)[1](u), dtype)  # type: ignore[no-any-return]
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    return rounded(_run(ids, p, config, drops)[1](u), dtype)  # type: ignore[no-any-return]
 
 
 def language_model_jvp(
@@ -413,6 +459,8 @@ def language_model_jvp(
     config: LanguageModelConfig,
     *,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a language model.
@@ -423,7 +471,7 @@ def language_model_jvp(
         Tokens (..., T) and a :class:`LanguageModelParams`.
     tangents : tuple (None, dparams)
         Directions of the parameters; None at any place is zero. Tokens have none.
-    config, dropout : as in `language_model`
+    config, dropout, attention_dropout, embedding_dropout : as in `language_model`
         Raises the same errors.
 
     Returns
@@ -465,7 +513,8 @@ def language_model_jvp(
     check_params("primals.params", p, config)
     ids = as_tokens("primals.tokens", tokens, config.vocabulary)
     dp = as_params("tangents.params", dp, config)
-    return rounded(_tangents(ids, p, dp, config, dropout), dtype)  # type: ignore[no-any-return]
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    return rounded(_tangents(ids, p, dp, config, drops), dtype)  # type: ignore[no-any-return]
 
 
 def language_model_loss(
@@ -475,6 +524,8 @@ def language_model_loss(
     *,
     targets: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Mean cross-entropy of the next token.
@@ -490,7 +541,7 @@ def language_model_loss(
     targets : array_like of int or None, shape (..., T)
         What each position is to predict, −100 where nothing is asked. None is the next
         token: the model reads all but the last token, and predicts all but the first.
-    dropout : tuple or None
+    dropout, attention_dropout, embedding_dropout : tuples or arrays or None
         As for :func:`language_model`.
 
     Returns
@@ -535,7 +586,14 @@ def language_model_loss(
     True
     """
     ids, wanted = _pairs(tokens, targets)
-    logits = language_model(ids, params, config, dropout=dropout)
+    logits = language_model(
+        ids,
+        params,
+        config,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        embedding_dropout=embedding_dropout,
+    )
     return cross_entropy(logits, wanted)
 
 
@@ -546,14 +604,18 @@ def language_model_loss_value_and_grad(
     *,
     targets: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, LanguageModelParams]:
     r"""
     Both the loss of a language model and its gradient, for one step of training.
 
     Parameters
     ----------
-    tokens, params, config, targets, dropout : as in `language_model_loss`
+    tokens, params, config, targets, dropout, attention_dropout : as in `language_model_loss`
         Raises the same errors.
+    embedding_dropout : as in `language_model_loss`
+        Factors of the sum of embedding and position.
 
     Returns
     -------
@@ -602,7 +664,8 @@ def language_model_loss_value_and_grad(
     """
     ids, wanted = _pairs(tokens, targets)
     dtype, ids, p, _ = _arguments(ids, params, config)
-    logits, pullback = _run(ids, p, config, dropout)
+    drops = Dropout(dropout, attention_dropout, embedding_dropout)
+    logits, pullback = _run(ids, p, config, drops)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
     return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
 
@@ -614,14 +677,18 @@ def language_model_loss_grad(
     *,
     targets: npt.ArrayLike | None = None,
     dropout: tuple[Any, ...] | None = None,
+    attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
+    embedding_dropout: npt.ArrayLike | None = None,
 ) -> LanguageModelParams:
     r"""
     Gradient of the loss with respect to all parameters.
 
     Parameters
     ----------
-    tokens, params, config, targets, dropout : as in `language_model_loss`
+    tokens, params, config, targets, dropout, attention_dropout : as in `language_model_loss`
         Raises the same errors.
+    embedding_dropout : as in `language_model_loss`
+        Factors of the sum of embedding and position.
 
     Returns
     -------
@@ -666,7 +733,13 @@ def language_model_loss_grad(
     True
     """
     return language_model_loss_value_and_grad(
-        tokens, params, config, targets=targets, dropout=dropout
+        tokens,
+        params,
+        config,
+        targets=targets,
+        dropout=dropout,
+        attention_dropout=attention_dropout,
+        embedding_dropout=embedding_dropout,
     )[1]
 
 
@@ -731,7 +804,7 @@ def language_model_trace(
            [1., 0., 0.]])
     """
     dtype, ids, p, _ = _arguments(tokens, params, config)
-    x, blocks, _, options, _ = _stack(ids, p, config, None)
+    x, blocks, _, options, _ = _stack(ids, p, config, Dropout())
     residual, weights = [x], []
     for block, o in zip(blocks, options, strict=True):
         seen: list[AttentionBlock] = []

@@ -21,9 +21,15 @@ from dlref.transformer import (
 SCHEMES = ["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
 
 
-def classifying(shape=(2, 4), lengths=None, **fields):
+ROW = np.array([2.0, 0, 2, 1, 0])  # factors of dropout, of the class token first
+FEATURES = np.array([0.0, 2, 2, 0, 1, 2, 0, 2])
+
+
+def classifying(shape=(2, 4), lengths=None, drops=None, **fields):
     config = LanguageModelConfig(**{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, **fields})
-    options = {} if lengths is None else {"lengths": np.array(lengths)}
+    options = dict(drops or {})
+    if lengths is not None:
+        options["lengths"] = np.array(lengths)
 
     def problem(rng):
         params = trees.drawn(rng, init_sequence_classifier(rng, config, 3), 0.2)
@@ -45,6 +51,16 @@ class TestModel(trees.Contract):
         classifying(lengths=[2, 4]),
         classifying(shape=(4,), lengths=3, norm_first=False, norm="rms", activation="swiglu"),
         classifying(shape=(3, 0)),
+        classifying(drops={"embedding_dropout": FEATURES * ROW[:, None]}),
+        classifying(drops={"attention_dropout": (None, ROW)}, positions="t5", lengths=[2, 4]),
+        classifying(
+            drops={
+                "dropout": ((FEATURES, None), None),
+                "attention_dropout": (ROW, np.stack([ROW, ROW[::-1]])[:, None]),
+                "embedding_dropout": FEATURES,
+            },
+            positions="sinusoidal",
+        ),
     ]
 
 
@@ -120,6 +136,20 @@ def test_every_token_is_heard(rng):
 
 
 class TestErrors:
+    def test_dropout(self, rng):
+        (tokens, params), (config,), _ = classifying()(rng)
+        with pytest.raises(ValueError, match=r"'attention_dropout' must be a tuple of 2 arrays"):
+            sequence_classifier(tokens, params, config, attention_dropout=())
+        with pytest.raises(ValueError, match=r"'embedding_dropout' must have batch axes"):
+            sequence_classifier(tokens, params, config, embedding_dropout=np.ones((4, 1)))
+        factors = {"embedding_dropout": FEATURES, "attention_dropout": (ROW, ROW)}
+        arguments = (tokens, [1, 2], params, config)
+        value, grads = sequence_classifier_loss_value_and_grad(*arguments, **factors)
+        assert value == sequence_classifier_loss(*arguments, **factors)
+        assert value != sequence_classifier_loss(*arguments)
+        trees.assert_close(sequence_classifier_loss_grad(*arguments, **factors), grads, 0)
+        assert np.array_equal(grads.class_token == 0, FEATURES == 0)
+
     def test_lengths(self, rng):
         (tokens, params), (config,), _ = classifying()(rng)
         with pytest.raises(ValueError, match=r"'lengths' must hold integers from 0 to 4, not 5"):

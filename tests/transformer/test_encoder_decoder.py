@@ -22,12 +22,16 @@ from dlref.transformer import (
 
 SCHEMES = ["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
 
+SOME, FEATURES = np.array([2.0, 0, 1]), np.array([0.0, 2, 2, 0, 1, 2, 0, 2])  # of dropout
 
-def translating(batch=(2,), S=4, T=3, lengths=None, **fields):
+
+def translating(batch=(2,), S=4, T=3, lengths=None, drops=None, **fields):
     config = LanguageModelConfig(
         **{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, "layers": 1, **fields}
     )
-    options = {} if lengths is None else {"lengths": np.array(lengths)}
+    options = dict(drops or {})
+    if lengths is not None:
+        options["lengths"] = np.array(lengths)
 
     def problem(rng):
         params = trees.drawn(rng, init_encoder_decoder_model(rng, config), 0.2)
@@ -50,6 +54,16 @@ class TestModel(trees.Contract):
         translating(lengths=[1, 4], layers=2, tied=False),
         translating(batch=(), norm_first=False, norm="rms", activation="swiglu", biases=False),
         translating(layers=0, T=1, scale_embeddings=True),
+        translating(drops={"embedding_dropout": (FEATURES, SOME[:, None])}, tied=False),
+        translating(drops={"attention_dropout": ((np.append(SOME, 2),), None)}, positions="t5"),
+        translating(
+            drops={
+                "dropout": (((FEATURES, None),), ((None, FEATURES, SOME[:, None]),)),
+                "attention_dropout": (None, (SOME,)),
+                "embedding_dropout": (None, FEATURES),
+            },
+            positions="rope",
+        ),
     ]
 
 
@@ -176,6 +190,25 @@ def test_weights_explain_the_cross_attention(rng, norm_first):
 
 
 class TestErrors:
+    @pytest.mark.parametrize("name", ["dropout", "attention_dropout", "embedding_dropout"])
+    def test_dropout(self, rng, name):
+        (source, target, params), (config,), _ = translating()(rng)
+        with pytest.raises(ValueError, match=rf"'{name}' must be a tuple of 2 entries, for"):
+            encoder_decoder_model(source, target, params, config, **{name: (None,)})
+
+    def test_all_forms_drop_the_same(self, rng):
+        (source, target, params), (config,), _ = translating()(rng)
+        factors = {
+            "embedding_dropout": (FEATURES, None),
+            "attention_dropout": (None, (SOME[:2],)),
+            "dropout": (((FEATURES, None),), None),
+        }
+        arguments = (source, target, params, config)
+        value, grads = encoder_decoder_model_loss_value_and_grad(*arguments, **factors)
+        assert value == encoder_decoder_model_loss(*arguments, **factors)
+        assert value != encoder_decoder_model_loss(*arguments)
+        trees.assert_close(encoder_decoder_model_loss_grad(*arguments, **factors), grads, 0)
+
     def test_texts(self, rng):
         (source, target, params), (config,), _ = translating()(rng)
         with pytest.raises(ValueError, match=r"'source' must hold integers from 0 to 6, not 7"):

@@ -28,12 +28,16 @@ LLAMA = {
 SCHEMES = ["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
 
 
-def modelling(shape=(2, 5), **fields):
+ROW = np.array([2.0, 0, 2, 1, 0])  # factors of dropout: of keys, or of five positions
+FEATURES = np.array([0.0, 2, 2, 0, 1, 2, 0, 2])
+
+
+def modelling(shape=(2, 5), options=None, **fields):
     config = LanguageModelConfig(**{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, **fields})
 
     def problem(rng):
         params = trees.drawn(rng, init_language_model(rng, config), 0.2)
-        return (rng.integers(0, 7, shape), params), (config,), {}
+        return (rng.integers(0, 7, shape), params), (config,), options or {}
 
     return problem
 
@@ -47,6 +51,17 @@ class TestModel(trees.Contract):
         modelling(shape=(4,), norm_first=False, activation="relu"),
         modelling(shape=(1, 2, 1), layers=1, tied=False, scale_embeddings=True),
         modelling(layers=0),
+        modelling(options={"embedding_dropout": FEATURES * ROW[:, None]}, tied=False),
+        modelling(options={"embedding_dropout": FEATURES}, positions="sinusoidal"),
+        modelling(options={"attention_dropout": (ROW, None)}, positions="t5"),
+        modelling(
+            options={
+                "dropout": ((None, FEATURES), (FEATURES, None)),
+                "attention_dropout": (None, np.stack([ROW, ROW[::-1]])[:, None]),
+                "embedding_dropout": ROW[:, None],
+            },
+            positions="rope",
+        ),
     ]
 
     def naive(self, primals, after, options):
@@ -121,6 +136,45 @@ class TestLoss:
         pairs = zip(trees.leaves(grads), trees.leaves(move), strict=True)
         want = sum(np.sum(g * d) for g, d in pairs)
         assert (ends[0] - ends[1]) / 2e-5 == pytest.approx(want, rel=1e-6)
+
+    @pytest.mark.parametrize(
+        "factors",
+        [
+            {"embedding_dropout": np.array([[2.0, 0, 2, 1, 0, 2, 2, 0]]).T},
+            {"attention_dropout": (np.array([2.0, 0, 2, 1, 0, 2, 2, 0]),)},
+        ],
+        ids=["embedding", "weights"],
+    )
+    def test_all_forms_drop_the_same(self, rng, factors):
+        tokens, params, config = problem_of(rng, layers=1)
+        value, grads = language_model_loss_value_and_grad(tokens, params, config, **factors)
+        assert value == language_model_loss(tokens, params, config, **factors)
+        assert value != language_model_loss(tokens, params, config)
+        only = language_model_loss_grad(tokens, params, config, **factors)
+        trees.assert_close(only, grads, 0)
+        moved = language_model_jvp((tokens[:, :-1], params), (None, grads), config, **factors)
+        logits = language_model(tokens[:, :-1], params, config, **factors)
+        p = np.exp(logits - np.max(logits, -1, keepdims=True))
+        p = p / p.sum(-1, keepdims=True) - np.eye(13)[tokens[:, 1:]]
+        squares = sum(np.sum(g**2) for g in trees.leaves(grads))
+        assert np.sum(p * moved) / p[..., 0].size == pytest.approx(squares, rel=1e-12)
+
+    def test_a_dropped_embedding_has_no_gradient(self, rng):
+        tokens, params, config = problem_of(rng, shape=(1, 9), layers=1, tied=False)
+        tokens[0] = np.arange(9)
+        factors = np.ones((8, 1))
+        factors[3] = 0
+        grads = language_model_loss_grad(tokens, params, config, embedding_dropout=factors)
+        assert np.flatnonzero(np.any(grads.embedding != 0, axis=1)).tolist() == [
+            0,
+            1,
+            2,
+            4,
+            5,
+            6,
+            7,
+        ]
+        assert not np.any(grads.positions[3])
 
     def test_float32_stays_float32(self, rng):
         tokens, params, config = problem_of(rng)
@@ -231,6 +285,10 @@ class TestErrors:
             language_model(tokens, params[:2], config)
         with pytest.raises(ValueError, match=r"'dropout' must be a tuple of 2 tuples"):
             language_model(tokens, params, config, dropout=(None,))
+        with pytest.raises(ValueError, match=r"'attention_dropout' must be a tuple of 2 arrays"):
+            language_model(tokens, params, config, attention_dropout=(None,))
+        with pytest.raises(ValueError, match=r"'embedding_dropout' must have batch axes"):
+            language_model(tokens, params, config, embedding_dropout=np.ones(5))
         with pytest.raises(TypeError, match=r"'primals' must be a tuple of 2 entries, tokens and"):
             language_model_jvp(params, (None, None), config)
         with pytest.raises(TypeError, match=r"'tangents' must be a tuple of 2 entries, None and"):
