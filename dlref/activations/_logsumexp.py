@@ -18,7 +18,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import kernel
-from .._math.elementary import log1p_pair, pair_sum, quotient
+from .._math.elementary import log1p_pair, quotient, two_diff_error
 from ._kernels.softmax_rows import dot, exponentials, run
 from ._softmax import softmax_jacobian
 
@@ -45,8 +45,8 @@ def _shares(start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray
     e = np.empty(x.shape[1])
     for r in range(start, stop):
         _, others, more = exponentials(x[r], e)
-        total, lost = pair_sum(1.0, others)
-        whole, to, lost = np.float64(u[r]), out[r], lost + more
+        total, whole, to = 1.0 + others, np.float64(u[r]), out[r]
+        lost = two_diff_error(1.0, -others) + more
         for i in range(to.size):
             to[i] = whole * quotient(e[i], total, lost)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.elementary import pair_sum, quotient
+from .._math.elementary import quotient, two_diff_error
 from ._kernels.softmax_rows import along, dot, exponentials, run
 
 __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
@@ -23,8 +23,8 @@ def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
     e = np.empty(x.shape[1])
     for r in range(start, stop):
         _, others, more = exponentials(x[r], e)
-        total, lost = pair_sum(1.0, others)
-        s, lost = out[r], lost + more
+        total = 1.0 + others
+        s, lost = out[r], two_diff_error(1.0, -others) + more
         for i in range(s.size):
             s[i] = quotient(e[i], total, lost)
 

@@ -9,7 +9,7 @@ words survive when the sentence gets a prefix or a suffix?
 # %%
 # One pair of channels
 # --------------------
-# Two words as vectors of two channels. At position m a vector is turned by m
+# Two words as vectors of two channels. At position m a vector is rotated by m
 # times the frequency, here 0.4 radians per token. A suffix moves neither word.
 # A prefix of three words moves both by three positions, and turns both by the
 # same 1.2 radians: they point elsewhere, the angle between them is the same,
@@ -45,18 +45,18 @@ fig, axes = plt.subplots(
 )
 angles = []
 for ax, (name, words) in zip(axes, TEXTS.items(), strict=True):
-    turned = {}
+    rotated = {}
     for k, (word, vector) in enumerate(vectors.items()):
         place = words.index(word)
         tables = rope_tables([place], [frequency])
-        turned[word] = apply_rope([vector], *tables)[0]
+        rotated[word] = apply_rope([vector], *tables)[0]
         style = {"length_includes_head": True, "width": 0.012}
         ax.arrow(0, 0, *vector, **style, color=f"C{k}", alpha=0.25)
-        ax.arrow(0, 0, *turned[word], **style, color=f"C{k}")
-        ax.annotate(f"{word} at {place}", 1.15 * turned[word], ha="center")
-    between = angle(turned["pig"]) - angle(turned["dog"])
+        ax.arrow(0, 0, *rotated[word], **style, color=f"C{k}")
+        ax.annotate(f"{word} at {place}", 1.15 * rotated[word], ha="center")
+    between = angle(rotated["pig"]) - angle(rotated["dog"])
     angles.append(between % (2 * np.pi))
-    dot = turned["dog"] @ turned["pig"]
+    dot = rotated["dog"] @ rotated["pig"]
     ax.set_title(f"{name}:\n{' '.join(words)}", fontsize=9)
     ax.set_xlabel(f"angle {np.degrees(angles[-1]):.1f}°, dot product {dot:.3f}")
     ax.add_patch(plt.Circle((0, 0), 1, fill=False, color="0.7", lw=0.8))

@@ -18,7 +18,7 @@ import numpy as np
 from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
 from ..._core.jit import inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import Number, largest, pair_sum, raised, single, two_diff_error
+from ..._math.elementary import Number, largest, raised, single, two_diff_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,8 @@ def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number, Number]:
         d = score - top
         e[j] = raised(1.0, d, two_diff_error(score, top) if d > -800.0 else 0.0)
     coarse, fine = _sums(e)
-    return top, *pair_sum(coarse - 1.0, fine)
+    rest = coarse - 1.0  # exact
+    return top, rest + fine, two_diff_error(rest, -fine)
 
 
 @kernel
