@@ -141,6 +141,8 @@ def sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
     :math:`w / (1 + w)^2` with :math:`w = e^{-\abs{x}}`, since :math:`\sigma'` is even. Largest
     error found: 0.79 ULP.
 
+    Largest error found: 0.79 ULP.
+
     Examples
     --------
     >>> import numpy as np
@@ -185,7 +187,7 @@ def sigmoid_deriv2(x: npt.ArrayLike) -> FloatArray:
     :math:`t^2 - 4t + 1 = 0`, hence :math:`x = \log(2 \pm \sqrt 3) = \pm 1.317`.
 
     The difference :math:`1 - e` it needs comes from `expm1`, so that small x keep their digits.
-    Largest error found: 0.9 ULP.
+    Largest error found: 0.92 ULP.
 
     Examples
     --------
