@@ -161,16 +161,16 @@ SCHEMES = [
 HEADER = [
     "scheme",
     "enters",
+    "loss at 32",
+    "loss at 64",
+    "loss at 128",
+    "cost",
     "parameters",
     "maximum length",
     "text in front",
     "text between",
     "gradient of the query",
     "favours at first",
-    "loss at 32",
-    "loss at 64",
-    "loss at 128",
-    "cost",
     "with a cache",
     "used by",
 ]
@@ -214,9 +214,9 @@ def rows():
         ]
         same_length = abs(slope(score) / np.linalg.norm(K) - 1) < 1e-6
         gradient = "as long as without" if same_length else "another length"
-        numbers = [found[key(name)][column] for column in HEADER[8:12]]
-        row = [name, enters, parameters, longest, *same, gradient, favours, *numbers, cache, users]
-        table.append(row)
+        numbers = [found[key(name)][column] for column in HEADER[2:6]]
+        limits = [parameters, longest, *same, gradient]
+        table.append([name, enters, *numbers, *limits, favours, cache, users])
     return table
 
 

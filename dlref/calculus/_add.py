@@ -66,9 +66,14 @@ def add_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatA
 
     Examples
     --------
-    Both Jacobians of a sum of vectors are the identity:
+    The map itself is NumPy's; with the two vectors of the Jacobians below it gives
 
     >>> import numpy as np
+    >>> np.add([2, 3, 4], [5, 6, 7])
+    array([ 7,  9, 11])
+
+    Both Jacobians of a sum of vectors are the identity:
+
     >>> from dlref.calculus import add_jacobian
     >>> J_w, J_x = add_jacobian([2, 3, 4], [5, 6, 7])
     >>> J_w

@@ -62,6 +62,12 @@ def divide_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Flo
 
     Examples
     --------
+    The map itself is NumPy's; with the two vectors of the Jacobians below it gives
+
+    >>> import numpy as np
+    >>> np.divide([2, 3, 4], [5, 6, 7])
+    array([0.4       , 0.5       , 0.57142857])
+
     >>> from dlref.calculus import divide_jacobian
     >>> J_w, J_x = divide_jacobian([2, 3, 4], [5, 6, 7])
     >>> J_w.diagonal().round(8)

@@ -73,6 +73,12 @@ def multiply_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, F
 
     Examples
     --------
+    The map itself is NumPy's; with the two vectors of the Jacobians below it gives
+
+    >>> import numpy as np
+    >>> np.multiply([2, 3, 4], [5, 6, 7])
+    array([10, 18, 28])
+
     Each operand is the other one's slope:
 
     >>> from dlref.calculus import multiply_jacobian

@@ -56,6 +56,12 @@ def subtract_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, F
 
     Examples
     --------
+    The map itself is NumPy's; with the two vectors of the Jacobians below it gives
+
+    >>> import numpy as np
+    >>> np.subtract([2, 3, 4], [5, 6, 7])
+    array([-3, -3, -3])
+
     >>> from dlref.calculus import subtract_jacobian
     >>> J_w, J_x = subtract_jacobian([2, 3, 4], [5, 6, 7])
     >>> J_x

@@ -187,6 +187,11 @@ def rope_frequencies(
     >>> rope_frequencies(8)
     array([1.   , 0.1  , 0.01 , 0.001])
 
+    The paper counts pairs from 1 and has the exponent :math:`-2(i-1)/d`: the same numbers.
+
+    >>> [10000.0 ** (-2 * (i - 1) / 8) for i in (1, 2, 3, 4)]
+    [1.0, 0.1, 0.01, 0.001]
+
     Linear scaling slows all pairs, NTK scaling the last one by as much and the first not at all:
 
     >>> rope_frequencies(8, scaling={"type": "linear", "factor": 4})

@@ -113,6 +113,18 @@ def sinusoidal(
     (Toeplitz), D/2 on the main one. All rows of an even table have the length
     :math:`\sqrt{D/2}`.
 
+    **Every position has a row of its own.** Two rows agree in pair 0 only if p and q differ by a
+    multiple of :math:`2\pi`, since :math:`\omega_0 = 1`. No integer but 0 is one, as :math:`\pi`
+    is irrational: the rows of all whole positions differ, at any length. How much, the Gram matrix
+    says: :math:`\abs{PE_p - PE_q}^2 = D - 2 \sum_i \cos (p - q) \omega_i`. Among 512 rows of width
+    128 the smallest distance is 1.95, that of neighbours.
+
+    **What the sum does to scores.** With a row added to the token, the score of two tokens has four
+    terms (:func:`transformer_xl_scores`): content with content, content with position twice, and
+    position with position. For embeddings of variance 1 each of the first three has a spread of
+    about :math:`\sqrt D` or less, while the last is the Gram matrix, up to D/2 and the same for all
+    tokens. The squared length of the sum is on average that of the token plus D/2.
+
     **Low columns are fast.** Column 0 has the wavelength :math:`2\pi`, the last ones nearly
     :math:`2\pi b`: over 512 positions they hardly change.
 
@@ -134,6 +146,23 @@ def sinusoidal(
     array([[ 0.    ,  1.    ,  0.    ,  1.    ],
            [ 0.8415,  0.5403,  0.01  ,  1.    ],
            [ 0.9093, -0.4161,  0.02  ,  0.9998]])
+
+    The smallest distance of two rows, and squared lengths before and after the sum:
+
+    >>> rows = sinusoidal(512, 128)
+    >>> apart = np.linalg.norm(rows[:, None] - rows, axis=-1) + 9.0 * np.eye(512)
+    >>> round(float(apart.min()), 2), bool(np.isclose(apart.min(), apart[0, 1]))
+    (1.95, True)
+    >>> tokens = np.random.default_rng(0).normal(size=(512, 128))
+    >>> [round(float((x**2).sum(1).mean())) for x in (tokens, rows, tokens + rows)]
+    [128, 64, 191]
+
+    The terms of the scores: content alone, content with position, position alone.
+
+    >>> e, p = tokens, rows
+    >>> terms = e[:256] @ e[256:].T, e @ p.T, p @ p.T
+    >>> [float(x.mean().round()) + 0.0 for x in terms], [float(x.std().round()) for x in terms]
+    ([0.0, 0.0, 27.0], [11.0, 8.0, 8.0])
 
     A later start gives the later rows; every row has the same length:
 

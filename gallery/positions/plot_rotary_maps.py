@@ -70,7 +70,7 @@ fig.alt_text = (
 
 # %%
 # The angle is the one of the words plus that of three positions between them:
-# :math:`\varphi + 3 \cdot 0.4`. With many pairs it is one such angle for each.
+# :math:`\phi + 3 \cdot 0.4`. With many pairs it is one such angle for each.
 #
 # Maps with and without rotation
 # ------------------------------

@@ -159,6 +159,20 @@ class TestLoss:
         squares = sum(np.sum(g**2) for g in trees.leaves(grads))
         assert np.sum(p * moved) / p[..., 0].size == pytest.approx(squares, rel=1e-12)
 
+    @pytest.mark.parametrize(("layers", "exact"), [(0, True), (1, False)])
+    def test_is_an_ensemble_of_subnetworks(self, rng, layers, exact):
+        """All 256 of them; the mean of the logits is that of the geometric mean."""
+        config = LanguageModelConfig(5, 8, 2, layers=layers, norm_first=False, tied=False)
+        params = trees.drawn(rng, init_language_model(rng, config), 1.0)
+        masks = 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1)
+        tokens = np.full((256, 1), 3)
+        logits = language_model(tokens, params, config, embedding_dropout=masks[:, None])[:, 0]
+        log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        ensemble = np.exp(log_p.mean(0)) / np.exp(log_p.mean(0)).sum()
+        whole = np.exp(language_model([3], params, config)[0])
+        whole /= whole.sum()
+        assert np.allclose(ensemble, whole, rtol=1e-12) == exact
+
     def test_a_dropped_embedding_has_no_gradient(self, rng):
         tokens, params, config = problem_of(rng, shape=(1, 9), layers=1, tied=False)
         tokens[0] = np.arange(9)
