@@ -103,7 +103,7 @@ def neuron_grad(
     x: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike, *, activation: str = "relu"
 ) -> tuple[FloatArray, FloatArray]:
     r"""
-    Both gradients of a neuron's output, with respect to the weights and the bias.
+    Gradient of a neuron's output with respect to the weights and the bias.
 
     Parameters
     ----------
