@@ -76,11 +76,17 @@ def squared_error(
     without the factor 1/2 that some texts put in front. As a function of one constant
     prediction it is least at the *mean* of the targets: :math:`\sum_n (p - t_n) = 0`.
 
-    Up to constants it is the negative logarithm of a normal density with mean p and a fixed
-    variance: to minimize it is to maximize the likelihood of normal errors.
-
     The difference is formed first, in float64, so its relative error is one rounding; a
     difference beyond :math:`10^{154}` gives infinity.
+
+    **From maximum likelihood.** If the targets are the predictions plus independent normal errors
+    of mean 0 and variance :math:`\sigma^2`, the negative log-likelihood is the sum of squared
+    errors, up to constants:
+
+    .. math::
+
+        -\log \prod_{n=1}^{N} \frac{1}{\sqrt{2 \pi}\, \sigma}\, e^{-(t_n - p_n)^2 / (2 \sigma^2)}
+          = \frac{1}{2 \sigma^2} \sum_{n=1}^{N} (p_n - t_n)^2 + N \log (\sqrt{2 \pi}\, \sigma) .
 
     Examples
     --------

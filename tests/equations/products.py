@@ -5,6 +5,7 @@ formula of the text stands beside the value of dlref.
 """
 
 import numpy as np
+import scipy.stats
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
@@ -412,6 +413,18 @@ def maximum_likelihood():
     yield theta[np.argmin(mean)], 3 / 5
     rows = np.log(p).T
     yield mean, [losses.nll(np.tile(row, (5, 1)), y) for row in rows]
+
+
+@equation(
+    r"""-\log \prod_{n=1}^{N} \frac{1}{\sqrt{2 \pi}\, \sigma}\, e^{-(t_n - p_n)^2 / (2 \sigma^2)}
+    = \frac{1}{2 \sigma^2} \sum_{n=1}^{N} (p_n - t_n)^2 + N \log (\sqrt{2 \pi}\, \sigma) ."""
+)
+def likelihood_of_normal_errors():
+    sigma, N = 0.7, 5
+    density = np.exp(-((T - P) ** 2) / (2 * sigma**2)) / (np.sqrt(2 * np.pi) * sigma)
+    constant = N * np.log(np.sqrt(2 * np.pi) * sigma)
+    yield -np.log(np.prod(density)), 1 / (2 * sigma**2) * np.sum((P - T) ** 2) + constant
+    yield -scipy.stats.norm.logpdf(T, P, sigma).sum(), -np.log(np.prod(density))
 
 
 # Neurons
