@@ -106,6 +106,8 @@ def test_a_prompt_shows_words_instead_of_a_tuple():
     verdict = check.check_forward(np.tanh, activations.tanh, np.ones(3))
     gradients = check.check_gradients(np.sin, lambda u, x: u * np.cos(x), np.ones(3))
     report = check.check_all(np.tanh, activations.tanh)
-    for found in (verdict, verdict.outputs[0], gradients, report):
+    errors = check.error_report(np.ones(3), np.ones(3))
+    parting = check.first_difference({"out": np.ones(3)}, {"out": np.zeros(3)})
+    for found in (verdict, verdict.outputs[0], gradients, report, errors, parting):
         assert repr(found) == str(found)
         assert "(ok=" not in repr(found)
