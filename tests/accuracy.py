@@ -39,14 +39,6 @@ NARROW = dict.fromkeys(("sigmoid", "log_sigmoid", "softplus", "silu", "mish"), 1
 ROWS = ("softmax", "log_softmax", "logsumexp")
 
 
-def reference(name):
-    """Return the exact function of exact.py for a name of the table."""
-    if name.startswith("gelu_tanh"):
-        f = getattr(exact, name.replace("_tanh", ""))
-        return lambda x: f(x, approximate="tanh")
-    return getattr(exact, name)
-
-
 def points(name, dtype, rng):
     """Draw the points of an element-wise function, exact in `dtype`."""
     low, high = RANGES[name.removesuffix("_deriv")]
@@ -84,7 +76,7 @@ def cases():
         rng = np.random.default_rng(0)
         for name in [f"{stem}{form}" for stem in RANGES for form in ("", "_deriv")]:
             x = points(name, dtype, rng)
-            yield name, dtype, x, exact.evaluate(reference(name), x.astype(np.float64))
+            yield name, dtype, x, exact.evaluate(exact.reference(name), x.astype(np.float64))
         for name in ROWS:
             x = scores(dtype, rng)
             yield name, dtype, x, exact_rows(name, x.astype(np.float64))

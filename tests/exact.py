@@ -30,6 +30,14 @@ def ulp_errors(got, exact, *, absolute=0.0):
     return errors
 
 
+def reference(name):
+    """Return the function of this module for a name of the tables, such as gelu_tanh_deriv."""
+    if name.startswith("gelu_tanh"):
+        plain = globals()[name.replace("_tanh", "", 1)]
+        return lambda x: plain(x, approximate="tanh")
+    return globals()[name]
+
+
 def evaluate(f, points, **options):
     """Return the exact values of f at float64 points, as numbers of mpmath."""
     with mp.workdps(DIGITS):

@@ -93,21 +93,13 @@ def _around(name, start, x):
 @cache
 def _series(name, start):
     """Return a zero in parts, and the Taylor coefficients around it."""
-    true = reference(name)
+    true = exact.reference(name)
     with mp.workdps(2 * exact.DIGITS):
         if not start:  # x - tanh x, whose formula in exact.py is itself a series there
             return [Long(0)], [long(c) for c in mp.taylor(lambda x: x - mp.tanh(x), 0, TERMS)]
         zero = mp.findroot(true, start)
         powers = mp.taylor(true, zero, TERMS // 2)
         return parts(zero, 3), [Long(0), *(long(c) for c in powers[1:])]
-
-
-def reference(name):
-    """Return the function of exact.py for a name of the table."""
-    if name.startswith("gelu_tanh"):
-        plain = getattr(exact, name.replace("_tanh", "", 1))
-        return lambda x: plain(x, approximate="tanh")
-    return getattr(exact, name)
 
 
 def sigmoid(x):

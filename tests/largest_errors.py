@@ -137,7 +137,7 @@ def confirmed(name, x, dtype, near):
     """Return the error at a point to 60 digits, and the point."""
     points = np.array([x], dtype)
     got = DLREF.evaluate(name, points)
-    true = exact.evaluate(extended.reference(name), points.astype(np.float64))
+    true = exact.evaluate(exact.reference(name), points.astype(np.float64))
     if near:
         with mp.workdps(exact.DIGITS):
             return float(abs(mp.mpf(float(got[0])) - true[0]) * 2**53), x

@@ -8,7 +8,7 @@ from pathlib import Path
 import exact
 import numpy as np
 import pytest
-from accuracy import exact_rows, reference
+from accuracy import exact_rows
 from conftest import FUSED
 from libraries import Dlref
 from mpmath import mp, mpf
@@ -29,7 +29,7 @@ def error_at(row):
     if x.ndim == 2:
         true = exact_rows(name, x.astype(np.float64))
     else:
-        true = exact.evaluate(reference(name), x.astype(np.float64))
+        true = exact.evaluate(exact.reference(name), x.astype(np.float64))
     with mp.workdps(exact.DIGITS):
         if unit == "2^-53":
             return float(abs(mpf(float(got[0])) - true[0]) * 2**53)
