@@ -160,7 +160,7 @@ def kernel(function: F) -> F:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
         SOURCES[quiet] = function, kernel  # type: ignore[assignment]
         return quiet
-    compiled: F = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled: F = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
     SOURCES[compiled] = function, kernel  # type: ignore[assignment]
     return compiled
@@ -198,7 +198,7 @@ def inline_reassoc(function: F) -> F:
 def _inlined(function: F, fastmath: set[str]) -> F:
     compiled = function
     if COMPILED:
-        compiled = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True)(
+        compiled = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True, no_cfunc_wrapper=True)(
             function
         )
     SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]

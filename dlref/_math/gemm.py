@@ -11,7 +11,6 @@ the result is a sum over k in ascending order, by blocks of 512, for any number 
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,36 +53,16 @@ def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
             out[i, j] += last[i, j - inside * width]
 
 
-@kernel
-def _pack(b: FloatArray, out: FloatArray) -> None:
-    """Copy matrices (B, K, N) to panels (B, P, K, W), along the rows or columns in memory."""
-    depth, columns = b.shape[1:]
-    count, _, width = out.shape[1:]
-    by_column = b.strides[1] < b.strides[2]
-    for n in range(len(b)):
-        for p in range(count):
-            part, panel = b[n, :, p * width :], out[n, p]
-            there = min(width, columns - p * width)
-            if by_column:
-                for j in range(there):
-                    for k in range(depth):
-                        panel[k, j] = part[k, j]
-            else:
-                for k in range(depth):
-                    for j in range(there):
-                        panel[k, j] = part[k, j]
-            for k in range(depth):
-                for j in range(there, width):
-                    panel[k, j] = 0.0
-
-
 def panels(b: FloatArray) -> FloatArray:
     """Copy matrices (..., K, N) into panels (..., P, K, W), with zeros beyond the last column."""
     *batch, depth, columns = b.shape
     width = WIDTH_BYTES // b.itemsize
-    out = np.empty((*batch, -(-columns // width), depth, width), b.dtype)
-    count = math.prod(batch)
-    _pack(b.reshape(count, depth, columns), out.reshape(count, *out.shape[-3:]))
+    whole, ragged = divmod(columns, width)
+    out = np.zeros((*batch, whole + (ragged > 0), depth, width), b.dtype)
+    inside = b[..., : whole * width].reshape(*batch, depth, whole, width)
+    out[..., :whole, :, :] = inside.swapaxes(-3, -2)
+    if ragged:
+        out[..., whole, :, :ragged] = b[..., whole * width :]
     return out
 
 

@@ -22,7 +22,7 @@ from .._core.arguments import (
 )
 from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows
-from .._math.elementary import exp
+from .._math.elementary import exp, largest, single
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
 from ._kernels.reduction import REDUCTIONS, divided_sum, summed
 
@@ -45,21 +45,7 @@ def _exponentials(z: FloatArray, likely: int, e: FloatArray) -> tuple[float, flo
     Where z[likely] is the maximum, its exponential is the second part, an exact 1, and left
     out of `e` and of the first part: how little the others weigh is then known to all digits.
     """
-    # eight running maxima, which LLVM handles together
-    n = z.size - z.size % 8
-    m0 = m1 = m2 = m3 = m4 = m5 = m6 = m7 = z[0]
-    for i in range(0, n, 8):
-        m0 = z[i] if z[i] > m0 else m0  # max() may keep a NaN
-        m1 = z[i + 1] if z[i + 1] > m1 else m1
-        m2 = z[i + 2] if z[i + 2] > m2 else m2
-        m3 = z[i + 3] if z[i + 3] > m3 else m3
-        m4 = z[i + 4] if z[i + 4] > m4 else m4
-        m5 = z[i + 5] if z[i + 5] > m5 else m5
-        m6 = z[i + 6] if z[i + 6] > m6 else m6
-        m7 = z[i + 7] if z[i + 7] > m7 else m7
-    m = np.float64(max(m0, m1, m2, m3, m4, m5, m6, m7))
-    for i in range(n, z.size):
-        m = np.float64(z[i]) if z[i] > m else m
+    m = np.float64(largest(z))
     for i in range(z.size):
         e[i] = exp(np.float64(z[i]) - m)
     one = np.float64(0.0)
@@ -198,12 +184,14 @@ class _Problem(NamedTuple):
         out = (0, classes) if u is None else self.logits.shape
         loss, grad = np.empty(rows), np.empty(out, self.logits.dtype)
         seed = np.empty(0) if u is None else np.ascontiguousarray(u, np.float64).reshape(rows)
-        cost = COST * classes
+        cost, half = COST * classes, self.logits.dtype == np.float32
         if self.of_classes:
-            over_rows(_class_rows, rows, cost, *self[:6], seed, loss, grad)
+            step = single(_class_rows) if half else _class_rows
+            over_rows(step, rows, cost, *self[:6], seed, loss, grad)
             return loss.reshape(self.shape), grad, grad
         other, (z, t, w, _, *options) = np.empty_like(grad), self[:6]
-        over_rows(_probability_rows, rows, 2 * cost, z, t, w, *options, seed, loss, grad, other)
+        step = single(_probability_rows) if half else _probability_rows
+        over_rows(step, rows, 2 * cost, z, t, w, *options, seed, loss, grad, other)
         return loss.reshape(self.shape), grad, other
 
     def seeds(self, dout: FloatArray, reduction: str) -> FloatArray:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
-from ..._core.jit import inline_fma
+from ..._core.jit import inline_reassoc
 from ..._core.specialize import instantiate
 from ..._core.threads import over_rows
 
@@ -82,22 +82,11 @@ class Loss(NamedTuple):
     target_slope: Callable[[Number, Number, Number], Number]
 
 
-@inline_fma
+@inline_reassoc
 def summed(e: FloatArray) -> float:
-    """Add up in eight partial sums, which LLVM handles together."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float64(0.0)
-    n = e.size - e.size % 8
-    for i in range(0, n, 8):
-        s0 += e[i]
-        s1 += e[i + 1]
-        s2 += e[i + 2]
-        s3 += e[i + 3]
-        s4 += e[i + 4]
-        s5 += e[i + 5]
-        s6 += e[i + 6]
-        s7 += e[i + 7]
-    total = ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
-    for i in range(n, e.size):
+    """Add up in the order that is fastest."""
+    total = np.float64(0.0)
+    for i in range(e.size):
         total += e[i]
     return total
 
