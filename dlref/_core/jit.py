@@ -60,6 +60,9 @@ COMPILED: bool = numba is not None and not numba.config.DISABLE_JIT
 #: Settings of numba that change the code of a kernel; others are part of the target.
 SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 
+#: Options of all compilations; nothing is called from C, which saves 8 % of their time.
+OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+
 #: What each kernel and formula was compiled from, and by what.
 SOURCES: dict[Any, tuple[FunctionType, Callable[[Any], Any]]] = {}
 
@@ -160,7 +163,7 @@ def kernel(function: F) -> F:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
         SOURCES[quiet] = function, kernel  # type: ignore[assignment]
         return quiet
-    compiled: F = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    compiled: F = numba.njit(**OPTIONS)(function)
     compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
     SOURCES[compiled] = function, kernel  # type: ignore[assignment]
     return compiled
@@ -198,9 +201,7 @@ def inline_reassoc(function: F) -> F:
 def _inlined(function: F, fastmath: set[str]) -> F:
     compiled = function
     if COMPILED:
-        compiled = numba.njit(nogil=True, error_model="numpy", fastmath=fastmath, forceinline=True, no_cfunc_wrapper=True)(
-            function
-        )
+        compiled = numba.njit(**OPTIONS, fastmath=fastmath, forceinline=True)(function)
     SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]
     return compiled
 

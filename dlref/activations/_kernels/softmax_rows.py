@@ -4,21 +4,30 @@ What softmax, its logarithm and log-sum-exp share: one row of scores at a time.
 The difference of a score from the maximum carries its rounding error, because an error of the
 exponent is a relative error of the exponential; `run` takes shorter forms, without that and of
 fewer terms, if the scores are float32.  The sum of the exponentials is one of coarse parts, which
-is exact in any order, and of small rests.  Other sums are taken over pieces of a row, each in the
-order that is fastest.
+is exact in any order, and of small rests.  Where all but one are small, their sum decides the
+logarithm, and smaller parts are coarse.  Other sums are taken over pieces of a
+row, each in the order that is fastest.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
 from ..._core.jit import inline_reassoc, inline_strict, kernel
+from ..._core.specialize import specialize
 from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import Number, largest, raised, single, two_diff_error
+from ..._math.elementary import (
+    SINGLE,
+    Number,
+    largest,
+    raised,
+    two_diff_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,24 +36,54 @@ __all__ = ["added", "along", "dot", "exponentials", "run"]
 
 COST = 3  # nanoseconds an element
 PIECE = 256
+LARGE = 1.5 * 2.0**27  # its last place is 2^-25
+FEW = 2.0**-8
 
 
 @inline_strict
-def _split(e: Number) -> tuple[Number, Number]:
-    """Return e as a multiple of 2^-25, of which sums up to 2^27 are exact, and a rest."""
-    coarse = (e + 1.5 * 2.0**27) - 1.5 * 2.0**27
+def _split(e: Number, shift: Number) -> tuple[Number, Number]:
+    """Return e as a multiple of the last place of a larger number, and a rest."""
+    coarse = (e + shift) - shift
     return coarse, e - coarse
 
 
 @inline_reassoc
-def _sums(e: FloatArray) -> tuple[Number, Number]:
-    """Return the sum of numbers of at most 1: that of their coarse parts, exact, and the rest."""
-    coarse, fine = np.float64(0.0), np.float64(0.0)
+def _sums(e: FloatArray, shift: Number) -> tuple[Number, Number, Number]:
+    """Return how many numbers are 1, and the sums of the coarse parts of the others, and rests."""
+    ones, coarse, fine = np.float64(0.0), np.float64(0.0), np.float64(0.0)
     for j in range(e.size):
-        part, rest = _split(e[j])
+        one = np.floor(e[j])
+        part, rest = _split(e[j] - one, shift)
+        ones += one
         coarse += part
         fine += rest
-    return coarse, fine
+    return ones, coarse, fine
+
+
+@inline_strict
+def _others(e: FloatArray) -> tuple[Number, Number]:
+    """
+    Return, as a pair, the sum of numbers from 0 to 1 without one of those that are 1.
+
+    Coarse parts are multiples of 2^-25, whose sums are exact.  Where there is hardly anything
+    but the 1, they are multiples of 2^-25 of the rest.
+    """
+    ones, coarse, fine = _sums(e, LARGE)
+    rest = (ones - 1.0) + coarse
+    if rest < FEW:
+        _, rest, fine = _sums(e, LARGE * (rest + fine))
+    return rest + fine, two_diff_error(rest, -fine)
+
+
+@inline_reassoc
+def _others_single(e: FloatArray) -> tuple[Number, Number]:
+    """`_others` for half the digits: a plain sum."""
+    ones, below = np.float64(0.0), np.float64(0.0)
+    for j in range(e.size):
+        one = np.floor(e[j])
+        ones += one
+        below += e[j] - one
+    return (ones - 1.0) + below, 0.0
 
 
 @inline_reassoc
@@ -75,9 +114,8 @@ def exponentials(x: FloatArray, e: FloatArray) -> tuple[Number, Number, Number]:
         score = np.float64(x[j])
         d = score - top
         e[j] = raised(1.0, d, two_diff_error(score, top) if d > -800.0 else 0.0)
-    coarse, fine = _sums(e)
-    rest = coarse - 1.0  # exact
-    return top, rest + fine, two_diff_error(rest, -fine)
+    others, low = _others(e)
+    return top, others, low
 
 
 @kernel
@@ -127,9 +165,14 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
     return [as_carray(array).reshape(rows, shape[-1]) for array in arrays], back
 
 
+@cache
+def _single(function: Callable[..., None]) -> Callable[..., None]:
+    return specialize(function, {**SINGLE, _others: _others_single}, "single")
+
+
 def run(function: Callable[..., None], *arrays: FloatArray) -> None:
-    """Call a kernel on the rows of matrices, shared over threads; `single` if they are float32."""
+    """Call a kernel on the rows of matrices, over threads; float32 takes half the digits."""
     rows, width = arrays[0].shape
-    function = single(function) if arrays[0].dtype == np.float32 else function
+    function = _single(function) if arrays[0].dtype == np.float32 else function
     if rows and width:
         over_rows(function, rows, COST * width, *arrays)
