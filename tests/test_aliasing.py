@@ -19,13 +19,10 @@ from calls import B, D, H, S, T
 import dlref
 from dlref import (
     attention,
-    calculus,
     check,
     interop,
     losses,
     neurons,
-    positions,
-    propagation,
     recurrent,
     training,
     transformer,
@@ -93,7 +90,9 @@ def _attention(rng):
 def _heads(rng, moving, options):
     x, y, params = rng.normal(size=(B, T, D)), rng.normal(size=(B, S, D)), _projections(rng)
     options = {"num_heads": H, **options}
-    for call in calls._derivatives(rng, attention, "multi_head_attention", (x, y, params), **options):
+    for call in calls._derivatives(
+        rng, attention, "multi_head_attention", (x, y, params), **options
+    ):
         yield *call[:2], {**call[2], **(moving if call[0].endswith("_jvp") else {})}
     own = {"num_heads": H, "rope": _rotations(T)}
     yield from calls._derivatives(rng, attention, "multi_head_attention", (x, x, params), **own)
@@ -344,7 +343,9 @@ def shared(function, args, options):
     inputs = [a for a in contents((args, options)) if a.size]
     before = [a.copy() for a in inputs]
     result = function(*args, **options)
-    outputs = [a for a in contents(list(result) if inspect.isgenerator(result) else result) if a.size]
+    outputs = [
+        a for a in contents(list(result) if inspect.isgenerator(result) else result) if a.size
+    ]
     for a, old in zip(inputs, before, strict=True):
         np.testing.assert_array_equal(a, old)
     pairs = itertools.chain(itertools.product(inputs, outputs), itertools.combinations(outputs, 2))
@@ -382,9 +383,7 @@ def test_tensors_that_are_read_share_no_memory(tmp_path):
 def array_options(f):
     parameters = inspect.signature(f).parameters.values()
     return {
-        p.name
-        for p in parameters
-        if p.kind is p.KEYWORD_ONLY and ARRAYS.search(str(p.annotation))
+        p.name for p in parameters if p.kind is p.KEYWORD_ONLY and ARRAYS.search(str(p.annotation))
     }
 
 
@@ -393,8 +392,7 @@ def tried():
     found = {}
     every = [*CALLS, *((name, *call) for name, call in calls.calls().items())]
     for name, _ in cases.public_functions():
-        for call in cases.SPECS[cases.key_of(name)].calls:
-            every.append((name, (), call.options))
+        every += [(name, (), call.options) for call in cases.SPECS[cases.key_of(name)].calls]
     for name, _, options in every:
         given = {key for key, value in options.items() if contents(value)}
         found.setdefault(name, set()).update(given)
