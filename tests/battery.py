@@ -286,6 +286,14 @@ def formula(case, arguments, dtype):
     return wanted
 
 
+def answer(case, arguments, dtype):
+    """Return the values of the formula in more digits than `dtype` has, None if it knows none."""
+    try:
+        return formula(case, arguments, np.longdouble)
+    except TypeError:  # a special function, or an inverse, that knows no 80 bits
+        return formula(case, arguments, np.float64) if dtype == np.float32 else None
+
+
 def lost(got, want, plain, noise):
     """
     Return what of the answer was lost: not finite, or all 0, where there are numbers.
@@ -293,15 +301,15 @@ def lost(got, want, plain, noise):
     Numbers that are another are looked for where float64 is as good as 80 bits.
     """
     limits = np.finfo(got.dtype)
-    answer = np.isfinite(want) & (abs(want) < limits.max / 4)
-    wrong = answer & ~np.isfinite(got)
+    there = np.isfinite(want) & (abs(want) < limits.max / 4)
+    wrong = there & ~np.isfinite(got)
     if np.any(wrong):
         at = np.argmax(wrong)
         return f"{got.ravel()[at]} in place of {want.ravel()[at]}"
-    most = np.max(abs(want), where=answer, initial=0)
+    most = np.max(abs(want), where=there, initial=0)
     if got.size and not np.any(got) and most > max(limits.smallest_normal * 1e10, noise):
         return f"0 in place of {most}"
-    sure = answer & agrees(plain, want)
+    sure = there & agrees(plain, want)
     apart = abs(np.where(sure, got, 0) - np.where(sure, want, 0))
     off = apart > NEAR * most + max(noise, 1e-18)  # 80 bits round at 1e-19 around 1
     return f"{got[off]} in place of {want[off]}" if np.any(off) else ""
@@ -332,17 +340,14 @@ def try_extreme(case, kind, target):
         return "" if str(error).startswith("Argument '") else f"{error!r}"
     if not comparable(case, kind):
         return ""
-    try:
-        with np.errstate(all="ignore"):
-            true = formula(case, arguments, np.longdouble)
-            if any(np.isnan(t).any() for t in true):  # the formula itself knows no answer
-                return ""
-            narrow = arrays(result)[0].dtype if kind == "largest" else np.float64
-            plain = formula(case, arguments, narrow)
-    except TypeError:  # a special function that knows no 80 bits
-        return ""
+    dtype = leaves(result)[0].dtype
+    with np.errstate(all="ignore"):
+        true = answer(case, arguments, dtype)
+        if true is None or any(np.isnan(t).any() for t in true):  # the formula itself knows none
+            return ""
+        plain = formula(case, arguments, dtype if kind == "largest" else np.float64)
     sizes = [np.max(abs(a), initial=0) for a in arrays(arguments) if a.dtype.kind == "f"]
-    noise = 0 if form_of(case.name) == "map" else NOISE[leaves(result)[0].dtype] * max(sizes)
+    noise = 0 if form_of(case.name) == "map" else NOISE[dtype] * max(sizes)
     if kind == "largest":  # sums overflow: what the plain formula gives in the same precision
         true = [np.where(agrees(p, t), t, np.nan) for p, t in zip(plain, true, strict=True)]
     triples = zip(leaves(result), true, plain, strict=True)
