@@ -190,7 +190,7 @@ EXTREMES = ("zero", "subnormal", "tiny", "large", "largest", "infinite", "nan")
 INNER = ("subnormal", "tiny", "large")  # extremes whose sums do not overflow
 FORMS = ("map", "deriv", "vjp", "jvp", "grad")  # that are compared with the formula
 NEAR = 1e-5  # of the largest number of an answer, in float32 too
-#: Rounding errors of gradients, in which large terms cancel.
+#: Rounding errors of gradients, relative to the product of what they are made of.
 NOISE = {np.dtype(np.float64): 1e-15, np.dtype(np.float32): 1e-6}
 #: They multiply and add in another order than the formula, and overflow elsewhere.
 REORDERED = {
@@ -315,6 +315,24 @@ def lost(got, want, plain, noise):
     return f"{got[off]} in place of {want[off]}" if np.any(off) else ""
 
 
+def rounding(form, arguments, dtype):
+    """Return the rounding error that a gradient may have, in which large terms cancel; else 0."""
+    if form not in ("vjp", "jvp", "grad"):
+        return 0.0
+    inputs, direction = arguments, np.ones(1)
+    if form == "vjp":
+        direction, *inputs = arguments
+    if form == "jvp":
+        inputs, direction = arguments
+    return NOISE[dtype] * max(1.0, size(inputs)) * size(direction)
+
+
+def size(value):
+    """Return the largest absolute value in a tree."""
+    floats = [a for a in arrays(value) if a.dtype.kind == "f"]
+    return max((float(np.max(abs(a), initial=0)) for a in floats), default=0.0)
+
+
 def agrees(plain, true):
     """Where the formula in float64 is as good as in 80 bits: no term of it is out of range."""
     with np.errstate(all="ignore"):
@@ -346,10 +364,9 @@ def try_extreme(case, kind, target):
         if true is None or any(np.isnan(t).any() for t in true):  # the formula itself knows none
             return ""
         plain = formula(case, arguments, dtype if kind == "largest" else np.float64)
-    sizes = [np.max(abs(a), initial=0) for a in arrays(arguments) if a.dtype.kind == "f"]
-    noise = 0 if form_of(case.name) == "map" else NOISE[dtype] * max(sizes)
     if kind == "largest":  # sums overflow: what the plain formula gives in the same precision
         true = [np.where(agrees(p, t), t, np.nan) for p, t in zip(plain, true, strict=True)]
+    noise = rounding(form_of(case.name), arguments, dtype)
     triples = zip(leaves(result), true, plain, strict=True)
     found = (lost(g, w, p, noise) for g, w, p in triples if g.dtype.kind == "f")
     return next(filter(None, found), "")
