@@ -87,6 +87,17 @@ class TestFaultsThatWereFound:
                 [0], None, None, steps=1, beams=2, stop=None, length_penalty=1e300
             )
 
+    @pytest.mark.parametrize(
+        "trial",
+        [
+            ("bad options", "transformer.decoder_block_vjp/0/float64", "infinite", "scale"),
+            ("extreme values", "transformer.decoder_vjp/0/float32", "largest", 0),
+        ],
+    )
+    def test_no_warning_from_the_gradients_of_a_block(self, trial):
+        kind, key, fault, where = trial
+        assert not battery.outcome(kind, battery.cases()[key], fault, where)
+
     def test_no_warning_where_a_product_is_not_a_number(self):
         gap = functools.partial(check.adjoint_gap, rng=np.random.default_rng(0))
         with np.errstate(all="raise"):
@@ -106,6 +117,16 @@ def test_finds_a_planted_fault(monkeypatch):
         assert word in battery.outcome("bad arrays", case, "complex", 0)
     small = battery.reduced("bad arrays", case, "complex", 0)
     assert battery.arrays(small.arguments)[0].size == 1
+
+
+def test_sees_an_answer_that_is_lost():
+    large, true = np.array([1e300, 1.0]), np.array([1e300, 2.0], np.longdouble)
+    lost = functools.partial(battery.lost, want=true, plain=true, noise=0)
+    assert lost(large) == ""  # right beside the largest number of the answer
+    assert "inf" in lost(np.array([np.inf, 2.0]))
+    assert "0 in place" in lost(np.zeros(2))
+    assert "2.e+300" in lost(np.array([2e300, 2.0]))
+    assert battery.lost(np.array([2e300, 2.0]), true, 3 * true, 0) == ""  # the formula is no better
 
 
 def test_runs_and_resumes(tmp_path):

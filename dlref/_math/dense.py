@@ -1,4 +1,4 @@
-"""The dense layer, on NumPy's BLAS, in the dtype of its operands."""
+"""The dense layer and large products, on NumPy's BLAS, in the dtype of their operands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,25 @@ import numpy as np
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
 
-__all__ = ["affine", "affine_jvp", "affine_vjp", "column_sums"]
+__all__ = ["affine", "affine_jvp", "affine_vjp", "column_sums", "product"]
+
+#: Multiplications that BLAS does at once, a tenth of a second: it does not look for Ctrl-C.
+AT_ONCE = 2**31
+
+
+def product(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
+    """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), a large one by groups of rows."""
+    *lead, rows, depth = a.shape
+    shape = np.broadcast_shapes(tuple(lead), b.shape[:-2])
+    piece = max(1, AT_ONCE // max(1, math.prod(shape) * depth * b.shape[-1]))
+    if rows <= piece:
+        return np.matmul(a, b, out=out)
+    if out is None:
+        out = np.empty((*shape, rows, b.shape[-1]), a.dtype)
+    for start in range(0, rows, piece):
+        some = slice(start, start + piece)
+        np.matmul(a[..., some, :], b, out=out[..., some, :])
+    return out
 
 
 def _rows(x: FloatArray) -> FloatArray:
@@ -20,7 +38,7 @@ def _rows(x: FloatArray) -> FloatArray:
 def affine(x: FloatArray, w: FloatArray, b: FloatArray | None = None) -> FloatArray:
     """Return ``x @ w.T + b`` for x (..., n_in), w (n_out, n_in), b (n_out,), of one dtype."""
     with np.errstate(all="ignore"):
-        out = _rows(x) @ w.T
+        out = product(_rows(x), w.T)
         if b is not None:
             out += b
     return out.reshape(*x.shape[:-1], len(w))
@@ -39,7 +57,7 @@ def affine_vjp(
     """Return (dx, dw, db) for the cotangent `dout` of `affine`; db is None without b."""
     u = _rows(dout)
     with np.errstate(all="ignore"):
-        dx, dw = (u @ w).reshape(x.shape), u.T @ _rows(x)
+        dx, dw = product(u, w).reshape(x.shape), product(u.T, _rows(x))
     return dx, dw, None if b is None else column_sums(u)
 
 

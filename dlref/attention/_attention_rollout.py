@@ -23,10 +23,15 @@ def _layers(name: str, weights: FloatArray, residual: float) -> FloatArray:
     """Return the mixing matrix of each layer: (L, ..., T, T)."""
     check_ndim(name, weights, 4)
     check_matrix(name, weights)
-    heads = weights.shape[-3]
     share = as_number("residual", residual, least=0, most=1)
-    mean = weights.mean(axis=-3) if heads else np.zeros((*weights.shape[:-3], *weights.shape[-2:]))
-    return share * np.eye(weights.shape[-1]) + (1.0 - share) * mean
+    return share * np.eye(weights.shape[-1]) + (1.0 - share) * _mean(weights)
+
+
+def _mean(weights: FloatArray) -> FloatArray:
+    """Return the mean over the heads, 0 if there are none."""
+    if weights.shape[-3]:
+        return weights.mean(axis=-3)  # type: ignore[no-any-return]
+    return np.zeros((*weights.shape[:-3], *weights.shape[-2:]))
 
 
 def _chain(layers: FloatArray) -> list[FloatArray]:
@@ -196,7 +201,7 @@ def attention_rollout_jvp(
     dtype, [p], [dp] = as_tangents(primals, tangents, count=1)
     with np.errstate(all="ignore"):
         layers = _layers("primals", p, residual)
-        moves = _layers("tangents", dp, residual) - residual * np.eye(p.shape[-1])
+        moves = (1.0 - residual) * _mean(dp)
         moved = np.zeros(layers.shape[1:])
         for layer, move, before in zip(layers, moves, _chain(layers), strict=False):
             moved = move @ before + layer @ moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
@@ -253,6 +254,7 @@ def scaled_dot_product_attention(
     return tuple(results) if len(results) > 1 else results[0]
 
 
+@np.errstate(all="ignore")
 def gradients(
     at: Attention,
     dout: FloatArray,

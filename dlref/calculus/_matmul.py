@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, check_shape, result
 from .._core.broadcasting import unbroadcast
+from .._math.dense import product
 
 __all__ = ["matmul_jacobian", "matmul_jvp", "matmul_vjp"]
 
@@ -172,8 +173,8 @@ def matmul_vjp(
     batch = np.broadcast_shapes(matrix_a.shape[:-2], matrix_b.shape[:-2])
     u = dout.reshape(*batch, matrix_a.shape[-2], matrix_b.shape[-1])
     with np.errstate(all="ignore"):
-        da = unbroadcast(u @ matrix_b.mT, matrix_a.shape).reshape(a.shape)
-        db = unbroadcast(matrix_a.mT @ u, matrix_b.shape).reshape(b.shape)
+        da = unbroadcast(product(u, matrix_b.mT), matrix_a.shape).reshape(a.shape)
+        db = unbroadcast(product(matrix_a.mT, u), matrix_b.shape).reshape(b.shape)
     return result(da, dtype), result(db, dtype)
 
 

@@ -63,7 +63,7 @@ class Trace(dict[str, FloatArray]):
             return values
 
         for step, value in steps.items():
-            self[prefix + step] = value
+            self[prefix + step] = value.copy()  # a block's output is also its last sum
             self.mistakes[prefix + step] = wrong(step)
         return value
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.jit import kernel
 from .._core.threads import as_carray
+from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
 from ._kernels.recurrence import (
     ONE_STEP,
@@ -262,8 +263,8 @@ def _vjp(
         x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
         h=dh[:, :size] + first_h,
         c=dc + first_c,
-        w_ih=rows.T @ rows_of(x),
-        w_hh=rows.T @ rows_of(h[:-1]),
+        w_ih=product(rows.T, rows_of(x)),
+        w_hh=product(rows.T, rows_of(h[:-1])),
         b_ih=sums,
         b_hh=sums.copy(),
         w_p=np.concatenate(peepholes),

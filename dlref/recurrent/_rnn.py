@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_integer, choice, result
 from .._core.jit import kernel
 from .._core.threads import as_carray
+from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
 from ._kernels.recurrence import (
     ONE_STEP,
@@ -202,8 +203,8 @@ def _vjp(
     return a.gradients(
         x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
         h=dh,
-        w_ih=rows.T @ rows_of(x),
-        w_hh=rows.T @ rows_of(h[:-1]),
+        w_ih=product(rows.T, rows_of(x)),
+        w_hh=product(rows.T, rows_of(h[:-1])),
         b_ih=sums,
         b_hh=sums.copy(),
     )

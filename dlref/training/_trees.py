@@ -17,7 +17,7 @@ from .._core.arguments import (
     float_dtype,
     result,
 )
-from .._core.pytree import check_tree, named_leaves, refilled
+from .._core.pytree import check_tree, named_leaves, rebuilt, refilled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     Returns
     -------
     array, or tuple
-        What `f` returned, in the structure of `tree`.
+        What `f` returned, in the structure of `tree`. Its arrays are copied, so that they share
+        no memory with those of `tree`, nor with each other.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
                 msg = f"Argument {path!r} must be an array, as in 'tree', not None."
                 raise ValueError(msg)
         columns.append(_arrays(named))
-    return refilled(tree, iter([f(*entries) for entries in zip(*columns, strict=True)]))
+    return refilled(tree, iter([_copied(f(*entries)) for entries in zip(*columns, strict=True)]))
 
 
 def tree_ravel(tree: Any) -> FloatArray:
@@ -201,6 +202,13 @@ def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
     return refilled(
         like, iter([result(a.reshape(shape).copy(), dtype) for a, (dtype, shape) in cut])
     )
+
+
+def _copied(value: Any) -> Any:
+    """Return a value whose arrays are its own."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [_copied(entry) for entry in value])
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _arrays(named: dict[str, Any]) -> list[Any]:

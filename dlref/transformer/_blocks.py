@@ -258,6 +258,7 @@ def norm_tangent(
     return y, rms_norm_jvp((x, p.weight), (v, dp[0]), eps=eps)
 
 
+@np.errstate(all="ignore")
 def _residual(
     x: FloatArray, sublayer: Any, norm: NormParams, o: Options, factor: FloatArray | None
 ) -> tuple[FloatArray, Pullback]:
@@ -266,6 +267,7 @@ def _residual(
         z, norm_pullback = norm_forward(x, norm, o.norm, o.eps)
         f, sublayer_pullback = sublayer(z)
 
+        @np.errstate(all="ignore")
         def pullback(u: FloatArray) -> tuple[Any, ...]:
             dz, *rest = sublayer_pullback(u if factor is None else factor * u)
             dx, dnorm = norm_pullback(dz)
@@ -275,6 +277,7 @@ def _residual(
     f, sublayer_pullback = sublayer(x)
     y, norm_pullback = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
 
+    @np.errstate(all="ignore")
     def pullback_through_norm(u: FloatArray) -> tuple[Any, ...]:
         ds, dnorm = norm_pullback(u)
         dx, *rest = sublayer_pullback(ds if factor is None else factor * ds)
@@ -306,6 +309,7 @@ def _self_attention(
     """Let every position attend to all; cotangents (dx, dparams, dbias)."""
     block = AttentionBlock(x, x, p, o.heads, cache, **o.attention)
 
+    @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> tuple[Any, ...]:
         dx_q, dx_kv, dp, *dbias = block.vjp(u)
         return dx_q + dx_kv, dp, dbias[0] if dbias else None

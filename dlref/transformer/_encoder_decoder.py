@@ -200,9 +200,11 @@ def init_encoder_decoder_model(
         )
         for _ in range(config.layers)
     )
-    last = init_norm(config) if config.norm_first else None
+    lasts = [init_norm(config) if config.norm_first else None for _ in range(2)]
     head = None if config.tied else rng.normal(0.0, 0.02, embedding.shape)
-    params = EncoderDecoderParams(embedding, there, here, encoder, last, decoder, last, head)
+    params = EncoderDecoderParams(
+        embedding, there, here, encoder, lasts[0], decoder, lasts[1], head
+    )
     return rounded(params, kind)  # type: ignore[no-any-return]
 
 

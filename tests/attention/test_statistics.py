@@ -10,6 +10,7 @@ from dlref.attention import (
     attention_entropy_jvp,
     attention_entropy_vjp,
     attention_rollout,
+    attention_rollout_jvp,
     attention_rollout_vjp,
     attention_shares,
     attention_weights,
@@ -82,6 +83,11 @@ class TestRollout:
     def test_without_attention_is_the_identity(self, rng):
         p = softmax(rng.normal(size=(3, 2, 4, 4)))
         np.testing.assert_array_equal(attention_rollout(p, residual=1), np.eye(4))
+
+    def test_a_small_tangent_is_not_lost(self, rng):
+        p, v = softmax(rng.normal(size=(3, 2, 4, 4))), rng.normal(size=(3, 2, 4, 4))
+        want = 2.0**-99 * attention_rollout_jvp(p, v)
+        np.testing.assert_array_equal(attention_rollout_jvp(p, 2.0**-99 * v), want)
 
     def test_of_no_layers(self):
         assert attention_rollout(np.ones((0, 2, 3, 3))).tolist() == np.eye(3).tolist()

@@ -263,6 +263,67 @@ print(raised - sent)
         assert float(run(self.CODE.format(count=count, signals=signals))) < 0.5
 
 
+@compiled_only
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
+class TestInterruptsOfFunctions:
+    #: Name, arguments and size of calls that take some seconds on one thread.
+    CALLS = {  # noqa: RUF012
+        "attention": ("attention.scaled_dot_product_attention", "*3 * [heads(T)]", 8192),
+        "attention_vjp": ("attention.scaled_dot_product_attention_vjp", "*4 * [heads(T)]", 8192),
+        "attention_weights": ("attention.attention_weights", "heads(T, 1), heads(T, 1)", 12288),
+        "lstm": ("recurrent.lstm", "x(T, 64), None, None, x(1024, 64), x(1024, 256)", 40_000),
+        "gru": ("recurrent.gru", "x(T, 64), None, x(768, 64), x(768, 256)", 40_000),
+        "linear": ("neurons.linear", "x(T, T), x(T, T)", 5000),
+    }  # fmt: skip
+    #: Processor seconds, so that programs beside this one do not count.
+    CODE = """
+import os, signal, threading, time
+import numpy as np
+import dlref
+from dlref import attention, neurons, recurrent
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+dlref.set_num_threads(1)
+rng = np.random.default_rng(0)
+
+def x(*shape):
+    return 0.1 * rng.standard_normal(shape, np.float32)
+
+def heads(T, count=8):
+    return x(1, count, T, 64)
+
+T = 16
+{name}({arguments})  # compiles
+T = {size}
+arguments = [{arguments}]
+done = False
+def interrupt():
+    global sent
+    start = time.process_time()
+    while time.process_time() < start + 0.3:
+        time.sleep(0.01)
+    sent = time.process_time()
+    if not done:
+        os.kill(os.getpid(), signal.SIGINT)
+
+other = threading.Thread(target=interrupt)
+try:
+    other.start()
+    {name}(*arguments)
+    done = True
+    other.join()
+    print("too short a call")
+except KeyboardInterrupt:
+    print(time.process_time() - sent)
+"""
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_end_within_half_a_second(self, call):
+        name, arguments, size = self.CALLS[call]
+        code = self.CODE.format(name=name, arguments=arguments, size=size)
+        assert float(run(code, timeout=300, OPENBLAS_NUM_THREADS="1")) < 0.5
+
+
 def test_an_interruption_of_the_wait_is_raised_after_it(monkeypatch):
     job = threads._Job(visit, 4, 4, np.zeros(4))
     job.helping.append(1)

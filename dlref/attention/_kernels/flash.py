@@ -31,6 +31,7 @@ from ..._core.arguments import FloatArray
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import over_rows
+from ..._math.dense import product
 from ..._math.elementary import Number, exp, largest, largest_single
 from ..._math.gemm import add_product, matmul
 
@@ -391,10 +392,10 @@ def attend(
 
 
 @np.errstate(all="ignore")
-def grouped(product: Any, a: FloatArray, b: FloatArray) -> FloatArray:
+def grouped(multiply: Any, a: FloatArray, b: FloatArray) -> FloatArray:
     """Multiply the matrix of each head of queries by that of its head of keys."""
     each = a.reshape(len(a) // max(len(b), 1), len(b), *a.shape[1:])
-    out: FloatArray = product(each, b)
+    out: FloatArray = multiply(each, b)
     return out.reshape(len(a), *out.shape[2:])
 
 
@@ -403,7 +404,7 @@ def scores_of(
 ) -> FloatArray:
     """Return whole rows of scores (q_heads, T, S), −inf where something is hidden."""
     rows, columns = rows or slice(0, q.shape[1]), slice(0, k.shape[1])
-    scores = grouped(np.matmul, q[:, rows], k.swapaxes(1, 2))
+    scores = grouped(product, q[:, rows], k.swapaxes(1, 2))
     with np.errstate(all="ignore"):
         _adjust(scores, slice(None), rows, columns, spec)
     i, j = np.arange(rows.start, rows.stop)[:, None] + spec.offset, np.arange(columns.stop)
@@ -421,7 +422,7 @@ def slope_of(q: FloatArray, k: FloatArray, spec: TileSpec) -> FloatArray | None:
     """Return the slope of the cap at all scores, if there is one."""
     whole = slice(None)
     with np.errstate(all="ignore"):
-        scores = grouped(np.matmul, q, k.swapaxes(1, 2))
+        scores = grouped(product, q, k.swapaxes(1, 2))
         return _adjust(scores, whole, whole, whole, spec._replace(mask=None, bias=None))
 
 

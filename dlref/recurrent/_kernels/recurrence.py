@@ -38,6 +38,7 @@ from ..._core.arguments import (
 from ..._core.jit import inline_fma, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import MAX_PIECE, as_carray, over_rows
+from ..._math.dense import product
 from ..._math.elementary import sigmoid, tanh
 from ..._math.gemm_tiles import (
     FEW_PANELS,
@@ -206,7 +207,7 @@ def project(x: FloatArray, w: FloatArray) -> FloatArray:
     """Multiply x (T, B, D) by the transpose of w (N, D): whole panels of columns, zeros at last."""
     z = np.empty((*x.shape[:2], padded(len(w), x.dtype)), x.dtype)
     z[..., len(w) :] = 0
-    np.matmul(rows_of(x), w.T, out=rows_of(z)[:, : len(w)])
+    product(rows_of(x), w.T, rows_of(z)[:, : len(w)])
     return z
 
 
