@@ -126,8 +126,9 @@ def scaled_dot_product_attention(
 
     Notes
     -----
-    **Definition.** A query asks, keys answer how well they match, and the answer is the average
-    of the values, more of those that match better:
+    **Definition.** Every query is compared with every key by a dot product. A softmax over the keys
+    turns these scores into weights, and the output is the average of the values with these
+    weights:
 
     .. math::
 
@@ -138,6 +139,10 @@ def scaled_dot_product_attention(
     in matrices :math:`\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V`. The
     weights are not negative and sum to 1: each output lies between the values. What the options add
     to the scores is said in `attention_scores`; all of them combine.
+
+    **Where q, k and v come from.** In *self-attention* all three are projections of one sequence;
+    in *cross-attention* the queries are projections of the decoder's sequence, keys and values of
+    the encoder's output. :func:`multi_head_attention` has the projections.
 
     **Why the square root.** Let the elements of query and key be independent with mean 0 and
     variance 1. Each product :math:`q_e k_e` has the mean 0 and the variance
@@ -194,10 +199,19 @@ def scaled_dot_product_attention(
 
     Examples
     --------
-    A query that matches one of two keys takes its value:
+    By hand, with E = 4: the dot products are 0, 2 log 2 and 2 log 5, the scores half of that, and
+    their exponentials 1, 2 and 5. So the weights are 1/8, 2/8 and 5/8, and the average of the
+    values 8, 16 and 0 is 1 + 4 + 0:
 
     >>> import numpy as np
     >>> from dlref.attention import scaled_dot_product_attention
+    >>> q, k = np.zeros((1, 4)), np.zeros((3, 4))
+    >>> q[0, 0], k[:, 0] = 2, np.log([1, 2, 5])
+    >>> scaled_dot_product_attention(q, k, [[8.0], [16.0], [0.0]])
+    array([[5.]])
+
+    A query that matches one of two keys takes its value:
+
     >>> q, k, v = [[50.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]
     >>> scaled_dot_product_attention(q, k, v).round(6)
     array([[1., 2.]])

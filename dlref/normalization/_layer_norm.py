@@ -53,7 +53,10 @@ def layer_norm(
 
     Notes
     -----
-    With the mean and the biased variance of the row (divided by D, not D - 1),
+    Each row is normalized by itself, with its own mean and its own biased variance (divided by D,
+    not D - 1). So the result does not depend on the other rows or on the size of the batch, and
+    training and inference compute the same. Weight and bias, often written :math:`\gamma` and
+    :math:`\beta`, are learned:
 
     .. math::
 
@@ -95,10 +98,22 @@ def layer_norm(
 
     Examples
     --------
+    The mean of 1, 3, 5, 7 is 4 and the variance (9 + 1 + 1 + 9) / 4 = 5:
+
     >>> import numpy as np
-    >>> from dlref.normalization import layer_norm
-    >>> layer_norm([1, 3, 5, 7], eps=0).round(4)
-    array([-1.3416, -0.4472,  0.4472,  1.3416])
+    >>> from dlref.normalization import batch_norm, layer_norm
+    >>> layer_norm([1, 3, 5, 7], eps=0) * np.sqrt(5)
+    array([-3., -1., 1., 3.])
+
+    Layer norm takes its mean along a row, batch norm along a column:
+
+    >>> x = [[1.0, 3.0], [2.0, 6.0]]
+    >>> layer_norm(x, eps=0)
+    array([[-1., 1.],
+           [-1., 1.]])
+    >>> batch_norm(x, eps=0)
+    array([[-1., -1.],
+           [ 1., 1.]])
 
     Shifting and scaling a row changes nothing:
 
