@@ -146,7 +146,7 @@ def scaled_dot_product_attention(
 
     **Why the square root.** Let the elements of query and key be independent with mean 0 and
     variance 1. Each product :math:`q_e k_e` has the mean 0 and the variance
-    :math:`\operatorname{E} q_e^2 \operatorname{E} k_e^2 = 1`, and their sum, being uncorrelated,
+    :math:`\E q_e^2 \E k_e^2 = 1`, and their sum, being uncorrelated,
     the variance E. Without the factor the scores spread like :math:`\sqrt E`, the softmax of
     rows so spread is nearly one-hot, and its Jacobian
     :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: nothing is learned. Divided
@@ -324,7 +324,7 @@ def scaled_dot_product_attention_vjp(
     q, k, v : as in `scaled_dot_product_attention`
         The same.
     dlse : array_like or None, shape (..., H, T) or (T,)
-        Cotangent :math:`\lambda_i` of the log-sum-exp; None is zero.
+        Cotangent :math:`u^\ell_i` of the log-sum-exp; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
         The same.
     softcap, sink, dropout : as in `scaled_dot_product_attention`
@@ -365,7 +365,7 @@ def scaled_dot_product_attention_vjp(
        .. math::
            :label: attention-score-gradient
 
-           d_{ij} = p_{ij} (w_{ij} - D_i + \lambda_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
+           d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
 
     5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. The cap
        multiplies by :math:`1 - \tanh^2`, call it :math:`r_{ij}`, and with the scale c
@@ -378,7 +378,7 @@ def scaled_dot_product_attention_vjp(
        With dropout, :math:`w_{ij}` is :math:`m_{ij}\, \vec u_i \cdot \vec v_j`, and
        :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest is the same.
     6. A sink is a score with the value 0, hence w = 0:
-       :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (\lambda_i - D_i)`.
+       :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (u^\ell_i - D_i)`.
 
     The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
     tile of scores a second time, which is cheaper than to keep them: five products of tiles where

@@ -205,8 +205,9 @@ def bias_of_the_start():
 
 
 @definition(
-    r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , & \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
-    v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , & \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
+    r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , & \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} ,
+    \\
+    v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , & \qquad \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
     \theta_t &= \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
 )
 def adam():
@@ -289,7 +290,7 @@ def inverse_square_root():
 
 @equation(
     r"""\vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
-    \operatorname{E} \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,"""
+    \E \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,"""
 )
 def gradient_of_a_batch():
     m, N = 2, len(GRADIENTS)
