@@ -205,9 +205,10 @@ def bias_of_the_start():
 
 
 @definition(
-    r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , & \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} ,
-    \\
-    v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , & \qquad \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
+    r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , &
+    \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
+    v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , &
+    \qquad \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
     \theta_t &= \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
 )
 def adam():
