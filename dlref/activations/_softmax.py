@@ -100,7 +100,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     added to the exponent. Largest error found: 2 ULP.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make
-    NaN of all probabilities along the axis. An empty row has no probabilities.
+    NaN of all probabilities along the axis. An empty row gives an empty row.
 
     References
     ----------
@@ -122,7 +122,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     >>> softmax(np.log([1, 2, 5]) / 4).round(3)
     array([0.271, 0.323, 0.406])
 
-    Only differences of scores count:
+    Adding a number to all scores changes nothing, and a score of -inf has probability 0:
 
     >>> softmax([1000, 1000, -np.inf])
     array([0.5, 0.5, 0. ])
@@ -259,7 +259,7 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
     .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
 
     The gradient sums to zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
-    of u: a confident row passes almost nothing.
+    of u, so it is nearly 0 where one probability is nearly 1.
 
     Examples
     --------

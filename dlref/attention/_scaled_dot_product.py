@@ -146,17 +146,17 @@ def scaled_dot_product_attention(
 
     **Why the square root.** Let the elements of query and key be independent with mean 0 and
     variance 1. Each product :math:`q_e k_e` has the mean 0 and the variance
-    :math:`\E q_e^2 \E k_e^2 = 1`, and their sum, being uncorrelated,
-    the variance E. Without the factor the scores spread like :math:`\sqrt E`, the softmax of
-    rows so spread is nearly one-hot, and its Jacobian
-    :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: nothing is learned. Divided
-    by :math:`\sqrt E` the variance is 1 at any width.
+    :math:`\E q_e^2 \E k_e^2 = 1`, and their sum, being uncorrelated, the variance E. Without the
+    factor the standard deviation of the scores is :math:`\sqrt E`. For large E the softmax of a row
+    is then nearly one-hot, and its Jacobian
+    :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: almost no gradient reaches
+    queries and keys. Divided by :math:`\sqrt E` the variance is 1 at any width.
 
-    **One pass in tiles.** The scores of T queries and S keys are never all in memory. A tile of
-    queries goes along the keys, a tile of them at a time, and keeps three things per query: the
-    largest score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the
-    average not yet divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. If a new tile
-    has a larger score m', all that was summed fades by the same factor:
+    **One pass in tiles.** The scores of T queries and S keys are never all in memory. For each tile
+    of queries a loop runs over the tiles of keys, and keeps three things per query: the largest
+    score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the average not yet
+    divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. If a new tile has a larger score m', both
+    sums are multiplied by the same factor:
 
     .. math::
 
@@ -173,12 +173,12 @@ def scaled_dot_product_attention(
     takes 70 MB beyond its inputs, where a matrix of scores would take 8 GB.
 
     **Rows without keys.** If every key is masked, :math:`z = 0`. The output is then 0, the
-    log-sum-exp −inf, and all gradients through the row are 0. What stands behind a mask has no
-    influence, not even NaN: a weight of exactly 0 takes nothing from its value.
+    log-sum-exp −inf, and all gradients through the row are 0. Masked keys and values have no
+    influence, not even NaN: where the weight is exactly 0, the value is left out.
 
     **Dropout.** The factors :math:`m_{ij}` multiply the weights after the softmax,
     :math:`\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j`. They are an input, so that a gradient check
-    meets the same ones twice. Log-sum-exp and weights are returned without them.
+    uses the same factors in every call. Log-sum-exp and weights are returned without them.
 
     **Grouped heads.** With H heads of queries and Hk of keys, H / Hk consecutive ones share keys
     and values, which are not copied. Hk = 1 is multi-query attention.
@@ -210,13 +210,13 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(q, k, [[8.0], [16.0], [0.0]])
     array([[5.]])
 
-    A query that matches one of two keys takes its value:
+    A query that matches one of two keys returns the value of that key:
 
     >>> q, k, v = [[50.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]
     >>> scaled_dot_product_attention(q, k, v).round(6)
     array([[1., 2.]])
 
-    One that matches all alike takes the mean; under a causal mask, of those seen:
+    Equal scores give the mean of the values; under a causal mask, of those that are seen:
 
     >>> scaled_dot_product_attention(np.zeros((2, 2)), k, v, is_causal=True)
     array([[1., 2.],
