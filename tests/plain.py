@@ -702,7 +702,7 @@ def rope_half_split(x, theta):
 
 
 def rope_vjp(u, theta):
-    """Backward pass: turn back."""
+    """Backward pass: rotate back."""
     return rope_half_split(u, -theta)
 
 

@@ -22,9 +22,28 @@ OUTLAWED = {
     r"\^(T\b|\{T\}|\{?\\mathsf|\\intercal|\\mathrm *\{?T)": r"^\top",
     r"\\(times|cdot|ast) *\\(tanh|sigma)": r"\odot",
     r"\\operatorname\{?(log|exp|tanh|max|min)\b": "the operator's own command",
+    r"\\operatorname\{E\}": r"\E",
+    r"\\vec *\{?[A-Z]\b": r"\mat for a matrix",
+    r"\\mat *\{?[a-z]\b": r"\vec for a vector",
+    r"(?<![\w\\}{.])[a-z] *\\cdot *[a-z]\b": r"bold vectors in their product, \, between numbers",
+    r"[Cc]otangents? :math:`(?!(\\vec |\\mat )?[uU](?![a-z])|\\partial|\()[^`]*`": r"\vec u",
+    r"(?<![Cc]o)\b[Tt]angents? :math:`(?!(\\vec )?v\b|v_|\\dot|\d)[^`]*`": r"\vec v, or a dot",
     r"\be = e\^": "a letter that is not Euler's number",
     r"[\x00-\x08\x0b-\x1f]": "the backslash and the letter that Python read as a control character",
 }
+#: Where the letter may be, with the meanings that the table gives it.
+LAMBDA = {
+    "weight decay": " ".join(
+        f"training/_{name}" for name in ("adam", "sgd", "momentum", "rmsprop", "adagrad")
+    ),
+    "log-sum-exp": "losses/_cross_entropy losses/plot_cross_entropy",
+    "curvature": "training/_gradient_descent",
+    "factor of SELU": "activations/_selu",
+    "wavelength": "positions/_rotary_scaling",
+    "the table, and an activation that is not in dlref": "docs/conventions docs/contributing",
+}
+#: The norm of a letter that is not bold; of calculus, whose arguments have any number of axes.
+PLAIN_NORM = re.compile(r"\\norm\{ *[A-Za-z]\b")
 #: Sums to an upper limit T, T being time.
 SUM_TO_T = re.compile(r"\\(sum|prod)_\{[^}]*\}\^T\b")
 #: What may stand on both sides of a circle: maps.
@@ -39,6 +58,18 @@ def test_outlawed(symbol):
         for match in re.finditer(symbol, SUM_TO_T.sub("", text))
     ]
     assert not found, f"write {OUTLAWED[symbol]}"
+
+
+def test_lambda_has_the_meanings_of_the_table():
+    places = " ".join(LAMBDA.values()).split()
+    found = {p for p, text in TEXTS.items() if re.search(r"\\lambda(?![a-zA-Z])", text)}
+    assert [p for p in found if not any(place in p for place in places)] == []
+    assert [place for place in places if not any(place in p for p in found)] == []
+
+
+def test_norms_are_of_bold_letters():
+    found = {p for p, text in TEXTS.items() if PLAIN_NORM.search(text)}
+    assert found <= {"dlref/calculus/_norm.py"}
 
 
 def test_a_circle_is_a_composition():

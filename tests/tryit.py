@@ -1,17 +1,25 @@
-"""What dlref computes for the figures of docs/tryit, at the settings that the browser test chooses.
+"""What dlref computes for the figures to try, at the settings that the browser tests choose.
+
+Those of docs/tryit, and the maps of gallery/attention/plot_statistics.py with their statistics.
 
     python tests/tryit.py
 
 writes tests/site/tryit.json, since the environment of the browser has no dlref.
 """
 
+import ast
 import itertools
 import json
 from pathlib import Path
 
 import numpy as np
 
-from dlref.attention import scaled_dot_product_attention
+from dlref.attention import (
+    attention_distance,
+    attention_entropy,
+    attention_shares,
+    scaled_dot_product_attention,
+)
 from dlref.positions import apply_rope, rope_frequencies, rope_tables
 
 VALUES = Path(__file__).parent / "site" / "tryit.json"
@@ -61,8 +69,39 @@ def attention():
         yield [mask, offset, scale, slope], weights.tolist()
 
 
+def defined(script, *names):
+    """Return functions and constants of a script, without running what it computes and draws."""
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    tree.body = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef)
+        or (isinstance(node, ast.ImportFrom) and node.module.startswith("dlref"))
+        or (isinstance(node, ast.Assign) and isinstance(node.value, ast.List | ast.Tuple))
+    ]
+    scope = {"np": np}
+    exec(compile(tree, script.name, "exec"), scope)
+    return [scope[name] for name in names]
+
+
+def statistics():
+    """Yield settings of the attention explorer, the map, keys attended to, distance and shares."""
+    script = VALUES.parents[2] / "gallery" / "attention" / "plot_statistics.py"
+    maps, sentences = defined(script, "random_maps", "SENTENCES")
+    for sentence, layer, head in [(0, 0, 0), (0, 2, 3), (3, 1, 2)]:
+        weights = maps(sentences[sentence])[layer, head]
+        curves = [np.exp(attention_entropy(weights)), attention_distance(weights)]
+        curves += [*attention_shares(weights).T]
+        yield [sentence, layer, head], [weights.tolist(), *(c.tolist() for c in curves)]
+
+
 def values():
-    return {"rope": [*rope()], "scores": SCORES.tolist(), "attention": [*attention()]}
+    return {
+        "rope": [*rope()],
+        "scores": SCORES.tolist(),
+        "attention": [*attention()],
+        "statistics": [*statistics()],
+    }
 
 
 if __name__ == "__main__":

@@ -209,8 +209,8 @@ def selu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     76 percent; strongly negative ones weaken it. SELU's constants preserve the moments of the
     forward pass, not those of the gradient: for a standard normal x,
 
-    .. math:: \operatorname{E} f'(x)^2 = \lambda^2 \Bigl( \tfrac12 + \alpha^2
-        \operatorname{E}\bigl[e^{2x};\, x < 0\bigr] \Bigr)
+    .. math:: \E f'(x)^2 = \lambda^2 \Bigl( \tfrac12 + \alpha^2
+        \E\bigl[e^{2x};\, x < 0\bigr] \Bigr)
         = \lambda^2 \bigl( \tfrac12 + \alpha^2 e^2\, \Phi(-2) \bigr) = 1.0716 ,
 
     so the mean square of the gradient grows by 7 percent per layer.

@@ -45,6 +45,8 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     r"""
     Map scores to probabilities, by their exponentials.
 
+    It is the last step of a classifier, and it makes the weights of attention.
+
     Parameters
     ----------
     x : array_like, shape (..., k)
@@ -72,7 +74,18 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Notes
     -----
+    Each probability is the exponential of its score, divided by the sum of all exponentials:
+
     .. math:: s_i = \frac{e^{x_i}}{\sum_j e^{x_j}}
+
+    **Why the exponential.** It is positive for every score, and larger scores get larger
+    probabilities, so the order is kept. Differences of scores become ratios of probabilities,
+    :math:`s_i / s_j = e^{x_i - x_j}`: a score that is larger by :math:`\log 2` gets twice the
+    probability. For two scores, :math:`s_1` is the sigmoid of :math:`x_1 - x_2`.
+
+    **Temperature.** Dividing all scores by a temperature T before the softmax changes how far the
+    probabilities are apart. For T → 0 the largest score gets all, which is :func:`hardmax`; for
+    T → ∞ all get 1/k.
 
     **Shift invariance.** Multiplying numerator and denominator by :math:`e^{-c}` gives
     :math:`s(x - c \vec 1) = s(x)`. The code takes for c the maximum, so that no exponent is
@@ -87,7 +100,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     added to the exponent. Largest error found: 2 ULP.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make
-    NaN of all probabilities along the axis. An empty row has no probabilities.
+    NaN of all probabilities along the axis. An empty row gives an empty row.
 
     References
     ----------
@@ -95,12 +108,21 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Examples
     --------
+    Scores whose exponentials are 1, 2 and 5 have the sum 8:
+
     >>> import numpy as np
     >>> from dlref.activations import softmax
     >>> softmax(np.log([1, 2, 5]))
     array([0.125, 0.25 , 0.625])
 
-    Only differences of scores count:
+    A temperature of 1/2 squares the exponentials, to 1, 4 and 25; one of 4 takes their fourth root:
+
+    >>> softmax(np.log([1, 2, 5]) / 0.5) * 30
+    array([ 1.,  4., 25.])
+    >>> softmax(np.log([1, 2, 5]) / 4).round(3)
+    array([0.271, 0.323, 0.406])
+
+    Adding a number to all scores changes nothing, and a score of -inf has probability 0:
 
     >>> softmax([1000, 1000, -np.inf])
     array([0.5, 0.5, 0. ])
@@ -237,7 +259,7 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
     .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
 
     The gradient sums to zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
-    of u: a confident row passes almost nothing.
+    of u, so it is nearly 0 where one probability is nearly 1.
 
     Examples
     --------

@@ -244,12 +244,12 @@ def additive_attention_vjp(
     Notes
     -----
     With the hidden values :math:`\vec h_{ij} = \tanh(\mat W \vec q_i + \mat U \vec k_j)` and the
-    cotangent :math:`\vec g_i` of row i, from the output back:
+    cotangent :math:`\vec u_i` of row i, from the output back:
 
     .. math::
 
-        \pdv{L}{p_{ij}} &= \vec g_i \cdot \vec v_j, \qquad
-        \pdv{L}{\vec v_j} = \sum_i p_{ij} \vec g_i \\
+        \pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad
+        \pdv{L}{\vec v_j} = \sum_i p_{ij} \vec u_i \\
         d_{ij} = \pdv{L}{s_{ij}}
             &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} \pdv{L}{p_{im}} \Bigr)
             && \text{(softmax)} \\

@@ -127,8 +127,9 @@ def scaled_dot_product_attention(
 
     Notes
     -----
-    **Definition.** A query asks, keys answer how well they match, and the answer is the average
-    of the values, more of those that match better:
+    **Definition.** Every query is compared with every key by a dot product. A softmax over the keys
+    turns these scores into weights, and the output is the average of the values with these
+    weights:
 
     .. math::
 
@@ -140,19 +141,23 @@ def scaled_dot_product_attention(
     weights are not negative and sum to 1: each output lies between the values. What the options add
     to the scores is said in `attention_scores`; all of them combine.
 
+    **Where q, k and v come from.** In *self-attention* all three are projections of one sequence;
+    in *cross-attention* the queries are projections of the decoder's sequence, keys and values of
+    the encoder's output. :func:`multi_head_attention` has the projections.
+
     **Why the square root.** Let the elements of query and key be independent with mean 0 and
     variance 1. Each product :math:`q_e k_e` has the mean 0 and the variance
-    :math:`\operatorname{E} q_e^2 \operatorname{E} k_e^2 = 1`, and their sum, being uncorrelated,
-    the variance E. Without the factor the scores spread like :math:`\sqrt E`, the softmax of
-    rows so spread is nearly one-hot, and its Jacobian
-    :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: nothing is learned. Divided
-    by :math:`\sqrt E` the variance is 1 at any width.
+    :math:`\E q_e^2 \E k_e^2 = 1`, and their sum, being uncorrelated, the variance E. Without the
+    factor the standard deviation of the scores is :math:`\sqrt E`. For large E the softmax of a row
+    is then nearly one-hot, and its Jacobian
+    :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: almost no gradient reaches
+    queries and keys. Divided by :math:`\sqrt E` the variance is 1 at any width.
 
-    **One pass in tiles.** The scores of T queries and S keys are never all in memory. A tile of
-    queries goes along the keys, a tile of them at a time, and keeps three things per query: the
-    largest score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the
-    average not yet divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. If a new tile
-    has a larger score m', all that was summed fades by the same factor:
+    **One pass in tiles.** The scores of T queries and S keys are never all in memory. For each tile
+    of queries a loop runs over the tiles of keys, and keeps three things per query: the largest
+    score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the average not yet
+    divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. If a new tile has a larger score m', both
+    sums are multiplied by the same factor:
 
     .. math::
 
@@ -169,12 +174,12 @@ def scaled_dot_product_attention(
     takes 70 MB beyond its inputs, where a matrix of scores would take 8 GB.
 
     **Rows without keys.** If every key is masked, :math:`z = 0`. The output is then 0, the
-    log-sum-exp −inf, and all gradients through the row are 0. What stands behind a mask has no
-    influence, not even NaN: a weight of exactly 0 takes nothing from its value.
+    log-sum-exp −inf, and all gradients through the row are 0. Masked keys and values have no
+    influence, not even NaN: where the weight is exactly 0, the value is left out.
 
     **Dropout.** The factors :math:`m_{ij}` multiply the weights after the softmax,
     :math:`\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j`. They are an input, so that a gradient check
-    meets the same ones twice. Log-sum-exp and weights are returned without them.
+    uses the same factors in every call. Log-sum-exp and weights are returned without them.
 
     **Grouped heads.** With H heads of queries and Hk of keys, H / Hk consecutive ones share keys
     and values, which are not copied. Hk = 1 is multi-query attention.
@@ -195,15 +200,24 @@ def scaled_dot_product_attention(
 
     Examples
     --------
-    A query that matches one of two keys takes its value:
+    By hand, with E = 4: the dot products are 0, 2 log 2 and 2 log 5, the scores half of that, and
+    their exponentials 1, 2 and 5. So the weights are 1/8, 2/8 and 5/8, and the average of the
+    values 8, 16 and 0 is 1 + 4 + 0:
 
     >>> import numpy as np
     >>> from dlref.attention import scaled_dot_product_attention
+    >>> q, k = np.zeros((1, 4)), np.zeros((3, 4))
+    >>> q[0, 0], k[:, 0] = 2, np.log([1, 2, 5])
+    >>> scaled_dot_product_attention(q, k, [[8.0], [16.0], [0.0]])
+    array([[5.]])
+
+    A query that matches one of two keys returns the value of that key:
+
     >>> q, k, v = [[50.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [3.0, 4.0]]
     >>> scaled_dot_product_attention(q, k, v).round(6)
     array([[1., 2.]])
 
-    One that matches all alike takes the mean; under a causal mask, of those seen:
+    Equal scores give the mean of the values; under a causal mask, of those that are seen:
 
     >>> scaled_dot_product_attention(np.zeros((2, 2)), k, v, is_causal=True)
     array([[1., 2.],
@@ -312,7 +326,7 @@ def scaled_dot_product_attention_vjp(
     q, k, v : as in `scaled_dot_product_attention`
         The same.
     dlse : array_like or None, shape (..., H, T) or (T,)
-        Cotangent :math:`\lambda_i` of the log-sum-exp; None is zero.
+        Cotangent :math:`u^\ell_i` of the log-sum-exp; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
         The same.
     softcap, sink, dropout : as in `scaled_dot_product_attention`
@@ -353,7 +367,7 @@ def scaled_dot_product_attention_vjp(
        .. math::
            :label: attention-score-gradient
 
-           d_{ij} = p_{ij} (w_{ij} - D_i + \lambda_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
+           d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
 
     5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. The cap
        multiplies by :math:`1 - \tanh^2`, call it :math:`r_{ij}`, and with the scale c
@@ -366,7 +380,7 @@ def scaled_dot_product_attention_vjp(
        With dropout, :math:`w_{ij}` is :math:`m_{ij}\, \vec u_i \cdot \vec v_j`, and
        :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest is the same.
     6. A sink is a score with the value 0, hence w = 0:
-       :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (\lambda_i - D_i)`.
+       :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (u^\ell_i - D_i)`.
 
     The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
     tile of scores a second time, which is cheaper than to keep them: five products of tiles where

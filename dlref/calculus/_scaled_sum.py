@@ -141,7 +141,7 @@ def scaled_sum_jvp(primals: Any, tangents: Any) -> FloatArray:
     -----
     .. math:: \dot y = z \sum_i \dot x_i + \dot z \sum_i x_i
 
-    The product rule for :math:`y = z \cdot s` with the sum :math:`s = \sum_i x_i`, whose
+    The product rule for :math:`y = z\, s` with the sum :math:`s = \sum_i x_i`, whose
     tangent is :math:`\dot s = \sum_i \dot x_i`.
 
     Examples

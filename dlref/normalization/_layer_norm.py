@@ -53,7 +53,10 @@ def layer_norm(
 
     Notes
     -----
-    With the mean and the biased variance of the row (divided by D, not D - 1),
+    Each row is normalized by itself, with its own mean and its own biased variance (divided by D,
+    not D - 1). So the result does not depend on the other rows or on the size of the batch, and
+    training and inference compute the same. Weight and bias, often written :math:`\gamma` and
+    :math:`\beta`, are learned:
 
     .. math::
 
@@ -64,7 +67,7 @@ def layer_norm(
 
     **Geometry.** Subtracting the mean projects :math:`\vec x` onto the plane orthogonal to
     :math:`\vec 1`; dividing by :math:`\sigma = \norm{\vec x - \mu \vec 1} / \sqrt D` projects it on
-    the sphere of radius :math:`\sqrt D`. So :math:`\hat{\vec x}` lives on a sphere of D - 2
+    the sphere of radius :math:`\sqrt D`. So :math:`\hat{\vec x}` lies on a sphere of D - 2
     dimensions, and does not change if :math:`\vec x` is shifted or, up to :math:`\epsilon`, scaled.
 
     **Numerics.** The textbook formula :math:`\sigma^2 = \overline{x^2} - \mu^2` loses all digits
@@ -73,18 +76,16 @@ def layer_norm(
 
     .. math:: \mu = m + \overline d, \qquad \sigma^2 = \overline{d^2} - \overline d^2 .
 
-    This subtraction costs three bits at most. Let m be off by :math:`e = \mu - m`. The D / 8
-    first features have the mean m, so that their squares about :math:`\mu` alone add up to at
-    least :math:`e^2 D / 8`, and :math:`\overline d^2 = e^2` is at most eight times
-    :math:`\sigma^2`. Where all :math:`x_i` lie within a factor of two of m, :math:`d_i` is exact,
-    and a large offset costs no digit of the result: at a mean of :math:`10^4` and a variance of 1
-    the error, relative to the largest output, is below 1e-15 in float64. Where a square overflows
-    or vanishes, the row is measured again in another unit, a power of two, so that rows of any
-    size have their result.
+    This subtraction costs three bits at most. Let m be off by :math:`e = \mu - m`. The D / 8 first
+    features have the mean m, so that their squares about :math:`\mu` alone add up to at least
+    :math:`e^2 D / 8`, and :math:`\overline d^2 = e^2` is at most eight times :math:`\sigma^2`.
+    Where all :math:`x_i` lie within a factor of two of m, :math:`d_i` is exact, and a large offset
+    costs no digit of the result: at a mean of :math:`10^4` and a variance of 1 the error, relative
+    to the largest output, is below 1e-15 in float64. Where a square overflows or underflows, the
+    row is scaled by a power of two first, so that rows of any magnitude have their result.
 
     float32 (and narrower) inputs are computed in float64 and rounded once. (At a mean of
-    :math:`10^4` a float32 *input* is rounded to 0.001, which nothing can mend.) Each row is read
-    from memory once.
+    :math:`10^4` a float32 *input* is already rounded to 0.001.) Each row is read from memory once.
 
     **Special values.** A constant row gives `bias`, as does a row of width 1. With
     :math:`\epsilon = 0` a constant row is 0/0, NaN. Infinity or NaN makes NaN of its row.
@@ -95,10 +96,22 @@ def layer_norm(
 
     Examples
     --------
+    The mean of 1, 3, 5, 7 is 4 and the variance (9 + 1 + 1 + 9) / 4 = 5:
+
     >>> import numpy as np
-    >>> from dlref.normalization import layer_norm
-    >>> layer_norm([1, 3, 5, 7], eps=0).round(4)
-    array([-1.3416, -0.4472,  0.4472,  1.3416])
+    >>> from dlref.normalization import batch_norm, layer_norm
+    >>> layer_norm([1, 3, 5, 7], eps=0) * np.sqrt(5)
+    array([-3., -1., 1., 3.])
+
+    Layer norm takes its mean along a row, batch norm along a column:
+
+    >>> x = [[1.0, 3.0], [2.0, 6.0]]
+    >>> layer_norm(x, eps=0)
+    array([[-1., 1.],
+           [-1., 1.]])
+    >>> batch_norm(x, eps=0)
+    array([[-1., -1.],
+           [ 1., 1.]])
 
     Shifting and scaling a row changes nothing:
 
@@ -106,7 +119,7 @@ def layer_norm(
     >>> bool(np.allclose(layer_norm(100 * x - 3, eps=0), layer_norm(x, eps=0), atol=1e-15))
     True
 
-    A constant row has no direction; what is left is the bias:
+    In a constant row all differences from the mean are 0, so the result is the bias:
 
     >>> layer_norm([7.0, 7.0, 7.0], bias=[1.0, 2.0, 3.0])
     array([1., 2., 3.])
@@ -170,11 +183,11 @@ def layer_norm_vjp(
         \pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g}
             - \hat x_j \, \overline{g \hat x} \Bigr),
 
-    where a bar is the mean over the row: the part of :math:`\vec g` along :math:`\vec 1` and
-    the part along :math:`\hat{\vec x}` are taken out. What arrives at the layer below is
-    orthogonal to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`: no step along
-    the gradient can gain by shifting or scaling a row. Division by :math:`\tau` makes
-    gradients of large inputs small.
+    where a bar is the mean over the row: the part of :math:`\vec g` along :math:`\vec 1` and the
+    part along :math:`\hat{\vec x}` are taken out. The gradient with respect to the input is
+    orthogonal to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`, because shifting
+    or scaling a row does not change the loss. Because of the division by :math:`\tau`, inputs of
+    large variance get small gradients.
 
     `x` and `dout` are read from memory once each: mean, variance and both projections come from
     four means taken at once, with :math:`d_i = x_i - m` as in :func:`layer_norm`, because

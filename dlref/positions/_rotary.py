@@ -319,12 +319,36 @@ def apply_rope(
 
     Notes
     -----
-    **What is asked for.** A map f(x, p) of a vector at position p, linear in x, such that the score
-    depends on the positions only through their difference:
+    **Definition.** A vector at position p is rotated pair by pair. Pair i has the frequency
+    :math:`\theta_i = 10000^{-2i/R}` of :func:`rope_frequencies`, and is rotated by the angle
+    :math:`\phi = p\, \theta_i`. Three forms of this map:
+
+    .. math::
+
+       \begin{pmatrix} y_1 \\ y_2 \end{pmatrix}
+         &= \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi \end{pmatrix}
+            \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\
+       y_1 &= x_1 \cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\
+       y_1 + i y_2 &= (x_1 + i x_2)(\cos\phi + i \sin\phi) = (x_1 + i x_2)\, e^{i\phi} .
+
+    The second line is the first multiplied out, and is what the code computes; it is also the
+    real and imaginary part of the third. The matrix for all pairs would have E² entries of which
+    2E are not zero; the pairwise form takes 2E multiplications and reads the input once.
+
+    **Where it is applied.** To the queries and keys of every layer and head, after their projection
+    and before their scores. Values are not rotated, and nothing is added to the embeddings.
+
+    **Why a rotation.** The dot product of two vectors depends on their lengths and on the angle
+    between them. Rotated by m and n times the same angle, a query and a key keep their lengths, and
+    the angle between them changes by n − m times it: the score depends on the distance.
+
+    **What is asked for.** The converse also holds: rotations are the only way. Take a map f(x, p)
+    of a vector at position p, linear in x, such that the score depends on the positions only
+    through their difference:
 
     .. math:: \langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .
 
-    **Derivation.** Write :math:`f(\vec x, p) = \mat R_p \vec x` and let vectors at position 0
+    Write :math:`f(\vec x, p) = \mat R_p \vec x` and let vectors at position 0
     stay as they are, :math:`\mat R_0 = \mat I`. Then :math:`\mat R_m^\top \mat R_n` depends on
     n − m alone; call it :math:`\mat S_{n-m}`.
 
@@ -360,20 +384,6 @@ def apply_rope(
     So the requirement leaves rotations of planes, here of two channels each (and reflections, which
     only integer positions allow).
 
-    **Three forms of one map.** Pair i at position p, with :math:`\phi = p\, \theta_i`:
-
-    .. math::
-
-       \begin{pmatrix} y_1 \\ y_2 \end{pmatrix}
-         &= \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi \end{pmatrix}
-            \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\
-       y_1 &= x_1 \cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\
-       y_1 + i y_2 &= (x_1 + i x_2)(\cos\phi + i \sin\phi) = (x_1 + i x_2)\, e^{i\phi} .
-
-    The second line is the first multiplied out, and is what the code computes; it is also the
-    real and imaginary part of the third. The matrix for all pairs would have E² entries of which
-    2E are not zero; the pairwise form takes 2E multiplications and reads the input once.
-
     **Pairing.** The paper and GPT-J pair neighbours; GPT-NeoX and LLaMA as converted for
     Transformers pair halves. Both are one map in two orders of the channels. Weights trained with
     one give nonsense with the other, unless their rows are permuted (`rope_permutation`).
@@ -396,6 +406,18 @@ def apply_rope(
     >>> c = np.sqrt(0.5)
     >>> apply_rope([[1.0, 0.0]], [[c]], [[c]])
     array([[0.70710678, 0.70710678]])
+
+    The score of a query at position 2 and a key at 5 is that of positions 102 and 105:
+
+    >>> from dlref.positions import rope_frequencies, rope_tables
+    >>> rng = np.random.default_rng(0)
+    >>> q, k = rng.normal(size=(2, 1, 8))
+    >>> def rotated(x, p):
+    ...     return apply_rope(x, *rope_tables([p], rope_frequencies(8)))
+    >>> near, far, other = ((rotated(q, m) * rotated(k, n)).sum() for m, n in
+    ...                     [(2, 5), (102, 105), (2, 6)])
+    >>> bool(np.isclose(near, far)), bool(np.isclose(near, other))
+    (True, False)
 
     Of four channels two are rotated, by a quarter of a turn; first neighbours, then with the
     halves of all four:

@@ -402,15 +402,29 @@ def lstm_cell(
         \vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad
         \vec h' = \vec o \odot \tanh(\vec c').
 
-    The cell state is *added to*, not rewritten: that is the whole idea. `w_ih` holds
-    :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other.
+    `w_ih` holds :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other.
+
+    **Gate by gate.** Say that a unit of a language model stores whether the subject is plural.
+
+    - The *forget gate* f is the share of the old cell state that is kept. At a new subject it
+      should be near 0, until then near 1.
+    - The *candidate* g is what could be stored, and the *input gate* i the share of it that is
+      added. At the word "dogs" both should be near 1.
+    - The *output gate* o is the share of the cell state that the other layers see. It should be
+      near 1 where a verb comes next, since the verb must agree with the subject.
+
+    **Why it remembers.** The cell state is added to. A plain recurrent network multiplies its state
+    by a matrix and applies tanh at every step; here the old state is multiplied by f only, and
+    so is its gradient.
 
     **Peepholes** let the gates see the cell state, each unit its own:
     :math:`\vec p_i \odot \vec c` and :math:`\vec p_f \odot \vec c` are added inside of the
     input and the forget gate, :math:`\vec p_o \odot \vec c'`, of the new state, inside of the
     output gate.
 
-    The first LSTM had no forget gate, :math:`\vec f = 1`; Gers and others added it.
+    **Relatives.** The first LSTM had no forget gate, :math:`\vec f = 1`; Gers and others added it.
+    Coupled gates, :math:`\vec f = 1 - \vec i`, store something new only where something old is
+    dropped; :func:`gru_cell` has them, and no cell state beside h.
 
     References
     ----------
@@ -420,10 +434,18 @@ def lstm_cell(
 
     Examples
     --------
-    With weights of 0 all gates are half open and the candidate is 0; the cell state halves:
+    With weights of 0 the biases alone set the gates. Let i = 1/2, f = 3/4, g = 1/2 and o = 1/4, and
+    the old cell state be 2. Then the new one is 3/4 · 2 + 1/2 · 1/2 = 1.75:
 
     >>> import numpy as np
     >>> from dlref.recurrent import lstm_cell
+    >>> bias = [0.0, np.log(3), np.arctanh(0.5), -np.log(3)]
+    >>> h, c = lstm_cell([1.0], [0.0], [2.0], np.zeros((4, 1)), np.zeros((4, 1)), bias)
+    >>> float(c[0]), float(h[0] / np.tanh(1.75))
+    (1.7500, 0.2500)
+
+    With biases of 0 as well all gates are half open and the candidate is 0; the cell state halves:
+
     >>> h, c = lstm_cell([1.0], [0.0], [3.0], np.zeros((4, 1)), np.zeros((4, 1)))
     >>> c
     array([1.5])

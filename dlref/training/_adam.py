@@ -153,30 +153,39 @@ def adam_step(
 
     Notes
     -----
-    Two running means, of the gradient and of its square, both starting at 0:
+    Momentum and RMSprop in one: a running mean of the gradient, and one of its square, both
+    starting at 0. Each is corrected for that start, and the step is their quotient. Every
+    operation is element by element, so each parameter has a step size of its own:
 
-    .. math:: m_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
-              v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 .
+    .. math::
 
-    *Correction of the start.* Unrolled, :math:`m_t = (1 - \beta_1) \sum_{s=1}^t
+        m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , &
+        \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
+        v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , &
+        \qquad \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
+        \theta_t &= \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} .
+
+    **Why the means are corrected.** Unrolled, :math:`m_t = (1 - \beta_1) \sum_{s=1}^t
     \beta_1^{t-s} g_s`. If the gradients have the expectation :math:`\E[g]`,
 
     .. math:: \E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
                       = (1 - \beta_1^t)\, \E[g] ,
 
-    by the geometric sum, and likewise for :math:`v_t`. Dividing by the bracket removes the bias:
+    by the geometric sum, and likewise for :math:`v_t`. Dividing by the bracket removes the bias.
 
-    .. math::
+    **How long the steps are.** The first step is :math:`\eta \operatorname{sign}(g_1)`. Later ones
+    are about :math:`\eta` where the gradient is steady, and less the more it is noise:
+    :math:`\abs{\hat m} / \sqrt{\hat v}` is a signal-to-noise ratio. The scale of the loss cancels.
 
-        \hat m_t = \frac{m_t}{1 - \beta_1^t} , \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t} , \qquad
-        \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} .
+    **Weight decay.** With :math:`\lambda > 0` the gradient is :math:`g_t + \lambda \theta_{t-1}`
+    from the start, so the decay is in both means.
 
-    The first step is :math:`\eta \operatorname{sign}(g_1)`. Later ones are about :math:`\eta`
-    where the gradient is steady, and less the more it is noise: :math:`\abs{\hat m} /
-    \sqrt{\hat v}` is a signal-to-noise ratio. The scale of the loss cancels.
+    **AMSGrad.** A large gradient that occurs rarely is soon forgotten by :math:`v`. Then Adam can
+    move to the wrong end of an interval even on a convex loss (:cite:t:`Reddi2018`; the third
+    exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root,
+    as PyTorch has it: before the correction, which is applied to the maximum.
 
-    With *AMSGrad* the largest :math:`v` so far stands under the root, as PyTorch has it: before
-    the correction, which is applied to the maximum.
+    **Memory.** The state is two arrays of the size of the parameters, three with `amsgrad`.
 
     **Range.** The step is also right for gradients whose square overflows or underflows, beyond
     1e154 in float64 or 1e19 in float32: the state then holds minus the root of :math:`v`, where
@@ -184,13 +193,27 @@ def adam_step(
 
     References
     ----------
-    Algorithm 1 of :cite:t:`KingmaBa2015`.
+    - Algorithm 1 of :cite:t:`KingmaBa2015`
+    - AMSGrad: :cite:t:`Reddi2018`
 
     Examples
     --------
-    The first step has the length of the learning rate, whatever the gradient is:
+    Two steps by hand, with :math:`\beta_1 = \frac12`, :math:`\beta_2 = \frac34`, and the gradients
+    2 and −2. First :math:`m = v = 1`; divided by 1/2 and 1/4 they are 2 and 4, so the step is
+    :math:`\eta`. Then :math:`m = -\frac12` and :math:`v = \frac74`; divided by 3/4 and 7/16 they
+    are −2/3 and 4, and the step back is :math:`\eta / 3`:
 
     >>> from dlref.training import adam_step
+    >>> options = {"learning_rate": 0.75, "betas": (0.5, 0.75), "eps": 0.0}
+    >>> p, state = adam_step(1.0, 2.0, None, **options)
+    >>> float(p)
+    0.25
+    >>> p, state = adam_step(p, -2.0, state, **options)
+    >>> float(p)
+    0.5000
+
+    The first step has the length of the learning rate, whatever the gradient is:
+
     >>> p, state = adam_step([0.0, 0.0], [1e-3, -1e3], None, learning_rate=0.5, eps=0)
     >>> p
     array([-0.5,  0.5])

@@ -113,18 +113,17 @@ def gradient_descent(
     0.0 [128.   0.   0.]
     -8.0 [128. 128. 128.]
 
-    A long run shows where it is. With the package tqdm the callback would be
-    ``lambda step, value, params: bar.update()``; without, a bar of one's own:
+    A long run prints its loss now and then. With the package tqdm the callback of a progress bar
+    is ``lambda step, value, params: bar.update()``.
 
-    >>> def bar(step, value, params, width=8, steps=16):
+    >>> def report(step, value, params):
     ...     if step % 4 == 0:
-    ...         done = width * step // steps
-    ...         print(f"[{'=' * done}{' ' * (width - done)}] {value:.3f}")
-    >>> x, _ = gradient_descent(parabola, 8.0, learning_rate=0.05, steps=16, callback=bar)
-    [==      ] 33.554
-    [====    ] 5.629
-    [======  ] 0.944
-    [========] 0.158
+    ...         print(step, round(value, 3))
+    >>> x, _ = gradient_descent(parabola, 8.0, learning_rate=0.05, steps=16, callback=report)
+    4 33.554
+    8 5.629
+    12 0.944
+    16 0.158
     """
     steps = as_integer("steps", steps, least=0)
     check_callable("value_and_grad", value_and_grad)

@@ -97,7 +97,7 @@ def minibatches(
     A batch :math:`B` of m of the N examples, drawn without looking at them, has the gradient
 
     .. math:: \vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
-        \operatorname{E} \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,
+        \E \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,
 
     so a step on a batch is a step against the full gradient in expectation. Drawn without
     replacement, with the variance :math:`S^2 = \frac{1}{N-1} \sum_n (g_n - \bar g)^2` of one entry

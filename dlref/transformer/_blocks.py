@@ -592,7 +592,7 @@ def dropout_mask(
 
         m = \begin{cases} 0 & \text{with probability } p, \\
             1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
-        \operatorname{E}[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x .
+        \E[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x .
 
     Dropout is not only zeros. At inference nothing is dropped and nothing is scaled, which is the
     option ``dropout=None``. (This form is called *inverted dropout*. The main scheme of

@@ -3,6 +3,7 @@
 Greys are ink or paper and are mirrored; colours are data and stay.
 """
 
+import pickle
 from html import escape
 from pathlib import Path
 
@@ -19,6 +20,22 @@ STYLE = Path(__file__).parents[2] / "gallery" / "dlref.mplstyle"
 DARK_INK = np.array(to_rgba("#ced6dd")[:3])
 DARK_PAPER = np.array(to_rgba("#14181e")[:3])  # the theme's dark page
 GREY = 0.03  # largest spread of a grey's channels; mirrored greys, bluish, lie above it
+#: Scripts whose first figure has a panel on the start page, and which.
+CARDS = {
+    "plot_arithmetic": 2,
+    "plot_smooth_rectifiers": 1,
+    "plot_neuron": 0,
+    "plot_cross_entropy": 0,
+    "plot_gradient_descent": 2,
+    "plot_gradient_magnitude": 0,
+    "plot_layer_norm": 2,
+    "plot_lstm": 0,
+    "plot_sinusoidal": 0,
+    "plot_scaled_dot_product": 2,
+    "plot_language_model": 0,
+    "plot_errors": 1,
+    "plot_layouts": 0,
+}
 COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
@@ -138,6 +155,41 @@ def save(fig, sizes, rename):
         fig.savefig(rename(path), dpi=(scale or 1) * fig.dpi)
 
 
+def card(fig, panel):
+    """Return a copy of one panel for the start page: 2.6 by 1 inch, without words around it."""
+    copy = pickle.loads(pickle.dumps(fig))
+    copy.set_layout_engine("none")
+    copy.set_size_inches(2.6, 1.0)
+    kept = copy.axes[panel]
+    for ax in copy.axes:
+        ax.set_visible(ax is kept)
+    kept.set(title="", xlabel="", ylabel="", position=[0.03, 0.06, 0.94, 0.88])
+    kept.tick_params(which="both", length=0, labelbottom=False, labelleft=False)
+    if getattr(kept, "name", None) == "3d":
+        kept.set(zlabel="", zticks=[], xticks=[], yticks=[], position=[0, -0.6, 1, 2.2])
+    else:
+        kept.set_aspect("auto")
+    if kept.get_legend():
+        kept.get_legend().remove()
+    for text in copy.texts:
+        text.set_visible(False)
+    for text in kept.texts:
+        text.set_fontsize(6)
+    return copy
+
+
+def save_cards(fig, block_vars, path):
+    """Write the card of a script's first figure, light and dark."""
+    stem = Path(block_vars["src_file"]).stem
+    if stem not in CARDS or not path.stem.endswith("_001"):
+        return
+    copy = card(fig, CARDS[stem])
+    sizes = {2.0: path.with_name(f"card_{stem}.png")}
+    save(copy, sizes, Path)
+    darken(copy)
+    save(copy, sizes, dark_name)
+
+
 def dual_scraper(block, block_vars, gallery_conf):
     """Save light and dark variants of all open figures; the page names the light ones."""
     rst = []
@@ -146,6 +198,7 @@ def dual_scraper(block, block_vars, gallery_conf):
             fig, path = plt.figure(number), Path(name)
             alt = alt_text(fig, f"{block_vars['src_file']}:{block.lineno}")
             sizes = {0: path, 2.0: path.with_name(f"{path.stem}_2_00x.png")}
+            save_cards(fig, block_vars, path)
             save(fig, sizes, Path)
             darken(fig)
             save(fig, sizes, dark_name)

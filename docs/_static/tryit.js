@@ -48,6 +48,30 @@
     return y;
   }
 
+  // Drag the tip of an arrow: the angle that the pointer goes through, divided by the radians per
+  // token, is added to the position.
+  function dragged(face, tip, input, theta) {
+    let angle, position;
+    const angleAt = event => {
+      const { left, top, width, height } = face.getBoundingClientRect();
+      return Math.atan2(top + height / 2 - event.clientY, event.clientX - left - width / 2);
+    };
+    tip.addEventListener("pointerdown", event => {
+      event.preventDefault();
+      tip.setPointerCapture(event.pointerId);
+      [angle, position] = [angleAt(event), +input.value];
+    });
+    tip.addEventListener("touchstart", event => event.preventDefault(), { passive: false }); // no scrolling
+    tip.addEventListener("pointermove", event => {
+      if (!tip.hasPointerCapture(event.pointerId)) return;
+      const next = angleAt(event), step = Math.atan2(Math.sin(next - angle), Math.cos(next - angle));
+      position = Math.min(Math.max(position + step / theta(), +input.min), +input.max);
+      angle = next;
+      input.value = Math.round(position);
+      input.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+  }
+
   function dials(box) {
     const bar = make("div", { class: "tryit-bar" }), faces = make("div", { class: "dial-faces" });
     const said = make("p", { role: "status" });
@@ -56,21 +80,26 @@
     const ofQ = select(bar, "pairing of the query", PAIRINGS), ofK = select(bar, "pairing of the key", PAIRINGS);
     const arrows = [0, 1, 2, 3].map(i => {
       const q = make("line", { class: "dial-q", x1: 0, y1: 0 }), k = make("line", { class: "dial-k", x1: 0, y1: 0 });
-      const face = make("svg", { viewBox: "-1.5 -1.5 3 3", role: "img" }, make("circle", { r: 1.4 }), q, k);
+      const tips = [m, n].map(() => make("circle", { class: "dial-tip", r: 0.22 }));
+      const face = make("svg", { viewBox: "-1.5 -1.5 3 3", role: "img" }, make("circle", { r: 1.4 }), q, k, ...tips);
       const title = make("figcaption");
       faces.append(make("figure", {}, face, title));
-      return { q, k, face, title };
+      [m, n].forEach((input, j) => dragged(face, tips[j], input, () => (+base.value) ** (-2 * i / 8)));
+      return { q, k, tips, face, title };
     });
-    const point = (line, x, y) => { line.setAttribute("x2", x); line.setAttribute("y2", -y); };
+    const point = (line, tip, x, y) => {
+      line.setAttribute("x2", x); line.setAttribute("y2", -y);
+      tip.setAttribute("cx", x); tip.setAttribute("cy", -y);
+    };
     const score = (add, of) => dot(
       rotated(Q, of.m + add, of.base, of.q), rotated(K, of.n + add, of.base, of.k));
     const update = () => {
       const of = { m: +m.value, n: +n.value, base: +base.value, q: ofQ.value, k: ofK.value };
       const q = rotated(Q, of.m, of.base, of.q), k = rotated(K, of.n, of.base, of.k);
-      arrows.forEach(({ q: lineQ, k: lineK, face, title }, i) => {
+      arrows.forEach(({ q: lineQ, k: lineK, tips, face, title }, i) => {
         const [a, b] = pairOf(i, of.q), [c, d] = pairOf(i, of.k), theta = of.base ** (-2 * i / 8);
-        point(lineQ, q[a], q[b]);
-        point(lineK, k[c], k[d]);
+        point(lineQ, tips[0], q[a], q[b]);
+        point(lineK, tips[1], k[c], k[d]);
         title.textContent = `pair ${i}: ${theta.toPrecision(2)} rad per token`;
         face.setAttribute("aria-label", `Pair ${i}: query (${q[a].toFixed(2)}, ${q[b].toFixed(2)}), key (${k[c].toFixed(2)}, ${k[d].toFixed(2)})`);
       });

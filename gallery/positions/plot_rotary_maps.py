@@ -41,7 +41,7 @@ def angle(v):
 
 
 fig, axes = plt.subplots(
-    1, 3, figsize=(10, 4), sharex=True, sharey=True, layout="constrained"
+    1, 3, figsize=(8, 3.6), sharex=True, sharey=True, layout="constrained"
 )
 angles = []
 for ax, (name, words) in zip(axes, TEXTS.items(), strict=True):
@@ -101,7 +101,7 @@ maps = {
     "without rotation": weights(q, k),
     "with rotation": weights(turned_q, turned_k),
 }
-fig, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
 for ax, (name, shown) in zip(axes, maps.items(), strict=False):
     image = ax.imshow(np.where(visible, shown, np.nan), vmin=0, vmax=0.5)
     ax.set(title=f"Weights {name}", xlabel="key", ylabel="query")

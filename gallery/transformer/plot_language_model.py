@@ -14,12 +14,12 @@ file ``text/alice.txt`` has one line for each paragraph.
 # model has to beat: the entropy of single characters, and the prediction from
 # the previous character alone, both measured on the held-out part.
 
-import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from interactive import Control, Interactive, Panel
+from tqdm import tqdm
 
 from dlref.training import adamw_step, cosine_schedule
 from dlref.transformer import (
@@ -88,7 +88,8 @@ def look(step):
     samples[step] = "".join(characters[t] for t in drawn).replace("\n", "¶")
 
 
-for step in range(STEPS):
+bar = tqdm(range(STEPS), disable=None)  # shown on a terminal only
+for step in bar:
     if step in (0, 50, 150):
         look(step)
     start = rng.integers(0, len(train) - T, B)
@@ -104,10 +105,7 @@ for step in range(STEPS):
         betas=(0.9, 0.98),
         weight_decay=0.1,
     )
-    if sys.stderr.isatty():  # a progress bar, where somebody watches
-        done = 30 * (step + 1) // STEPS
-        bar = "=" * done + " " * (30 - done)
-        print(f"\r[{bar}] {loss:.3f}", end="", file=sys.stderr)
+    bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
 look(STEPS)
 assert checks[STEPS] < BIGRAM < UNIGRAM
 print(

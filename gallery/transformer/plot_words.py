@@ -14,7 +14,6 @@ sentences, what does it do with a word it never met, and where does it look?
 # vocabulary.
 
 import re
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from interactive import Control, Interactive, Panel
+from tqdm import tqdm
 
 from dlref.activations import softmax
 from dlref.attention import attention_distance, attention_entropy
@@ -127,7 +127,8 @@ def drawn(*shape):
     return dropout_mask(rng, shape, rate=RATE, dtype=np.float32)
 
 
-for step in range(STEPS + 1):
+bar = tqdm(range(STEPS + 1), disable=None)  # shown on a terminal only
+for step in bar:
     if step % 40 == 0:
         checks[step] = float(language_model_loss(whole, params, config))
     if step == STEPS:
@@ -152,10 +153,7 @@ for step in range(STEPS + 1):
         betas=(0.9, 0.98),
         weight_decay=0.1,
     )
-    if sys.stderr.isatty():  # a progress bar, where somebody watches
-        done = 30 * (step + 1) // STEPS
-        bar = "=" * done + " " * (30 - done)
-        print(f"\r[{bar}] {loss:.3f}", end="", file=sys.stderr)
+    bar.set_postfix(loss=f"{loss:.3f}", refresh=False)
 print(f"unigram {UNIGRAM:.2f}, bigram {BIGRAM:.2f}, model {checks[STEPS]:.2f}")
 assert checks[STEPS] < UNIGRAM
 

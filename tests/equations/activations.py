@@ -124,8 +124,8 @@ def the_selu():
 
 
 @equation(
-    r"""\operatorname{E} f'(x)^2 = \lambda^2 \Bigl( \tfrac12 + \alpha^2
-    \operatorname{E}\bigl[e^{2x};\, x < 0\bigr] \Bigr)
+    r"""\E f'(x)^2 = \lambda^2 \Bigl( \tfrac12 + \alpha^2
+    \E\bigl[e^{2x};\, x < 0\bigr] \Bigr)
     = \lambda^2 \bigl( \tfrac12 + \alpha^2 e^2\, \Phi(-2) \bigr) = 1.0716 ,"""
 )
 def mean_square_slope_of_selu():

@@ -69,8 +69,8 @@ def additive_scores_weights_and_averages():
 
 
 @equation(
-    r"\pdv{L}{p_{ij}} &= \vec g_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
-    r"\vec g_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
+    r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
+    r"\vec u_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
     r"\pdv{L}{p_{im}} \Bigr) && \text{(softmax)} \\ \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec "
     r"h_{ij}, \qquad \vec z_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\ "
     r"\pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad "
@@ -578,7 +578,7 @@ def the_sum_needs_no_weights():
 
 
 @equation(
-    r"d_{ij} = p_{ij} (w_{ij} - D_i + \lambda_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .",
+    r"d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .",
 )
 def gradient_of_scores_with_log_sum_exp():
     cotangent, lse = RNG.normal(size=T), log_sum_exp(B)

@@ -164,6 +164,14 @@ def cross_entropy(z, t=TARGET):
     return -np.sum(smoothed(t) * np.log(softmax(z))) + ZETA * log_sum(z) ** 2
 
 
+@definition(r"\ell = -\log p_y = \log \sum_j e^{z_j} - z_y .")
+def cross_entropy_of_a_class():
+    for y in range(C):
+        p = np.exp(Z) / np.sum(np.exp(Z))
+        want = np.log(sum(np.exp(Z[j]) for j in range(C))) - Z[y]
+        yield -np.log(p[y]), want, losses.cross_entropy(Z, y)
+
+
 @definition(
     r"""\ell = -\sum_c q_c \log p_c + \zeta\, \lambda^2 , \qquad
     \lambda = \log \sum_j e^{z_j} ,""",

@@ -187,19 +187,6 @@ def running_means():
         yield t, m, v
 
 
-@definition(
-    r"""m_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
-    v_t = \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 ."""
-)
-def means_of_adam():
-    state = None
-    for t, m, v in running_means():
-        g = GRADIENTS[t - 1]
-        _, state = training.adam_step(START, g, state, learning_rate=RATE, betas=(BETA_1, BETA_2))
-        yield state[1], m
-        yield state[2], v
-
-
 @equation(
     r"""\E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
     = (1 - \beta_1^t)\, \E[g] ,"""
@@ -218,13 +205,20 @@ def bias_of_the_start():
 
 
 @definition(
-    r"""\hat m_t = \frac{m_t}{1 - \beta_1^t} , \qquad \hat v_t = \frac{v_t}{1 - \beta_2^t} , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
+    r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , &
+    \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
+    v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , &
+    \qquad \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
+    \theta_t &= \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
 )
 def adam():
-    theta = START
+    theta, state = START, None
     steps = path(training.adam_step, betas=(BETA_1, BETA_2), eps=EPS)
     for t, m, v in running_means():
+        g = GRADIENTS[t - 1]
+        _, state = training.adam_step(START, g, state, learning_rate=RATE, betas=(BETA_1, BETA_2))
+        yield state[1], m
+        yield state[2], v
         m_hat, v_hat = m / (1 - BETA_1**t), v / (1 - BETA_2**t)
         theta = theta - RATE * m_hat / (np.sqrt(v_hat) + EPS)
         yield next(steps), theta
@@ -297,7 +291,7 @@ def inverse_square_root():
 
 @equation(
     r"""\vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
-    \operatorname{E} \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,"""
+    \E \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,"""
 )
 def gradient_of_a_batch():
     m, N = 2, len(GRADIENTS)

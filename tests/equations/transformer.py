@@ -599,7 +599,7 @@ def derivatives_of_a_decoder():
 @definition(
     r"""m = \begin{cases} 0 & \text{with probability } p, \\
     1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
-    \operatorname{E}[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x ."""
+    \E[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x ."""
 )
 def factors_of_dropout():
     p, x, n = 0.25, 1.7, 10**6

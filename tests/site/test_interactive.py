@@ -7,6 +7,7 @@ against the built pages alone.
 import contextlib
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -329,6 +330,7 @@ def test_every_control_of_every_figure_moves_something(context, site):
                     assert moves(fig, control), (path.name, control.get_attribute("name"))
 
 
+COMPUTED = json.loads(Path(__file__).with_name("tryit.json").read_text())
 #: Read a map: for each cell what it says, its row and column by place, and its colour.
 READ_MAP = """
 panel => {
@@ -418,27 +420,20 @@ def test_a_causal_map_lies_below_the_diagonal(context, site, script):
     assert max(above) == 0 < max(below)
 
 
-def test_statistics_follow_from_the_map_beside_them(context, site):
-    """Number of keys, distance and shares, computed here from the weights that are drawn."""
+def test_maps_and_statistics_are_those_that_dlref_computes(context, site):
+    """The values of tests/tryit.py: weights, number of keys, distance, shares."""
     with opened(context, site / "gallery/attention/plot_statistics.html") as page:
         figure = Figure(page)
-        for sentence, layer, head in [(0, 0, 0), (0, 2, 3), (3, 1, 2)]:
+        for (sentence, layer, head), (weights, *curves) in COMPUTED["statistics"]:
             page.locator(".ifig [name=sentence]").select_option(index=sentence)
             figure.set(layer=layer, head=head)
             rows, _ = read_map(page)
-            n = len(rows)
-            entropy = [-sum(p * math.log(p) for p in row if p) for row in rows]
-            far = [sum(p * abs(i - j) for j, p in enumerate(row)) for i, row in enumerate(rows)]
-            shares = [
-                [row[0] for row in rows],
-                [0.0, *(rows[i][i - 1] for i in range(1, n))],
-                [rows[i][i] for i in range(n)],
-            ]
-            keys = [math.exp(e) for e in entropy]
-            for panel, curves, within in ((1, (keys, far), 0.05), (2, shares, 0.005)):
-                for curve, want in enumerate(curves):
+            for row, expected in zip(rows, weights, strict=True):
+                assert row == pytest.approx(expected, abs=1e-3)
+            for panel, shown, within in ((1, curves[:2], 0.05), (2, curves[2:], 0.005)):
+                for curve, want in enumerate(shown):
                     drawn = figure.read(panel, curve)
-                    assert [round(x) for x, _ in drawn] == list(range(n))
+                    assert [round(x) for x, _ in drawn] == list(range(len(rows)))
                     assert all(abs(y - w) < within for (_, y), w in zip(drawn, want, strict=True))
 
 

@@ -1,6 +1,7 @@
 """The figures to try: each control is moved, each number compared with dlref's."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,43 @@ def test_rope_dials_by_keyboard(opened):
     page.keyboard.press("ArrowRight")
     assert arrow.get_attribute("x2") != before
     assert "n - m = 1." in page.locator(".rope-dials [role=status]").inner_text()
+
+
+@pytest.mark.parametrize("touch", [False, True])
+def test_rope_dials_by_dragging_an_arrow(opened, touch):
+    """From m = 3 through 4 rad of pair 0, at 1 rad per token, to m = 7; n stays 5."""
+    page = opened("positions/rotary", has_touch=touch)
+    page.locator(".rope-dials svg").first.scroll_into_view_if_needed()
+    face = page.locator(".rope-dials svg").first.bounding_box()
+    tip = page.locator(".rope-dials circle.dial-tip").first
+    x, y, unit = face["x"] + face["width"] / 2, face["y"] + face["height"] / 2, face["width"] / 3
+    start = math.atan2(-float(tip.get_attribute("cy")), float(tip.get_attribute("cx")))
+    length = math.hypot(*(float(tip.get_attribute(c)) for c in ("cx", "cy")))
+    path = [
+        [x + unit * length * math.cos(start + a / 10), y - unit * length * math.sin(start + a / 10)]
+        for a in range(41)
+    ]
+    if touch:
+        fingers = page.context.new_cdp_session(page)
+        for kind, points in [
+            ("touchStart", [path[0]]), *(("touchMove", [p]) for p in path), ("touchEnd", [])
+        ]:  # fmt: skip
+            fingers.send(
+                "Input.dispatchTouchEvent",
+                {"type": kind, "touchPoints": [{"x": px, "y": py} for px, py in points]},
+            )
+    else:
+        page.mouse.move(*path[0])
+        page.mouse.down()
+        for point in path:
+            page.mouse.move(*point)
+        page.mouse.up()
+        page.mouse.move(x, y)  # no longer held
+    assert page.get_by_label("query position m").input_value() == "7"
+    assert page.get_by_label("key position n").input_value() == "5"
+    want = next(v for s, v in VALUES["rope"] if s == [7, 5, 100, "interleaved", "interleaved"])
+    shown = page.locator(".rope-dials [data-score]").get_attribute("data-score")
+    assert float(shown) == pytest.approx(want[0], abs=1e-12)
 
 
 def numbers(page, kind):

@@ -1,0 +1,50 @@
+"""What pages say under "Conventions and traps" of other libraries' habits, where it can be run."""
+
+import numpy as np
+import pytest
+
+from dlref.activations import softmax
+from dlref.attention import scaled_dot_product_attention
+from dlref.normalization import layer_norm
+
+torch = pytest.importorskip("torch")
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize(("axes", "chosen"), [(1, 0), (2, 1), (3, 0), (4, 1)])
+def test_axis_of_softmax_without_dim(axes, chosen):
+    x = RNG.normal(size=(2, 3, 4, 5)[:axes])
+    with pytest.warns(UserWarning, match="Implicit dimension"):
+        theirs = torch.nn.functional.softmax(torch.tensor(x))
+    np.testing.assert_allclose(theirs.numpy(), softmax(x, axis=chosen), rtol=1e-13)
+
+
+def test_layer_norm_of_the_annotated_transformer():
+    x = torch.tensor(RNG.normal(size=(3, 5)))
+    theirs = (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)
+    want = np.sqrt(4 / 5) * layer_norm(x.numpy(), eps=0)
+    np.testing.assert_allclose(theirs.numpy(), want, rtol=1e-12)
+
+
+def test_several_axes_of_layer_norm_are_one_row():
+    x = RNG.normal(size=(2, 3, 4))
+    theirs = torch.nn.functional.layer_norm(torch.tensor(x), (3, 4)).numpy()
+    np.testing.assert_allclose(theirs.reshape(2, 12), layer_norm(x.reshape(2, 12)), rtol=1e-12)
+
+
+def test_large_negative_scores_are_no_mask():
+    scores = torch.zeros(4, dtype=torch.float16)
+    with pytest.raises(RuntimeError, match="overflow"):
+        scores.masked_fill(torch.ones(4, dtype=torch.bool), -1e9)
+    v = RNG.normal(size=(4, 2))
+    weights = torch.softmax(torch.full((1, 4), -1e9, dtype=torch.float64), -1).numpy()
+    np.testing.assert_array_equal(weights, np.full((1, 4), 0.25))
+    q, k = np.zeros((1, 2)), np.zeros((4, 2))
+    out = scaled_dot_product_attention(q, k, v, mask=np.zeros((1, 4), bool))
+    np.testing.assert_array_equal(out, np.zeros((1, 2)))
+
+
+def test_lstm_of_torch_draws_its_biases_within_one_over_the_root_of_its_width():
+    cell = torch.nn.LSTMCell(3, 400)
+    for values in cell.parameters():
+        assert 0.9 / 20 < values.abs().max() <= 1 / 20
