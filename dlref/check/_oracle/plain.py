@@ -104,6 +104,19 @@ def log_softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     return (dout - np.exp(_wide(y)) * _summed(dout, axis)).astype(x.dtype)
 
 
+def softmax(x: Any, axis: int = -1) -> Any:
+    """Return exponentials over their sum, the maximum subtracted."""
+    e = np.exp(_wide(x) - _wide(x).max(axis, keepdims=True))
+    return (e / _summed(e, axis)).astype(x.dtype)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Return sums from left to right."""
+    terms = _wide(x)[..., None, :] * _wide(weight)
+    y = _summed(terms)[..., 0] if terms.shape[-1] else np.zeros(terms.shape[:-1], terms.dtype)
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
 def _summed(x: Any, axis: int = -1) -> Any:
     """Return sums from left to right."""
     return np.add.accumulate(x, axis).take([-1], axis)
@@ -148,6 +161,12 @@ def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, float]:
         keep = keep & (np.arange(k.shape[-2]) <= rows)
     e = np.where(keep, np.exp(scores - scores.max(-1, keepdims=True)), 0)
     return e / np.maximum(e.sum(-1, keepdims=True), np.finfo(q.dtype).tiny), scale
+
+
+def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
+    """Return averages of values with weights that were rounded."""
+    p, _ = _weights(_wide(q), _wide(k), options)
+    return (_wide(p.astype(q.dtype)) @ _wide(v)).astype(q.dtype)
 
 
 def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
@@ -241,6 +260,9 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
     ("tanhshrink", "forward"): tanhshrink,
     ("log_softmax", "forward"): log_softmax,
+    ("softmax", "forward"): softmax,
+    ("linear", "forward"): linear,
+    ("scaled_dot_product_attention", "forward"): attention,
     ("layer_norm", "forward"): layer_norm,
     ("log_softmax", "vjp"): log_softmax_vjp,
     ("rms_norm", "forward"): rms_norm,
