@@ -68,6 +68,11 @@ def tanh_deriv(x: Any) -> Any:
     return 1 - t * t
 
 
+def silu(x: Any, beta: float = 1.0) -> Any:
+    """Return x times the sigmoid, whose exponential overflows early in float16."""
+    return x * _sigmoid(x.dtype.type(beta) * x)
+
+
 def silu_deriv(x: Any, beta: float = 1.0) -> Any:
     """Return s + beta x s (1 - s)."""
     kind = x.dtype.type
@@ -258,6 +263,7 @@ def _forward(deriv: Callable[..., Any]) -> Callable[..., Any]:
 
 PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
+    ("silu", "forward"): silu,
     ("tanhshrink", "forward"): tanhshrink,
     ("log_softmax", "forward"): log_softmax,
     ("softmax", "forward"): softmax,
