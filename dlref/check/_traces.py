@@ -25,6 +25,7 @@ from ..positions import (
     t5_bias,
 )
 from ..transformer import encoder, encoder_block, language_model
+from ._candidates import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -510,6 +511,18 @@ class TraceDifference(NamedTuple):
     def __repr__(self) -> str:
         """Return the same, for a prompt."""
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return a table of what differs, where and why, in notebooks."""
+        rows = [
+            ("differs first", self.name),
+            ("elements", f"{self.wrong} of {self.size}" if self.wrong else "another shape"),
+            ("worst at", f"{self.at}: {self.got:.6g} instead of {self.exact:.6g}"),
+            ("cause", self.cause or "unknown"),
+            ("agree before it", ", ".join(self.agreed) or "none"),
+            *(("layout", note) for note in self.notes),
+        ]
+        return html_table(("", ""), rows)
 
 
 def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:

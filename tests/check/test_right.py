@@ -141,22 +141,27 @@ def of_jax(jax):
     }
 
 
-def test_jax_is_right():
-    jax = pytest.importorskip("jax")
+JAX_OPS = (
+    *(act.softmax, act.log_softmax, act.logsumexp, act.silu, act.sigmoid, act.softplus),
+    *(act.tanh, act.relu, act.gelu, neurons.linear),
+)
 
-    def backward_of(f):
-        return lambda dout, *inputs, **told: jax.vjp(
-            lambda *a: f(*a, **told), *(a for a in inputs if a is not None)
-        )[1](dout)
+
+@pytest.mark.parametrize("op", JAX_OPS, ids=lambda op: op.__name__)
+def test_jax_is_right(op):
+    jax = pytest.importorskip("jax")
+    f = of_jax(jax)[op]
+
+    def vjp(dout, *inputs, **told):
+        leaves = [a for a in inputs if a is not None]
+        return jax.vjp(lambda *a: f(*a, **told), *leaves)[1](dout)
 
     count = 0
-    for op, f in of_jax(jax).items():
-        for dtype in DTYPES:
-            given = (op, f, backward_of(f), dtype)
-            for what, verdict in judged_in_jax(*given):
-                count += 1
-                assert verdict, (op.__name__, what, dtype, str(verdict))
-    assert count > 400
+    for dtype in DTYPES:
+        for what, verdict in judged_in_jax(op, f, vjp, dtype):
+            count += 1
+            assert verdict, (what, dtype, str(verdict))
+    assert count >= 40
 
 
 def judged_in_jax(op, f, vjp, dtype):

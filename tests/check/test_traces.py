@@ -461,3 +461,17 @@ def test_pytorch_leaves_no_path(rng):
     assert first_difference(trace(encoder_block, x, p, num_heads=H), seen) is None
     found = first_difference(trace(encoder_block, x, p, num_heads=H, norm_first=True), seen)
     assert found.name == "norm1"
+
+
+def test_in_a_notebook_a_difference_is_a_table():
+    found = first_difference(
+        {"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2), "b": np.array([1.0, 3.0])}
+    )
+    html = found._repr_html_()
+    assert "<td>differs first</td><td>b</td>" in html
+    assert "<td>1 of 2</td>" in html
+    assert "(1,): 3 instead of 1" in html
+    assert "<td>agree before it</td><td>a</td>" in html
+    shape = first_difference({"a": np.ones(2)}, {"a": np.ones(3)})._repr_html_()
+    assert "<td>another shape</td>" in shape
+    assert "<td>layout</td><td>x</td>" in found._replace(notes=("x",))._repr_html_()
