@@ -290,7 +290,7 @@ def _embed_text(tokens: Any, p: Any, config: Any) -> Steps:
 def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     x = x * x.dtype.type(config.embedding_scale)
     T = x.shape[-2]
-    steps = {"embedding": x}
+    steps: Steps = {"embedding": x}
     if config.positions == "learned":
         steps["positioned"] = x + p.positions[:T]
     if config.positions == "sinusoidal":
