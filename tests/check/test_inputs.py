@@ -225,3 +225,11 @@ def test_a_wrong_gradient_of_nested_parameters_has_its_name():
 def test_a_sequence_of_any_cell_has_no_jvp_here():
     with pytest.raises(ValueError, match=r"^Argument 'jvp' must be None where 'op' takes the name"):
         check.check_all(None, recurrent.bidirectional, jvp=recurrent.bidirectional_jvp)
+
+
+def test_a_gradient_of_nothing_that_is_known_is_refused():
+    def my_grad(a, b):
+        return a + b
+
+    with pytest.raises(TypeError, match="it is no function of dlref that takes arrays"):
+        check.hard_inputs(my_grad, "float32")

@@ -176,3 +176,13 @@ def test_without_a_plain_formula_dlref_stands_beside():
     masked = {"window": (1, 0)}  # the plain formula has no windows
     q = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)
     assert check.check_forward(SDPA, SDPA, q, q, q, **masked).outputs[0].baseline > 0
+
+
+def test_a_candidate_that_only_raises_has_no_picture():
+    def unwritten(x):
+        raise NotImplementedError
+
+    report = check.check_all(unwritten, activations.relu)
+    assert len(report.failed) == len(report.rows)
+    assert "where the error" not in str(report)
+    assert "<caption>" not in report._repr_html_()

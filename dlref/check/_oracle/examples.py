@@ -362,8 +362,7 @@ def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
     yield "huge", x * size / 64
     yield "an offset of 1e4", x + 1e4
     yield "zeros of both signs", np.copysign(0.0, x)
-    if x.ndim:
-        yield "ties", np.repeat(x[..., :1], x.shape[-1], -1)
+    yield "ties", np.repeat(x[..., :1], x.shape[-1], -1)
 
 
 def _first_replaced(inputs: Any, value: Any) -> Any:
