@@ -4,6 +4,7 @@ The wheel is installed with the lowest versions that it allows and with the newe
 from 3.11 to 3.14 that is on this machine; there, one function of each chapter is called.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -74,6 +75,19 @@ def installed(python, wheel, constraints, folder):
     return run(folder / "bin" / "python", "-W", "error", "-c", CALLS, cwd=folder).strip()
 
 
+def _runs(python):
+    return subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode == 0
+
+
+def interpreter(minor):
+    """Return a Python of that version that runs; pyenv has names of versions that do not."""
+    for folder in os.environ["PATH"].split(os.pathsep):
+        python = shutil.which(f"python3.{minor}", path=folder)
+        if python and _runs(python):
+            return python
+    return None
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -84,7 +98,7 @@ def main():
         print(f"{sdist.name}: {sdist.stat().st_size / 1e3:.0f} kB", flush=True)
         print(f"{wheel.name}: {wheel.stat().st_size / 1e3:.0f} kB", flush=True)
         for minor in range(11, 15):
-            python = shutil.which(f"python3.{minor}")
+            python = interpreter(minor)
             if python is None:
                 print(f"Python 3.{minor}: not on this machine")
                 continue

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import as_number, check_callable
-from .._core.pytree import flat
+from .._core.pytree import flat, named_leaves
 from ._errors import ulp_error
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
-from ._oracle.bounds import EPS, bounds
+from ._oracle.bounds import EPS, baselines, bounds
 from ._oracle.calls import Call, is_float, widened
 from ._oracle.causes import cause_of
+from ._oracle.pictures import as_html, as_text, picture_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ._oracle.pictures import Picture
 
 __all__ = ["OutputCheck", "Verdict", "check_forward", "check_jvp", "check_vjp"]
 
@@ -51,6 +54,14 @@ class OutputCheck(NamedTuple):
     condition : float
         How far the exact value moves, relative to itself, if the inputs move by one rounding,
         in units of one rounding.
+    baseline : float
+        Largest error of the same formula, computed plainly in that dtype at these inputs; of
+        dlref's own result in it where no formula is written down.
+    largest : float
+        Largest error of the candidate, wherever it is.
+    picture : tuple of tuple of float
+        Error over what is allowed, the largest in each of some tiles: rows and columns of the
+        array, leading axes joined. Empty if the output is right.
     places : str
         Where the wrong elements are.
     cause : str
@@ -88,6 +99,9 @@ class OutputCheck(NamedTuple):
     allowed: float
     ulp: float
     condition: float
+    baseline: float
+    largest: float
+    picture: Picture
     places: str
     cause: str
 
@@ -140,7 +154,7 @@ class Verdict(NamedTuple):
     -----
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
     ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
-    ``cause`` are those of it.
+    ``cause`` are those of it, and ``picture`` shows where its error sits.
 
     Examples
     --------
@@ -192,6 +206,11 @@ class Verdict(NamedTuple):
         """What explains the first output that is off; empty if nothing known does."""
         return next((one.cause for one in self.outputs if one.cause), "")
 
+    @property
+    def picture(self) -> str:
+        """Where the error of the worst output sits, a sign for each tile; empty if it is right."""
+        return as_text(self.worst.picture) if self.worst and self.worst.picture else ""
+
     def __str__(self) -> str:
         """Return the message, and a line for each output if there are several."""
         if len(self.outputs) < 2:
@@ -205,6 +224,7 @@ class Verdict(NamedTuple):
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
         heads = ("output", "", "wrong", "worst at", "is", "exact", "error", "allowed", "cause")
+        pictures = "".join(as_html(one.picture) for one in self.outputs)
         rows = [
             (
                 one.name,
@@ -219,7 +239,7 @@ class Verdict(NamedTuple):
             )
             for one in self.outputs
         ]
-        return f"<p>{escape(self.message)}</p>" + html_table(heads, rows)
+        return f"<p>{escape(self.message)}</p>" + html_table(heads, rows) + pictures
 
 
 def html_table(heads: Any, rows: Any) -> str:
@@ -257,8 +277,8 @@ def _outputs(got: Any, want: Any) -> list[Any]:
 
 
 def _refused(name: str, words: str) -> OutputCheck:
-    nan = float("nan")
-    return OutputCheck(name, False, 0, 0, (), nan, nan, np.inf, 0.0, np.inf, nan, words, "")
+    nan, inf = float("nan"), float("inf")
+    return OutputCheck(name, False, 0, 0, (), nan, nan, inf, 0.0, inf, nan, nan, inf, (), words, "")
 
 
 def _places(bad: Any) -> str:
@@ -294,7 +314,10 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
         if is_ != should:
             return _refused(name, f"has {what} {is_}, where dlref's has {should}")
     if not want.size:
-        return OutputCheck(name, True, 0, 0, (), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, "", "")
+        zero = 0.0
+        return OutputCheck(
+            name, True, 0, 0, (), zero, zero, zero, zero, zero, zero, zero, zero, (), "", ""
+        )
     wide = found.astype(np.float64)
     with np.errstate(all="ignore"):
         errors = np.abs(wide - want)
@@ -328,6 +351,9 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
         float(np.asarray(bound)[at]),
         ulp,
         condition,
+        0.0,
+        float(errors.max()),
+        picture_of(ratios) if count else (),
         _places(bad) if count else "",
         "",
     )
@@ -365,11 +391,18 @@ def _written(before: Any, after: Any) -> list[int]:
 
 
 def _named(call: Call, count: int) -> list[str]:
+    numbers = [f"output {i}" for i in range(count)]
     if call.form != "vjp":
-        return [f"output {i}" for i in range(count)]
-    names = [name for name, value in zip(call.names, call.inputs, strict=True) if is_float(value)]
-    many = len(names) == count
-    return [f"output {i}" + (f" (gradient of {names[i]})" if many else "") for i in range(count)]
+        return numbers
+    leaves = [
+        path
+        for name, value in zip(call.names, call.inputs, strict=True)
+        for path, entry in named_leaves(name, value)
+        if is_float(entry)
+    ]
+    if len(leaves) != count:
+        return numbers
+    return [f"{i} (gradient of {path})" for i, path in zip(numbers, leaves, strict=True)]
 
 
 def judged(
@@ -408,6 +441,7 @@ def judged(
         return Verdict(False, (), words)
     dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
     limit, moves = bounds(exact, want, dtypes, factor)
+    plain = baselines(exact, want, flat(like), dtypes)
     names = _named(exact, len(want))
     checks = []
     for i, w in enumerate(want):
@@ -419,6 +453,7 @@ def judged(
             one = _refused(names[i], "is None, where dlref has an array")
         else:
             one = _judged(names[i], got[i], w, dtypes[i], bound, moves[i])
+            one = one._replace(baseline=plain[i])
         if not one.ok:
             found = None if got[i] is None else np.asarray(got[i])
             one = one._replace(cause=cause_of(exact, i, found, want, bound, dtypes[i]))

@@ -2,6 +2,7 @@ r"""Numerical derivatives, and the test that both modes of differentiation agree
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.pytree import flat, rebuilt
+from ._candidates import html_table
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.calls import is_float
 from ._oracle.differences import ridders
@@ -315,6 +317,14 @@ class GradientCheck(NamedTuple):
     def __repr__(self) -> str:
         """Return the same, for a prompt."""
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return the sentence, and a table of the differences of each input."""
+        rows = [(f"input {i}", f"{gap:.2g}") for i, gap in enumerate(self.gaps)]
+        if self.second is not None:
+            rows.append(("second derivative", f"{self.second:.2g}"))
+        rows.append(("allowed", f"{self.allowed:.2g}"))
+        return f"<p>{escape(str(self))}</p>" + html_table(("", "difference"), rows)
 
 
 def _gap(left: Any, right: Any) -> float:

@@ -2,6 +2,7 @@ r"""Inputs to test with: random ones that are valid, and hard ones."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,9 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import as_generator, check_callable, float_dtype, shown
+from .._core.pytree import rebuilt
+from ._oracle import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from ._oracle.examples import Case
 
 __all__ = ["HardCase", "hard_inputs", "random_inputs"]
 
@@ -33,6 +38,10 @@ def _unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
     return rng.uniform(0.0, 1.0, shape)
 
 
+def _invertible(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    return 3.0 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, shape)
+
+
 def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
     return rng.choice([-1.0, 1.0], shape)
 
@@ -49,6 +58,12 @@ DRAWN: dict[tuple[str, str], Any] = {
     ("kerple_bias", "r1"): _positive,
     ("kerple_bias", "r2"): _positive,
     ("alibi_bias", "slopes"): _positive,
+    ("apply_xpos", "scales"): _positive,
+    ("fire_bias", "c"): _positive,
+    ("fire_bias", "threshold"): _positive,
+    ("inverse", "a"): _invertible,
+    ("logdet", "a"): _invertible,
+    ("power", "w"): _positive,
     ("", "var"): _positive,
     ("attention_entropy", "weights"): _distribution,
     ("attention_distance", "weights"): _distribution,
@@ -73,7 +88,16 @@ def _parameters(op: Callable[..., Any]) -> list[str]:
 def _draw(
     op: Callable[..., Any], shapes: Sequence[Any], kind: np.dtype[Any], rng: np.random.Generator
 ) -> tuple[Any, ...]:
-    own, names = getattr(op, "__name__", ""), _parameters(op)
+    return _drawn(getattr(op, "__name__", ""), _parameters(op), shapes, kind, rng)
+
+
+def _drawn(
+    own: str,
+    names: list[str],
+    shapes: Sequence[Any],
+    kind: np.dtype[Any],
+    rng: np.random.Generator,
+) -> tuple[Any, ...]:
     drawn: list[Any] = []
     angles = None
     for i, shape in enumerate(shapes):
@@ -240,9 +264,18 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
 }
 OPTIONS |= {
     name: [{"reduction": "sum"}, {"reduction": "none"}]
-    for name in ("absolute_error", "binary_cross_entropy", "huber", "squared_error")
+    for name in (
+        "absolute_error",
+        "binary_cross_entropy",
+        "hinge",
+        "huber",
+        "kl_divergence",
+        "nll",
+        "squared_error",
+    )
 }
 ROWS = frozenset({"softmax", "log_softmax", "logsumexp"})
+ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
 NORMS = frozenset({"layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"})
 
 
@@ -327,34 +360,86 @@ def _cross_entropy(
     yield "sure and wrong", (sure, np.roll(target, 1)), {}
 
 
-def _cases(op: Any, kind: Any) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
+def _own_cases(op: Any, kind: Any) -> Iterator[Case]:
+    """Yield the cases of a function that has some of its own."""
     name, rng = op.__name__, np.random.default_rng(0)
-    size = 6e4 if kind.name == "float16" else 1e6
-    if name in ("scaled_dot_product_attention", "attention_weights"):
+    if name in ATTENTION:
         for what, inputs, options in _attention(rng):
-            yield what, inputs if name[0] == "s" else inputs[:2], options
+            yield what, inputs if name == ATTENTION[0] else inputs[:2], options
     elif name == "cross_entropy":
         yield from _cross_entropy(rng)
     elif name in SHAPES:
         for shapes in SHAPES[name]:
-            words = " and ".join(str(s) for s in shapes if isinstance(s, tuple))
-            yield f"shapes {words}", _draw(op, shapes, kind, rng), {}
+            yield f"shapes {_listed(shapes)}", _draw(op, shapes, kind, rng), {}
         for options in OPTIONS.get(name, []):
             yield str(options), _draw(op, SHAPES[name][0], kind, rng), options
         if name in NORMS:
             for what, inputs in _norms(op, rng, kind):
                 yield what, inputs, {}
     else:
-        rows = name in ROWS
         yield "random", (rng.normal(size=(5, 7)),), {}
         for options in OPTIONS.get(name, []):
             yield str(options), (rng.normal(size=(5, 7)),), options
-        for what, inputs in (_rows if rows else _elementwise)(rng, size):
+        for what, inputs in (_rows if name in ROWS else _elementwise)(rng, _huge(kind)):
             yield what, inputs, {}
     if name in ("linear", *NORMS, *ROWS):
         first, *rest = _draw(op, SHAPES.get(name, [((5, 7),)])[0], kind, rng)
         strided = np.repeat(first, 2, axis=0)[::2]
         yield "memory with gaps", (strided, *rest), {}
+
+
+def _huge(kind: np.dtype[Any]) -> float:
+    return 6e4 if kind.name == "float16" else 1e6
+
+
+def _listed(shapes: Any) -> str:
+    return " and ".join(str(s) for s in shapes if isinstance(s, tuple))
+
+
+def _general_cases(op: Any, name: str, suffix: str, kind: Any) -> Iterator[Case]:
+    """Yield calls that are known to be valid, and the first with other numbers."""
+    cases = _known_calls(op, name, kind)
+    first = next(cases)
+    more = examples.varied(name, first, _huge(kind))
+    given = {case[0]: examples.in_form(op, name, suffix, case) for case in (first, *cases, *more)}
+    yield from given.values()
+
+
+def _known_calls(op: Any, name: str, kind: Any) -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    if name.endswith("_step"):
+        yield from examples.steps(op, rng)
+    elif name in examples.TREES:
+        yield from examples.TREES[name](rng)
+    elif name in examples.ARRAYS:
+        names = _parameters(examples.described(op, name))
+        names = [one for one in names if one != "dout"]
+        for shapes, options in examples.ARRAYS[name]:
+            words = f"shapes {_listed(shapes)}" + (f", {options}" if options else "")
+            yield words, _drawn(name, names, shapes, kind, rng), options
+    else:
+        yield from _own_cases(examples.map_of(op, name), kind)
+
+
+def _has_own(op: Any, name: str) -> bool:
+    """Return whether there are cases for a function itself, or it takes x alone."""
+    if name in {*NORMS, *ATTENTION, "linear", "cross_entropy"}:
+        return True
+    return name not in {*SHAPES, *examples.ARRAYS, *examples.TREES} and _takes_x(op, name)
+
+
+def _takes_x(op: Any, name: str) -> bool:
+    f = op if name == op.__name__ else examples.map_of(op, name)
+    if f is None:
+        return False
+    arrays = [p for p in inspect.signature(f).parameters.values() if p.kind != p.KEYWORD_ONLY]
+    return [p.name for p in arrays] == ["x"]
+
+
+def _is_known(op: Any, name: str) -> bool:
+    listed = {*SHAPES, *examples.ARRAYS, *examples.TREES}
+    step = name.removesuffix("_step") in examples.STEPS and name.endswith("_step")
+    return name in listed or step or _has_own(op, name)
 
 
 def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
@@ -364,8 +449,8 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     Parameters
     ----------
     op : callable
-        A function of dlref: an activation, a softmax, a linear layer, a loss, a normalization, a
-        recurrent layer, rotary positions, or attention.
+        A function of dlref that takes arrays of floats, or parameters in nested tuples: a map, a
+        block or a model, or a form of one (``_vjp``, ``_jvp``, ``_grad`` and so on).
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
 
@@ -377,7 +462,8 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     Raises
     ------
     TypeError
-        If the dtype is another, or nothing is known of the inputs of `op`.
+        If the dtype is another, or nothing is known of the inputs of `op`: it draws random
+        numbers, takes a function, returns tokens, or is not of dlref.
 
     See Also
     --------
@@ -390,6 +476,11 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     a softmax with the maximum subtracted from one without, or causal masks anchored at either end
     of the keys. These do. The same call yields the same numbers.
 
+    A function without cases of its own is called at a few shapes and options, then with a first
+    array that is tiny, huge, far from zero, zero of both signs, or constant along its rows. A case
+    is left out where `op` refuses it or its exact result has NaN. Configurations of models are
+    among the options.
+
     Examples
     --------
     >>> from dlref.activations import softmax
@@ -399,26 +490,29 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     """
     check_callable("op", op)
     kind = float_dtype("dtype", dtype)
-    name = getattr(op, "__name__", "")
-    known = {*SHAPES, "cross_entropy", "scaled_dot_product_attention", "attention_weights"}
-    arrays = [p for p in inspect.signature(op).parameters.values() if p.kind != p.KEYWORD_ONLY]
-    if name not in known and [p.name for p in arrays] != ["x"]:
-        msg = f"Argument 'op' must be a function whose inputs are known here, not {shown(op)}."
-        raise TypeError(msg)
-    return _rounded(op, kind)
-
-
-def _rounded(op: Callable[..., Any], kind: np.dtype[Any]) -> Iterator[HardCase]:
-    for what, inputs, options in _cases(op, kind):
-        yield HardCase(
-            what,
-            tuple(_as(a, kind) for a in inputs),
-            {key: _as(value, kind) for key, value in options.items()},
+    name, suffix = examples.base_of(op, functools.partial(_is_known, op))
+    if not name:
+        msg = (
+            "Argument 'op' must be a function whose inputs are known here, not "
+            f"{shown(op)}: {examples.why_not(op)}."
         )
+        raise TypeError(msg)
+    if suffix or not _has_own(op, name):
+        cases = (_rounded(case, kind) for case in _general_cases(op, name, suffix, kind))
+        return (case for case in cases if examples.is_valid(op, case))
+    return (_rounded(case, kind) for case in _own_cases(op, kind))
+
+
+def _rounded(case: Case, kind: np.dtype[Any]) -> HardCase:
+    what, inputs, options = case
+    told = {key: _as(value, kind) for key, value in options.items()}
+    return HardCase(what, _as(inputs, kind), told)
 
 
 def _as(value: Any, kind: np.dtype[Any]) -> Any:
-    """Round an array of floats, and keep all else: gaps in memory too."""
+    """Round arrays of floats, within tuples, and keep all else: gaps in memory too."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [_as(part, kind) for part in value])
     if not isinstance(value, np.ndarray) or value.dtype == kind or value.dtype.kind in "biu":
         return value
     return value.astype(kind)

@@ -2,6 +2,7 @@ r"""A candidate over all hard inputs, and a report of it."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from html import escape
 from pathlib import Path
@@ -11,10 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import check_callable
-from .._core.pytree import rebuilt
+from .._core.pytree import flat
 from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table
 from ._inputs import hard_inputs
 from ._oracle.calls import is_float
+from ._oracle.examples import along, drawn_like
+from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from ._inputs import HardCase
 
 __all__ = ["CheckReport", "check_all"]
+
+
+HEADS = ("form", "case", "", "error / allowed", "error / plain", "why")
 
 
 class CheckReport(NamedTuple):
@@ -44,8 +50,12 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if every verdict is. ``causes`` counts the explanations. ``to_html`` and
-    ``to_json`` return it as text, and write it to a file if they are given a path.
+    A report is true if every verdict is. A row has the worst error over what its element is
+    allowed, and the largest error over that of the same formula computed plainly in the dtype (a
+    dash where that has none, as dlref's own in float64). Below the rows stands where the error of
+    the first case that is off sits; HTML has such a picture for each. ``causes`` counts the
+    explanations. ``to_html`` and ``to_json`` return it as text, and write it to a file if they are
+    given a path.
 
     Examples
     --------
@@ -81,13 +91,14 @@ class CheckReport(NamedTuple):
         why = f"; most often ({most[1]}): {most[0]}" if most else ""
         return f"{self.op}, {self.dtype}: {words}{why}"
 
-    def _cells(self) -> list[tuple[str, str, str, str, str]]:
+    def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
         return [
             (
                 form,
                 case,
                 "right" if verdict else "off",
                 f"{_ratio(verdict):.2g}",
+                _beside_plain(verdict),
                 "" if verdict else (verdict.cause or verdict.message),
             )
             for form, case, verdict in self.rows
@@ -95,16 +106,22 @@ class CheckReport(NamedTuple):
 
     def __str__(self) -> str:
         """Return the summary, and a line for each case."""
-        heads = ("form", "case", "", "error/allowed", "why")
-        cells = [heads, *self._cells()]
-        widths = [max(len(row[i]) for row in cells) for i in range(4)]
+        cells = [("form", "case", "", "error/allowed", "error/plain", "why"), *self._cells()]
+        widths = [max(len(row[i]) for row in cells) for i in range(5)]
         lines = [
             "  ".join(
-                [*(part.ljust(n) for part, n in zip(row[:4], widths, strict=True)), row[4]]
+                [*(part.ljust(n) for part, n in zip(row[:5], widths, strict=True)), row[5]]
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([self._summary(), *lines])
+        return "\n".join([self._summary(), *lines, *self._pictures()])
+
+    def _pictures(self) -> list[str]:
+        """Return where the error of the first case with a picture sits, in lines."""
+        for form, case, verdict in self.failed:
+            if verdict.picture:
+                return [f"{form}, {case}: where the error of its worst output is", verdict.picture]
+        return []
 
     def __repr__(self) -> str:
         """Return the same, for a prompt."""
@@ -112,8 +129,10 @@ class CheckReport(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Return the summary and a table."""
-        table = html_table(("form", "case", "", "error / allowed", "why"), self._cells())
-        return f"<p>{escape(self._summary())}</p>{table}"
+        table = html_table(HEADS, self._cells())
+        first = next((row[2].worst for row in self.failed if row[2].picture), None)
+        picture = as_html(first.picture) if first else ""
+        return f"<p>{escape(self._summary())}</p>{table}{picture}"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return a page, and write it to a file if a path is given."""
@@ -150,12 +169,13 @@ def _written(text: str, path: str | os.PathLike[str] | None) -> str:
     return text
 
 
-def _plain(entries: dict[str, Any]) -> dict[str, Any]:
-    """Return numbers that JSON has: what is infinite or NaN becomes a string."""
-    return {
-        key: str(value) if isinstance(value, float) and not np.isfinite(value) else value
-        for key, value in entries.items()
-    }
+def _plain(value: Any) -> Any:
+    """Return numbers that JSON has, in dicts and tuples: infinite and NaN become strings."""
+    if isinstance(value, dict):
+        return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _ratio(verdict: Verdict) -> float:
@@ -164,18 +184,14 @@ def _ratio(verdict: Verdict) -> float:
     return verdict.error / verdict.allowed if verdict.allowed else float("inf")
 
 
-def _direction(value: Any, rng: np.random.Generator) -> Any:
-    """Return random numbers in the shape and dtype of a result."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [_direction(part, rng) for part in value])
-    if not is_float(value):
-        return None
-    return rng.normal(size=np.shape(value)).astype(np.asarray(value).dtype)
+def _beside_plain(verdict: Verdict) -> str:
+    """Return the largest error over that of the plain formula; a dash if that has none."""
+    ratios = [one.largest / one.baseline for one in verdict.outputs if one.baseline > 0]
+    return f"{max(ratios):.2g}" if ratios else "-"
 
 
 def _is_finite(value: Any) -> bool:
-    parts = value if isinstance(value, tuple) else (value,)
-    return all(np.isfinite(np.asarray(a, np.float64)).all() for a in parts if is_float(a))
+    return all(np.isfinite(np.asarray(a, np.float64)).all() for a in flat(value) if is_float(a))
 
 
 def check_all(
@@ -223,6 +239,8 @@ def check_all(
     ------
     TypeError
         If the inputs of `op` are not known, or it lacks the form that is to be checked.
+    ValueError
+        If there is a `jvp`, and that of `op` takes more than point and direction.
 
     See Also
     --------
@@ -256,22 +274,24 @@ def check_all(
     for name, f in functions.items():
         if f is not None:
             check_callable(name, f)
+    if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
+        msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
+        raise ValueError(msg)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
     rng = np.random.default_rng(0)
     rows: list[tuple[str, str, Verdict]] = []
     cases: Iterable[HardCase] = tuple(hard_inputs(op, dtype))
     for case, inputs, options in cases if progress is None else progress(cases):
-        out = op(*inputs, **options)
+        with np.errstate(all="ignore"):
+            out = op(*inputs, **options)
         runs: list[tuple[str, Any, Any]] = []
         if candidate is not None:
             runs.append(("forward", check_forward, (candidate, op, *inputs)))
-        smooth = _is_finite(out) and _is_finite(inputs) and np.size(out)
+        smooth = _is_finite(out) and _is_finite(inputs) and all(np.size(a) for a in flat(out))
         if vjp is not None and smooth:
-            runs.append(("vjp", check_vjp, (vjp, op, _direction(out, rng), *inputs)))
+            runs.append(("vjp", check_vjp, (vjp, op, drawn_like(out, rng), *inputs)))
         if jvp is not None and smooth:
-            tangents = tuple(_direction(a, rng) for a in inputs)
-            point = (inputs, tangents) if len(inputs) > 1 else (inputs[0], tangents[0])
-            runs.append(("jvp", check_jvp, (jvp, op, *point)))
+            runs.append(("jvp", check_jvp, (jvp, op, *along(op, inputs, rng))))
         for form, judge, arguments in runs:
             rows.append((form, case, _tried(judge, arguments, {**limits, **options})))
     name = getattr(op, "__name__", str(op))

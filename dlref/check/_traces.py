@@ -10,8 +10,8 @@ import numpy as np
 from .._core.arguments import FloatArray, as_array, as_number, check_mapping, shown
 from .._core.pytree import as_float_trees
 from ..activations._by_name import by_name
-from ..attention import attention_scores, attention_weights
-from ..neurons import linear
+from ..attention import attention_scores, attention_weights, padding_mask
+from ..neurons import LinearParams, linear, mlp
 from ..normalization import layer_norm, rms_norm
 from ..positions import (
     alibi_bias,
@@ -24,7 +24,8 @@ from ..positions import (
     sinusoidal,
     t5_bias,
 )
-from ..transformer import encoder, encoder_block, language_model
+from ..transformer import encoder, encoder_block, language_model, sequence_classifier
+from ._candidates import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -277,9 +278,19 @@ def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options) -> Any
 
 
 def _embed(tokens: Any, p: Any, config: Any) -> Steps:
-    x = p.embedding[tokens] * p.embedding.dtype.type(config.embedding_scale)
-    T = tokens.shape[-1]
-    steps = {"embedding": x}
+    return _positioned(p.embedding[tokens], p, config)
+
+
+def _embed_text(tokens: Any, p: Any, config: Any) -> Steps:
+    """Return the steps of a text after the token of its class."""
+    first = np.broadcast_to(p.class_token, (*tokens.shape[:-1], 1, config.width))
+    return _positioned(np.concatenate([first, p.embedding[tokens]], axis=-2), p, config)
+
+
+def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
+    x = x * x.dtype.type(config.embedding_scale)
+    T = x.shape[-2]
+    steps: Steps = {"embedding": x}
     if config.positions == "learned":
         steps["positioned"] = x + p.positions[:T]
     if config.positions == "sinusoidal":
@@ -307,7 +318,16 @@ def _head_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
         yield "the head is the matrix of embeddings", p._replace(head=None)
 
 
-def _places(config: Any, table: Any, T: int, dtype: Any) -> Options:
+def _class(x: FloatArray, p: Any) -> Steps:
+    return {"logits": linear(np.ascontiguousarray(x[..., 0, :]), p.w_head, p.b_head)}
+
+
+def _class_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
+    if p.b_head is not None:
+        yield "b_head is missing", p._replace(b_head=None)
+
+
+def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True) -> Options:
     """Return the options of attention that a scheme of positions makes."""
     if config.positions == "rope":
         scaling = config.rope_scaling
@@ -316,9 +336,10 @@ def _places(config: Any, table: Any, T: int, dtype: Any) -> Options:
         cos, sin = rope_tables(np.arange(T), frequencies, attention_factor=factor)
         return {"rope": (cos.astype(dtype), sin.astype(dtype))}
     if config.positions == "alibi":
-        return {"bias": alibi_bias(alibi_slopes(config.heads), T, T).astype(dtype)}
+        slopes = alibi_slopes(config.heads)
+        return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
     if config.positions == "t5":
-        return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=False))}
+        return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=not causal))}
     return {}
 
 
@@ -326,7 +347,15 @@ def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
     ids, found = as_array("tokens", tokens), Trace()
     _, [params] = as_float_trees({"params": params})
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
-    o = _defaults(
+    o = _of_config(config, params.positions, x, causal=True)
+    x = _add_blocks(found, x, params.blocks, params.norm, o)
+    found.add("", _head, _head_mistakes, x, params)
+    return found
+
+
+def _of_config(config: Any, table: Any, x: FloatArray, *, causal: bool) -> Options:
+    """Return the options of the blocks of a model."""
+    return _defaults(
         encoder,
         {
             "num_heads": config.heads,
@@ -334,13 +363,50 @@ def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
             "norm_first": config.norm_first,
             "norm": config.norm,
             "activation": GATES.get(config.activation, config.activation),
-            "is_causal": True,
+            "is_causal": causal,
             "eps": config.eps,
-            **_places(config, params.positions, ids.shape[-1], x.dtype),
+            **_places(config, table, x.shape[-2], x.dtype, causal=causal),
         },
     )
+
+
+def _sequence_classifier(
+    tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+) -> Trace:
+    ids, found = as_array("tokens", tokens), Trace()
+    _defaults(encoder, dropout)
+    _, [params] = as_float_trees({"params": params})
+    x = found.add("", _embed_text, _embed_mistakes, ids, params, config)
+    o = _of_config(config, params.positions, x, causal=False)
+    if lengths is not None:
+        o["mask"] = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
     x = _add_blocks(found, x, params.blocks, params.norm, o)
-    found.add("", _head, _head_mistakes, x, params)
+    found.add("", _class, _class_mistakes, x, params)
+    return found
+
+
+def _layer(x: FloatArray, p: Any, activation: str) -> Steps:
+    inner = linear(x, p.weight, p.bias)
+    return {"inner": inner, "out": by_name(activation).map(inner)}
+
+
+def _layer_mistakes(p: Any, activation: str) -> Iterator[tuple[Any, ...]]:
+    if p.bias is not None:
+        yield "the bias is missing", p._replace(bias=None), activation
+    if p.weight.shape[0] == p.weight.shape[1]:
+        yield "the weight is transposed", p._replace(weight=p.weight.T), activation
+    for other in ("relu", "gelu", "tanh", "sigmoid", "silu", "identity"):
+        if other != activation:
+            yield f"the activation is {other}", p, other
+
+
+def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) -> Trace:
+    found = Trace()
+    _defaults(mlp, {"dropout": dropout})
+    x, layers = as_float_trees({"x": x, "params": tuple(params)})[1]
+    for i, p in enumerate(layers):
+        f = activation if i + 1 < len(layers) else "identity"
+        x = found.add(f"layers.{i}.", _layer, _layer_mistakes, x, LinearParams(*p), f)
     return found
 
 
@@ -366,6 +432,8 @@ MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
     encoder: _encoder,
     encoder_block: _encoder_block,
+    sequence_classifier: _sequence_classifier,
+    mlp: _mlp,
 }
 
 
@@ -376,8 +444,9 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     Parameters
     ----------
     model : function
-        One of :func:`~dlref.transformer.language_model`, :func:`~dlref.transformer.encoder` and
-        :func:`~dlref.transformer.encoder_block`.
+        One of :func:`~dlref.transformer.language_model`, :func:`~dlref.transformer.encoder`,
+        :func:`~dlref.transformer.encoder_block`, :func:`~dlref.transformer.sequence_classifier`
+        and :func:`~dlref.neurons.mlp`.
     *inputs
         Its positional arguments; parameters as the named tuples.
     **options
@@ -412,7 +481,9 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     - ``feed_forward.inner``, or ``.gate`` and ``.up``, then ``.hidden`` and ``.out``.
 
     A language model begins with ``embedding`` and, where vectors are added for the places,
-    ``positioned``; it ends with ``norm`` and ``logits``.
+    ``positioned``; it ends with ``norm`` and ``logits``. A classifier does so, too, the vector of
+    its class before the text. Layers of a perceptron have ``inner`` and ``out``, after
+    ``layers.0.`` and the like.
 
     All is computed by dlref's functions for the parts, one at a time, so that T² numbers per head
     are kept. The last entry is what the model returns, up to rounding.
@@ -510,6 +581,18 @@ class TraceDifference(NamedTuple):
     def __repr__(self) -> str:
         """Return the same, for a prompt."""
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """Return a table of what differs, where and why, in notebooks."""
+        rows = [
+            ("differs first", self.name),
+            ("elements", f"{self.wrong} of {self.size}" if self.wrong else "another shape"),
+            ("worst at", f"{self.at}: {self.got:.6g} instead of {self.exact:.6g}"),
+            ("cause", self.cause or "unknown"),
+            ("agree before it", ", ".join(self.agreed) or "none"),
+            *(("layout", note) for note in self.notes),
+        ]
+        return html_table(("", ""), rows)
 
 
 def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:

@@ -49,6 +49,28 @@ GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu":
 T5_BUCKETS = 32
 
 
+class Frozen(dict[str, Any]):
+    """A dictionary that can be hashed and not be changed, as the configuration that holds it."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Return the hash of the entries, arrays and lists of factors as tuples."""
+        return hash(frozenset((key, _hashable(value)) for key, value in self.items()))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how to make a copy, which would fill itself entry by entry otherwise."""
+        return Frozen, (dict(self),)
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        msg = "the configuration is frozen: dataclasses.replace makes another"
+        raise TypeError(msg)
+
+    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list | np.ndarray) else value
+
+
 @dataclass(frozen=True)
 class LanguageModelConfig:
     r"""
@@ -172,6 +194,7 @@ class LanguageModelConfig:
         check_flags(scale_embeddings=self.scale_embeddings)
         if self.rope_scaling is not None:
             check_mapping("rope_scaling", self.rope_scaling)
+            self._set("rope_scaling", Frozen(self.rope_scaling))
         if self.positions == "rope" and self.head_width % 2:
             msg = (
                 f"Argument 'positions' must not be 'rope' where width / heads = {self.head_width} "

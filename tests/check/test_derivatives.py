@@ -125,3 +125,13 @@ def test_errors(rng):
         numerical_jacobian(np.sin, 1.0, method="forward")
     with pytest.raises(TypeError, match=r"^Argument 'rng' must be a numpy.random.Generator"):
         adjoint_gap(None, None, 1.0, 7)
+
+
+def test_in_a_notebook_a_check_is_a_table():
+    wrong = lambda u, x: 2 * u * np.cos(x)  # noqa: E731
+    found = check_gradients(np.sin, wrong, np.ones(3))
+    html = found._repr_html_()
+    assert "the gradient of input 0 is off by" in html
+    assert html.count("<tr><td>") == len(found.gaps) + 1
+    second = found._replace(second=0.5)._repr_html_()
+    assert "<td>second derivative</td><td>0.5</td>" in second

@@ -1,9 +1,26 @@
 """Tests of dlref.check._inputs."""
 
+import inspect
+
+import ml_dtypes
 import numpy as np
 import pytest
 
-from dlref import activations, attention, check, losses, neurons, normalization, positions
+import dlref
+from dlref import (
+    activations,
+    attention,
+    calculus,
+    check,
+    losses,
+    neurons,
+    normalization,
+    positions,
+    recurrent,
+    transformer,
+)
+from dlref._core.pytree import flat
+from dlref.check._oracle.calls import is_float
 from dlref.neurons import linear
 
 
@@ -47,7 +64,7 @@ def test_errors(rng):
     with pytest.raises(ValueError, match=r"^Argument"):
         check.random_inputs(neurons.linear, [(4, 3), (2, 5)], np.float32, rng)
     with pytest.raises(TypeError, match=r"^Argument 'op' must be a function whose inputs are"):
-        check.hard_inputs(attention.additive_attention, np.float32)
+        check.hard_inputs(np.linalg.inv, np.float32)
     with pytest.raises(TypeError, match=r"^Argument 'dtype'"):
         check.hard_inputs(activations.relu, "U1")
 
@@ -94,3 +111,125 @@ def test_rounding_the_inputs_costs_about_as_much_as_a_good_kernel():
     of_inputs = np.sqrt(np.mean((linear(x, w) - exact) ** 2))
     of_kernel = np.sqrt(np.mean((exact.astype(np.float16) - exact) ** 2))
     assert 0.5 < of_inputs / of_kernel < 3
+
+
+CHAPTERS = sorted(
+    {name for name in dlref.__all__ if hasattr(getattr(dlref, name), "__path__")} - {"check"}
+)
+#: What stays refused, by the words that say why.
+REFUSED = {
+    "it draws random numbers": {
+        "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal", "orthogonal",
+        "signal_propagation", "minibatch_descent", "minibatches", "addition_task",
+        "associative_recall_task", "copy_task", "dropout_mask", "generate",
+        "init_encoder_decoder_model", "init_language_model", "init_sequence_classifier",
+        "reverse_task",
+    },
+    "it takes lists": {"total_derivative"},
+    "it takes a function": {"gradient_descent", "tree_map"},
+    "its result is tokens, not numbers": {"beam_search", "encoder_decoder_generate"},
+    "it is no function of dlref that takes arrays of floats": {
+        "causal_mask", "padding_mask", "window_mask", "chain_cost", "conventions",
+        "from_state_dict", "mask_convention", "read_state_dict", "to_state_dict", "alibi_slopes",
+        "rope_attention_factor", "rope_frequencies", "rope_permutation", "sinusoidal",
+        "sinusoidal_shift", "t5_relative_position_bucket", "critical_gain", "load_params",
+        "multiplication_counts", "parameter_counts", "save_params",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_every_public_function_has_cases_or_words_why_not(chapter):
+    module = getattr(dlref, chapter)
+    why = {name: words for words, names in REFUSED.items() for name in names}
+    for name in module.__all__:
+        f = getattr(module, name)
+        if not inspect.isfunction(f):
+            continue
+        if name in why:
+            with pytest.raises(TypeError, match=f"{why[name]}[.]$"):
+                check.hard_inputs(f, "float64")
+            continue
+        cases = list(check.hard_inputs(f, "float64"))
+        assert cases, name
+        assert len({case.name for case in cases}) == len(cases), name
+        for case in cases:
+            with np.errstate(all="ignore"):
+                out = f(*case.inputs, **case.options)
+            assert not any(np.isnan(a).any() for a in flat(out) if is_float(a)), (name, case.name)
+
+
+def test_the_harder_cases_are_there():
+    names = [case.name for case in check.hard_inputs(transformer.encoder_block, "float32")]
+    assert {"tiny", "huge", "an offset of 1e4", "zeros of both signs", "ties"} < {*names}
+    assert {"a row that sees no key", "a length that is no multiple of a tile"} < {*names}
+    cases = {case.name: case for case in check.hard_inputs(calculus.add_vjp, "float32")}
+    assert cases["shapes (5, 1) and (3, 1, 7)"].inputs[0].shape == (3, 5, 7)
+    zeros = cases["zeros of both signs"].inputs[1]
+    assert not zeros.any()
+    assert len({*np.signbit(zeros).flat}) == 2
+    config = next(check.hard_inputs(transformer.language_model, "float32")).options["config"]
+    assert config.positions == "learned"
+    (_, cos, _), (_, dcos, _) = next(check.hard_inputs(positions.apply_rope_jvp, "float64")).inputs
+    assert cos.shape == (5, 4)
+    assert dcos is None
+
+
+MAPS = [
+    attention.multi_head_attention,
+    attention.additive_attention,
+    attention.multiplicative_attention,
+    attention.linear_attention,
+    neurons.mlp,
+    recurrent.bidirectional,
+    recurrent.gru_cell,
+    transformer.feed_forward,
+    transformer.encoder_block,
+    transformer.decoder_block,
+    transformer.language_model,
+]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16], ids=str)
+@pytest.mark.parametrize("op", MAPS, ids=lambda op: op.__name__)
+def test_dlref_is_right_over_all_of_them(op, dtype):
+    module = getattr(dlref, op.__module__.split(".")[1])
+    jvp = getattr(module, f"{op.__name__}_jvp") if op is not recurrent.bidirectional else None
+    report = check.check_all(
+        op, op, vjp=getattr(module, f"{op.__name__}_vjp"), jvp=jvp, dtype=dtype
+    )
+    assert report, str(report)
+
+
+def doubled(value):
+    return tuple(map(doubled, value)) if isinstance(value, tuple) else 2 * value
+
+
+@pytest.mark.parametrize("op", MAPS, ids=lambda op: op.__name__)
+def test_and_what_is_wrong_is_named(op):
+    report = check.check_all(lambda *args, **told: doubled(op(*args, **told)), op, dtype="float64")
+    assert len(report.failed) > len(report.rows) / 2
+    assert next(iter(report.causes)).startswith("it is doubled")
+
+
+def test_a_wrong_gradient_of_nested_parameters_has_its_name():
+    def vjp(dout, x, params):
+        dx, (w1, b1, w2, b2) = transformer.feed_forward_vjp(dout, x, params)
+        return dx, (w1, b1.mean() + 0 * b1, w2, b2)
+
+    report = check.check_all(None, transformer.feed_forward, vjp=vjp)
+    wrong = {one.name for _, _, verdict in report.failed for one in verdict.outputs if not one.ok}
+    assert wrong == {"output 2 (gradient of params.b1)"}
+
+
+def test_a_sequence_of_any_cell_has_no_jvp_here():
+    with pytest.raises(ValueError, match=r"^Argument 'jvp' must be None where 'op' takes the name"):
+        check.check_all(None, recurrent.bidirectional, jvp=recurrent.bidirectional_jvp)
+
+
+def test_a_gradient_of_nothing_that_is_known_is_refused():
+    def my_grad(a, b):
+        return a + b
+
+    with pytest.raises(TypeError, match="it is no function of dlref that takes arrays"):
+        check.hard_inputs(my_grad, "float32")

@@ -50,9 +50,9 @@ def test_a_report_of_what_is_wrong(report):
     lines = str(report).splitlines()
     assert "softmax, float32: " in lines[0]
     assert "cases are off; most often" in lines[0]
-    assert len(lines) == 2 + len(report.rows)
+    assert len(lines) > 2 + len(report.rows)
     assert any("the candidate raises RuntimeError: tile of 1" in line for line in lines)
-    assert report._repr_html_().count("<tr>") == 1 + len(report.rows)
+    assert report._repr_html_().count("<tr><td>") == len(report.rows)
 
 
 def test_a_report_as_files(report, tmp_path):
@@ -99,7 +99,7 @@ def test_errors():
     with pytest.raises(TypeError, match=r"^Argument 'vjp' must be a function"):
         check.check_all(None, activations.relu, vjp=3)
     with pytest.raises(TypeError, match=r"^Argument 'op' must be"):
-        check.check_all(np.tanh, attention.additive_attention)
+        check.check_all(np.tanh, np.tanh)
 
 
 def test_a_prompt_shows_words_instead_of_a_tuple():
@@ -111,3 +111,78 @@ def test_a_prompt_shows_words_instead_of_a_tuple():
     for found in (verdict, verdict.outputs[0], gradients, report, errors, parting):
         assert repr(found) == str(found)
         assert "(ok=" not in repr(found)
+
+
+def half_zero(x, axis=-1):
+    y = activations.softmax(x, axis=axis).copy()
+    y[..., y.shape[-1] // 2 :] = 0
+    return y
+
+
+def test_a_picture_shows_where_the_error_sits():
+    x = np.random.default_rng(0).normal(size=(2, 30, 200))
+    verdict = check.check_forward(half_zero, activations.softmax, x)
+    rows = verdict.picture.splitlines()
+    assert rows[:-1] == ["  " + 24 * "." + 24 * "#"] * 12
+    assert "# beyond" in rows[-1]
+    assert "#8c1c2e" in verdict._repr_html_()
+    assert verdict._repr_html_().count('title="0"') == 12 * 24
+    right = check.check_forward(activations.softmax, activations.softmax, x)
+    assert right.picture == ""
+    assert "style" not in right._repr_html_()
+    number = check.check_forward(lambda p, q: 3.0, losses.squared_error, x, x)
+    assert number.picture == ""
+
+
+def test_a_picture_has_a_sign_for_the_size():
+    x = np.ones(4)
+    wrong = lambda x: activations.relu(x) + np.array([0, 1, 100, 1e6]) * 2e-14  # noqa: E731
+    verdict = check.check_forward(wrong, activations.relu, x)
+    assert verdict.picture.splitlines()[0] == "  .+*#"
+
+
+def test_a_report_has_pictures_and_the_plain_formula_beside():
+    report = check.check_all(half_zero, activations.softmax)
+    lines = str(report).splitlines()
+    assert lines[1].split() == ["form", "case", "error/allowed", "error/plain", "why"]
+    first = report.failed[0]
+    assert f"{first[0]}, {first[1]}: where the error of its worst output is" in lines
+    assert all(row in lines for row in first[2].picture.splitlines())
+    assert report._repr_html_().count("<caption>") == 1
+    page = report.to_html()
+    assert page.count("<caption>") == 1 + sum(bool(v.picture) for _, _, v in report.failed)
+    output = json.loads(report.to_json())["rows"][0]["outputs"][0]
+    assert len(output["picture"]) == 5
+    assert len(output["picture"][0]) == 7
+    assert output["largest"] > 1e3 * output["baseline"] > 0
+
+
+def test_a_right_candidate_is_as_good_as_the_plain_formula():
+    report = check.check_all(activations.softmax, activations.softmax)
+    beside = [float(cells[4]) for cells in report._cells() if cells[4] != "-"]
+    assert len(beside) > 5
+    assert max(beside) <= 1.5
+    in_float64 = check.check_all(activations.relu, activations.relu, dtype="float64")
+    assert {cells[4] for cells in in_float64._cells()} == {"-"}
+
+
+def test_without_a_plain_formula_dlref_stands_beside():
+    x = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float16)
+    twice = check.check_forward(lambda x: 2 * activations.mish(x), activations.mish, x)
+    exact = activations.mish(x.astype(float))
+    one = twice.outputs[0]
+    assert one.baseline == np.abs(activations.mish(x) - exact).max()
+    assert one.largest == np.abs(2 * activations.mish(x) - exact).max()
+    masked = {"window": (1, 0)}  # the plain formula has no windows
+    q = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)
+    assert check.check_forward(SDPA, SDPA, q, q, q, **masked).outputs[0].baseline > 0
+
+
+def test_a_candidate_that_only_raises_has_no_picture():
+    def unwritten(x):
+        raise NotImplementedError
+
+    report = check.check_all(unwritten, activations.relu)
+    assert len(report.failed) == len(report.rows)
+    assert "where the error" not in str(report)
+    assert "<caption>" not in report._repr_html_()

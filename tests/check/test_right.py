@@ -118,26 +118,60 @@ def test_pytorch_is_right(op):
     peers.torch  # noqa: B018 - skips where it is missing
     count = 0
     for dtype in DTYPES:
-        for what, verdict in judged(op, F[op], dtype, gradients=dtype in ("float64", "float32")):
+        for what, verdict in judged(op, F[op], dtype, gradients=True):
             assert verdict, (what, dtype, str(verdict))
             count += 1
     assert count >= 22  # of each of the nineteen: more than 400 together
 
 
-def test_jax_is_right():
-    jax = pytest.importorskip("jax")
-    own = {
-        act.softmax: lambda x, axis=-1: jax.nn.softmax(x, axis),
-        act.log_softmax: lambda x, axis=-1: jax.nn.log_softmax(x, axis),
-        act.silu: jax.nn.silu,
-        act.sigmoid: jax.nn.sigmoid,
-        act.tanh: jax.numpy.tanh,
+def of_jax(jax):
+    """Return JAX's own functions."""
+    nn, np_ = jax.nn, jax.numpy
+    return {
+        act.softmax: lambda x, axis=-1: nn.softmax(x, axis),
+        act.log_softmax: lambda x, axis=-1: nn.log_softmax(x, axis),
+        act.logsumexp: lambda x, axis=-1: nn.logsumexp(x, axis),
+        act.silu: nn.silu,
+        act.sigmoid: nn.sigmoid,
+        act.softplus: nn.softplus,
+        act.tanh: np_.tanh,
+        act.relu: nn.relu,
+        act.gelu: lambda x, approximate="none": nn.gelu(x, approximate=approximate == "tanh"),
+        neurons.linear: lambda x, w, b=None: x @ w.T + (0 if b is None else b),
     }
-    for op, f in own.items():
-        for dtype in ("float64", "float32"):
-            for what, inputs, options in check.hard_inputs(op, dtype):
-                verdict = check.check_forward(f, op, *inputs, framework="jax", **options)
-                assert verdict, (op.__name__, what, dtype, str(verdict))
+
+
+JAX_OPS = (
+    *(act.softmax, act.log_softmax, act.logsumexp, act.silu, act.sigmoid, act.softplus),
+    *(act.tanh, act.relu, act.gelu, neurons.linear),
+)
+
+
+@pytest.mark.parametrize("op", JAX_OPS, ids=lambda op: op.__name__)
+def test_jax_is_right(op):
+    jax = pytest.importorskip("jax")
+    f = of_jax(jax)[op]
+
+    def vjp(dout, *inputs, **told):
+        leaves = [a for a in inputs if a is not None]
+        return jax.vjp(lambda *a: f(*a, **told), *leaves)[1](dout)
+
+    count = 0
+    for dtype in DTYPES:
+        for what, verdict in judged_in_jax(op, f, vjp, dtype):
+            count += 1
+            assert verdict, (what, dtype, str(verdict))
+    assert count >= 40
+
+
+def judged_in_jax(op, f, vjp, dtype):
+    for what, inputs, options in check.hard_inputs(op, dtype):
+        yield what, check.check_forward(f, op, *inputs, framework="jax", **options)
+        like = np.asarray(op(*inputs, **options))
+        if like.size and all(np.isfinite(np.asarray(a, float)).all() for a in (like, inputs[0])):
+            dout = np.random.default_rng(1).normal(size=like.shape).astype(like.dtype)
+            given = (vjp, op, dout, *inputs)
+            yield f"{what} (vjp)", check.check_vjp(*given, framework="jax", **options)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

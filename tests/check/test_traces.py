@@ -9,6 +9,7 @@ import pytest
 from dlref.activations import gelu, silu
 from dlref.attention import AttentionParams
 from dlref.check import TraceDifference, first_difference, trace
+from dlref.neurons import mlp
 from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import (
     EncoderBlockParams,
@@ -18,8 +19,10 @@ from dlref.transformer import (
     encoder,
     encoder_block,
     init_language_model,
+    init_sequence_classifier,
     language_model,
     language_model_trace,
+    sequence_classifier,
 )
 
 V, D, H, T = 13, 32, 4, 6
@@ -123,7 +126,8 @@ class TestTrace:
 
     def test_errors(self, rng):
         with pytest.raises(
-            TypeError, match=r"^Argument 'model' must be one of .*encoder_block, not"
+            TypeError,
+            match=r"^Argument 'model' must be one of .*block, sequence_classifier, mlp, not",
         ):
             trace(np.sin, 1.0)
         params = filled(CONFIGS["gpt2"])
@@ -461,3 +465,67 @@ def test_pytorch_leaves_no_path(rng):
     assert first_difference(trace(encoder_block, x, p, num_heads=H), seen) is None
     found = first_difference(trace(encoder_block, x, p, num_heads=H, norm_first=True), seen)
     assert found.name == "norm1"
+
+
+def test_in_a_notebook_a_difference_is_a_table():
+    found = first_difference(
+        {"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2), "b": np.array([1.0, 3.0])}
+    )
+    html = found._repr_html_()
+    assert "<td>differs first</td><td>b</td>" in html
+    assert "<td>1 of 2</td>" in html
+    assert "(1,): 3 instead of 1" in html
+    assert "<td>agree before it</td><td>a</td>" in html
+    shape = first_difference({"a": np.ones(2)}, {"a": np.ones(3)})._repr_html_()
+    assert "<td>another shape</td>" in shape
+    assert "<td>layout</td><td>x</td>" in found._replace(notes=("x",))._repr_html_()
+
+
+@pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "t5", "none"])
+def test_a_classifier(positions, rng):
+    config = LanguageModelConfig(V, D, H, positions=positions)
+    params = init_sequence_classifier(rng, config, 3)
+    tokens = rng.integers(0, V, (2, T))
+    for told in ({}, {"lengths": np.array([T, 2])}):
+        steps = trace(sequence_classifier, tokens, params, config, **told)
+        close(steps["logits"], sequence_classifier(tokens, params, config, **told))
+    port = trace(sequence_classifier, tokens, params, config)
+    found = first_difference(
+        steps, {"blocks.0.attention.weights": port["blocks.0.attention.weights"]}
+    )
+    assert found.cause == "the option mask is missing"
+
+
+def test_the_head_of_a_classifier(rng):
+    config = LanguageModelConfig(V, D, H)
+    params = init_sequence_classifier(rng, config, 3)
+    params = params._replace(b_head=rng.normal(size=3))
+    given = rng.integers(0, V, T), params, config
+    steps = trace(sequence_classifier, *given)
+    without = trace(sequence_classifier, given[0], params._replace(b_head=None), config)
+    assert first_difference(steps, without).cause == "b_head is missing"
+    other = {"logits": steps["logits"] ** 2}
+    assert first_difference(without, other).cause == ""
+    with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
+        trace(sequence_classifier, *given, dropout=tuple((None, None) for _ in range(2)))
+
+
+def test_a_perceptron(rng):
+    layers = [
+        (rng.normal(size=(n, m)), b) for n, m, b in ((5, 5, rng.normal(size=5)), (3, 5, None))
+    ]
+    x = rng.normal(size=(4, 5))
+    steps = trace(mlp, x, layers, activation="tanh")
+    assert list(steps) == ["layers.0.inner", "layers.0.out", "layers.1.inner", "layers.1.out"]
+    close(steps["layers.1.out"], mlp(x, tuple(layers), activation="tanh"))
+    (w, b), last = layers
+    for wrong, told, words in (
+        ([(w.T, b), last], "tanh", "the weight is transposed"),
+        ([(w, None), last], "tanh", "the bias is missing"),
+        (layers, "relu", "the activation is relu"),
+    ):
+        assert first_difference(steps, trace(mlp, x, wrong, activation=told)).cause == words
+    other = {"layers.1.inner": steps["layers.1.inner"] ** 2}
+    assert first_difference(steps, other).cause == ""
+    with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
+        trace(mlp, x, layers, dropout=(np.ones(5),))

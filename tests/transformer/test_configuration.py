@@ -1,6 +1,8 @@
 """Configurations: their defaults and errors, and where the parameters start."""
 
-from dataclasses import replace
+import copy
+import pickle
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -161,3 +163,31 @@ def test_gelu_is_far_from_linear_at_unit_variance():
     explained = (weight @ (y * z)) ** 2 / (weight @ (y - mean) ** 2)
     assert round(explained, 2) == 0.72
     assert "explains 72 %" in init_language_model.__doc__
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"rope_type": "linear", "factor": 2.0},
+        {"rope_type": "longrope", "long_factor": [1.0, 2.0], "short_factor": np.ones(2)},
+    ],
+)
+def test_a_configuration_with_a_scaling_can_be_hashed(scaling):
+    config = LanguageModelConfig(9, 8, 2, rope_scaling=scaling)
+    assert hash(config) == hash(LanguageModelConfig(9, 8, 2, rope_scaling=dict(scaling)))
+    assert repr(config.rope_scaling) == repr(scaling)
+    for copied in (pickle.loads(pickle.dumps(config)), copy.deepcopy(config)):
+        assert hash(copied) == hash(config)
+        assert copied.rope_scaling.keys() == scaling.keys()
+
+
+def test_nor_can_its_scaling_be_changed():
+    given = {"rope_type": "linear", "factor": 2.0}
+    config = LanguageModelConfig(9, 8, 2, rope_scaling=given)
+    given["factor"] = 4.0
+    assert config.rope_scaling["factor"] == 2.0
+    with pytest.raises(TypeError, match="the configuration is frozen"):
+        config.rope_scaling["factor"] = 4.0
+    with pytest.raises(TypeError, match="the configuration is frozen"):
+        config.rope_scaling.update(factor=4.0)
+    assert asdict(config)["rope_scaling"] == {"rope_type": "linear", "factor": 2.0}

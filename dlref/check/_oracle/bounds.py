@@ -5,6 +5,10 @@ Two things are measured near the inputs, in a few random places a rounding away 
 the exact result moves (the rounding of its terms, whatever their sum), and how far the formula
 computed plainly in the dtype lies from the exact one.  A rounding away the plain formula may be
 near by the same accident, so its error is measured in places a little farther away, too.
+
+Where dlref computes float32 in float32, its own error there is a third measure, in units of a
+rounding: sums that are zero in exact arithmetic, as the gradient of the keys' bias, do not move
+with the inputs, and what any kernel gets for them is the rounding of the terms.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float
 NORMAL = {**TINY, "float16": 2.0**-14}
 #: Roundings that a plain computation makes, in units of the effect of one.
 ROUNDINGS = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 8.0}
+#: Chapters whose functions compute float32 in float32.
+NARROW = ("dlref.attention", "dlref.neurons", "dlref.recurrent", "dlref.transformer")
 DRAWS = 6
 FAR_DRAWS = 12
 
@@ -72,7 +78,7 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any]) -> list[Float
     gaps = [np.zeros(np.shape(w)) for w in want]
     if formula is None:
         return gaps
-    options = {k: v for k, v in call.settings.items() if k in call.options or k in _kept(call)}
+    options = _told(call)
     eps = EPS[dtype.name]
     near = (call, *_neighbours(call, eps))
     for neighbour in (*near, *_neighbours(call, eps**0.5, FAR_DRAWS)):
@@ -90,6 +96,57 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any]) -> list[Float
             gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / FAR_DRAWS) for gap in gaps]
+
+
+def _in(dtype: Any, call: Call) -> Call:
+    """Return a call with all arrays in a dtype."""
+    arguments, options = changed(
+        lambda a: np.asarray(a).astype(dtype), (call.arguments, tuple(call.options.values()))
+    )
+    return replace(call, arguments=arguments, options=dict(zip(call.options, options, strict=True)))
+
+
+@np.errstate(all="ignore")
+def _own_errors(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
+    """Return how far dlref's float32 is from the exact result, if `eps` were its rounding."""
+    gaps = [np.zeros(np.shape(w)) for w in want]
+    if not call.core.__module__.startswith(NARROW):
+        return gaps
+    for neighbour in (call, *_neighbours(call, EPS["float32"])):
+        narrow = _in(np.float32, neighbour)
+        got, exact = flat(narrow.run()), flat(_in(np.float64, narrow).run())
+        for k, (value, w) in enumerate(zip(got, exact, strict=True)):
+            if w is not None:
+                gap = np.abs(np.asarray(value, np.float64) - w)
+                gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
+    return [2 * gap * eps / EPS["float32"] for gap in gaps]
+
+
+@np.errstate(all="ignore")
+def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) -> list[float]:
+    """Return the largest error of the plain formula, else of dlref's own result, by output."""
+    floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
+    formula = PLAIN.get((call.name, call.form))
+    got = own
+    if formula is not None and floats:
+        coarse = max(floats, key=lambda d: EPS[d.name])
+        narrow = changed(lambda a: np.asarray(a).astype(coarse), call.arguments)
+        try:
+            got = flat(formula(*narrow, **_told(call)))
+        except NotImplementedError:
+            got = own
+    return [_size_of_gap(value, w) for value, w in zip(got, want, strict=True)]
+
+
+def _size_of_gap(got: Any, want: Any) -> float:
+    return (
+        0.0 if want is None else _size(np.asarray(got, np.float64) - np.asarray(want, np.float64))
+    )
+
+
+def _told(call: Call) -> dict[str, Any]:
+    """Return the options that were given, those of a partial among them."""
+    return {k: v for k, v in call.settings.items() if k in call.options or k in _kept(call)}
 
 
 def _kept(call: Call) -> dict[str, Any]:
@@ -128,6 +185,7 @@ def bounds(
     moves = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, eps)
     far = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, 8 * eps)
     plain = _plain_gaps(call, want, coarse)
+    own = plain if call.numeric else _own_errors(call, want, eps)
     out = []
     for k, w in enumerate(want):
         if w is None or dtypes[k] is None or np.dtype(dtypes[k]).name not in EPS:
@@ -138,7 +196,7 @@ def bounds(
         jumps = (2 * moves[k] >= far[k]) & (moves[k] > np.sqrt(eps) * size)
         moves[k] = np.where(jumps, 0.0, moves[k])
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
-        one = np.maximum(ROUNDINGS[name] * unit, plain[k]) + TINY[name]
+        one = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
         one = one + (1e-9 * size if call.numeric else 0.0)
         subnormal = np.abs(w) < NORMAL[name]
         one = np.where(subnormal, np.maximum(one, np.abs(w) / max(factor, 2.0**-52)), one)

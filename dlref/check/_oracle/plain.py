@@ -68,6 +68,11 @@ def tanh_deriv(x: Any) -> Any:
     return 1 - t * t
 
 
+def silu(x: Any, beta: float = 1.0) -> Any:
+    """Return x times the sigmoid, whose exponential overflows early in float16."""
+    return x * _sigmoid(x.dtype.type(beta) * x)
+
+
 def silu_deriv(x: Any, beta: float = 1.0) -> Any:
     """Return s + beta x s (1 - s)."""
     kind = x.dtype.type
@@ -102,6 +107,19 @@ def log_softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     y = x - np.expand_dims(_logsumexp(x, axis), axis)
     dout = _wide(dout)
     return (dout - np.exp(_wide(y)) * _summed(dout, axis)).astype(x.dtype)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """Return exponentials over their sum, the maximum subtracted."""
+    e = np.exp(_wide(x) - _wide(x).max(axis, keepdims=True))
+    return (e / _summed(e, axis)).astype(x.dtype)
+
+
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    """Return sums from left to right."""
+    terms = _wide(x)[..., None, :] * _wide(weight)
+    y = _summed(terms)[..., 0] if terms.shape[-1] else np.zeros(terms.shape[:-1], terms.dtype)
+    return (y if bias is None else y + bias).astype(x.dtype)
 
 
 def _summed(x: Any, axis: int = -1) -> Any:
@@ -148,6 +166,12 @@ def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, float]:
         keep = keep & (np.arange(k.shape[-2]) <= rows)
     e = np.where(keep, np.exp(scores - scores.max(-1, keepdims=True)), 0)
     return e / np.maximum(e.sum(-1, keepdims=True), np.finfo(q.dtype).tiny), scale
+
+
+def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
+    """Return averages of values with weights that were rounded."""
+    p, _ = _weights(_wide(q), _wide(k), options)
+    return (_wide(p.astype(q.dtype)) @ _wide(v)).astype(q.dtype)
 
 
 def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
@@ -239,8 +263,12 @@ def _forward(deriv: Callable[..., Any]) -> Callable[..., Any]:
 
 PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
+    ("silu", "forward"): silu,
     ("tanhshrink", "forward"): tanhshrink,
     ("log_softmax", "forward"): log_softmax,
+    ("softmax", "forward"): softmax,
+    ("linear", "forward"): linear,
+    ("scaled_dot_product_attention", "forward"): attention,
     ("layer_norm", "forward"): layer_norm,
     ("log_softmax", "vjp"): log_softmax_vjp,
     ("rms_norm", "forward"): rms_norm,
