@@ -161,7 +161,7 @@ def test_jax_is_right(op):
         for what, verdict in judged_in_jax(op, f, vjp, dtype):
             count += 1
             assert verdict, (what, dtype, str(verdict))
-    assert count >= 40
+    assert count >= 28  # of each of the ten
 
 
 def judged_in_jax(op, f, vjp, dtype):
