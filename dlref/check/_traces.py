@@ -24,7 +24,16 @@ from ..positions import (
     sinusoidal,
     t5_bias,
 )
-from ..transformer import encoder, encoder_block, language_model, sequence_classifier
+from ..transformer import (
+    NormParams,
+    decoder,
+    decoder_block,
+    encoder,
+    encoder_block,
+    encoder_decoder_model,
+    language_model,
+    sequence_classifier,
+)
 from ._candidates import html_table
 
 if TYPE_CHECKING:
@@ -35,6 +44,9 @@ __all__ = ["TraceDifference", "first_difference", "trace"]
 #: Names whose channels may be kept as halves instead of neighbours.
 ROTATED = ("attention.q", "attention.k", "attention.q_rotated", "attention.k_rotated")
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
+#: What cross-attention has of them, beside the mask of the memory.
+ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "scale": None}
+ACROSS |= {"softcap": None, "rope": None, "own": False}
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
 
@@ -80,31 +92,33 @@ def _normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
 
 
 def _heads(x: FloatArray, count: int) -> FloatArray:
-    return np.swapaxes(x.reshape(*x.shape[:-1], count, -1), -2, -3)
+    width = x.shape[-1] // count  # not -1, which no text of no tokens has
+    return np.swapaxes(x.reshape(*x.shape[:-1], count, width), -2, -3)
 
 
-def _attend(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of self-attention."""
-    H = o["num_heads"]
+def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "attention") -> Steps:
+    """Return the steps of attention to `y`, of self-attention if there is none."""
+    H, y = o["num_heads"], x if y is None else y
     keys = o["num_kv_heads"] or H
-    steps: Steps = {
-        "attention.q": _heads(linear(x, p.w_q, p.b_q), H),
-        "attention.k": _heads(linear(x, p.w_k, p.b_k), keys),
-        "attention.v": _heads(linear(x, p.w_v, p.b_v), keys),
-    }
-    q, k, v = list(steps.values())
+    q, k, v = (
+        _heads(linear(x, p.w_q, p.b_q), H),
+        _heads(linear(y, p.w_k, p.b_k), keys),
+        _heads(linear(y, p.w_v, p.b_v), keys),
+    )
+    steps: Steps = {"q": q, "k": k, "v": v}
     if o["rope"] is not None:
         cos, sin = o["rope"]
         tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
         q, k = (np.asarray(apply_rope(a, cos, sin, **tables)) for a in (q, k))
-        steps |= {"attention.q_rotated": q, "attention.k_rotated": k}
+        steps |= {"q_rotated": q, "k_rotated": k}
     options = {name: o[name] for name in ATTENTION}
-    steps["attention.scores"] = attention_scores(q, k, **options)
-    steps["attention.weights"] = attention_weights(q, k, **options)
-    steps["attention.averages"] = steps["attention.weights"] @ np.repeat(v, H // keys, axis=-3)
-    merged = np.swapaxes(steps["attention.averages"], -2, -3)
-    merged = merged.reshape(*merged.shape[:-2], -1)
-    return steps | {"attention.out": linear(merged, p.w_o, p.b_o)}
+    steps["scores"] = attention_scores(q, k, **options)
+    steps["weights"] = attention_weights(q, k, **options)
+    steps["averages"] = steps["weights"] @ np.repeat(v, H // keys, axis=-3)
+    merged = np.swapaxes(steps["averages"], -2, -3)
+    merged = merged.reshape(*merged.shape[:-2], H * merged.shape[-1])
+    steps["out"] = linear(merged, p.w_o, p.b_o)
+    return {f"{part}.{name}": value for name, value in steps.items()}
 
 
 def _network(x: FloatArray, p: Any, o: Options) -> Steps:
@@ -124,20 +138,39 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
     return steps | {"feed_forward.hidden": hidden, "feed_forward.out": out}
 
 
-def _block(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of an encoder block, the output last."""
+def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
+    """Return the steps of sub-layers with their norms and sums, the output last."""
     steps: Steps = {}
-    for i, (run, part, norm) in enumerate(
-        ((_attend, p.attention, p.norm1), (_network, p.feed_forward, p.norm2)), 1
-    ):
+    for i, (run, norm) in enumerate(parts, 1):
         z = x
         if o["norm_first"]:
             z = steps[f"norm{i}"] = _normed(x, norm, o)
-        steps |= run(z, part, o)
+        steps |= run(z)
         x = steps[f"sum{i}"] = np.asarray(x + list(steps.values())[-1])
         if not o["norm_first"]:
             x = steps[f"norm{i}"] = _normed(x, norm, o)
     return steps | {"out": x}
+
+
+def _block(x: FloatArray, p: Any, o: Options) -> Steps:
+    """Return the steps of an encoder block."""
+    attend = (lambda z: _attend(z, p.attention, o)), p.norm1
+    network = (lambda z: _network(z, p.feed_forward, o)), p.norm2
+    return _sublayers(x, (attend, network), o)
+
+
+def _decoder_block(given: tuple[FloatArray, FloatArray], p: Any, o: Options) -> Steps:
+    """Return the steps of a decoder block, which is given its input and the memory."""
+    x, memory = given
+    across = o["across"]
+
+    def read(z: FloatArray) -> Steps:
+        source = z if across["own"] else memory
+        return _attend(z, p.cross_attention, across, source, "cross_attention")
+
+    attend = (lambda z: _attend(z, p.self_attention, o, part="self_attention")), p.norm1
+    network = (lambda z: _network(z, p.feed_forward, o)), p.norm3
+    return _sublayers(x, (attend, (read, p.norm2), network), o)
 
 
 # What goes wrong in them.
@@ -151,10 +184,10 @@ def _halves(w: FloatArray | None, heads: int) -> FloatArray | None:
     return rows[:, rope_permutation(rows.shape[1])].reshape(w.shape)
 
 
-def _rotations(p: Any, o: Options) -> Iterator[Mistake]:
+def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
     if o["rope"] is None:
         return
-    a, H = p.attention, o["num_heads"]
+    a, H = getattr(p, part), o["num_heads"]
     keys = o["num_kv_heads"] or H
     cos, sin = (as_array("rope", table) for table in o["rope"])
     if o["rope_interleaved"] and 2 * cos.shape[-1] == len(a.w_q) // H:
@@ -163,7 +196,7 @@ def _rotations(p: Any, o: Options) -> Iterator[Mistake]:
             w_k=_halves(a.w_k, keys), b_k=_halves(a.b_k, keys),
         )  # fmt: skip
         words = "neighbouring channels are rotated together, while the weights have pairs in halves"
-        yield words, p._replace(attention=halves), o
+        yield words, p._replace(**{part: halves}), o
     flipped = not o["rope_interleaved"]
     pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
@@ -172,8 +205,9 @@ def _rotations(p: Any, o: Options) -> Iterator[Mistake]:
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
 
 
-def _scores(p: Any, o: Options) -> Iterator[Mistake]:
-    E = len(p.attention.w_q) // o["num_heads"]
+def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+    weights = getattr(p, part)
+    E = len(weights.w_q) // o["num_heads"]
     scale = E**-0.5 if o["scale"] is None else o["scale"]
     for factor, words in ((1.0, "are not scaled"), (1 / E, "are scaled by 1/E")):
         if factor != scale:
@@ -192,16 +226,30 @@ def _scores(p: Any, o: Options) -> Iterator[Mistake]:
     H, keys = o["num_heads"], o["num_kv_heads"] or o["num_heads"]
     if keys < H:
         names = ("w_k", "b_k", "w_v", "b_v")
-        a = {name: getattr(p.attention, name) for name in names}
+        a = {name: getattr(weights, name) for name in names}
         tiled = {
             name: None if w is None else np.concatenate([w] * (H // keys)) for name, w in a.items()
         }
         words = "query head h uses key head h mod Hk instead of h // (H / Hk)"
-        yield words, p._replace(attention=p.attention._replace(**tiled)), o | {"num_kv_heads": H}
+        yield words, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
+
+
+def _crossings(p: Any, o: Options) -> Iterator[Mistake]:
+    a, across = p.cross_attention, o["across"]
+    for words, changed, options in _scores(p, across, "cross_attention"):
+        said = words.replace("option mask", "option memory_mask")
+        yield f"in the cross-attention, {said}", changed, o | {"across": options}
+    if a.w_k.shape[1] == a.w_q.shape[1]:
+        words = "the cross-attention reads the decoder itself instead of the memory"
+        yield words, p, o | {"across": across | {"own": True, "mask": None}}
+    if a.w_k.shape == a.w_v.shape:
+        swapped = a._replace(w_k=a.w_v, w_v=a.w_k, b_k=a.b_v, b_v=a.b_k)
+        words = "keys and values of the cross-attention are exchanged"
+        yield words, p._replace(cross_attention=swapped), o
 
 
 def _weights(p: Any, o: Options) -> Iterator[Mistake]:
-    for part in ("attention", "feed_forward"):
+    for part in (name for name in p._fields if not name.startswith("norm")):
         arrays = getattr(p, part)
         for name, w in zip(arrays._fields, arrays, strict=True):
             changes: dict[str, Any] = {}
@@ -230,6 +278,18 @@ def _norms(o: Options) -> Iterator[tuple[str, Options]]:
 def _block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _rotations(p, o)
     yield from _scores(p, o)
+    yield from _anywhere(p, o)
+
+
+def _decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
+    yield from _rotations(p, o, "self_attention")
+    yield from _scores(p, o, "self_attention")
+    yield from _crossings(p, o)
+    yield from _anywhere(p, o)
+
+
+def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
+    """Yield the mistakes that any block can have."""
     yield from _weights(p, o)
     for words, options in _norms(o):
         yield words, p, options
@@ -247,7 +307,7 @@ def _defaults(model: Any, options: Options) -> Options:
     """Return all options of a block or a stack."""
     known = inspect.signature(model).parameters.values()
     defaults = {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
-    for name in ("dropout", "attention_dropout"):
+    for name in ("dropout", "attention_dropout", "embedding_dropout"):
         if options.get(name) is not None:
             msg = f"Argument {name!r} must be None: a trace is of a model at inference."
             raise ValueError(msg)
@@ -263,18 +323,43 @@ def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
         yield words, p, options
 
 
-def _check_named(name: str, p: Any) -> None:
+def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
     """Raise unless the parameters of a block are the named tuples, not plain ones."""
     if not all(hasattr(part, "_fields") for part in (p, *p)):
-        msg = f"Argument {name!r} must be EncoderBlockParams of named tuples, not plain tuples."
+        msg = f"Argument {name!r} must be {kind} of named tuples, not plain tuples."
         raise TypeError(msg)
 
 
-def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options) -> Any:
+def _check_model(p: Any, kind: str) -> None:
+    """Raise unless the parameters of a model are a named tuple."""
+    if not hasattr(p, "_fields"):
+        msg = f"Argument 'params' must be {kind}, a named tuple, not a plain one."
+        raise TypeError(msg)
+
+
+def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> Any:
+    if norm is None:
+        return x
+    return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), o)
+
+
+def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options, prefix: str = "") -> Any:
+    where = f"params.{prefix[:-1]}" if prefix else "blocks"
     for i, p in enumerate(blocks):
-        _check_named(f"blocks[{i}]", p)
-        x = found.add(f"blocks.{i}.", _block, _block_mistakes, x, p, o)
-    return x if norm is None else found.add("", _last_norm, _last_mistakes, x, norm, o)
+        _check_named(f"{where}[{i}]", p)
+        x = found.add(f"{prefix}blocks.{i}.", _block, _block_mistakes, x, p, o)
+    return _add_norm(found, x, norm, o, prefix)
+
+
+def _add_decoder(
+    found: Trace, x: Any, memory: Any, blocks: Any, norm: Any, o: Options, prefix: str = ""
+) -> Any:
+    where = f"params.{prefix[:-1]}" if prefix else "blocks"
+    for i, p in enumerate(blocks):
+        _check_named(f"{where}[{i}]", p, "DecoderBlockParams")
+        name = f"{prefix}blocks.{i}."
+        x = found.add(name, _decoder_block, _decoder_mistakes, (x, memory), p, o)
+    return _add_norm(found, x, norm, o, prefix)
 
 
 def _embed(tokens: Any, p: Any, config: Any) -> Steps:
@@ -345,6 +430,7 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
 
 def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
     ids, found = as_array("tokens", tokens), Trace()
+    _check_model(params, "LanguageModelParams")
     _, [params] = as_float_trees({"params": params})
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
     o = _of_config(config, params.positions, x, causal=True)
@@ -375,6 +461,7 @@ def _sequence_classifier(
 ) -> Trace:
     ids, found = as_array("tokens", tokens), Trace()
     _defaults(encoder, dropout)
+    _check_model(params, "SequenceClassifierParams")
     _, [params] = as_float_trees({"params": params})
     x = found.add("", _embed_text, _embed_mistakes, ids, params, config)
     o = _of_config(config, params.positions, x, causal=False)
@@ -382,6 +469,25 @@ def _sequence_classifier(
         o["mask"] = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
     x = _add_blocks(found, x, params.blocks, params.norm, o)
     found.add("", _class, _class_mistakes, x, params)
+    return found
+
+
+def _encoder_decoder(
+    source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+) -> Trace:
+    ids, answer, found = as_array("source", source), as_array("target", target), Trace()
+    _defaults(decoder, dropout)
+    _check_model(params, "EncoderDecoderParams")
+    _, [p] = as_float_trees({"params": params})
+    there, S = p._replace(positions=p.source_positions), ids.shape[-1]
+    seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
+    x = found.add("encoder.", _embed, _embed_mistakes, ids, there, config)
+    o = _of_config(config, there.positions, x, causal=False) | {"mask": seen}
+    memory = _add_blocks(found, x, p.encoder, p.encoder_norm, o, "encoder.")
+    x = found.add("decoder.", _embed, _embed_mistakes, answer, p, config)
+    o = _across(_of_config(config, p.positions, x, causal=True) | {"memory_mask": seen})
+    x = _add_decoder(found, x, memory, p.decoder, p.norm, o, "decoder.")
+    found.add("", _head, _head_mistakes, x, p)
     return found
 
 
@@ -428,10 +534,36 @@ def _encoder_block(x: Any, params: Any, **options: Any) -> Trace:
     return found
 
 
+def _across(o: Options) -> Options:
+    """Add the options of the cross-attention."""
+    return o | {"across": o | ACROSS | {"mask": o["memory_mask"]}}
+
+
+def _decoder(x: Any, memory: Any, params: Any, final_norm: Any = None, **options: Any) -> Trace:
+    found = Trace()
+    o = _across(_defaults(decoder, options))
+    trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
+    x, memory, blocks, norm = as_float_trees(trees)[1]
+    _add_decoder(found, x, memory, blocks, norm, o)
+    return found
+
+
+def _one_decoder_block(x: Any, memory: Any, params: Any, **options: Any) -> Trace:
+    found = Trace()
+    o = _across(_defaults(decoder_block, options))
+    _check_named("params", params, "DecoderBlockParams")
+    x, memory, params = as_float_trees({"x": x, "memory": memory, "params": params})[1]
+    found.add("", _decoder_block, _decoder_mistakes, (x, memory), params, o)
+    return found
+
+
 MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
     encoder: _encoder,
     encoder_block: _encoder_block,
+    decoder: _decoder,
+    decoder_block: _one_decoder_block,
+    encoder_decoder_model: _encoder_decoder,
     sequence_classifier: _sequence_classifier,
     mlp: _mlp,
 }
@@ -445,8 +577,10 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     ----------
     model : function
         One of :func:`~dlref.transformer.language_model`, :func:`~dlref.transformer.encoder`,
-        :func:`~dlref.transformer.encoder_block`, :func:`~dlref.transformer.sequence_classifier`
-        and :func:`~dlref.neurons.mlp`.
+        :func:`~dlref.transformer.encoder_block`, :func:`~dlref.transformer.decoder`,
+        :func:`~dlref.transformer.decoder_block`,
+        :func:`~dlref.transformer.encoder_decoder_model`,
+        :func:`~dlref.transformer.sequence_classifier` and :func:`~dlref.neurons.mlp`.
     *inputs
         Its positional arguments; parameters as the named tuples.
     **options
@@ -480,10 +614,16 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
       ``.scores`` (−inf where masked), ``.weights``, ``.averages`` of the values, ``.out``;
     - ``feed_forward.inner``, or ``.gate`` and ``.up``, then ``.hidden`` and ``.out``.
 
+    A decoder's block has three sub-layers, hence ``norm3`` and ``sum3``, too. Its steps are called
+    ``self_attention.q`` and ``cross_attention.q`` (keys and values of the memory) instead of
+    ``attention.q``, and likewise.
+
     A language model begins with ``embedding`` and, where vectors are added for the places,
     ``positioned``; it ends with ``norm`` and ``logits``. A classifier does so, too, the vector of
-    its class before the text. Layers of a perceptron have ``inner`` and ``out``, after
-    ``layers.0.`` and the like.
+    its class before the text. An encoder-decoder model has both halves, as ``encoder.embedding``,
+    ``encoder.blocks.0.out``, ``encoder.norm`` (the memory), ``decoder.embedding``,
+    ``decoder.blocks.0.out`` and the like, then ``logits``. Layers of a perceptron have ``inner``
+    and ``out``, after ``layers.0.`` and the like.
 
     All is computed by dlref's functions for the parts, one at a time, so that T² numbers per head
     are kept. The last entry is what the model returns, up to rounding.
@@ -598,7 +738,7 @@ class TraceDifference(NamedTuple):
 def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:
     """Yield the layouts in which an array may be kept, with words for it."""
     channels = {"": array}
-    rotated = name.endswith(ROTATED)
+    rotated = name.endswith(ROTATED) and "cross_attention" not in name
     if rotated and array.shape[-1] % 2 == 0:
         channels["pairs of channels in halves"] = array[..., rope_permutation(array.shape[-1])]
     for words, value in channels.items():
@@ -695,7 +835,9 @@ def first_difference(
     mistake, on the input up to which everything agrees. The mistake that leads to the other
     values is the cause: rotation of other pairs, backwards or none; scale; causal mask missing or
     shifted; keys of grouped heads in another order; a weight transposed, a bias missing; the
-    other kind of norm, its eps and its place; the activation; gate and up exchanged.
+    other kind of norm, its eps and its place; the activation; gate and up exchanged; in
+    cross-attention the same, and that it reads the decoder itself, or that its keys and values are
+    exchanged.
 
     The fewer names `other` has, the more parts lie between two of them, and a cause
     is only found if it is the only one in its block.

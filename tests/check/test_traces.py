@@ -1,5 +1,7 @@
 """Traces of models, and mistakes planted in a port that is written out in NumPy."""
 
+import dataclasses
+import pathlib
 import re
 
 import numpy as np
@@ -16,8 +18,13 @@ from dlref.transformer import (
     FeedForwardParams,
     LanguageModelConfig,
     NormParams,
+    decoder,
+    decoder_block,
     encoder,
     encoder_block,
+    encoder_decoder_model,
+    encoder_decoder_weights,
+    init_encoder_decoder_model,
     init_language_model,
     init_sequence_classifier,
     language_model,
@@ -44,10 +51,10 @@ CONFIGS = {
 }
 
 
-def filled(config):
+def filled(config, init=init_language_model):
     """Return parameters none of which is zero or one."""
     rng = np.random.default_rng(0)
-    params = init_language_model(rng, config)
+    params = init(rng, config)
 
     def moved(tree):
         if isinstance(tree, tuple):
@@ -127,7 +134,7 @@ class TestTrace:
     def test_errors(self, rng):
         with pytest.raises(
             TypeError,
-            match=r"^Argument 'model' must be one of .*block, sequence_classifier, mlp, not",
+            match=r"^Argument 'model' must be one of .*_model, sequence_classifier, mlp, not",
         ):
             trace(np.sin, 1.0)
         params = filled(CONFIGS["gpt2"])
@@ -471,6 +478,7 @@ def test_in_a_notebook_a_difference_is_a_table():
     found = first_difference(
         {"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2), "b": np.array([1.0, 3.0])}
     )
+    assert repr(found) == str(found)
     html = found._repr_html_()
     assert "<td>differs first</td><td>b</td>" in html
     assert "<td>1 of 2</td>" in html
@@ -529,3 +537,308 @@ def test_a_perceptron(rng):
     assert first_difference(steps, other).cause == ""
     with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
         trace(mlp, x, layers, dropout=(np.ones(5),))
+
+
+SELF = ["norm1", "self_attention.q", "self_attention.k", "self_attention.v"]
+SELF += ["self_attention.scores", "self_attention.weights", "self_attention.averages"]
+SELF += ["self_attention.out", "sum1"]
+CROSS = ["norm2", "cross_attention.q", "cross_attention.k", "cross_attention.v"]
+CROSS += ["cross_attention.scores", "cross_attention.weights", "cross_attention.averages"]
+CROSS += ["cross_attention.out", "sum2"]
+NETWORK = ["feed_forward.inner", "feed_forward.hidden", "feed_forward.out"]
+S = 5
+
+
+def both(config):
+    """Return parameters of an encoder and a decoder, none of which is zero or one."""
+    return filled(config, init_encoder_decoder_model)
+
+
+def near(got, want, bound=4e-15):
+    """Be as near as that, relative to the largest entry."""
+    np.testing.assert_allclose(got, want, rtol=0, atol=bound * np.abs(want).max())
+
+
+class TestDecoders:
+    @pytest.mark.parametrize("name", CONFIGS)
+    def test_a_model_ends_where_it_does(self, name, rng):
+        """With parameters as they are drawn, and with large ones, which make scores of 20."""
+        config = CONFIGS[name]
+        texts = rng.integers(0, V, (2, S)), rng.integers(0, V, (2, T))
+        drawn = init_encoder_decoder_model(rng, config), 4e-15
+        for params, bound in (drawn, (both(config), 2e-14)):
+            for told in ({}, {"lengths": np.array([S, 2])}, {"lengths": np.array([0, 1])}):
+                steps = trace(encoder_decoder_model, *texts, params, config, **told)
+                want = encoder_decoder_model(*texts, params, config, **told)
+                near(steps["logits"], want, bound)
+                assert list(steps)[-1] == "logits"
+
+    def test_weights(self, rng):
+        config = CONFIGS["llama"]
+        params = both(config)
+        texts = rng.integers(0, V, (2, S)), rng.integers(0, V, (2, T))
+        steps = trace(encoder_decoder_model, *texts, params, config)
+        for i, want in enumerate(encoder_decoder_weights(*texts, params, config)):
+            close(steps[f"decoder.blocks.{i}.cross_attention.weights"], want)
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32])
+    def test_dtypes(self, dtype, rng):
+        config = CONFIGS["llama"]
+        params = init_encoder_decoder_model(rng, config, dtype=dtype)
+        given = np.arange(S), np.arange(T), params, config
+        steps = trace(encoder_decoder_model, *given)
+        assert {a.dtype for a in steps.values()} == {np.dtype(np.float32)}
+        want = encoder_decoder_model(*given).astype(np.float64)
+        bound = 4 * np.finfo(dtype).eps * np.abs(want).max()
+        np.testing.assert_allclose(steps["logits"], want, rtol=0, atol=bound)
+
+    def test_the_table_of_models(self):
+        """The page on checks says of every model how its trace ends."""
+        page = (pathlib.Path(__file__).parents[2] / "docs/reference/check.rst").read_text()
+        rows = re.findall(r"^   \* - :func:`~dlref\.\w+\.(\w+)`$", page, re.MULTILINE)
+        with pytest.raises(TypeError) as caught:
+            trace(np.sin, 1.0)
+        names = str(caught.value).split("functions ")[1].split(", not")[0]
+        assert rows == names.split(", ")
+
+    def test_names(self):
+        config = LanguageModelConfig(V, D, H, layers=1)
+        steps = trace(encoder_decoder_model, [1, 2], [3], both(config), config)
+        block = [*SELF, *CROSS, "norm3", *NETWORK, "sum3", "out"]
+        first = [f"encoder.{name}" for name in ("embedding", "positioned")]
+        first += [f"encoder.blocks.0.{name}" for name in SELF if "self" not in name]
+        names = list(steps)
+        assert names[:2] == first[:2]
+        assert set(first) < set(names)
+        start = names.index("decoder.embedding")
+        assert names[start - 1] == "encoder.norm"
+        want = ["decoder.embedding", "decoder.positioned"]
+        want += [f"decoder.blocks.0.{name}" for name in block]
+        assert names[start:] == [*want, "decoder.norm", "logits"]
+
+    @pytest.mark.parametrize("norm_first", [True, False])
+    def test_options_of_blocks_and_stacks(self, norm_first, rng):
+        params = both(CONFIGS["gpt2"])
+        x, memory = rng.normal(size=(2, T, D)), rng.normal(size=(2, S, D))
+        options = {"num_heads": H, "norm_first": norm_first, "scale": 0.7, "softcap": 2.0}
+        options |= {"mask": np.tri(T, dtype=bool), "bias": rng.normal(size=(H, T, T)), "eps": 0.1}
+        options |= {"window": (3, 3), "rope": rope_tables(np.arange(T), rope_frequencies(E))}
+        options |= {"memory_mask": rng.random((T, S)) < 0.7}
+        given = x, memory, params.decoder[0]
+        steps = trace(decoder_block, *given, **options)
+        near(steps["out"], decoder_block(*given, **options))
+        assert list(steps)[-2:] == ["sum3" if norm_first else "norm3", "out"]
+        given = x, memory, params.decoder, params.norm
+        near(trace(decoder, *given, **options)["norm"], decoder(*given, **options))
+        assert list(trace(decoder, *given[:3], **options))[-1] == "blocks.1.out"
+
+    def test_memory_of_another_width(self, rng):
+        """Then the decoder cannot have read itself, nor are values as wide as keys."""
+        p = both(CONFIGS["gpt2"]).decoder[0]
+        x, memory = rng.normal(size=(T, D)), rng.normal(size=(S, 7))
+        arrays = {"w_k": (D, 7), "w_v": (3 * H, 7), "b_v": (3 * H,), "w_o": (D, 3 * H)}
+        changed = {name: rng.normal(size=shape) for name, shape in arrays.items()}
+        p = p._replace(cross_attention=p.cross_attention._replace(**changed))
+        steps = trace(decoder_block, x, memory, p, num_heads=H)
+        near(steps["out"], decoder_block(x, memory, p, num_heads=H))
+        other = {"cross_attention.weights": steps["cross_attention.weights"] ** 2}
+        assert first_difference(steps, other).cause == ""
+
+    @pytest.mark.parametrize(("here", "there"), [(T, 0), (0, S), (1, 1)])
+    def test_short_texts(self, here, there, rng):
+        p = both(CONFIGS["gpt2"]).decoder[0]
+        x, memory = rng.normal(size=(here, D)), rng.normal(size=(there, D))
+        steps = trace(decoder_block, x, memory, p, num_heads=H)
+        want = decoder_block(x, memory, p, num_heads=H)
+        np.testing.assert_allclose(steps["out"], want, rtol=0, atol=2e-14)
+
+    def test_errors(self, rng):
+        params, x = both(CONFIGS["gpt2"]), rng.normal(size=(T, D))
+        block = tuple(params.decoder[0])
+        for model, what, name in (
+            (decoder_block, block, "params"),
+            (decoder, [block], r"blocks\[0\]"),
+        ):
+            with pytest.raises(
+                TypeError, match=rf"^Argument '{name}' must be DecoderBlockParams of"
+            ):
+                trace(model, x, x, what, num_heads=H)
+        config = CONFIGS["gpt2"]
+        for half, kind in (("encoder", "Encoder"), ("decoder", "Decoder")):
+            blocks = tuple(tuple(b) for b in getattr(params, half))
+            given = [1, 2], [3], params._replace(**{half: blocks}), config
+            match = rf"^Argument 'params.{half}\[0\]' must be {kind}BlockParams of named tuples"
+            with pytest.raises(TypeError, match=match):
+                trace(encoder_decoder_model, *given)
+        with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
+            trace(decoder_block, x, x, params.decoder[0], num_heads=H, dropout=(None,) * 3)
+        for name in ("dropout", "attention_dropout", "embedding_dropout"):
+            given = [1, 2], [3], params, CONFIGS["gpt2"]
+            with pytest.raises(ValueError, match=rf"^Argument '{name}' must be None: a trace"):
+                trace(encoder_decoder_model, *given, **{name: (None, None)})
+
+
+class DecoderPort(Port):
+    """A decoder block in plain NumPy: norms first, no rotation; a bug of the cross-attention."""
+
+    def read(self, z, memory, p):
+        source = z if self.bug == "itself" else memory
+        n = len(source)
+        w_k, w_v = (p.w_v, p.w_k) if self.bug == "exchanged" else (p.w_k, p.w_v)
+        b_k, b_v = (p.b_v, p.b_k) if self.bug == "exchanged" else (p.b_k, p.b_v)
+        q = self.split(z, p.w_q.T if self.bug == "w_q" else p.w_q, p.b_q)
+        k = self.split(source, w_k, None if self.bug == "b_k" else b_k)
+        v = self.split(source, w_v, None if self.bug == "b_v" else b_v)
+        s = q @ k.swapaxes(1, 2) * (1 if self.bug == "scale" else E**-0.5)
+        if self.bug == "causal":
+            s = np.where(np.tri(T, n, dtype=bool), s, -np.inf)
+        weights = softmax(s if self.bug in ("itself", "mask") else np.where(SEEN, s, -np.inf))
+        y = (weights @ v).swapaxes(0, 1).reshape(T, D)
+        names = "q", "k", "v", "weights"
+        found = dict(zip(names, (q, k, v, weights), strict=True))
+        self.seen |= {f"cross_attention.{name}": a for name, a in found.items()}
+        return y @ (p.w_o if self.bug == "w_o" else p.w_o.T) + p.b_o
+
+    def split(self, x, w, b):
+        y = x @ w.T + (0 if b is None else b)
+        return y.reshape(len(x), H, E).swapaxes(0, 1)
+
+    def network(self, x, p):
+        return None, gelu(x @ p.w1.T + p.b1, approximate="tanh") @ p.w2.T + p.b2
+
+    def __call__(self, x, memory):
+        p, bug, self.bug = self.p, self.bug, "unrotated"
+        x = x + self.attend(self.normed(x, p.norm1), p.self_attention)
+        self.seen, self.bug = {"sum1": x}, bug
+        z = self.seen["norm2"] = self.normed(x, p.norm2)
+        x = self.seen["sum2"] = x + self.read(z, memory, p.cross_attention)
+        return self.seen | {"out": x + self.network(self.normed(x, p.norm3), p.feed_forward)[1]}
+
+
+SEEN = np.arange(S) < 4
+READING = {
+    "itself": ("k", "the cross-attention reads the decoder itself instead of the memory"),
+    "exchanged": ("k", "keys and values of the cross-attention are exchanged"),
+    "scale": ("weights", "in the cross-attention, the scores are not scaled"),
+    "mask": ("weights", "in the cross-attention, the option memory_mask is missing"),
+    "causal": ("weights", "in the cross-attention, there is a causal mask"),
+    "w_q": ("q", "cross_attention.w_q is transposed"),
+    "b_v": ("v", "cross_attention.b_v is missing"),
+}
+
+
+def reading():
+    """Return input, memory and parameters of a decoder block, and its options."""
+    rng = np.random.default_rng(1)
+    given = rng.normal(size=(T, D)), rng.normal(size=(S, D)), both(CONFIGS["gpt2"]).decoder[0]
+    options = {"num_heads": H, "norm_first": True, "activation": "gelu_tanh", "memory_mask": SEEN}
+    return given, options
+
+
+class TestCrossAttention:
+    def test_a_right_port(self):
+        given, options = reading()
+        steps = trace(decoder_block, *given, **options)
+        assert first_difference(steps, DecoderPort(given[2])(*given[:2])) is None
+
+    @pytest.mark.parametrize("bug", READING)
+    def test_planted_mistakes(self, bug):
+        (where, why), (given, options) = READING[bug], reading()
+        steps = trace(decoder_block, *given, **options)
+        port = DecoderPort(given[2], bug)(*given[:2])
+        found = first_difference(steps, port)
+        assert found.name == f"cross_attention.{where}"
+        assert found.cause == why
+        assert found.agreed[0] == "sum1"
+        found = first_difference(steps, {"out": port["out"]})
+        assert (found.name, found.cause) == ("out", why)
+
+    def test_the_bias_of_keys(self):
+        """It adds one number to all scores of a row: only the keys show that it is missing."""
+        given, options = reading()
+        steps = trace(decoder_block, *given, **options)
+        port = DecoderPort(given[2], "b_k")(*given[:2])
+        found = first_difference(steps, port)
+        assert found.name == "cross_attention.k"
+        assert found.cause == "cross_attention.b_k is missing"
+        assert first_difference(steps, {"out": port["out"]}) is None
+
+    def test_the_last_projection(self):
+        given, options = reading()
+        steps = trace(decoder_block, *given, **options)
+        found = first_difference(steps, DecoderPort(given[2], "w_o")(*given[:2]))
+        assert (found.name, found.cause) == ("sum2", "cross_attention.w_o is transposed")
+
+    def test_layouts(self):
+        """Queries that nothing rotates have no pairs that may be kept as halves."""
+        given, options = reading()
+        steps = trace(decoder_block, *given, **options)
+        q = steps["cross_attention.q"]
+        assert first_difference(steps, {"cross_attention.q": q.swapaxes(0, 1)}) is None
+        halves = {"cross_attention.q": q[..., np.r_[0:E:2, 1:E:2]]}
+        assert first_difference(steps, halves).name == "cross_attention.q"
+
+    def test_in_a_model(self, rng):
+        """A mistake in the second block's cross-attention, in a model with grouped heads."""
+        config = CONFIGS["llama"]
+        config = dataclasses.replace(config, kv_heads=2, layers=2)
+        params = both(config)
+        texts = rng.integers(0, V, S), rng.integers(0, V, T)
+        right = trace(encoder_decoder_model, *texts, params, config)
+        a = params.decoder[1].cross_attention
+        for wrong, name, cause in (
+            (a._replace(w_q=a.w_q.T), "q", "cross_attention.w_q is transposed"),
+            (
+                a._replace(w_k=a.w_v, w_v=a.w_k),
+                "k",
+                "keys and values of the cross-attention are exchanged",
+            ),
+        ):
+            block = params.decoder[1]._replace(cross_attention=wrong)
+            changed = params._replace(decoder=(params.decoder[0], block))
+            found = first_difference(right, trace(encoder_decoder_model, *texts, changed, config))
+            assert found.name == f"decoder.blocks.1.cross_attention.{name}"
+            assert found.cause == cause
+        k = right["decoder.blocks.1.cross_attention.k"]
+        q, count = right["decoder.blocks.1.cross_attention.q"], H // 2
+        tiled = softmax(q @ np.tile(k, (count, 1, 1)).swapaxes(1, 2) * E**-0.5)
+        found = first_difference(right, {"decoder.blocks.1.cross_attention.weights": tiled})
+        assert found.cause.startswith("in the cross-attention, query head h uses key head h mod Hk")
+
+    def test_the_ends_of_a_model(self, rng):
+        config = CONFIGS["gpt2"]
+        params = both(config)
+        texts = rng.integers(0, V, S), rng.integers(0, V, T)
+        right = trace(encoder_decoder_model, *texts, params, config)
+        for half, table, n in (
+            ("encoder", params.source_positions, S),
+            ("decoder", params.positions, T),
+        ):
+            late = right[f"{half}.embedding"] + table[1 : n + 1]
+            found = first_difference(right, {f"{half}.positioned": late})
+            assert found.cause == "positions begin at 1"
+            found = first_difference(right, {f"{half}.norm": right[f"{half}.norm"] + 1.0})
+            assert found.cause == ""
+
+
+@pytest.mark.parametrize(
+    ("model", "init", "texts", "kind"),
+    [
+        (language_model, init_language_model, 1, "LanguageModelParams"),
+        (encoder_decoder_model, init_encoder_decoder_model, 2, "EncoderDecoderParams"),
+        (
+            sequence_classifier,
+            lambda rng, config: init_sequence_classifier(rng, config, 3),
+            1,
+            "SequenceClassifierParams",
+        ),
+    ],
+)
+def test_plain_tuples(model, init, texts, kind, rng):
+    """Those of a whole model are refused; a norm may be one, as in the model."""
+    config = CONFIGS["gpt2"]
+    params, given = init(rng, config), [[1, 2]] * texts
+    with pytest.raises(TypeError, match=rf"^Argument 'params' must be {kind}, a named tuple"):
+        trace(model, *given, tuple(params), config)
+    plain = params._replace(norm=tuple(params.norm))
+    close(trace(model, *given, plain, config)["logits"], model(*given, params, config))
