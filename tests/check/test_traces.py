@@ -14,6 +14,7 @@ from dlref.check import TraceDifference, first_difference, trace
 from dlref.neurons import mlp
 from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import (
+    DecoderBlockParams,
     EncoderBlockParams,
     FeedForwardParams,
     LanguageModelConfig,
@@ -472,6 +473,57 @@ def test_pytorch_leaves_no_path(rng):
     assert first_difference(trace(encoder_block, x, p, num_heads=H), seen) is None
     found = first_difference(trace(encoder_block, x, p, num_heads=H, norm_first=True), seen)
     assert found.name == "norm1"
+
+
+@pytest.mark.parametrize("norm_first", [True, False])
+def test_a_decoder_of_pytorch_leaves_no_path(norm_first, rng):
+    """Its hooks see all norms, both attentions and the network."""
+    torch = peers.torch
+    layer = torch.nn.TransformerDecoderLayer(
+        D, H, 20, 0.0, batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
+    seen = {}
+
+    def keep(module, name, pick=lambda out: out):
+        module.register_forward_hook(lambda *a: seen.update({name: pick(a[2]).detach().clone()}))
+
+    for i in (1, 2, 3):
+        keep(getattr(layer, f"norm{i}"), f"norm{i}")
+    keep(layer.self_attn, "self_attention.out", lambda out: out[0])
+    keep(layer.multihead_attn, "cross_attention.out", lambda out: out[0])
+    keep(layer.linear1, "feed_forward.inner")
+    keep(layer.linear2, "feed_forward.out")
+    with torch.no_grad():
+        for w in layer.parameters():
+            w.add_(torch.tensor(rng.normal(0, 0.1, w.shape)))
+    x, memory = (torch.tensor(rng.normal(size=(2, n, D))) for n in (T, S))
+    hidden = torch.nn.Transformer.generate_square_subsequent_mask(T, dtype=torch.float64)
+    seen["out"] = layer(x, memory, tgt_mask=hidden)
+    s = {name: t.numpy() for name, t in layer.state_dict().items()}
+
+    def attention(name):
+        w, b = (np.split(s[f"{name}.in_proj_{kind}"], 3) for kind in ("weight", "bias"))
+        last, bias = (s[f"{name}.out_proj.{kind}"] for kind in ("weight", "bias"))
+        return AttentionParams(*w, last, *b, bias)
+
+    norms = [NormParams(s[f"norm{i}.weight"], s[f"norm{i}.bias"]) for i in (1, 2, 3)]
+    network = (s[f"linear{i}.{kind}"] for i in (1, 2) for kind in ("weight", "bias"))
+    own, cross = attention("self_attn"), attention("multihead_attn")
+    p = DecoderBlockParams(own, norms[0], cross, norms[1], FeedForwardParams(*network), norms[2])
+    given = x.numpy(), memory.numpy(), p
+    steps = trace(decoder_block, *given, num_heads=H, norm_first=norm_first)
+    assert len(seen) == 8
+    assert first_difference(steps, seen) is None
+    later = torch.tensor(~np.tri(T, S, dtype=bool))
+    for masks, cause in (
+        ({}, "the causal mask is missing"),
+        (
+            {"tgt_mask": hidden, "memory_mask": later},
+            "in the cross-attention, there is a causal mask",
+        ),
+    ):
+        found = first_difference(steps, {"out": layer(x, memory, **masks)})
+        assert found.cause == cause
 
 
 def test_in_a_notebook_a_difference_is_a_table():
