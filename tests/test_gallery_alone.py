@@ -46,13 +46,14 @@ def asked(text):
     return set(re.findall(r'"Put (\S+), which the page offers, beside the script\."', text))
 
 
-def run(script, folder):
-    """Run a copy of a script in a folder, which does not know the repository's others."""
+def run(script, folder, *, notebook=False):
+    """Run a copy of a script, like a notebook if wanted: without ``__file__``."""
     copy = folder / f"{script}.py"
     copy.write_bytes(SCRIPTS[script].read_bytes())
+    command = ["-c", f"exec(open({copy.name!r}).read())"] if notebook else [copy]
     environment = {**os.environ, "MPLBACKEND": "agg", "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        [sys.executable, copy], cwd=folder, env=environment, capture_output=True, text=True,
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
 
@@ -86,10 +87,11 @@ def test_a_script_without_its_file_says_what_to_do(tmp_path, script, file):
     assert done.stderr == f"Put {file}, which the page offers, beside the script.\n"
 
 
+@pytest.mark.parametrize("notebook", [False, True])
 @pytest.mark.parametrize("script", CHEAP)
-def test_a_script_with_its_file_runs(tmp_path, script):
+def test_a_script_with_its_file_runs(tmp_path, script, notebook):
     pytest.importorskip("matplotlib")
     file = FILES[ASK[script]]
     (tmp_path / file.name).write_bytes(file.read_bytes())
-    done = run(script, tmp_path)
+    done = run(script, tmp_path, notebook=notebook)
     assert done.returncode == 0, done.stderr
