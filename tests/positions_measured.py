@@ -35,7 +35,7 @@ from dlref.transformer import (
 
 HERE = Path(__file__).parents[1]
 FILE = HERE / "docs" / "results" / "positions_measured.csv"
-TEXT = HERE / "gallery" / "transformer" / "text" / "alice.txt"
+TEXT = HERE / "gallery" / "transformer" / "alice.txt"
 T, LENGTHS, LAST = 32, (32, 64, 128), 16  # trained, read, and characters predicted of each piece
 D, H, LAYERS, STEPS, B, SEEDS = 48, 4, 2, 300, 16, (0, 1, 2)
 E, HIDDEN = D // H, 32

@@ -1,6 +1,10 @@
-"""Pages of the gallery: what a script draws stands before its code, and the code is folded."""
+"""Pages of the gallery: what a script draws stands before its code, and the code is folded.
+
+A page also offers the files that its script reads, so that the script runs without the repository.
+"""
 
 import re
+from pathlib import Path
 from textwrap import indent
 
 CODE = re.compile(r"^\.\. code-block:: Python\n\n(?:[ \t].*\n|\n)+", re.MULTILINE)
@@ -8,6 +12,14 @@ CHUNK = re.compile(r"^(?=\.\. GENERATED FROM PYTHON SOURCE LINES)", re.MULTILINE
 FOOTER = re.compile(
     r"^(?=\.\. (?:rst-class:: sphx-glr-timing|_sphx_glr_download|only:: html))", re.MULTILINE
 )
+FIRST_DOWNLOAD = "    .. container:: sphx-glr-download sphx-glr-download-jupyter\n"
+#: What scripts of the gallery read, by what they say of it, and where it is, seen from docs.
+COMPANIONS = {
+    "from interactive import": "/_ext/interactive.py",
+    '"alice.txt"': "/../gallery/transformer/alice.txt",
+    '"speed.csv"': "/results/speed.csv",
+    '"accuracy.csv"': "/results/accuracy.csv",
+}
 TAG_LIST = re.compile(r"\.\. raw:: html\n\n  <div id='sg-tag-list'.*</div>\n")
 
 
@@ -23,11 +35,22 @@ def figure_first(chunk):
     return "".join([chunk[: code.start()], given.strip("\n"), "\n\n", folded, *footer])
 
 
+def offer_companions(text):
+    """Let a page offer, before its script, the files that the script reads beside itself."""
+    offers = [
+        "    .. container:: sphx-glr-download\n\n"
+        f"      :download:`Needed beside the script: {Path(file).name} <{file}>`\n\n"
+        for said, file in COMPANIONS.items()
+        if said in text
+    ]
+    return text.replace(FIRST_DOWNLOAD, "".join([*offers, FIRST_DOWNLOAD]))
+
+
 def rearrange(_app, docname, source):
     """Fold the code, and take out empty tag lists, which all have the same id."""
     if not docname.startswith("gallery/"):
         return
-    text = TAG_LIST.sub("", source[0])
+    text = offer_companions(TAG_LIST.sub("", source[0]))
     if "/plot_" in docname:
         head, *chunks = CHUNK.split(text)
         text = "".join([head, *map(figure_first, chunks)])

@@ -15,9 +15,14 @@ every map?
 # of sentence, layer and head gives the maps; a trained model can take
 # its place.
 
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
+
 import matplotlib.pyplot as plt
 import numpy as np
-from interactive import Control, Interactive, Panel
 
 from dlref.attention import (
     AttentionParams,

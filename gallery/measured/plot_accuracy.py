@@ -12,9 +12,12 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-import dlref
-
-table = Path(dlref.__file__).parents[1] / "docs" / "results" / "accuracy.csv"
+here = Path(__file__).parent if "__file__" in globals() else Path()
+tables = here / "accuracy.csv", here / "../../docs/results/accuracy.csv"
+table = next((each for each in tables if each.exists()), None)
+if table is None:
+    msg = "Put accuracy.csv, which the page offers, beside the script."
+    raise SystemExit(msg)
 with table.open(newline="") as file:
     rows = list(csv.DictReader(file))
 

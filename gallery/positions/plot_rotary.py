@@ -79,7 +79,12 @@ axes[0].legend()
 # position; on the right the score of the two vectors from above. A greater base
 # slows all pairs but the first, and smooths the score far from zero.
 
-from interactive import Control, Interactive, Panel
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
+
 
 steps = np.arange(65)
 

@@ -20,7 +20,6 @@ activation?
 from functools import cache
 
 import numpy as np
-from interactive import Control, Interactive, Panel
 
 from dlref import activations
 from dlref.propagation import gradient_magnitude
@@ -74,6 +73,12 @@ def of_slopes(kind, alpha):
 # The axis of the magnitude grows with the curve, so that nothing is cut
 # off. Note what the slopes do at 0: with :math:`\alpha \ne 1` that of ELU
 # jumps, and that of SELU jumps from 1.758 to 1.051.
+
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
 
 dashboard = Interactive(
     "Dashboard of gradients and activations",

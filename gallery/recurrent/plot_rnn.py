@@ -14,7 +14,6 @@ a spike?
 
 import matplotlib.pyplot as plt
 import numpy as np
-from interactive import Control, Interactive, Panel
 
 from dlref.propagation import orthogonal
 from dlref.recurrent import rnn, rnn_vjp
@@ -177,6 +176,12 @@ ax.legend(loc="center right", bbox_to_anchor=(1, 0.35))
 # Move the control through seven stages of the first run. For a long time
 # the network predicts little more than a constant; then a level and a
 # slope; in the end, the last value with a small correction.
+
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
 
 at = np.linspace(0, 10, 101)[1:]
 Interactive(

@@ -27,7 +27,10 @@ from dlref.transformer import (
 )
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
-text = (here / "text" / "alice.txt").read_text()
+if not (here / "alice.txt").exists():
+    msg = "Put alice.txt, which the page offers, beside the script."
+    raise SystemExit(msg)
+text = (here / "alice.txt").read_text()
 characters = sorted(set(text))
 tokens = np.array([characters.index(c) for c in text])
 V, T, FAR, B, STEPS = len(characters), 32, 128, 16, 220

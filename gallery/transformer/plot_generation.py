@@ -20,7 +20,10 @@ import numpy as np
 from dlref.transformer import next_token_probabilities
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
-text = (here / "text" / "alice.txt").read_text().lower()
+if not (here / "alice.txt").exists():
+    msg = "Put alice.txt, which the page offers, beside the script."
+    raise SystemExit(msg)
+text = (here / "alice.txt").read_text().lower()
 letters = sorted(set(text) & set("abcdefghijklmnopqrstuvwxyz "))
 V = len(letters)
 

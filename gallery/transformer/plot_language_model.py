@@ -6,7 +6,7 @@ How far does a small model get on the first four chapters of *Alice's
 Adventures in Wonderland*, and what does it write on the way?
 
 The text is in the public domain (1865), as Project Gutenberg spread it; the
-file ``text/alice.txt`` has one line for each paragraph.
+file ``alice.txt`` has one line for each paragraph.
 """
 
 # %%
@@ -18,7 +18,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from interactive import Control, Interactive, Panel
 from tqdm import tqdm
 
 from dlref.training import adamw_step, cosine_schedule
@@ -33,7 +32,10 @@ from dlref.transformer import (
 )
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
-text = (here / "text" / "alice.txt").read_text()
+if not (here / "alice.txt").exists():
+    msg = "Put alice.txt, which the page offers, beside the script."
+    raise SystemExit(msg)
+text = (here / "alice.txt").read_text()
 characters = sorted(set(text))
 V, T, B, STEPS = len(characters), 64, 16, 400
 tokens = np.array([characters.index(c) for c in text])
@@ -147,6 +149,12 @@ for step, sample in samples.items():
 # --------------
 # Attention of the trained model while it reads beginnings of sentences. Some
 # heads look one or two characters back, some for the beginning of the word.
+
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
 
 SENTENCES = [
     "said the King to the Queen",

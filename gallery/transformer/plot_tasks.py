@@ -19,7 +19,6 @@ take?
 
 import matplotlib.pyplot as plt
 import numpy as np
-from interactive import Control, Interactive, Panel
 
 from dlref.attention import attention_shares
 from dlref.training import adamw_step
@@ -171,6 +170,12 @@ print(f"second layer, on the value searched: {found:.2f}")
 # -----------
 # The same two heads at work on four texts. Keys are numbered 1 to 8, values 11
 # to 18; the text stands above the maps.
+
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
 
 LABELS = [
     " ".join(str(t + 1 if t < KEYS else t + 3) for t in text.tolist())

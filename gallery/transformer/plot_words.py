@@ -20,7 +20,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from interactive import Control, Interactive, Panel
 from tqdm import tqdm
 
 from dlref.activations import softmax
@@ -52,7 +51,10 @@ def split(text):
 
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
-paragraphs = (here / "text" / "alice.txt").read_text().splitlines()
+if not (here / "alice.txt").exists():
+    msg = "Put alice.txt, which the page offers, beside the script."
+    raise SystemExit(msg)
+paragraphs = (here / "alice.txt").read_text().splitlines()
 cut = len(paragraphs) * 9 // 10
 story = [split(line) for line in paragraphs[:cut]]
 known = [split(sentence) for sentence in SENTENCES]
@@ -237,6 +239,12 @@ fig.alt_text = (
 # Choose a sentence
 # -----------------
 # The last one has a word that the model does not know.
+
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
 
 TEXTS = [*SENTENCES, "The quick brown wombat was very tired."]
 

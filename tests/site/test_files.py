@@ -1,6 +1,7 @@
 """What can be checked in the built files, without a browser."""
 
 import fnmatch
+import json
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -363,6 +364,22 @@ def test_old_addresses_lead_to_every_public_function(site, topics):
 @pytest.mark.parametrize("script", ["mathjax/LICENSE", "minisearch/LICENSE.txt"])
 def test_copied_scripts_have_their_licences(site, script):
     assert "copyright" in (site / "_static" / script).read_text().lower()
+
+
+def test_the_copied_font_names_its_licence(site):
+    package = site / "_static" / "mathjax" / "fonts" / "mathjax-newcm-font" / "package.json"
+    assert json.loads(package.read_text())["license"] == "Apache-2.0"
+    assert "Apache License" in (site / "_static" / "mathjax" / "LICENSE").read_text()
+
+
+def test_pages_of_scripts_offer_what_these_read(site, trees):
+    offered = {}
+    for page, tree in trees.items():
+        for link in tree.xpath("//a[@download][contains(., 'Needed beside the script')]/@href"):
+            assert (page.parent / link).is_file()
+            offered.setdefault(Path(link).name, []).append(page)
+    assert set(offered) == {"interactive.py", "alice.txt", "speed.csv", "accuracy.csv"}
+    assert [len(offered[name]) for name in ("interactive.py", "alice.txt")] == [7, 5]
 
 
 def test_no_page_is_heavy(site, report):
