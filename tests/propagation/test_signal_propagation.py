@@ -7,6 +7,7 @@ import pytest
 import scipy.integrate
 
 from dlref import activations
+from dlref._core.jit import COMPILED
 from dlref.activations._by_name import ACTIVATIONS, by_name
 from dlref.propagation import critical_gain, he_normal, signal_propagation
 from dlref.propagation._signal_propagation import _mean_square
@@ -64,6 +65,7 @@ class TestSignalPropagation:
         found = signal_propagation((300,) * 4, activation="relu", init=twice, rng=rng)
         np.testing.assert_allclose(found.forward_predicted, 2.0 * 4 ** np.arange(1, 4), rtol=0.1)
 
+    @pytest.mark.skipif(not COMPILED, reason="of 60 million elements")
     @pytest.mark.parametrize(
         ("activation", "init", "least", "most"),
         [
