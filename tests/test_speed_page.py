@@ -3,14 +3,58 @@
 import csv
 import re
 from pathlib import Path
+from statistics import geometric_mean, median
+
+import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def test_gelu_of_pytorch():
+@pytest.fixture
+def text():
+    return " ".join((DOCS / "speed.rst").read_text().split())
+
+
+@pytest.fixture
+def rows():
     with (DOCS / "results" / "speed.csv").open(newline="") as file:
-        rows = {(r["function"], r["dtype"]): r for r in csv.DictReader(file)}
-    share = float(rows["gelu", "float32"]["PyTorch"])  # time of PyTorch's divided by dlref's
-    text = " ".join((DOCS / "speed.rst").read_text().split())
+        return list(csv.DictReader(file))
+
+
+def share(rows, function, dtype, library="PyTorch"):
+    """Return the time of another library divided by dlref's."""
+    found = [r for r in rows if (r["function"], r["dtype"]) == (function, dtype)]
+    return float(found[0][library])
+
+
+def test_gelu_of_pytorch(rows, text):
     said = re.search(r"PyTorch's is off by several units, and (\S+) times as fast", text)[1]
-    assert said == f"{1 / share:.1f}"
+    assert said == f"{1 / share(rows, 'gelu', 'float32'):.1f}"
+
+
+def test_means(rows, text):
+    said = re.search(
+        r"PyTorch takes (\S+) times as long as dlref, JAX (\S+) times, NumPy three times", text
+    )
+    means = {
+        name: geometric_mean(float(r[name]) for r in rows if r[name])
+        for name in ("PyTorch", "JAX", "NumPy")
+    }
+    assert float(said[1]) == pytest.approx(means["PyTorch"], abs=0.01)
+    assert float(said[2]) == pytest.approx(means["JAX"], abs=0.05)
+    assert means["NumPy"] == pytest.approx(3, abs=0.1)
+
+
+def test_steps_of_optimizers(rows, text):
+    said = re.search(r"measured in float32 are (\S+), (\S+) and (\S+)\.", text).groups()
+    for number, name in zip(said, ("adam_step", "momentum_step", "sgd_step"), strict=True):
+        assert float(number) == pytest.approx(share(rows, name, "float32"), abs=0.04)
+
+
+def test_first_calls(text):
+    with (DOCS / "results" / "cold.csv").open(newline="") as file:
+        seconds = [float(s) for row in list(csv.reader(file))[1:] for s in row[1:3] if s]
+    assert "The first of all calls costs three tenths of a CPU second in the median" in text
+    assert median(seconds) == pytest.approx(0.3, abs=0.03)
+    assert "takes five, the largest number here" in text
+    assert max(seconds) == pytest.approx(5, abs=0.2)
