@@ -5,8 +5,8 @@ The difference of a score from the maximum carries its rounding error, because a
 exponent is a relative error of the exponential; `run` takes shorter forms, without that and of
 fewer terms, if the scores are float32.  The sum of the exponentials is one of coarse parts, which
 is exact in any order, and of small rests.  Where all but one are small, their sum decides the
-logarithm, and smaller parts are coarse.  Other sums are taken over pieces of a
-row, each in the order that is fastest.
+logarithm, and smaller parts are coarse.  Other sums are taken over pieces of a row, each in the
+order that is fastest.
 """
 
 from __future__ import annotations
@@ -21,13 +21,7 @@ from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
 from ..._core.jit import inline_reassoc, inline_strict, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import (
-    SINGLE,
-    Number,
-    largest,
-    raised,
-    two_diff_error,
-)
+from ..._math.elementary import SINGLE, Number, largest, raised, two_diff_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
