@@ -19,9 +19,10 @@ def test_growth_is_seen():
         kept = []  # noqa: RUF012
 
         def run(self):
-            self.kept.append(bytearray(2 * endurance.MEGABYTE))
+            # More than malloc ever takes from holes that earlier tests left in the heap (32 MB).
+            self.kept.append(bytearray(64 * endurance.MEGABYTE))
 
-    assert endurance.growth(8, [Keeping()]) >= endurance.GROWTH
+    assert endurance.growth(4, [Keeping()]) >= endurance.GROWTH
 
 
 @pytest.mark.skipif(not COMPILED, reason="one thread, and minutes")
