@@ -206,7 +206,8 @@ class _Job:
     """The pieces of a call, and the threads that help with them."""
 
     def __init__(self, kernel: Callable[..., None], rows: int, parts: int, *arguments: Any) -> None:
-        self.kernel, self.arguments = kernel, arguments
+        self.kernel = kernel
+        self.arguments: tuple[Any, ...] = arguments
         self.pieces = deque((rows * k // parts, rows * (k + 1) // parts) for k in range(parts))
         self.helping: deque[int] = deque()
 
@@ -251,6 +252,7 @@ class _Job:
                 time.sleep(1e-3)
             except KeyboardInterrupt as error:
                 interruption = error
+        self.arguments = ()  # a thread that was not needed may hold this job for a while
         if interruption is not None:
             raise interruption
 
