@@ -58,3 +58,13 @@ def test_first_calls(text):
     assert median(seconds) == pytest.approx(0.3, abs=0.03)
     assert "takes five, the largest number here" in text
     assert max(seconds) == pytest.approx(5, abs=0.2)
+
+
+def test_more_threads_than_processors():
+    with (DOCS / "results" / "threads.csv").open(newline="") as file:
+        table = list(csv.reader(file))
+    assert table[0][2:] == [f"ms, {count} threads" for count in (1, 2, 8, 64)]
+    calls = {(name, processors) for name, processors, *_ in table[1:]}
+    assert len(calls) == 4
+    for _, _, one, *more in table[1:]:
+        assert max(map(float, more)) <= 1.5 * float(one)
