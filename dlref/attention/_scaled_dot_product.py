@@ -153,6 +153,12 @@ def scaled_dot_product_attention(
     :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: almost no gradient reaches
     queries and keys. Divided by :math:`\sqrt E` the variance is 1 at any width.
 
+    **A kernel smoother.** Averages with weights that fall with the distance of a query from a key
+    are older. With a Gaussian of variance :math:`\sqrt E` the weights are the softmax of
+    :math:`-\norm{\vec q_i - \vec k_j}^2 / (2 \sqrt E) = s_{ij} - \norm{\vec q_i}^2 / (2 \sqrt E) -
+    \norm{\vec k_j}^2 / (2 \sqrt E)`. The second term is the same for all keys of a row and drops
+    out of the softmax, and so does the third if all keys have the same length.
+
     **One pass in tiles.** The scores of T queries and S keys are never all in memory. For each tile
     of queries a loop runs over the tiles of keys, and keeps three things per query: the largest
     score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the average not yet
@@ -223,9 +229,19 @@ def scaled_dot_product_attention(
     array([[1., 2.],
            [2., 3.]])
 
+    Of keys of the same length the weights are those of a Gaussian of the distances:
+
+    >>> rng = np.random.default_rng(0)
+    >>> q, k = rng.normal(size=(2, 3, 4))
+    >>> k /= np.linalg.norm(k, axis=1, keepdims=True)
+    >>> _, weights = scaled_dot_product_attention(q, k, k, return_weights=True)
+    >>> w = np.exp(-np.sum((q[:, None] - k) ** 2, axis=-1) / (2 * 2))  # the root of 4 is 2
+    >>> bool(np.allclose(weights, w / w.sum(axis=1, keepdims=True), rtol=1e-14))
+    True
+
     A row with nothing to attend to gives 0, and NaN behind a mask stays there:
 
-    >>> v[1] = [np.nan, np.nan]
+    >>> k, v = [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [np.nan, np.nan]]
     >>> mask = [[False, False], [True, False]]
     >>> scaled_dot_product_attention(np.ones((2, 2)), k, v, mask=mask)
     array([[0., 0.],

@@ -517,6 +517,10 @@ def cross_entropy_grad(
     vanishes while p is wrong: the logarithm undoes the saturation of the softmax, which a
     squared error of p would not. The whole loss adds the factor of the reduction.
 
+    Prediction minus target is also the gradient of half the squared error. That is no accident: so
+    it is for every exponential family, with the negative log-likelihood as the loss and
+    the natural parameters in place of :math:`\vec z`.
+
     **Which formula.** Near :math:`p_y = 1` the difference :math:`p_y - 1` would lose its
     digits; the code adds up what the *other* classes weigh,
     :math:`p_y - 1 = -\sum_{c \ne y} p_c`, where y has the largest score.

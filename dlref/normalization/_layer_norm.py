@@ -119,6 +119,14 @@ def layer_norm(
     >>> bool(np.allclose(layer_norm(100 * x - 3, eps=0), layer_norm(x, eps=0), atol=1e-15))
     True
 
+    An image is one row if all its axes are to be normalized together, as by PyTorch's
+    ``nn.LayerNorm([3, 2, 2])``; weight and bias have an entry for each pixel of each channel then:
+
+    >>> images = np.arange(24.0).reshape(2, 3, 2, 2)
+    >>> y = layer_norm(images.reshape(2, 12), eps=0).reshape(images.shape)
+    >>> y.mean(axis=(1, 2, 3)).round(12) + 0.0, y.var(axis=(1, 2, 3))
+    (array([0., 0.]), array([1., 1.]))
+
     In a constant row all differences from the mean are 0, so the result is the bias:
 
     >>> layer_norm([7.0, 7.0, 7.0], bias=[1.0, 2.0, 3.0])

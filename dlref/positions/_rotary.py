@@ -336,7 +336,9 @@ def apply_rope(
     2E are not zero; the pairwise form takes 2E multiplications and reads the input once.
 
     **Where it is applied.** To the queries and keys of every layer and head, after their projection
-    and before their scores. Values are not rotated, and nothing is added to the embeddings.
+    and before their scores. Values are not rotated, and nothing is added to the embeddings. The
+    sinusoidal encoding has the same sines and cosines, but adds them, once and to the tokens, where
+    they mix with what the token is; here they are factors, which mix the channels of a pair.
 
     **Why a rotation.** The dot product of two vectors depends on their lengths and on the angle
     between them. Rotated by m and n times the same angle, a query and a key keep their lengths, and

@@ -413,6 +413,9 @@ def lstm_cell(
     - The *output gate* o is the share of the cell state that the other layers see. It should be
       near 1 where a verb comes next, since the verb must agree with the subject.
 
+    The state h stays between −1 and 1, as a share of a tanh. The cell state has no bound: a unit
+    that keeps all and writes 1 at every step counts.
+
     **Why it remembers.** The cell state is added to. A plain recurrent network multiplies its state
     by a matrix and applies tanh at every step; here the old state is multiplied by f only, and
     so is its gradient.

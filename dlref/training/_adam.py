@@ -185,6 +185,10 @@ def adam_step(
     exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root,
     as PyTorch has it: before the correction, which is applied to the maximum.
 
+    **Yogi.** Another remedy: :math:`v` becomes :math:`v_{t-1} + (1 - \beta_2)\, g_t^2
+    \operatorname{sign}(g_t^2 - v_{t-1})`, so that what it loses in a step does not grow with
+    :math:`v` itself (:cite:t:`Zaheer2018`). dlref does not have it.
+
     **Memory.** The state is two arrays of the size of the parameters, three with `amsgrad`.
 
     **Range.** The step is also right for gradients whose square overflows or underflows, beyond

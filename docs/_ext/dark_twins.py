@@ -1,8 +1,11 @@
 """Every image that has a dark variant beside it gets it on HTML pages.
 
 The variant of ``plot.png`` is ``plot_dark.png``.  The theme shows the image of class
-``only-light`` or that of class ``only-dark``.
+``only-light`` or that of class ``only-dark``.  Both are in a box that scrolls sideways where the
+screen is narrower than the least width of the figure, which the scraper found.
 """
+
+import re
 
 from docutils import nodes
 from dual_scraper import dark_name
@@ -26,12 +29,20 @@ def darken_thumbnails(app):
             scale_image(figure, dark_name(thumb), *app.config.sphinx_gallery_conf["thumbnail_size"])
 
 
+LEAST = re.compile(r"least-(\d+)")
+BOX = '<div class="figure-box" tabindex="0" role="group" aria-label="Figure" style="--least: {}px">'
+
+
 def set_class(image, name):
     """Add a class; sphinx-gallery's own node keeps its classes elsewhere."""
     if isinstance(image, imgsgnode):
         image["class"] = [f"sphx-glr-single-img {name}"]
     else:
         image["classes"].append(name)
+
+
+def raw(html):
+    return nodes.raw("", html, format="html")
 
 
 class DarkTwins(SphinxTransform):
@@ -50,10 +61,14 @@ class DarkTwins(SphinxTransform):
             twin["uri"] = dark_name(image["uri"]).as_posix()
             if twin.get("srcset"):
                 twin["srcset"] = twin["srcset"].replace(".png", "_dark.png")
+            least = LEAST.search(" ".join(image.get("class") or []))
             set_class(image, "only-light")
             set_class(twin, "only-dark")
             only = addnodes.only("", twin, expr="html and not epub")
-            image.parent.insert(image.parent.index(image) + 1, only)
+            at = image.parent.index(image)
+            image.parent.insert(at + 1, [only, raw("</div>")] if least else only)
+            if least:
+                image.parent.insert(at, raw(BOX.format(least[1])))
 
 
 def setup(app):

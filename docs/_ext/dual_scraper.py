@@ -3,6 +3,7 @@
 Greys are ink or paper and are mirrored; colours are data and stay.
 """
 
+import math
 import pickle
 from html import escape
 from pathlib import Path
@@ -36,6 +37,7 @@ CARDS = {
     "plot_errors": 1,
     "plot_layouts": 0,
 }
+READABLE = 9  # pixels: on no screen is the smallest text of a figure shown smaller
 COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
@@ -149,6 +151,13 @@ def alt_text(fig, where):
     return escape(" ".join(alt.split()))
 
 
+def least_width(fig):
+    """Return the width in pixels at which the smallest text is just readable."""
+    texts = [t.get_fontsize() for t in fig.findobj(Text) if t.get_text() and t.get_visible()]
+    whole = fig.get_figwidth() * fig.dpi
+    return math.ceil(whole * min(1, READABLE / (min(texts, default=10) * fig.dpi / 72)))
+
+
 def save(fig, sizes, rename):
     """Write a figure for screens with one and with two pixels per point."""
     for scale, path in sizes.items():
@@ -200,9 +209,11 @@ def dual_scraper(block, block_vars, gallery_conf):
             sizes = {0: path, 2.0: path.with_name(f"{path.stem}_2_00x.png")}
             save_cards(fig, block_vars, path)
             save(fig, sizes, Path)
+            least = least_width(fig)
             darken(fig)
             save(fig, sizes, dark_name)
-            rst.append(figure_rst([path.as_posix()], gallery_conf["src_dir"], alt, [sizes]))
+            image = figure_rst([path.as_posix()], gallery_conf["src_dir"], alt, [sizes])
+            rst.append(image.replace("single-img", f"single-img least-{least}"))
     finally:
         plt.close("all")
     return "".join(rst)

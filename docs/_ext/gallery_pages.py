@@ -1,6 +1,7 @@
 """Pages of the gallery: what a script draws stands before its code, and the code is folded.
 
-A page also offers the files that its script reads, so that the script runs without the repository.
+A page also offers the files that its script reads, so that the script runs without the repository,
+and the models that it saved.
 """
 
 import re
@@ -20,6 +21,7 @@ COMPANIONS = {
     '"speed.csv"': "/results/speed.csv",
     '"accuracy.csv"': "/results/accuracy.csv",
 }
+SAVED = re.compile(r"save_params\(here / \"(.+?)\"")
 TAG_LIST = re.compile(r"\.\. raw:: html\n\n  <div id='sg-tag-list'.*</div>\n")
 
 
@@ -35,22 +37,26 @@ def figure_first(chunk):
     return "".join([chunk[: code.start()], given.strip("\n"), "\n\n", folded, *footer])
 
 
-def offer_companions(text):
-    """Let a page offer, before its script, the files that the script reads beside itself."""
+def offer_companions(docname, text):
+    """Let a page offer, before its script, what the script reads and writes beside itself."""
     offers = [
-        "    .. container:: sphx-glr-download\n\n"
-        f"      :download:`Needed beside the script: {Path(file).name} <{file}>`\n\n"
+        f"Needed beside the script: {Path(file).name} <{file}>"
         for said, file in COMPANIONS.items()
         if said in text
     ]
-    return text.replace(FIRST_DOWNLOAD, "".join([*offers, FIRST_DOWNLOAD]))
+    folder = Path("/..", docname).parent.as_posix()
+    offers += [f"Trained parameters: {name} <{folder}/{name}>" for name in SAVED.findall(text)]
+    downloads = [
+        f"    .. container:: sphx-glr-download\n\n      :download:`{offer}`\n\n" for offer in offers
+    ]
+    return text.replace(FIRST_DOWNLOAD, "".join([*downloads, FIRST_DOWNLOAD]))
 
 
 def rearrange(_app, docname, source):
     """Fold the code, and take out empty tag lists, which all have the same id."""
     if not docname.startswith("gallery/"):
         return
-    text = offer_companions(TAG_LIST.sub("", source[0]))
+    text = offer_companions(docname, TAG_LIST.sub("", source[0]))
     if "/plot_" in docname:
         head, *chunks = CHUNK.split(text)
         text = "".join([head, *map(figure_first, chunks)])

@@ -179,7 +179,7 @@
     update();
     fig.dataset.ready = "true";
     let before = fig.closest(".output_subarea") || fig; // the picture for those without scripts
-    while ((before = before.previousElementSibling) && before.matches("img, div:has(> img:only-child)")) before.hidden = true;
+    while ((before = before.previousElementSibling) && before.matches("img, div:has(> img)")) before.hidden = true;
   }
   const start = () => document.querySelectorAll("figure.ifig:not([data-ready])").forEach(mount);
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start); else start();

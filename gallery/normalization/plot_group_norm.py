@@ -19,6 +19,7 @@ from dlref.normalization import (
     batch_norm_vjp,
     group_norm_vjp,
     instance_norm_vjp,
+    layer_norm_vjp,
 )
 
 rng = np.random.default_rng(0)
@@ -26,12 +27,13 @@ x, u = rng.normal(size=(3, 6, 6)), np.zeros((3, 6, 6))
 u[1, 2, 3] = 1
 reached = {
     "batch norm": batch_norm_vjp(u, x),
+    "layer norm": layer_norm_vjp(u, x),
     "group norm, G = 1": group_norm_vjp(u, x, 1),
     "group norm, G = 3": group_norm_vjp(u, x, 3),
     "instance norm": instance_norm_vjp(u, x),
 }
 
-fig, axes = plt.subplots(1, 4, figsize=(9, 4.6))
+fig, axes = plt.subplots(1, 5, figsize=(9, 4))
 for ax, (title, dx) in zip(axes, reached.items(), strict=True):
     stacked = np.full((20, 6), np.nan)
     for sample in range(3):
@@ -46,6 +48,6 @@ axes[0].set_yticklabels(["sample 1", "sample 2", "sample 3"])
 fig.colorbar(image, ax=axes, label="log10 of the gradient's size", shrink=0.6)
 fig.alt_text = (
     "Where the gradient of one output arrives. Batch norm: its channel in all "
-    "samples. One group: its whole sample. Three groups: two channels of it. "
-    "Instance norm: one channel."
+    "samples. Layer norm: its row. One group: its whole sample. Three groups: "
+    "two channels of it. Instance norm: one channel."
 )

@@ -20,75 +20,118 @@ import numpy as np
 from dlref.recurrent import gru_vjp, lstm, lstm_gates, lstm_vjp, rnn_vjp
 
 LINE = {"arrowstyle": "-|>", "color": "0.45", "shrinkA": 0, "shrinkB": 0}
+TOP, OUT = 3.2, 0.35  # height of the cell state, and of the state
 
 
-def arrow(ax, *points):
+def arrow(ax, *points, alpha=1.0):
     """Draw a line through the points, with a head at the last."""
     for start, end in pairwise(points[:-1]):
-        ax.plot(*zip(start, end, strict=True), color="0.45", lw=1.2, zorder=0)
-    ax.annotate("", points[-1], points[-2], arrowprops=LINE)
+        ax.plot(
+            *zip(start, end, strict=True),
+            color="0.45",
+            lw=1.2,
+            zorder=0,
+            alpha=alpha,
+        )
+    ax.annotate("", points[-1], points[-2], arrowprops={**LINE, "alpha": alpha})
 
 
-def box(ax, x, y, text, color):
+def box(ax, x, y, text, color, alpha=1.0):
     """Draw a layer."""
     style = {"boxstyle": "round,pad=0.02", "ec": color, "lw": 1.5}
     ax.add_patch(
         plt.matplotlib.patches.FancyBboxPatch(
-            (x - 0.38, y - 0.25), 0.76, 0.5, fc="none", **style
+            (x - 0.38, y - 0.25), 0.76, 0.5, fc="none", alpha=alpha, **style
         )
     )
-    ax.text(x, y, text, ha="center", va="center")
+    ax.text(x, y, text, ha="center", va="center", alpha=alpha)
 
 
-def node(ax, x, y, text):
+def node(ax, x, y, text, alpha=1.0):
     """Draw an operation on single elements."""
-    ax.add_patch(plt.Circle((x, y), 0.2, fc="C4", ec="none", alpha=0.35))
-    ax.text(x, y, text, ha="center", va="center")
+    ax.add_patch(
+        plt.Circle((x, y), 0.2, fc="C4", ec="none", alpha=0.35 * alpha)
+    )
+    ax.text(x, y, text, ha="center", va="center", alpha=alpha)
+
+
+def cell(ax, step=None):
+    """Draw a cell; if one of its steps is given, all else is pale."""
+
+    def seen(*steps):
+        return 1.0 if step is None or step in steps else 0.2
+
+    arrow(ax, (-0.6, TOP), (1.0, TOP), alpha=seen(1, 3))
+    arrow(ax, (1.4, TOP), (3.3, TOP), alpha=seen(3))
+    arrow(ax, (3.7, TOP), (7.6, TOP), alpha=seen(3))
+    node(ax, 1.2, TOP, "×", seen(1, 3))
+    node(ax, 3.5, TOP, "+", seen(3))
+    layers = ("f", "σ", 1), ("i", "σ", 2), ("g", "tanh", 2), ("o", "σ", 4)
+    for k, (name, text, used) in enumerate(layers):
+        x, alpha = 1.2 + 1.4 * k, seen(used)
+        box(ax, x, 1.4, text, f"C{k}", alpha)
+        arrow(ax, (x, OUT), (x, 1.13), alpha=alpha)
+        style = {"ha": "right", "va": "center", "style": "italic"}
+        ax.text(x - 0.12, 1.88, name, alpha=alpha, **style)
+    read = seen(1, 2, 4)
+    ax.plot([-0.6, 5.4], [OUT, OUT], color="0.45", lw=1.2, alpha=read)
+    arrow(ax, (-0.2, -0.5), (-0.2, OUT), alpha=read)
+    arrow(ax, (1.2, 1.67), (1.2, TOP - 0.2), alpha=seen(1))
+    arrow(ax, (2.6, 1.67), (2.6, 2.35), (3.3, 2.35), alpha=seen(2))
+    arrow(ax, (4.0, 1.67), (4.0, 2.35), (3.7, 2.35), alpha=seen(2))
+    node(ax, 3.5, 2.35, "×", seen(2))
+    arrow(ax, (3.5, 2.55), (3.5, TOP - 0.2), alpha=seen(3))
+    node(ax, 6.4, 1.4, "×", seen(4))
+    arrow(ax, (5.8, 1.4), (6.2, 1.4), alpha=seen(4))
+    box(ax, 6.4, 2.35, "tanh", "0.45", seen(4))
+    arrow(ax, (6.4, TOP), (6.4, 2.62), alpha=seen(4))
+    arrow(ax, (6.4, 2.08), (6.4, 1.6), alpha=seen(4))
+    arrow(ax, (6.4, 1.2), (6.4, OUT), (7.6, OUT), alpha=seen(4))
+    for x, y, text, side, alpha in (
+        (-0.7, TOP, "$c_{t-1}$", "right", seen(1, 3)),
+        (7.7, TOP, "$c_t$", "left", seen(3)),
+        (-0.7, OUT, "$h_{t-1}$", "right", read),
+        (7.7, OUT, "$h_t$", "left", seen(4)),
+        (-0.2, -0.7, "$x_t$", "center", read),
+    ):
+        style = {"ha": side, "va": "center", "fontsize": 12}
+        ax.text(x, y, text, alpha=alpha, **style)
+    ax.set(xlim=(-1.5, 8.3), ylim=(-0.95, 3.6), aspect="equal")
+    ax.axis("off")
 
 
 fig, ax = plt.subplots(figsize=(8, 4.2))
-top, out = 3.2, 0.35
-arrow(ax, (-0.6, top), (1.0, top))
-arrow(ax, (1.4, top), (3.3, top))
-arrow(ax, (3.7, top), (7.6, top))
-node(ax, 1.2, top, "×")
-node(ax, 3.5, top, "+")
-layers = {1.2: "σ", 2.6: "σ", 4.0: "tanh", 5.4: "σ"}
-names = {1.2: "f", 2.6: "i", 4.0: "g", 5.4: "o"}
-for k, (x, text) in enumerate(layers.items()):
-    box(ax, x, 1.4, text, f"C{k}")
-    arrow(ax, (x, out), (x, 1.13))
-ax.plot([-0.6, 5.4], [out, out], color="0.45", lw=1.2)
-arrow(ax, (-0.2, -0.5), (-0.2, out))
-arrow(ax, (1.2, 1.67), (1.2, top - 0.2))
-arrow(ax, (2.6, 1.67), (2.6, 2.35), (3.3, 2.35))
-arrow(ax, (4.0, 1.67), (4.0, 2.35), (3.7, 2.35))
-node(ax, 3.5, 2.35, "×")
-arrow(ax, (3.5, 2.55), (3.5, top - 0.2))
-node(ax, 6.4, 1.4, "×")
-arrow(ax, (5.8, 1.4), (6.2, 1.4))
-box(ax, 6.4, 2.35, "tanh", "0.45")
-arrow(ax, (6.4, top), (6.4, 2.62))
-arrow(ax, (6.4, 2.08), (6.4, 1.6))
-arrow(ax, (6.4, 1.2), (6.4, out), (7.6, out))
-for x, name in names.items():
-    ax.text(x - 0.12, 1.88, name, ha="right", va="center", style="italic")
-for x, y, text, side in (
-    (-0.7, top, "$c_{t-1}$", "right"),
-    (7.7, top, "$c_t$", "left"),
-    (-0.7, out, "$h_{t-1}$", "right"),
-    (7.7, out, "$h_t$", "left"),
-    (-0.2, -0.7, "$x_t$", "center"),
-):
-    ax.text(x, y, text, ha=side, va="center", fontsize=12)
-ax.set(xlim=(-1.5, 8.3), ylim=(-0.95, 3.6), aspect="equal")
+cell(ax)
 ax.set_title("An LSTM cell")
-ax.axis("off")
 fig.alt_text = (
     "The cell state c runs along the top from left to right: it is multiplied "
     "by the forget gate f, and the product of the input gate i and the "
     "candidate g is added. Below, four layers read the input x and the last "
     "state h. The output gate o times tanh of the cell state is the new state."
+)
+
+# %%
+# Step by step
+# ------------
+# The forget gate says how much of each element of the old cell state stays;
+# the candidate is what could be written, and the input gate how much of it is;
+# both are added up; and the output gate says how much the other layers see.
+
+fig, axes = plt.subplots(2, 2, figsize=(9, 5.4))
+titles = (
+    "1. forget: f ⊙ c",
+    "2. write: i ⊙ g",
+    "3. the new cell state, their sum",
+    "4. show: o ⊙ tanh c",
+)
+for step, (ax, title) in enumerate(zip(axes.flat, titles, strict=True), 1):
+    cell(ax, step)
+    ax.set_title(title)
+fig.alt_text = (
+    "The same cell four times, each time with one step in full colour: first "
+    "the forget gate, which multiplies the old cell state; then input gate and "
+    "candidate, which are multiplied; then the cell state, to which their "
+    "product is added; then the output gate, times tanh of the cell state."
 )
 
 # %%

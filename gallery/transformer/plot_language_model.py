@@ -29,6 +29,7 @@ from dlref.transformer import (
     language_model_loss_value_and_grad,
     language_model_trace,
     parameter_counts,
+    save_params,
 )
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
@@ -149,6 +150,10 @@ for step, sample in samples.items():
 # --------------
 # Attention of the trained model while it reads beginnings of sentences. Some
 # heads look one or two characters back, some for the beginning of the word.
+# The parameters are kept in a file, which the page offers: ``load_params``
+# reads them, and the maps follow from them without any training.
+
+save_params(here / "language_model.npz", params, config)
 
 try:
     from interactive import Control, Interactive, Panel

@@ -17,6 +17,8 @@ take?
 #
 # Two models with a single head in each layer, one layer and two.
 
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -29,6 +31,7 @@ from dlref.transformer import (
     language_model,
     language_model_loss_value_and_grad,
     language_model_trace,
+    save_params,
 )
 
 KEYS = VALUES = PAIRS = 8
@@ -169,7 +172,11 @@ print(f"second layer, on the value searched: {found:.2f}")
 # Other texts
 # -----------
 # The same two heads at work on four texts. Keys are numbered 1 to 8, values 11
-# to 18; the text stands above the maps.
+# to 18; the text stands above the maps. The page offers the parameters of the
+# model, as ``load_params`` reads them.
+
+here = Path(__file__).parent if "__file__" in globals() else Path()
+save_params(here / "tasks.npz", params, config)
 
 try:
     from interactive import Control, Interactive, Panel

@@ -34,6 +34,7 @@ from dlref.transformer import (
     language_model_loss_value_and_grad,
     language_model_trace,
     parameter_counts,
+    save_params,
 )
 
 SENTENCES = [
@@ -238,7 +239,10 @@ fig.alt_text = (
 # %%
 # Choose a sentence
 # -----------------
-# The last one has a word that the model does not know.
+# The last one has a word that the model does not know. The page offers the
+# parameters of the model, as ``load_params`` reads them.
+
+save_params(here / "words.npz", params, config)
 
 try:
     from interactive import Control, Interactive, Panel

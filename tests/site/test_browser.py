@@ -134,6 +134,51 @@ def test_no_page_is_endless(context, site, pages):
     assert not wrong
 
 
+#: Of each figure that is seen: its width, the least at which its text is readable, its own width,
+#: and that of its box.
+FIGURES = """
+() => [...document.querySelectorAll('.bd-article img.sphx-glr-single-img')]
+    .filter(e => e.checkVisibility())
+    .map(e => {
+        const box = e.closest('.figure-box'), width = b => b.getBoundingClientRect().width;
+        const least = parseFloat(box.style.getPropertyValue('--least'));
+        return [width(e), least, e.naturalWidth, width(box)];
+    })
+"""
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_text_of_a_figure_can_be_read_on_a_phone(context, site, theme):
+    """At 390 pixels a figure keeps the width at which its text has 9 pixels, and scrolls."""
+    wrong, count, tab = [], 0, context.new_page()
+    tab.set_viewport_size({"width": 390, "height": 800})
+    for path in sorted(site.glob("gallery/*/plot_*.html")):
+        tab.goto(path.as_uri(), wait_until="load")
+        tab.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
+        for shown, least, natural, room in tab.evaluate(FIGURES):
+            count += 1
+            # 9 of the 12.5 pixels of a tick label: 0.72. Without ticks text has up to 15 pixels.
+            if not (shown >= least - 1 and 0.6 * natural <= least <= natural and room < 390):
+                wrong.append((path.name, shown, least, natural, room))
+        if tab.evaluate(OVERFLOW) > 0:
+            wrong.append((path.name, "the page is wider than the screen"))
+    tab.close()
+    assert count > 150
+    assert not wrong
+
+
+def test_a_wide_figure_is_scrolled_by_the_keyboard(visit, site, axe):
+    page = visit(site / "gallery" / "positions" / "plot_rotary.html").page
+    page.set_viewport_size({"width": 390, "height": 800})
+    box = page.locator(".figure-box").first
+    box.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("e => e.scrollLeft > 0", arg=box.element_handle())
+    page.evaluate(axe)
+    found = page.evaluate("async () => (await axe.run('.figure-box')).violations.map(v => v.id)")
+    assert found == []
+
+
 def test_names_break_behind_underscores(visit, site):
     """In headings, signatures and both side bars, and what is copied stays a name."""
     page = visit(site / "reference" / "attention" / "scaled_dot_product.html").page

@@ -1,15 +1,17 @@
-"""The dashboard: each control moves the right curves to the right values.
+"""Interactive figures: each control moves the right curves to the right values.
 
-The expected values are computed here, from formulas written out, without dlref: this test runs
-against the built pages alone.
+The values are dlref's, those of the dashboard also formulas written out here.
 """
 
 import contextlib
+import inspect
+import itertools
 import json
 import math
-from pathlib import Path
 
+import numpy as np
 import pytest
+import tryit
 
 SCALE, ALPHA = 1.0507009873554805, 1.6732632423543772  # of SELU
 #: Read a panel off the screen: the points of a curve, and two places on each axis.
@@ -81,6 +83,7 @@ def mean_square_slope(kind, a):
 class Figure:
     def __init__(self, page, **settings):
         self.page, self.settings = page, settings
+        self.spec = json.loads(page.locator(".ifig script").first.text_content())
 
     def set(self, **values):
         for name, value in values.items():
@@ -88,8 +91,7 @@ class Figure:
             if isinstance(value, str):
                 control.select_option(label=value)
             else:
-                spec = json.loads(self.page.locator(".ifig script").text_content())
-                [found] = [c for c in spec["controls"] if c["name"] == name]
+                [found] = [c for c in self.spec["controls"] if c["name"] == name]
                 control.fill(str(found["values"].index(value)))
             self.settings[name] = value
 
@@ -330,7 +332,6 @@ def test_every_control_of_every_figure_moves_something(context, site):
                     assert moves(fig, control), (path.name, control.get_attribute("name"))
 
 
-COMPUTED = json.loads(Path(__file__).with_name("tryit.json").read_text())
 #: Read a map: for each cell what it says, its row and column by place, and its colour.
 READ_MAP = """
 panel => {
@@ -420,67 +421,81 @@ def test_a_causal_map_lies_below_the_diagonal(context, site, script):
     assert max(above) == 0 < max(below)
 
 
-def test_maps_and_statistics_are_those_that_dlref_computes(context, site):
-    """The values of tests/tryit.py: weights, number of keys, distance, shares."""
-    with opened(context, site / "gallery/attention/plot_statistics.html") as page:
+def some(control):
+    """Return values of a control: all of a list, of a slider some from end to end."""
+    values = control["values"]
+    return values if control["kind"] == "select" else values[:: max(1, len(values) // 8)]
+
+
+def settings(controls):
+    """Yield what to set: all combinations, or if there are many each control from the start on."""
+    start = {c["name"]: c["values"][c["start"]] for c in controls}
+    ways = [[(c["name"], value) for value in some(c)] for c in controls]
+    if math.prod(map(len, ways)) <= 60:
+        yield from map(dict, itertools.product(*ways))
+        return
+    for control, way in zip(controls, ways, strict=True):
+        when = control["when"] or {"name": control["name"], "values": [None]}
+        for used, (name, value) in itertools.product(when["values"], way):
+            yield start | {when["name"]: used} | {name: value}
+    yield from (dict(way[k] for way in ways) for k in (0, -1))
+
+
+def off(figure, panel, curve, expected):
+    """Return by how many pixels at most a curve is off."""
+    spec = figure.spec["panels"][panel]
+    seen = figure.page.evaluate(READ, [panel, curve])
+    xs, ys = zip(*seen["points"], strict=True)
+    assert len(xs) == len(expected)
+    worst = []
+    for axis, drawn, values in (("x", xs, spec["x"][: len(xs)]), ("y", ys, expected)):
+        scale = np.log10 if spec["log"] and axis == "y" else np.asarray
+        ticks, at = zip(*seen[axis], strict=True)
+        low, high = scale(ticks[0]), scale(ticks[-1])
+        wanted = at[0] + (scale(values) - low) * (at[-1] - at[0]) / (high - low)
+        worst.append(np.max(abs(wanted - drawn)))
+    return max(worst)
+
+
+@pytest.fixture(scope="module")
+def model(site):
+    """Return a function that finds what a page offers: the parameters it trained."""
+
+    def find(name):
+        [file] = site.glob(f"_downloads/*/{name}")
+        return file
+
+    return find
+
+
+@pytest.mark.parametrize("script", tryit.FIGURES)
+def test_each_control_moves_the_figure_to_what_dlref_computes(context, site, model, script):
+    compute, file = tryit.FIGURES[script]
+    expected = compute(model(file)) if file else compute()
+    with opened(context, site / f"gallery/{script}.html") as page:
         figure = Figure(page)
-        for (sentence, layer, head), (weights, *curves) in COMPUTED["statistics"]:
-            page.locator(".ifig [name=sentence]").select_option(index=sentence)
-            figure.set(layer=layer, head=head)
-            rows, _ = read_map(page)
-            for row, expected in zip(rows, weights, strict=True):
-                assert row == pytest.approx(expected, abs=1e-3)
-            for panel, shown, within in ((1, curves[:2], 0.05), (2, curves[2:], 0.005)):
-                for curve, want in enumerate(shown):
-                    drawn = figure.read(panel, curve)
-                    assert [round(x) for x, _ in drawn] == list(range(len(rows)))
-                    assert all(abs(y - w) < within for (_, y), w in zip(drawn, want, strict=True))
+        controls = figure.spec["controls"]
+        assert {c["name"] for c in controls} == set(inspect.signature(expected).parameters)
+        shown = []
+        for chosen in settings(controls):
+            figure.set(**{c["name"]: chosen[c["name"]] for c in controls if not c["when"]})
+            for control in (c for c in controls if c["when"]):
+                if page.locator(f".ifig [name={control['name']}]").is_enabled():
+                    figure.set(**{control["name"]: chosen[control["name"]]})
+            panels = expected(**chosen)
+            assert len(panels) == len(figure.spec["panels"])
+            for panel, values in enumerate(panels):
+                if figure.spec["panels"][panel]["y"]:
+                    rows, _ = read_map(page, panel)
+                    np.testing.assert_allclose(rows, values, rtol=6e-4, atol=5e-6)
+                    shown.append(rows)
+                else:
+                    assert len(values) == len(figure.spec["panels"][panel]["names"])
+                    worst = [off(figure, panel, k, curve) for k, curve in enumerate(values)]
+                    assert max(worst) < 0.3, (chosen, panel, worst)
+        assert len(shown) == len({str(rows) for rows in shown})  # no two maps are one
 
 
-def test_mean_weights_by_distance_follow_from_the_map(context, site):
-    with opened(context, site / "gallery/transformer/plot_language_model.html") as page:
-        figure = Figure(page)
-        for sentence, layer, head in [(0, "1", "1"), (1, "2", "3"), (2, "2", "4")]:
-            page.locator(".ifig [name=sentence]").select_option(index=sentence)
-            figure.set(layer=layer, head=head)
-            rows, _ = read_map(page)
-            n = len(rows)
-            want = [sum(rows[i][i - d] for i in range(d, n)) / (n - d) for d in range(n)]
-            drawn = figure.read(1)
-            assert all(abs(y - w) < 0.01 for (_, y), w in zip(drawn, want, strict=True))
-
-
-def test_shares_of_the_recalling_heads_follow_from_the_map(context, site):
-    with opened(context, site / "gallery/transformer/plot_tasks.html") as page:
-        figure = Figure(page)
-        for text, layer in [(0, "1"), (3, "2")]:
-            page.locator(".ifig [name=text]").select_option(index=text)
-            figure.set(layer=layer)
-            rows, _ = read_map(page)
-            n = len(rows)
-            previous = [0.0, *(rows[i][i - 1] for i in range(1, n))]
-            for curve, want in enumerate(
-                ([row[0] for row in rows], previous, [rows[i][i] for i in range(n)])
-            ):
-                drawn = figure.read(1, curve)
-                assert all(abs(y - w) < 0.01 for (_, y), w in zip(drawn, want, strict=True))
-
-
-def test_errors_of_the_trained_network_are_those_of_its_curves(context, site):
-    """The truth stays, the prediction moves, and the error is their difference."""
-    with opened(context, site / "gallery/recurrent/plot_rnn.html") as page:
-        figure = Figure(page)
-        truths, sizes = [], []
-        spec = json.loads(page.locator(".ifig script").text_content())
-        for epoch in spec["controls"][0]["values"]:
-            figure.set(epoch=epoch)
-            truth, prediction, error = figure.read(0, 0), figure.read(0, 1), figure.read(1)
-            truths.append(truth)
-            for (_, t), (_, p), (_, e) in zip(truth, prediction, error, strict=True):
-                assert abs(abs(p - t) - e) < 0.01
-            sizes.append(max(e for _, e in error))
-        assert (
-            max(abs(a - b) for t in truths for (_, a), (_, b) in zip(t, truths[0], strict=True))
-            < 0.01
-        )
-        assert sizes[-1] < 0.1 * sizes[0]
+def test_each_figure_is_compared(site):
+    pages = {p for p in site.glob("gallery/*/*.html") if 'class="ifig"' in p.read_text()}
+    assert pages == {site / f"gallery/{script}.html" for script in tryit.FIGURES}

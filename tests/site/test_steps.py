@@ -79,6 +79,21 @@ def test_rnn(opened):
 
 
 @pytest.mark.parametrize("topic", PAGES)
+def test_every_way_to_a_step_shows_its_numbers(opened, topic):
+    """Back, and the chip of each step, lead to what Next led to."""
+    page = opened(topic)
+    shown = walk(page)
+    assert len(shown) == PAGES[topic]
+    heading = page.locator(".step:visible strong").first
+    for name in reversed(shown):
+        assert (heading.inner_text(), numbers(page)) == (name, shown[name])
+        page.get_by_role("button", name="Back", exact=True).click(force=True)
+    for name, printed in shown.items():
+        page.locator(".steps-path").get_by_role("button", name=name, exact=True).click()
+        assert (heading.inner_text(), numbers(page)) == (name, printed)
+
+
+@pytest.mark.parametrize("topic", PAGES)
 def test_keyboard_and_chips(opened, topic):
     page = opened(topic)
     said = page.locator(".steps [role=status]")

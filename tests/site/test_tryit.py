@@ -1,12 +1,11 @@
 """The figures to try: each control is moved, each number compared with dlref's."""
 
-import json
 import math
-from pathlib import Path
 
+import numpy as np
 import pytest
+import tryit
 
-VALUES = json.loads(Path(__file__).with_name("tryit.json").read_text())
 PAGES = {"positions/rotary": ".rope-dials", "attention/scaled_dot_product": ".attention-workbench"}
 
 
@@ -45,7 +44,7 @@ def test_rope_dials(opened):
     page = opened("positions/rotary")
     labels = ["query position m", "key position n", "base", "pairing of the query"]
     matching = set()
-    for settings, (now, later) in VALUES["rope"]:
+    for settings, (now, later) in tryit.rope():
         for label, value in zip([*labels, "pairing of the key"], settings, strict=True):
             put(page, label, value)
         shown = page.locator(".rope-dials [data-score]")
@@ -59,6 +58,25 @@ def test_rope_dials(opened):
     assert matching == {(True, True), (False, False)}
 
 
+def test_rope_dials_draw_what_dlref_rotates(opened):
+    """The tips of both arrows of all four pairs."""
+    page = opened("positions/rotary")
+    for m, n, base, of_q, of_k in [(9, 2, 10000, True, False), (50, 31, 100, False, True)]:
+        pairings = ["interleaved" if of else "half-split" for of in (of_q, of_k)]
+        labels = ["query position m", "key position n", "base", "pairing of the query"]
+        for label, value in zip(
+            [*labels, "pairing of the key"], [m, n, base, *pairings], strict=True
+        ):
+            put(page, label, value)
+        rotated = tryit.rope_rotated(m, n, base, of_q, of_k)
+        for kind, x, interleaved in zip("qk", rotated, (of_q, of_k), strict=True):
+            pairs = x.reshape(4, 2) if interleaved else x.reshape(2, 4).T
+            drawn = page.locator(f"line.dial-{kind}").evaluate_all(
+                "all => all.map(l => [+l.getAttribute('x2'), -l.getAttribute('y2')])"
+            )
+            np.testing.assert_allclose(drawn, pairs, rtol=0, atol=1e-12)
+
+
 def test_rope_dials_by_keyboard(opened):
     page = opened("positions/rotary")
     arrow = page.locator("line.dial-q").first
@@ -69,19 +87,28 @@ def test_rope_dials_by_keyboard(opened):
     assert "n - m = 1." in page.locator(".rope-dials [role=status]").inner_text()
 
 
+#: An arrow, how far it is dragged in radians, and the positions that it moves from and to.
+DRAGS = {"query": (0, 0, 4, "m", 3, 7), "key": (1, 1, 1, "n", 5, 8)}
+
+
 @pytest.mark.parametrize("touch", [False, True])
-def test_rope_dials_by_dragging_an_arrow(opened, touch):
-    """From m = 3 through 4 rad of pair 0, at 1 rad per token, to m = 7; n stays 5."""
+@pytest.mark.parametrize("arrow", DRAGS)
+def test_rope_dials_by_dragging_an_arrow(opened, arrow, touch):
+    """The query through 4 rad at 1 rad per token, the key through 1 rad at 0.32 rad."""
     page = opened("positions/rotary", has_touch=touch)
-    page.locator(".rope-dials svg").first.scroll_into_view_if_needed()
-    face = page.locator(".rope-dials svg").first.bounding_box()
-    tip = page.locator(".rope-dials circle.dial-tip").first
+    pair, of, angle, letter, start, end = DRAGS[arrow]
+    position = page.get_by_label(f"{arrow} position {letter}")
+    assert position.input_value() == str(start)
+    face = page.locator(".rope-dials svg").nth(pair)
+    face.scroll_into_view_if_needed()
+    tip = face.locator("circle.dial-tip").nth(of)
+    face = face.bounding_box()
     x, y, unit = face["x"] + face["width"] / 2, face["y"] + face["height"] / 2, face["width"] / 3
-    start = math.atan2(-float(tip.get_attribute("cy")), float(tip.get_attribute("cx")))
-    length = math.hypot(*(float(tip.get_attribute(c)) for c in ("cx", "cy")))
+    first = math.atan2(-float(tip.get_attribute("cy")), float(tip.get_attribute("cx")))
+    length = unit * math.hypot(*(float(tip.get_attribute(c)) for c in ("cx", "cy")))
     path = [
-        [x + unit * length * math.cos(start + a / 10), y - unit * length * math.sin(start + a / 10)]
-        for a in range(41)
+        [x + length * math.cos(first + a / 40), y - length * math.sin(first + a / 40)]
+        for a in range(40 * angle + 1)
     ]
     if touch:
         fingers = page.context.new_cdp_session(page)
@@ -99,36 +126,38 @@ def test_rope_dials_by_dragging_an_arrow(opened, touch):
             page.mouse.move(*point)
         page.mouse.up()
         page.mouse.move(x, y)  # no longer held
-    assert page.get_by_label("query position m").input_value() == "7"
-    assert page.get_by_label("key position n").input_value() == "5"
-    want = next(v for s, v in VALUES["rope"] if s == [7, 5, 100, "interleaved", "interleaved"])
+    assert position.input_value() == str(end)
+    m, n = (int(page.get_by_label(f"position {p}").input_value()) for p in "mn")
+    assert (m, n) == {"m": (end, 5), "n": (3, end)}[letter]
+    score, _ = tryit.rope_scores(m, n, 100)
     shown = page.locator(".rope-dials [data-score]").get_attribute("data-score")
-    assert float(shown) == pytest.approx(want[0], abs=1e-12)
+    assert float(shown) == pytest.approx(score, abs=1e-12)
 
 
 def numbers(page, kind):
     return page.locator(f".tryit-{kind}").evaluate_all("es => es.map(e => +e.dataset.value)")
 
 
+def typed(page, scores):
+    """Type a score into each cell of the table."""
+    for name, row in zip("abc", scores, strict=True):
+        for key, score in zip("abc", row, strict=True):
+            put(page, f"score of query {name} and key {key}", score)
+
+
 def test_attention_workbench(opened):
     page = opened("attention/scaled_dot_product")
     put(page, "sentence", "a b c")
-    for name, row in zip("abc", VALUES["scores"], strict=True):
-        for key, score in zip("abc", row, strict=True):
-            put(page, f"score of query {name} and key {key}", score)
-    identity = {}
-    for settings, expected in VALUES["attention"]:
+    typed(page, 2000 * np.eye(3))  # each query sees its own key alone: the outputs are the values
+    values = np.reshape(numbers(page, "output"), (3, 4))
+    assert len({*values.ravel()}) > 9
+    typed(page, tryit.SCORES)
+    for settings, weights, output in tryit.attention(values):
         labels = ["mask", "offset of the first query", "scale", "ALiBi slope"]
         for label, value in zip(labels, settings, strict=True):
             put(page, label, value)
-        weights = numbers(page, "weights")
-        assert weights == pytest.approx([w for row in expected for w in row], abs=1e-12)
-        # One key left: its value is the output, for whatever query.
-        for row, output in zip(expected, range(3), strict=True):
-            if 1.0 in row:
-                found = tuple(numbers(page, "output")[4 * output : 4 * output + 4])
-                assert identity.setdefault(row.index(1.0), found) == pytest.approx(found)
-    assert len(identity) >= 1
+        assert numbers(page, "weights") == pytest.approx(weights.ravel(), abs=1e-12)
+        assert numbers(page, "output") == pytest.approx(output.ravel(), abs=1e-12)
     put(page, "mask", "hide all keys of the first query")
     assert (
         'query "a" sees no key' in page.locator(".attention-workbench [role=status]").inner_text()
