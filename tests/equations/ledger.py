@@ -111,6 +111,7 @@ def _role(name, *arguments, _known=roles.role):
     return (found, messages) if found else (roles.GenericRole(name, docutils.nodes.inline), [])
 
 
+@functools.cache
 def displayed(source):
     """Return the displayed equations of a text in reStructuredText."""
     quiet = {"report_level": 5, "halt_level": 6, "file_insertion_enabled": False}

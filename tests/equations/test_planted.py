@@ -3,6 +3,7 @@
 import ast
 import collections
 import copy
+import functools
 import inspect
 import random
 import sys
@@ -112,10 +113,14 @@ class Planter(ast.NodeTransformer):
         return other if self.found == self.number + 1 else node
 
 
+@functools.cache
+def parsed(function):
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
 def planted(function, kind, number):
     """Return a check with a mistake, or None if it has no place with this number."""
-    source = textwrap.dedent(inspect.getsource(function))
-    tree, planter = copy.deepcopy(ast.parse(source)), Planter(kind, number)
+    tree, planter = copy.deepcopy(parsed(function)), Planter(kind, number)
     tree.body[0].decorator_list = []
     tree = planter.visit(tree)
     if planter.found <= number:
@@ -128,9 +133,8 @@ def planted(function, kind, number):
 
 def places(function, kind):
     """Count the places where a mistake of a kind can be planted."""
-    source = textwrap.dedent(inspect.getsource(function))
     planter = Planter(kind, -2)
-    planter.visit(ast.parse(source))
+    planter.visit(parsed(function))  # changes nothing
     return planter.found
 
 
