@@ -1,15 +1,22 @@
 """Figures with a palette of 256 colours: a third of the size, and no difference that one sees."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 from PIL import Image
 
 
+def lighten(path):
+    """Rewrite a figure if it still has all colours."""
+    with Image.open(path) as image:
+        if image.mode != "P":
+            small = image.quantize(256, method=Image.Quantize.FASTOCTREE)
+            small.save(path, optimize=True)
+
+
 def reduce(app):
-    """After the gallery ran: rewrite each figure that still has all colours."""
-    for path in app.srcdir.glob("gallery/**/images/**/*.png"):
-        with Image.open(path) as image:
-            if image.mode != "P":
-                small = image.quantize(256, method=Image.Quantize.FASTOCTREE)
-                small.save(path, optimize=True)
+    """After the gallery ran: all its figures, two at once, since Pillow lets other threads run."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lighten, app.srcdir.glob("gallery/**/images/**/*.png")))
 
 
 def setup(app):
