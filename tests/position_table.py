@@ -6,6 +6,7 @@ Most is computed here; losses and times are those of positions_measured.csv, whi
 tests/positions_measured.py measures.
 """
 
+import ast
 import csv
 import re
 from pathlib import Path
@@ -14,7 +15,8 @@ import numpy as np
 
 from dlref import positions as P
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+TESTS = Path(__file__).parent
+RESULTS = TESTS.parent / "docs" / "results"
 FILE, MEASURED = RESULTS / "positions.csv", RESULTS / "positions_measured.csv"
 D, H, E, L, BUCKETS = 512, 8, 64, 512, 32  # the model that parameters are counted for
 DIM, TABLE = 16, 600  # of the scores that are compared
@@ -165,6 +167,7 @@ HEADER = [
     "loss at 64",
     "loss at 128",
     "cost",
+    "lines",
     "parameters",
     "maximum length",
     "text in front",
@@ -201,6 +204,38 @@ def key(name):
     return re.sub(r".*\.|`| .*", "", name)
 
 
+#: What else a scheme needs, beside the function of its name and what that calls.
+NEEDED = {
+    "none": (),
+    "apply_rope": ("apply_rope", "rope_tables", "rope_frequencies"),
+    "apply_xpos": ("apply_xpos", "xpos_scales", "rope_tables", "rope_frequencies"),
+    "alibi_bias": ("alibi_bias", "alibi_slopes"),
+    "transformer_xl_scores": ("transformer_xl_scores", "sinusoidal"),
+}
+
+
+def lines(scheme):
+    """Return the lines of NumPy of a scheme: those of its formulas as the tests transcribe them."""
+    known = {}
+    for name in ("plain.py", "naive.py"):
+        text = (TESTS / name).read_text(encoding="utf-8")
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.FunctionDef):
+                known[node.name] = node, text.splitlines()
+    todo, seen, count = list(NEEDED.get(scheme, (scheme,))), set(), 0
+    while todo:
+        name = todo.pop()
+        if name in seen or name not in known:
+            continue
+        seen.add(name)
+        node, text = known[name]
+        told = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno
+        count += 1 + sum(bool(line.strip()) for line in text[told : node.end_lineno])
+        called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+        todo += [function.id for function in called if isinstance(function, ast.Name)]
+    return str(count)
+
+
 def rows():
     """Return the rows of the table, without its header."""
     table, found = [], measured()
@@ -215,7 +250,7 @@ def rows():
         same_length = abs(slope(score) / np.linalg.norm(K) - 1) < 1e-6
         gradient = "as long as without" if same_length else "another length"
         numbers = [found[key(name)][column] for column in HEADER[2:6]]
-        limits = [parameters, longest, *same, gradient]
+        limits = [lines(key(name)), parameters, longest, *same, gradient]
         table.append([name, enters, *numbers, *limits, favours, cache, users])
     return table
 

@@ -458,16 +458,22 @@ def multi_head_attention(
     array([[ 1., -1.],
            [-1., 1.]])
 
-    A causal model fed token by token, with a cache, gives what one pass gives:
+    As LLaMA attends, with four heads of queries, two of keys, and rotations. Fed token by token,
+    with a cache and the tables of its own position, each gives what one pass gives:
 
     >>> from dlref.attention import KVCache
+    >>> from dlref.positions import rope_frequencies, rope_tables
     >>> rng = np.random.default_rng(0)
-    >>> params = AttentionParams(*rng.normal(size=(4, 4, 4)))
-    >>> x, options = rng.normal(size=(3, 4)), {"num_heads": 2, "is_causal": True}
+    >>> shapes = (8, 8), (4, 8), (4, 8), (8, 8)  # of queries, keys, values, output
+    >>> params = AttentionParams(*(rng.normal(size=shape) for shape in shapes))
+    >>> x, options = rng.normal(size=(3, 8)), {"num_heads": 4, "num_kv_heads": 2, "is_causal": True}
+    >>> def attend(start, stop, cache=None):
+    ...     rope = rope_tables(np.arange(start, stop), rope_frequencies(2))
+    ...     part = x[start:stop]
+    ...     return multi_head_attention(part, part, params, rope=rope, cache=cache, **options)
     >>> cache = KVCache.empty((), 2, 2, dtype=np.float64)
-    >>> steps = [multi_head_attention(t, t, params, cache=cache, **options) for t in x[:, None]]
-    >>> whole = multi_head_attention(x, x, params, **options)
-    >>> bool(np.allclose(np.concatenate(steps), whole, rtol=1e-13)), len(cache)
+    >>> steps = [attend(t, t + 1, cache) for t in range(3)]
+    >>> bool(np.allclose(np.concatenate(steps), attend(0, 3), rtol=1e-13)), len(cache)
     (True, 3)
     """
     check_flags(return_lse=return_lse, return_weights=return_weights)

@@ -92,6 +92,8 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
 
     >>> x = 1.0
     >>> u = np.array([x**2, np.sin(x)])
+    >>> np.array([u.sum(), u.prod()]).round(8)  # y
+    array([1.84147098, 0.84147098])
     >>> J_f, J_g = [[1, 1], [u[1], u[0]]], [[2 * x], [np.cos(x)]]
     >>> chain_rule(J_f, J_g).round(8)
     array([[2.54030231],
@@ -163,13 +165,13 @@ def total_derivative(
 
     Examples
     --------
-    :math:`y = x + u` with :math:`u = x^2` at :math:`x = 2`, where :math:`y = 6`. Along the
-    direct path the slope is 1, along the other :math:`2 x = 4`:
+    :math:`y = x + u` with :math:`u = x^2` at :math:`x = 2`. Along the direct path the slope is
+    1, along the other :math:`2 x = 4`:
 
     >>> from dlref.calculus import total_derivative
     >>> x = 2.0
-    >>> float(total_derivative([1, 1], [1, 2 * x]))
-    5.0
+    >>> x + x**2, float(total_derivative([1, 1], [1, 2 * x]))
+    (6.0, 5.0)
 
     A weight used twice gets the gradients of both uses:
 

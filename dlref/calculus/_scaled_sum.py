@@ -59,9 +59,12 @@ def scaled_sum_grad(x: npt.ArrayLike, z: npt.ArrayLike) -> tuple[FloatArray, Flo
 
     Examples
     --------
-    For :math:`x = (2, 3, 4)` and :math:`z = 5`, where :math:`y = 45`:
+    For :math:`x = (2, 3, 4)` and :math:`z = 5`:
 
+    >>> import numpy as np
     >>> from dlref.calculus import scaled_sum_grad
+    >>> float(np.sum(np.array([2.0, 3.0, 4.0]) * 5))
+    45.0
     >>> gx, gz = scaled_sum_grad([2, 3, 4], 5)
     >>> gx
     array([5., 5., 5.])

@@ -59,9 +59,10 @@ def sum_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dlref.calculus import sum_grad
-    >>> sum_grad([2, 3, 4])
-    array([1., 1., 1.])
+    >>> float(np.sum([2.0, 3.0, 4.0])), sum_grad([2, 3, 4])
+    (9.0, array([1., 1., 1.]))
     """
     return grad(_sum_rows, x, axis)
 

@@ -9,22 +9,23 @@ make alike?
 # %%
 # The table, both ways round
 # --------------------------
-# 100 positions, 64 dimensions. The first dimensions are the fast ones, and
-# the last hardly change. Some papers print the transpose: then the fast
-# waves are the top rows.
+# Left 100 positions and 64 dimensions. The first dimensions are the fast
+# ones, and the last hardly change. Right the transpose, as many papers print
+# it, of a table of 512 positions and 128 dimensions: the fast waves are the
+# top rows, and the lowest hardly change in 512 positions.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from dlref.positions import sinusoidal
 
-table = sinusoidal(100, 64)
+table, long = sinusoidal(100, 64), sinusoidal(512, 128)
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8))
 axes[0].imshow(table, aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1)
 axes[0].set(
     xlabel="dimension", ylabel="position", title="position by dimension"
 )
-image = axes[1].imshow(table.T, aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1)
+image = axes[1].imshow(long.T, aspect="auto", cmap="RdBu_r", vmin=-1, vmax=1)
 axes[1].set(
     xlabel="position", ylabel="dimension", title="dimension by position"
 )
@@ -34,13 +35,20 @@ fig.colorbar(image, ax=axes, label="value")
 # Rows as curves
 # --------------
 # Neighbouring positions differ in the first dimensions only, distant ones in
-# more of them.
+# more of them. Right the first 30 of 128 dimensions, for three neighbours:
+# towards dimension 30 the rows come together.
 
-fig, ax = plt.subplots(figsize=(8, 3.2))
-for p in (0, 1, 10, 50):
-    ax.plot(table[p], ".-", lw=1, ms=4, label=f"position {p}")
-ax.set(xlabel="dimension", ylabel="value", title="Selected positions")
-ax.legend(loc="lower right")
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True)
+for ax, rows, places in (
+    (axes[0], table, (0, 1, 10, 50)),
+    (axes[1], long[:, :30], (0, 2, 4)),
+):
+    for p in places:
+        ax.plot(rows[p], ".-", lw=1, ms=4, label=f"position {p}")
+    ax.set(xlabel="dimension")
+    ax.legend(loc="lower right", fontsize=8)
+axes[0].set(ylabel="value", title="All of 64 dimensions")
+axes[1].set_title("The first 30 of 128 dimensions")
 
 # %%
 # Who is like whom

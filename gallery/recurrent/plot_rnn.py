@@ -113,7 +113,10 @@ ax.legend()
 # units, 300 epochs. One run uses the gradient of the reported loss, the mean
 # of squares; the other one that of half the sum, which is 50 times as large.
 # The dotted lines show what is to be compared with: the last value, repeated,
-# and a straight line through the last two.
+# and a straight line through the last two. From epoch 120 on the loss of the
+# faster run falls by a tenth only. That is a plateau and not the best there is:
+# a straight line has a loss ten thousand times smaller. The series is less than
+# one sixth of a period long, so there is no wave in it to be learned.
 
 series = np.sin(0.1 * np.linspace(0, 10, 101))
 x, y = series[:-1, None], series[1:, None]
@@ -152,8 +155,8 @@ fig, ax = plt.subplots(figsize=(7, 4))
 ax.semilogy(losses, label="gradient of half the sum")
 ax.semilogy(slow, label="gradient of the mean")
 ax.semilogy(marks, losses[marks], "o", color="C0")
-ax.axvspan(100, 300, color="0.45", alpha=0.12, lw=0)
-ax.text(200, 0.12, "converged", ha="center", color="0.45")
+ax.axvspan(120, 300, color="0.45", alpha=0.12, lw=0)
+ax.text(210, 0.12, "plateau", ha="center", color="0.45")
 repeat = np.mean((series[1:] - series[:-1]) ** 2)
 line = np.mean((series[2:] - 2 * series[1:-1] + series[:-2]) ** 2)
 for value, label in (
