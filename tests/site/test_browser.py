@@ -137,7 +137,7 @@ def test_no_page_is_endless(context, site, pages):
 #: Of each figure that is seen: its width, the least at which its text is readable, its own width,
 #: and that of its box.
 FIGURES = """
-() => [...document.querySelectorAll('.bd-article img.sphx-glr-single-img')]
+() => [...document.querySelectorAll('.bd-article :is(img.sphx-glr-single-img, figure img)')]
     .filter(e => e.checkVisibility())
     .map(e => {
         const box = e.closest('.figure-box'), width = b => b.getBoundingClientRect().width;
@@ -152,7 +152,8 @@ def test_the_text_of_a_figure_can_be_read_on_a_phone(context, site, theme):
     """At 390 pixels a figure keeps the width at which its text has 9 pixels, and scrolls."""
     wrong, count, tab = [], 0, context.new_page()
     tab.set_viewport_size({"width": 390, "height": 800})
-    for path in sorted(site.glob("gallery/*/plot_*.html")):
+    others = [site / f"{page}.html" for page in ("accuracy", "positions_compared", "speed")]
+    for path in [*sorted(site.glob("gallery/*/plot_*.html")), *others]:
         tab.goto(path.as_uri(), wait_until="load")
         tab.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
         for shown, least, natural, room in tab.evaluate(FIGURES):
