@@ -130,8 +130,8 @@ def language_model(file):
 
 
 def tasks(file):
-    """Return the values of gallery/transformer/plot_tasks.py: keys are 1 to 8, values 11 to 18."""
-    of = maps(lambda text: [int(t) - (1 if int(t) < 10 else 3) for t in text.split()], file)
+    """Return the values of gallery/transformer/plot_tasks.py: keys are a to h, values 1 to 8."""
+    of = maps(lambda text: ["abcdefgh12345678".index(t) for t in text.split()], file)
 
     def panels(text, layer):
         [weights] = of(text, layer)

@@ -519,7 +519,9 @@ def cross_entropy_grad(
 
     Prediction minus target is also the gradient of half the squared error. That is no accident: so
     it is for every exponential family, with the negative log-likelihood as the loss and
-    the natural parameters in place of :math:`\vec z`.
+    the natural parameters in place of :math:`\vec z`. The second derivatives are those
+    of a softmax, :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, a covariance matrix: the
+    loss is convex in the scores.
 
     **Which formula.** Near :math:`p_y = 1` the difference :math:`p_y - 1` would lose its
     digits; the code adds up what the *other* classes weigh,
@@ -536,6 +538,14 @@ def cross_entropy_grad(
 
     >>> cross_entropy_grad(np.log([1, 1, 2]), [0.25, 0.25, 0.5])
     array([0., 0., 0.])
+
+    Its Jacobian is that of the softmax:
+
+    >>> from dlref.activations import softmax_jacobian
+    >>> z, step = np.log([1, 1, 2]), 1e-6 * np.eye(3)
+    >>> up, down = (cross_entropy_grad(z + s, [2, 2, 2], reduction="sum") for s in (step, -step))
+    >>> bool(np.allclose((up - down) / 2e-6, softmax_jacobian(z), rtol=0, atol=1e-9))
+    True
 
     For a confident right answer the gradient is small and exact, not 0:
 

@@ -6,6 +6,7 @@ screen is narrower than the least width of the figure, which the scraper found.
 """
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from dual_scraper import dark_name
@@ -41,6 +42,16 @@ def set_class(image, name):
         image["classes"].append(name)
 
 
+def least_width(image, file):
+    """Return the least width of a figure: its class, on whatever page it is shown."""
+    text = " ".join(image.get("class") or [])
+    page = Path(file).parents[1] / f"{re.sub('^sphx_glr_|_[0-9]+$', '', Path(file).stem)}.rst"
+    if not text and page.exists():
+        text = page.read_text(encoding="utf-8").partition(f"{Path(file).name}\n")[2]
+    found = LEAST.search(text)
+    return found and found[1]
+
+
 def raw(html):
     return nodes.raw("", html, format="html")
 
@@ -61,14 +72,14 @@ class DarkTwins(SphinxTransform):
             twin["uri"] = dark_name(image["uri"]).as_posix()
             if twin.get("srcset"):
                 twin["srcset"] = twin["srcset"].replace(".png", "_dark.png")
-            least = LEAST.search(" ".join(image.get("class") or []))
+            least = least_width(image, file)
             set_class(image, "only-light")
             set_class(twin, "only-dark")
             only = addnodes.only("", twin, expr="html and not epub")
             at = image.parent.index(image)
             image.parent.insert(at + 1, [only, raw("</div>")] if least else only)
             if least:
-                image.parent.insert(at, raw(BOX.format(least[1])))
+                image.parent.insert(at, raw(BOX.format(least)))
 
 
 def setup(app):

@@ -122,7 +122,6 @@ def backdrops(fig, texts):
 
 def darken(fig):
     """Recolour a figure that has been drawn once for dark paper."""
-    fig.set_layout_engine("none")  # both variants have the same layout
     texts = [text for text in fig.findobj(Text) if text.get_text() and text.get_visible()]
     before = [to_rgba(text.get_color()) for text in texts]
     keep = set().union(*(on_data(ax) for ax in fig.axes))
@@ -208,6 +207,9 @@ def dual_scraper(block, block_vars, gallery_conf):
             alt = alt_text(fig, f"{block_vars['src_file']}:{block.lineno}")
             sizes = {0: path, 2.0: path.with_name(f"{path.stem}_2_00x.png")}
             save_cards(fig, block_vars, path)
+            # One layout for all variants: that of axes with an aspect changes from draw to draw.
+            fig.draw_without_rendering()
+            fig.set_layout_engine("none")
             save(fig, sizes, Path)
             least = least_width(fig)
             darken(fig)

@@ -26,14 +26,14 @@ rng = np.random.default_rng(0)
 x, u = rng.normal(size=(3, 6, 6)), np.zeros((3, 6, 6))
 u[1, 2, 3] = 1
 reached = {
-    "batch norm": batch_norm_vjp(u, x),
-    "layer norm": layer_norm_vjp(u, x),
-    "group norm, G = 1": group_norm_vjp(u, x, 1),
-    "group norm, G = 3": group_norm_vjp(u, x, 3),
-    "instance norm": instance_norm_vjp(u, x),
+    "batch": batch_norm_vjp(u, x),
+    "layer": layer_norm_vjp(u, x),
+    "group, G = 1": group_norm_vjp(u, x, 1),
+    "group, G = 3": group_norm_vjp(u, x, 3),
+    "instance": instance_norm_vjp(u, x),
 }
 
-fig, axes = plt.subplots(1, 5, figsize=(9, 4))
+fig, axes = plt.subplots(1, 5, figsize=(7.5, 4), layout="compressed")
 for ax, (title, dx) in zip(axes, reached.items(), strict=True):
     stacked = np.full((20, 6), np.nan)
     for sample in range(3):

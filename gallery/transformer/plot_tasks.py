@@ -118,14 +118,21 @@ assert right[1] < 0.6
 # first occurrence, where its value stands, and copies it. One layer cannot do
 # this: no place knows what was before it.
 
+
+def named(tokens):
+    """Keys are letters, values digits."""
+    return [
+        "abcdefgh"[t] if t < KEYS else str(t - KEYS + 1)
+        for t in tokens.tolist()
+    ]
+
+
 _, params, config = models[2]
 tokens = fresh[0]
 first, second = (
     w[0] for w in language_model_trace(tokens, params, config).weights
 )
-names = [
-    "abcdefgh"[t] if t < KEYS else str(t - KEYS + 1) for t in tokens.tolist()
-]
+names = named(tokens)
 size = len(tokens)
 fig, axes = plt.subplots(1, 2, figsize=(8.6, 4.3), sharey=True)
 for ax, weights, title in (
@@ -171,9 +178,8 @@ print(f"second layer, on the value searched: {found:.2f}")
 # %%
 # Other texts
 # -----------
-# The same two heads at work on four texts. Keys are numbered 1 to 8, values 11
-# to 18; the text stands above the maps. The page offers the parameters of the
-# model, as ``load_params`` reads them.
+# The same two heads at work on four texts, of which one stands above the maps.
+# The page offers the parameters of the model, as ``load_params`` reads them.
 
 here = Path(__file__).parent if "__file__" in globals() else Path()
 save_params(here / "tasks.npz", params, config)
@@ -184,10 +190,7 @@ except ModuleNotFoundError:
     msg = "Put interactive.py, which the page offers, beside the script."
     raise SystemExit(msg) from None
 
-LABELS = [
-    " ".join(str(t + 1 if t < KEYS else t + 3) for t in text.tolist())
-    for text in fresh[:4]
-]
+LABELS = [" ".join(named(text)) for text in fresh[:4]]
 MAPS = {
     (text, str(layer + 1)): weights[k]
     for layer, weights in enumerate((first, second))
