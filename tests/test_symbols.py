@@ -60,6 +60,12 @@ def test_outlawed(symbol):
     assert not found, f"write {OUTLAWED[symbol]}"
 
 
+def test_transposed_and_inverse_matrices_are_bold():
+    plain = re.compile(r"(?<!\\mat )(?<![\w\\])[A-Z]\^(\\top|\{-1\}|\{-\\top\})")
+    titles = re.compile(r"\$[^$\n]*\$")  # of figures: Matplotlib has no macros
+    assert [p for p, text in TEXTS.items() if plain.search(titles.sub("", text))] == []
+
+
 def test_lambda_has_the_meanings_of_the_table():
     places = " ".join(LAMBDA.values()).split()
     found = {p for p, text in TEXTS.items() if re.search(r"\\lambda(?![a-zA-Z])", text)}

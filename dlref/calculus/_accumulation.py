@@ -23,7 +23,7 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
     ----------
     shapes : sequence of (int, int)
         Shapes of the Jacobians, the outermost function first, as in the product
-        :math:`J_1 J_2 \cdots J_L`: the columns of each are the rows of the next.
+        :math:`\mat J_1 \mat J_2 \cdots \mat J_L`: the columns of each are the rows of the next.
     mode : {"optimal", "forward", "reverse"}
         Order of accumulation: from the inputs on, from the outputs back, or the cheapest
         of all.
@@ -34,7 +34,7 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
         Scalar multiplications of dense products.
     order : int or nested tuple of int
         The products as pairs of positions in `shapes`: ``(0, (1, 2))`` is
-        :math:`J_1 (J_2 J_3)`. A chain of one is ``0``.
+        :math:`\mat J_1 (\mat J_2 \mat J_3)`. A chain of one is ``0``.
 
     Raises
     ------
@@ -50,16 +50,16 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
 
     Notes
     -----
-    Number the widths: :math:`J_k` is :math:`n_{k-1} \times n_k`, from the output,
+    Number the widths: :math:`\mat J_k` is :math:`n_{k-1} \times n_k`, from the output,
     :math:`n_0`, to the input, :math:`n_L`. A product of an :math:`a \times b` with a
     :math:`b \times c` matrix takes :math:`abc` multiplications.
 
-    **Forward mode** starts at the input, :math:`J_1 (\cdots (J_{L-1} J_L))`. Every
+    **Forward mode** starts at the input, :math:`\mat J_1 (\cdots (\mat J_{L-1} \mat J_L))`. Every
     intermediate product has :math:`n_L` columns:
 
     .. math:: C_\text{forward} = n_L \sum_{k=1}^{L-1} n_{k-1} n_k .
 
-    **Reverse mode** starts at the output, :math:`((J_1 J_2) \cdots) J_L`. Every
+    **Reverse mode** starts at the output, :math:`((\mat J_1 \mat J_2) \cdots) \mat J_L`. Every
     intermediate product has :math:`n_0` rows:
 
     .. math:: C_\text{reverse} = n_0 \sum_{k=2}^{L} n_{k-1} n_k .
@@ -69,7 +69,7 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
     fewer inputs than outputs: :math:`n_L < n_0`. A loss has :math:`n_0 = 1` output and
     millions of inputs: this is why backpropagation runs in reverse.
 
-    **Optimal.** The cost :math:`m_{ij}` of the best order for :math:`J_i \cdots J_j` is
+    **Optimal.** The cost :math:`m_{ij}` of the best order for :math:`\mat J_i \cdots \mat J_j` is
     that of its best last product:
 
     .. math::

@@ -23,7 +23,7 @@ def _inverse(name: str, a: FloatArray) -> FloatArray:
 
 def inverse_jacobian(a: npt.ArrayLike) -> FloatArray:
     r"""
-    Jacobian of the matrix inverse :math:`Y = A^{-1}`.
+    Jacobian of the matrix inverse :math:`\mat Y = \mat A^{-1}`.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def inverse_jacobian(a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    With :math:`\dot A` the matrix that is 1 at :math:`(k, l)` and 0 elsewhere, the tangent
-    :math:`-Y \dot A Y` derived at :func:`inverse_jvp` is
+    With :math:`\dot{\mat A}` the matrix that is 1 at :math:`(k, l)` and 0 elsewhere, the tangent
+    :math:`-\mat Y \dot{\mat A} \mat Y` derived at :func:`inverse_jvp` is
 
     .. math:: \pdv{Y_{ij}}{A_{kl}} = -Y_{ik} Y_{lj} .
 
@@ -77,26 +77,28 @@ def inverse_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     Parameters
     ----------
     dout : array_like, shape (..., n, n)
-        Cotangent :math:`U = \partial L / \partial Y`.
+        Cotangent :math:`\mat U = \partial L / \partial \mat Y`.
     a : as in `inverse_jacobian`
         Raises the same errors.
 
     Returns
     -------
     ndarray, shape (..., n, n)
-        :math:`-Y^\top U Y^\top`.
+        :math:`-\mat Y^\top \mat U \mat Y^\top`.
 
     Notes
     -----
-    A tangent :math:`\dot A` changes the loss by
-    :math:`\operatorname{tr}(U^\top \dot Y) = -\operatorname{tr}(U^\top Y \dot A Y) =
-    -\operatorname{tr}(Y U^\top Y \dot A)`, since a trace does not change when its factors are
-    rotated. The factor before :math:`\dot A` is the transposed gradient:
+    A tangent :math:`\dot{\mat A}` changes the loss by :math:`\operatorname{tr}(\mat U^\top
+    \dot{\mat Y}) = -\operatorname{tr}(\mat U^\top \mat Y \dot{\mat A} \mat Y) =
+    -\operatorname{tr}(\mat Y \mat U^\top \mat Y \dot{\mat A})`, since a trace does not change when
+    its factors are rotated. The factor before :math:`\dot{\mat A}` is the transposed gradient:
 
-    .. math:: \pdv{L}{A} = -(Y U^\top Y)^\top = -Y^\top U Y^\top .
+    .. math::
 
-    The derivative grows with the square of the condition number :math:`\kappa` of :math:`A`
-    (for :math:`\lVert A \rVert = 1`). The relative error of the result is proportional to
+        \pdv{L}{\mat A} = -(\mat Y \mat U^\top \mat Y)^\top = -\mat Y^\top \mat U \mat Y^\top .
+
+    The derivative grows with the square of the condition number :math:`\kappa` of :math:`\mat A`
+    (for :math:`\lVert \mat A \rVert = 1`). The relative error of the result is proportional to
     :math:`\kappa`: about 1e-15 for 1e2 and 1e-9 for 1e8; the absolute one to :math:`\kappa^3`.
 
     References
@@ -124,30 +126,30 @@ def inverse_jvp(primals: Any, tangents: Any) -> FloatArray:
     Parameters
     ----------
     primals : array_like, shape (..., n, n)
-        Invertible matrix :math:`A`, or a stack of them; :math:`Y = A^{-1}`.
+        Invertible matrix :math:`\mat A`, or a stack of them; :math:`\mat Y = \mat A^{-1}`.
         Raises the same errors as `inverse_jacobian`.
     tangents : array_like or None, shape (..., n, n)
-        Direction :math:`\dot A`; None is zero.
+        Direction :math:`\dot{\mat A}`; None is zero.
 
     Returns
     -------
     ndarray, shape (..., n, n)
-        :math:`\dot Y = -Y \dot A Y`.
+        :math:`\dot{\mat Y} = -\mat Y \dot{\mat A} \mat Y`.
 
     Notes
     -----
-    Differentiate :math:`A Y = I`, whose right-hand side is constant:
+    Differentiate :math:`\mat A \mat Y = \mat I`, whose right-hand side is constant:
 
     .. math::
 
-        \dot A Y + A \dot Y = 0
+        \dot{\mat A} \mat Y + \mat A \dot{\mat Y} = 0
         \quad\Longrightarrow\quad
-        \dot Y = -A^{-1} \dot A Y = -Y \dot A Y .
+        \dot{\mat Y} = -\mat A^{-1} \dot{\mat A} \mat Y = -\mat Y \dot{\mat A} \mat Y .
 
     Examples
     --------
-    Scaling :math:`A` up scales its inverse down, :math:`\dot Y = -Y` for
-    :math:`\dot A = A`:
+    Scaling :math:`\mat A` up scales its inverse down, :math:`\dot{\mat Y} = -\mat Y` for
+    :math:`\dot{\mat A} = \mat A`:
 
     >>> import numpy as np
     >>> from dlref.calculus import inverse_jvp

@@ -15,7 +15,7 @@ __all__ = ["logdet_grad", "logdet_jvp", "logdet_vjp"]
 
 def logdet_grad(a: npt.ArrayLike) -> FloatArray:
     r"""
-    Gradient of the logarithm of the determinant, :math:`y = \log |\det A|`.
+    Gradient of the logarithm of the determinant, :math:`y = \log |\det \mat A|`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def logdet_grad(a: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape (..., n, n)
-        :math:`A^{-\top}`, the transposed inverse, one per matrix.
+        :math:`\mat A^{-\top}`, the transposed inverse, one per matrix.
 
     Raises
     ------
@@ -43,14 +43,14 @@ def logdet_grad(a: npt.ArrayLike) -> FloatArray:
     Notes
     -----
     Expanding the determinant along row :math:`k`,
-    :math:`\det A = \sum_l A_{kl} C_{kl}`, where no cofactor :math:`C_{kl}` holds an element
-    of row :math:`k`. So :math:`\partial \det A / \partial A_{kl} = C_{kl}`, and by Cramer's
-    rule :math:`C_{kl} = \det A\; (A^{-1})_{lk}`:
+    :math:`\det \mat A = \sum_l A_{kl} C_{kl}`, where no cofactor :math:`C_{kl}` holds an element
+    of row :math:`k`. So :math:`\partial \det \mat A / \partial A_{kl} = C_{kl}`, and by Cramer's
+    rule :math:`C_{kl} = \det \mat A\; (\mat A^{-1})_{lk}`:
 
     .. math::
 
-        \pdv{y}{A_{kl}} = \frac{1}{\det A} \pdv{\det A}{A_{kl}} = (A^{-1})_{lk},
-        \qquad \nabla y = A^{-\top} .
+        \pdv{y}{A_{kl}} = \frac{1}{\det \mat A} \pdv{\det \mat A}{A_{kl}} = (\mat A^{-1})_{lk},
+        \qquad \nabla y = \mat A^{-\top} .
 
     This holds for either sign of the determinant.
 
@@ -67,7 +67,7 @@ def logdet_grad(a: npt.ArrayLike) -> FloatArray:
 
 def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     r"""
-    Vector-Jacobian product (reverse mode) of :math:`\log |\det A|`.
+    Vector-Jacobian product (reverse mode) of :math:`\log |\det \mat A|`.
 
     Parameters
     ----------
@@ -79,11 +79,11 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape (..., n, n)
-        :math:`u A^{-\top}`, one per matrix.
+        :math:`u \mat A^{-\top}`, one per matrix.
 
     Notes
     -----
-    .. math:: \pdv{L}{A_{kl}} = u\, (A^{-1})_{lk}
+    .. math:: \pdv{L}{A_{kl}} = u\, (\mat A^{-1})_{lk}
 
     A Gaussian likelihood holds :math:`-\frac12 \log \det \Sigma`; its gradient with
     respect to the covariance is this product with :math:`u = -\frac12`.
@@ -104,27 +104,30 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
 def logdet_jvp(primals: Any, tangents: Any) -> FloatArray:
     r"""
-    Jacobian-vector product (forward mode) of :math:`\log |\det A|`.
+    Jacobian-vector product (forward mode) of :math:`\log |\det \mat A|`.
 
     Parameters
     ----------
     primals : array_like, shape (..., n, n)
-        Invertible matrix :math:`A`, or a stack of them.
+        Invertible matrix :math:`\mat A`, or a stack of them.
         Raises the same errors as `logdet_grad`.
     tangents : array_like or None, shape (..., n, n)
-        Direction :math:`\dot A`; None is zero.
+        Direction :math:`\dot{\mat A}`; None is zero.
 
     Returns
     -------
     ndarray or scalar, shape (...)
-        :math:`\dot y = \operatorname{tr}(A^{-1} \dot A)` (Jacobi's formula).
+        :math:`\dot y = \operatorname{tr}(\mat A^{-1} \dot{\mat A})` (Jacobi's formula).
 
     Notes
     -----
-    .. math:: \dot y = \sum_{kl} (A^{-1})_{lk}\, \dot A_{kl} = \operatorname{tr}(A^{-1} \dot A)
+    .. math::
+
+        \dot y = \sum_{kl} (\mat A^{-1})_{lk}\, \dot A_{kl}
+               = \operatorname{tr}(\mat A^{-1} \dot{\mat A})
 
     The double sum is a trace: no more than the diagonal of
-    :math:`A^{-1} \dot A` is ever formed.
+    :math:`\mat A^{-1} \dot{\mat A}` is ever formed.
 
     Examples
     --------

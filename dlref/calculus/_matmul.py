@@ -37,7 +37,7 @@ def _as_matrices(
 
 def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     r"""
-    Both Jacobians of the matrix product :math:`Y = A B`.
+    Both Jacobians of the matrix product :math:`\mat Y = \mat A \mat B`.
 
     Parameters
     ----------
@@ -78,14 +78,14 @@ def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, Flo
     Only one entry in :math:`n` of the first and one in :math:`p` of the second is not
     zero. With both matrices stacked into vectors row by row, as NumPy does,
 
-    .. math:: J_A = I_n \otimes B^\top , \qquad J_B = A \otimes I_p .
+    .. math:: \mat J_A = \mat I_n \otimes \mat B^\top , \qquad \mat J_B = \mat A \otimes \mat I_p .
 
-    :cite:t:`MagnusNeudecker2019` stack column by column; then they are :math:`B^\top \otimes I_n`
-    and :math:`I_p \otimes A`.
+    :cite:t:`MagnusNeudecker2019` stack column by column; then they are
+    :math:`\mat B^\top \otimes \mat I_n` and :math:`\mat I_p \otimes \mat A`.
 
     Examples
     --------
-    The Jacobian of :math:`y = A x` with respect to :math:`x` is :math:`A`:
+    The Jacobian of :math:`\vec y = \mat A \vec x` with respect to :math:`\vec x` is :math:`\mat A`:
 
     >>> from dlref.calculus import matmul_jacobian
     >>> J_a, J_x = matmul_jacobian([[1, 2], [3, 4]], [5, 6])
@@ -93,7 +93,7 @@ def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, Flo
     array([[1., 2.],
            [3., 4.]])
 
-    and with respect to :math:`A`, output :math:`i` reads row :math:`i` alone:
+    and with respect to :math:`\mat A`, output :math:`i` reads row :math:`i` alone:
 
     >>> J_a[0]
     array([[5., 6.],
@@ -123,16 +123,16 @@ def matmul_vjp(
     Parameters
     ----------
     dout : array_like, shape (..., n, p)
-        Cotangent :math:`U = \partial L / \partial Y`, of the shape of ``a @ b``.
+        Cotangent :math:`\mat U = \partial L / \partial \mat Y`, of the shape of ``a @ b``.
     a, b : as in `matmul_jacobian`
         Raises the same errors.
 
     Returns
     -------
     da : ndarray, shape ``a.shape``
-        :math:`U B^\top`, summed over what was broadcast.
+        :math:`\mat U \mat B^\top`, summed over what was broadcast.
     db : ndarray, shape ``b.shape``
-        :math:`A^\top U`, summed over what was broadcast.
+        :math:`\mat A^\top \mat U`, summed over what was broadcast.
 
     Notes
     -----
@@ -141,12 +141,12 @@ def matmul_vjp(
     .. math::
 
         \pdv{L}{A_{rs}} = \sum_{i,l} U_{il}\, \delta_{ir} B_{sl}
-                        = \sum_l U_{rl} B_{sl} = (U B^\top)_{rs},
+                        = \sum_l U_{rl} B_{sl} = (\mat U \mat B^\top)_{rs},
         \qquad
         \pdv{L}{B_{rs}} = \sum_{i,l} U_{il}\, A_{ir} \delta_{ls}
-                        = (A^\top U)_{rs} .
+                        = (\mat A^\top \mat U)_{rs} .
 
-    Shapes leave no choice: only :math:`U B^\top` is :math:`n \times k`. Both products
+    Shapes leave no choice: only :math:`\mat U \mat B^\top` is :math:`n \times k`. Both products
     together cost twice the forward one. NumPy's BLAS computes them in the dtype of the
     input.
 
@@ -156,8 +156,8 @@ def matmul_vjp(
 
     Examples
     --------
-    A dense layer without bias, :math:`y = W x`: its weight gradient is the outer product
-    of what comes back and what went in.
+    A dense layer without bias, :math:`\vec y = \mat W \vec x`: its weight gradient is the outer
+    product of what comes back and what went in.
 
     >>> from dlref.calculus import matmul_vjp
     >>> dW, dx = matmul_vjp([1, 10], [[1, 2], [3, 4]], [5, 6])
@@ -185,7 +185,7 @@ def matmul_jvp(primals: Any, tangents: Any) -> FloatArray:
     Parameters
     ----------
     primals : tuple (a, b) of array_like
-        Factors of :math:`Y = A B`, of shapes (..., n, k) and (..., k, p), or (k,).
+        Factors of :math:`\mat Y = \mat A \mat B`, of shapes (..., n, k) and (..., k, p), or (k,).
         Raises the same errors as `matmul_jacobian`.
     tangents : tuple (da, db) of array_like or None
         Directions, each of the shape of its factor; None is zero.
@@ -193,17 +193,18 @@ def matmul_jvp(primals: Any, tangents: Any) -> FloatArray:
     Returns
     -------
     ndarray or scalar, shape (..., n, p)
-        :math:`\dot Y = \dot A B + A \dot B`.
+        :math:`\dot{\mat Y} = \dot{\mat A} \mat B + \mat A \dot{\mat B}`.
 
     Notes
     -----
-    .. math:: \dot Y = \dot A B + A \dot B
+    .. math:: \dot{\mat Y} = \dot{\mat A} \mat B + \mat A \dot{\mat B}
 
     The product rule, with the order of the factors kept: matrices do not commute.
 
     Examples
     --------
-    The derivative of :math:`A^2` is :math:`\dot A A + A \dot A`, not :math:`2 A \dot A`:
+    The derivative of :math:`\mat A^2` is :math:`\dot{\mat A} \mat A + \mat A \dot{\mat A}`, not
+    :math:`2 \mat A \dot{\mat A}`:
 
     >>> from dlref.calculus import matmul_jvp
     >>> A, dA = [[0, 1], [0, 0]], [[0, 0], [1, 0]]

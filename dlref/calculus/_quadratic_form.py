@@ -28,21 +28,21 @@ def _check_quadratic_form(names: tuple[str, str], x: FloatArray, a: FloatArray) 
 
 def quadratic_form_grad(x: npt.ArrayLike, a: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
     r"""
-    Both gradients of the quadratic form :math:`y = x^\top A x`.
+    Both gradients of the quadratic form :math:`y = \vec x^\top \mat A \vec x`.
 
     Parameters
     ----------
     x : array_like, shape (..., n)
         Vector, or rows of vectors.
     a : array_like, shape (..., n, n)
-        Matrix :math:`A`, one per row, not necessarily symmetric.
+        Matrix :math:`\mat A`, one per row, not necessarily symmetric.
 
     Returns
     -------
     gx : ndarray, shape (..., n)
-        :math:`(A + A^\top) x`.
+        :math:`(\mat A + \mat A^\top) \vec x`.
     ga : ndarray, shape (..., n, n)
-        :math:`x x^\top`.
+        :math:`\vec x \vec x^\top`.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def quadratic_form_grad(x: npt.ArrayLike, a: npt.ArrayLike) -> tuple[FloatArray,
     See Also
     --------
     quadratic_form_vjp, quadratic_form_jvp : The products with a cotangent and tangents.
-    dot_grad : The case :math:`A = I` with two vectors.
+    dot_grad : The case :math:`\mat A = \mat I` with two vectors.
 
     Notes
     -----
@@ -63,12 +63,12 @@ def quadratic_form_grad(x: npt.ArrayLike, a: npt.ArrayLike) -> tuple[FloatArray,
     .. math::
 
         \pdv{y}{x_k} = \sum_{ij} (\delta_{ik} A_{ij} x_j + x_i A_{ij} \delta_{jk})
-                     = (A x)_k + (A^\top x)_k ,
+                     = (\mat A \vec x)_k + (\mat A^\top \vec x)_k ,
         \qquad
         \pdv{y}{A_{kl}} = x_k x_l .
 
-    For a symmetric matrix the first is the familiar :math:`2 A x`. The second treats all
-    :math:`n^2` entries of :math:`A` as free.
+    For a symmetric matrix the first is the familiar :math:`2 \mat A \vec x`. The second treats all
+    :math:`n^2` entries of :math:`\mat A` as free.
 
     Examples
     --------
@@ -103,13 +103,16 @@ def quadratic_form_vjp(
     Returns
     -------
     dx : ndarray, shape (..., n)
-        :math:`u (A + A^\top) x`.
+        :math:`u (\mat A + \mat A^\top) \vec x`.
     da : ndarray, shape (..., n, n)
-        :math:`u\, x x^\top`.
+        :math:`u\, \vec x \vec x^\top`.
 
     Notes
     -----
-    .. math:: \pdv{L}{x} = u\, (A + A^\top)\, x , \qquad \pdv{L}{A} = u\, x x^\top
+    .. math::
+
+        \pdv{L}{\vec x} = u\, (\mat A + \mat A^\top)\, \vec x , \qquad
+        \pdv{L}{\mat A} = u\, \vec x \vec x^\top
 
     The output is one number per row, so the vjp scales that row's gradient by :math:`u`.
 
@@ -144,13 +147,18 @@ def quadratic_form_jvp(primals: Any, tangents: Any) -> FloatArray:
     Returns
     -------
     ndarray or scalar, shape (...)
-        :math:`\dot y = \dot x^\top (A + A^\top) x + x^\top \dot A x`.
+        :math:`\dot y = \dot{\vec x}^\top (\mat A + \mat A^\top) \vec x + \vec x^\top \dot{\mat A}
+        \vec x`.
 
     Notes
     -----
-    .. math:: \dot y = \dot x^\top (A + A^\top)\, x + x^\top \dot A\, x
+    .. math::
 
-    A skew-symmetric change of :math:`A` has no effect: :math:`x^\top \dot A x = 0`.
+        \dot y = \dot{\vec x}^\top (\mat A + \mat A^\top)\, \vec x
+               + \vec x^\top \dot{\mat A}\, \vec x
+
+    A skew-symmetric change of :math:`\mat A` has no effect:
+    :math:`\vec x^\top \dot{\mat A} \vec x = 0`.
 
     Examples
     --------

@@ -42,9 +42,9 @@ def trace_grad(a: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{y}{A_{kl}} = \sum_i \delta_{ik} \delta_{il} = \delta_{kl} .
 
-    The trace writes sums of products of entries as matrices: for any :math:`B`,
-    :math:`\operatorname{tr}(B^\top A) = \sum_{kl} B_{kl} A_{kl}`, so its gradient with
-    respect to :math:`A` is :math:`B`.
+    The trace writes sums of products of entries as matrices: for any :math:`\mat B`,
+    :math:`\operatorname{tr}(\mat B^\top \mat A) = \sum_{kl} B_{kl} A_{kl}`, so its gradient with
+    respect to :math:`\mat A` is :math:`\mat B`.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def trace_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape (..., n, n)
-        :math:`u I`, one per matrix.
+        :math:`u \mat I`, one per matrix.
 
     Notes
     -----
@@ -101,19 +101,19 @@ def trace_jvp(primals: Any, tangents: Any) -> FloatArray:
     Parameters
     ----------
     primals : array_like, shape (..., n, n)
-        Square matrix :math:`A`, or a stack of them.
+        Square matrix :math:`\mat A`, or a stack of them.
         Raises the same errors as `trace_grad`.
     tangents : array_like or None, shape (..., n, n)
-        Direction :math:`\dot A`; None is zero.
+        Direction :math:`\dot{\mat A}`; None is zero.
 
     Returns
     -------
     ndarray or scalar, shape (...)
-        :math:`\dot y = \operatorname{tr} \dot A`.
+        :math:`\dot y = \operatorname{tr} \dot{\mat A}`.
 
     Notes
     -----
-    .. math:: \dot y = \sum_k \dot A_{kk} = \operatorname{tr} \dot A
+    .. math:: \dot y = \sum_k \dot A_{kk} = \operatorname{tr} \dot{\mat A}
 
     The trace is linear, hence its own derivative.
 

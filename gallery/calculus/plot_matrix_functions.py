@@ -9,10 +9,10 @@ The gradient of the log-determinant says so.
 # %%
 # Rows as sides
 # -------------
-# The determinant is the area spanned by the rows of :math:`A`. Row :math:`i`
-# of the gradient :math:`A^{-\top}` is orthogonal to all *other* rows: moving a
-# side along the others does not change the area. A short or flat side gets a
-# long arrow.
+# The determinant is the area spanned by the rows of :math:`\mat A`. Row
+# :math:`i` of the gradient :math:`\mat A^{-\top}` is orthogonal to all *other*
+# rows: moving a side along the others does not change the area. A short or flat
+# side gets a long arrow.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,9 +51,10 @@ fig.alt_text = (
 # %%
 # The derivative of the inverse grows with its square
 # ---------------------------------------------------
-# The tangent :math:`\dot A` of :math:`A` gives the inverse the tangent
-# :math:`-A^{-1} \dot A A^{-1}`: as :math:`A` comes close to a singular matrix,
-# the inverse grows like :math:`1/t` and its derivative like :math:`1/t^2`.
+# The tangent :math:`\dot{\mat A}` of :math:`\mat A` gives the inverse the
+# tangent :math:`-\mat A^{-1} \dot{\mat A} \mat A^{-1}`: as :math:`\mat A` comes
+# close to a singular matrix, the inverse grows like :math:`1/t` and its
+# derivative like :math:`1/t^2`.
 
 t = np.logspace(-4, 0, 50)
 A = np.array([[1.0, 1.0], [1.0, 1.0]]) + t[:, None, None] * np.array(

@@ -9,10 +9,11 @@ copies, which is why nobody ever forms it.
 # %%
 # Copies of the factors
 # ---------------------
-# For :math:`Y = A B` with :math:`A` of shape 3 x 4 and :math:`B` of shape
-# 4 x 2, stacked row by row into vectors: :math:`J_A = I \otimes B^\top` repeats
-# :math:`B^\top` along the diagonal, :math:`J_B = A \otimes I` spreads every
-# element of :math:`A` over a small identity.
+# For :math:`\mat Y = \mat A \mat B` with :math:`\mat A` of shape 3 x 4 and
+# :math:`\mat B` of shape 4 x 2, stacked row by row into vectors:
+# :math:`\mat J_A = \mat I \otimes \mat B^\top` repeats :math:`\mat B^\top`
+# along the diagonal, :math:`\mat J_B = \mat A \otimes \mat I` spreads every
+# element of :math:`\mat A` over a small identity.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -37,9 +38,9 @@ fig.colorbar(image, ax=axes, label="slope")
 # %%
 # Two products instead
 # --------------------
-# The vector-Jacobian product needs :math:`U B^\top` and :math:`A^\top U` only.
-# Counted in multiplications for square matrices, the dense Jacobian would cost
-# :math:`2 n^4` against :math:`2 n^3`.
+# The vector-Jacobian product needs :math:`\mat U \mat B^\top` and
+# :math:`\mat A^\top \mat U` only. Counted in multiplications for square
+# matrices, the dense Jacobian would cost :math:`2 n^4` against :math:`2 n^3`.
 
 U = rng.normal(size=(3, 2))
 dA, dB = matmul_vjp(U, A, B)

@@ -207,10 +207,10 @@ def jacobians_of_a_matrix_product():
 
 @equation(
     r"""\pdv{L}{A_{rs}} = \sum_{i,l} U_{il}\, \delta_{ir} B_{sl}
-    = \sum_l U_{rl} B_{sl} = (U B^\top)_{rs},
+    = \sum_l U_{rl} B_{sl} = (\mat U \mat B^\top)_{rs},
     \qquad
     \pdv{L}{B_{rs}} = \sum_{i,l} U_{il}\, A_{ir} \delta_{ls}
-    = (A^\top U)_{rs} ."""
+    = (\mat A^\top \mat U)_{rs} ."""
 )
 def gradients_through_a_matrix_product():
     a, b, u = FIRST, SECOND, UPPER
@@ -226,7 +226,7 @@ def gradients_through_a_matrix_product():
 
 @equation(
     r"""\pdv{y}{x_k} = \sum_{ij} (\delta_{ik} A_{ij} x_j + x_i A_{ij} \delta_{jk})
-    = (A x)_k + (A^\top x)_k ,
+    = (\mat A \vec x)_k + (\mat A^\top \vec x)_k ,
     \qquad
     \pdv{y}{A_{kl}} = x_k x_l ."""
 )
@@ -247,8 +247,8 @@ def gradient_of_the_trace():
 
 
 @equation(
-    r"""\pdv{y}{A_{kl}} = \frac{1}{\det A} \pdv{\det A}{A_{kl}} = (A^{-1})_{lk},
-    \qquad \nabla y = A^{-\top} ."""
+    r"""\pdv{y}{A_{kl}} = \frac{1}{\det \mat A} \pdv{\det \mat A}{A_{kl}} = (\mat A^{-1})_{lk},
+    \qquad \nabla y = \mat A^{-\top} ."""
 )
 def gradient_of_the_log_determinant():
     for a in (A, A[[1, 0, 2, 3]]):  # determinants of both signs
@@ -259,9 +259,9 @@ def gradient_of_the_log_determinant():
 
 
 @equation(
-    r"""\dot A Y + A \dot Y = 0
+    r"""\dot{\mat A} \mat Y + \mat A \dot{\mat Y} = 0
     \quad\Longrightarrow\quad
-    \dot Y = -A^{-1} \dot A Y = -Y \dot A Y ."""
+    \dot{\mat Y} = -\mat A^{-1} \dot{\mat A} \mat Y = -\mat Y \dot{\mat A} \mat Y ."""
 )
 def tangent_of_an_inverse():
     Y, moved = np.linalg.inv(A), complex_step(np.linalg.inv, A, DA)
@@ -275,7 +275,9 @@ def jacobian_of_an_inverse():
     yield jacobian_of(np.linalg.inv, A), -np.einsum("ik,lj->ijkl", Y, Y)
 
 
-@equation(r"\pdv{L}{A} = -(Y U^\top Y)^\top = -Y^\top U Y^\top .")
+@equation(
+    r"\pdv{L}{\mat A} = -(\mat Y \mat U^\top \mat Y)^\top = -\mat Y^\top \mat U \mat Y^\top ."
+)
 def gradient_through_an_inverse():
     Y, u = np.linalg.inv(A), COTANGENT
     gradient = jacobian_of(lambda a: np.sum(u * np.linalg.inv(a)), A)
@@ -380,15 +382,15 @@ def the_least_cost():
 
 
 @equation(
-    r"""y = \begin{pmatrix} x_1 x_2 \\ \sin x_1 \\ x_2^2 \end{pmatrix} , \qquad
-    J = \begin{pmatrix} x_2 & x_1 \\ \cos x_1 & 0 \\ 0 & 2 x_2 \end{pmatrix} ."""
+    r"""\vec y = \begin{pmatrix} x_1 x_2 \\ \sin x_1 \\ x_2^2 \end{pmatrix} , \qquad
+    \mat J = \begin{pmatrix} x_2 & x_1 \\ \cos x_1 & 0 \\ 0 & 2 x_2 \end{pmatrix} ."""
 )
 def a_jacobian_of_three_rows():
     found = jacobian_of(lambda x: np.array([x[0] * x[1], np.sin(x[0]), x[1] ** 2]), X[:2])
     yield found, [[X[1], X[0]], [np.cos(X[0]), 0], [0, 2 * X[1]]]
 
 
-@equation(r"J_A = I_n \otimes B^\top , \qquad J_B = A \otimes I_p .")
+@equation(r"\mat J_A = \mat I_n \otimes \mat B^\top , \qquad \mat J_B = \mat A \otimes \mat I_p .")
 def jacobians_of_stacked_rows():
     a, b = FIRST, SECOND
     by_a = jacobian_of(lambda a: a @ b, a).reshape(8, 6)

@@ -194,9 +194,11 @@ def products_of_scaled_sum():
 
 
 @equation(
-    r"\dot Y = \dot A B + A \dot B",
-    r"\pdv{L}{x} = u\, (A + A^\top)\, x , \qquad \pdv{L}{A} = u\, x x^\top",
-    r"\dot y = \dot x^\top (A + A^\top)\, x + x^\top \dot A\, x",
+    r"\dot{\mat Y} = \dot{\mat A} \mat B + \mat A \dot{\mat B}",
+    r"""\pdv{L}{\vec x} = u\, (\mat A + \mat A^\top)\, \vec x , \qquad
+    \pdv{L}{\mat A} = u\, \vec x \vec x^\top""",
+    r"""\dot y = \dot{\vec x}^\top (\mat A + \mat A^\top)\, \vec x
+    + \vec x^\top \dot{\mat A}\, \vec x""",
 )
 def products_of_matmul_and_quadratic_form():
     b, db = ROWS.T, DROWS.T
@@ -214,10 +216,10 @@ def products_of_matmul_and_quadratic_form():
 
 @equation(
     r"\pdv{L}{A_{kl}} = u\, \delta_{kl}",
-    r"\dot y = \sum_k \dot A_{kk} = \operatorname{tr} \dot A",
-    r"\pdv{L}{A_{kl}} = u\, (A^{-1})_{lk}",
-    r"""\dot y = \sum_{kl} (A^{-1})_{lk}\, \dot A_{kl}
-    = \operatorname{tr}(A^{-1} \dot A)""",
+    r"\dot y = \sum_k \dot A_{kk} = \operatorname{tr} \dot{\mat A}",
+    r"\pdv{L}{A_{kl}} = u\, (\mat A^{-1})_{lk}",
+    r"""\dot y = \sum_{kl} (\mat A^{-1})_{lk}\, \dot A_{kl}
+    = \operatorname{tr}(\mat A^{-1} \dot{\mat A})""",
 )
 def products_of_trace_and_logdet():
     u, inverse = 1.7, np.linalg.inv(A)

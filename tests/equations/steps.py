@@ -60,7 +60,7 @@ def gradients_of_one_unit():
     yield jacobian_of(lambda b: last(b, 0), 0.0), dh
 
 
-@equation(r"(\bar x, \bar h_0, \bar w) = J^\top \bar h")
+@equation(r"(\bar{\vec x}, \bar h_0, \bar w) = \mat J^\top \bar{\vec h}")
 def all_gradients_of_one_unit():
     def of(values):
         return states(values[:STEPS], values[STEPS], [values[-1]] * STEPS)[1:]
@@ -76,7 +76,7 @@ TRUTH = np.array([0.0, 1.0, 0.0])
 
 
 @definition(
-    r"z = W x + b",
+    r"\vec z = \mat W \vec x + \vec b",
     r"s_i = \frac{e^{z_i}}{\sum_k e^{z_k}}",
     r"L = -\sum_i y_i \log s_i",
 )
@@ -91,10 +91,11 @@ def loss_of_a_classifier():
 @equation(
     r"\bar s_i = -\frac{y_i}{s_i}",
     r"\bar z_j = s_j \Bigl( \bar s_j - \sum_i s_i \bar s_i \Bigr) = s_j - y_j",
-    r"\bar W = \bar z\, x^\top",
-    r"\bar b = \bar z",
-    r"\bar x = W^\top \bar z",
-    r"\bar z = \nabla L(z), \quad (\bar x, \bar W, \bar b) = J^\top \bar z",
+    r"\bar{\mat W} = \bar{\vec z}\, \vec x^\top",
+    r"\bar{\vec b} = \bar{\vec z}",
+    r"\bar{\vec x} = \mat W^\top \bar{\vec z}",
+    r"""\bar{\vec z} = \nabla L(\vec z), \quad
+    (\bar{\vec x}, \bar{\mat W}, \bar{\vec b}) = \mat J^\top \bar{\vec z}""",
 )
 def gradients_of_a_classifier():
     def probabilities(z):
