@@ -167,6 +167,7 @@ HEADER = [
     "loss at 64",
     "loss at 128",
     "cost",
+    "backward",
     "lines",
     "parameters",
     "maximum length",
@@ -249,7 +250,7 @@ def rows():
         ]
         same_length = abs(slope(score) / np.linalg.norm(K) - 1) < 1e-6
         gradient = "as long as without" if same_length else "another length"
-        numbers = [found[key(name)][column] for column in HEADER[2:6]]
+        numbers = [found[key(name)][column] for column in HEADER[2:7]]
         limits = [lines(key(name)), parameters, longest, *same, gradient]
         table.append([name, enters, *numbers, *limits, favours, cache, users])
     return table

@@ -17,9 +17,10 @@ from pathlib import Path
 import numpy as np
 import position_table
 
+import dlref
 from dlref import positions as P
 from dlref.activations import softmax, softmax_vjp
-from dlref.attention import scaled_dot_product_attention
+from dlref.attention import scaled_dot_product_attention, scaled_dot_product_attention_vjp
 from dlref.losses import cross_entropy, cross_entropy_value_and_grad
 from dlref.neurons import linear, linear_vjp
 from dlref.normalization import layer_norm, layer_norm_vjp
@@ -39,7 +40,7 @@ TEXT = HERE / "gallery" / "transformer" / "alice.txt"
 T, LENGTHS, LAST = 32, (32, 64, 128), 16  # trained, read, and characters predicted of each piece
 D, H, LAYERS, STEPS, B, SEEDS = 48, 4, 2, 300, 16, (0, 1, 2)
 E, HIDDEN = D // H, 32
-HEADER = ["scheme", *(f"loss at {n}" for n in LENGTHS), "spread", "cost"]
+HEADER = ["scheme", *(f"loss at {n}" for n in LENGTHS), "spread", "cost", "backward"]
 
 
 class Scheme:
@@ -359,82 +360,130 @@ def losses(model, held):
     return found
 
 
-def calls():
-    """Return a function for each scheme: attention of 1024 tokens, 8 heads of 64, forward."""
-    n, h, e = 1024, 8, 64
-    rng = np.random.default_rng(0)
-    q, k, v = rng.normal(size=(3, h, n, e)).astype(np.float32)
-    x = rng.normal(size=(n, h * e)).astype(np.float32)
-    table = x.copy()
-    frequencies = P.rope_frequencies(e)
-    small = rng.normal(size=(33, e)).astype(np.float32)
-    far = rng.normal(size=(64, e)).astype(np.float32)
-    numbers = rng.normal(size=(h, 2 * n - 1)).astype(np.float32)
-    buckets = rng.normal(size=(32, h)).astype(np.float32)
-    w1, b1 = rng.normal(size=(2, 32)).astype(np.float32)
-    w2 = rng.normal(size=(h, 32)).astype(np.float32)
-    w, r = rng.normal(size=(h * e, h * e)).astype(np.float32), np.zeros((2 * n - 1, h * e))
-    r[:n] = P.sinusoidal(n, h * e)[::-1]
-    r = r.astype(np.float32)
-    scale = np.float32(e**-0.5)
-    zero = np.zeros((h, 1, e), np.float32)
-    positive = np.ones(h, np.float32)
+class Attention:
+    """
+    Attention of 1024 tokens, 8 heads of 64, with each scheme, a method of its name; or the vjp.
 
-    def attend(q=q, k=k, bias=None, **options):
-        return scaled_dot_product_attention(q, k, v, bias=bias, is_causal=True, **options)
+    The vjp computes the forward pass anew, and has the gradients of the scheme's parameters.
+    """
 
-    def tables():
-        cos, sin = P.rope_tables(np.arange(n), frequencies)
-        return cos.astype(np.float32), sin.astype(np.float32)
+    def __init__(self, n=1024, h=8, e=64, *, backward):
+        rng = np.random.default_rng(0)
 
-    def xpos():
-        all_three = *tables(), P.xpos_scales(np.arange(n), e).astype(np.float32)
-        return attend(P.apply_xpos(q, *all_three), P.apply_xpos(k, *all_three, inverse=True))
+        def normal(*shape):
+            return rng.normal(size=shape).astype(np.float32)
 
-    def rope():
-        both = tables()
-        return attend(P.apply_rope(q, *both), P.apply_rope(k, *both))
+        self.backward, self.n, self.width = backward, n, h * e
+        self.q, self.k, self.v, self.u = normal(4, h, n, e)
+        self.x, self.table = normal(2, n, h * e)
+        self.frequencies, self.scale = P.rope_frequencies(e), np.float32(e**-0.5)
+        self.slopes, self.positive = P.alibi_slopes(h), np.ones(h, np.float32)
+        self.near, self.far = normal(33, e), normal(64, e)
+        self.numbers, self.buckets = normal(h, 2 * n - 1), normal(32, h)
+        self.network = *normal(2, 32), normal(h, 32), self.positive, 0.1, min(256.0, n)
+        self.zero, self.w = np.zeros((h, 1, e), np.float32), normal(h * e, h * e)
+        self.sinusoids = np.zeros((2 * n - 1, h * e), np.float32)
+        self.sinusoids[:n] = P.sinusoidal(n, h * e)[::-1]
 
-    def with_bias(bias, *arguments, **options):
-        return lambda: attend(bias=bias(*arguments, n, n, **options).astype(np.float32))
+    def none(self, q=None, k=None, bias=None):
+        given = self.q if q is None else q, self.k if k is None else k, self.v
+        if self.backward:
+            return scaled_dot_product_attention_vjp(self.u, *given, bias=bias, is_causal=True)
+        return scaled_dot_product_attention(*given, bias=bias, is_causal=True)
 
-    def xl():
-        keys = np.swapaxes((r @ w.T).reshape(2 * n - 1, h, e), 0, 1)
-        s = P.transformer_xl_scores(np.zeros_like(q), k, keys, zero, zero)
-        return attend(bias=scale * s)
+    def sinusoidal(self):
+        self.none()
+        return self.x + P.sinusoidal(self.n, self.width).astype(np.float32)
 
-    def cope():
-        s = masked(scale * (q @ np.swapaxes(k, -1, -2)))
-        return attend(bias=P.cope(q, s, far))
+    def learned_positions(self):
+        self.none()
+        if self.backward:
+            P.learned_positions_vjp(self.x, self.table, np.arange(self.n))
+        return self.x + P.learned_positions(self.table, np.arange(self.n))
 
-    return {
-        "none": attend,
-        "sinusoidal": lambda: (x + P.sinusoidal(n, h * e).astype(np.float32), attend()),
-        "learned_positions": lambda: (x + P.learned_positions(table, np.arange(n)), attend()),
-        "apply_rope": rope,
-        "apply_xpos": xpos,
-        "alibi_bias": with_bias(P.alibi_bias, P.alibi_slopes(h)),
-        "t5_bias": with_bias(P.t5_bias, buckets, bidirectional=False),
-        "relative_bias": with_bias(P.relative_bias, numbers),
-        "kerple_bias": with_bias(P.kerple_bias, positive, positive),
-        "fire_bias": with_bias(P.fire_bias, w1, b1, w2, positive, 0.1, 256.0),
-        "shaw_scores": lambda: attend(bias=scale * P.shaw_scores(q, small)),
-        "transformer_xl_scores": xl,
-        "cope": cope,
-    }
+    def tables(self):
+        return [t.astype(np.float32) for t in P.rope_tables(np.arange(self.n), self.frequencies)]
+
+    def apply_rope(self):
+        both = self.tables()
+        found = self.none(P.apply_rope(self.q, *both), P.apply_rope(self.k, *both))
+        if self.backward:
+            P.apply_rope_vjp(found[0], self.q, *both)
+            P.apply_rope_vjp(found[1], self.k, *both)
+
+    def apply_xpos(self):
+        scales = P.xpos_scales(np.arange(self.n), 2 * self.frequencies.size)
+        tables = *self.tables(), scales.astype(np.float32)
+        q, k = P.apply_xpos(self.q, *tables), P.apply_xpos(self.k, *tables, inverse=True)
+        found = self.none(q, k)
+        if self.backward:
+            P.apply_xpos_vjp(found[0], self.q, *tables)
+            P.apply_xpos_vjp(found[1], self.k, *tables, inverse=True)
+
+    def biased(self, name, *parameters, **options):
+        arguments = *parameters, self.n, self.n
+        found = self.none(bias=getattr(P, name)(*arguments, **options).astype(np.float32))
+        if self.backward and name != "alibi_bias":  # whose slopes are fixed
+            getattr(P, f"{name}_vjp")(found[3], *arguments, **options)
+
+    def alibi_bias(self):
+        self.biased("alibi_bias", self.slopes)
+
+    def t5_bias(self):
+        self.biased("t5_bias", self.buckets, bidirectional=False)
+
+    def relative_bias(self):
+        self.biased("relative_bias", self.numbers)
+
+    def kerple_bias(self):
+        self.biased("kerple_bias", self.positive, self.positive)
+
+    def fire_bias(self):
+        self.biased("fire_bias", *self.network)
+
+    def shaw_scores(self):
+        found = self.none(bias=self.scale * P.shaw_scores(self.q, self.near))
+        if self.backward:
+            P.shaw_scores_vjp(self.scale * found[3], self.q, self.near)
+
+    def transformer_xl_scores(self):
+        h, _, e = self.q.shape
+        keys = np.swapaxes((self.sinusoids @ self.w.T).reshape(-1, h, e), 0, 1)
+        given = np.zeros_like(self.q), self.k, keys, self.zero, self.zero
+        found = self.none(bias=self.scale * P.transformer_xl_scores(*given))
+        if self.backward:
+            dkeys = P.transformer_xl_scores_vjp(self.scale * found[3], *given)[2]
+            np.swapaxes(dkeys, 0, 1).reshape(-1, self.width).T @ self.sinusoids
+
+    def cope(self):
+        given = self.q, masked(self.scale * (self.q @ np.swapaxes(self.k, -1, -2))), self.far
+        found = self.none(bias=P.cope(*given))
+        if self.backward:
+            _, ds, _ = P.cope_vjp(found[3], *given)
+            ds @ self.k, np.swapaxes(ds, -1, -2) @ self.q
 
 
 def costs(rounds=9):
-    """Return the time of each scheme as a multiple of causal attention without positions."""
-    functions = calls()
-    best = dict.fromkeys(functions, np.inf)
+    """
+    Return the time of each scheme, and of its vjp, as multiples of those without positions.
+
+    One thread, and the time of the processor: what else runs then matters little.
+    """
+    before = dlref.get_num_threads()
+    dlref.set_num_threads(1)
+    both = Attention(backward=False), Attention(backward=True)
+    best = {name: [np.inf, np.inf] for name in SCHEMES}
     for _ in range(rounds + 1):  # the first compiles
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            took = time.perf_counter() - start
-            best[name] = min(best[name], took)
-    return {name: took / best["none"] for name, took in best.items()}
+        for name in SCHEMES:
+            for i in (0, 0, 1, 1):  # the first call after another one is slower
+                start = time.process_time()
+                getattr(both[i], name)()
+                best[name][i] = min(best[name][i], time.process_time() - start)
+    dlref.set_num_threads(before)
+    return {
+        name: [t / base for t, base in zip(times, best["none"], strict=True)]
+        for name, times in best.items()
+    }
 
 
 def main():
@@ -451,7 +500,8 @@ def main():
             for seed in SEEDS
         ]
         mean, spread = np.mean(each, axis=0), np.max(np.ptp(each, axis=0))
-        row = [name, *(f"{loss:.2f}" for loss in mean), f"{spread:.2f}", f"{cost[name]:.2g}"]
+        times = [f"{each:.2g}" for each in cost[name]]
+        row = [name, *(f"{loss:.2f}" for loss in mean), f"{spread:.2f}", *times]
         rows.append(row)
         print(*row, np.ptp(each, axis=0).round(3), flush=True)
     with FILE.open("w", newline="") as file:

@@ -55,6 +55,12 @@ def test_gradients(rng, name):
     assert float(ends[0] - ends[1]) / 2e-5 == pytest.approx(float(want), rel=1e-6)
 
 
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("name", measured.SCHEMES)
+def test_what_is_timed_runs(name, backward):
+    getattr(measured.Attention(8, 2, 4, backward=backward), name)()
+
+
 def test_only_the_context_differs():
     """A model that looks at the last character alone has the same loss at each length."""
     held = np.arange(400) % 7
