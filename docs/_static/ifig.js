@@ -76,7 +76,7 @@
     // A map: row 0 on top, a cell for each element, words or numbers on the axes, a colour bar.
     function chart(words) {
       const rows = spec.y, h = (H - T - B) / rows.length, at = i => T + (i + 0.5) * h, right = W - R;
-      const every = words ? 1 : Math.ceil(rows.length / 8), size = Math.min(13, Math.max(9.5, h));
+      const every = words ? 1 : Math.ceil(rows.length / 8), size = Math.min(13, Math.max(9.7, h));
       marks.replaceChildren();
       rows.forEach((v, i) => {
         if (i % every || (words && i >= words.length)) return;

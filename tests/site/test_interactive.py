@@ -248,6 +248,21 @@ def test_fits_and_is_accessible(dashboard, axe, theme, width):
     assert found == []
 
 
+#: The height of the smallest text of all panels, in pixels of the screen.
+SMALLEST = """
+() => Math.min(...[...document.querySelectorAll('.ifig svg text')].map(t =>
+    parseFloat(getComputedStyle(t).fontSize) * t.ownerSVGElement.getScreenCTM().a))
+"""
+
+
+@pytest.mark.parametrize("script", tryit.FIGURES)
+def test_text_can_be_read_on_every_screen(context, site, script):
+    with opened(context, site / f"gallery/{script}.html") as page:
+        for width in (390, 768, 1280, 1920):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(SMALLEST) >= 9, width
+
+
 def test_without_scripts_there_is_a_picture(browser, site):
     page_path = site / "gallery/propagation/plot_gradient_magnitude.html"
     with browser.new_context(offline=True, java_script_enabled=False) as context:
