@@ -51,10 +51,10 @@ fig.alt_text = (
 # %%
 # The derivative of the inverse grows with its square
 # ---------------------------------------------------
-# The tangent :math:`\dot{\mat A}` of :math:`\mat A` gives the inverse the
-# tangent :math:`-\mat A^{-1} \dot{\mat A} \mat A^{-1}`: as :math:`\mat A` comes
-# close to a singular matrix, the inverse grows like :math:`1/t` and its
-# derivative like :math:`1/t^2`.
+# The tangent :math:`\dot{\mat A}` of :math:`\mat A` moves the inverse along
+# :math:`-\mat A^{-1} \dot{\mat A} \mat A^{-1}`: as :math:`\mat A` comes close
+# to a singular matrix, the inverse grows like :math:`1/t` and its derivative
+# like :math:`1/t^2`.
 
 t = np.logspace(-4, 0, 50)
 A = np.array([[1.0, 1.0], [1.0, 1.0]]) + t[:, None, None] * np.array(
