@@ -111,6 +111,8 @@ def float_dtype(name: str, dtype: npt.DTypeLike) -> FloatDType:
 
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return `value`, which may be of another library, as an array of whatever dtype it has."""
+    if type(value) is np.ndarray and value.ndim <= MAX_AXES:  # most calls, and quick
+        return value
     if isinstance(value, np.ma.MaskedArray):
         msg = f"Argument {name!r} must not be a masked array: its mask would be ignored."
         raise TypeError(msg)

@@ -20,7 +20,7 @@ import numpy as np
 from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
 from ..._core.jit import inline_reassoc, inline_strict, kernel
 from ..._core.specialize import specialize
-from ..._core.threads import as_carray, over_rows
+from ..._core.threads import as_carray, over_rows, with_room
 from ..._math.elementary import SINGLE, Number, largest, raised, two_diff_error
 
 if TYPE_CHECKING:
@@ -165,8 +165,12 @@ def _single(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def run(function: Callable[..., None], *arrays: FloatArray) -> None:
-    """Call a kernel on the rows of matrices, over threads; float32 takes half the digits."""
+    """
+    Call a kernel on the rows of matrices, over threads; float32 takes half the digits.
+
+    The kernel's last argument is room for the exponentials of a row.
+    """
     rows, width = arrays[0].shape
     function = _single(function) if arrays[0].dtype == np.float32 else function
     if rows and width:
-        over_rows(function, rows, COST * width, *arrays)
+        over_rows(with_room(function, width), rows, COST * width, *arrays)

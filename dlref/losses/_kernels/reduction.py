@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
 from ..._core.jit import inline_reassoc
 from ..._core.specialize import instantiate
-from ..._core.threads import over_rows
+from ..._core.threads import over_rows, with_room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,8 +116,8 @@ def _sums(
     target: FloatArray,
     option: float,
     sums: FloatArray,
+    terms: FloatArray,
 ) -> None:
-    terms = np.empty(BLOCK)
     for r in range(start, stop):
         p, t = pred[r * BLOCK : (r + 1) * BLOCK], target[r * BLOCK : (r + 1) * BLOCK]
         for i in range(p.size):
@@ -161,7 +161,8 @@ def loss(
     blocks = -(-pred.size // BLOCK)
     sums = np.empty(blocks)
     arrays = pred.ravel(), target.ravel(), np.float64(option), sums
-    over_rows(loop(_sums, kind.term), blocks, COST * min(BLOCK, pred.size), *arrays)
+    add_up = with_room(loop(_sums, kind.term), BLOCK)
+    over_rows(add_up, blocks, COST * min(BLOCK, pred.size), *arrays)
     with np.errstate(all="ignore"):
         divisor = np.float64(pred.size) if reduction == "mean" else np.float64(1.0)
         mean = np.sum(sums) / divisor
