@@ -208,11 +208,11 @@ def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[st
 
 def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
     """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
-    rounded = np.asarray(array)
+    rounded: Any = array
     if rounded.dtype != dtype:
         with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
             rounded = rounded.astype(dtype)
-    return rounded if rounded.ndim else rounded[()]
+    return rounded if rounded.ndim else rounded[()]  # type: ignore[no-any-return]
 
 
 def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:

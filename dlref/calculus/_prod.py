@@ -27,7 +27,8 @@ def _extremes(x: FloatArray) -> tuple[float, float]:
 
 
 def _prod_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
-    _rows(start, stop, dout, x, dx, *np.empty((2, x.shape[1])), np.empty(x.shape[1], np.int64))
+    before, after = np.empty((2, x.shape[1]))
+    _rows(start, stop, dout, x, dx, before, after, np.empty(x.shape[1], np.int64))
 
 
 @kernel

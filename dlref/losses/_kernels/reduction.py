@@ -2,6 +2,7 @@ r"""Losses of real-valued targets: squared error, absolute error and Huber's com
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -54,8 +55,8 @@ SHIFT = 64  # a power of two above the number of terms there can be
 
 def divided_sum(terms: FloatArray, divisor: Any) -> Any:
     """Return the sum of finite terms over a divisor, also where only the sum overflows."""
-    quotient = np.sum(terms) / divisor
-    if np.isfinite(quotient) or not np.isfinite(terms).all():
+    quotient = terms.sum() / divisor
+    if math.isfinite(quotient) or not np.isfinite(terms).all():
         return quotient
     return np.ldexp(np.sum(np.ldexp(terms, -SHIFT)) / divisor, SHIFT)
 
@@ -165,8 +166,8 @@ def loss(
     over_rows(add_up, blocks, COST * min(BLOCK, pred.size), *arrays)
     with np.errstate(all="ignore"):
         divisor = np.float64(pred.size) if reduction == "mean" else np.float64(1.0)
-        mean = np.sum(sums) / divisor
-        if not np.isfinite(mean):  # of the sum, perhaps, but not of the terms
+        mean = sums.sum() / divisor
+        if not math.isfinite(mean):  # of the sum, perhaps, but not of the terms
             mean = divided_sum(mapped(kind.term, pred, target, option, dtype=np.float64), divisor)
         return result(mean, dtype)
 

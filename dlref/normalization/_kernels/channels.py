@@ -130,14 +130,15 @@ def _combine(
     positions: int,
     group_of: IntArray,
     count: int,
-    eps: FloatArray,
+    eps: float,
+    unit: FloatArray,
     found: FloatArray,
     odd: npt.NDArray[np.bool_],
 ) -> None:
     """
     Write mean, scale and low of each group: (x - mean) scale - low has variance 1.
 
-    Also note where squares overflowed or vanished.
+    `unit` is that of each group of x.  Note in `odd` where squares overflowed or vanished.
     """
     for sample in range(found.shape[1]):
         mean, scale, low = found[0, sample], found[1, sample], found[2, sample]
@@ -155,12 +156,12 @@ def _combine(
                 low[g] += s + n * delta
                 scale[g] += part[2, c] + delta * (2.0 * s + n * delta)
         for g in range(mean.size):
-            shift = low[g] / count
+            shift, least = low[g] / count, eps * unit[sample, g] * unit[sample, g]
             var = scale[g] / count - shift * shift
             var = np.float64(0.0) if var < 0.0 else var  # NaN stays
-            scale[g] = 1.0 / np.sqrt(var + eps[sample, g])
+            scale[g] = 1.0 / np.sqrt(var + least)
             low[g] = shift * scale[g]
-            odd[sample, g] = lost(scale[g], eps[sample, g])
+            odd[sample, g] = lost(scale[g], least)
 
 
 @kernel
@@ -238,10 +239,10 @@ class _Columns:
         self.channel_of = np.arange(self.flat[2]) % channels  # of each column
         self.group_of = self.channel_of // self.group
         self.unit = np.ones((samples, groups))
-        odd = self._measure(np.full((samples, groups), eps))
+        odd = self._measure(eps)
         if x.dtype == np.float64 and odd.any():
             self._change_units(odd)
-            self._measure(eps * self.unit * self.unit)
+            self._measure(eps)
 
     def over_pieces(self, function: Any, *arguments: Any) -> None:
         cost = COST * min(self.size, self.flat[1]) * self.flat[2]
@@ -249,7 +250,7 @@ class _Columns:
             function, self.flat[0] * self.pieces, cost, self.x, self.size, self.pieces, *arguments
         )
 
-    def _measure(self, eps: FloatArray) -> npt.NDArray[np.bool_]:
+    def _measure(self, eps: float) -> npt.NDArray[np.bool_]:
         """Find the statistics of each group, mean, scale and low, and return which are odd."""
         samples, rows, columns = self.flat
         parts = 3 if self.v is None else 5
@@ -259,9 +260,10 @@ class _Columns:
             self.over_pieces(_moments, by_piece)
         else:
             self.over_pieces(_products, by_piece, self.v)
-        self.found, odd = np.empty((3, *eps.shape)), np.empty(eps.shape, np.bool_)
+        self.found, odd = np.empty((3, *self.unit.shape)), np.empty(self.unit.shape, np.bool_)
         count = self.shape[1] * self.group
-        _combine(self.sums, self.size, rows, self.group_of, count, eps, self.found, odd)
+        arguments = self.sums, self.size, rows, self.group_of, count, eps
+        _combine(*arguments, self.unit, self.found, odd)
         return odd
 
     def _change_units(self, odd: npt.NDArray[np.bool_]) -> None:
@@ -280,7 +282,8 @@ class _Columns:
         """Return arrays (samples, channels) side by side, repeated along a row."""
         samples, _, channels = self.shape
         stacked = np.stack([np.broadcast_to(v, (samples, channels)) for v in values])
-        return stacked.take(self.channel_of, 2)
+        lines: FloatArray = stacked.take(self.channel_of, 2)
+        return lines
 
 
 def columns(x: FloatArray, groups: int, weight: Vector, bias: Vector, eps: float) -> FloatArray:
