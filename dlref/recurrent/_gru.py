@@ -86,17 +86,20 @@ def _candidate(
     `after` it; it is cleared.
     """
     size = h.shape[1]
-    for r in range(start, stop):
+    of_n = bias[2 * size :]
+    for i in range(start, stop):
+        # slices, whose index is not negative for sure: LLVM treats several elements at once
+        r, u, n = z[i, :size], z[i, size : 2 * size], z[i, 2 * size : 3 * size]
+        product, within, before, out = hidden[i], inside[i], old[i], h[i]
         for j in range(size):
-            n = z[r, 2 * size + j] + bias[2 * size + j]
-            z[r, 2 * size + j] = n + (z[r, j] * inside[r, j] if after else hidden[r, j])
-        for j in range(2 * size, 3 * size):
-            z[r, j] = tanh(np.float64(z[r, j]))
+            more = r[j] * within[j] if after else product[j]
+            n[j] = n[j] + of_n[j] + more
         for j in range(size):
-            n = z[r, 2 * size + j]
-            h[r, j] = n + z[r, size + j] * (old[r, j] - n)
-        for j in range(hidden.shape[1]):
-            hidden[r, j] = 0.0
+            n[j] = tanh(np.float64(n[j]))
+        for j in range(size):
+            out[j] = n[j] + u[j] * (before[j] - n[j])
+        for j in range(product.size):
+            product[j] = 0.0
 
 
 @kernel
