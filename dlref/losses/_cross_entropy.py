@@ -22,9 +22,9 @@ from .._core.arguments import (
 )
 from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows, with_room
-from .._math.elementary import exp, largest, single
+from .._math.elementary import exp, largest, single, summed
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
-from ._kernels.reduction import REDUCTIONS, divided_sum, summed
+from ._kernels.reduction import REDUCTIONS, divided_sum
 
 __all__ = [
     "cross_entropy",

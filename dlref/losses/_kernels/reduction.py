@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
-from ..._core.jit import inline_reassoc
 from ..._core.specialize import instantiate
 from ..._core.threads import over_rows, with_room
+from ..._math.elementary import summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,6 @@ __all__ = [
     "mapped",
     "reduced",
     "seeds",
-    "summed",
 ]
 
 Number: TypeAlias = Any  #: a float64
@@ -81,15 +80,6 @@ class Loss(NamedTuple):
     term: Callable[[Number, Number, Number], Number]
     slope: Callable[[Number, Number, Number], Number]
     target_slope: Callable[[Number, Number, Number], Number]
-
-
-@inline_reassoc
-def summed(e: FloatArray) -> float:
-    """Add up in the order that is fastest."""
-    total = np.float64(0.0)
-    for i in range(e.size):
-        total += e[i]
-    return total
 
 
 def _formula(p: Number, t: Number, option: Number) -> Number:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from ..._core.arguments import FloatArray, FloatDType, as_floats, check_ndim, check_shape, entries
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
+from ..._math.elementary import summed
 
 __all__ = [
     "affine",
@@ -57,14 +58,6 @@ def affine(z: Number, weight: Number, bias: Number) -> Number:
 
 
 @inline_reassoc
-def _sum(x: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for j in range(x.size):
-        total += np.float64(x[j])
-    return total
-
-
-@inline_reassoc
 def _moments(x: FloatArray, mean: Number) -> tuple[Number, Number]:
     """Return the sums of d = x - mean and of d**2."""
     s, q = np.float64(0.0), np.float64(0.0)
@@ -93,7 +86,7 @@ def _moments_of(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, N
     """Return mean, scale and low: z = (x - mean) scale - low has mean 0 and variance 1."""
     mean, shift, some = np.float64(0.0), np.float64(0.0), -(-x.size // 8)
     if about_mean:
-        mean = _sum(x[:some]) / some
+        mean = summed(x[:some]) / some
     s, q = _moments(x, mean)
     if about_mean:
         shift = s / x.size
