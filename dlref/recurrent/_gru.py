@@ -12,6 +12,7 @@ from .._core.jit import kernel
 from .._core.threads import as_carray
 from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
+from .._math.gemm import panels
 from ._kernels.recurrence import (
     ONE_STEP,
     Inputs,
@@ -24,7 +25,6 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
-    panels,
     project,
     rows_of,
     total,
@@ -245,7 +245,7 @@ def _forward_pass(a: Inputs, steps: Steps, *, after: bool) -> _Forward:
         over_batch(_candidate, 40 * size, len(hidden), bias, after, *rest)
     else:
         cost = 3 * size * (size + 60)
-        weights = panels(w), panels(a.w_hh[two:])
+        weights = panels(w.T), panels(a.w_hh[two:].T)
         over_steps(_forward, cost, z.shape, *weights, bias, after, hidden, z, inside, h)
     for y in (z, inside, h[1:]):
         steps.clip(y)
@@ -273,7 +273,7 @@ def _vjp(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Flo
         over_batch(_reset_vjp, 10 * size, batch, 0, after, h, z, dreset, dh)
         dh[:, :size] += dz[0, :, :two] @ w_rz
     else:
-        cost, weights = 3 * size * (size + 20), (panels(w_rz.T), panels(w_n.T))
+        cost, weights = 3 * size * (size + 20), (panels(w_rz), panels(w_n))
         arrays = u, h, z, inside, dn, dreset, dh
         over_steps(_backward, cost, z.shape, *weights, after, *arrays, backward=True)
     hidden = inside if after else z[..., two : 3 * size]  # the gradient of what W_hn, or of n

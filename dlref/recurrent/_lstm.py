@@ -12,6 +12,7 @@ from .._core.jit import kernel
 from .._core.threads import as_carray
 from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
+from .._math.gemm import panels
 from ._kernels.recurrence import (
     ONE_STEP,
     Inputs,
@@ -24,7 +25,6 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
-    panels,
     project,
     rows_of,
     total,
@@ -212,7 +212,7 @@ def _forward_pass(a: Inputs, steps: Steps) -> _Forward:
         over_batch(_step, 4 * 60 * size, z.shape[1], bias, w_p, c[0], z[0], c[1], h[1])
     else:
         cost = 4 * size * (size + 60)
-        over_steps(_forward, cost, z.shape, panels(a.w_hh), bias, w_p, z, c, h)
+        over_steps(_forward, cost, z.shape, panels(a.w_hh.T), bias, w_p, z, c, h)
     for y in (z, h[1:], c[1:]):
         steps.clip(y)
     return _Forward(x, z, h, c)
@@ -261,7 +261,7 @@ def _vjp(
         over_batch(_step_vjp, 4 * 20 * size, batch, 0, *arguments)
         dh = dz[0] @ a.w_hh
     else:
-        cost, w = 4 * size * (size + 20), panels(a.w_hh.T)
+        cost, w = 4 * size * (size + 20), panels(a.w_hh)
         over_steps(_backward, cost, z.shape, w, *arguments, backward=True)
     if direct is not None:
         dz += direct

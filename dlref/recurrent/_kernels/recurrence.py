@@ -42,6 +42,7 @@ from ..._core.specialize import specialize
 from ..._core.threads import MAX_PIECE, as_carray, over_rows
 from ..._math.dense import product
 from ..._math.elementary import sigmoid, tanh
+from ..._math.gemm import panels
 from ..._math.gemm_tiles import (
     FEW_PANELS,
     HALF,
@@ -71,7 +72,6 @@ __all__ = [
     "over_batch",
     "over_steps",
     "padded",
-    "panels",
     "project",
     "rows_of",
     "total",
@@ -126,13 +126,6 @@ def sigmoid_float32(x: Number) -> Number:
 def for_float32(loop: Callable[..., None]) -> Callable[..., None]:
     """Return the copy of a kernel that computes gates in float32."""
     return specialize(loop, {tanh: tanh_float32, sigmoid: sigmoid_float32}, "float32")
-
-
-def panels(w: FloatArray) -> FloatArray:
-    """Copy the transpose of w (N, K) into panels (P, K, W), with zeros beyond the last column."""
-    more = np.zeros((padded(len(w), w.dtype) - len(w), w.shape[1]), w.dtype)
-    rows = np.concatenate([w, more]).reshape(-1, WIDTH_BYTES // w.itemsize, w.shape[1])
-    return np.ascontiguousarray(rows.swapaxes(1, 2))
 
 
 @kernel
@@ -212,7 +205,7 @@ def project(x: FloatArray, w: FloatArray) -> FloatArray:
     if len(x) == 1:
         product(rows, w.T, out[:, : len(w)])
         return z
-    parts = panels(w)
+    parts = panels(w.T)
 
     def multiply(start: int, stop: int) -> None:
         add_product(rows[start:stop], parts, out[start:stop])
