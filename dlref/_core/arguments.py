@@ -111,6 +111,8 @@ def float_dtype(name: str, dtype: npt.DTypeLike) -> FloatDType:
 
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return `value`, which may be of another library, as an array of whatever dtype it has."""
+    if type(value) is np.ndarray and value.ndim <= MAX_AXES:  # most calls, and quick
+        return value
     if isinstance(value, np.ma.MaskedArray):
         msg = f"Argument {name!r} must not be a masked array: its mask would be ignored."
         raise TypeError(msg)
@@ -206,11 +208,11 @@ def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[st
 
 def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
     """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
-    rounded = np.asarray(array)
+    rounded: Any = array
     if rounded.dtype != dtype:
         with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
             rounded = rounded.astype(dtype)
-    return rounded if rounded.ndim else rounded[()]
+    return rounded if rounded.ndim else rounded[()]  # type: ignore[no-any-return]
 
 
 def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:

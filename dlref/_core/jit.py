@@ -1,8 +1,8 @@
 """
 The one place where numba is configured; nothing else in dlref imports it.
 
-A kernel is a loop over preallocated arrays.  It is also legal, plain Python: where
-numba is missing (a browser) or switched off (``NUMBA_DISABLE_JIT=1``: a debugger, a
+A kernel is a loop over preallocated arrays, its workspaces among them.  It is also legal, plain
+Python: where numba is missing (a browser) or switched off (``NUMBA_DISABLE_JIT=1``: a debugger, a
 coverage run) the same lines run interpreted, slower, with the same results.
 
 Accumulators start as ``np.float64(0.0)``: a bare ``0.0`` is float64 when compiled but
@@ -60,8 +60,10 @@ COMPILED: bool = numba is not None and not numba.config.DISABLE_JIT
 #: Settings of numba that change the code of a kernel; others are part of the target.
 SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 
-#: Options of all compilations; nothing is called from C, which saves 8 % of their time.
-OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+#: Options of all compilations.  Nothing is called from C, which saves 8 % of their time.  No memory
+#: is allocated: then a row of an array needs no count of its users, whose updates, which other
+#: threads must see, would take as long as a row of a hundred numbers.
+OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 #: What each kernel and formula was compiled from, and by what.
 SOURCES: dict[Any, tuple[FunctionType, Callable[[Any], Any]]] = {}
@@ -157,7 +159,8 @@ def kernel(function: F) -> F:
     Compile a loop with numba, keeping the result on disk.
 
     Compiled kernels release the GIL, so that `dlref._core.threads` can run them on several
-    threads, and divide as NumPy does: ``x / 0`` is infinite instead of an exception.
+    threads, and divide as NumPy does: ``x / 0`` is infinite instead of an exception.  They allocate
+    nothing: a workspace is an argument (`dlref._core.threads.with_room`).
     """
     if not COMPILED:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing

@@ -34,7 +34,14 @@ from .jit import COMPILED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["as_carray", "get_num_threads", "over_rows", "set_num_threads", "threads_for"]
+__all__ = [
+    "as_carray",
+    "get_num_threads",
+    "over_rows",
+    "set_num_threads",
+    "threads_for",
+    "with_room",
+]
 
 #: Least work of a call that is shared out, and of each further thread: elementary operations, a
 #: nanosecond each.  To hand work to a thread takes some 40 microseconds.
@@ -294,6 +301,15 @@ def over_rows(
         return
     for k in range(parts):
         kernel(rows * k // parts, rows * (k + 1) // parts, *arguments)
+
+
+def with_room(kernel: Callable[..., None], *shape: int) -> Callable[..., None]:
+    """Return a kernel without its last argument, a workspace: each call gets one of this shape."""
+
+    def call(start: int, stop: int, *arguments: Any) -> None:
+        kernel(start, stop, *arguments, np.empty(shape))
+
+    return call
 
 
 def as_carray(a: FloatArray) -> FloatArray:

@@ -83,7 +83,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from .._core.jit import inline_fma, inline_strict, intrinsic
+from .._core.jit import inline_fma, inline_reassoc, inline_strict, intrinsic
 from .._core.specialize import specialize
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ __all__ = [
     "raised",
     "sigmoid",
     "single",
+    "summed",
     "tanh",
     "tanh_gap",
     "two_diff_error",
@@ -824,6 +825,15 @@ def largest_single(x: FloatArray) -> Number:
         key = np.int32(code if code >= 0 else code ^ np.int32(MAGNITUDE_SINGLE))
         top = key if key > top else top
     return np.int32(top if top >= 0 else top ^ np.int32(MAGNITUDE_SINGLE)).view(np.float32)
+
+
+@inline_reassoc
+def summed(x: FloatArray) -> Number:
+    """Return the sum of some numbers, in the order that is fastest."""
+    total = np.float64(0.0)
+    for j in range(x.size):
+        total += np.float64(x[j])
+    return total
 
 
 #: What takes the place of what where half the digits are enough.

@@ -27,12 +27,17 @@ DEPTH = 512  # terms that are added up before they are added to others; a panel 
 
 
 @kernel
-def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
-    """Add the product of `a` (R, K) with panels of K rows to `out` (R, N)."""
+def multiply(a: FloatArray, w: FloatArray, out: FloatArray, last: FloatArray) -> None:
+    """
+    Add the product of `a` (R, K) with panels of K rows to `out` (R, N).
+
+    `last` (R, W) is room for the sums of the last panel, if it reaches beyond the last column.
+    """
     (rows, columns), width = out.shape, w.shape[2]
     whole, inside = rows - rows % ROWS, columns // width
     ragged = inside * width < columns
-    last = np.zeros((rows if ragged else 0, 2 * width), out.dtype)[:, :width]
+    for i in range(rows if ragged else 0):
+        last[i] = 0.0
     for k in range(0, a.shape[1], DEPTH):
         terms = slice(k, k + DEPTH)
         for p in range(w.shape[0] if whole else 0):
@@ -48,7 +53,7 @@ def multiply(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
             for q in range(p, w.shape[0]):
                 to = out[:, q * width : (q + 1) * width] if q < inside else last
                 add_part_of_row(a[i : i + 1, terms], w[q : q + 1, terms], to[i : i + 1])
-    for i in range(len(last)):
+    for i in range(rows if ragged else 0):
         for j in range(inside * width, columns):
             out[i, j] += last[i, j - inside * width]
 
@@ -67,9 +72,9 @@ def panels(b: FloatArray) -> FloatArray:
 
 
 @kernel
-def _multiply_each(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
+def _multiply_each(a: FloatArray, w: FloatArray, out: FloatArray, last: FloatArray) -> None:
     for n in range(len(a)):
-        multiply(a[n], w[n], out[n])
+        multiply(a[n], w[n], out[n], last)
 
 
 def add_product(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
@@ -78,7 +83,9 @@ def add_product(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
         with np.errstate(all="ignore"):
             out += np.matmul(a, b)
     else:
-        _multiply_each(a, panels(b), out)
+        w = panels(b)
+        last = np.empty((a.shape[1], 2 * w.shape[3]), a.dtype)[:, : w.shape[3]]  # of out's kind
+        _multiply_each(a, w, out, last)
 
 
 def matmul(a: FloatArray, b: FloatArray) -> FloatArray:

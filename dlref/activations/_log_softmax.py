@@ -20,8 +20,7 @@ __all__ = ["log_softmax", "log_softmax_jacobian", "log_softmax_jvp", "log_softma
 
 
 @kernel
-def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
         top, others, more = exponentials(x[r], e)
         rest = log1p_pair(others, more)
@@ -34,8 +33,9 @@ def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _pushed(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _pushed(
+    start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray
+) -> None:
     for r in range(start, stop):
         _, others, _ = exponentials(x[r], e)
         mean = dot(e, v[r]) / (1.0 + others)
@@ -45,8 +45,9 @@ def _pushed(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray
 
 
 @kernel
-def _pulled(start: int, stop: int, u: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _pulled(
+    start: int, stop: int, u: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray
+) -> None:
     for r in range(start, stop):
         _, others, _ = exponentials(x[r], e)
         pull, to = u[r], out[r]

@@ -26,8 +26,7 @@ __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", 
 
 
 @kernel
-def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
         top, others, more = exponentials(x[r], e)
         value = top + log1p_pair(others, more)
@@ -41,8 +40,9 @@ def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _shares(start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _shares(
+    start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray, e: FloatArray
+) -> None:
     for r in range(start, stop):
         _, others, more = exponentials(x[r], e)
         total, whole, to = 1.0 + others, np.float64(u[r]), out[r]
@@ -52,8 +52,9 @@ def _shares(start: int, stop: int, x: FloatArray, u: FloatArray, out: FloatArray
 
 
 @kernel
-def _mean_rate(start: int, stop: int, x: FloatArray, v: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _mean_rate(
+    start: int, stop: int, x: FloatArray, v: FloatArray, out: FloatArray, e: FloatArray
+) -> None:
     for r in range(start, stop):
         _, others, _ = exponentials(x[r], e)
         out[r] = dot(e, v[r]) / (1.0 + others)

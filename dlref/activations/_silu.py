@@ -21,6 +21,7 @@ from .._core.jit import inline_fma, inline_strict
 from .._core.specialize import specialize
 from .._math.elementary import (
     Number,
+    exp,
     exp_pair,
     exp_parts,
     fast_sum,
@@ -96,6 +97,13 @@ def _silu(x: Number, beta: Number) -> Number:
     ratio = pair_quotient(above, 0.0, below, lost + h_low * a * b)
     far = -0.0 if left else x
     return far if abs(u) > 800.0 else (ratio * a * b if left else ratio)
+
+
+@inline_fma
+def _silu_short(x: Number, _beta: Number) -> Number:
+    """`_silu` for beta = 1 and float32, in which the result at -700 is 0."""
+    x = -700.0 if x < -700.0 else x
+    return x / (1.0 + exp(-x))
 
 
 @inline_fma
@@ -184,7 +192,7 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     -1e-321
     """
     beta = as_number("beta", beta)
-    return forward(_steep(_silu, beta), x, beta)
+    return forward(_steep(_silu, beta), x, beta, short=_silu_short if beta == 1.0 else None)
 
 
 def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:

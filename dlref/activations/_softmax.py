@@ -19,8 +19,7 @@ __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 
 
 @kernel
-def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
         _, others, more = exponentials(x[r], e)
         total = 1.0 + others
@@ -30,8 +29,9 @@ def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray) -> None:
 
 
 @kernel
-def _product(start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray) -> None:
-    e = np.empty(x.shape[1])
+def _product(
+    start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray
+) -> None:
     for r in range(start, stop):
         _, others, _ = exponentials(x[r], e)
         total = 1.0 + others

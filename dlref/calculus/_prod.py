@@ -26,10 +26,22 @@ def _extremes(x: FloatArray) -> tuple[float, float]:
     return least, most
 
 
-@kernel
 def _prod_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
-    before, after = np.empty(x.shape[1]), np.empty(x.shape[1])
-    exponents = np.empty(x.shape[1], np.int64)
+    before, after = np.empty((2, x.shape[1]))
+    _rows(start, stop, dout, x, dx, before, after, np.empty(x.shape[1], np.int64))
+
+
+@kernel
+def _rows(
+    start: int,
+    stop: int,
+    dout: FloatArray,
+    x: FloatArray,
+    dx: FloatArray,
+    before: FloatArray,
+    after: FloatArray,
+    exponents: npt.NDArray[np.int64],
+) -> None:
     for r in range(start, stop):
         least, most = _extremes(x[r])
         if least > 1e-300 and most < 1e300:

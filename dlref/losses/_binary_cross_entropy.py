@@ -34,7 +34,9 @@ def _halves(
     no_slope: FloatArray,
 ) -> None:
     """Write what each class costs, log(1 + e^-z) and log(1 + e^z), and how steeply."""
-    for i in range(start, stop):
+    z, yes, no = z[start:stop], yes[start:stop], no[start:stop]
+    yes_slope, no_slope = yes_slope[start:stop], no_slope[start:stop]
+    for i in range(z.size):
         size = abs(z[i])
         e = exp(-size)
         small, far = log1p(e), 1.0 / (1.0 + e)

@@ -21,10 +21,10 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import inline_fma, kernel
-from .._core.threads import as_carray, over_rows
-from .._math.elementary import exp, largest, single
+from .._core.threads import as_carray, over_rows, with_room
+from .._math.elementary import exp, largest, single, summed
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
-from ._kernels.reduction import REDUCTIONS, divided_sum, summed
+from ._kernels.reduction import REDUCTIONS, divided_sum
 
 __all__ = [
     "cross_entropy",
@@ -68,13 +68,13 @@ def _class_rows(  # noqa: PLR0912
     u: FloatArray,
     loss: FloatArray,
     grad: FloatArray,
+    e: FloatArray,
 ) -> None:
     classes, wanted = z.shape[1], grad.shape[0] > 0
     small = smoothing / classes
     total = np.float64(0.0)
     for c in range(classes):
         total += w[c]
-    e = np.empty(classes)
     for r in range(start, stop):
         k = y[r]
         if k == ignore:
@@ -124,9 +124,10 @@ def _probability_rows(
     loss: FloatArray,
     grad: FloatArray,
     target_grad: FloatArray,
+    room: FloatArray,
 ) -> None:
     classes, wanted = z.shape[1], grad.shape[0] > 0
-    e, q = np.empty(classes), np.empty(classes)
+    e, q = room[0], room[1]
     for r in range(start, stop):
         k = 0
         for c in range(classes):
@@ -187,10 +188,11 @@ class _Problem(NamedTuple):
         cost, half = COST * classes, self.logits.dtype == np.float32
         if self.of_classes:
             step = single(_class_rows) if half else _class_rows
-            over_rows(step, rows, cost, *self[:6], seed, loss, grad)
+            over_rows(with_room(step, classes), rows, cost, *self[:6], seed, loss, grad)
             return loss.reshape(self.shape), grad, grad
         other, (z, t, w, _, *options) = np.empty_like(grad), self[:6]
         step = single(_probability_rows) if half else _probability_rows
+        step = with_room(step, 2, classes)
         over_rows(step, rows, 2 * cost, z, t, w, *options, seed, loss, grad, other)
         return loss.reshape(self.shape), grad, other
 

@@ -29,8 +29,9 @@ def _scatter(
     start: int, stop: int, dout: FloatArray, rows: npt.NDArray[np.int64], dtable: FloatArray
 ) -> None:
     for r in range(rows.size):
-        for d in range(start, stop):
-            dtable[rows[r], d] += dout[r, d]
+        row, to = dout[r, start:stop], dtable[rows[r], start:stop]
+        for d in range(to.size):
+            to[d] += row[d]
 
 
 def _rows(

@@ -12,6 +12,7 @@ from .._core.jit import kernel
 from .._core.threads import as_carray
 from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
+from .._math.gemm import panels
 from ._kernels.recurrence import (
     ONE_STEP,
     Inputs,
@@ -24,7 +25,6 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
-    panels,
     project,
     rows_of,
     total,
@@ -86,17 +86,20 @@ def _candidate(
     `after` it; it is cleared.
     """
     size = h.shape[1]
-    for r in range(start, stop):
+    of_n = bias[2 * size :]
+    for i in range(start, stop):
+        # slices, whose index is not negative for sure: LLVM treats several elements at once
+        r, u, n = z[i, :size], z[i, size : 2 * size], z[i, 2 * size : 3 * size]
+        product, within, before, out = hidden[i], inside[i], old[i], h[i]
         for j in range(size):
-            n = z[r, 2 * size + j] + bias[2 * size + j]
-            z[r, 2 * size + j] = n + (z[r, j] * inside[r, j] if after else hidden[r, j])
-        for j in range(2 * size, 3 * size):
-            z[r, j] = tanh(np.float64(z[r, j]))
+            more = r[j] * within[j] if after else product[j]
+            n[j] = n[j] + of_n[j] + more
         for j in range(size):
-            n = z[r, 2 * size + j]
-            h[r, j] = n + z[r, size + j] * (old[r, j] - n)
-        for j in range(hidden.shape[1]):
-            hidden[r, j] = 0.0
+            n[j] = tanh(np.float64(n[j]))
+        for j in range(size):
+            out[j] = n[j] + u[j] * (before[j] - n[j])
+        for j in range(product.size):
+            product[j] = 0.0
 
 
 @kernel
@@ -242,7 +245,7 @@ def _forward_pass(a: Inputs, steps: Steps, *, after: bool) -> _Forward:
         over_batch(_candidate, 40 * size, len(hidden), bias, after, *rest)
     else:
         cost = 3 * size * (size + 60)
-        weights = panels(w), panels(a.w_hh[two:])
+        weights = panels(w.T), panels(a.w_hh[two:].T)
         over_steps(_forward, cost, z.shape, *weights, bias, after, hidden, z, inside, h)
     for y in (z, inside, h[1:]):
         steps.clip(y)
@@ -270,7 +273,7 @@ def _vjp(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Flo
         over_batch(_reset_vjp, 10 * size, batch, 0, after, h, z, dreset, dh)
         dh[:, :size] += dz[0, :, :two] @ w_rz
     else:
-        cost, weights = 3 * size * (size + 20), (panels(w_rz.T), panels(w_n.T))
+        cost, weights = 3 * size * (size + 20), (panels(w_rz), panels(w_n))
         arrays = u, h, z, inside, dn, dreset, dh
         over_steps(_backward, cost, z.shape, *weights, after, *arrays, backward=True)
     hidden = inside if after else z[..., two : 3 * size]  # the gradient of what W_hn, or of n

@@ -12,6 +12,7 @@ from .._core.jit import kernel
 from .._core.threads import as_carray
 from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
+from .._math.gemm import panels
 from ._kernels.recurrence import (
     ONE_STEP,
     Inputs,
@@ -24,7 +25,6 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
-    panels,
     project,
     rows_of,
     total,
@@ -61,29 +61,34 @@ def _step(
     """
     Turn the pre-activations z (B, ...) of some entries into gates, the cell state into the new one.
 
-    Short loops, each over few arrays: so they are treated several elements at once.
+    Short loops, each over few arrays and counting from 0, so that no index could be a negative one:
+    LLVM treats several elements at once.
     """
     size = h.shape[1]
     for r in range(start, stop):
+        row, before, cell, out = z[r], old[r], c[r], h[r]
+        i, f = row[:size], row[size : 2 * size]
+        g, o = row[2 * size : 3 * size], row[3 * size : 4 * size]
+        for j in range(bias.size):
+            row[j] += bias[j]
         if w_p.size:
+            of_f, of_o = w_p[size:], w_p[2 * size :]
             for j in range(size):
-                z[r, j] += w_p[j] * old[r, j]
-            for j in range(size):
-                z[r, size + j] += w_p[size + j] * old[r, j]
+                i[j] += w_p[j] * before[j]
+                f[j] += of_f[j] * before[j]
         for j in range(2 * size):
-            z[r, j] = sigmoid(np.float64(z[r, j] + bias[j]))
-        for j in range(2 * size, 3 * size):
-            z[r, j] = tanh(np.float64(z[r, j] + bias[j]))
+            row[j] = sigmoid(np.float64(row[j]))
         for j in range(size):
-            i, f, g = z[r, j], z[r, size + j], z[r, 2 * size + j]
-            c[r, j] = np.float64(f) * old[r, j] + np.float64(i) * g
+            g[j] = tanh(np.float64(g[j]))
+        for j in range(size):
+            cell[j] = np.float64(f[j]) * before[j] + np.float64(i[j]) * g[j]
         if w_p.size:
             for j in range(size):
-                z[r, 3 * size + j] += w_p[2 * size + j] * c[r, j]
-        for j in range(3 * size, 4 * size):
-            z[r, j] = sigmoid(np.float64(z[r, j] + bias[j]))
+                o[j] += of_o[j] * cell[j]
         for j in range(size):
-            h[r, j] = z[r, 3 * size + j] * tanh(np.float64(c[r, j]))
+            o[j] = sigmoid(np.float64(o[j]))
+        for j in range(size):
+            out[j] = o[j] * tanh(np.float64(cell[j]))
 
 
 @kernel
@@ -126,24 +131,30 @@ def _step_vjp(
     cell state before, and `dh` zero, for a product.  `tanh_c` is a workspace (B, H).
     """
     size = c.shape[2]
+    of_f, of_o = w_p[size:], w_p[2 * size :]
     for r in range(start, stop):
+        y, before, of_c, of_h = tanh_c[r], c[t, r], dc[r], dh[r]
         for j in range(size):
-            tanh_c[r, j] = tanh(np.float64(c[t + 1, r, j]))
+            y[j] = tanh(np.float64(c[t + 1, r, j]))
+        i, f = z[t, r, :size], z[t, r, size : 2 * size]
+        g, o = z[t, r, 2 * size : 3 * size], z[t, r, 3 * size : 4 * size]
         for j in range(size):
-            i, f, g = z[t, r, j], z[t, r, size + j], z[t, r, 2 * size + j]
-            o, y = z[t, r, 3 * size + j], tanh_c[r, j]
-            u = dh[r, j] + dout_h[r, t, j]
-            dz_o = u * y * (o * (1.0 - o))
-            v = dc[r, j] + dout_c[r, t, j] + u * o * ((1.0 - y) * (1.0 + y))
-            if w_p.size:
-                v += w_p[2 * size + j] * dz_o
-            dz_i, dz_f = v * g * (i * (1.0 - i)), v * c[t, r, j] * (f * (1.0 - f))
-            z[t, r, j], z[t, r, size + j] = dz_i, dz_f
-            z[t, r, 2 * size + j] = v * i * ((1.0 - g) * (1.0 + g))
-            z[t, r, 3 * size + j] = dz_o
-            dc[r, j], dh[r, j] = v * f, 0.0
-            if w_p.size:
-                dc[r, j] += w_p[j] * dz_i + w_p[size + j] * dz_f
+            u, a = of_h[j] + dout_h[r, t, j], o[j]
+            of_c[j] += dout_c[r, t, j] + u * a * ((1.0 - y[j]) * (1.0 + y[j]))
+            o[j] = u * y[j] * (a * (1.0 - a))
+            of_h[j] = 0.0
+        if w_p.size:
+            for j in range(size):
+                of_c[j] += of_o[j] * o[j]
+        for j in range(size):
+            v, a, b, d = of_c[j], i[j], f[j], g[j]
+            i[j] = v * d * (a * (1.0 - a))
+            f[j] = v * before[j] * (b * (1.0 - b))
+            g[j] = v * a * ((1.0 - d) * (1.0 + d))
+            of_c[j] = v * b
+        if w_p.size:
+            for j in range(size):
+                of_c[j] += w_p[j] * i[j] + of_f[j] * f[j]
 
 
 @kernel
@@ -201,7 +212,7 @@ def _forward_pass(a: Inputs, steps: Steps) -> _Forward:
         over_batch(_step, 4 * 60 * size, z.shape[1], bias, w_p, c[0], z[0], c[1], h[1])
     else:
         cost = 4 * size * (size + 60)
-        over_steps(_forward, cost, z.shape, panels(a.w_hh), bias, w_p, z, c, h)
+        over_steps(_forward, cost, z.shape, panels(a.w_hh.T), bias, w_p, z, c, h)
     for y in (z, h[1:], c[1:]):
         steps.clip(y)
     return _Forward(x, z, h, c)
@@ -250,7 +261,7 @@ def _vjp(
         over_batch(_step_vjp, 4 * 20 * size, batch, 0, *arguments)
         dh = dz[0] @ a.w_hh
     else:
-        cost, w = 4 * size * (size + 20), panels(a.w_hh.T)
+        cost, w = 4 * size * (size + 20), panels(a.w_hh)
         over_steps(_backward, cost, z.shape, w, *arguments, backward=True)
     if direct is not None:
         dz += direct

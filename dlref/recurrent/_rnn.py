@@ -12,6 +12,7 @@ from .._core.jit import kernel
 from .._core.threads import as_carray
 from .._math.dense import product
 from .._math.elementary import sigmoid, tanh
+from .._math.gemm import panels
 from ._kernels.recurrence import (
     ONE_STEP,
     Inputs,
@@ -24,7 +25,6 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
-    panels,
     project,
     rows_of,
     total,
@@ -140,7 +140,7 @@ def _states(a: Inputs, x: FloatArray, code: int, steps: Steps) -> FloatArray:
         z[0, :, :size] += h[0] @ a.w_hh.T
         over_batch(_step, 40 * size, z.shape[1], bias, code, z[0], h[1])
     else:
-        weights = panels(a.w_hh), bias
+        weights = panels(a.w_hh.T), bias
         over_steps(_forward, size * (size + 40), z.shape, *weights, code, z, h)
     steps.clip(h[1:])
     return h
@@ -184,7 +184,7 @@ def _backpropagated(
     if len(dz) == 1:
         over_batch(_step_vjp, 20 * size, batch, 0, code, dout, h, dz, dh)
         return dz, dz[0] @ w_hh
-    arguments = panels(w_hh.T), code, dout, h, dz, dh
+    arguments = panels(w_hh), code, dout, h, dz, dh
     over_steps(_backward, size * (size + 20), dz.shape, *arguments, backward=True)
     return dz, dh[:, :size]
 

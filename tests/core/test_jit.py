@@ -302,6 +302,25 @@ print(cache_folder().name, WIDTH_BYTES)
         assert len(names) == 2
 
 
+@compiled_only
+class TestMemory:
+    def test_no_kernel_counts_the_users_of_a_row(self):
+        def copy(x, out):
+            for r in range(len(x)):
+                row, to = x[r], out[r]
+                for j in range(len(to)):
+                    to[j] = row[j]
+
+        compiled = jit.numba.njit(**jit.OPTIONS)(copy)
+        compiled(np.ones((2, 3)), np.ones((2, 3)))
+        [code] = compiled.inspect_llvm().values()
+        assert "NRT_" not in code
+
+    def test_a_kernel_that_allocates_is_refused(self):
+        with pytest.raises(Exception, match="NRT required"):
+            kernel(lambda n: np.empty(n).size)(3)
+
+
 class TestWithoutNumba:
     CODE = """
 import sys

@@ -64,6 +64,16 @@ def run(code, *, timeout=60, **environment):
     return done.stdout
 
 
+def test_each_call_has_room_of_its_own(set_num_threads):
+    set_num_threads(2)
+    rooms = []
+    note = threads.with_room(lambda *arguments: rooms.append(arguments[3:]), 2, 5)
+    over_rows(note, 100, threads.MIN_WORK, "out")
+    assert len(rooms) > 1
+    assert {room.shape for (room,) in rooms} == {(2, 5)}
+    assert len({room.ctypes.data for (room,) in rooms}) == len(rooms)
+
+
 @pytest.mark.parametrize("even", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 1000])

@@ -60,9 +60,16 @@ def _loop(
     return instantiate(template, _formula=single(formula) if dtype == np.float32 else formula)
 
 
-def forward(formula: Callable[..., Any], x: npt.ArrayLike, *options: float) -> FloatArray:
-    """Apply the formula to every element."""
+def forward(
+    formula: Callable[..., Any],
+    x: npt.ArrayLike,
+    *options: float,
+    short: Callable[..., Any] | None = None,
+) -> FloatArray:
+    """Apply the formula, or one that is short and good enough for float32, to every element."""
     dtype, [array] = as_floats({"x": x}, work=np.float32)
+    if short is not None and array.dtype == np.float32:
+        formula = short
     out = np.empty_like(array, order="C", subok=False)
     over_rows(
         _loop(_map, formula, array.dtype),

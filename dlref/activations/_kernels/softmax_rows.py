@@ -20,8 +20,8 @@ import numpy as np
 from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
 from ..._core.jit import inline_reassoc, inline_strict, kernel
 from ..._core.specialize import specialize
-from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import SINGLE, Number, largest, raised, two_diff_error
+from ..._core.threads import as_carray, over_rows, with_room
+from ..._math.elementary import SINGLE, Number, largest, raised, summed, two_diff_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,12 @@ def _split(e: Number, shift: Number) -> tuple[Number, Number]:
     """Return e as a multiple of the last place of a larger number, and a rest."""
     coarse = (e + shift) - shift
     return coarse, e - coarse
+
+
+@inline_strict
+def _whole(e: Number, _shift: Number) -> tuple[Number, Number]:
+    """`_split` for half the digits: no rest."""
+    return e, 0.0
 
 
 @inline_reassoc
@@ -70,25 +76,6 @@ def _others(e: FloatArray) -> tuple[Number, Number]:
 
 
 @inline_reassoc
-def _others_single(e: FloatArray) -> tuple[Number, Number]:
-    """`_others` for half the digits: a plain sum."""
-    ones, below = np.float64(0.0), np.float64(0.0)
-    for j in range(e.size):
-        one = np.floor(e[j])
-        ones += one
-        below += e[j] - one
-    return (ones - 1.0) + below, 0.0
-
-
-@inline_reassoc
-def _sum(v: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for j in range(v.size):
-        total += np.float64(v[j])
-    return total
-
-
-@inline_reassoc
 def _sum_of_products(e: FloatArray, v: FloatArray) -> Number:
     total = np.float64(0.0)
     for j in range(e.size):
@@ -117,7 +104,7 @@ def added(v: FloatArray) -> Number:
     """Return the sum of v."""
     total = np.float64(0.0)
     for begin in range(0, v.size, PIECE):
-        total += _sum(v[begin : begin + PIECE])
+        total += summed(v[begin : begin + PIECE])
     return total
 
 
@@ -161,12 +148,16 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
 
 @cache
 def _single(function: Callable[..., None]) -> Callable[..., None]:
-    return specialize(function, {**SINGLE, _others: _others_single}, "single")
+    return specialize(function, {**SINGLE, _split: _whole}, "single")
 
 
 def run(function: Callable[..., None], *arrays: FloatArray) -> None:
-    """Call a kernel on the rows of matrices, over threads; float32 takes half the digits."""
+    """
+    Call a kernel on the rows of matrices, over threads; float32 takes half the digits.
+
+    The kernel's last argument is room for the exponentials of a row.
+    """
     rows, width = arrays[0].shape
     function = _single(function) if arrays[0].dtype == np.float32 else function
     if rows and width:
-        over_rows(function, rows, COST * width, *arrays)
+        over_rows(with_room(function, width), rows, COST * width, *arrays)

@@ -489,12 +489,11 @@ def vjp(
     `known` is what `attend` returned for the same operands, if that has been kept.
     """
     out, lse = attend(q, k, v, sink, spec) if known is None else known
-    with np.errstate(all="ignore"):
-        # a sum over the row, in float64: rowsum(dO * O), minus the cotangent of the log-sum-exp
-        shift = np.einsum("hie,hie->hi", u, out, dtype=np.float64)
-        if dlse is not None:
-            shift -= dlse
-        dsink = -np.sum(np.where(shares := sink_shares(sink, lse), shares * shift, 0), axis=1)
+    # a sum over the row, in float64: rowsum(dO * O), minus the cotangent of the log-sum-exp
+    shift = np.einsum("hie,hie->hi", u, out, dtype=np.float64)
+    if dlse is not None:
+        shift -= dlse
+    dsink = -np.sum(np.where(shares := sink_shares(sink, lse), shares * shift, 0), axis=1)
     grid = _Grid(q, k, spec)
     parts = max(1, min(-(-PIECES // max(1, len(grid.kv_heads))), len(grid.columns)))
     tasks, dbias = [[(kv, piece)] for piece in range(parts) for kv in grid.kv_heads], None

@@ -35,7 +35,8 @@ def as_classes(
     check_shape(name, y, scores.shape[:-1])
     ignore = as_integer("ignore_index", ignore_index, least=-(2**63))
     outside = y.view(np.uint64) >= scores.shape[-1]  # a negative class is a large number
-    if not outside.any() and not 0 <= ignore < scores.shape[-1]:  # most calls, and quick
+    all_inside = np.count_nonzero(outside) == 0
+    if all_inside and not 0 <= ignore < scores.shape[-1]:  # most calls, and quick
         return y.reshape(-1), None
     valid = y != ignore
     wrong = valid & outside

@@ -2,6 +2,7 @@ r"""Losses of real-valued targets: squared error, absolute error and Huber's com
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -9,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
-from ..._core.jit import inline_reassoc
 from ..._core.specialize import instantiate
-from ..._core.threads import over_rows
+from ..._core.threads import over_rows, with_room
+from ..._math.elementary import summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +35,6 @@ __all__ = [
     "mapped",
     "reduced",
     "seeds",
-    "summed",
 ]
 
 Number: TypeAlias = Any  #: a float64
@@ -54,8 +54,8 @@ SHIFT = 64  # a power of two above the number of terms there can be
 
 def divided_sum(terms: FloatArray, divisor: Any) -> Any:
     """Return the sum of finite terms over a divisor, also where only the sum overflows."""
-    quotient = np.sum(terms) / divisor
-    if np.isfinite(quotient) or not np.isfinite(terms).all():
+    quotient = terms.sum() / divisor
+    if math.isfinite(quotient) or not np.isfinite(terms).all():
         return quotient
     return np.ldexp(np.sum(np.ldexp(terms, -SHIFT)) / divisor, SHIFT)
 
@@ -80,15 +80,6 @@ class Loss(NamedTuple):
     term: Callable[[Number, Number, Number], Number]
     slope: Callable[[Number, Number, Number], Number]
     target_slope: Callable[[Number, Number, Number], Number]
-
-
-@inline_reassoc
-def summed(e: FloatArray) -> float:
-    """Add up in the order that is fastest."""
-    total = np.float64(0.0)
-    for i in range(e.size):
-        total += e[i]
-    return total
 
 
 def _formula(p: Number, t: Number, option: Number) -> Number:
@@ -116,8 +107,8 @@ def _sums(
     target: FloatArray,
     option: float,
     sums: FloatArray,
+    terms: FloatArray,
 ) -> None:
-    terms = np.empty(BLOCK)
     for r in range(start, stop):
         p, t = pred[r * BLOCK : (r + 1) * BLOCK], target[r * BLOCK : (r + 1) * BLOCK]
         for i in range(p.size):
@@ -161,11 +152,12 @@ def loss(
     blocks = -(-pred.size // BLOCK)
     sums = np.empty(blocks)
     arrays = pred.ravel(), target.ravel(), np.float64(option), sums
-    over_rows(loop(_sums, kind.term), blocks, COST * min(BLOCK, pred.size), *arrays)
+    add_up = with_room(loop(_sums, kind.term), BLOCK)
+    over_rows(add_up, blocks, COST * min(BLOCK, pred.size), *arrays)
     with np.errstate(all="ignore"):
         divisor = np.float64(pred.size) if reduction == "mean" else np.float64(1.0)
-        mean = np.sum(sums) / divisor
-        if not np.isfinite(mean):  # of the sum, perhaps, but not of the terms
+        mean = sums.sum() / divisor
+        if not math.isfinite(mean):  # of the sum, perhaps, but not of the terms
             mean = divided_sum(mapped(kind.term, pred, target, option, dtype=np.float64), divisor)
         return result(mean, dtype)
 

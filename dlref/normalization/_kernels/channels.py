@@ -26,12 +26,11 @@ from ..._core.arguments import FloatArray
 from ..._core.jit import kernel
 from ..._core.threads import as_carray, over_rows
 from .rows import (
-    HUGE,
-    TINY,
     Vector,
     affine,
     as_vector,
     difference,
+    lost,
     rows,
     rows_jvp,
     rows_vjp,
@@ -127,34 +126,42 @@ def _products(
 @kernel
 def _combine(
     sums: FloatArray,
+    size: int,
+    positions: int,
     group_of: IntArray,
-    rows_of: FloatArray,
     count: int,
-    eps: FloatArray,
+    eps: float,
+    unit: FloatArray,
     found: FloatArray,
+    odd: npt.NDArray[np.bool_],
 ) -> None:
-    """Write mean, scale and low of each group: (x - mean) scale - low has variance 1."""
+    """
+    Write mean, scale and low of each group: (x - mean) scale - low has variance 1.
+
+    `unit` is that of each group of x.  Note in `odd` where squares overflowed or vanished.
+    """
     for sample in range(found.shape[1]):
         mean, scale, low = found[0, sample], found[1, sample], found[2, sample]
         for g in range(mean.size):
             mean[g], scale[g], low[g] = 0.0, 0.0, 0.0
-        for piece in range(rows_of.size):
-            part, share = sums[sample, piece, 0], rows_of[piece] / count
+        for piece in range(sums.shape[1]):
+            part, share = sums[sample, piece, 0], min(size, positions - piece * size) / count
             for c in range(part.size):
                 mean[group_of[c]] += part[c] * share
-        for piece in range(rows_of.size):
-            part, n = sums[sample, piece], rows_of[piece]
+        for piece in range(sums.shape[1]):
+            part, n = sums[sample, piece], min(size, positions - piece * size)
             for c in range(part.shape[1]):
                 g, s = group_of[c], part[1, c]
                 delta = part[0, c] - mean[g]
                 low[g] += s + n * delta
                 scale[g] += part[2, c] + delta * (2.0 * s + n * delta)
         for g in range(mean.size):
-            shift = low[g] / count
+            shift, least = low[g] / count, eps * unit[sample, g] * unit[sample, g]
             var = scale[g] / count - shift * shift
             var = np.float64(0.0) if var < 0.0 else var  # NaN stays
-            scale[g] = 1.0 / np.sqrt(var + eps[sample, g])
+            scale[g] = 1.0 / np.sqrt(var + least)
             low[g] = shift * scale[g]
+            odd[sample, g] = lost(scale[g], least)
 
 
 @kernel
@@ -222,17 +229,20 @@ class _Columns:
     def __init__(self, x: FloatArray, groups: int, eps: float, v: FloatArray | None = None) -> None:
         self.shape = samples, positions, channels = x.shape
         self.group = channels // groups
-        at_once = max(k for k in range(1, max(1, ROW // channels) + 1) if positions % k == 0)
+        fitting = range(max(1, ROW // channels), 0, -1)
+        at_once = next(k for k in fitting if positions % k == 0)
         self.flat = samples, positions // at_once, at_once * channels
         self.x = as_carray(x).reshape(self.flat)
         self.v = None if v is None else as_carray(v).reshape(self.flat)
         self.size = max(1, PIECE // self.flat[2])
         self.pieces = -(-self.flat[1] // self.size)
-        self.group_of = np.tile(np.arange(channels) // self.group, at_once)  # of each column
+        self.channel_of = np.arange(self.flat[2]) % channels  # of each column
+        self.group_of = self.channel_of // self.group
         self.unit = np.ones((samples, groups))
-        self._measure(np.full((samples, groups), eps))
-        if x.dtype == np.float64:
-            self._measure_lost_squares(eps)
+        odd = self._measure(eps)
+        if x.dtype == np.float64 and odd.any():
+            self._change_units(odd)
+            self._measure(eps)
 
     def over_pieces(self, function: Any, *arguments: Any) -> None:
         cost = COST * min(self.size, self.flat[1]) * self.flat[2]
@@ -240,45 +250,40 @@ class _Columns:
             function, self.flat[0] * self.pieces, cost, self.x, self.size, self.pieces, *arguments
         )
 
-    def _measure(self, eps: FloatArray) -> None:
-        """Find the statistics of each group: mean, scale and low."""
-        samples, groups = eps.shape
+    def _measure(self, eps: float) -> npt.NDArray[np.bool_]:
+        """Find the statistics of each group, mean, scale and low, and return which are odd."""
+        samples, rows, columns = self.flat
         parts = 3 if self.v is None else 5
-        self.sums = np.empty((samples * self.pieces, parts, self.flat[2]))
+        self.sums = np.empty((samples, self.pieces, parts, columns))
+        by_piece = self.sums.reshape(-1, parts, columns)
         if self.v is None:
-            self.over_pieces(_moments, self.sums)
+            self.over_pieces(_moments, by_piece)
         else:
-            self.over_pieces(_products, self.sums, self.v)
-        self.sums = self.sums.reshape(samples, self.pieces, parts, self.flat[2])
-        self.found = np.empty((3, samples, groups))
-        begins = np.arange(0, self.flat[1], self.size)
-        rows_of = np.minimum(self.size, self.flat[1] - begins).astype(np.float64)
+            self.over_pieces(_products, by_piece, self.v)
+        self.found, odd = np.empty((3, *self.unit.shape)), np.empty(self.unit.shape, np.bool_)
         count = self.shape[1] * self.group
-        _combine(self.sums, self.group_of, rows_of, count, eps, self.found)
+        arguments = self.sums, self.size, rows, self.group_of, count, eps
+        _combine(*arguments, self.unit, self.found, odd)
+        return odd
 
-    def _measure_lost_squares(self, eps: float) -> None:
-        """Measure in other units where squares overflowed or vanished."""
-        with np.errstate(all="ignore"):
-            square = self.found[1] ** 2
-            lost = ~((square > 1.0 / HUGE) & ((square < 1.0 / TINY) | (eps > TINY)))
-        if not lost.any():
-            return
+    def _change_units(self, odd: npt.NDArray[np.bool_]) -> None:
+        """Bring x to other units in the groups whose squares overflowed or vanished."""
         x = self.x.reshape(*self.shape[:2], -1, self.group)
         largest = abs(x).max((1, 3))
-        for at in zip(*np.nonzero(lost), strict=True):
+        for at in zip(*np.nonzero(odd), strict=True):
             self.unit[at] = safe_unit(largest[at])
         self.x = (x * self.unit[:, None, :, None]).reshape(self.flat)
-        self._measure(eps * self.unit * self.unit)
 
     def of_channels(self, values: FloatArray) -> FloatArray:
-        """Give each channel the value of its group."""
-        return np.repeat(values, self.group, axis=1)
+        """Give each channel the value of its group, which stands on the last axis."""
+        return np.repeat(values, self.group, axis=-1)
 
     def lines(self, *values: Any) -> FloatArray:
         """Return arrays (samples, channels) side by side, repeated along a row."""
         samples, _, channels = self.shape
         stacked = np.stack([np.broadcast_to(v, (samples, channels)) for v in values])
-        return np.tile(stacked, (1, 1, self.flat[2] // channels))
+        lines: FloatArray = stacked.take(self.channel_of, 2)
+        return lines
 
 
 def columns(x: FloatArray, groups: int, weight: Vector, bias: Vector, eps: float) -> FloatArray:
@@ -290,8 +295,9 @@ def columns(x: FloatArray, groups: int, weight: Vector, bias: Vector, eps: float
         at = _Columns(x, groups, eps)
         w, b = as_vector(weight, 1.0, x.shape[2]), as_vector(bias, 0.0, x.shape[2])
         with np.errstate(all="ignore"):
-            mean, scale, low = (at.of_channels(each) for each in at.found)
-            lines = at.lines(mean, scale * w, b - low * w)
+            lines = at.found.take(at.group_of, 2)  # mean, scale and low of each column
+            lines[2] = b[at.channel_of] - lines[2] * w[at.channel_of]
+            lines[1] *= w[at.channel_of]
         at.over_pieces(_standardized, lines, out.reshape(at.flat))
     return out
 
@@ -314,23 +320,23 @@ def _product_with_jacobian(
     """
     samples, positions, size = x.shape
     out = np.empty(x.shape, x.dtype)
-    of_v, of_vz = np.zeros((2, samples, size))
+    sums = np.zeros((2, samples, size))  # of v, and of v z
     if not out.size:
-        return out, of_vz.sum(0), of_v.sum(0)
+        return out, sums[1].sum(0), sums[0].sum(0)
     given = (before, 1.0), (after, 1.0), (gain, 0.0), (offset, 0.0)
     w, outer, of_z, shift = (as_vector(*each, size) for each in given)
     at = _Columns(x, groups, eps, v)
-    _combine_products(at.sums, at.group_of, at.found, of_v, of_vz)
+    _combine_products(at.sums, at.group_of, at.found, sums[0], sums[1])
     with np.errstate(all="ignore"):
         # what of v points along 1 and along z, which J takes off
-        along = [(w * each).reshape(samples, groups, -1).sum(2) for each in (of_v, of_vz)]
-        along_1, along_z = (at.of_channels(each) / (positions * at.group) for each in along)
-        mean, scale, low = (at.of_channels(each) for each in at.found)
+        along = (w * sums).reshape(2, samples, groups, -1).sum(3) / (positions * at.group)
+        along_1, along_z = at.of_channels(along)
+        mean, scale, low = at.of_channels(at.found)
         factor = scale * at.of_channels(at.unit) * outer
         slope = of_z - along_z * factor
         rest = shift - low * slope - along_1 * factor
         lines = at.lines(mean, scale * slope, rest, w * factor)
-        of_vz, of_v = of_vz.sum(0), of_v.sum(0)
+        of_v, of_vz = sums.sum(1)
     at.over_pieces(_projected, lines, at.v, out.reshape(at.flat))
     return out, of_vz, of_v
 

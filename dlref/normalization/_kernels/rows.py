@@ -24,12 +24,14 @@ import numpy.typing as npt
 from ..._core.arguments import FloatArray, FloatDType, as_floats, check_ndim, check_shape, entries
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
+from ..._math.elementary import summed
 
 __all__ = [
     "affine",
     "as_vector",
     "difference",
     "jvp_arguments",
+    "lost",
     "operands",
     "rows",
     "rows_jacobian",
@@ -53,14 +55,6 @@ def difference(x: Number, mean: Number) -> Number:
 @inline_fma
 def affine(z: Number, weight: Number, bias: Number) -> Number:
     return np.float64(z) * weight + bias
-
-
-@inline_reassoc
-def _sum(x: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for j in range(x.size):
-        total += np.float64(x[j])
-    return total
 
 
 @inline_reassoc
@@ -92,7 +86,7 @@ def _moments_of(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, N
     """Return mean, scale and low: z = (x - mean) scale - low has mean 0 and variance 1."""
     mean, shift, some = np.float64(0.0), np.float64(0.0), -(-x.size // 8)
     if about_mean:
-        mean = _sum(x[:some]) / some
+        mean = summed(x[:some]) / some
     s, q = _moments(x, mean)
     if about_mean:
         shift = s / x.size
@@ -100,6 +94,13 @@ def _moments_of(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, N
     var = np.float64(0.0) if var < 0.0 else var  # NaN stays
     scale = 1.0 / np.sqrt(var + eps)
     return mean, scale, shift * scale
+
+
+@inline_fma
+def lost(scale: Number, eps: Number) -> bool:
+    """Whether squares, whose mean plus eps is 1 / scale**2, overflowed or vanished."""
+    square = scale * scale
+    return not (square > 1.0 / HUGE and (square < 1.0 / TINY or eps > TINY))
 
 
 @inline_fma
@@ -115,15 +116,13 @@ def _statistics(
     """
     Return mean, scale, low, and the unit in which they are: 1, or a power of two.
 
-    In float64 a square can overflow or vanish though the result does not.  Then `copy` is x in
-    another unit; float32 has no such squares, for the sums are float64.
+    In float64 a square can overflow or vanish though the result does not.  Then `copy`, the row of
+    the result, is x in another unit; float32 has no such squares, for the sums are float64.
     """
     unit, largest = np.float64(1.0), np.float64(0.0)
     for _ in range(2):
         mean, scale, low = _moments_of(x, eps * unit * unit, about_mean)
-        too_large = not scale * scale > 1.0 / HUGE
-        too_small = not (scale * scale < 1.0 / TINY or eps > TINY)
-        if x.itemsize == 4 or unit != 1.0 or not (too_large or too_small):
+        if x.itemsize == 4 or unit != 1.0 or not lost(scale, eps):
             break
         for j in range(x.size):
             largest = max(largest, abs(np.float64(x[j])))
@@ -145,11 +144,10 @@ def _rows(
     about_mean: bool,
     out: FloatArray,
 ) -> None:
-    copy = np.empty(x.shape[1], x.dtype)
     for r in range(start, stop):
         row, to, w, b = x[r], out[r], weight[r % weight.shape[0]], bias[r % weight.shape[0]]
-        mean, scale, low, unit = _statistics(row, eps, about_mean, copy)
-        row = row if unit == 1.0 else copy
+        mean, scale, low, unit = _statistics(row, eps, about_mean, to)
+        row = row if unit == 1.0 else to
         for j in range(to.size):
             to[j] = affine(difference(row[j], mean) * scale - low, w[j], b[j])
 
@@ -202,18 +200,17 @@ def _rows_vjp(
     out: FloatArray,
     sums: FloatArray,
 ) -> None:
-    copy = np.empty(x.shape[1], x.dtype)
     for block in range(start, stop):
         for r in range(block * size, min((block + 1) * size, x.shape[0])):
             group = r % weight.shape[0]
             row, u, to, w = x[r], v[r], out[r], weight[group]
-            mean, scale, low, unit = _statistics(row, eps, about_mean, copy)
-            row = row if unit == 1.0 else copy
+            mean, scale, low, unit = _statistics(row, eps, about_mean, to)
+            row = row if unit == 1.0 else to
             slope, rest = _projection(row, u, w, mean, scale, low, about_mean)
+            _add_to_sums(u, row, mean, scale, low, sums[block, group])
             for j in range(to.size):
                 line = affine(difference(row[j], mean), slope, rest)
                 to[j] = (np.float64(u[j]) * w[j] + line) * (scale * unit)
-            _add_to_sums(u, row, mean, scale, low, sums[block, group])
 
 
 @kernel
@@ -225,16 +222,16 @@ def _rows_jvp(
     weight: FloatArray,
     gain: FloatArray,
     offset: FloatArray,
+    ones: FloatArray,
     eps: Number,
     about_mean: bool,
     out: FloatArray,
 ) -> None:
-    copy, ones = np.empty(x.shape[1], x.dtype), np.ones(x.shape[1])
     for r in range(start, stop):
         row, u, to, group = x[r], v[r], out[r], r % weight.shape[0]
         w, of_z, shift = weight[group], gain[group], offset[group]
-        mean, scale, low, unit = _statistics(row, eps, about_mean, copy)
-        row = row if unit == 1.0 else copy
+        mean, scale, low, unit = _statistics(row, eps, about_mean, to)
+        row = row if unit == 1.0 else to
         slope, rest = _projection(row, u, ones, mean, scale, low, about_mean)
         for j in range(to.size):
             d = difference(row[j], mean)
@@ -310,8 +307,8 @@ def rows_jvp(
     out = np.empty_like(a)
     vectors = _vectors(x.shape[-1], groups, (weight, 1.0), (gain, 0.0), (offset, 0.0))
     if a.size:
-        cost = 2 * COST * a.shape[1]
-        over_rows(_rows_jvp, len(a), cost, u, a, *vectors, eps, about_mean, out)
+        cost, ones = 2 * COST * a.shape[1], np.ones(a.shape[1])
+        over_rows(_rows_jvp, len(a), cost, u, a, *vectors, ones, eps, about_mean, out)
     return out.reshape(x.shape)
 
 

@@ -3,12 +3,14 @@ What the recurrent cells share: their arguments, the order of steps, and the pro
 
 A kernel walks through time with some entries of the batch: entries do not know of each other, so
 that threads share them out and never wait for one another.  What does not wait for a state, the
-products of the inputs and those of the gradients, are NumPy's, one for all steps.  So a step finds
-its entries next to each other: arrays of all steps are (T, B, ...) in here.
+products of the inputs and those of the gradients, is computed at once for all steps.  So a step
+finds its entries next to each other: arrays of all steps are (T, B, ...) in here.
 
 A step multiplies few rows, the states, by a matrix that stays the same.  The product of a BLAS
 would rearrange that matrix at each step; here it is copied once into the panels of
-`dlref._math.gemm_tiles`, which takes half of the time or less.  A single step is NumPy's again.
+`dlref._math.gemm_tiles`, which takes half of the time or less.  So is the matrix of the inputs,
+because a BLAS has threads of its own, which would spin while those of the steps want to begin.
+The products of a single step, and of the gradients, are NumPy's.
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ from ..._core.specialize import specialize
 from ..._core.threads import MAX_PIECE, as_carray, over_rows
 from ..._math.dense import product
 from ..._math.elementary import sigmoid, tanh
+from ..._math.gemm import panels
 from ..._math.gemm_tiles import (
     FEW_PANELS,
     HALF,
@@ -69,7 +72,6 @@ __all__ = [
     "over_batch",
     "over_steps",
     "padded",
-    "panels",
     "project",
     "rows_of",
     "total",
@@ -124,13 +126,6 @@ def sigmoid_float32(x: Number) -> Number:
 def for_float32(loop: Callable[..., None]) -> Callable[..., None]:
     """Return the copy of a kernel that computes gates in float32."""
     return specialize(loop, {tanh: tanh_float32, sigmoid: sigmoid_float32}, "float32")
-
-
-def panels(w: FloatArray) -> FloatArray:
-    """Copy the transpose of w (N, K) into panels (P, K, W), with zeros beyond the last column."""
-    more = np.zeros((padded(len(w), w.dtype) - len(w), w.shape[1]), w.dtype)
-    rows = np.concatenate([w, more]).reshape(-1, WIDTH_BYTES // w.itemsize, w.shape[1])
-    return np.ascontiguousarray(rows.swapaxes(1, 2))
 
 
 @kernel
@@ -205,9 +200,17 @@ def padded(columns: int, dtype: npt.DTypeLike) -> int:
 
 def project(x: FloatArray, w: FloatArray) -> FloatArray:
     """Multiply x (T, B, D) by the transpose of w (N, D): whole panels of columns, zeros at last."""
-    z = np.empty((*x.shape[:2], padded(len(w), x.dtype)), x.dtype)
-    z[..., len(w) :] = 0
-    product(rows_of(x), w.T, rows_of(z)[:, : len(w)])
+    z = np.zeros((*x.shape[:2], padded(len(w), x.dtype)), x.dtype)
+    rows, out = rows_of(x), rows_of(z)
+    if len(x) == 1:
+        product(rows, w.T, out[:, : len(w)])
+        return z
+    parts = panels(w.T)
+
+    def multiply(start: int, stop: int) -> None:
+        add_product(rows[start:stop], parts, out[start:stop])
+
+    over_rows(multiply, len(rows), w.size / 20)
     return z
 
 

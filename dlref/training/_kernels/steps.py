@@ -280,9 +280,12 @@ def amsgrad(
     eps: Number,
     tiny: Number,
 ) -> None:
+    p, g, m, v, top = p[start:stop], g[start:stop], m[start:stop], v[start:stop], top[start:stop]
+    out, m_out = out[start:stop], m_out[start:stop]
+    v_out, top_out = v_out[start:stop], top_out[start:stop]
     zero, odd = tiny - tiny, False
     floor = tiny if eps * eps < tiny else zero
-    for i in range(start, stop):
+    for i in range(p.size):
         slope = _with_decay(g[i], decay, p[i])
         mean = beta1 * m[i] + rest1 * slope
         square = beta2 * v[i] + rest2 * (slope * slope)
@@ -291,7 +294,7 @@ def amsgrad(
         m_out[i], v_out[i], top_out[i] = mean, square, largest
         out[i] = keep * p[i] - eta * mean / (np.sqrt(largest) * scale + eps)
     if odd:
-        for i in range(start, stop):
+        for i in range(p.size):
             slope = _with_decay(g[i], decay, p[i])
             root = _combined(_root(v[i]), slope, beta2, rest2)
             above = _root(top[i])

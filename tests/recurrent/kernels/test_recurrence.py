@@ -8,6 +8,7 @@ from conftest import FUSED
 
 import dlref.recurrent
 from dlref._core.jit import COMPILED, kernel
+from dlref._math.gemm import panels
 from dlref.recurrent._kernels import recurrence
 from dlref.recurrent._kernels.recurrence import (
     Steps,
@@ -83,7 +84,7 @@ def test_the_vjp_holds_as_many_states_as_it_says(cell, gates, held, rng):
 @pytest.mark.parametrize("columns", [16, 300])  # one panel, and more than stand side by side
 def test_rows_times_panels(rng, rows, columns):
     a, w = rng.normal(size=(rows, 9)), rng.normal(size=(columns, 9))
-    packed = recurrence.panels(w)
+    packed = panels(w.T)
     out = np.zeros((rows, packed.shape[0] * packed.shape[2]))
     recurrence.add_product(a, packed, out)
     np.testing.assert_allclose(out[:, :columns], a @ w.T, rtol=0, atol=1e-13)
