@@ -23,7 +23,7 @@ from dlref.transformer import (
     sequence_classifier_loss_value_and_grad,
 )
 
-T, LETTERS, STEPS = 12, 10, 150
+T, LETTERS, STEPS = 12, 10, 250
 
 
 def texts(rng, count):
