@@ -438,6 +438,19 @@ def as_even(name: str, value: Any, *, least: int = 0, most: int = MAX_INTEGER) -
     return number
 
 
+def _as_float(name: str, value: Any) -> float:
+    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    kinds = (int, float, np.integer, np.floating)
+    if isinstance(scalar, bool) or not isinstance(scalar, kinds):
+        msg = f"Argument {name!r} must be a number, not {shown(value)}."
+        raise TypeError(msg)
+    try:
+        return float(scalar)
+    except OverflowError:
+        msg = f"Argument {name!r} must be a float64 number, not {shown(scalar)}."
+        raise ValueError(msg) from None
+
+
 def as_number(
     name: str,
     value: Any,
@@ -447,16 +460,7 @@ def as_number(
     above: float | None = None,
 ) -> float:
     """Return `value` as a float, from `least` or above `above`, to `most`."""
-    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
-    kinds = (int, float, np.integer, np.floating)
-    if isinstance(scalar, bool) or not isinstance(scalar, kinds):
-        msg = f"Argument {name!r} must be a number, not {shown(value)}."
-        raise TypeError(msg)
-    try:
-        number, words = float(scalar), ""
-    except OverflowError:
-        msg = f"Argument {name!r} must be a float64 number, not {shown(scalar)}."
-        raise ValueError(msg) from None
+    number, words = value if type(value) is float else _as_float(name, value), ""
     if above is not None:
         if not number > above:  # NaN is never inside
             words = f"greater than {above:g}"

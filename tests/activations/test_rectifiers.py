@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import dlref.activations as A
+from dlref._core import threads
+from dlref.activations._kernels import elementwise
 
 MAPS = ["relu", "leaky_relu", "relu6", "thresholded_relu", "hard_tanh", "hard_sigmoid"]
 MAPS += ["hard_swish"]
@@ -18,6 +20,18 @@ PEERS = {
     "hard_swish": "hardswish",
 }
 KINKS = {"relu6": [0, 6], "hard_tanh": [-1, 1], "hard_sigmoid": [-3, 3], "hard_swish": [-3, 3]}
+
+
+def test_a_loop_as_fast_as_memory_is_shared_out_later(set_num_threads, monkeypatch):
+    """To hand a part to another thread takes longer than 200,000 comparisons."""
+    set_num_threads(2)
+    shared, x = [], np.zeros(200_000)
+    monkeypatch.setattr(elementwise, "over_rows", lambda _, n, cost, *__: shared.append(n * cost))
+    for name in MAPS:
+        getattr(A, name)(x)
+    work = dict(zip(MAPS, shared, strict=True))
+    slow = {name for name in MAPS if work[name] >= threads.MIN_WORK}
+    assert slow == {"hard_swish"}  # the one that divides
 
 
 @pytest.mark.parametrize("name", PEERS)

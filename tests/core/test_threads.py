@@ -1,6 +1,7 @@
 """Tests of dlref._core.threads: rows over threads."""
 
 import concurrent.futures
+import gc
 import os
 import subprocess
 import sys
@@ -100,7 +101,7 @@ def test_small_work_is_one_call_on_this_thread(set_num_threads):
     calls = []
     over_rows(lambda *arguments: calls.append(arguments), 100, 1, "out")
     assert calls == [(0, 100, "out")]
-    assert threads._pool is None
+    assert threads._started == 0
 
 
 @compiled_only
@@ -336,35 +337,52 @@ except KeyboardInterrupt:
         assert float(run(code, timeout=300, OPENBLAS_NUM_THREADS="1")) < 0.5
 
 
-def test_an_interruption_of_the_wait_is_raised_after_it(monkeypatch):
+def test_an_interruption_of_the_wait_is_raised_after_it():
     job = threads._Job(visit, 4, 4, np.zeros(4))
     job.helping.append(1)
-    naps = []
+    waits = []
 
-    def nap(_):
-        naps.append(1)
-        if len(naps) < 3:
-            raise KeyboardInterrupt
-        job.helping.pop()
+    class Interrupted:
+        def get(self):
+            waits.append(1)
+            if len(waits) < 3:
+                raise KeyboardInterrupt
+            job.helping.pop()
 
-    monkeypatch.setattr(time, "sleep", nap)
+    job.ended = Interrupted()
     with pytest.raises(KeyboardInterrupt):
         job.end()
-    assert (len(naps), len(job.pieces)) == (3, 0)
+    assert (len(waits), len(job.pieces)) == (3, 0)
 
 
 @compiled_only
 def test_no_array_is_held_once_a_call_is_over(set_num_threads, monkeypatch):
-    """Nor by a job that waits behind others of the pool, and is not needed any more."""
+    """Nor by a job that waits behind others in the queue, and is not needed any more."""
     set_num_threads(2)
-    asked, submit = [], threads._submit
-    monkeypatch.setattr(threads, "_submit", lambda work, n: asked.append(work) or submit(work, n))
+    asked, ask = [], threads._ask
+    monkeypatch.setattr(threads, "_ask", lambda call, n: asked.append(call) or ask(call, n))
     seen = np.zeros(8)
     threads.over_rows(visit, 8, threads.MIN_WORK, seen)
     assert len(asked) == 1
     held = weakref.ref(seen)
     del seen
     assert held() is None
+
+
+@compiled_only
+def test_an_error_holds_nothing_once_it_is_handled(set_num_threads):
+    """A job that keeps the error, whose traceback keeps the job, would live until a collection."""
+    set_num_threads(2)
+    begun = np.zeros(1000, np.int64)
+    held = weakref.ref(begun)
+    gc.disable()
+    try:
+        with pytest.raises(RuntimeError) as caught:
+            over_rows(fail, 1000, threads.MIN_WORK, begun)
+        del caught, begun
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 @compiled_only

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, FloatDType, as_floats, check_shape, result
+from ..._core.jit import SOURCES
 from ..._core.specialize import instantiate
 from ..._core.threads import over_rows
 from ..._math.elementary import single
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["forward", "jvp", "product", "vjp"]
 
-COST = 2  # nanoseconds, or elementary operations, an element
+#: Nanoseconds, or elementary operations, an element; and where a formula calls no other, and the
+#: time is that of memory.
+COST, LIGHT = 2.0, 0.25
 
 
 def _formula(x: Any, *options: Any) -> Any:
@@ -60,6 +63,13 @@ def _loop(
     return instantiate(template, _formula=single(formula) if dtype == np.float32 else formula)
 
 
+@cache
+def _cost(formula: Callable[..., Any]) -> float:
+    source, _ = SOURCES[formula]
+    called = (source.__globals__.get(name) for name in source.__code__.co_names)
+    return COST if any(callable(f) and f in SOURCES for f in called) else LIGHT
+
+
 def forward(
     formula: Callable[..., Any],
     x: npt.ArrayLike,
@@ -74,7 +84,7 @@ def forward(
     over_rows(
         _loop(_map, formula, array.dtype),
         array.size,
-        COST,
+        _cost(formula),
         array.ravel(),
         _floats(options),
         out.reshape(-1),
@@ -90,7 +100,7 @@ def product(
     over_rows(
         _loop(_product, formula, x.dtype),
         x.size,
-        COST,
+        _cost(formula),
         v.ravel(),
         x.ravel(),
         _floats(options),

@@ -61,17 +61,28 @@ def _sums(e: FloatArray, shift: Number) -> tuple[Number, Number, Number]:
 
 
 @inline_strict
+def _split_again(e: FloatArray, rest: Number, fine: Number) -> tuple[Number, Number]:
+    """Where there is hardly anything but the 1, let coarse parts be multiples of 2^-25 of that."""
+    if rest < FEW:
+        _, rest, fine = _sums(e, LARGE * (rest + fine))
+    return rest, fine
+
+
+@inline_strict
+def _as_it_is(_e: FloatArray, rest: Number, fine: Number) -> tuple[Number, Number]:
+    """`_split_again` for half the digits: those of a plain sum are enough."""
+    return rest, fine
+
+
+@inline_strict
 def _others(e: FloatArray) -> tuple[Number, Number]:
     """
     Return, as a pair, the sum of numbers from 0 to 1 without one of those that are 1.
 
-    Coarse parts are multiples of 2^-25, whose sums are exact.  Where there is hardly anything
-    but the 1, they are multiples of 2^-25 of the rest.
+    Coarse parts are multiples of 2^-25, whose sums are exact.
     """
     ones, coarse, fine = _sums(e, LARGE)
-    rest = (ones - 1.0) + coarse
-    if rest < FEW:
-        _, rest, fine = _sums(e, LARGE * (rest + fine))
+    rest, fine = _split_again(e, (ones - 1.0) + coarse, fine)
     return rest + fine, two_diff_error(rest, -fine)
 
 
@@ -148,7 +159,7 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
 
 @cache
 def _single(function: Callable[..., None]) -> Callable[..., None]:
-    return specialize(function, {**SINGLE, _split: _whole}, "single")
+    return specialize(function, {**SINGLE, _split: _whole, _split_again: _as_it_is}, "single")
 
 
 def run(function: Callable[..., None], *arrays: FloatArray) -> None:

@@ -54,7 +54,7 @@ SHIFT = 64  # a power of two above the number of terms there can be
 
 def divided_sum(terms: FloatArray, divisor: Any) -> Any:
     """Return the sum of finite terms over a divisor, also where only the sum overflows."""
-    quotient = terms.sum() / divisor
+    quotient = np.add.reduce(terms, axis=None) / divisor
     if math.isfinite(quotient) or not np.isfinite(terms).all():
         return quotient
     return np.ldexp(np.sum(np.ldexp(terms, -SHIFT)) / divisor, SHIFT)
