@@ -19,7 +19,7 @@ AT_ONCE = 2**31
 def product(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
     """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), a large one by groups of rows."""
     *lead, rows, depth = a.shape
-    shape = np.broadcast_shapes(tuple(lead), b.shape[:-2])
+    shape = np.broadcast_shapes(lead, b.shape[:-2]) if lead or b.ndim > 2 else ()
     piece = max(1, AT_ONCE // max(1, math.prod(shape) * depth * b.shape[-1]))
     if rows <= piece:
         return np.matmul(a, b, out=out)
