@@ -9,7 +9,7 @@ A sample is cut into pieces.  The sums of each column of a piece are those of di
 mean of its first eighth (`rows` says why that is near enough), and, for a product with the
 Jacobian, those of the vector; so one read of memory serves all sums.  Pieces are combined as in
 [1]_: moving the mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A second read
-gives the result.
+gives the result; where a sample is a single piece, it comes from the processor's cache.
 
 .. [1] T. F. Chan, G. H. Golub, R. J. LeVeque: Algorithms for computing the sample variance.
    The American Statistician 37(3), 1983, https://doi.org/10.1080/00031305.1983.10483115
@@ -140,8 +140,8 @@ def _combine(
 
     `unit` is that of each group of x.  Note in `odd` where squares overflowed or vanished.
     """
-    for sample in range(found.shape[1]):
-        mean, scale, low = found[0, sample], found[1, sample], found[2, sample]
+    for sample in range(found.shape[0]):
+        mean, scale, low = found[sample, 0], found[sample, 1], found[sample, 2]
         for g in range(mean.size):
             mean[g], scale[g], low[g] = 0.0, 0.0, 0.0
         for piece in range(sums.shape[1]):
@@ -171,7 +171,7 @@ def _combine_products(
     """Write the sums of v and of v z for each channel of each sample."""
     samples, channels = of_v.shape
     for sample in range(samples):
-        mean, scale, low = found[0, sample], found[1, sample], found[2, sample]
+        mean, scale, low = found[sample, 0], found[sample, 1], found[sample, 2]
         vs, vz = of_v[sample], of_vz[sample]
         for c in range(channels):
             vs[c], vz[c] = 0.0, 0.0
@@ -187,17 +187,60 @@ def _combine_products(
 
 
 @kernel
+def _as_lines(
+    found: FloatArray, group: int, weight: FloatArray, bias: FloatArray, lines: FloatArray
+) -> None:
+    """Write what `_standardized` needs: the mean, slope and rest of each column of each sample."""
+    for sample in range(lines.shape[0]):
+        mean, slope, rest = lines[sample, 0], lines[sample, 1], lines[sample, 2]
+        for begin in range(0, mean.size, weight.size):
+            for c in range(weight.size):
+                g = c // group
+                mean[begin + c] = found[sample, 0, g]
+                slope[begin + c] = found[sample, 1, g] * weight[c]
+                rest[begin + c] = bias[c] - found[sample, 2, g] * weight[c]
+
+
+@kernel
 def _standardized(
     start: int, stop: int, x: FloatArray, size: int, pieces: int, lines: FloatArray, out: FloatArray
 ) -> None:
     """Write (x - mean) slope + rest; these three of each column of a sample are `lines`."""
     for block in range(start, stop):
         sample, begin = block // pieces, block % pieces * size
-        mean, slope, rest = lines[0, sample], lines[1, sample], lines[2, sample]
+        mean, slope, rest = lines[sample, 0], lines[sample, 1], lines[sample, 2]
         for i in range(begin, min(begin + size, x.shape[1])):
             row, to = x[sample, i], out[sample, i]
             for c in range(mean.size):
                 to[c] = affine(difference(row[c], mean[c]), slope[c], rest[c])
+
+
+@kernel
+def _whole_samples(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    sums: FloatArray,
+    group_of: IntArray,
+    group: int,
+    count: int,
+    eps: float,
+    unit: FloatArray,
+    found: FloatArray,
+    odd: npt.NDArray[np.bool_],
+    weight: FloatArray,
+    bias: FloatArray,
+    lines: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Do all of that with samples of one piece, which is read again from the processor's cache."""
+    size = x.shape[1]
+    for s in range(start, stop):
+        one = slice(s, s + 1)
+        _moments(0, 1, x[one], size, 1, sums[s])
+        _combine(sums[one], size, size, group_of, count, eps, unit[one], found[one], odd[one])
+        _as_lines(found[one], group, weight, bias, lines[one])
+        _standardized(0, 1, x[one], size, 1, lines[one], out[one])
 
 
 @kernel
@@ -214,8 +257,8 @@ def _projected(
     """Write v factor + (x - mean) slope + rest."""
     for block in range(start, stop):
         sample, begin = block // pieces, block % pieces * size
-        mean, slope, rest = lines[0, sample], lines[1, sample], lines[2, sample]
-        factor = lines[3, sample]
+        mean, slope, rest = lines[sample, 0], lines[sample, 1], lines[sample, 2]
+        factor = lines[sample, 3]
         for i in range(begin, min(begin + size, x.shape[1])):
             row, u, to = x[sample, i], v[sample, i], out[sample, i]
             for c in range(mean.size):
@@ -226,7 +269,7 @@ def _projected(
 class _Columns:
     """x (samples, positions, channels) cut into pieces of rows, and its statistics."""
 
-    def __init__(self, x: FloatArray, groups: int, eps: float, v: FloatArray | None = None) -> None:
+    def __init__(self, x: FloatArray, groups: int, v: FloatArray | None = None) -> None:
         self.shape = samples, positions, channels = x.shape
         self.group = channels // groups
         fitting = range(max(1, ROW // channels), 0, -1)
@@ -238,11 +281,10 @@ class _Columns:
         self.pieces = -(-self.flat[1] // self.size)
         self.channel_of = np.arange(self.flat[2]) % channels  # of each column
         self.group_of = self.channel_of // self.group
-        self.unit = np.ones((samples, groups))
-        odd = self._measure(eps)
-        if x.dtype == np.float64 and odd.any():
-            self._change_units(odd)
-            self._measure(eps)
+        self.count = positions * self.group  # numbers of a group
+        self.unit, self.odd = np.ones((samples, groups)), np.empty((samples, groups), np.bool_)
+        self.found = np.empty((samples, 3, groups))
+        self.sums = np.empty((samples, self.pieces, 3 if v is None else 5, self.flat[2]))
 
     def over_pieces(self, function: Any, *arguments: Any) -> None:
         cost = COST * min(self.size, self.flat[1]) * self.flat[2]
@@ -250,29 +292,41 @@ class _Columns:
             function, self.flat[0] * self.pieces, cost, self.x, self.size, self.pieces, *arguments
         )
 
-    def _measure(self, eps: float) -> npt.NDArray[np.bool_]:
-        """Find the statistics of each group, mean, scale and low, and return which are odd."""
-        samples, rows, columns = self.flat
-        parts = 3 if self.v is None else 5
-        self.sums = np.empty((samples, self.pieces, parts, columns))
-        by_piece = self.sums.reshape(-1, parts, columns)
+    def measure(self, eps: float) -> None:
+        """Find the statistics of each group: mean, scale and low."""
+        by_piece = self.sums.reshape(-1, *self.sums.shape[2:])
         if self.v is None:
             self.over_pieces(_moments, by_piece)
         else:
             self.over_pieces(_products, by_piece, self.v)
-        self.found, odd = np.empty((3, *self.unit.shape)), np.empty(self.unit.shape, np.bool_)
-        count = self.shape[1] * self.group
-        arguments = self.sums, self.size, rows, self.group_of, count, eps
-        _combine(*arguments, self.unit, self.found, odd)
-        return odd
+        arguments = self.sums, self.size, self.flat[1], self.group_of, self.count, eps
+        _combine(*arguments, self.unit, self.found, self.odd)
 
-    def _change_units(self, odd: npt.NDArray[np.bool_]) -> None:
-        """Bring x to other units in the groups whose squares overflowed or vanished."""
+    def change_units(self) -> bool:
+        """Bring x to other units in groups whose squares overflowed or vanished, if there are."""
+        if self.x.dtype == np.float32 or not self.odd.any():
+            return False
         x = self.x.reshape(*self.shape[:2], -1, self.group)
         largest = abs(x).max((1, 3))
-        for at in zip(*np.nonzero(odd), strict=True):
+        for at in zip(*np.nonzero(self.odd), strict=True):
             self.unit[at] = safe_unit(largest[at])
         self.x = (x * self.unit[:, None, :, None]).reshape(self.flat)
+        return True
+
+    def standardized(self, weight: Vector, bias: Vector, eps: float, out: FloatArray) -> None:
+        """Write z weight + bias, where z are the standardized numbers."""
+        samples, rows, columns = self.flat
+        vectors = as_vector(weight, 1.0, self.shape[2]), as_vector(bias, 0.0, self.shape[2])
+        lines, to = np.empty((samples, 3, columns)), out.reshape(self.flat)
+        if self.pieces == 1:
+            kept = self.unit, self.found, self.odd, *vectors, lines, to
+            grouping = self.group_of, self.group, self.count
+            cost = 2 * COST * rows * columns
+            over_rows(_whole_samples, samples, cost, self.x, self.sums, *grouping, eps, *kept)
+        else:
+            self.measure(eps)
+            _as_lines(self.found, self.group, *vectors, lines)
+            self.over_pieces(_standardized, lines, to)
 
     def of_channels(self, values: FloatArray) -> FloatArray:
         """Give each channel the value of its group, which stands on the last axis."""
@@ -281,7 +335,7 @@ class _Columns:
     def lines(self, *values: Any) -> FloatArray:
         """Return arrays (samples, channels) side by side, repeated along a row."""
         samples, _, channels = self.shape
-        stacked = np.stack([np.broadcast_to(v, (samples, channels)) for v in values])
+        stacked = np.stack([np.broadcast_to(v, (samples, channels)) for v in values], 1)
         lines: FloatArray = stacked.take(self.channel_of, 2)
         return lines
 
@@ -292,13 +346,10 @@ def columns(x: FloatArray, groups: int, weight: Vector, bias: Vector, eps: float
         return rows(x, weight, bias, eps, about_mean=True, groups=groups)
     out = np.empty(x.shape, x.dtype)
     if out.size:
-        at = _Columns(x, groups, eps)
-        w, b = as_vector(weight, 1.0, x.shape[2]), as_vector(bias, 0.0, x.shape[2])
-        with np.errstate(all="ignore"):
-            lines = at.found.take(at.group_of, 2)  # mean, scale and low of each column
-            lines[2] = b[at.channel_of] - lines[2] * w[at.channel_of]
-            lines[1] *= w[at.channel_of]
-        at.over_pieces(_standardized, lines, out.reshape(at.flat))
+        at = _Columns(x, groups)
+        at.standardized(weight, bias, eps, out)
+        if at.change_units():
+            at.standardized(weight, bias, eps, out)
     return out
 
 
@@ -318,20 +369,23 @@ def _product_with_jacobian(
 
     z are the standardized numbers and J the Jacobian, symmetric, of z with respect to x.
     """
-    samples, positions, size = x.shape
+    samples, _, size = x.shape
     out = np.empty(x.shape, x.dtype)
     sums = np.zeros((2, samples, size))  # of v, and of v z
     if not out.size:
         return out, sums[1].sum(0), sums[0].sum(0)
     given = (before, 1.0), (after, 1.0), (gain, 0.0), (offset, 0.0)
     w, outer, of_z, shift = (as_vector(*each, size) for each in given)
-    at = _Columns(x, groups, eps, v)
+    at = _Columns(x, groups, v)
+    at.measure(eps)
+    if at.change_units():
+        at.measure(eps)
     _combine_products(at.sums, at.group_of, at.found, sums[0], sums[1])
     with np.errstate(all="ignore"):
         # what of v points along 1 and along z, which J takes off
-        along = (w * sums).reshape(2, samples, groups, -1).sum(3) / (positions * at.group)
+        along = (w * sums).reshape(2, samples, groups, -1).sum(3) / at.count
         along_1, along_z = at.of_channels(along)
-        mean, scale, low = at.of_channels(at.found)
+        mean, scale, low = at.of_channels(at.found.swapaxes(0, 1))
         factor = scale * at.of_channels(at.unit) * outer
         slope = of_z - along_z * factor
         rest = shift - low * slope - along_1 * factor
