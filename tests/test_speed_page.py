@@ -51,6 +51,13 @@ def test_steps_of_optimizers(rows, text):
         assert float(number) == pytest.approx(share(rows, name, "float32"), abs=0.04)
 
 
+def test_rows_below_one_half_are_named(rows, text):
+    slow = {(r["function"], r["dtype"]) for r in rows if r["PyTorch"] and float(r["PyTorch"]) < 0.5}
+    assert slow == {("gelu", "float32"), ("momentum_step", "float64")}
+    said = re.search(r"(\S+), beside float32 GELU the only row below one half", text)[1]
+    assert float(said) == pytest.approx(share(rows, "momentum_step", "float64"), abs=0.04)
+
+
 def test_first_calls(text):
     with (DOCS / "results" / "cold.csv").open(newline="") as file:
         seconds = [float(s) for row in list(csv.reader(file))[1:] for s in row[1:3] if s]
