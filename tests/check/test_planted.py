@@ -52,6 +52,13 @@ def log_of_softmax(x):
         return np.log(softmax(x))
 
 
+def smoothed_over_others(x, c, label_smoothing):
+    n = x.shape[-1]
+    rest = label_smoothing / (n - 1)
+    target = np.where(np.arange(n) == c[:, None], 1 - label_smoothing, rest)
+    return -(target * np.log(softmax(x))).sum(-1).mean()
+
+
 def counting_softmax_loss(x, c):
     losses_of = -np.log(softmax(x))[np.arange(len(c)), np.maximum(c, 0)]
     return (losses_of * (c >= 0)).mean()
@@ -243,8 +250,23 @@ FORWARD = [
      "logarithm of a number that is rounded to 0"),
     ("backwards", recurrent.lstm, lambda *a: recurrent.lstm(*a, reverse=True), LSTM, {},
      "read backwards"),
+    ("smoothing of the others", losses.cross_entropy, smoothed_over_others, (X, CLASSES),
+     {"label_smoothing": 0.1}, "over the other classes only"),
+    ("sigmoid for GELU", act.gelu, lambda x: x / (1 + np.exp(-1.702 * x)), (X,), {},
+     "x sigmoid(1.702 x)"),
+    ("a window too short", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(1, 0)),
+     (Q, K, V), {"window": (2, 0)}, "one key too short on the left"),
+    ("a window too long", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(2, 2)),
+     (Q, K, V), {"window": (2, 1)}, "one key too long on the right"),
+    ("another eps outside", norm.rms_norm, lambda x, w: x * w / (
+        np.sqrt((x * x).mean(-1, keepdims=True)) + 1e-5), (X, B), {},
+     "outside the root, and is 1e-05, not 1e-06"),
 ]  # fmt: skip
 BACKWARD = [
+    ("softmax, sum of dout", act.softmax, lambda u, x: softmax(x) * (
+        u - u.sum(-1, keepdims=True)), (U, X), {}, "lacks the probabilities"),
+    ("sigmoid for GELU, backward", act.gelu,
+     lambda u, x: act.silu_vjp(u, x, beta=1.702), (U, X), {}, "x sigmoid(1.702 x)"),
     ("softmax no sum", act.softmax, lambda u, x: softmax(x) * u, (U, X), {}, "it is p dout"),
     ("log_softmax no p", act.log_softmax, lambda u, x: u - softmax(x), (U, X), {},
      "not multiplied by the sum"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 #: Largest part of the difference that an explanation may leave.
 LEFT = 0.1
+FEW = 4  #: numbers in which no noise is to be recognized
 NORMS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
 ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
 GATES = {"lstm": "ifgo", "lstm_cell": "ifgo", "gru": "rzn", "gru_cell": "rzn"}
@@ -51,11 +52,24 @@ def other_options(call: Call) -> Iterator[Trial]:
         for value in values if key in settings else ():
             if value != settings[key]:
                 yield f"{key} is {value}, not {settings[key]}", call.with_options(**{key: value})
+    if share := settings.get("label_smoothing", 0.0):
+        n = np.shape(call.inputs[0])[-1]
+        if share * n <= n - 1:
+            words = "label smoothing is spread over the other classes only"
+            yield words, call.with_options(label_smoothing=share * n / (n - 1))
     if "axis" in settings:
         ndim = np.ndim(call.inputs[0])
         for axis in range(ndim):
             if axis != settings["axis"] % ndim:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
+
+
+def by_a_sigmoid(call: Call) -> Iterator[Trial]:
+    """Yield GELU as CLIP has it."""
+    if call.name == "gelu":
+        silu = importlib.import_module("dlref.activations").silu
+        words = "it is x sigmoid(1.702 x), an approximation of GELU"
+        yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})
 
 
 def _equal(a: Any, b: Any) -> bool:
@@ -178,6 +192,8 @@ def update_gate(call: Call) -> Iterator[Trial]:
 
 # Attention ----------------------------------------------------------------------------------------
 
+WINDOWS = {-1: "too short", 1: "too long"}
+
 
 def attention_scale(call: Call) -> Iterator[Trial]:
     """Yield other scales of the scores."""
@@ -218,6 +234,13 @@ def attention_mask(call: Call) -> Iterator[Trial]:
         ):
             if np.any(value != offset):
                 yield words, call.with_options(q_offset=value)
+    if settings["window"] is not None:
+        for side, by in itertools.product((0, 1), (-1, 1)):
+            window = list(settings["window"])
+            if window[side] is not None and window[side] >= max(0, -by):
+                window[side] += by
+                words = f"the window is one key {WINDOWS[by]} on the {('left', 'right')[side]}"
+                yield words, call.with_options(window=tuple(window))
 
 
 def heads_tiled(call: Call) -> Iterator[Trial]:
@@ -299,11 +322,15 @@ def other_variance(call: Call) -> Iterator[Trial]:
     mean = 0.0 if call.name == "rms_norm" else x.mean(axes, keepdims=True)
     var = ((x - mean) ** 2).mean(axes, keepdims=True)
     with np.errstate(all="ignore"):
-        outside = (x - mean) / (np.sqrt(var) + eps)
+        outside = {
+            e: (x - mean) / (np.sqrt(var) + e) for e in dict.fromkeys((eps, 1e-5, 1e-6, 1e-8))
+        }
         rms = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
         squared = (x - mean) / (var + eps)
         norm = (x - mean) / np.sqrt(var * n + eps)
-    yield "eps is added outside the root", [_scaled(call, outside)]
+    for e, y in outside.items():
+        words = "eps is added outside the root" + ("" if e == eps else f", and is {e}, not {eps}")
+        yield words, [_scaled(call, y)]
     yield "the mean is not subtracted", [_scaled(call, rms)]
     yield "only subtracted before the variance", [_scaled(call, x / np.sqrt(var + eps))]
     yield "it divides by the variance, not by its root", [_scaled(call, squared)]
@@ -377,6 +404,8 @@ def without_a_term(call: Call) -> Iterator[Trial]:
         if call.name == "softmax":
             yield "the sum over the row is missing: it is p dout", [p * dout]
             yield "only the diagonal of the Jacobian is there", [p * (1 - p) * dout]
+            rest = dout.sum(axis, keepdims=True)
+            yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
         else:
             yield "p is not multiplied by the sum of dout", [dout - p]
             yield "the sum over the row is missing: it is dout alone", [dout + 0 * x]
@@ -459,6 +488,7 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     update_gate,
     forget_bias,
     other_options,
+    by_a_sigmoid,
     other_variance,
     constant_statistics,
     without_a_term,
@@ -624,7 +654,9 @@ def cancelled(pair: Pair) -> str:
 
 
 def narrow(pair: Pair) -> str:
-    """Find noise of the size that sums in a narrower format leave."""
+    """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
+    if pair.want.size < FEW:
+        return ""
     gaps = np.abs(pair.got - pair.want)
     rms = float(np.sqrt((pair.want**2).mean()))
     noise = float(np.sqrt((gaps**2).mean())) / rms if rms else 0.0
