@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 #: Largest part of the difference that an explanation may leave.
 LEFT = 0.1
-FEW = 4  #: numbers in which no noise is to be recognized
+#: Numbers in which no noise is to be recognized; its mean size over its root mean square, at most.
+FEW, EVEN = 4, 0.97
 NORMS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
 ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
 GATES = {"lstm": "ifgo", "lstm_cell": "ifgo", "gru": "rzn", "gru_cell": "rzn"}
@@ -52,16 +53,27 @@ def other_options(call: Call) -> Iterator[Trial]:
         for value in values if key in settings else ():
             if value != settings[key]:
                 yield f"{key} is {value}, not {settings[key]}", call.with_options(**{key: value})
-    if share := settings.get("label_smoothing", 0.0):
-        n = np.shape(call.inputs[0])[-1]
-        if share * n <= n - 1:
-            words = "label smoothing is spread over the other classes only"
-            yield words, call.with_options(label_smoothing=share * n / (n - 1))
     if "axis" in settings:
         ndim = np.ndim(call.inputs[0])
         for axis in range(ndim):
             if axis != settings["axis"] % ndim:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
+
+
+def other_meanings(call: Call) -> Iterator[Trial]:
+    """Yield the call with an option that means something else to some libraries."""
+    if call.name == "batch_norm_update":
+        words = "momentum is the share of the running statistics that is kept, not replaced"
+        yield words, call.with_options(momentum=1 - call.settings["momentum"])
+    share, n = call.settings.get("label_smoothing", 0.0), np.shape(call.inputs[0])[-1:]
+    if share and share * n[0] <= n[0] - 1:
+        words = "label smoothing is spread over the other classes only"
+        yield words, call.with_options(label_smoothing=share * n[0] / (n[0] - 1))
+    if call.name == "kl_divergence":
+        log_p, q = call.inputs
+        with np.errstate(all="ignore"):
+            swapped = call.with_inputs(np.log(q), np.exp(log_p))
+        yield "the two distributions are exchanged", swapped
 
 
 def by_a_sigmoid(call: Call) -> Iterator[Trial]:
@@ -94,6 +106,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "beta": (1.0, 1.702),
     "label_smoothing": (0.0,),
     "delta": (1.0,),
+    "base": (1e4, 5e5, 1e6),
 }
 
 
@@ -138,6 +151,67 @@ def _transposed(call: Call, i: int) -> list[Any]:
     place = floats.index(i)
     out[place] = np.swapaxes(out[place], -1, -2)
     return out
+
+
+def other_positions(call: Call) -> Iterator[Trial]:
+    """Yield a rotation whose positions are counted from another number."""
+    if {"cos", "sin"} <= set(call.names):
+        i, j = call.names.index("cos"), call.names.index("sin")
+        turns = call.inputs[i] + 1j * call.inputs[j]
+        by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
+        if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
+            for words, new in (("large", turns * by), ("small", turns / by)):
+                moved = _replaced(_replaced(call, i, new.real), j, new.imag)
+                yield f"the positions of the rotation are one too {words}", moved
+
+
+def channels_first(call: Call) -> Iterator[Trial]:
+    """Yield a normalization whose channels are the second axis, as in images of PyTorch."""
+    if call.name in NORMS and call.form == "forward" and np.ndim(call.inputs[0]) > 2:
+        moved = _replaced(call, 0, np.moveaxis(call.inputs[0], 1, -1))
+        yield "the channels are taken along axis 1, not the last", [np.moveaxis(moved.run(), -1, 1)]
+
+
+def applied_twice(call: Call) -> Iterator[Trial]:
+    """Yield losses of logits that are probabilities already."""
+    if call.form == "forward" and call.name in ("cross_entropy", "binary_cross_entropy"):
+        name = "softmax" if call.name == "cross_entropy" else "sigmoid"
+        f = getattr(importlib.import_module("dlref.activations"), name)
+        words = f"{name} is applied twice: the logits are probabilities already"
+        yield words, _replaced(call, 0, f(call.inputs[0]))
+
+
+def adam(call: Call) -> Iterator[Trial]:
+    """Yield steps of Adam without the correction of its means, or with another divisor."""
+    if call.name not in ("adam_step", "adamw_step") or isinstance(call.inputs[0], tuple):
+        return
+    settings, training = call.settings, importlib.import_module("dlref.training")
+    other, words = training.adam_step, "the weight decay is added to the gradient"
+    if call.name == "adam_step":
+        other, words = training.adamw_step, "the weight decay is decoupled from the gradient"
+    rate, decay = settings["learning_rate"], settings["weight_decay"]
+    yield words, Call(other, call.form, call.arguments, call.options | {"weight_decay": decay})
+    if settings["amsgrad"]:
+        return
+    start = call.inputs[0] * (1 - rate * decay if call.name == "adamw_step" else 1)
+    _, (steps, mean, square, *rest) = call.run()
+    bias = [1 - beta**steps for beta in settings["betas"]]
+    root, m, eps = np.sqrt(square / bias[1]), mean / bias[0], settings["eps"]
+    for words, direction in (
+        ("the means are not corrected for their start at 0", mean / (np.sqrt(square) + eps)),
+        (
+            "the mean of the squares is not corrected for its start at 0",
+            m / (np.sqrt(square) + eps),
+        ),
+        ("the mean is not corrected for its start at 0", mean / (root + eps)),
+        ("eps is added inside the root", m / np.sqrt(square / bias[1] + eps)),
+        (
+            "eps is added before the correction of the means",
+            m / ((np.sqrt(square) + eps) / bias[1] ** 0.5),
+        ),
+        ("the root is missing", m / (square / bias[1] + eps)),
+    ):
+        yield words, flat((start - rate * direction, steps, mean, square, *rest))
 
 
 def gate_order(call: Call) -> Iterator[Trial]:
@@ -487,7 +561,12 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     gate_order,
     update_gate,
     forget_bias,
+    other_meanings,
     other_options,
+    other_positions,
+    channels_first,
+    applied_twice,
+    adam,
     by_a_sigmoid,
     other_variance,
     constant_statistics,
@@ -610,6 +689,8 @@ def multiple(pair: Pair) -> str:
 
 def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     yield "the sign is reversed", -1.0
+    if "delta" in call.settings:
+        yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = "reduction" in call.settings or "loss" in call.name or "squared" in call.name
     yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
     yield ("it is halved: a factor 1/2, where there is none", 0.5)
@@ -658,8 +739,10 @@ def narrow(pair: Pair) -> str:
     if pair.want.size < FEW:
         return ""
     gaps = np.abs(pair.got - pair.want)
-    rms = float(np.sqrt((pair.want**2).mean()))
-    noise = float(np.sqrt((gaps**2).mean())) / rms if rms else 0.0
+    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (pair.want, gaps))
+    if gaps.mean() > EVEN * rms_of_gaps:  # as large everywhere
+        return ""
+    noise = rms_of_gaps / rms if rms else 0.0
     eps = {4: 2.0**-23, 8: 2.0**-52}.get(pair.dtype.itemsize, 2.0**-11)
     limits = [("float32", 2.0**-24), ("float16 or TF32", 2.0**-11), ("bfloat16", 2.0**-8)]
     for name, unit in limits:
