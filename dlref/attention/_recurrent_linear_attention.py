@@ -147,7 +147,8 @@ def recurrent_linear_attention(
     **The delta rule.** :math:`\mat S'^\top \vec k` is what the memory answers to the key now. If
     the key has length 1 and :math:`\beta = 1`, it answers :math:`\vec v_t` after the step: a step
     of gradient descent on :math:`\tfrac12 \norm{\mat S^\top \vec k_t - \vec v_t}^2` with rate
-    :math:`\beta`. Adding alone would answer with the sum of all values ever written.
+    :math:`\beta`. Adding alone would answer with the sum of all values ever written
+    under this key.
 
     Cost: T E V multiplications, one state at a time. In float64.
 

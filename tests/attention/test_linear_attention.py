@@ -72,6 +72,11 @@ class TestForms:
         out, _ = recurrent_linear_attention(k, k, v, beta=np.ones(5))
         assert_close(out, v)
 
+    def test_adding_answers_with_what_was_written_under_the_key_only(self, rng, assert_close):
+        k, v = np.eye(2)[[0, 1, 0, 1]], rng.normal(size=(4, 2))
+        out, _ = recurrent_linear_attention(k, k, v)
+        assert_close(out[2:], v[:2] + v[2:])
+
 
 class TestAgainstPyTorch:
     @pytest.mark.parametrize("is_causal", [False, True])
