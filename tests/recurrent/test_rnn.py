@@ -292,6 +292,28 @@ def test_relu_keeps_nan_and_infinity():
     ]
 
 
+class TestMemoryWithTanh:
+    def test_a_nilpotent_matrix_forgets_without_slopes_and_not_with_them(self):
+        w, b = 2 * np.array([[1.0, -1.0], [1.0, -1.0]]), [0.0, 1.5]
+        size = {
+            activation: np.linalg.norm(
+                rnn_state_jacobian(
+                    np.zeros((5, 1)), None, np.zeros((2, 1)), w, b, activation=activation
+                )
+            )
+            for activation in ("identity", "tanh")
+        }
+        assert size["identity"] == 0
+        assert size["tanh"] > 10
+
+    def test_a_symmetric_matrix_forgets_no_slower(self, rng):
+        w = rng.normal(size=(4, 4))
+        w = w + w.T
+        radius = abs(np.linalg.eigvalsh(w)).max()
+        J = rnn_state_jacobian(rng.normal(size=(6, 4)), None, np.eye(4), w)
+        assert np.linalg.norm(J, 2) <= radius**6
+
+
 def test_memory_depends_on_the_spectral_radius_not_on_the_entries():
     for H, factor in ((10, 0.1), (1000, 10.0)):
         x, w = np.array([[1.0], [0.0], [0.0]]), np.full((H, H), 0.01)
