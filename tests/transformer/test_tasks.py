@@ -19,6 +19,16 @@ def test_copy_and_reverse(rng, task, step):
     np.testing.assert_array_equal(tokens[:, 7:], targets[:, 6:-1])
 
 
+@pytest.mark.parametrize(
+    ("task", "offsets"), [(copy_task, [6] * 6), (reverse_task, [1, 3, 5, 7, 9, 11])]
+)
+def test_distance_to_what_is_looked_up(rng, task, offsets):
+    tokens, targets = task(rng, 1, length=6, vocabulary=1000)  # no symbol twice
+    text = tokens[0, :6].tolist()
+    assert len(set(text)) == 6
+    assert [place - text.index(targets[0, place]) for place in range(6, 12)] == offsets
+
+
 def test_associative_recall(rng):
     tokens, targets = associative_recall_task(rng, 50, pairs=5, keys=8, values=4)
     assert tokens.shape == (50, 19)
