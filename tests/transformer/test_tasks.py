@@ -46,6 +46,18 @@ def test_associative_recall(rng):
         assert set(text[10::2].tolist()) == set(known)
 
 
+def test_associative_recall_by_the_frequencies_of_the_values(rng):
+    """What a model can know without the keys: the loss that the gallery names."""
+    tokens, targets = associative_recall_task(rng, 4000, pairs=8, keys=8, values=8)
+    seen = tokens[:, 1:16:2]
+    share = np.mean(seen[:, None, :] == np.arange(8, 16)[:, None], axis=-1)
+    asked = targets[:, 16::2]
+    np.testing.assert_array_equal(np.sort(asked), np.sort(seen))
+    loss = -np.log(np.take_along_axis(share, asked - 8, axis=1)).mean()
+    assert loss == pytest.approx(1.56, abs=0.015)
+    assert loss < np.log(8) - 0.5
+
+
 @pytest.mark.parametrize("digits", [1, 3, 17])
 def test_addition(rng, digits):
     tokens, targets = addition_task(rng, 50, digits=digits)
