@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dlref.activations import softmax
-from dlref.attention import scaled_dot_product_attention
+from dlref.attention import scaled_dot_product_attention, scaled_dot_product_attention_vjp
 from dlref.normalization import layer_norm
 
 torch = pytest.importorskip("torch")
@@ -42,6 +42,32 @@ def test_large_negative_scores_are_no_mask():
     q, k = np.zeros((1, 2)), np.zeros((4, 2))
     out = scaled_dot_product_attention(q, k, v, mask=np.zeros((1, 4), bool))
     np.testing.assert_array_equal(out, np.zeros((1, 2)))
+
+
+def test_gradients_of_a_row_without_keys_are_zero_where_its_output_is():
+    q, k, v = RNG.normal(size=(1, 1, 1, 2)), *RNG.normal(size=(2, 1, 1, 3, 2))
+    mask = np.zeros((1, 1, 1, 3), bool)
+    for gradient in scaled_dot_product_attention_vjp(np.ones_like(q), q, k, v, mask=mask):
+        assert not gradient.any()
+
+    operands = [torch.tensor(x, requires_grad=True) for x in (q, k, v)]
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    out = sdpa(*operands, attn_mask=torch.tensor(mask))
+    assert not out.any()
+    for gradient in torch.autograd.grad(out.sum(), operands):
+        assert not gradient.any()
+
+    jax = pytest.importorskip("jax")
+
+    def attend(*operands):
+        return jax.nn.dot_product_attention(*operands, mask=mask)
+
+    operands = [jax.numpy.asarray(np.swapaxes(x, 1, 2)) for x in (q, k, v)]
+    np.testing.assert_allclose(attend(*operands).ravel(), v.mean(axis=(0, 1, 2)), rtol=1e-5)
+    grads = jax.grad(lambda *operands: attend(*operands).sum(), argnums=(0, 1, 2))(*operands)
+    assert not grads[0].any()
+    assert not grads[1].any()
+    np.testing.assert_allclose(grads[2], 1 / 3, rtol=1e-6)
 
 
 def test_lstm_of_torch_draws_its_biases_within_one_over_the_root_of_its_width():
