@@ -123,6 +123,14 @@ class TestEdges:
         assert all(np.all(g == 0) for g in linear_attention_vjp(v, zero, zero, v, **options))
         assert linear_attention_jvp((zero, zero, v), (zero, zero, v), **options) == 0
 
+    @pytest.mark.parametrize(("q", "k"), [(354.0, 354.0), (700.0, 8.0), (8.0, 700.0)])
+    def test_exp_overflows_with_the_sum_of_query_and_key(self, q, k):
+        def attend(k):
+            return linear_attention([[q]], [[k]], [[1.0]], feature_map="exp").item()
+
+        assert attend(k) == pytest.approx(1)
+        assert np.isnan(attend(k + 2))
+
     def test_elu_features_do_not_overflow(self):
         x = np.array([[800.0, -800.0]])
         assert linear_attention(x, x, [[3.0]]) == 3
