@@ -44,6 +44,19 @@ def test_large_negative_scores_are_no_mask():
     np.testing.assert_array_equal(out, np.zeros((1, 2)))
 
 
+@pytest.mark.parametrize(("dtype", "equal"), [(np.float64, False), (np.float32, True)])
+def test_large_negative_numbers_added_to_scores_leave_their_differences_in_float64(dtype, equal):
+    q, k = np.ones((1, 1), dtype), np.array([[0.0], [1.0], [2.0]], dtype)
+    v, bias = np.eye(3, dtype=dtype), np.full((1, 3), -1e9, dtype)
+    theirs = torch.nn.functional.scaled_dot_product_attention(
+        *map(torch.tensor, (q, k, v)), attn_mask=torch.tensor(bias)
+    )
+    want = np.full((1, 3), 1 / 3) if equal else softmax([[0.0, 1.0, 2.0]])
+    np.testing.assert_allclose(theirs.numpy(), want, rtol=1e-6)
+    ours = scaled_dot_product_attention(q, k, v, bias=bias)
+    np.testing.assert_allclose(ours, want, rtol=1e-6)
+
+
 def test_gradients_of_a_row_without_keys_are_zero_where_its_output_is():
     q, k, v = RNG.normal(size=(1, 1, 1, 2)), *RNG.normal(size=(2, 1, 1, 3, 2))
     mask = np.zeros((1, 1, 1, 3), bool)
