@@ -1,5 +1,7 @@
 """What is special about the recurrent network and backpropagation through time."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,19 @@ def test_a_row_has_the_same_bits_in_any_company(rng, draw, monkeypatch):
     monkeypatch.setattr(dlref._core.threads, "MIN_WORK", 1)
     assert rnn(x, h0, *weights).tobytes() == together.tobytes()
     assert rnn(x[2:4], h0[2:4], *weights).tobytes() == together[2:4].tobytes()
+
+
+def test_products_of_the_inputs_are_formed_for_all_steps_at_once(rng, monkeypatch):
+    module = sys.modules[rnn.__module__]
+    shapes, project = [], module.project
+
+    def noted(x, w):
+        shapes.append(x.shape)
+        return project(x, w)
+
+    monkeypatch.setattr(module, "project", noted)
+    rnn(rng.normal(size=(2, 50, 3)), None, np.ones((4, 3)), np.ones((4, 4)))
+    assert shapes == [(50, 2, 3)]
 
 
 class TestOrderAndLengths:
