@@ -1,11 +1,13 @@
 """What pages say under "Conventions and traps" of other libraries' habits, where it can be run."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from dlref.activations import softmax
 from dlref.attention import scaled_dot_product_attention, scaled_dot_product_attention_vjp
-from dlref.normalization import layer_norm
+from dlref.interop import conventions
+from dlref.normalization import instance_norm, layer_norm, rms_norm
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)
@@ -17,6 +19,30 @@ def test_axis_of_softmax_without_dim(axes, chosen):
     with pytest.warns(UserWarning, match="Implicit dimension"):
         theirs = torch.nn.functional.softmax(torch.tensor(x))
     np.testing.assert_allclose(theirs.numpy(), softmax(x, axis=chosen), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_eps_of_rms_norm_is_that_of_float32_for_half_precision(dtype):
+    small = 1e-8 if dtype == "float64" else 1e-4
+    x = torch.tensor([small, -3 * small], dtype=getattr(torch, dtype))
+    theirs = torch.nn.functional.rms_norm(x, (2,)).double().numpy()
+    eps = np.finfo(np.float64 if dtype == "float64" else np.float32).eps
+    rtol = 1e-12 if dtype == "float64" else 1e-2
+    np.testing.assert_allclose(theirs, rms_norm(x.double().numpy(), eps=eps), rtol=rtol)
+    (row,) = (row for row in conventions("eps of RMS norm") if row.library == "PyTorch")
+    array = x.numpy() if dtype != "bfloat16" else x.float().numpy().astype(ml_dtypes.bfloat16)
+    ours = eval(row.code, {"np": np, "rms_norm": rms_norm, "x": array})
+    np.testing.assert_allclose(ours.astype(float), theirs, rtol=rtol)
+
+
+def test_batch_norm_of_torch_with_one_example_in_training():
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        torch.nn.BatchNorm1d(3)(torch.ones(1, 3))
+    x = RNG.normal(size=(1, 4, 3))  # with four positions
+    theirs = torch.nn.BatchNorm1d(3, dtype=torch.float64)(torch.tensor(x.swapaxes(1, 2)))
+    np.testing.assert_allclose(
+        theirs.detach().numpy().swapaxes(1, 2), instance_norm(x), rtol=1e-10, atol=1e-12
+    )
 
 
 def test_layer_norm_of_the_annotated_transformer():
