@@ -1,5 +1,7 @@
 """Linear attention: parallel, recurrent, in blocks."""
 
+import tracemalloc
+
 import numpy as np
 import peers
 import pytest
@@ -76,6 +78,15 @@ class TestForms:
         k, v = np.eye(2)[[0, 1, 0, 1]], rng.normal(size=(4, 2))
         out, _ = recurrent_linear_attention(k, k, v)
         assert_close(out[2:], v[:2] + v[2:])
+
+    def test_one_state_is_kept_at_a_time(self, rng):
+        q, k, v = rng.normal(size=(3, 200, 32))
+        recurrent_linear_attention(q, k, v)
+        tracemalloc.start()
+        recurrent_linear_attention(q, k, v, beta=np.ones(200), decay=np.zeros((200, 1)))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 40 * 8 * 32 * 32  # all states would be 200 of these matrices
 
 
 class TestAgainstPyTorch:
