@@ -298,6 +298,9 @@ FORWARD = [
         0.99 * p, g, lambda m, v, e: 0.1 * m / ((1e-3 * v) ** 0.5 + e), start=p, **o),
      (B, W[1], None), {"learning_rate": 0.1, "weight_decay": 0.1, "eps": 0.01},
      "means are not corrected"),
+    ("a sign in AMSGrad", training.adam_step, lambda p, g, s, **o: (
+        p + g, training.adam_step(p, g, s, **o)[1]), (B, W[1], None),
+     {"learning_rate": 0.1, "amsgrad": True}, ""),
     ("as far off everywhere", act.tanh, lambda x: np.tanh(x) + 1e-3 * np.sign(x),
      (X.astype("f4"),), {}, ""),
     ("a window too short", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(1, 0)),
