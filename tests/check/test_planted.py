@@ -301,6 +301,13 @@ FORWARD = [
     ("a sign in AMSGrad", training.adam_step, lambda p, g, s, **o: (
         p + g, training.adam_step(p, g, s, **o)[1]), (B, W[1], None),
      {"learning_rate": 0.1, "amsgrad": True}, ""),
+    ("an unknown rotation", positions.apply_rope, lambda x, c, s: positions.apply_rope(
+        x, c, s) + x**2, (ROPE[0], *positions.rope_tables(np.arange(5), FREQUENCIES)), {}, ""),
+    ("an unknown step", training.adam_step, lambda p, g, s, **o: (
+        p + g * g, training.adam_step(p, g, s, **o)[1]), (B, W[1], None),
+     {"learning_rate": 0.1}, ""),
+    ("an unknown window", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=window) + DOUT**2,
+     (Q, K, V), {"window": (2, 0)}, ""),
     ("as far off everywhere", act.tanh, lambda x: np.tanh(x) + 1e-3 * np.sign(x),
      (X.astype("f4"),), {}, ""),
     ("a window too short", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(1, 0)),
