@@ -35,6 +35,11 @@ ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_sco
 GATES = {"lstm": "ifgo", "lstm_cell": "ifgo", "gru": "rzn", "gru_cell": "rzn"}
 
 
+def _chapter(name: str) -> Any:
+    """Return a chapter that only some explanations need: it is loaded where it is asked for."""
+    return importlib.import_module(f"dlref.{name}")
+
+
 # Options ------------------------------------------------------------------------------------------
 
 
@@ -79,7 +84,7 @@ def other_meanings(call: Call) -> Iterator[Trial]:
 def by_a_sigmoid(call: Call) -> Iterator[Trial]:
     """Yield GELU as CLIP has it."""
     if call.name == "gelu":
-        silu = importlib.import_module("dlref.activations").silu
+        silu = _chapter("activations").silu
         words = "it is x sigmoid(1.702 x), an approximation of GELU"
         yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})
 
@@ -176,7 +181,7 @@ def applied_twice(call: Call) -> Iterator[Trial]:
     """Yield losses of logits that are probabilities already."""
     if call.form == "forward" and call.name in ("cross_entropy", "binary_cross_entropy"):
         name = "softmax" if call.name == "cross_entropy" else "sigmoid"
-        f = getattr(importlib.import_module("dlref.activations"), name)
+        f = getattr(_chapter("activations"), name)
         words = f"{name} is applied twice: the logits are probabilities already"
         yield words, _replaced(call, 0, f(call.inputs[0]))
 
@@ -185,7 +190,7 @@ def adam(call: Call) -> Iterator[Trial]:
     """Yield steps of Adam without the correction of its means, or with another divisor."""
     if call.name not in ("adam_step", "adamw_step") or isinstance(call.inputs[0], tuple):
         return
-    settings, training = call.settings, importlib.import_module("dlref.training")
+    settings, training = call.settings, _chapter("training")
     other, words = training.adam_step, "the weight decay is added to the gradient"
     if call.name == "adam_step":
         other, words = training.adamw_step, "the weight decay is decoupled from the gradient"
@@ -331,14 +336,10 @@ def over_queries(call: Call) -> Iterator[Trial]:
     """Yield attention whose softmax runs over the queries."""
     if call.name == "scaled_dot_product_attention" and call.form == "forward":
         q, k, v = call.inputs
-        scores = Call(_attention().attention_scores, "forward", (q, k), {})
+        scores = Call(_chapter("attention").attention_scores, "forward", (q, k), {})
         e = np.asarray(scores.with_options(scale=call.settings["scale"]).run())
         e = np.exp(e - e.max(-2, keepdims=True))
         yield "softmax runs over the queries, not over the keys", [e / e.sum(-2, keepdims=True) @ v]
-
-
-def _attention() -> Any:
-    return importlib.import_module("dlref.attention")  # only here is it needed
 
 
 def masked_rows(call: Call) -> Iterator[Trial]:
@@ -502,7 +503,7 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
     options = {key: call.settings[key] for key in keys}
     if options["sink"] is not None or options["softcap"] is not None:
         return
-    p = _attention().attention_weights(q, k, **options)
+    p = _chapter("attention").attention_weights(q, k, **options)
     scale = q.shape[-1] ** -0.5 if options["scale"] is None else options["scale"]
     dp = call.arguments[0] @ np.swapaxes(v, -1, -2)
     rows = (p * dp).sum(-1, keepdims=True)
