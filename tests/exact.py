@@ -30,6 +30,12 @@ def ulp_errors(got, exact, *, absolute=0.0):
     return errors
 
 
+def rounded_up(error, digits):
+    """Return an error as the tables and docstrings quote it: never less than it is."""
+    unit = 10.0 ** (np.floor(np.log10(error)) - digits + 1)
+    return f"{np.ceil(error / unit - 1e-9) * unit:.{digits}g}"
+
+
 def reference(name):
     """Return the function of this module for a name of the tables, such as gelu_tanh_deriv."""
     if name.startswith("gelu_tanh"):

@@ -213,7 +213,7 @@ def measure(task, count, seed):
         error, at, tried = search(name, dtype, near, count, seed)
         place = repr(at)
     unit = "2^-53" if near else "ULP"
-    return [name, dtype.name, f"{error:.3g}", unit, place, f"{tried:.0e}"], at
+    return [name, dtype.name, exact.rounded_up(error, 4), unit, place, f"{tried:.0e}"], at
 
 
 DLREF = Dlref()

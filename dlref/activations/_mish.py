@@ -231,7 +231,7 @@ def mish_deriv2(x: npt.ArrayLike) -> FloatArray:
     .. math:: f'' = 2 T' + x T''
        = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} .
 
-    To the right it decays like :math:`e^{-2x}`. Largest error found: 13 ULP, or 1.5 units of
+    To the right it decays like :math:`e^{-2x}`. Largest error found: 13 ULP, or 1.6 units of
     :math:`2^{-53}` within 0.5 of a zero.
 
     Examples
