@@ -53,8 +53,10 @@ def test_steps_of_optimizers(rows, text):
 
 def test_rows_below_one_half_are_named(rows, text):
     slow = {(r["function"], r["dtype"]) for r in rows if r["PyTorch"] and float(r["PyTorch"]) < 0.5}
-    assert slow == {("gelu", "float32"), ("momentum_step", "float64")}
-    said = re.search(r"(\S+), beside float32 GELU the only row below one half", text)[1]
+    named = {("gelu", "float32"), ("cross_entropy", "float32"), ("momentum_step", "float64")}
+    assert slow == named
+    words = r"(\S+), with GELU and cross-entropy of float32 the only rows below one half"
+    said = re.search(words, text)[1]
     assert float(said) == pytest.approx(share(rows, "momentum_step", "float64"), abs=0.04)
 
 

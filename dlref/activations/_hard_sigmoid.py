@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number
-from .._core.jit import inline_fma, inline_strict
+from .._core.jit import inline_strict
 from .._math.elementary import Number, fma
 from ._kernels.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
@@ -24,13 +24,6 @@ def _hard_sigmoid(x: Number, alpha: Number, beta: Number) -> Number:
     line = alpha * x + beta
     exact = fma(alpha, x, beta)  # near the lower kink the terms cancel
     return 0.0 if line <= 0.0 else (1.0 if line >= 1.0 else exact)
-
-
-@inline_fma
-def _hard_sigmoid_short(x: Number, alpha: Number, beta: Number) -> Number:
-    """`_hard_sigmoid` for float32: its numbers cancel too little for the digits of float64."""
-    line = alpha * x + beta
-    return 0.0 if line <= 0.0 else (1.0 if line >= 1.0 else line)
 
 
 @inline_strict
@@ -87,8 +80,7 @@ def hard_sigmoid(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -
     >>> hard_sigmoid([1.5], alpha=0.2)
     array([0.8])
     """
-    options = as_number("alpha", alpha), as_number("beta", beta)
-    return forward(_hard_sigmoid, x, *options, short=_hard_sigmoid_short)
+    return forward(_hard_sigmoid, x, as_number("alpha", alpha), as_number("beta", beta))
 
 
 def hard_sigmoid_deriv(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -> FloatArray:

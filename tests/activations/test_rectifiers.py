@@ -88,6 +88,12 @@ class TestIdentities:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_hard_sigmoid_is_0_and_1_at_its_kinks(dtype):
+    """Where a fused product and sum leave what the factor, a sixth, was rounded by."""
+    assert A.hard_sigmoid(np.array([-3, 3], dtype)).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_hard_sigmoid_is_correctly_rounded_near_its_kink(dtype, rng):
     x = (-3 + 10.0 ** rng.uniform(-6, -1, 300)).astype(dtype)
     alpha = 1 / 6
