@@ -2,8 +2,6 @@ r"""Cross-entropy of logits, fused with its gradient; the negative log-likelihoo
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 
@@ -52,13 +50,10 @@ def as_classes(
     return y.reshape(-1), valid.reshape(-1)
 
 
-_ones = lru_cache(16)(np.ones)
-
-
 def class_weights(weight: npt.ArrayLike | None, classes: int) -> FloatArray:
-    """Return the weight of each class, 1 if none are given; not to be written to."""
+    """Return the weight of each class, 1 if none are given."""
     if weight is None:
-        return _ones(classes)
+        return np.ones(classes)
     _, (w,) = as_floats({"weight": weight})
     check_shape("weight", w, (classes,))
     return np.ascontiguousarray(w)
