@@ -367,6 +367,7 @@ FORWARD += [
      (X + 100,), {}, "the variance cancels"),
     ("noise", neurons.linear, noisy, (X.astype("f2"), W.astype("f2")), {}, "noise"),
     ("unknown", act.tanh, lambda x: np.tanh(x) + x**2, (X,), {}, ""),
+    ("nothing", act.tanh, lambda x: None, (X,), {}, ""),
     ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
 ]  # fmt: skip
 BACKWARD += [
@@ -392,6 +393,10 @@ BACKWARD += [
     ("capped twice", SDPA, lambda u, q, k, v, softcap: tuple(
         2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap)),
      (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
+    ("dropout forgotten for dv", SDPA, lambda u, q, k, v, dropout: (
+        *att.scaled_dot_product_attention_vjp(u, q, k, v, dropout=dropout)[:2],
+        att.scaled_dot_product_attention_vjp(u, q, k, v)[2]), (DOUT, Q, K, V),
+     {"dropout": 2.0 * MASK}, "the option 'dropout' is ignored"),
     ("sum backward", act.logsumexp, lambda u, x: -u[:, None] * softmax(x), (U[:, 0], X), {},
      "sign is reversed"),
     ("p sum", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),

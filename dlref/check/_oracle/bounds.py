@@ -78,7 +78,7 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any]) -> list[Float
     gaps = [np.zeros(np.shape(w)) for w in want]
     if formula is None:
         return gaps
-    options = _told(call)
+    options = call.told
     eps = EPS[dtype.name]
     near = (call, *_neighbours(call, eps))
     for neighbour in (*near, *_neighbours(call, eps**0.5, FAR_DRAWS)):
@@ -132,7 +132,7 @@ def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) ->
         coarse = max(floats, key=lambda d: EPS[d.name])
         narrow = changed(lambda a: np.asarray(a).astype(coarse), call.arguments)
         try:
-            got = flat(formula(*narrow, **_told(call)))
+            got = flat(formula(*narrow, **call.told))
         except NotImplementedError:
             got = own
     return [_size_of_gap(value, w) for value, w in zip(got, want, strict=True)]
@@ -142,15 +142,6 @@ def _size_of_gap(got: Any, want: Any) -> float:
     return (
         0.0 if want is None else _size(np.asarray(got, np.float64) - np.asarray(want, np.float64))
     )
-
-
-def _told(call: Call) -> dict[str, Any]:
-    """Return the options that were given, those of a partial among them."""
-    return {k: v for k, v in call.settings.items() if k in call.options or k in _kept(call)}
-
-
-def _kept(call: Call) -> dict[str, Any]:
-    return getattr(call.op, "keywords", {})
 
 
 @np.errstate(all="ignore")

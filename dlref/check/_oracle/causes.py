@@ -38,10 +38,9 @@ GATES = {"lstm": "ifgo", "lstm_cell": "ifgo", "gru": "rzn", "gru_cell": "rzn"}
 
 def other_options(call: Call) -> Iterator[Trial]:
     """Yield the call with options left out, or with another value."""
-    settings = call.settings
-    defaults = Call(call.core, call.form, call.arguments, {}).settings
-    for key, value in {**getattr(call.op, "keywords", {}), **call.options}.items():
-        if key in defaults and not _equal(value, defaults[key]):
+    settings, defaults = call.settings, call.defaults
+    for key in call.told:
+        if key in defaults:
             yield f"the option {key!r} is ignored", call.with_options(**{key: defaults[key]})
     for key in ("interleaved", "reset_after", "reverse", "is_causal"):
         if key in settings:
@@ -56,10 +55,6 @@ def other_options(call: Call) -> Iterator[Trial]:
         for axis in range(ndim):
             if axis != settings["axis"] % ndim:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return a is b or (np.isscalar(a) and np.isscalar(b) and a == b)
 
 
 FLIPPED = {
@@ -395,9 +390,9 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
     q, k, v = call.inputs[:3]
     if np.shape(q)[:-2] != np.shape(k)[:-2]:
         return
-    keys = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap", "sink")
+    keys = ("mask", "bias", "is_causal", "q_offset", "window", "scale")
     options = {key: call.settings[key] for key in keys}
-    if options["sink"] is not None or options["softcap"] is not None:
+    if any(call.settings[key] is not None for key in ("sink", "softcap", "dropout")):
         return
     p = _attention().attention_weights(q, k, **options)
     scale = q.shape[-1] ** -0.5 if options["scale"] is None else options["scale"]
@@ -584,6 +579,8 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
     yield ("it is halved: a factor 1/2, where there is none", 0.5)
     for i, a in enumerate(call.inputs):
+        if isinstance(a, tuple | list):  # nested parameters
+            continue
         for axis, n in enumerate(max(n, 1) for n in np.shape(a)):
             place = f"axis {axis} of {call.names[i]} ({n})"
             yield f"a mean stands where a sum is due: divided by {place}", 1 / n
@@ -655,7 +652,7 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
     """Return what explains the difference of one output, empty if nothing known does."""
     exact = np.asarray(want[number], np.float64)
     if got is None:
-        return "the gradient of one operand is missing"
+        return "the gradient of one operand is missing" if call.form == "vjp" else ""
     if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
         return ""
     pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
