@@ -6,7 +6,7 @@ import pytest
 from scipy.special import erf, expit
 
 from dlref import activations as act
-from dlref import attention, check, losses, transformer
+from dlref import attention, check, losses, positions, transformer
 from dlref._core.pytree import flat
 from dlref.check._oracle.plain import PLAIN
 
@@ -128,3 +128,19 @@ def test_a_multiple_of_a_map_of_nested_parameters():
     op = transformer.feed_forward
     verdict = check.check_forward(lambda *a: 1.37 * op(*a), op, X, params)
     assert verdict.cause == "it is the exact result times 1.37"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
+def test_differences_of_two_products(dtype):
+    """As rotations have them: each moves with its inputs, whatever the signs of their roundings."""
+
+    def rotated(x, c, s):
+        a, b = x[..., ::2], x[..., 1::2]
+        return np.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+
+    shapes = [(2, 4, 64, 32), (64, 16), (64, 16)]
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        inputs = check.random_inputs(positions.apply_rope, shapes, dtype, rng)
+        verdict = check.check_forward(rotated, positions.apply_rope, *inputs)
+        assert verdict, verdict
