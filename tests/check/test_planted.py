@@ -6,7 +6,7 @@ import pytest
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, losses, neurons, positions, recurrent
+from dlref import check, losses, neurons, positions, recurrent, transformer
 from dlref import normalization as norm
 
 R = np.random.default_rng(7)
@@ -103,6 +103,12 @@ def half_sum(x, w, b):
     for j in range(x.shape[1]):
         out += x[:, j, None].astype(np.float16) * w[:, j].astype(np.float16)
     return out.astype(x.dtype) + b
+
+
+def tiled_backward(u, q, k, v):
+    tiled = (np.concatenate([a, a], 1) for a in (k, v))
+    dq, *grads = att.scaled_dot_product_attention_vjp(u, q, *tiled)
+    return dq, *(g[:, :3] + g[:, 3:] for g in grads)
 
 
 def causal(q, k, offset):
@@ -334,6 +340,7 @@ SQUARE[:, 0] = SQUARE[0] = True
 SQUARE[3, 1], SQUARE[1, 3] = True, False
 Q7 = R.normal(size=(2, 3, 7, 8))
 STEPS = R.normal(size=(2, 5, 4))
+PROJECTIONS = att.AttentionParams(*R.normal(size=(4, 4, 4)))
 FORWARD += [
     ("mask transposed", SDPA, lambda q, k, v, mask: SDPA(q, k, v, mask=mask.T), (Q7, K, V),
      {"mask": SQUARE}, "mask is transposed"),
@@ -367,6 +374,35 @@ FORWARD += [
      (X + 100,), {}, "the variance cancels"),
     ("noise", neurons.linear, noisy, (X.astype("f2"), W.astype("f2")), {}, "noise"),
     ("unknown", act.tanh, lambda x: np.tanh(x) + x**2, (X,), {}, ""),
+    ("window with the query", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(1, 0)),
+     (Q, K, V), {"window": (2, 0)}, "one key too few"),
+    ("wider window", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(3, 0)),
+     (Q, K, V), {"window": (2, 0)}, "one key too many"),
+    ("window without a right end", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(2, None)),
+     (Q, K, V), {"window": (2, 0)}, "no right end"),
+    ("window without a left end", SDPA, lambda q, k, v, window: SDPA(q, k, v, is_causal=True),
+     (Q, K, V), {"window": (2, 0)}, "no left end"),
+    ("causal, heads joined", att.multi_head_attention, lambda x, y, p, num_heads, is_causal:
+     att.multi_head_attention(x, y, p, num_heads=num_heads), (STEPS, STEPS, PROJECTIONS),
+     {"num_heads": 2, "is_causal": True}, "'is_causal' is ignored"),
+    ("mask inverted, heads joined", att.multi_head_attention, lambda x, y, p, num_heads, mask:
+     att.multi_head_attention(x, y, p, num_heads=num_heads, mask=~mask),
+     (STEPS, STEPS, PROJECTIONS), {"num_heads": 2, "mask": SQUARE[:5, :5]}, "mask is inverted"),
+    ("another activation", transformer.feed_forward, lambda x, p: transformer.feed_forward(
+        x, p, activation="gelu"), (STEPS, transformer.FeedForwardParams(
+            W[:6, :4], W[0, :6], W[:4, :6], W[1, :4])), {}, "activation is gelu, not relu"),
+    ("weights and the number", losses.cross_entropy, lambda x, c, weight: losses.cross_entropy(
+        x, c, weight=weight) * weight[c].mean(), (X, CLASSES), {"weight": np.exp(B)},
+     "not by the sum of their weights"),
+    ("the others' smoothing", losses.cross_entropy, lambda x, c, label_smoothing:
+     losses.cross_entropy(x, c, label_smoothing=label_smoothing * 8 / 7), (X, CLASSES),
+     {"label_smoothing": 0.1}, "shared by the other classes"),
+    ("softmax twice", losses.cross_entropy, lambda x, c: losses.cross_entropy(softmax(x), c),
+     (X, CLASSES), {}, "softmax is applied twice"),
+    ("sigmoid twice", losses.binary_cross_entropy, lambda x, y: losses.binary_cross_entropy(
+        act.sigmoid(x), y), (X, softmax(U)), {}, "sigmoid is applied twice"),
+    ("h and c", recurrent.lstm, lambda *a: recurrent.lstm(*a)[::-1], LSTM, {},
+     "it equals output 1"),
     ("nothing", act.tanh, lambda x: None, (X,), {}, ""),
     ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
 ]  # fmt: skip
@@ -393,6 +429,13 @@ BACKWARD += [
     ("capped twice", SDPA, lambda u, q, k, v, softcap: tuple(
         2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap)),
      (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
+    ("heads tiled, backward", SDPA, tiled_backward,
+     (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "tiled"),
+    ("heads not gathered", SDPA, lambda u, q, k, v: att.scaled_dot_product_attention_vjp(
+        u, q, np.repeat(k, 2, 1), np.repeat(v, 2, 1)),
+     (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "those that share one along axis 1"),
+    ("dx and dw", neurons.linear, lambda u, x, w: neurons.linear_vjp(u, x, w)[::-1],
+     (U, X, W), {}, "it equals output 1"),
     ("dropout forgotten for dv", SDPA, lambda u, q, k, v, dropout: (
         *att.scaled_dot_product_attention_vjp(u, q, k, v, dropout=dropout)[:2],
         att.scaled_dot_product_attention_vjp(u, q, k, v)[2]), (DOUT, Q, K, V),
@@ -402,6 +445,8 @@ BACKWARD += [
     ("p sum", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),
      {"reduction": "sum"}, "target is not subtracted"),
 ]  # fmt: skip
+
+
 PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
 
 

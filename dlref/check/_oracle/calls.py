@@ -175,7 +175,11 @@ class Call:
             known = inspect.signature(self.core).parameters.values()
         except (TypeError, ValueError):
             known = {}.values()
-        return {p.name: p.default for p in known if p.kind == p.KEYWORD_ONLY}
+        return {
+            p.name: p.default
+            for p in known
+            if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
+        }
 
     @property
     def settings(self) -> dict[str, Any]:

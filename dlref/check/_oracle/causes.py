@@ -9,6 +9,7 @@ table; the first that fits is named, so that what is special stands before what 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import math
@@ -75,6 +76,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "beta": (1.0, 1.702),
     "label_smoothing": (0.0,),
     "delta": (1.0,),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
 }
 
 
@@ -195,10 +197,10 @@ def attention_scale(call: Call) -> Iterator[Trial]:
 
 
 def attention_mask(call: Call) -> Iterator[Trial]:
-    """Yield masks inverted, shifted, or anchored at the other end."""
-    if call.name not in ATTENTION:
-        return
+    """Yield masks inverted, shifted, or anchored at the other end, and windows of another width."""
     settings = call.settings
+    if not {"mask", "is_causal", "q_offset", "window"} <= {*settings}:
+        return
     if (mask := settings["mask"]) is not None:
         yield "the mask is inverted: True has to mean attend", call.with_options(mask=~mask)
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
@@ -213,16 +215,29 @@ def attention_mask(call: Call) -> Iterator[Trial]:
         ):
             if np.any(value != offset):
                 yield words, call.with_options(q_offset=value)
+    if settings["window"] is not None:
+        left, right = settings["window"]
+        for words, window in (
+            ("the window has no right end: keys after it are seen", (left, None)),
+            ("the window has no left end: keys before it are seen", (None, right)),
+            ("the window has one key too few before the query", (left - 1, right)),
+            ("the window has one key too many before the query", (left + 1, right)),
+        ):
+            yield words, call.with_options(window=window)
 
 
 def heads_tiled(call: Call) -> Iterator[Trial]:
     """Yield key heads tiled (0 1 0 1) where each has to serve neighbours (0 0 1 1)."""
     q, k, *_ = call.inputs if call.name in ATTENTION else (np.empty(0), np.empty(0))
-    if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form == "forward":
+    if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
         n = np.shape(q)[-3] // np.shape(k)[-3]
-        tiled = [np.concatenate([a] * n, axis=-3) for a in call.inputs[1:]]
+        tiled = call.with_inputs(q, *(np.concatenate([a] * n, -3) for a in call.inputs[1:]))
         words = "the key heads are tiled (0 1 0 1), not repeated (0 0 1 1)"
-        yield words, call.with_inputs(q, *tiled)
+        if call.form == "forward":
+            yield words, tiled
+        else:
+            dq, dk, dv, *rest = flat(tiled.run())
+            yield words, [dq, *(sum(np.split(g, n, -3)) for g in (dk, dv)), *rest]
 
 
 def over_queries(call: Call) -> Iterator[Trial]:
@@ -433,14 +448,31 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
     )
 
 
-def loss_mean(call: Call) -> Iterator[Trial]:
-    """Yield a mean over all targets where ignored ones do not count."""
-    if call.name in ("cross_entropy", "nll") and call.settings["reduction"] == "mean":
-        target = call.inputs[1]
-        kept = int((target != call.settings["ignore_index"]).sum())
+def other_losses(call: Call) -> Iterator[Trial]:
+    """Yield another mean, other smoothed labels, and logits that are probabilities already."""
+    settings, x = call.settings, call.inputs[0]
+    if call.name in ("cross_entropy", "nll") and settings["reduction"] == "mean":
+        target, weight = call.inputs[1], settings["weight"]
+        seen = target != settings["ignore_index"]
+        kept = int(seen.sum())
+        if weight is not None and kept:
+            mean = np.asarray(weight)[target[seen]].mean()
+            words = "the mean divides by the number of targets, not by the sum of their weights"
+            yield words, [part * mean for part in flat(call.run())]
         if 0 < kept < target.size:
             parts = [part * (kept / target.size) for part in flat(call.run())]
             yield "the mean counts the ignored targets", parts
+    if call.name == "cross_entropy":
+        n, told = x.shape[-1], settings["label_smoothing"]
+        if told:
+            words = "smoothed labels are shared by the other classes, where all classes share them"
+            yield words, call.with_options(label_smoothing=told * n / (n - 1))
+        p = np.exp(x - x.max(-1, keepdims=True))
+        p = p / p.sum(-1, keepdims=True)
+        yield "softmax is applied twice: its input has to be logits", _replaced(call, 0, p)
+    if call.name == "binary_cross_entropy":
+        p = 1 / (1 + np.exp(-x))
+        yield "the sigmoid is applied twice: its input has to be logits", _replaced(call, 0, p)
 
 
 HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
@@ -458,7 +490,7 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     constant_statistics,
     without_a_term,
     wrong_derivative,
-    loss_mean,
+    other_losses,
     other_inputs,
     other_statistics,
 )
@@ -513,7 +545,14 @@ def transposed(pair: Pair) -> str:
 def not_summed(pair: Pair) -> str:
     """Find a gradient that was not summed over the axes of a broadcast, or has axes too many."""
     got, want = pair.got, pair.want
-    if got.ndim <= want.ndim or not got.size:
+    if not got.size or not want.size:
+        return ""
+    for axis, (many, n) in enumerate(zip(got.shape, want.shape, strict=False)):
+        if got.ndim == want.ndim and many > n and many % n == 0:
+            parts = got.reshape(*got.shape[:axis], n, -1, *got.shape[axis + 1 :])
+            if _agrees(parts.sum(axis + 1), want, pair):
+                return f"the gradient is not summed over those that share one along axis {axis}"
+    if got.ndim <= want.ndim:
         return ""
     axes = tuple(range(got.ndim - want.ndim))
     if _agrees(got.sum(axes), want, pair):
@@ -640,12 +679,13 @@ LAST: tuple[Callable[[Pair], str], ...] = (cancelled, narrow)
 
 
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
+    other = contextlib.suppress(TypeError, ValueError, IndexError)  # it is of other inputs
     for hypothesis in HYPOTHESES:
-        try:
+        with other:
             for words, trial in hypothesis(call):
-                yield words, flat(trial.run()) if isinstance(trial, Call) else flat(tuple(trial))
-        except (TypeError, ValueError, IndexError):  # it does not apply to these inputs
-            continue
+                with other:
+                    run = trial.run() if isinstance(trial, Call) else tuple(trial)
+                    yield words, flat(run)
 
 
 def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dtype: Any) -> str:
@@ -657,10 +697,20 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
         return ""
     pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
-        return next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
+        words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
+        return words or _another(pair, want)
     if pair.dtype != got.dtype or not exact.size:
         return ""
-    return overflown(pair) or _explained(pair)
+    return overflown(pair) or _explained(pair) or _another(pair, want)
+
+
+def _another(pair: Pair, want: list[Any]) -> str:
+    for i, other in enumerate(want):
+        if i == pair.number or other is None or not np.any(other):
+            continue
+        if _agrees(pair.got, other, pair):
+            return f"it equals output {i}: the outputs are in another order"
+    return ""
 
 
 def _explained(pair: Pair) -> str:
