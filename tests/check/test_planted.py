@@ -111,6 +111,12 @@ def tiled_backward(u, q, k, v):
     return dq, *(g[:, :3] + g[:, 3:] for g in grads)
 
 
+def unbiased_groups(x, groups):
+    y = x.reshape(*x.shape[:-1], groups, -1)
+    y = y - y.mean((1, 3), keepdims=True)
+    return (y / np.sqrt((y**2).sum((1, 3), keepdims=True) / 9 + 1e-5)).reshape(x.shape)
+
+
 def causal(q, k, offset):
     return np.arange(k.shape[-2]) <= np.arange(q.shape[-2])[:, None] + offset
 
@@ -403,6 +409,12 @@ FORWARD += [
         act.sigmoid(x), y), (X, softmax(U)), {}, "sigmoid is applied twice"),
     ("h and c", recurrent.lstm, lambda *a: recurrent.lstm(*a)[::-1], LSTM, {},
      "it equals output 1"),
+    ("unbiased instances", norm.instance_norm, lambda x: (x - x.mean(1, keepdims=True))
+     / np.sqrt(x.var(1, keepdims=True, ddof=1) + 1e-5), (STEPS,), {}, "n - 1"),
+    ("eps outside, instances", norm.instance_norm, lambda x: (x - x.mean(1, keepdims=True))
+     / (np.sqrt(x.var(1, keepdims=True)) + 1e-5), (STEPS,), {}, "outside the root"),
+    ("unbiased groups", norm.group_norm, lambda x, groups, w, b: w * unbiased_groups(x, groups) + b,
+     (STEPS, 2, STEPS[0, 0], STEPS[0, 1]), {}, "n - 1"),
     ("nothing", act.tanh, lambda x: None, (X,), {}, ""),
     ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
 ]  # fmt: skip
@@ -429,6 +441,9 @@ BACKWARD += [
     ("capped twice", SDPA, lambda u, q, k, v, softcap: tuple(
         2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap)),
      (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
+    ("constants, instances", norm.instance_norm,
+     lambda u, x: u / np.sqrt(x.var(1, keepdims=True) + 1e-5), (STEPS[::-1], STEPS), {},
+     "as constants"),
     ("heads tiled, backward", SDPA, tiled_backward,
      (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "tiled"),
     ("heads not gathered", SDPA, lambda u, q, k, v: att.scaled_dot_product_attention_vjp(

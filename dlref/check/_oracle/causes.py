@@ -271,9 +271,12 @@ def masked_rows(call: Call) -> Iterator[Trial]:
 
 
 def _reduced(call: Call) -> tuple[tuple[int, ...], int]:
-    x = call.inputs[0]
-    axes = tuple(range(np.ndim(x) - 1)) if call.name == "batch_norm" else (np.ndim(x) - 1,)
-    return axes, math.prod(np.shape(x)[a] for a in axes)
+    """Return the axes of mean and variance, those of a group aside, and of how many numbers."""
+    shape = np.shape(call.inputs[0])
+    first = {"batch_norm": 0, "instance_norm": 1, "group_norm": 1}.get(call.name)
+    axes = (len(shape) - 1,) if first is None else tuple(range(first, len(shape) - 1))
+    grouped = shape[-1] // call.inputs[1] if call.name == "group_norm" else 1
+    return axes, grouped * math.prod(shape[a] for a in axes)
 
 
 def _scaled(call: Call, y: FloatArray) -> FloatArray:
@@ -286,17 +289,18 @@ def _scaled(call: Call, y: FloatArray) -> FloatArray:
 
 def other_variance(call: Call) -> Iterator[Trial]:
     """Yield another epsilon or variance of a normalization."""
-    if call.name not in ("layer_norm", "rms_norm", "batch_norm") or call.form == "jvp":
+    if call.name not in NORMS or call.form == "jvp":
         return
     axes, n = _reduced(call)
     eps, x = call.settings["eps"], np.asarray(call.inputs[0])
     if n > 1 and call.name != "rms_norm":
         c = math.sqrt((n - 1) / n)
         smaller = call.with_options(eps=eps * (n - 1) / n)
-        weight = call.inputs[1] if len(call.inputs) > 1 else None
+        place = call.names.index("weight") if "weight" in call.names else 0
+        weight = call.inputs[place] if place else None
         words = "the variance is divided by n - 1, not n"
         if weight is not None:
-            trial = _replaced(smaller, 1, weight * c)
+            trial = _replaced(smaller, place, weight * c)
             if call.form == "vjp":
                 dx, dw, *db = flat(trial.run())
                 yield words, [dx, dw * c, *db]
@@ -304,7 +308,7 @@ def other_variance(call: Call) -> Iterator[Trial]:
                 yield words, trial
         else:
             yield words, [c * part for part in flat(smaller.run())]
-    if call.form != "forward":
+    if call.form != "forward" or call.name == "group_norm":
         return
     mean = 0.0 if call.name == "rms_norm" else x.mean(axes, keepdims=True)
     var = ((x - mean) ** 2).mean(axes, keepdims=True)
@@ -333,7 +337,7 @@ def other_statistics(call: Call) -> Iterator[Trial]:
 
 def constant_statistics(call: Call) -> Iterator[Trial]:
     """Yield the gradient of a normalization whose mean and variance count as constants."""
-    if call.name not in ("layer_norm", "rms_norm", "batch_norm") or call.form != "vjp":
+    if call.name not in NORMS or call.name == "group_norm" or call.form != "vjp":
         return
     axes, _ = _reduced(call)
     dout, x = (np.asarray(a) for a in call.arguments[:2])
