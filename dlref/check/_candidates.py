@@ -558,6 +558,7 @@ def check_forward(
     >>> verdict.ok, verdict.at, verdict.error
     (False, (0, 0), inf)
     """
+    check_callable("op", op)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
     return judged(candidate, op, "forward", inputs, options, limits)
 
