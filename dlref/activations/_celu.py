@@ -76,7 +76,7 @@ def celu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     :math:`f_\alpha(x) = \alpha f_1(x / \alpha)`.
     For :math:`\alpha \to 0` it becomes relu.
 
-    Largest error found: 0.95 ULP.
+    Largest error found: 0.97 ULP.
 
     References
     ----------
@@ -156,7 +156,7 @@ def celu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
 
     It jumps at 0 from :math:`1 / \alpha` to 0; the left value is taken there.
 
-    Largest error found: 0.7 ULP.
+    Largest error found: 0.71 ULP.
 
     Examples
     --------

@@ -69,7 +69,7 @@ def elu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     continuously differentiable for :math:`\alpha = 1` only.
 
     **Numerics.** ``exp(x) - 1`` has no correct digit for x = -1e-17. `expm1` brackets the terms so
-    that nothing cancels. Largest error found: 0.95 ULP.
+    that nothing cancels. Largest error found: 0.97 ULP.
 
     References
     ----------

@@ -101,7 +101,7 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     Adding c to all scores adds c to f. It is convex, its Hessian being a covariance; in physics
     it is a free energy, in statistics the normalizer of a log-likelihood.
 
-    **Error.** Largest error found: 1.9 ULP of the larger of the two terms. Where the result is near
+    **Error.** Largest error found: 2 ULP of the larger of the two terms. Where the result is near
     0 no other can be had, for it changes by as much when the scores are rounded.
 
     **Special values.** Over no scores, or -inf alone, -inf; with infinity among the scores,

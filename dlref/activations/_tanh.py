@@ -60,7 +60,7 @@ def tanh(x: npt.ArrayLike) -> FloatArray:
 
     Multiplying numerator and denominator by :math:`e^x` gives the second form. The code computes t
     without cancellation, for :math:`\abs{x}`, and restores the sign.
-    :math:`\tanh x = 2 \sigma(2x) - 1`. Largest error found: 0.96 ULP.
+    :math:`\tanh x = 2 \sigma(2x) - 1`. Largest error found: 0.97 ULP.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def tanh_deriv2(x: npt.ArrayLike) -> FloatArray:
     .. math:: \tanh'' x = -2 \tanh x \, \tanh' x = \frac{-2 \tanh x}{\cosh^2 x}
 
     Computed as the second derivative of :math:`2 \sigma(2x) - 1`, eight times that of the sigmoid
-    at 2x. Largest error found: 0.93 ULP.
+    at 2x. Largest error found: 0.94 ULP.
 
     Examples
     --------

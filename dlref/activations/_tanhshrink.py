@@ -76,7 +76,7 @@ def tanhshrink(x: npt.ArrayLike) -> FloatArray:
 
     **Numerics.** The difference cancels for small x, where the first term of the series is all that
     remains. Below 1 the code evaluates :math:`f(x) / x^3`, a polynomial in :math:`x^2`; above 1 it
-    adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Largest error found: 1.8 ULP.
+    adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Largest error found: 1.9 ULP.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def tanhshrink_deriv(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f' = 1 - \tanh' x = 1 - \frac{1}{\cosh^2 x} = \tanh^2 x
 
-    Largest error found: 1.8 ULP.
+    Largest error found: 1.9 ULP.
 
     Examples
     --------
@@ -140,7 +140,7 @@ def tanhshrink_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     .. math:: f'' = -\tanh'' x = \frac{2 \tanh x}{\cosh^2 x}
 
-    Largest error found: 0.92 ULP.
+    Largest error found: 0.94 ULP.
 
     Examples
     --------

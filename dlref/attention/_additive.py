@@ -177,7 +177,7 @@ def additive_attention(
     Examples
     --------
     Two hidden units and a constant feature of the queries, 3, compare signs: the score is
-    :math:`\tanh(q + k - 3) + \tanh(-q - k - 3)`, larger if q and k agree.
+    :math:`8 \tanh(q + k - 3) + 8 \tanh(-q - k - 3)`, larger if q and k agree.
 
     >>> from dlref.attention import additive_attention
     >>> w, u, vec = [[1, -1], [-1, -1]], [[1], [-1]], [8, 8]

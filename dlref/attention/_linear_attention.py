@@ -163,7 +163,8 @@ def linear_attention(
     small matrix within the block and through the state before it.
 
     The numerator and the denominator are computed together, with a channel of ones appended to the
-    values, in float64. "exp" overflows at 709. A row whose weights sum to 0 gives 0.
+    values, in float64. "exp" overflows where an element of a query and that of a key add up to more
+    than 709, and gives NaN. A row whose weights sum to 0 gives 0.
 
     References
     ----------

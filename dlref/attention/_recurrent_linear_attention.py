@@ -147,9 +147,11 @@ def recurrent_linear_attention(
     **The delta rule.** :math:`\mat S'^\top \vec k` is what the memory answers to the key now. If
     the key has length 1 and :math:`\beta = 1`, it answers :math:`\vec v_t` after the step: a step
     of gradient descent on :math:`\tfrac12 \norm{\mat S^\top \vec k_t - \vec v_t}^2` with rate
-    :math:`\beta`. Adding alone would answer with the sum of all values ever written.
+    :math:`\beta`. Adding alone would answer with the sum of all values ever written
+    under this key.
 
-    Cost: T E V multiplications, one state at a time. In float64.
+    Cost: 2 T E V multiplications, to write and to read, and T E V more each for decay and for beta.
+    One state is kept at a time. In float64.
 
     References
     ----------
@@ -175,14 +177,14 @@ def recurrent_linear_attention(
     dtype, x, _ = _operands(arguments, {})
     factor = as_number("scale", scale)
     with np.errstate(all="ignore"):
-        out, states, _ = _run(x, factor)
+        out, states, _ = _run(x, factor, keep=False)
     return result(out, dtype), result(np.array(states[-1]), dtype)
 
 
 def _run(
-    x: dict[str, FloatArray], factor: float
+    x: dict[str, FloatArray], factor: float, *, keep: bool = True
 ) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
-    """Return the output, all states from the first to the last, and what was written."""
+    """Return the output, all states from the first (or the last only), and what was written."""
     q, k, v, kept = x["q"], x["k"], x["v"], _kept(x)
     states, written, out = [_first_state(x)], [], np.empty(v.shape)
     for t in range(q.shape[-2]):
@@ -192,6 +194,8 @@ def _run(
             w = x["beta"][..., t, None] * (w - _apply(faded, k[..., t, :]))
         states.append(faded + _outer(k[..., t, :], w))
         written.append(w)
+        if not keep:
+            del states[:-1], written[:-1]
         out[..., t, :] = factor * _apply(states[-1], q[..., t, :])
     return out, states, written
 

@@ -180,7 +180,11 @@ TABLE = [
             ("Keras", "1e-3", "layer_norm(x, eps=1e-3)"),
         ],
         "eps of RMS norm": [
-            ("PyTorch", "that of the dtype", "rms_norm(x, eps=np.finfo(x.dtype).eps)"),
+            (
+                "PyTorch",
+                "that of the dtype it computes in: float32 for half precision",
+                "rms_norm(x, eps=np.finfo(np.promote_types(x.dtype, np.float32)).eps)",
+            ),
             ("ONNX", "1e-5", "rms_norm(x, eps=1e-5)"),
             ("dlref", "1e-6", "rms_norm(x)"),
         ],

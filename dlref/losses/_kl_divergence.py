@@ -79,8 +79,9 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
     p = q. It is not symmetric, and infinite where q expects what p excludes. A class with
     :math:`q_c = 0` costs nothing, whatever :math:`\log p_c` is; a negative :math:`q_c` is NaN.
 
-    The mean is over rows: PyTorch's ``kl_div`` calls it ``"batchmean"``; its ``"mean"``
-    divides by the number of classes, too.
+    The mean is over rows, of all axes but the last. PyTorch's ``kl_div`` has it for two axes as
+    ``"batchmean"``, which divides by the length of the first axis, whatever the others are. Its
+    ``"mean"`` divides by the number of classes, too.
 
     The terms have both signs. Where p is near q they cancel, and the error is some
     :math:`2^{-53} \sum_c q_c \abs{\log q_c}`, while the value is of second order in q - p.

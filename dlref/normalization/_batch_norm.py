@@ -75,7 +75,8 @@ def batch_norm(
     `bias`. The variance is the biased one here (divided by M), in PyTorch and ONNX too.
 
     A bias added to `x` by the layer before has no effect, since the mean takes it away
-    again, and neither has the scale of that layer's weights.
+    again. Neither has a positive factor of that layer's weights, as long as :math:`\epsilon` is
+    small beside the variance.
 
     **Numerics.** As in :func:`layer_norm`: differences from the mean of an eighth are formed first,
     and their own mean is taken off; here for pieces of the batch, which are then combined
@@ -100,6 +101,12 @@ def batch_norm(
 
     >>> batch_norm([[1.0], [3.0]], eps=0)[0], batch_norm([[1.0], [-3.0]], eps=0)[0]
     (array([-1.]), array([1.]))
+
+    Ten times the batch is the same, a thousandth of it is lost in `eps`:
+
+    >>> x = np.array([[1.0], [3.0]])
+    >>> [batch_norm(factor * x)[1].round(2) for factor in (1, 10, 0.001)]
+    [array([1.]), array([1.]), array([0.3])]
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, (weight, bias) = operands(x, weight=weight, bias=bias)

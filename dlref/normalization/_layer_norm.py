@@ -68,7 +68,8 @@ def layer_norm(
     **Geometry.** Subtracting the mean projects :math:`\vec x` onto the plane orthogonal to
     :math:`\vec 1`; dividing by :math:`\sigma = \norm{\vec x - \mu \vec 1} / \sqrt D` projects it on
     the sphere of radius :math:`\sqrt D`. So :math:`\hat{\vec x}` lies on a sphere of D - 2
-    dimensions, and does not change if :math:`\vec x` is shifted or, up to :math:`\epsilon`, scaled.
+    dimensions, and does not change if :math:`\vec x` is shifted or, up to :math:`\epsilon`,
+    multiplied by a positive number. (By a negative one, its sign changes.)
 
     **Numerics.** The textbook formula :math:`\sigma^2 = \overline{x^2} - \mu^2` loses all digits
     at a large mean. The code forms :math:`d_i = x_i - m` with the mean m of the first eighth of the
@@ -77,12 +78,14 @@ def layer_norm(
     .. math:: \mu = m + \overline d, \qquad \sigma^2 = \overline{d^2} - \overline d^2 .
 
     This subtraction costs three bits at most. Let m be off by :math:`e = \mu - m`. The D / 8 first
-    features have the mean m, so that their squares about :math:`\mu` alone add up to at least
-    :math:`e^2 D / 8`, and :math:`\overline d^2 = e^2` is at most eight times :math:`\sigma^2`.
-    Where all :math:`x_i` lie within a factor of two of m, :math:`d_i` is exact, and a large offset
-    costs no digit of the result: at a mean of :math:`10^4` and a variance of 1 the error, relative
-    to the largest output, is below 1e-15 in float64. Where a square overflows or underflows, the
-    row is scaled by a power of two first, so that rows of any magnitude have their result.
+    features have the mean m, so that their squares about :math:`\mu` add up to at least
+    :math:`e^2 D / 8`. The others have the mean :math:`\mu + e / 7`, and theirs to at least
+    :math:`e^2 D / 56`. So :math:`\overline d^2 = e^2` is at most seven times :math:`\sigma^2`, and
+    :math:`\overline{d^2}` eight times. Where all :math:`x_i` lie within a factor of two of m,
+    :math:`d_i` is exact, and a large offset costs no digit of the result: at a mean of :math:`10^4`
+    and a variance of 1 the error, relative to the largest output, is below 1e-15 in float64. Where
+    a square overflows or underflows, the row is scaled by a power of two first, so that rows of any
+    magnitude have their result.
 
     float32 (and narrower) inputs are computed in float64 and rounded once. (At a mean of
     :math:`10^4` a float32 *input* is already rounded to 0.001.) Each row is read from memory once.
@@ -113,10 +116,13 @@ def layer_norm(
     array([[-1., -1.],
            [ 1., 1.]])
 
-    Shifting and scaling a row changes nothing:
+    Shifting a row and multiplying it by a positive number changes nothing; a negative number
+    changes the sign:
 
     >>> x = np.array([1.0, 3, 5, 7])
     >>> bool(np.allclose(layer_norm(100 * x - 3, eps=0), layer_norm(x, eps=0), atol=1e-15))
+    True
+    >>> bool(np.all(layer_norm(-x) == -layer_norm(x)))
     True
 
     An image is one row if all its axes are to be normalized together, as by PyTorch's

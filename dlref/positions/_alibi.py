@@ -83,7 +83,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     For other H there are two rules. "paper" uses the formula as it stands. "official", in the
     authors' code and in all models that use ALiBi with such an H, takes the slopes for the
     largest power of two P below H, followed by the first H − P of every other slope for
-    2P heads, which lie between those already there:
+    2P heads. The first of them is steeper than all, the others lie between those already there:
 
     .. math:: 2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .
 
@@ -100,7 +100,8 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     >>> 1 / alibi_slopes(8)
     array([  2.,   4.,   8.,  16.,  32.,  64., 128., 256.])
 
-    Twelve heads: after the slopes for 8, four in between; and the other rule.
+    Twelve heads: after the slopes for 8 one that is steeper, and three in between; and the other
+    rule.
 
     >>> alibi_slopes(12)[[0, 7, 8, 9, 10, 11]].round(4)
     array([0.5   , 0.0039, 0.7071, 0.3536, 0.1768, 0.0884])

@@ -107,7 +107,8 @@ def kerple_bias(
     In a quadratic form :math:`\sum_{ij} c_i c_j B_{ij}` with :math:`\sum_i c_i = 0` the constants
     cancel and what remains is not negative: the bias is a *conditionally positive definite* kernel,
     which is where the name KERPLE comes from (:cite:t:`Chi2022`; it also holds for
-    :math:`r_2 = 2`). For any number of positions a large enough constant C then makes
+    :math:`r_2 = 2`, and for no greater power). What remains is even positive, unless all c are 0
+    or the power is 2. For any number of positions a large enough constant C then makes
     :math:`B + C` positive definite, so that it consists of inner products of features
     :math:`\vec\phi_i` of the positions. No softmax sees the constant, and the bias acts like
     channels that are appended to queries and keys:

@@ -169,8 +169,8 @@ def rope_frequencies(
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
 
     **Accuracy.** Powers of the base are computed with 50 decimal digits and rounded once. A
-    frequency off by one unit in the last place rotates a pair :math:`10^{-10}` too far at position
-    :math:`10^6`.
+    frequency off by one unit in the last place rotates a pair up to :math:`10^{-10}` too far at
+    position :math:`10^6`.
 
     References
     ----------

@@ -168,10 +168,10 @@ def apply_xpos(
     .. math:: \operatorname{Re} \sum_i \bar z_i w_i\, e^{i r \theta_i}\, \zeta_i^{-r/b},
        \qquad r = n - m .
 
-    Under a causal mask r is at most 0 and every factor at most 1: each term decays with the
-    distance, for any query and key, which plain rotation does not achieve (`rope_score`). For keys
-    *after* the query the factors are greater than 1 and grow without limit, so this is for decoders
-    only.
+    Under a causal mask r is at most 0 and every factor at most 1: the bound
+    :math:`\abs{z_i} \abs{w_i}\, \zeta_i^{-r/b}` of each term decays with the distance, for any
+    query and key, which plain rotation does not achieve (`rope_score`). For keys *after* the query
+    the factors are greater than 1 and grow without limit, so this is for decoders only.
 
     A scale commutes with the rotation of its pair; the code multiplies both tables by it.
 

@@ -480,9 +480,12 @@ def rnn(
 
     **Memory of an impulse.** With the identity for :math:`\phi`, the contribution of
     :math:`\vec x_s` to :math:`\vec h_t` is :math:`\mat W_{hh}^{t-s} \mat W_{ih} \vec x_s`. It
-    decays like the t - s'th power of the spectral radius of :math:`\mat W_{hh}`; with tanh, faster.
-    What counts is that radius, not the size of an entry: a matrix of H × H entries 0.01 has the
-    radius 0.01 H, forgets at once for H = 10, and for H = 1000 grows tenfold per step.
+    decays like the t - s'th power of the spectral radius of :math:`\mat W_{hh}`; with tanh, as a
+    rule, faster. (Never slower, if the radius is also the largest singular value, as it is for
+    symmetric and for orthogonal matrices. Otherwise slopes that differ between units may keep what
+    the identity would forget.) What counts is that radius, not the size of an entry: a matrix of H
+    × H entries 0.01 has the radius 0.01 H, forgets at once for H = 10, and for H = 1000 grows
+    tenfold per step.
 
     **Computation.** The products with :math:`\mat W_{ih}` do not wait for a state and are one
     product of matrices; the rest is one compiled loop over time, in which entries of the

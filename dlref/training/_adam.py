@@ -176,6 +176,9 @@ def adam_step(
     **How long the steps are.** The first step is :math:`\eta \operatorname{sign}(g_1)`. Later ones
     are about :math:`\eta` where the gradient is steady, and less the more it is noise:
     :math:`\abs{\hat m} / \sqrt{\hat v}` is a signal-to-noise ratio. The scale of the loss cancels.
+    They can be longer: a single gradient after many zeros takes a step of
+    :math:`\eta (1 - \beta_1) / \sqrt{1 - \beta_2}`, which is :math:`3.2\, \eta` for the default
+    `betas`.
 
     **Weight decay.** With :math:`\lambda > 0` the gradient is :math:`g_t + \lambda \theta_{t-1}`
     from the start, so the decay is in both means.

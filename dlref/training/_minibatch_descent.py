@@ -45,8 +45,8 @@ class MinibatchResult(NamedTuple):
 
     Notes
     -----
-    The loss of an epoch is a mean over parameters that change meanwhile, so it lies above that of
-    the parameters at the epoch's end.
+    The loss of an epoch is a mean over parameters that change meanwhile. While it falls, it lies
+    above that of the parameters at the epoch's end.
 
     Examples
     --------
@@ -105,8 +105,8 @@ def minibatches(
 
     .. math:: \operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .
 
-    Four times the batch halves the noise at four times the cost; a whole epoch in one batch has
-    none.
+    As long as a batch is small beside N, four times the batch halves the noise at four times the
+    cost; a whole epoch in one batch has none.
 
     Examples
     --------

@@ -109,9 +109,10 @@ def momentum_step(
 
     .. math:: \vec v_t = \sum_{s=1}^{t} \mu^{t-s}\, \vec g_s .
 
-    Along a direction in which the gradient keeps its sign the terms add up, to
+    Along a direction in which the gradient stays the same the terms add up, to
     :math:`\vec g / (1 - \mu)` in the end: ten times the step for :math:`\mu = 0.9`. Across a
-    valley, where it changes sign at every step, they cancel. Eliminating the velocity,
+    valley, where it changes sign at every step, they cancel but for :math:`\vec g / (1 + \mu)`,
+    about half the step. Eliminating the velocity,
 
     .. math:: \theta_t - \theta_{t-1} = \mu (\theta_{t-1} - \theta_{t-2}) - \eta\, \vec g_t ,
 

@@ -87,7 +87,8 @@ def next_token_probabilities(
     With both options, top p therefore sees the probabilities that top k has normalized, as in
     Hugging Face's Transformers.
 
-    At temperature 0 the first of several equal maxima is taken, the limit of greedy decoding.
+    At temperature 0 the first of several equal maxima is taken, as in greedy decoding. The limit
+    of small temperatures is another: equal maxima share the probability.
 
     References
     ----------
@@ -106,6 +107,8 @@ def next_token_probabilities(
     array([1., 0., 0., 0.])
     >>> next_token_probabilities(logits, temperature=0)
     array([1., 0., 0., 0.])
+    >>> [next_token_probabilities([2.0, 2.0, 1.0], temperature=t) for t in (0, 1e-3)]
+    [array([1., 0., 0.]), array([0.5, 0.5, 0. ])]
 
     At half the temperature the odds are squared, 5 : 3 becomes 25 : 9:
 

@@ -567,7 +567,8 @@ def language_model_loss(
               \text{token}_t)
 
     over the N predictions. By the chain rule of probabilities the sum over a text is the logarithm
-    of the model's probability of the text, so minimizing it is maximum likelihood.
+    of the model's probability of the text after its first token, which nothing predicts, so
+    minimizing L is maximum likelihood.
     :math:`L / \log 2` are bits per token, and :math:`e^L` is the perplexity: the
     number of equally likely tokens that would be as hard to guess.
 

@@ -128,9 +128,9 @@ def reverse_task(
 
     Notes
     -----
-    The distance to what is looked up grows by two from symbol to symbol, so every offset
-    occurs. The first symbol to write is the last that was read, which a recurrent network knows
-    best. Chance is :math:`\log (V - 1)` per symbol.
+    The distance to what is looked up grows by two from symbol to symbol, so every odd offset from 1
+    to 2 n − 1 occurs. The first symbol to write is the last that was read, which a recurrent
+    network knows best. Chance is :math:`\log (V - 1)` per symbol.
 
     Examples
     --------

@@ -46,8 +46,8 @@ ax.legend()
 # Head counts that are no power of two
 # ------------------------------------
 # Twelve heads. The rule of the paper spaces all slopes evenly; the official
-# code keeps those for eight heads and puts four of the sequence for sixteen
-# between the steepest.
+# code keeps those for eight heads and adds four of the sequence for sixteen:
+# one above the steepest, the others between the next.
 
 fig, ax = plt.subplots(figsize=(7, 2.4))
 for row, rule in enumerate(["paper", "official"]):

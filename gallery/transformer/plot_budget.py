@@ -8,8 +8,9 @@ Which parts of a model hold its parameters, and which parts take its time?
 # %%
 # Parameters
 # ----------
-# In a small model most parameters are embeddings; they grow with the width,
-# the blocks with its square. The four sizes are those of GPT-2.
+# The smaller a model, the larger the share of its embeddings; they grow with
+# the width, the blocks with its square. The four sizes are those of GPT-2:
+# embeddings are 31 % of the smallest, and 5 % of the largest.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -28,6 +29,8 @@ models = {
 }
 counts = {name: parameter_counts(config) for name, config in models.items()}
 assert counts["small"].total == 124_439_808
+embedded = {name: f"{c.embedding / c.total:.0%}" for name, c in counts.items()}
+assert (embedded["small"], embedded["XL"]) == ("31%", "5%")
 
 fig, ax = plt.subplots(figsize=(7, 2.8))
 left = np.zeros(4)

@@ -12,8 +12,8 @@ take?
 # Eight keys, each followed by a value; then the keys again in another order.
 # After each key of the second half the model has to give its value. Which
 # value belongs to which key changes from text to text, so nothing can be
-# learned by heart: chance is log 8 = 2.08 nats, and giving any of the values
-# seen is hardly better.
+# learned by heart: chance is log 8 = 2.08 nats. To guess each value as often
+# as the text has it costs 1.56 nats, without knowing which key it belongs to.
 #
 # Two models with a single head in each layer, one layer and two.
 

@@ -76,6 +76,21 @@ def test_table(name):
     assert jumps.round(9).tolist() == ([] if kinks == "none" else numbers(kinks))
 
 
+def test_the_layer_below_revives_a_dead_unit():
+    """Two units read one; the second is dead, and the gradient comes through the first."""
+    relu, relu_vjp = activations.relu, activations.relu_vjp
+    below, above, bias = 1.0, np.ones(2), np.array([0.0, -1.5])
+    first = relu(above * relu(below) + bias)
+    for _ in range(20):
+        h = relu(below)
+        z = above * h + bias
+        dz = relu_vjp(2 * (relu(z) - 3.0), z)  # of the squared errors to the target 3
+        below -= 0.1 * relu_vjp(dz @ above, below)
+        above, bias = above - 0.1 * dz * h, bias - 0.1 * dz
+    assert first[1] == 0.0
+    assert relu(above * relu(below) + bias)[1] > 0.0
+
+
 def test_ten_sigmoids_with_weight_eight_enlarge_a_gradient():
     gradient = 1.0
     for _ in range(10):

@@ -38,6 +38,18 @@ class TestAgainstPyTorch:
         assert_close(additive_attention_jvp(operands, tangents), want)
 
 
+def test_the_example_of_the_docstring_has_the_score_it_says():
+    w, u, vec = [[1, -1], [-1, -1]], [[1], [-1]], [8, 8]
+    q, k = np.array([2.0, -2.0]), np.array([2.0, -2.0])
+    _, weights = additive_attention(
+        np.stack([q, [3.0, 3.0]], axis=1), k[:, None], k[:, None], w, u, vec, return_weights=True
+    )
+    s = q[:, None] + k
+    score = 8 * np.tanh(s - 3) + 8 * np.tanh(-s - 3)
+    odds = np.log(weights[:, 0] / weights[:, 1])
+    np.testing.assert_allclose(odds, score[:, 0] - score[:, 1], rtol=1e-9)
+
+
 class TestBlocks:
     def test_of_any_size_give_the_same(self, rng, assert_close, operands, monkeypatch):
         dout, tangents = rng.normal(size=(2, 5, 7)), [rng.normal(size=s) for s in SHAPES]

@@ -1,5 +1,7 @@
 """Linear attention: parallel, recurrent, in blocks."""
 
+import tracemalloc
+
 import numpy as np
 import peers
 import pytest
@@ -72,6 +74,20 @@ class TestForms:
         out, _ = recurrent_linear_attention(k, k, v, beta=np.ones(5))
         assert_close(out, v)
 
+    def test_adding_answers_with_what_was_written_under_the_key_only(self, rng, assert_close):
+        k, v = np.eye(2)[[0, 1, 0, 1]], rng.normal(size=(4, 2))
+        out, _ = recurrent_linear_attention(k, k, v)
+        assert_close(out[2:], v[:2] + v[2:])
+
+    def test_one_state_is_kept_at_a_time(self, rng):
+        q, k, v = rng.normal(size=(3, 200, 32))
+        recurrent_linear_attention(q, k, v)
+        tracemalloc.start()
+        recurrent_linear_attention(q, k, v, beta=np.ones(200), decay=np.zeros((200, 1)))
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < 40 * 8 * 32 * 32  # all states would be 200 of these matrices
+
 
 class TestAgainstPyTorch:
     @pytest.mark.parametrize("is_causal", [False, True])
@@ -117,6 +133,14 @@ class TestEdges:
         assert linear_attention(zero, zero, v, **options) == 0
         assert all(np.all(g == 0) for g in linear_attention_vjp(v, zero, zero, v, **options))
         assert linear_attention_jvp((zero, zero, v), (zero, zero, v), **options) == 0
+
+    @pytest.mark.parametrize(("q", "k"), [(354.0, 354.0), (700.0, 8.0), (8.0, 700.0)])
+    def test_exp_overflows_with_the_sum_of_query_and_key(self, q, k):
+        def attend(k):
+            return linear_attention([[q]], [[k]], [[1.0]], feature_map="exp").item()
+
+        assert attend(k) == pytest.approx(1)
+        assert np.isnan(attend(k + 2))
 
     def test_elu_features_do_not_overflow(self):
         x = np.array([[800.0, -800.0]])

@@ -43,6 +43,13 @@ def test_exact_values_of_any_kind(kind):
     np.testing.assert_allclose(got, [want, 0.0], rtol=1e-11)
 
 
+def test_float32_has_a_spacing_between_6e_8_and_1_2e_7(rng):
+    x = np.sort(rng.uniform(1, 2, 10_000)).astype(np.float32)
+    spacing = np.spacing(x) / x.astype(float)
+    assert 5.9e-8 < spacing.min() < 6.1e-8
+    assert 1.19e-7 < spacing.max() < 1.2e-7
+
+
 def test_long_doubles_keep_their_digits():
     exact = np.longdouble(1) + np.finfo(np.longdouble).eps * 4
     if np.finfo(np.longdouble).eps < 2**-52:

@@ -6,7 +6,7 @@ import pytest
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, losses, neurons, positions, recurrent, transformer
+from dlref import check, losses, neurons, positions, recurrent, training, transformer
 from dlref import normalization as norm
 
 R = np.random.default_rng(7)
@@ -25,6 +25,7 @@ ROPE = R.normal(size=(2, 5, 8)), np.cos(ANGLES), np.sin(ANGLES)
 CLASSES = R.integers(0, 8, 6)
 LSTM_DOUT = tuple(R.normal(size=(2, 5, 4)) for _ in "hc")
 SDPA = att.scaled_dot_product_attention
+FREQUENCIES = positions.rope_frequencies(8)
 
 
 def softmax(x, axis=-1):
@@ -50,6 +51,19 @@ def divided_silu(x):
 def log_of_softmax(x):
     with np.errstate(divide="ignore"):
         return np.log(softmax(x))
+
+
+def smoothed_over_others(x, c, label_smoothing):
+    n = x.shape[-1]
+    rest = label_smoothing / (n - 1)
+    target = np.where(np.arange(n) == c[:, None], 1 - label_smoothing, rest)
+    return -(target * np.log(softmax(x))).sum(-1).mean()
+
+
+def adam(p, g, direction, *, learning_rate, eps, start=None, weight_decay=0.0):
+    """The first step of Adam, of which `direction` gets the corrected means and eps."""
+    _, state = training.adam_step(p if start is None else start, g, None, learning_rate=0.1)
+    return p - learning_rate * direction(g, g * g, eps), state
 
 
 def counting_softmax_loss(x, c):
@@ -255,8 +269,72 @@ FORWARD = [
      "logarithm of a number that is rounded to 0"),
     ("backwards", recurrent.lstm, lambda *a: recurrent.lstm(*a, reverse=True), LSTM, {},
      "read backwards"),
+    ("smoothing of the others", losses.cross_entropy, smoothed_over_others, (X, CLASSES),
+     {"label_smoothing": 0.1}, "over the other classes only"),
+    ("sigmoid for GELU", act.gelu, lambda x: x / (1 + np.exp(-1.702 * x)), (X,), {},
+     "x sigmoid(1.702 x)"),
+    ("kept share", norm.batch_norm_update, lambda r, b, momentum: momentum * r + (1 - momentum) * b,
+     (B, W[0]), {"momentum": 0.1}, "that is kept, not replaced"),
+    ("KL of q", losses.kl_divergence, lambda log_p, q: (np.exp(log_p) * (
+        log_p - np.log(q))).sum(-1).mean(), (np.log(softmax(X)), softmax(U)), {},
+     "two distributions are exchanged"),
+    ("softmax twice", losses.cross_entropy, lambda x, c: losses.cross_entropy(softmax(x), c),
+     (X, CLASSES), {}, "softmax is applied twice"),
+    ("sigmoid twice", losses.binary_cross_entropy, lambda x, y: losses.binary_cross_entropy(
+        act.sigmoid(x), y), (X, (U > 0) * 1.0), {}, "sigmoid is applied twice"),
+    ("SmoothL1", losses.huber, lambda p, q, delta: losses.huber(p, q, delta=delta) / delta,
+     (X, U), {"delta": 3.0}, "divided by delta"),
+    ("channels first", norm.group_norm, lambda x, n: np.moveaxis(norm.group_norm(
+        np.moveaxis(x, 1, -1), n), -1, 1), (R.normal(size=(3, 10, 8)), 2), {}, "along axis 1"),
+    ("rotation from 1", positions.apply_rope, lambda x, c, s: positions.apply_rope(
+        x, *positions.rope_tables(np.arange(1, 6), FREQUENCIES)),
+     (ROPE[0], *positions.rope_tables(np.arange(5), FREQUENCIES)), {}, "one too large"),
+    ("another base", positions.rope_frequencies, lambda E: positions.rope_frequencies(E, base=5e5),
+     (8,), {}, "base is 500000.0"),
+    *((f"adam, {what}", training.adam_step, lambda p, g, s, f=f, **o: adam(p, g, f, **o),
+       (B, W[1], None), {"learning_rate": 0.1, "eps": 0.01}, words) for what, f, words in (
+        ("no correction", lambda m, v, e: 0.1 * m / ((1e-3 * v) ** 0.5 + e),
+         "means are not corrected"),
+        ("square alone", lambda m, v, e: m / ((1e-3 * v) ** 0.5 + e), "squares is not corrected"),
+        ("mean alone", lambda m, v, e: 0.1 * m / (v**0.5 + e), "the mean is not corrected"),
+        ("eps inside", lambda m, v, e: m / (v + e) ** 0.5, "inside the root"),
+        ("eps first", lambda m, v, e: m * 1e-3**0.5 / ((1e-3 * v) ** 0.5 + e),
+         "eps is added before"),
+        ("no root", lambda m, v, e: m / (v + e), "the root is missing"),
+    )),
+    ("adamw for adam", training.adam_step, training.adamw_step, (B, W[1], None),
+     {"learning_rate": 0.1, "weight_decay": 0.5}, "decoupled from the gradient"),
+    ("adam for adamw", training.adamw_step, training.adam_step, (B, W[1], None),
+     {"learning_rate": 0.1, "weight_decay": 0.5}, "added to the gradient"),
+    ("no correction in adamw", training.adamw_step, lambda p, g, s, **o: adam(
+        0.99 * p, g, lambda m, v, e: 0.1 * m / ((1e-3 * v) ** 0.5 + e), start=p, **o),
+     (B, W[1], None), {"learning_rate": 0.1, "weight_decay": 0.1, "eps": 0.01},
+     "means are not corrected"),
+    ("a sign in AMSGrad", training.adam_step, lambda p, g, s, **o: (
+        p + g, training.adam_step(p, g, s, **o)[1]), (B, W[1], None),
+     {"learning_rate": 0.1, "amsgrad": True}, ""),
+    ("an unknown rotation", positions.apply_rope, lambda x, c, s: positions.apply_rope(
+        x, c, s) + x**2, (ROPE[0], *positions.rope_tables(np.arange(5), FREQUENCIES)), {}, ""),
+    ("an unknown step", training.adam_step, lambda p, g, s, **o: (
+        p + g * g, training.adam_step(p, g, s, **o)[1]), (B, W[1], None),
+     {"learning_rate": 0.1}, ""),
+    ("an unknown window", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=window) + DOUT**2,
+     (Q, K, V), {"window": (2, 0)}, ""),
+    ("as far off everywhere", act.tanh, lambda x: np.tanh(x) + 1e-3 * np.sign(x),
+     (X.astype("f4"),), {}, ""),
+    ("a window too short", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(1, 0)),
+     (Q, K, V), {"window": (2, 0)}, "one key too short on the left"),
+    ("a window too long", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(2, 2)),
+     (Q, K, V), {"window": (2, 1)}, "one key too long on the right"),
+    ("another eps outside", norm.rms_norm, lambda x, w: x * w / (
+        np.sqrt((x * x).mean(-1, keepdims=True)) + 1e-5), (X, B), {},
+     "outside the root, and is 1e-05, not 1e-06"),
 ]  # fmt: skip
 BACKWARD = [
+    ("softmax, sum of dout", act.softmax, lambda u, x: softmax(x) * (
+        u - u.sum(-1, keepdims=True)), (U, X), {}, "lacks the probabilities"),
+    ("sigmoid for GELU, backward", act.gelu,
+     lambda u, x: act.silu_vjp(u, x, beta=1.702), (U, X), {}, "x sigmoid(1.702 x)"),
     ("softmax no sum", act.softmax, lambda u, x: softmax(x) * u, (U, X), {}, "it is p dout"),
     ("log_softmax no p", act.log_softmax, lambda u, x: u - softmax(x), (U, X), {},
      "not multiplied by the sum"),
@@ -380,10 +458,6 @@ FORWARD += [
      (X + 100,), {}, "the variance cancels"),
     ("noise", neurons.linear, noisy, (X.astype("f2"), W.astype("f2")), {}, "noise"),
     ("unknown", act.tanh, lambda x: np.tanh(x) + x**2, (X,), {}, ""),
-    ("window with the query", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(1, 0)),
-     (Q, K, V), {"window": (2, 0)}, "one key too few"),
-    ("wider window", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(3, 0)),
-     (Q, K, V), {"window": (2, 0)}, "one key too many"),
     ("window without a right end", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(2, None)),
      (Q, K, V), {"window": (2, 0)}, "no right end"),
     ("window without a left end", SDPA, lambda q, k, v, window: SDPA(q, k, v, is_causal=True),
@@ -400,13 +474,6 @@ FORWARD += [
     ("weights and the number", losses.cross_entropy, lambda x, c, weight: losses.cross_entropy(
         x, c, weight=weight) * weight[c].mean(), (X, CLASSES), {"weight": np.exp(B)},
      "not by the sum of their weights"),
-    ("the others' smoothing", losses.cross_entropy, lambda x, c, label_smoothing:
-     losses.cross_entropy(x, c, label_smoothing=label_smoothing * 8 / 7), (X, CLASSES),
-     {"label_smoothing": 0.1}, "shared by the other classes"),
-    ("softmax twice", losses.cross_entropy, lambda x, c: losses.cross_entropy(softmax(x), c),
-     (X, CLASSES), {}, "softmax is applied twice"),
-    ("sigmoid twice", losses.binary_cross_entropy, lambda x, y: losses.binary_cross_entropy(
-        act.sigmoid(x), y), (X, softmax(U)), {}, "sigmoid is applied twice"),
     ("h and c", recurrent.lstm, lambda *a: recurrent.lstm(*a)[::-1], LSTM, {},
      "it equals output 1"),
     ("unbiased instances", norm.instance_norm, lambda x: (x - x.mean(1, keepdims=True))

@@ -36,6 +36,16 @@ def test_pytorch(reduction, theirs, rows, assert_close):
     assert_close(kl_divergence_vjp(0.5, *rows, reduction=reduction), grads)
 
 
+def test_batchmean_of_pytorch_is_the_mean_over_rows_for_two_axes_only(rows):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    for shape, factor in (((6, 5), 1), ((2, 3, 5), 3), ((3, 1, 2, 5), 2)):
+        log_p, q = (a.reshape(shape) for a in rows)
+        tensors = map(peers.torch.from_numpy, (log_p, q))
+        theirs = peers.torch.nn.functional.kl_div(*tensors, reduction="batchmean")
+        assert theirs.item() == pytest.approx(factor * kl_divergence(log_p, q), rel=1e-13)
+
+
 def test_it_is_cross_entropy_minus_entropy(rows, assert_close):
     log_p, q = rows
     entropy = -np.sum(q * np.log(q), axis=-1).mean()

@@ -46,6 +46,16 @@ class TestLargeOffsets:
         want = exactly_standardized(x, 1e-5)
         assert np.max(abs(layer_norm(x) - want)) < 1e-15 * np.max(abs(want))
 
+    def test_the_first_eighth_is_off_by_at_most_seven_variances(self, rng):
+        """And the bound is attained: what is subtracted from has eight, three bits more."""
+        for scale in (0.0, 0.1, 1.0, 10.0):
+            x = scale * rng.normal(size=800)
+            x[100:] += 1
+            ratio = (x[:100].mean() - x.mean()) ** 2 / x.var()
+            assert ratio < 7 + 1e-9
+            if scale == 0:
+                assert ratio == pytest.approx(7)
+
     @pytest.mark.parametrize("outlier", [1e2, -1e6, 1e12])
     def test_a_first_eighth_unlike_the_rest_costs_three_bits(
         self, rng, exactly_standardized, outlier

@@ -27,6 +27,16 @@ def test_the_official_rule(heads):
     assert np.all(got > 0)
 
 
+@pytest.mark.parametrize("heads", [3, 6, 12, 24, 100])
+def test_the_first_slope_added_is_above_all_and_the_others_are_between(heads):
+    slopes = P.alibi_slopes(heads)
+    count = 2 ** math.floor(math.log2(heads))
+    there, added = slopes[:count], slopes[count:]
+    assert added[0] > there.max()
+    assert np.all(added[1:] < there.max())
+    assert np.all(added > there.min())
+
+
 @pytest.mark.parametrize("heads", [1, 2, 8, 64, 128])
 def test_both_rules_agree_for_powers_of_two(heads):
     np.testing.assert_array_equal(P.alibi_slopes(heads), P.alibi_slopes(heads, rule="paper"))

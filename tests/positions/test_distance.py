@@ -45,6 +45,22 @@ def test_kerple_is_conditionally_positive_definite(kind, r2, rng):
         assert v @ bias @ v >= -1e-10
 
 
+@pytest.mark.parametrize(
+    ("kind", "r2", "definite"),
+    [("log", 3.0, True), ("power", 0.5, True), ("power", 1.9, True), ("power", 2.0, False)],
+)
+def test_kerple_plus_a_constant_is_positive_definite_but_for_the_power_2(kind, r2, definite):
+    bias = P.kerple_bias(1.0, r2, 6, 6, kind=kind, symmetric=True)
+    for constant in (1e2, 1e3, 1e4, 1e5):
+        assert (np.linalg.eigvalsh(bias + constant).min() > 0) == definite
+
+
+def test_kerple_is_not_conditionally_positive_definite_above_the_power_2():
+    bias = P.kerple_bias(1.0, 2.5, 3, 3, kind="power", symmetric=True)
+    v = np.array([1.0, -2.0, 1.0])
+    assert v @ bias @ v < 0
+
+
 def fire(torch, T, S):
     def f(w1, b1, w2, b2, c, threshold):
         i, j = torch.arange(T).double()[:, None], torch.arange(S).double()

@@ -1,6 +1,7 @@
 """Tests of dlref.positions._rotary and of the circle below it."""
 
 import time
+from fractions import Fraction
 
 import exact
 import ml_dtypes
@@ -72,6 +73,17 @@ class TestCircle:
         cos, sin = P.rope_tables([0.0, -0.0], [1.0, -2.0])
         np.testing.assert_array_equal(cos, 1)
         np.testing.assert_array_equal(sin, 0)
+
+    @pytest.mark.parametrize(("dim", "loss"), [(64, 0.04), (128, 0.06)])
+    def test_what_a_float32_angle_loses_at_a_million(self, dim, loss):
+        p, f = np.arange(998_000, 1_000_001), P.rope_frequencies(dim)
+        angle = np.multiply.outer(p.astype(np.float32), f.astype(np.float32))
+        for table, rounded in zip(P.rope_tables(p, f), (np.cos, np.sin), strict=True):
+            assert abs(rounded(angle.astype(float)) - table).max() == pytest.approx(loss, rel=0.05)
+
+    def test_angles_up_to_two_to_the_49_turns(self):
+        for table in P.rope_tables([3.5e15, -3.5e15, 3.6e15], [1.0]):
+            assert np.isnan(table[:, 0]).tolist() == [False, False, True]
 
     @pytest.mark.parametrize("p", [np.nan, np.inf, -np.inf, 1e17, 1e300])
     def test_what_has_no_angle_is_nan(self, p):
@@ -174,6 +186,18 @@ class TestRotation:
             got = P.apply_rope(x, *tables, interleaved=interleaved)
             want = P.apply_rope(x[2, 600:], *(t[600:] for t in tables), interleaved=interleaved)
             np.testing.assert_array_equal(got[2, 600:], want)
+
+
+def test_error_is_below_two_roundings_of_the_length_and_not_below_one_and_a_half(rng):
+    count = 20_000
+    x, phi = rng.normal(size=(count, 2)), rng.uniform(0, 7, count)
+    c, s = np.cos(phi), np.sin(phi)
+    got = P.apply_rope(x, c[:, None], s[:, None])
+    worst = 0.0
+    for a, b, c_, s_, y in zip(x[:, 0], x[:, 1], c, s, got[:, 0], strict=True):
+        error = Fraction(float(y)) - (Fraction(a) * Fraction(c_) - Fraction(b) * Fraction(s_))
+        worst = max(worst, abs(float(error)) / np.hypot(a, b))
+    assert 1.5 * 2.0**-53 < worst <= 2 * 2.0**-53
 
 
 class TestScore:
@@ -344,6 +368,18 @@ class TestOnlyOrthogonalMaps:
     def test_two_maps_need_not_be_rotations(self):
         rotation = P.rope_matrix(1, [0.5])
         assert not self.varies(rotation / 1.1, rotation * 1.1)
+
+
+@pytest.mark.skipif(not COMPILED, reason="of 200 000 scores")
+def test_how_near_a_score_comes_to_that_at_zero_depends_on_the_vector(rng):
+    f, late = P.rope_frequencies(64), np.arange(1000, 200_000)
+
+    def again(q):
+        return P.rope_score(q, q, late, f).max() / (q @ q)
+
+    assert again(np.ones(64)) < 0.5
+    assert again(np.eye(64)[0]) > 0.9999
+    assert all(again(q) > 0.5 for q in rng.normal(size=(3, 64)))
 
 
 def test_score_has_a_period_where_frequencies_are_rational():

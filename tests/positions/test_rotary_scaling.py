@@ -19,6 +19,12 @@ LONGROPE = {"type": "longrope", "short_factor": [1, 2], "long_factor": [3.0, 8.0
 PLAIN = P.rope_frequencies(128)
 
 
+def test_a_unit_in_the_last_place_moves_fast_pairs_most():
+    moved = 1e6 * (np.nextafter(PLAIN, 2) - PLAIN)[1:]
+    assert 1e-10 < moved.max() < 1.2e-10
+    assert moved.min() < 1e-13
+
+
 @pytest.mark.parametrize("base", [10_000, 500_000.0, 1e6, 1.5])
 @pytest.mark.parametrize("dim", [2, 64, 96, 128, 1000])
 def test_powers_are_rounded_once(dim, base):

@@ -93,10 +93,32 @@ def test_the_gram_matrix_is_toeplitz():
     assert (far[0] @ far[1]).round(1) == 11.7
 
 
+def test_only_rows_far_beyond_the_end_are_far_from_all_before():
+    rows = P.sinusoidal(512, 128)
+
+    def nearest(offset):
+        late = P.sinusoidal(64, 128, offset=offset)
+        return np.linalg.norm(late[:, None] - rows, axis=-1).min(axis=1)
+
+    neighbours = np.linalg.norm(rows[1] - rows[0])
+    assert nearest(512)[0] == pytest.approx(neighbours)
+    for offset in (4096, 8192, 100_000):
+        assert nearest(offset).min() > 5 * neighbours
+
+
 def test_low_columns_are_fast():
     signs = np.sign(P.sinusoidal(512, 128))
     changes = (signs[1:] * signs[:-1] < 0).sum(0)
     assert changes[[0, 20, 126, 127]].tolist() == pytest.approx([163, 39, 1, 0], abs=1)
+
+
+@pytest.mark.parametrize(("length", "loss"), [(100, 6e-6), (131_072, 8e-3)])
+def test_what_float32_throughout_loses_at_width_128(length, loss):
+    p, f = np.arange(max(length - 3000, 0), length), P.rope_frequencies(128).astype(np.float32)
+    angle = p[:, None].astype(np.float32) * f
+    table = P.sinusoidal(len(p), 128, offset=int(p[0]))
+    error = max(abs(np.sin(angle) - table[:, ::2]).max(), abs(np.cos(angle) - table[:, 1::2]).max())
+    assert error == pytest.approx(loss, rel=0.1)
 
 
 @pytest.mark.skipif(not COMPILED, reason="of a million sines")

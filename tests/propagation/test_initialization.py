@@ -99,3 +99,11 @@ class TestErrors:
 def test_gain_is_not_negative(rng):
     with pytest.raises(ValueError, match="'gain' must be at least 0"):
         propagation.orthogonal(rng, (2, 2), gain=-1)
+
+
+def test_a_unit_has_n_times_the_variance_of_a_weight_times_the_mean_square_of_its_inputs(rng):
+    x = rng.normal(2.0, 3.0, size=400)
+    w = rng.normal(scale=0.1, size=(20_000, 400))
+    mean_square = np.mean(x**2)
+    assert (w @ x).var() == pytest.approx(400 * 0.01 * mean_square, rel=0.05)
+    assert mean_square > 10  # so that it is not n times the variance alone

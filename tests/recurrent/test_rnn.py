@@ -1,5 +1,7 @@
 """What is special about the recurrent network and backpropagation through time."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -42,6 +44,19 @@ def test_a_row_has_the_same_bits_in_any_company(rng, draw, monkeypatch):
     monkeypatch.setattr(dlref._core.threads, "MIN_WORK", 1)
     assert rnn(x, h0, *weights).tobytes() == together.tobytes()
     assert rnn(x[2:4], h0[2:4], *weights).tobytes() == together[2:4].tobytes()
+
+
+def test_products_of_the_inputs_are_formed_for_all_steps_at_once(rng, monkeypatch):
+    module = sys.modules[rnn.__module__]
+    shapes, project = [], module.project
+
+    def noted(x, w):
+        shapes.append(x.shape)
+        return project(x, w)
+
+    monkeypatch.setattr(module, "project", noted)
+    rnn(rng.normal(size=(2, 50, 3)), None, np.ones((4, 3)), np.ones((4, 4)))
+    assert shapes == [(50, 2, 3)]
 
 
 class TestOrderAndLengths:
@@ -290,6 +305,28 @@ def test_relu_keeps_nan_and_infinity():
     assert rnn([[-np.inf], [np.inf]], None, [[1]], [[0.5]], activation="relu").T.tolist() == [
         [0, np.inf]
     ]
+
+
+class TestMemoryWithTanh:
+    def test_a_nilpotent_matrix_forgets_without_slopes_and_not_with_them(self):
+        w, b = 2 * np.array([[1.0, -1.0], [1.0, -1.0]]), [0.0, 1.5]
+        size = {
+            activation: np.linalg.norm(
+                rnn_state_jacobian(
+                    np.zeros((5, 1)), None, np.zeros((2, 1)), w, b, activation=activation
+                )
+            )
+            for activation in ("identity", "tanh")
+        }
+        assert size["identity"] == 0
+        assert size["tanh"] > 10
+
+    def test_a_symmetric_matrix_forgets_no_slower(self, rng):
+        w = rng.normal(size=(4, 4))
+        w = w + w.T
+        radius = abs(np.linalg.eigvalsh(w)).max()
+        J = rnn_state_jacobian(rng.normal(size=(6, 4)), None, np.eye(4), w)
+        assert np.linalg.norm(J, 2) <= radius**6
 
 
 def test_memory_depends_on_the_spectral_radius_not_on_the_entries():

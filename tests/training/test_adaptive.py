@@ -69,6 +69,15 @@ def test_adamw_is_the_algorithm_of_the_paper(rng):
     np.testing.assert_allclose(p, theta, rtol=1e-12)
 
 
+def test_a_rare_gradient_takes_a_longer_step_of_adam():
+    p, state = 0.0, None
+    for _ in range(20_000):
+        p, state = adam_step(p, 0.0, state, learning_rate=1.0)
+    p, _ = adam_step(p, 1.0, state, learning_rate=1.0)
+    assert p == pytest.approx(-0.1 / np.sqrt(0.001), rel=1e-6)
+    assert f"{-p:.1f}" == "3.2"
+
+
 def test_without_decay_adam_and_adamw_agree(rng):
     p, g = rng.normal(size=3), rng.normal(size=3)
     one, _ = adam_step(p, g, None, learning_rate=0.1)

@@ -1,7 +1,7 @@
 """Minibatches: every example once an epoch; noise, early stopping, two moons learned."""
 
 from functools import partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -21,6 +21,21 @@ from dlref.training import (
 def parabola(params, x):
     """Mean of (p - x)^2 / 2."""
     return np.mean((params - x) ** 2) / 2, params - np.mean(x)
+
+
+@pytest.mark.parametrize(("rate", "above"), [(0.1, True), (2.5, False)])
+def test_the_loss_of_an_epoch_lies_above_that_of_its_end_only_while_it_falls(rng, rate, above):
+    x = np.zeros(32)
+    step = partial(sgd_step, learning_rate=rate)
+    fit = minibatch_descent(parabola, 1.0, x, step=step, epochs=1, batch_size=4, rng=rng)
+    assert (fit.loss[0] > parabola(fit.params, x)[0]) == above
+
+
+@pytest.mark.parametrize(("count", "ratio"), [(8, np.sqrt(1 / 7)), (24, np.sqrt(5 / 23))])
+def test_four_times_the_batch_halves_the_noise_of_small_batches_only(rng, count, ratio):
+    x = rng.normal(size=count)
+    noise = [np.std([np.mean(b) for b in combinations(x, size)]) for size in (1, 4)]
+    assert noise[1] / noise[0] == pytest.approx(ratio, rel=1e-12)  # to 1/2 as the count grows
 
 
 class TestMinibatches:

@@ -52,6 +52,14 @@ def test_nesterov_is_the_look_ahead(rng):
     np.testing.assert_allclose(phi, theta - eta * mu * v, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("sign", "size"), [(1.0, 1 / (1 - 0.9)), (-1.0, 1 / (1 + 0.9))])
+def test_what_steady_and_alternating_gradients_leave(sign, size):
+    p, state = 0.0, None
+    for t in range(500):
+        p, state = momentum_step(p, sign**t, state, learning_rate=0.1, momentum=0.9)
+    assert abs(state.velocity) == pytest.approx(size, rel=1e-12)
+
+
 @pytest.mark.parametrize("step", [momentum_step, nesterov_step])
 def test_without_momentum_it_is_plain(step, rng):
     p, g = rng.normal(size=4), rng.normal(size=4)

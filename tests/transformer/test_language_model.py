@@ -1,5 +1,7 @@
 """The language model: the formula, PyTorch with all gradients, and what a mask is for."""
 
+import itertools
+
 import naive
 import numpy as np
 import peers
@@ -234,6 +236,15 @@ class TestTrace:
         for weights in trace.weights:
             np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-14)
             assert not np.any(np.triu(weights, 1))
+
+
+def test_the_loss_is_that_of_the_text_after_its_first_token(rng):
+    config = LanguageModelConfig(3, 8, 2)
+    params = init_language_model(rng, config)
+    for first in range(3):
+        texts = [(first, *rest) for rest in itertools.product(range(3), repeat=2)]
+        each = [np.exp(-2 * language_model_loss(text, params, config)) for text in texts]
+        assert sum(each) == pytest.approx(1)
 
 
 def test_empty_texts(rng):

@@ -19,6 +19,16 @@ def test_copy_and_reverse(rng, task, step):
     np.testing.assert_array_equal(tokens[:, 7:], targets[:, 6:-1])
 
 
+@pytest.mark.parametrize(
+    ("task", "offsets"), [(copy_task, [6] * 6), (reverse_task, [1, 3, 5, 7, 9, 11])]
+)
+def test_distance_to_what_is_looked_up(rng, task, offsets):
+    tokens, targets = task(rng, 1, length=6, vocabulary=1000)  # no symbol twice
+    text = tokens[0, :6].tolist()
+    assert len(set(text)) == 6
+    assert [place - text.index(targets[0, place]) for place in range(6, 12)] == offsets
+
+
 def test_associative_recall(rng):
     tokens, targets = associative_recall_task(rng, 50, pairs=5, keys=8, values=4)
     assert tokens.shape == (50, 19)
@@ -34,6 +44,18 @@ def test_associative_recall(rng):
                 assert wanted[place] == -100
         np.testing.assert_array_equal(text[11::2], wanted[10:-1:2])
         assert set(text[10::2].tolist()) == set(known)
+
+
+def test_associative_recall_by_the_frequencies_of_the_values(rng):
+    """What a model can know without the keys: the loss that the gallery names."""
+    tokens, targets = associative_recall_task(rng, 4000, pairs=8, keys=8, values=8)
+    seen = tokens[:, 1:16:2]
+    share = np.mean(seen[:, None, :] == np.arange(8, 16)[:, None], axis=-1)
+    asked = targets[:, 16::2]
+    np.testing.assert_array_equal(np.sort(asked), np.sort(seen))
+    loss = -np.log(np.take_along_axis(share, asked - 8, axis=1)).mean()
+    assert loss == pytest.approx(1.56, abs=0.015)
+    assert loss < np.log(8) - 0.5
 
 
 @pytest.mark.parametrize("digits", [1, 3, 17])

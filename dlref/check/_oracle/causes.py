@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: Largest part of the difference that an explanation may leave.
 LEFT = 0.1
+#: Numbers in which no noise is to be recognized; its mean size over its root mean square, at most.
+FEW, EVEN = 4, 0.97
 NORMS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
 ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
 GATES = {"lstm": "ifgo", "lstm_cell": "ifgo", "gru": "rzn", "gru_cell": "rzn"}
@@ -58,6 +60,30 @@ def other_options(call: Call) -> Iterator[Trial]:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
 
 
+def other_meanings(call: Call) -> Iterator[Trial]:
+    """Yield the call with an option that means something else to some libraries."""
+    if call.name == "batch_norm_update":
+        words = "momentum is the share of the running statistics that is kept, not replaced"
+        yield words, call.with_options(momentum=1 - call.settings["momentum"])
+    share, n = call.settings.get("label_smoothing", 0.0), np.shape(call.inputs[0])[-1:]
+    if share and share * n[0] <= n[0] - 1:
+        words = "label smoothing is spread over the other classes only"
+        yield words, call.with_options(label_smoothing=share * n[0] / (n[0] - 1))
+    if call.name == "kl_divergence":
+        log_p, q = call.inputs
+        with np.errstate(all="ignore"):
+            swapped = call.with_inputs(np.log(q), np.exp(log_p))
+        yield "the two distributions are exchanged", swapped
+
+
+def by_a_sigmoid(call: Call) -> Iterator[Trial]:
+    """Yield GELU as CLIP has it."""
+    if call.name == "gelu":
+        silu = importlib.import_module("dlref.activations").silu
+        words = "it is x sigmoid(1.702 x), an approximation of GELU"
+        yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})
+
+
 FLIPPED = {
     ("interleaved", True): "the rotation pairs neighbouring channels, not halves",
     ("interleaved", False): "the rotation pairs halves (half-split), not neighbouring channels",
@@ -77,6 +103,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "label_smoothing": (0.0,),
     "delta": (1.0,),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
+    "base": (1e4, 5e5, 1e6),
 }
 
 
@@ -121,6 +148,67 @@ def _transposed(call: Call, i: int) -> list[Any]:
     place = floats.index(i)
     out[place] = np.swapaxes(out[place], -1, -2)
     return out
+
+
+def other_positions(call: Call) -> Iterator[Trial]:
+    """Yield a rotation whose positions are counted from another number."""
+    if {"cos", "sin"} <= set(call.names):
+        i, j = call.names.index("cos"), call.names.index("sin")
+        turns = call.inputs[i] + 1j * call.inputs[j]
+        by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
+        if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
+            for words, new in (("large", turns * by), ("small", turns / by)):
+                moved = _replaced(_replaced(call, i, new.real), j, new.imag)
+                yield f"the positions of the rotation are one too {words}", moved
+
+
+def channels_first(call: Call) -> Iterator[Trial]:
+    """Yield a normalization whose channels are the second axis, as in images of PyTorch."""
+    if call.name in NORMS and call.form == "forward" and np.ndim(call.inputs[0]) > 2:
+        moved = _replaced(call, 0, np.moveaxis(call.inputs[0], 1, -1))
+        yield "the channels are taken along axis 1, not the last", [np.moveaxis(moved.run(), -1, 1)]
+
+
+def applied_twice(call: Call) -> Iterator[Trial]:
+    """Yield losses of logits that are probabilities already."""
+    if call.form == "forward" and call.name in ("cross_entropy", "binary_cross_entropy"):
+        name = "softmax" if call.name == "cross_entropy" else "sigmoid"
+        f = getattr(importlib.import_module("dlref.activations"), name)
+        words = f"{name} is applied twice: the logits are probabilities already"
+        yield words, _replaced(call, 0, f(call.inputs[0]))
+
+
+def adam(call: Call) -> Iterator[Trial]:
+    """Yield steps of Adam without the correction of its means, or with another divisor."""
+    if call.name not in ("adam_step", "adamw_step") or isinstance(call.inputs[0], tuple):
+        return
+    settings, training = call.settings, importlib.import_module("dlref.training")
+    other, words = training.adam_step, "the weight decay is added to the gradient"
+    if call.name == "adam_step":
+        other, words = training.adamw_step, "the weight decay is decoupled from the gradient"
+    rate, decay = settings["learning_rate"], settings["weight_decay"]
+    yield words, Call(other, call.form, call.arguments, call.options | {"weight_decay": decay})
+    if settings["amsgrad"]:
+        return
+    start = call.inputs[0] * (1 - rate * decay if call.name == "adamw_step" else 1)
+    _, (steps, mean, square, *rest) = call.run()
+    bias = [1 - beta**steps for beta in settings["betas"]]
+    root, m, eps = np.sqrt(square / bias[1]), mean / bias[0], settings["eps"]
+    for words, direction in (
+        ("the means are not corrected for their start at 0", mean / (np.sqrt(square) + eps)),
+        (
+            "the mean of the squares is not corrected for its start at 0",
+            m / (np.sqrt(square) + eps),
+        ),
+        ("the mean is not corrected for its start at 0", mean / (root + eps)),
+        ("eps is added inside the root", m / np.sqrt(square / bias[1] + eps)),
+        (
+            "eps is added before the correction of the means",
+            m / ((np.sqrt(square) + eps) / bias[1] ** 0.5),
+        ),
+        ("the root is missing", m / (square / bias[1] + eps)),
+    ):
+        yield words, flat((start - rate * direction, steps, mean, square, *rest))
 
 
 def gate_order(call: Call) -> Iterator[Trial]:
@@ -175,6 +263,8 @@ def update_gate(call: Call) -> Iterator[Trial]:
 
 # Attention ----------------------------------------------------------------------------------------
 
+WINDOWS = {-1: "too short", 1: "too long"}
+
 
 def attention_scale(call: Call) -> Iterator[Trial]:
     """Yield other scales of the scores."""
@@ -217,13 +307,20 @@ def attention_mask(call: Call) -> Iterator[Trial]:
                 yield words, call.with_options(q_offset=value)
     if settings["window"] is not None:
         left, right = settings["window"]
-        for words, window in (
-            ("the window has no right end: keys after it are seen", (left, None)),
-            ("the window has no left end: keys before it are seen", (None, right)),
-            ("the window has one key too few before the query", (left - 1, right)),
-            ("the window has one key too many before the query", (left + 1, right)),
-        ):
-            yield words, call.with_options(window=window)
+        yield (
+            "the window has no right end: keys after it are seen",
+            call.with_options(window=(left, None)),
+        )
+        yield (
+            "the window has no left end: keys before it are seen",
+            call.with_options(window=(None, right)),
+        )
+        for side, by in itertools.product((0, 1), (-1, 1)):
+            window = list(settings["window"])
+            if window[side] is not None and window[side] >= max(0, -by):
+                window[side] += by
+                words = f"the window is one key {WINDOWS[by]} on the {('left', 'right')[side]}"
+                yield words, call.with_options(window=tuple(window))
 
 
 def heads_tiled(call: Call) -> Iterator[Trial]:
@@ -313,11 +410,15 @@ def other_variance(call: Call) -> Iterator[Trial]:
     mean = 0.0 if call.name == "rms_norm" else x.mean(axes, keepdims=True)
     var = ((x - mean) ** 2).mean(axes, keepdims=True)
     with np.errstate(all="ignore"):
-        outside = (x - mean) / (np.sqrt(var) + eps)
+        outside = {
+            e: (x - mean) / (np.sqrt(var) + e) for e in dict.fromkeys((eps, 1e-5, 1e-6, 1e-8))
+        }
         rms = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
         squared = (x - mean) / (var + eps)
         norm = (x - mean) / np.sqrt(var * n + eps)
-    yield "eps is added outside the root", [_scaled(call, outside)]
+    for e, y in outside.items():
+        words = "eps is added outside the root" + ("" if e == eps else f", and is {e}, not {eps}")
+        yield words, [_scaled(call, y)]
     yield "the mean is not subtracted", [_scaled(call, rms)]
     yield "only subtracted before the variance", [_scaled(call, x / np.sqrt(var + eps))]
     yield "it divides by the variance, not by its root", [_scaled(call, squared)]
@@ -391,6 +492,8 @@ def without_a_term(call: Call) -> Iterator[Trial]:
         if call.name == "softmax":
             yield "the sum over the row is missing: it is p dout", [p * dout]
             yield "only the diagonal of the Jacobian is there", [p * (1 - p) * dout]
+            rest = dout.sum(axis, keepdims=True)
+            yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
         else:
             yield "p is not multiplied by the sum of dout", [dout - p]
             yield "the sum over the row is missing: it is dout alone", [dout + 0 * x]
@@ -453,8 +556,8 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
 
 
 def other_losses(call: Call) -> Iterator[Trial]:
-    """Yield another mean, other smoothed labels, and logits that are probabilities already."""
-    settings, x = call.settings, call.inputs[0]
+    """Yield a mean over all targets, where ignored ones or weights do not count so."""
+    settings = call.settings
     if call.name in ("cross_entropy", "nll") and settings["reduction"] == "mean":
         target, weight = call.inputs[1], settings["weight"]
         seen = target != settings["ignore_index"]
@@ -466,17 +569,6 @@ def other_losses(call: Call) -> Iterator[Trial]:
         if 0 < kept < target.size:
             parts = [part * (kept / target.size) for part in flat(call.run())]
             yield "the mean counts the ignored targets", parts
-    if call.name == "cross_entropy":
-        n, told = x.shape[-1], settings["label_smoothing"]
-        if told:
-            words = "smoothed labels are shared by the other classes, where all classes share them"
-            yield words, call.with_options(label_smoothing=told * n / (n - 1))
-        p = np.exp(x - x.max(-1, keepdims=True))
-        p = p / p.sum(-1, keepdims=True)
-        yield "softmax is applied twice: its input has to be logits", _replaced(call, 0, p)
-    if call.name == "binary_cross_entropy":
-        p = 1 / (1 + np.exp(-x))
-        yield "the sigmoid is applied twice: its input has to be logits", _replaced(call, 0, p)
 
 
 HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
@@ -489,7 +581,13 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     gate_order,
     update_gate,
     forget_bias,
+    other_meanings,
     other_options,
+    other_positions,
+    channels_first,
+    applied_twice,
+    adam,
+    by_a_sigmoid,
     other_variance,
     constant_statistics,
     without_a_term,
@@ -618,6 +716,8 @@ def multiple(pair: Pair) -> str:
 
 def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     yield "the sign is reversed", -1.0
+    if "delta" in call.settings:
+        yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = "reduction" in call.settings or "loss" in call.name or "squared" in call.name
     yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
     yield ("it is halved: a factor 1/2, where there is none", 0.5)
@@ -664,10 +764,14 @@ def cancelled(pair: Pair) -> str:
 
 
 def narrow(pair: Pair) -> str:
-    """Find noise of the size that sums in a narrower format leave."""
+    """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
+    if pair.want.size < FEW:
+        return ""
     gaps = np.abs(pair.got - pair.want)
-    rms = float(np.sqrt((pair.want**2).mean()))
-    noise = float(np.sqrt((gaps**2).mean())) / rms if rms else 0.0
+    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (pair.want, gaps))
+    if gaps.mean() > EVEN * rms_of_gaps:  # as large everywhere
+        return ""
+    noise = rms_of_gaps / rms if rms else 0.0
     eps = {4: 2.0**-23, 8: 2.0**-52}.get(pair.dtype.itemsize, 2.0**-11)
     limits = [("float32", 2.0**-24), ("float16 or TF32", 2.0**-11), ("bfloat16", 2.0**-8)]
     for name, unit in limits:

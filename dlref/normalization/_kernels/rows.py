@@ -4,9 +4,10 @@ What the normalizations share: standardized numbers, and products with the Jacob
 Sums are those of differences d = x - m, with the mean m of the first eighth of the numbers.  Where
 x and m agree within a factor of two the differences are exact, however large both are.  The mean
 is m plus the mean of d, and the variance is the mean of d**2 minus the square of the mean of d.
-That cancels three bits at most: if m is off by e, the sum of squares about the mean is at least
-that of the n / 8 first numbers, n e**2 / 8, so that n e**2, which is subtracted, is at most eight
-times as large.  All sums are float64.
+That cancels three bits at most: if m is off by e, the squares about the mean of the n / 8 first
+numbers add up to at least n e**2 / 8 and those of the others, whose mean is off by e / 7, to at
+least n e**2 / 56, so that n e**2, which is subtracted, is at most seven times their sum.  All sums
+are float64.
 
 Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
 in the first-level cache for the second look.  Columns, in `channels`: the numbers of a channel
