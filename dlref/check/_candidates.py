@@ -527,8 +527,8 @@ def check_forward(
     not the kernel's fault, rounding inside it is. Shape and dtype must be those that `op` returns
     for the inputs as they are.
 
-    Every element has a bound of its own. The inputs are moved by one rounding, up or down at
-    random, and the exact result moves by the rounding of its terms: by about
+    Every element has a bound of its own. The inputs are moved by a rounding or a part of it, up or
+    down at random, and the exact result moves by the rounding of its terms: by about
     :math:`\epsilon \sqrt{\sum_j (w_j x_j)^2}` for a sum of products, whatever the sum is. A
     kernel is allowed a few of these and a few units of its own last place, or what the same
     formula, computed plainly in that dtype, reaches, whichever is more; `factor` times that. Where
@@ -558,6 +558,7 @@ def check_forward(
     >>> verdict.ok, verdict.at, verdict.error
     (False, (0, 0), inf)
     """
+    check_callable("op", op)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
     return judged(candidate, op, "forward", inputs, options, limits)
 

@@ -41,8 +41,11 @@ def _names(state: Mapping[str, Any], prefix: str) -> list[str]:
         msg = f"Argument 'state' must have names as keys, not {shown(wrong[0])}."
         raise TypeError(msg)
     names = [key.removeprefix(prefix) for key in state if key.startswith(prefix)]
+    if not state:
+        msg = "Argument 'state' must hold tensors, not none: a module without parameters has none."
+        raise ValueError(msg)
     if not names:
-        some = ", ".join(map(repr, list(state)[:3])) or "none"
+        some = ", ".join(map(repr, list(state)[:3]))
         msg = f"Argument 'state' must have names that begin with {prefix!r}, not only {some}."
         raise ValueError(msg)
     return names

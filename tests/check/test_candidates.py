@@ -112,6 +112,8 @@ def test_errors(rng):
         check.check_jvp(np.cosh, check.ulp_error, np.ones(2), np.ones(2))
     with pytest.raises(TypeError, match=r"^Argument 'candidate' must be a function"):
         check.check_forward(None, activations.relu, np.ones(2))
+    with pytest.raises(TypeError, match=r"^Argument 'op' must be a function, not 'relu'"):
+        check.check_forward(np.abs, "relu", np.ones(2))
     with pytest.raises(ValueError, match=r"^Argument 'factor' must be at least 0"):
         check.check_forward(np.abs, activations.relu, np.ones(2), factor=-1.0)
     with pytest.raises(ValueError, match=r"^Argument 'framework' must be 'numpy', 'torch' or"):

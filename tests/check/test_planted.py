@@ -6,7 +6,7 @@ import pytest
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, losses, neurons, positions, recurrent, training
+from dlref import check, losses, neurons, positions, recurrent, training, transformer
 from dlref import normalization as norm
 
 R = np.random.default_rng(7)
@@ -117,6 +117,18 @@ def half_sum(x, w, b):
     for j in range(x.shape[1]):
         out += x[:, j, None].astype(np.float16) * w[:, j].astype(np.float16)
     return out.astype(x.dtype) + b
+
+
+def tiled_backward(u, q, k, v):
+    tiled = (np.concatenate([a, a], 1) for a in (k, v))
+    dq, *grads = att.scaled_dot_product_attention_vjp(u, q, *tiled)
+    return dq, *(g[:, :3] + g[:, 3:] for g in grads)
+
+
+def unbiased_groups(x, groups):
+    y = x.reshape(*x.shape[:-1], groups, -1)
+    y = y - y.mean((1, 3), keepdims=True)
+    return (y / np.sqrt((y**2).sum((1, 3), keepdims=True) / 9 + 1e-5)).reshape(x.shape)
 
 
 def causal(q, k, offset):
@@ -412,6 +424,7 @@ SQUARE[:, 0] = SQUARE[0] = True
 SQUARE[3, 1], SQUARE[1, 3] = True, False
 Q7 = R.normal(size=(2, 3, 7, 8))
 STEPS = R.normal(size=(2, 5, 4))
+PROJECTIONS = att.AttentionParams(*R.normal(size=(4, 4, 4)))
 FORWARD += [
     ("mask transposed", SDPA, lambda q, k, v, mask: SDPA(q, k, v, mask=mask.T), (Q7, K, V),
      {"mask": SQUARE}, "mask is transposed"),
@@ -445,6 +458,31 @@ FORWARD += [
      (X + 100,), {}, "the variance cancels"),
     ("noise", neurons.linear, noisy, (X.astype("f2"), W.astype("f2")), {}, "noise"),
     ("unknown", act.tanh, lambda x: np.tanh(x) + x**2, (X,), {}, ""),
+    ("window without a right end", SDPA, lambda q, k, v, window: SDPA(q, k, v, window=(2, None)),
+     (Q, K, V), {"window": (2, 0)}, "no right end"),
+    ("window without a left end", SDPA, lambda q, k, v, window: SDPA(q, k, v, is_causal=True),
+     (Q, K, V), {"window": (2, 0)}, "no left end"),
+    ("causal, heads joined", att.multi_head_attention, lambda x, y, p, num_heads, is_causal:
+     att.multi_head_attention(x, y, p, num_heads=num_heads), (STEPS, STEPS, PROJECTIONS),
+     {"num_heads": 2, "is_causal": True}, "'is_causal' is ignored"),
+    ("mask inverted, heads joined", att.multi_head_attention, lambda x, y, p, num_heads, mask:
+     att.multi_head_attention(x, y, p, num_heads=num_heads, mask=~mask),
+     (STEPS, STEPS, PROJECTIONS), {"num_heads": 2, "mask": SQUARE[:5, :5]}, "mask is inverted"),
+    ("another activation", transformer.feed_forward, lambda x, p: transformer.feed_forward(
+        x, p, activation="gelu"), (STEPS, transformer.FeedForwardParams(
+            W[:6, :4], W[0, :6], W[:4, :6], W[1, :4])), {}, "activation is gelu, not relu"),
+    ("weights and the number", losses.cross_entropy, lambda x, c, weight: losses.cross_entropy(
+        x, c, weight=weight) * weight[c].mean(), (X, CLASSES), {"weight": np.exp(B)},
+     "not by the sum of their weights"),
+    ("h and c", recurrent.lstm, lambda *a: recurrent.lstm(*a)[::-1], LSTM, {},
+     "it equals output 1"),
+    ("unbiased instances", norm.instance_norm, lambda x: (x - x.mean(1, keepdims=True))
+     / np.sqrt(x.var(1, keepdims=True, ddof=1) + 1e-5), (STEPS,), {}, "n - 1"),
+    ("eps outside, instances", norm.instance_norm, lambda x: (x - x.mean(1, keepdims=True))
+     / (np.sqrt(x.var(1, keepdims=True)) + 1e-5), (STEPS,), {}, "outside the root"),
+    ("unbiased groups", norm.group_norm, lambda x, groups, w, b: w * unbiased_groups(x, groups) + b,
+     (STEPS, 2, STEPS[0, 0], STEPS[0, 1]), {}, "n - 1"),
+    ("nothing", act.tanh, lambda x: None, (X,), {}, ""),
     ("a wrong shape", act.tanh, lambda x: np.zeros((2, *x.shape)), (X,), {}, ""),
 ]  # fmt: skip
 BACKWARD += [
@@ -470,11 +508,27 @@ BACKWARD += [
     ("capped twice", SDPA, lambda u, q, k, v, softcap: tuple(
         2 * g for g in att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap)),
      (DOUT, Q, K, V), {"softcap": 2.0}, "accumulated twice"),
+    ("constants, instances", norm.instance_norm,
+     lambda u, x: u / np.sqrt(x.var(1, keepdims=True) + 1e-5), (STEPS[::-1], STEPS), {},
+     "as constants"),
+    ("heads tiled, backward", SDPA, tiled_backward,
+     (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "tiled"),
+    ("heads not gathered", SDPA, lambda u, q, k, v: att.scaled_dot_product_attention_vjp(
+        u, q, np.repeat(k, 2, 1), np.repeat(v, 2, 1)),
+     (R.normal(size=(2, 6, 5, 6)), Q4, K, V), {}, "those that share one along axis 1"),
+    ("dx and dw", neurons.linear, lambda u, x, w: neurons.linear_vjp(u, x, w)[::-1],
+     (U, X, W), {}, "it equals output 1"),
+    ("dropout forgotten for dv", SDPA, lambda u, q, k, v, dropout: (
+        *att.scaled_dot_product_attention_vjp(u, q, k, v, dropout=dropout)[:2],
+        att.scaled_dot_product_attention_vjp(u, q, k, v)[2]), (DOUT, Q, K, V),
+     {"dropout": 2.0 * MASK}, "the option 'dropout' is ignored"),
     ("sum backward", act.logsumexp, lambda u, x: -u[:, None] * softmax(x), (U[:, 0], X), {},
      "sign is reversed"),
     ("p sum", losses.cross_entropy, lambda u, x, c, reduction: u * softmax(x), (1.0, X, CLASSES),
      {"reduction": "sum"}, "target is not subtracted"),
 ]  # fmt: skip
+
+
 PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
 
 

@@ -253,7 +253,7 @@ class TestErrors:
         self.read(r"^Argument 'state' must be a dictionary, not \[\]", state=[], error=TypeError)
         self.read(r"^Argument 'prefix' must be text, not 3", prefix=3, error=TypeError)
         self.read(r"begin with 'fc\.', not only 'weight', 'bias'\.$", prefix="fc.")
-        self.read(r"begin with '', not only none", state={})
+        self.read(r"must hold tensors, not none: a module without parameters has none", state={})
         self.read(r"must have names as keys, not 0", state={0: 1.0}, error=TypeError)
         state = {"weight": np.ones((2, 3), complex)}
         self.read(r"^Argument 'weight' must be integer, float16", state=state, error=TypeError)

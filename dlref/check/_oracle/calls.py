@@ -106,6 +106,10 @@ def _found(op: Any, suffix: str) -> Callable[..., Any] | None:
     return getattr(module, f"{getattr(op, '__name__', '')}_{suffix}", None)
 
 
+def _equal(a: Any, b: Any) -> bool:
+    return a is b or (np.isscalar(a) and np.isscalar(b) and a == b)
+
+
 def _refuse(op: Any, suffix: str) -> None:
     msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
     raise TypeError(msg)
@@ -165,14 +169,29 @@ class Call:
         return self.form != "forward" and form(self.op, self.form)[1]
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Return the options, those within a partial and the defaults among them."""
+    def defaults(self) -> dict[str, Any]:
+        """Return what the options are if they are not told."""
         try:
             known = inspect.signature(self.core).parameters.values()
         except (TypeError, ValueError):
             known = {}.values()
-        defaults = {p.name: p.default for p in known if p.kind == p.KEYWORD_ONLY}
-        return {**defaults, **getattr(self.op, "keywords", {}), **self.options}
+        return {
+            p.name: p.default
+            for p in known
+            if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
+        }
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Return the options, those within a partial and the defaults among them."""
+        return {**self.defaults, **getattr(self.op, "keywords", {}), **self.options}
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Return the options that are not what they are by default."""
+        defaults = self.defaults
+        told = {**getattr(self.op, "keywords", {}), **self.options}
+        return {k: v for k, v in told.items() if k not in defaults or not _equal(v, defaults[k])}
 
     @property
     def names(self) -> list[str]:

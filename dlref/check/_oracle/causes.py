@@ -9,6 +9,7 @@ table; the first that fits is named, so that what is special stands before what 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import math
@@ -45,10 +46,9 @@ def _chapter(name: str) -> Any:
 
 def other_options(call: Call) -> Iterator[Trial]:
     """Yield the call with options left out, or with another value."""
-    settings = call.settings
-    defaults = Call(call.core, call.form, call.arguments, {}).settings
-    for key, value in {**getattr(call.op, "keywords", {}), **call.options}.items():
-        if key in defaults and not _equal(value, defaults[key]):
+    settings, defaults = call.settings, call.defaults
+    for key in call.told:
+        if key in defaults:
             yield f"the option {key!r} is ignored", call.with_options(**{key: defaults[key]})
     for key in ("interleaved", "reset_after", "reverse", "is_causal"):
         if key in settings:
@@ -89,10 +89,6 @@ def by_a_sigmoid(call: Call) -> Iterator[Trial]:
         yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})
 
 
-def _equal(a: Any, b: Any) -> bool:
-    return a is b or (np.isscalar(a) and np.isscalar(b) and a == b)
-
-
 FLIPPED = {
     ("interleaved", True): "the rotation pairs neighbouring channels, not halves",
     ("interleaved", False): "the rotation pairs halves (half-split), not neighbouring channels",
@@ -111,6 +107,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "beta": (1.0, 1.702),
     "label_smoothing": (0.0,),
     "delta": (1.0,),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
     "base": (1e4, 5e5, 1e6),
 }
 
@@ -295,10 +292,10 @@ def attention_scale(call: Call) -> Iterator[Trial]:
 
 
 def attention_mask(call: Call) -> Iterator[Trial]:
-    """Yield masks inverted, shifted, or anchored at the other end."""
-    if call.name not in ATTENTION:
-        return
+    """Yield masks inverted, shifted, or anchored at the other end, and windows of another width."""
     settings = call.settings
+    if not {"mask", "is_causal", "q_offset", "window"} <= {*settings}:
+        return
     if (mask := settings["mask"]) is not None:
         yield "the mask is inverted: True has to mean attend", call.with_options(mask=~mask)
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
@@ -314,6 +311,15 @@ def attention_mask(call: Call) -> Iterator[Trial]:
             if np.any(value != offset):
                 yield words, call.with_options(q_offset=value)
     if settings["window"] is not None:
+        left, right = settings["window"]
+        yield (
+            "the window has no right end: keys after it are seen",
+            call.with_options(window=(left, None)),
+        )
+        yield (
+            "the window has no left end: keys before it are seen",
+            call.with_options(window=(None, right)),
+        )
         for side, by in itertools.product((0, 1), (-1, 1)):
             window = list(settings["window"])
             if window[side] is not None and window[side] >= max(0, -by):
@@ -325,11 +331,15 @@ def attention_mask(call: Call) -> Iterator[Trial]:
 def heads_tiled(call: Call) -> Iterator[Trial]:
     """Yield key heads tiled (0 1 0 1) where each has to serve neighbours (0 0 1 1)."""
     q, k, *_ = call.inputs if call.name in ATTENTION else (np.empty(0), np.empty(0))
-    if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form == "forward":
+    if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
         n = np.shape(q)[-3] // np.shape(k)[-3]
-        tiled = [np.concatenate([a] * n, axis=-3) for a in call.inputs[1:]]
+        tiled = call.with_inputs(q, *(np.concatenate([a] * n, -3) for a in call.inputs[1:]))
         words = "the key heads are tiled (0 1 0 1), not repeated (0 0 1 1)"
-        yield words, call.with_inputs(q, *tiled)
+        if call.form == "forward":
+            yield words, tiled
+        else:
+            dq, dk, dv, *rest = flat(tiled.run())
+            yield words, [dq, *(sum(np.split(g, n, -3)) for g in (dk, dv)), *rest]
 
 
 def over_queries(call: Call) -> Iterator[Trial]:
@@ -359,9 +369,12 @@ def masked_rows(call: Call) -> Iterator[Trial]:
 
 
 def _reduced(call: Call) -> tuple[tuple[int, ...], int]:
-    x = call.inputs[0]
-    axes = tuple(range(np.ndim(x) - 1)) if call.name == "batch_norm" else (np.ndim(x) - 1,)
-    return axes, math.prod(np.shape(x)[a] for a in axes)
+    """Return the axes of mean and variance, those of a group aside, and of how many numbers."""
+    shape = np.shape(call.inputs[0])
+    first = {"batch_norm": 0, "instance_norm": 1, "group_norm": 1}.get(call.name)
+    axes = (len(shape) - 1,) if first is None else tuple(range(first, len(shape) - 1))
+    grouped = shape[-1] // call.inputs[1] if call.name == "group_norm" else 1
+    return axes, grouped * math.prod(shape[a] for a in axes)
 
 
 def _scaled(call: Call, y: FloatArray) -> FloatArray:
@@ -374,17 +387,18 @@ def _scaled(call: Call, y: FloatArray) -> FloatArray:
 
 def other_variance(call: Call) -> Iterator[Trial]:
     """Yield another epsilon or variance of a normalization."""
-    if call.name not in ("layer_norm", "rms_norm", "batch_norm") or call.form == "jvp":
+    if call.name not in NORMS or call.form == "jvp":
         return
     axes, n = _reduced(call)
     eps, x = call.settings["eps"], np.asarray(call.inputs[0])
     if n > 1 and call.name != "rms_norm":
         c = math.sqrt((n - 1) / n)
         smaller = call.with_options(eps=eps * (n - 1) / n)
-        weight = call.inputs[1] if len(call.inputs) > 1 else None
+        place = call.names.index("weight") if "weight" in call.names else 0
+        weight = call.inputs[place] if place else None
         words = "the variance is divided by n - 1, not n"
         if weight is not None:
-            trial = _replaced(smaller, 1, weight * c)
+            trial = _replaced(smaller, place, weight * c)
             if call.form == "vjp":
                 dx, dw, *db = flat(trial.run())
                 yield words, [dx, dw * c, *db]
@@ -392,7 +406,7 @@ def other_variance(call: Call) -> Iterator[Trial]:
                 yield words, trial
         else:
             yield words, [c * part for part in flat(smaller.run())]
-    if call.form != "forward":
+    if call.form != "forward" or call.name == "group_norm":
         return
     mean = 0.0 if call.name == "rms_norm" else x.mean(axes, keepdims=True)
     var = ((x - mean) ** 2).mean(axes, keepdims=True)
@@ -425,7 +439,7 @@ def other_statistics(call: Call) -> Iterator[Trial]:
 
 def constant_statistics(call: Call) -> Iterator[Trial]:
     """Yield the gradient of a normalization whose mean and variance count as constants."""
-    if call.name not in ("layer_norm", "rms_norm", "batch_norm") or call.form != "vjp":
+    if call.name not in NORMS or call.name == "group_norm" or call.form != "vjp":
         return
     axes, _ = _reduced(call)
     dout, x = (np.asarray(a) for a in call.arguments[:2])
@@ -499,9 +513,9 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
     q, k, v = call.inputs[:3]
     if np.shape(q)[:-2] != np.shape(k)[:-2]:
         return
-    keys = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap", "sink")
+    keys = ("mask", "bias", "is_causal", "q_offset", "window", "scale")
     options = {key: call.settings[key] for key in keys}
-    if options["sink"] is not None or options["softcap"] is not None:
+    if any(call.settings[key] is not None for key in ("sink", "softcap", "dropout")):
         return
     p = _chapter("attention").attention_weights(q, k, **options)
     scale = q.shape[-1] ** -0.5 if options["scale"] is None else options["scale"]
@@ -542,11 +556,17 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
     )
 
 
-def loss_mean(call: Call) -> Iterator[Trial]:
-    """Yield a mean over all targets where ignored ones do not count."""
-    if call.name in ("cross_entropy", "nll") and call.settings["reduction"] == "mean":
-        target = call.inputs[1]
-        kept = int((target != call.settings["ignore_index"]).sum())
+def other_losses(call: Call) -> Iterator[Trial]:
+    """Yield a mean over all targets, where ignored ones or weights do not count so."""
+    settings = call.settings
+    if call.name in ("cross_entropy", "nll") and settings["reduction"] == "mean":
+        target, weight = call.inputs[1], settings["weight"]
+        seen = target != settings["ignore_index"]
+        kept = int(seen.sum())
+        if weight is not None and kept:
+            mean = np.asarray(weight)[target[seen]].mean()
+            words = "the mean divides by the number of targets, not by the sum of their weights"
+            yield words, [part * mean for part in flat(call.run())]
         if 0 < kept < target.size:
             parts = [part * (kept / target.size) for part in flat(call.run())]
             yield "the mean counts the ignored targets", parts
@@ -573,7 +593,7 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     constant_statistics,
     without_a_term,
     wrong_derivative,
-    loss_mean,
+    other_losses,
     other_inputs,
     other_statistics,
 )
@@ -628,7 +648,14 @@ def transposed(pair: Pair) -> str:
 def not_summed(pair: Pair) -> str:
     """Find a gradient that was not summed over the axes of a broadcast, or has axes too many."""
     got, want = pair.got, pair.want
-    if got.ndim <= want.ndim or not got.size:
+    if not got.size or not want.size:
+        return ""
+    for axis, (many, n) in enumerate(zip(got.shape, want.shape, strict=False)):
+        if got.ndim == want.ndim and many > n and many % n == 0:
+            parts = got.reshape(*got.shape[:axis], n, -1, *got.shape[axis + 1 :])
+            if _agrees(parts.sum(axis + 1), want, pair):
+                return f"the gradient is not summed over those that share one along axis {axis}"
+    if got.ndim <= want.ndim:
         return ""
     axes = tuple(range(got.ndim - want.ndim))
     if _agrees(got.sum(axes), want, pair):
@@ -696,6 +723,8 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
     yield ("it is halved: a factor 1/2, where there is none", 0.5)
     for i, a in enumerate(call.inputs):
+        if isinstance(a, tuple | list):  # nested parameters
+            continue
         for axis, n in enumerate(max(n, 1) for n in np.shape(a)):
             place = f"axis {axis} of {call.names[i]} ({n})"
             yield f"a mean stands where a sum is due: divided by {place}", 1 / n
@@ -759,27 +788,38 @@ LAST: tuple[Callable[[Pair], str], ...] = (cancelled, narrow)
 
 
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
+    other = contextlib.suppress(TypeError, ValueError, IndexError)  # it is of other inputs
     for hypothesis in HYPOTHESES:
-        try:
+        with other:
             for words, trial in hypothesis(call):
-                yield words, flat(trial.run()) if isinstance(trial, Call) else flat(tuple(trial))
-        except (TypeError, ValueError, IndexError):  # it does not apply to these inputs
-            continue
+                with other:
+                    run = trial.run() if isinstance(trial, Call) else tuple(trial)
+                    yield words, flat(run)
 
 
 def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dtype: Any) -> str:
     """Return what explains the difference of one output, empty if nothing known does."""
     exact = np.asarray(want[number], np.float64)
     if got is None:
-        return "the gradient of one operand is missing"
+        return "the gradient of one operand is missing" if call.form == "vjp" else ""
     if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
         return ""
     pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
-        return next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
+        words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
+        return words or _another(pair, want)
     if pair.dtype != got.dtype or not exact.size:
         return ""
-    return overflown(pair) or _explained(pair)
+    return overflown(pair) or _explained(pair) or _another(pair, want)
+
+
+def _another(pair: Pair, want: list[Any]) -> str:
+    for i, other in enumerate(want):
+        if i == pair.number or other is None or not np.any(other):
+            continue
+        if _agrees(pair.got, other, pair):
+            return f"it equals output {i}: the outputs are in another order"
+    return ""
 
 
 def _explained(pair: Pair) -> str:

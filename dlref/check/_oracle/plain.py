@@ -7,13 +7,17 @@ near the inputs, is allowed. Each stands under the name of its map and form.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import erf
 
+from ..._core.broadcasting import unbroadcast
+from ...attention import attention_scores
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 #: What the erf and tanh of libraries are off by, in roundings.
@@ -82,7 +86,7 @@ def silu_deriv(x: Any, beta: float = 1.0) -> Any:
 
 def tanhshrink(x: Any) -> Any:
     """Return x - tanh(x)."""
-    return x - np.tanh(x)
+    return x - _tanh(x)
 
 
 def tanhshrink_vjp(dout: Any, x: Any) -> Any:
@@ -154,73 +158,138 @@ def _logsumexp(x: Any, axis: int) -> Any:
     return (most + np.log(_wide(total)).astype(x.dtype)).take(0, axis)
 
 
-def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, float]:
-    """Return the weights of attention, not rounded yet, and the scale."""
-    if {*options} - {"is_causal", "q_offset", "mask", "scale"} or q.shape[-3:-2] != k.shape[-3:-2]:
+MASKS = {"mask", "is_causal", "q_offset", "window"}
+
+
+def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the weights of keys and sink, not rounded yet, and the slope of the scores."""
+    if {*options} - {*MASKS, "bias", "scale", "softcap", "sink", "dropout"}:
         raise NotImplementedError
-    scale = options.get("scale") or q.shape[-1] ** -0.5
-    scores = q @ np.swapaxes(k, -1, -2) * q.dtype.type(scale)
-    keep = options.get("mask", True)
-    if options.get("is_causal"):
-        rows = np.arange(q.shape[-2])[:, None] + options.get("q_offset", 0)
-        keep = keep & (np.arange(k.shape[-2]) <= rows)
-    e = np.where(keep, np.exp(scores - scores.max(-1, keepdims=True)), 0)
-    return e / np.maximum(e.sum(-1, keepdims=True), np.finfo(q.dtype).tiny), scale
+    kind = q.dtype.type
+    slope = kind(options.get("scale", q.shape[-1] ** -0.5))
+    scores = q @ np.swapaxes(k, -1, -2) * slope
+    if "softcap" in options:
+        bent = np.tanh(scores / kind(options["softcap"]))
+        scores, slope = kind(options["softcap"]) * bent, slope * (1 - bent * bent)
+    masks = {key: options[key] for key in MASKS & {*options}}
+    hidden = attention_scores(np.zeros(q.shape), np.zeros(k.shape), **masks)  # -inf or 0
+    scores = scores + (hidden + options.get("bias", 0)).astype(q.dtype)
+    sink = np.reshape(options.get("sink", -np.inf), (-1, 1, 1)).astype(q.dtype)
+    sink = sink if "sink" in options else sink[0]
+    most = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), sink)
+    most = np.where(np.isfinite(most), most, 0)
+    e, last = np.exp(scores - most), np.exp(sink - most)
+    total = np.maximum(e.sum(-1, keepdims=True) + last, np.finfo(q.dtype).tiny)
+    return e / total, last / total, slope
+
+
+def _dropped(options: dict[str, Any], q: Any) -> Any:
+    return _wide(np.asarray(options.get("dropout", 1)).astype(q.dtype))
+
+
+def _repeated(q: Any, k: Any, v: Any) -> tuple[Any, Any, int]:
+    """Return keys and values, once for each query head, and for how many heads each is."""
+    heads = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
+    k, v = (np.repeat(_wide(a), heads, -3) if heads > 1 else _wide(a) for a in (k, v))
+    return k, v, heads
 
 
 def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
     """Return averages of values with weights that were rounded."""
-    p, _ = _weights(_wide(q), _wide(k), options)
-    return (_wide(p.astype(q.dtype)) @ _wide(v)).astype(q.dtype)
+    k, v, _ = _repeated(q, k, v)
+    p, _, _ = _weights(_wide(q), k, options)
+    return (_wide(p.astype(q.dtype)) * _dropped(options, q) @ v).astype(q.dtype)
 
 
 def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     """Return the gradients of attention by its textbook formula, weights and scores rounded."""
-    dtype = q.dtype
-    dout, q, k, v = map(_wide, (dout, q, k, v))
-    p, scale = _weights(q, k, options)
+    dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
+    k, v, heads = _repeated(q, k, v)
+    dout, q = map(_wide, (dout, q))
+    p, last, slope = _weights(q, k, options)
     p = _wide(p.astype(dtype))
-    dp = dout @ np.swapaxes(v, -1, -2)
-    out = _wide((p @ v).astype(dtype))
+    dp = dout @ np.swapaxes(v, -1, -2) * drop
+    out = _wide((p * drop @ v).astype(dtype))
     terms = dout * out
     rows = terms.sum(-1, keepdims=True)
     rows = rows + np.finfo(q.dtype).eps * abs(terms).sum(-1, keepdims=True)  # in another order
-    ds = _wide((p * (dp - rows)).astype(dtype)) * scale
-    grads = ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dout
+    ds = _wide((p * (dp - rows)).astype(dtype))
+    grads = [ds * slope @ k]
+    parts = np.swapaxes(ds * slope, -1, -2) @ q, np.swapaxes(p * drop, -1, -2) @ dout
+    for part, shape in zip(parts, shapes, strict=True):
+        grads.append(part.reshape(*shape[:-2], heads, *shape[-2:]).sum(-3))
+    if "bias" in options:
+        grads.append(unbroadcast(ds, np.shape(options["bias"])))
+    if "sink" in options:
+        grads.append(unbroadcast(-(last * rows).sum((-1, -2)), np.shape(options["sink"])))
     return tuple(grad.astype(dtype) for grad in grads)
 
 
-def _kept(target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Return classes, and which of them count; refuse further options."""
-    if {*options} - {"reduction", "ignore_index"}:
+def _aimed(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
+    """Return the weight of each class in each row, and what the mean divides by."""
+    if "z_loss" in options:
         raise NotImplementedError
-    kept = target != options.get("ignore_index", -100)
-    return np.where(kept, target, 0), kept
+    n, mixed = logits.shape[-1], options.get("label_smoothing", 0.0)
+    weight = np.asarray(options.get("weight", np.ones(n)), logits.dtype)
+    if target.dtype.kind in "iu":
+        kept = target != options.get("ignore_index", -100)
+        target = np.where(kept, target, 0)
+        count = (weight[target] * kept).sum()
+        target = np.eye(n, dtype=logits.dtype)[target] * kept[..., None]
+        y = (1 - mixed) * target + mixed / n * kept[..., None]
+    else:
+        y, count = (1 - mixed) * target + mixed / n, math.prod(logits.shape[:-1])
+    how = options.get("reduction", "mean")
+    return (y * weight).astype(logits.dtype), count if how == "mean" else 1
 
 
 def cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
-    """Return p - y for classes, over their number for the mean."""
-    target, kept = _kept(target, options)
-    gap = np.exp(log_softmax(logits)) - np.eye(logits.shape[-1], dtype=logits.dtype)[target]
-    n = kept.sum() if options.get("reduction", "mean") == "mean" else 1
-    return np.asarray(dout)[..., None] * gap * kept[..., None] / n
+    """Return p - y, weighed, over the number of rows for the mean; and that of real targets."""
+    y, count = _aimed(logits, target, options)
+    dout = (np.asarray(dout)[..., None] / count).astype(logits.dtype)
+    logs = log_softmax(logits)
+    grad = dout * (np.exp(logs) * y.sum(-1, keepdims=True) - y)
+    if target.dtype.kind in "iu":
+        return grad
+    weight = np.asarray(options.get("weight", 1), logits.dtype)
+    return grad, -dout * weight * logs * (1 - options.get("label_smoothing", 0.0))
 
 
 def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
     """Return the mean of the logarithms, their sum, or all."""
-    target, kept = _kept(target, options)
-    losses = -np.take_along_axis(log_softmax(logits), target[..., None], -1)[..., 0] * kept
+    y, count = _aimed(logits, target, options)
+    losses = -(y * np.where(y == 0, 0, log_softmax(logits))).sum(-1)
+    return losses if options.get("reduction") == "none" else losses.sum() / count
+
+
+def _weighed(target: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the weight of a loss over what the mean divides by, of a positive, and of both."""
+    weight, positive = (
+        np.asarray(options.get(key, 1), target.dtype) for key in ("weight", "pos_weight")
+    )
     how = options.get("reduction", "mean")
-    if how == "none":
-        return losses
-    return losses.sum() / (kept.sum() if how == "mean" else 1)
+    size = target.dtype.type(target.size if how == "mean" else 1)
+    return weight / size, positive, 1 + (positive - 1) * target
+
+
+def binary_cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
+    """Return x - x y + log(1 + exp(-x)), which cancels for each sign of x."""
+    weight, _, both = _weighed(target, options)
+    line = np.where(logits > 0, logits - logits * target, (1 - target) * logits)
+    losses = weight * (line + both * _softplus(-logits))
+    return losses if options.get("reduction") == "none" else losses.sum()
 
 
 def binary_cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
-    """Return s - y for the mean, without further options."""
-    if options.get("reduction", "mean") != "mean" or {*options} - {"reduction"}:
-        raise NotImplementedError
-    return dout * (_sigmoid(logits) - target) / logits.size, -dout * logits / logits.size
+    """Return s - y and -x, weighed."""
+    weight, positive, both = _weighed(target, options)
+    dout = dout * weight
+    slope = both * _sigmoid(logits) - positive * target
+    return dout * slope, dout * ((positive - 1) * _softplus(-logits) - logits)
+
+
+def _softplus(x: Any) -> Any:
+    return np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))
 
 
 def _mean(x: Any) -> Any:
@@ -261,6 +330,22 @@ def _forward(deriv: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, dx, **options: dx * deriv(x, **options)
 
 
+def _gated(f: Callable[..., Any], slope: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield x f(gate) in its three forms."""
+
+    def jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+        (x, gate), (dx, dgate) = primals, tangents
+        dx, dgate = (0 if d is None else d for d in (dx, dgate))
+        return dx * f(gate, **options) + x * (dgate * slope(gate, **options))
+
+    def vjp(dout: Any, x: Any, gate: Any, **options: Any) -> Any:
+        return dout * f(gate, **options), dout * x * slope(gate, **options)
+
+    yield "forward", lambda x, gate, **options: x * f(gate, **options)
+    yield "vjp", vjp
+    yield "jvp", jvp
+
+
 PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
     ("silu", "forward"): silu,
@@ -275,6 +360,7 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("rms_norm", "vjp"): rms_norm_vjp,
     ("cross_entropy", "forward"): cross_entropy,
     ("cross_entropy", "vjp"): cross_entropy_vjp,
+    ("binary_cross_entropy", "forward"): binary_cross_entropy,
     ("binary_cross_entropy", "vjp"): binary_cross_entropy_vjp,
     ("softmax", "vjp"): softmax_vjp,
     ("softsign", "vjp"): softsign_vjp,
@@ -288,3 +374,9 @@ for _f in (gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv):
     _name = _f.__name__.removesuffix("_deriv")
     PLAIN[_name, "vjp"] = _reversed(_f)
     PLAIN[_name, "jvp"] = _forward(_f)
+for _name, _f, _slope in (
+    ("glu", _sigmoid, sigmoid_deriv),
+    ("swiglu", silu, silu_deriv),
+    ("geglu", gelu, gelu_deriv),
+):
+    PLAIN.update(((_name, form), formula) for form, formula in _gated(_f, _slope))

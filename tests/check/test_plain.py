@@ -1,0 +1,146 @@
+"""Formulas that kernels compute as they stand: they are dlref's, and their errors no mistakes."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from scipy.special import erf, expit
+
+from dlref import activations as act
+from dlref import attention, check, losses, positions, transformer
+from dlref._core.pytree import flat
+from dlref.check._oracle.plain import PLAIN
+
+SDPA = attention.scaled_dot_product_attention
+R = np.random.default_rng(5)
+Q, K, V, U = (R.normal(size=s) for s in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6), (2, 4, 5, 6)))
+X, W, G = R.normal(size=(6, 8)), R.uniform(0.5, 2, 8), R.normal(size=(6, 8))
+SOFT, CLASSES = R.dirichlet(np.ones(8), 6), np.array([0, 7, -100, 3, 3, 5])
+SEEN = R.random((5, 7)) < 0.6
+WIDE = attention.repeat_kv(K, 2), attention.repeat_kv(V, 2)
+
+# op, inputs, options
+CALLS = [
+    (SDPA, (Q, K, V), {}),
+    (SDPA, (Q, K, V), {"sink": R.normal(size=4), "is_causal": True, "q_offset": 2}),
+    (SDPA, (Q, K, V), {"bias": R.normal(size=(4, 1, 7)), "softcap": 2.0, "scale": 0.3}),
+    (SDPA, (Q, K, V), {"dropout": 2.0 * (R.random((2, 4, 5, 7)) < 0.5), "window": (2, 1)}),
+    (SDPA, (Q, *WIDE), {"mask": SEEN & (np.arange(5) != 2)[:, None]}),
+    (SDPA, (Q[0, 0], K[0, 0], V[0, 0]), {"bias": np.where(SEEN, 0.0, -np.inf)}),
+    (SDPA, (Q, K[:, :, :0], V[:, :, :0]), {}),
+    (losses.cross_entropy, (X, CLASSES), {"weight": W, "label_smoothing": 0.1}),
+    (losses.cross_entropy, (X, CLASSES), {"reduction": "sum"}),
+    (losses.cross_entropy, (X, SOFT), {"weight": W, "label_smoothing": 0.1}),
+    (losses.cross_entropy, (X, SOFT), {"reduction": "none"}),
+    (losses.binary_cross_entropy, (X, SOFT), {"pos_weight": W}),
+    (losses.binary_cross_entropy, (X, SOFT), {"weight": W, "pos_weight": W, "reduction": "none"}),
+    (act.glu, (X, G), {}),
+    (act.swiglu, (X, G), {"beta": 2.0}),
+    (act.geglu, (X, G), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("op", "inputs", "options"), CALLS)
+def test_a_formula_is_that_of_its_map(op, inputs, options):
+    name = op.__name__
+    want = op(*inputs, **options)
+    np.testing.assert_allclose(PLAIN[name, "forward"](*inputs, **options), want, atol=1e-14)
+    dout = R.normal(size=np.shape(want))
+    vjp = getattr({SDPA: attention, **dict.fromkeys((act.glu, act.swiglu, act.geglu), act)}.get(
+        op, losses), f"{name}_vjp")  # fmt: skip
+    grads = flat(PLAIN[name, "vjp"](dout, *inputs, **options))
+    for got, grad in zip(grads, flat(vjp(dout, *inputs, **options)), strict=True):
+        assert got.shape == grad.shape
+        np.testing.assert_allclose(got, grad, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ["glu", "swiglu", "geglu"])
+def test_forward_mode_of_gated_units(name):
+    jvp = getattr(act, f"{name}_jvp")
+    for tangents in ((G, X), (G, None), (None, X)):
+        got = PLAIN[name, "jvp"]((X, G), tangents)
+        np.testing.assert_allclose(got, jvp((X, G), tangents), atol=1e-14)
+
+
+def test_an_option_told_with_its_default_is_no_option():
+    """A mask of None masked all keys in the plain formula: whatever came back was allowed."""
+    q, k, v = Q, *WIDE
+    wrong = lambda u, q, k, v, mask: tuple(  # noqa: E731
+        1.01 * g for g in attention.scaled_dot_product_attention_vjp(u, q, k, v)
+    )
+    assert not check.check_vjp(wrong, SDPA, U, q, k, v, mask=None)
+    right = lambda q, k, v, mask, is_causal: SDPA(q, k, v, is_causal=is_causal)  # noqa: E731
+    assert check.check_forward(right, SDPA, q, k, v, mask=None, is_causal=True)
+    x, classes = np.float32(30 * R.normal(size=(64, 50))), R.integers(0, 50, 64)
+
+    def backward(u, x, c, label_smoothing):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return u * (e / e.sum(-1, keepdims=True) - np.eye(50, dtype="f4")[c]) / np.float32(64)
+
+    told = {"label_smoothing": 0.0}
+    verdict = check.check_vjp(backward, losses.cross_entropy, np.float32(1), x, classes, **told)
+    assert verdict, verdict
+
+
+def gelu(x):
+    return x * (1 + erf(x * np.sqrt(x.dtype.type(0.5)))) / 2
+
+
+def slope(x):
+    normal = np.exp(-x * x / 2) * x.dtype.type((2 * np.pi) ** -0.5)
+    return (1 + erf(x * np.sqrt(x.dtype.type(0.5)))) / 2 + x * normal
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ml_dtypes.bfloat16])
+def test_gated_units_with_large_gates(dtype):
+    """As right as gelu and the sigmoid are alone."""
+    work = np.float64 if dtype == "float64" else np.float32
+    u, x, g = (np.asarray(10 * R.normal(size=(16, 64))).astype(dtype) for _ in range(3))
+    wide = lambda f: lambda *a: tuple(y.astype(dtype) for y in f(*(b.astype(work) for b in a)))  # noqa: E731
+    backward = wide(lambda u, x, g: (u * gelu(g), u * x * slope(g)))
+    assert check.check_forward(wide(lambda x, g: (x * gelu(g),)), act.geglu, x, g)
+    assert check.check_vjp(backward, act.geglu, u, x, g)
+    backward = wide(lambda u, x, g: (u * expit(g), u * x * (expit(g) * (1 - expit(g)))))
+    assert check.check_vjp(backward, act.glu, u, x, g)
+
+
+def test_a_binary_cross_entropy_that_cancels():
+    x, y = np.float32(10 * R.normal(size=(64, 10))), np.float32(R.random((64, 10)))
+    y[::2] = np.round(y[::2])
+    for f in (
+        lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-abs(x))),
+        lambda x, y: (1 - y) * x + np.log1p(np.exp(-abs(x))) + np.maximum(-x, 0),
+    ):
+        told = {"reduction": "none"}
+        wrapped = lambda x, y, reduction, f=f: f(x, y)  # noqa: E731
+        verdict = check.check_forward(wrapped, losses.binary_cross_entropy, x, y, **told)
+        assert verdict, verdict
+
+
+def test_targets_that_are_distributions():
+    f = lambda x, y: -(y * (x - np.log(np.exp(x).sum(-1, keepdims=True)))).sum(-1).mean()  # noqa: E731
+    assert check.check_forward(f, losses.cross_entropy, X, SOFT)
+    assert not check.check_forward(lambda x, y: 1.001 * f(x, y), losses.cross_entropy, X, SOFT)
+
+
+def test_a_multiple_of_a_map_of_nested_parameters():
+    w = R.normal(size=(8, 8))
+    params = transformer.FeedForwardParams(w, W, w.T, W)
+    op = transformer.feed_forward
+    verdict = check.check_forward(lambda *a: 1.37 * op(*a), op, X, params)
+    assert verdict.cause == "it is the exact result times 1.37"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
+def test_differences_of_two_products(dtype):
+    """As rotations have them: each moves with its inputs, whatever the signs of their roundings."""
+
+    def rotated(x, c, s):
+        a, b = x[..., ::2], x[..., 1::2]
+        return np.stack([a * c - b * s, a * s + b * c], -1).reshape(x.shape)
+
+    shapes = [(2, 4, 64, 32), (64, 16), (64, 16)]
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        inputs = check.random_inputs(positions.apply_rope, shapes, dtype, rng)
+        verdict = check.check_forward(rotated, positions.apply_rope, *inputs)
+        assert verdict, verdict
