@@ -82,6 +82,12 @@ def test_where_the_slope_of_gelu_is_zero(form, zero):
     assert before < 0 < after
 
 
+@pytest.mark.parametrize(("x", "factor"), [(1.0, 30.25), (100.0, 98.2)])
+def test_what_a_tenfold_input_of_softsign_does(x, factor):
+    near, far = activations.softsign_deriv([x, 10 * x])
+    assert near / far == pytest.approx(factor, rel=1e-3)
+
+
 def test_the_layer_below_revives_a_dead_unit():
     """Two units read one; the second is dead, and the gradient comes through the first."""
     relu, relu_vjp = activations.relu, activations.relu_vjp
