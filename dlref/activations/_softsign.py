@@ -215,7 +215,7 @@ def softsign_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
 
     .. math:: \dot y = f'(x)\, \dot x = \frac{1}{(1 + \abs{x})^2}\, \dot x
 
-    A tenfold input, beyond 1, weakens the tangent about a hundredfold.
+    A tenfold input weakens the tangent thirtyfold at 1, and about a hundredfold far beyond.
 
     Examples
     --------

@@ -76,6 +76,18 @@ def test_table(name):
     assert jumps.round(9).tolist() == ([] if kinks == "none" else numbers(kinks))
 
 
+@pytest.mark.parametrize(("form", "zero"), [("none", -0.7518), ("tanh", -0.7525)])
+def test_where_the_slope_of_gelu_is_zero(form, zero):
+    before, after = activations.gelu_deriv([zero - 5e-5, zero + 5e-5], approximate=form)
+    assert before < 0 < after
+
+
+@pytest.mark.parametrize(("x", "factor"), [(1.0, 30.25), (100.0, 98.2)])
+def test_what_a_tenfold_input_of_softsign_does(x, factor):
+    near, far = activations.softsign_deriv([x, 10 * x])
+    assert near / far == pytest.approx(factor, rel=1e-3)
+
+
 def test_the_layer_below_revives_a_dead_unit():
     """Two units read one; the second is dead, and the gradient comes through the first."""
     relu, relu_vjp = activations.relu, activations.relu_vjp

@@ -398,7 +398,7 @@ def derivatives_of_gelu():
     r"""f' = \sigma(v) + x\, v'\, \sigma(v)\, \sigma(-v) , \qquad v = c x + d x^3 , \quad
     v' = c + 3 d x^2 ,""",
     r"""f'' = 2 v'\, \sigma'(v) + x\, v''\, \sigma'(v) + x\, v'^2\, \sigma''(v)
-    = \sigma(v)\, \sigma(-v) \Bigl( 2 v' + x\, v'' - x\, v'^2 \tanh \frac v2 \Bigr) ,""",
+    = \sigma(v)\, \sigma(-v) \Bigl( 2 v' + x\, v'' - x\, v'^2 \tanh \frac v2 \Bigr) .""",
 )
 def derivatives_of_gelu_by_tanh():
     c = 2 * np.sqrt(2 / np.pi)
