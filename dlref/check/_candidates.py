@@ -12,7 +12,7 @@ from .._core.arguments import as_number, check_callable
 from .._core.pytree import flat, named_leaves
 from ._errors import ulp_error
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
-from ._oracle.bounds import EPS, baselines, bounds
+from ._oracle.bounds import EPS, NORMAL, baselines, bounds
 from ._oracle.calls import Call, is_float, widened
 from ._oracle.causes import cause_of
 from ._oracle.pictures import as_html, as_text, picture_of
@@ -324,6 +324,7 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
         rounded = want.astype(dtype).astype(np.float64)  # infinite where it is too large
         same = (wide == want) | (np.isnan(wide) & np.isnan(want))
         same |= np.isinf(wide) & (wide == rounded)
+        same |= (wide == 0) & (np.abs(want) < NORMAL.get(found.dtype.name, 0.0))
         errors = np.where(
             same, 0.0, np.where(np.isfinite(want) & np.isfinite(wide), errors, np.inf)
         )

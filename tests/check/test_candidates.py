@@ -380,3 +380,21 @@ def test_functions_without_a_signature(rng):
     sums = lambda x: x.sum()  # noqa: E731
     verdict = check.check_vjp(lambda u, x: -u * np.ones(3), sums, 1.0, x)
     assert verdict.cause == "the sign is reversed"
+
+
+def test_float16_below_its_normal_numbers_has_no_error_of_its_own_size(rng):
+    """A small gradient may be flushed to zero, as processors do, but not be twice as large."""
+    x = rng.normal(size=(64, 1000)).astype(np.float16)
+    classes = rng.integers(0, 1000, 64)
+
+    def gradient(u, x, c, factor=1.0, least=0.0):
+        p = activations.softmax(x.astype(np.float32)) / np.float32(64)
+        g = p * np.float32(factor)
+        g[np.arange(64), c] = p[np.arange(64), c] - np.float32(1 / 64)
+        return np.where(np.abs(g) < least, 0, g).astype(np.float16)
+
+    given = losses.cross_entropy, np.float16(1), x, classes
+    assert check.check_vjp(gradient, *given)
+    assert check.check_vjp(lambda *a: gradient(*a, least=2.0**-14), *given)
+    verdict = check.check_vjp(lambda *a: gradient(*a, factor=1.9), *given)
+    assert verdict.outputs[0].wrong > 60_000
