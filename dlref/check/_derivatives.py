@@ -477,7 +477,8 @@ def check_gradients(
                 terms = got * v
                 want = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
                 size = max(float(np.abs(terms).sum()), abs(float(want)))
-                gaps[i] = abs(float(terms.sum() - want)) / size if size else 0.0
+                gap = abs(float(terms.sum() - want))
+                gaps[i] = (gap / size if size else 0.0) if np.isfinite(gap) else float("inf")
                 continue
             want = np.zeros(shape)
             for k in range(want.size):

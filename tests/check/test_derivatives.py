@@ -104,6 +104,10 @@ class TestCheckGradients:
         assert check_gradients(np.sin, lambda u, x: (u * np.cos(x))[0], x).gaps == (np.inf,)
         assert check_gradients(np.sin, lambda u, x: u * np.inf, x).gaps == (np.inf,)
         assert check_gradients(np.sin, lambda u, x: (None,), x).gaps == (np.inf,)
+        for fast in (False, True):
+            found = check_gradients(np.sin, lambda u, x: u * np.nan, x, fast=fast)
+            assert not found
+            assert "the gradient of input 0 is off by inf" in str(found)
         zero = lambda *a: np.zeros(2)  # noqa: E731
         assert check_gradients(zero, zero, np.ones(2), fast=True, order=2)
         assert check_gradients(lambda x: zero(), zero, np.ones(2), order=2).gaps == (0.0,)
