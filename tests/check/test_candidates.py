@@ -398,3 +398,24 @@ def test_float16_below_its_normal_numbers_has_no_error_of_its_own_size(rng):
     assert check.check_vjp(lambda *a: gradient(*a, least=2.0**-14), *given)
     verdict = check.check_vjp(lambda *a: gradient(*a, factor=1.9), *given)
     assert verdict.outputs[0].wrong > 60_000
+
+
+def test_what_is_no_array_is_a_verdict(rng):
+    x = rng.normal(size=(2, 3))
+
+    class Sparse:
+        def __array__(self, *_, **__):
+            msg = "it is sparse"
+            raise RuntimeError(msg)
+
+    verdict = check.check_forward(lambda x: Sparse(), activations.relu, x)
+    assert not verdict
+    assert str(verdict) == "what the candidate returned is no array: it is sparse"
+    ragged = lambda x: [[1.0, 2.0], [3.0]]  # noqa: E731
+    verdict = check.check_forward(ragged, activations.relu, x)
+    assert str(verdict) == "output 0 is a ragged list, where dlref has an array"
+    assert verdict.cause == ""
+    verdict = check.check_vjp(lambda u, x: ragged(x), activations.relu, x, x)
+    assert verdict.cause == ""
+    assert not check.check_all(lambda x: Sparse(), activations.relu)
+    assert not check.check_all(ragged, activations.relu, dtype="float16")
