@@ -627,6 +627,12 @@ FORWARD += [
      "after the softmax"),
     ("scores masked by 0", att.attention_scores, lambda q, k, is_causal: q @ t(k) * 8**-0.5
      * np.tri(5, 7), (Q, K), CAUSAL, "multiplies the scores"),
+    ("a finite mask", SDPA, scored(lambda s, b, c, seen: np.where(seen, s, -10.0)), (Q, K, V),
+     CAUSAL, "hidden scores are -10, not -inf"),
+    ("the last key", SDPA, lambda q, k, v: SDPA(q, k[..., :-1, :], v[..., :-1, :]), (Q, K, V), {},
+     "the last key is left out"),
+    ("the first key", SDPA, lambda q, k, v, mask: SDPA(q, k[..., 1:, :], v[..., 1:, :],
+     mask=mask[:, 1:]), (Q, K, V), {"mask": MASK}, "the first key is left out"),
     ("scores of an unknown mask", att.attention_scores, lambda q, k, is_causal: (
         att.attention_scores(q, k, is_causal=True) + BIAS**2), (Q, K), CAUSAL, ""),
     ("an unknown mask", SDPA, lambda q, k, v, mask: SDPA(q, k, v, mask=mask) + DOUT**2, (Q, K, V),

@@ -336,6 +336,10 @@ def attention_mask(call: Call) -> Iterator[Trial]:
         yield "the mask is inverted: True has to mean attend", call.with_options(mask=~mask)
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
             yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
+    s = np.shape(call.inputs[1])[-2]
+    for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
+        kept = np.arange(s) != left_out
+        yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
         offset, t, s = settings["q_offset"], *(np.shape(a)[-2] for a in call.inputs[:2])
         for words, value in (
@@ -412,6 +416,9 @@ def soft_masks(call: Call) -> Iterator[Trial]:
         ("the mask is added as 0 and 1, where hidden scores have to be -inf", scores + seen),
     ):
         yield words, _with_scores(call, changed, **UNMASKED)
+    for value in (-1.0, -10.0, -100.0, -1e3, -1e4):
+        words = f"hidden scores are {value:g}, not -inf: they keep a weight"
+        yield words, _with_scores(call, np.where(seen, scores, value), **UNMASKED)
     words = "the mask is applied after the softmax, whose sum counts hidden keys"
     whole = call.with_options(**UNMASKED)
     if call.name == "attention_weights":
@@ -731,11 +738,11 @@ def other_losses(call: Call) -> Iterator[Trial]:
 HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     attention_scale,
     attention_mask,
+    masked_rows,
     soft_caps,
     soft_masks,
     scaled_with_scores,
     heads_reshaped,
-    masked_rows,
     over_queries,
     heads_tiled,
     attention_gradients,
