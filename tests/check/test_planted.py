@@ -679,6 +679,13 @@ FORWARD += [
     ("uphill", training.momentum_step, lambda p, g, s, **o: (
         p + 0.1 * g, training.momentum_step(p, g, s, **o)[1]), (B, GRAD, None),
      {"learning_rate": 0.1}, "up the slope"),
+    ("no decay", training.adamw_step, training.adam_step,
+     (B, GRAD, None), {"learning_rate": 0.1}, "weight_decay is 0.0, not 0.01"),
+    ("other betas", training.adam_step, lambda p, g, s, **o: training.adam_step(
+        p, g, s, **o, betas=(0.9, 0.95)), (B, GRAD, training.adam_step(
+            B, W[2], None, learning_rate=0.1)[1]), {"learning_rate": 0.1}, "betas is (0.9, 0.95)"),
+    ("another slope", act.leaky_relu, lambda x: np.where(x > 0, x, 0.2 * x), (X,), {},
+     "negative_slope is 0.2, not 0.01"),
     ("perplexity", losses.cross_entropy, lambda x, c: np.exp(losses.cross_entropy(x, c)),
      (X, CLASSES), {}, "a perplexity"),
     ("root of the mean square", losses.squared_error, lambda p, q: np.sqrt(((p - q) ** 2).mean()),

@@ -109,6 +109,11 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "delta": (1.0,),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
     "base": (1e4, 5e5, 1e6),
+    "weight_decay": (0.0, 0.01),
+    "betas": ((0.9, 0.999), (0.9, 0.99), (0.9, 0.95)),
+    "momentum": (0.9, 0.0),
+    "negative_slope": (0.01, 0.1, 0.2),
+    "alpha": (1.0,),
     "layout": ("interleaved", "halves"),
     "spacing": ("paper", "tensor2tensor"),
 }
