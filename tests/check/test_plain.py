@@ -53,6 +53,58 @@ def test_a_formula_is_that_of_its_map(op, inputs, options):
         np.testing.assert_allclose(got, grad, atol=1e-13)
 
 
+@pytest.mark.parametrize("options", [options for op, (q, *_), options in CALLS
+                                    if op is SDPA and q.ndim == 4])  # fmt: skip
+@pytest.mark.parametrize("given", [(True, True, True), (True, False, False), (False, True, True)])
+def test_forward_mode_of_attention(options, given):
+    primals = (Q, K, V) if "mask" not in options else (Q, *WIDE)
+    pairs = zip(primals, given, strict=True)
+    tangents = tuple(R.normal(size=a.shape) if told else None for a, told in pairs)
+    want = attention.scaled_dot_product_attention_jvp(primals, tangents, **options)
+    got = PLAIN["scaled_dot_product_attention", "jvp"](primals, tangents, **options)
+    np.testing.assert_allclose(got, want, atol=1e-13)
+
+
+def softmax_jvp(x, dx):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    return p * (dx - (p * dx).sum(-1, keepdims=True))
+
+
+def log_softmax_jvp(x, dx):
+    y = x - x.max(-1, keepdims=True)
+    y = y - np.log(np.exp(y).sum(-1, keepdims=True))
+    return dx - (np.exp(y) * dx).sum(-1, keepdims=True)
+
+
+def attention_jvp(primals, tangents):
+    (q, k, v), (dq, dk, dv) = primals, tangents
+    t = lambda a: np.swapaxes(a, -1, -2)  # noqa: E731
+    scale = q.dtype.type(q.shape[-1] ** -0.5)
+    s, ds = q @ t(k) * scale, (dq @ t(k) + q @ t(dk)) * scale
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return softmax_jvp(s, ds) @ v + e / e.sum(-1, keepdims=True) @ dv
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_forward_mode_where_one_term_is_ahead(dtype):
+    """The tangent minus its mean: nothing is left of them where one probability is nearly 1."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x, dx = ((8 * rng.normal(size=(64, 17))).astype(dtype) for _ in range(2))
+        for f, op in ((softmax_jvp, act.softmax), (log_softmax_jvp, act.log_softmax)):
+            verdict = check.check_jvp(f, op, x, dx)
+            assert verdict, verdict
+            assert not check.check_jvp(lambda x, dx, f=f: f(x, dx) * (1 + 1e-3), op, x, dx)
+        shapes = (4, 9, 8), (4, 11, 8), (4, 11, 6)
+        primals, tangents = (tuple(rng.normal(size=s).astype(dtype) for s in shapes) for _ in "pt")
+        primals = (6 * primals[0], *primals[1:])
+        verdict = check.check_jvp(attention_jvp, SDPA, primals, tangents)
+        assert verdict, verdict
+        wrong = lambda p, t: attention_jvp(p, (t[0], 1.001 * t[1], t[2]))  # noqa: E731
+        assert not check.check_jvp(wrong, SDPA, primals, tangents)
+
+
 UNITS = [(act.elu, {"alpha": 0.7}), (act.celu, {"alpha": 1.7}), (act.selu, {}), (act.mish, {})]
 
 

@@ -154,6 +154,13 @@ def log_softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     return (dout - np.exp(_wide(y)) * _summed(dout, axis)).astype(x.dtype)
 
 
+def log_softmax_jvp(x: Any, dx: Any, axis: int = -1) -> Any:
+    """Return dx minus its mean, by the exponential of a logarithm of p that was rounded."""
+    y = x - np.expand_dims(_logsumexp(x, axis), axis)
+    dx = _wide(dx)
+    return (dx - _summed(np.exp(_wide(y)) * dx, axis)).astype(x.dtype)
+
+
 def softmax(x: Any, axis: int = -1) -> Any:
     """Return exponentials over their sum, the maximum subtracted."""
     e = np.exp(_wide(x) - _wide(x).max(axis, keepdims=True))
@@ -264,6 +271,26 @@ def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     if "sink" in options:
         grads.append(unbroadcast(-(last * rows).sum((-1, -2)), np.shape(options["sink"])))
     return tuple(grad.astype(dtype) for grad in grads)
+
+
+def attention_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+    """Return the tangent of attention by its textbook formula, weights and scores rounded."""
+    q, k, v = primals
+    dtype, drop = q.dtype, _dropped(options, q)
+    dq, dk, dv = (
+        np.zeros_like(a) if d is None else d for a, d in zip(primals, tangents, strict=True)
+    )
+    k, v, _ = _repeated(q, k, v)
+    dk, dv, _ = _repeated(q, dk, dv)
+    q, dq = map(_wide, (q, dq))
+    p, _, slope = _weights(q, k, options)
+    p = _wide(p.astype(dtype))
+    ds = (dq @ np.swapaxes(k, -1, -2) + q @ np.swapaxes(dk, -1, -2)) * slope
+    terms = p * ds
+    rows = terms.sum(-1, keepdims=True)
+    rows = rows + np.finfo(q.dtype).eps * abs(terms).sum(-1, keepdims=True)  # in another order
+    dp = _wide((p * (ds - rows)).astype(dtype))
+    return (dp * drop @ v + p * drop @ dv).astype(dtype)
 
 
 def _aimed(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -408,13 +435,16 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("cross_entropy", "vjp"): cross_entropy_vjp,
     ("binary_cross_entropy", "forward"): binary_cross_entropy,
     ("binary_cross_entropy", "vjp"): binary_cross_entropy_vjp,
+    ("log_softmax", "jvp"): log_softmax_jvp,
     ("softmax", "vjp"): softmax_vjp,
+    ("softmax", "jvp"): lambda x, dx, **options: softmax_vjp(dx, x, **options),
     ("softsign", "vjp"): softsign_vjp,
     ("tanhshrink", "vjp"): tanhshrink_vjp,
     ("tanhshrink", "jvp"): lambda x, dx: tanhshrink_vjp(dx, x),
     ("softsign", "jvp"): lambda x, dx: softsign_vjp(dx, x),
     ("logsumexp", "vjp"): logsumexp_vjp,
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
+    ("scaled_dot_product_attention", "jvp"): attention_jvp,
 }
 for _f in (
     *(gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv),
