@@ -65,6 +65,55 @@ def test_forward_mode_of_attention(options, given):
     np.testing.assert_allclose(got, want, atol=1e-13)
 
 
+WEIGHTS, ADDITIVE = attention.attention_weights, attention.additive_attention
+ADDITIVE_INPUTS = tuple(
+    R.normal(size=s) for s in ((2, 5, 7), (2, 6, 3), (2, 6, 4), (5, 7), (5, 3), 5)
+)
+
+
+@pytest.mark.parametrize(("op", "inputs", "options"), [
+    (WEIGHTS, (Q, K), {}),
+    (WEIGHTS, (Q, K), {"bias": R.normal(size=(4, 1, 7)), "softcap": 2.0, "is_causal": True}),
+    (WEIGHTS, (Q, K), {"sink": R.normal(size=4), "window": (2, 1)}),
+    (ADDITIVE, ADDITIVE_INPUTS, {}),
+])  # fmt: skip
+def test_gradients_of_weights_and_of_additive_attention(op, inputs, options):
+    dout = R.normal(size=np.shape(op(*inputs, **options)))
+    want = getattr(attention, f"{op.__name__}_vjp")(dout, *inputs, **options)
+    got = PLAIN[op.__name__, "vjp"](dout, *inputs, **options)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, atol=1e-13)
+
+
+def additive_backward(u, q, k, v, w, r, c):
+    t = np.tanh((q @ w.T)[..., :, None, :] + (k @ r.T)[..., None, :, :])
+    p, dp = act.softmax(t @ c), u @ np.swapaxes(v, -1, -2)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True))
+    inner = ds[..., None] * c * (1 - t * t)
+    dq, dk = inner.sum(-2), inner.sum(-3)
+    return (
+        *(dq @ w, dk @ r, np.swapaxes(p, -1, -2) @ u),
+        *(np.einsum("nta,ntb->ab", dq, q), np.einsum("nsa,nsb->ab", dk, k)),
+        np.einsum("nts,ntsa->a", ds, t),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_gradients_of_attention_that_saturates(dtype):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        inputs = [rng.normal(size=a.shape).astype(dtype) for a in ADDITIVE_INPUTS]
+        inputs[0] = 5 * inputs[0]
+        u = rng.normal(size=(2, 5, 4)).astype(dtype)
+        verdict = check.check_vjp(additive_backward, ADDITIVE, u, *inputs)
+        assert verdict, verdict
+        wrong = lambda *a: tuple(1.001 * g for g in additive_backward(*a))  # noqa: E731
+        assert not check.check_vjp(wrong, ADDITIVE, u, *inputs)
+    told = {"mask": np.arange(6) != 1}
+    backward = lambda *a, mask: attention.additive_attention_vjp(*a, mask=mask)  # noqa: E731
+    assert check.check_vjp(backward, ADDITIVE, u, *inputs, **told)
+
+
 def softmax_jvp(x, dx):
     e = np.exp(x - x.max(-1, keepdims=True))
     p = e / e.sum(-1, keepdims=True)

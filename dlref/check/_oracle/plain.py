@@ -249,6 +249,12 @@ def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
     return (_wide(p.astype(q.dtype)) * _dropped(options, q) @ v).astype(q.dtype)
 
 
+def _in_another_order(terms: Any) -> Any:
+    """Return sums over rows, with the rounding that another order of the terms may leave."""
+    off = np.finfo(terms.dtype).eps * abs(terms).sum(-1, keepdims=True)
+    return terms.sum(-1, keepdims=True) + off
+
+
 def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     """Return the gradients of attention by its textbook formula, weights and scores rounded."""
     dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
@@ -258,9 +264,7 @@ def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     p = _wide(p.astype(dtype))
     dp = dout @ np.swapaxes(v, -1, -2) * drop
     out = _wide((p * drop @ v).astype(dtype))
-    terms = dout * out
-    rows = terms.sum(-1, keepdims=True)
-    rows = rows + np.finfo(q.dtype).eps * abs(terms).sum(-1, keepdims=True)  # in another order
+    rows = _in_another_order(dout * out)
     ds = _wide((p * (dp - rows)).astype(dtype))
     grads = [ds * slope @ k]
     parts = np.swapaxes(ds * slope, -1, -2) @ q, np.swapaxes(p * drop, -1, -2) @ dout
@@ -286,11 +290,40 @@ def attention_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
     p, _, slope = _weights(q, k, options)
     p = _wide(p.astype(dtype))
     ds = (dq @ np.swapaxes(k, -1, -2) + q @ np.swapaxes(dk, -1, -2)) * slope
-    terms = p * ds
-    rows = terms.sum(-1, keepdims=True)
-    rows = rows + np.finfo(q.dtype).eps * abs(terms).sum(-1, keepdims=True)  # in another order
-    dp = _wide((p * (ds - rows)).astype(dtype))
+    dp = _wide((p * (ds - _in_another_order(p * ds))).astype(dtype))
     return (dp * drop @ v + p * drop @ dv).astype(dtype)
+
+
+def _identity(k: Any) -> Any:
+    """Return values of which attention makes its weights."""
+    n = k.shape[-2]
+    return np.broadcast_to(np.eye(n, dtype=k.dtype), (*k.shape[:-1], n))
+
+
+def weights_vjp(dout: Any, q: Any, k: Any, **options: Any) -> Any:
+    """Return the gradients of the weights of attention, those of its bias and sink too."""
+    dq, dk, _, *rest = attention_vjp(dout, q, k, _identity(k), **options)
+    return dq, dk, *rest
+
+
+def additive_attention_vjp(
+    dout: Any, q: Any, k: Any, v: Any, w: Any, u: Any, vec: Any, **options: Any
+) -> Any:
+    """Return the gradients of additive attention, of tanhs and weights that were rounded."""
+    if options:
+        raise NotImplementedError
+    t = _tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
+    p, dp = softmax(t @ vec), dout @ np.swapaxes(v, -1, -2)
+    ds = p * (dp - _in_another_order(p * dp))
+    inner = ds[..., None] * vec * (1 - t * t)
+    dq, dk = inner.sum(-2), inner.sum(-3)
+    dv = np.swapaxes(p, -1, -2) @ dout
+    dvec = _rows(ds[..., None] * t).sum(0)
+    return dq @ w, dk @ u, dv, _rows(dq).T @ _rows(q), _rows(dk).T @ _rows(k), dvec
+
+
+def _rows(x: Any) -> Any:
+    return x.reshape(-1, x.shape[-1])
 
 
 def _aimed(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -444,6 +477,8 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("softsign", "jvp"): lambda x, dx: softsign_vjp(dx, x),
     ("logsumexp", "vjp"): logsumexp_vjp,
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
+    ("attention_weights", "vjp"): weights_vjp,
+    ("additive_attention", "vjp"): additive_attention_vjp,
     ("scaled_dot_product_attention", "jvp"): attention_jvp,
 }
 for _f in (
