@@ -316,3 +316,13 @@ def test_differences_of_two_products(dtype):
         inputs = check.random_inputs(positions.apply_rope, shapes, dtype, rng)
         verdict = check.check_forward(rotated, positions.apply_rope, *inputs)
         assert verdict, verdict
+
+
+def test_options_that_no_plain_formula_has():
+    """What is measured near the inputs is allowed alone."""
+    told = {"z_loss": 0.01}
+    for factor, right in ((1.0, True), (1.001, False)):
+        f = lambda x, c, z_loss, by=factor: by * losses.cross_entropy(x, c, z_loss=z_loss)  # noqa: E731
+        assert bool(check.check_forward(f, losses.cross_entropy, X, CLASSES, **told)) == right
+        g = lambda *a, by=factor, **o: tuple(by * y for y in SDPA(*a, **o))  # noqa: E731
+        assert bool(check.check_forward(g, SDPA, Q, K, V, return_lse=True)) == right
