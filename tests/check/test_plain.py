@@ -6,7 +6,7 @@ import pytest
 from scipy.special import erf, expit
 
 from dlref import activations as act
-from dlref import attention, check, losses, positions, transformer
+from dlref import attention, check, losses, positions, recurrent, transformer
 from dlref._core.pytree import flat
 from dlref.check._oracle.plain import PLAIN
 
@@ -326,3 +326,44 @@ def test_options_that_no_plain_formula_has():
         assert bool(check.check_forward(f, losses.cross_entropy, X, CLASSES, **told)) == right
         g = lambda *a, by=factor, **o: tuple(by * y for y in SDPA(*a, **o))  # noqa: E731
         assert bool(check.check_forward(g, SDPA, Q, K, V, return_lse=True)) == right
+
+
+def gru_backward(u, x, h, w, v, b, c):
+    """In float32, the gates rounded to the dtype between the two passes."""
+    dtype = x.dtype
+    kept = lambda a: a.astype(dtype).astype("f4")  # noqa: E731
+    u, x, h, w, v, b, c = (a.astype("f4") for a in (u, x, h, w, v, b, c))
+    (ri, zi, ni), (rh, zh, nh) = np.split(x @ w.T + b, 3, -1), np.split(h @ v.T + c, 3, -1)
+    r, z = kept(expit(ri + rh)), kept(expit(zi + zh))
+    n = kept(np.tanh(ni + r * nh))
+    dn = u * (1 - z) * (1 - n * n)
+    dr, dz = dn * nh * r * (1 - r), u * (h - n) * z * (1 - z)
+    di, dh = np.concatenate([dr, dz, dn], -1), np.concatenate([dr, dz, dn * r], -1)
+    grads = di @ w, dh @ v + u * z, di.T @ x, dh.T @ h, di.sum(0), dh.sum(0)
+    return tuple(g.astype(dtype) for g in grads)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
+def test_gates_of_a_gru_that_saturate(dtype):
+    op, vjp = recurrent.gru_cell, recurrent.gru_cell_vjp
+    shapes = (3, 6), (3, 5), (3, 6), (18, 5), (18, 6), (18,), (18,)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        u, x, *rest = (rng.normal(size=s) / 6 ** (len(s) == 2) for s in shapes)
+        u, x, *rest = ((a * by).astype(dtype) for a, by in zip(
+            (u, x, *rest), (6, 36, 6, 3, 3, 0.4, 0.4), strict=True))  # fmt: skip
+        verdict = check.check_vjp(gru_backward, op, u, x, *rest)
+        assert verdict, verdict
+        wrong = lambda *a: (2 * gru_backward(*a)[0], *gru_backward(*a)[1:])  # noqa: E731
+        assert not check.check_vjp(wrong, op, u, x, *rest)
+    for without in ({"reset_after": False}, {}):
+        given = (*rest[:3], rest[3], None) if not without else rest
+        assert check.check_vjp(vjp, op, u, x, *given, **without)
+
+
+def test_gradients_of_a_gru():
+    shapes = (3, 6), (3, 5), (3, 6), (18, 5), (18, 6), (18,), (18,)
+    inputs = [R.normal(size=s) for s in shapes]
+    pairs = zip(PLAIN["gru_cell", "vjp"](*inputs), recurrent.gru_cell_vjp(*inputs), strict=True)
+    for got, want in pairs:
+        np.testing.assert_allclose(got, want, atol=1e-13)

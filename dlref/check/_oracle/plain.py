@@ -322,6 +322,28 @@ def additive_attention_vjp(
     return dq @ w, dk @ u, dv, _rows(dq).T @ _rows(q), _rows(dk).T @ _rows(k), dvec
 
 
+def gru_cell_vjp(
+    dout: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, **options: Any
+) -> Any:
+    """Return the gradients of a step of a GRU, of gates that were rounded."""
+    if options or any(a is None for a in (h, b_ih, b_hh)):
+        raise NotImplementedError
+    dtype = x.dtype
+    dout, x, h, w_ih, w_hh, b_ih, b_hh = map(_wide, (dout, x, h, w_ih, w_hh, b_ih, b_hh))
+    (ri, zi, ni), (rh, zh, nh) = (
+        np.split(a @ w.T + b, 3, -1) for a, w, b in ((x, w_ih, b_ih), (h, w_hh, b_hh))
+    )
+    r, z = (_wide(_sigmoid(s).astype(dtype)) for s in (ri + rh, zi + zh))
+    n = _wide(_tanh(ni + r * nh).astype(dtype))
+    dn = dout * (1 - z) * (1 - n * n)
+    dr, dz = dn * nh * r * (1 - r), dout * (h - n) * z * (1 - z)
+    di, dh = np.concatenate([dr, dz, dn], -1), np.concatenate([dr, dz, dn * r], -1)
+    inputs, states = di @ w_ih, dh @ w_hh + dout * z
+    weights = _rows(di).T @ _rows(x), _rows(dh).T @ _rows(h)
+    grads = inputs, states, *weights, _rows(di).sum(0), _rows(dh).sum(0)
+    return tuple(grad.astype(dtype) for grad in grads)
+
+
 def _rows(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1])
 
@@ -479,6 +501,7 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
     ("attention_weights", "vjp"): weights_vjp,
     ("additive_attention", "vjp"): additive_attention_vjp,
+    ("gru_cell", "vjp"): gru_cell_vjp,
     ("scaled_dot_product_attention", "jvp"): attention_jvp,
 }
 for _f in (
