@@ -41,6 +41,13 @@ class TestMLP(trees.Contract):
     ]
 
 
+def test_ten_sigmoids_at_zero_reach_the_bound():
+    layer = LinearParams(np.ones((1, 1)), np.array([-0.5]))
+    first = LinearParams(np.ones((1, 1)), np.zeros(1))
+    deltas = mlp_deltas([1.0], [0.0], (first, *9 * [layer]), activation="sigmoid")
+    assert deltas[0] == 4.0**-9
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gelu", "sigmoid"])
 def test_against_pytorch(rng, activation):
     torch = peers.torch
