@@ -336,7 +336,7 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     identity      1
     relu          sqrt(2)    half of the slopes are 0
     tanh          1          slope 1 at 0
-    sigmoid       10.15      slopes are 1/4 at most, and 1/10 on average
+    sigmoid       10.15      root mean square of the slopes is 0.099
     ============  =========  ===============================================
 
     **Stability.** The variance stays at :math:`q^*` only if the slope of the recursion for q is at

@@ -125,6 +125,17 @@ class TestCriticalGain:
                 break
         assert gain**2 * _mean_square(slope, q) == pytest.approx(1, rel=1e-6)
 
+    def test_the_gain_of_the_sigmoid_is_one_over_the_root_mean_square_slope(self):
+        phi, slope = by_name("sigmoid")[:2]
+        gain = critical_gain("sigmoid")
+        q = 1.0
+        for _ in range(200):
+            q = gain**2 * _mean_square(phi, q)
+        assert round(gain, 2) == 10.15
+        assert round(math.sqrt(_mean_square(slope, q)), 3) == 0.099
+        mean = _mean_square(lambda z: np.sqrt(slope(z)), q)
+        assert round(mean, 3) == 0.057  # not the root mean square
+
     @pytest.mark.parametrize("name", ["gelu", "silu", "mish", "hard_swish"])
     def test_there_is_none_where_the_variance_leaves_the_fixed_point(self, name):
         phi, slope = by_name(name)[:2]
