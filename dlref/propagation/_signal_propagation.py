@@ -341,9 +341,9 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
 
     **Stability.** The variance stays at :math:`q^*` only if the slope of the recursion for q is at
     most 1 there. For GELU, SiLU, Mish and hard swish without biases it is not: their curvature at 0
-    makes :math:`\E \phi^2` grow faster than q. At :math:`\sigma_w = 2` GELU's variances leave 0 and
-    pass :math:`10^6` within 20 layers. Then there is no critical gain, and the function raises an
-    error.
+    makes :math:`\E \phi^2` grow faster than q. At :math:`\sigma_w = 2` GELU's variances leave 0
+    slowly, then fast: from 0.001 they pass :math:`10^6` after 556 layers, from the 4 of standard
+    normal inputs after 19. Then there is no critical gain, and the function raises an error.
 
     With biases, GELU has one again. For its exact form :math:`\chi` and the slope of the recursion
     for q are both 1 at :math:`\sigma_b^2 = 0.1729`, :math:`\sigma_w^2 = 1.9831`, where

@@ -146,6 +146,12 @@ class TestCriticalGain:
         with pytest.raises(ValueError, match=f"not '{name}', whose variance leaves"):
             critical_gain(name)
 
+    @pytest.mark.parametrize(("q", "layers"), [(1e-3, 556), (4.0, 19)])
+    def test_how_fast_the_variances_of_gelu_leave_zero(self, q, layers):
+        for n in range(1, layers + 1):
+            q = 4 * _mean_square(activations.gelu, q)
+            assert (q > 1e6) == (n == layers)
+
     def test_gelu_is_critical_with_biases(self):
         q = (3 + math.sqrt(17)) / 2
         phi, slope = by_name("gelu")[:2]
