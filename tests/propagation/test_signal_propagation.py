@@ -152,6 +152,14 @@ class TestCriticalGain:
             q = 4 * _mean_square(activations.gelu, q)
             assert (q > 1e6) == (n == layers)
 
+    def test_where_tanh_settles_with_the_weights_of_he(self):
+        phi, slope = by_name("tanh")[:2]
+        q = 2.0
+        for _ in range(200):
+            q = 2 * _mean_square(phi, q)
+        assert round(q, 2) == 0.62
+        assert round(2 * _mean_square(slope, q), 2) == 1.11  # of the mean square, per layer
+
     def test_gelu_is_critical_with_biases(self):
         q = (3 + math.sqrt(17)) / 2
         phi, slope = by_name("gelu")[:2]
