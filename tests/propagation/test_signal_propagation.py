@@ -68,21 +68,23 @@ class TestSignalPropagation:
 
     @pytest.mark.skipif(not COMPILED, reason="of 60 million elements")
     @pytest.mark.parametrize(
-        ("activation", "init", "least", "most"),
+        ("activation", "init", "depth", "least", "most"),
         [
-            ("relu", "he_normal", 1.1, 2.2),
-            ("identity", "lecun_normal", 0.15, 0.32),
-            ("tanh", "lecun_normal", 0.09, 0.2),
+            ("relu", "he_normal", 5, 0.9, 1.7),
+            ("identity", "lecun_normal", 5, 0.15, 0.32),
+            ("tanh", "lecun_normal", 5, 0.09, 0.2),
+            ("tanh", "lecun_normal", 20, 0.17, 0.28),
+            ("tanh", "he_normal", 20, 0.06, 0.11),
         ],
     )
-    def test_scatter_about_the_prediction(self, activation, init, least, most):
+    def test_scatter_about_the_prediction(self, activation, init, depth, least, most):
         options = {"activation": activation, "init": init}
         drawn = [
-            signal_propagation((200,) * 6, rng=np.random.default_rng(k), **options)
+            signal_propagation((200,) * (depth + 1), rng=np.random.default_rng(k), **options)
             for k in range(60)
         ]
         ratios = np.array([found.forward[-1] / found.forward_predicted[-1] for found in drawn])
-        scatter = math.sqrt(np.mean((ratios - 1) ** 2)) / math.sqrt(5 / 200)
+        scatter = math.sqrt(np.mean((ratios - 1) ** 2)) / math.sqrt(depth / 200)
         assert least < scatter < most
 
     def test_nothing_stays_nothing(self, rng):
