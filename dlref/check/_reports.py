@@ -308,10 +308,10 @@ def check_all(
             f = candidates[form]
             if f is None:
                 continue
-            if is_optional and not _takes(f, case.options):
+            if is_optional and _lacking(f, case.options):
                 left_out.append([*case.options][-1])
                 continue
-            verdict = _tried(JUDGES[form], (f, op, *arguments), {**limits, **case.options})
+            verdict = _tried(JUDGES[form], (f, op, *arguments), case.options, limits)
             rows.append((form, case.name, verdict))
     name = getattr(op, "__name__", str(op))
     return CheckReport(name, np.dtype(dtype).name, tuple(rows), tuple(dict.fromkeys(left_out)))
@@ -334,17 +334,18 @@ def _arguments(op: Any, case: HardCase, rng: Any) -> Iterator[tuple[str, tuple[A
         yield "jvp", along(op, case.inputs, rng)
 
 
-def _takes(candidate: Any, options: dict[str, Any]) -> bool:
-    """Return whether the signature of a candidate, if it has one, has these options."""
+def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:
+    """Return the options that a candidate does not take, as far as its signature tells."""
     try:
         known = inspect.signature(candidate).parameters
     except (TypeError, ValueError):
-        return False
-    takes_all = any(p.kind == inspect.Parameter.VAR_KEYWORD for p in known.values())
-    return takes_all or options.keys() <= known.keys()
+        return [*options]
+    if any(p.kind == inspect.Parameter.VAR_KEYWORD for p in known.values()):
+        return []
+    return [key for key in options if key not in known]
 
 
-def _tried(judge: Any, arguments: Any, options: dict[str, Any]) -> Verdict:
+def _tried(judge: Any, arguments: Any, options: dict[str, Any], limits: dict[str, Any]) -> Verdict:
     """Return the verdict; an exception of the candidate is one."""
     candidate, *rest = arguments
     errors: list[Exception] = []
@@ -356,8 +357,11 @@ def _tried(judge: Any, arguments: Any, options: dict[str, Any]) -> Verdict:
             errors.append(error)
             return ()
 
-    verdict: Verdict = judge(guarded, *rest, **options)
+    verdict: Verdict = judge(guarded, *rest, **limits, **options)
     if errors:
         error = errors[0]
+        lacking = _lacking(candidate, options)
+        if isinstance(error, TypeError) and lacking:
+            return Verdict(False, (), f"the candidate does not take {', '.join(lacking)}")
         return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
     return verdict

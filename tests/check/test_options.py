@@ -121,6 +121,14 @@ def test_attention_without_a_window_or_sink():
     assert report.left_out == ("window", "sink", "dropout")
 
 
+def test_an_option_of_a_hard_input_that_is_not_taken_is_a_failure_in_words():
+    report = check.check_all(
+        lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True), activations.softmax
+    )
+    messages = {case: verdict.message for _, case, verdict in report.failed}
+    assert messages["{'axis': 0}"] == "the candidate does not take axis"
+
+
 def test_every_option_is_true_or_false():
     with pytest.raises(TypeError, match="'every_option' must be True or False"):
         check.hard_inputs(activations.silu, "float32", every_option=1)
