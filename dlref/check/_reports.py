@@ -259,7 +259,8 @@ def check_all(
 
     Beside the hard inputs there is a case for each further option of `op`, as of
     ``hard_inputs(op, dtype, every_option=True)``. A candidate may lack such an option: the report
-    says which are not taken by its signature. One that takes ``**options`` takes all.
+    says which are not taken by its signature or that of its derivatives. One that takes
+    ``**options`` has to heed all, or to refuse them as Python does.
 
     Examples
     --------
@@ -295,7 +296,8 @@ def check_all(
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
-    candidates = {"forward": candidate, "vjp": vjp, "jvp": jvp}
+    given = {"forward": candidate, "vjp": vjp, "jvp": jvp}
+    given = {form: f for form, f in given.items() if f is not None}
     rng = np.random.default_rng(0)
     rows: list[tuple[str, str, Verdict]] = []
     left_out: list[str] = []
@@ -304,19 +306,22 @@ def check_all(
         *((case, True) for case in option_inputs(op, dtype)),
     ]
     for case, is_optional in cases if progress is None else progress(cases):
+        if is_optional and any(_lacking(f, case.options) for f in given.values()):
+            left_out.append([*case.options][-1])
+            continue
         for form, arguments in _arguments(op, case, rng):
-            f = candidates[form]
-            if f is None:
+            if form not in given:
                 continue
-            if is_optional and _lacking(f, case.options):
+            verdict = _tried(JUDGES[form], (given[form], op, *arguments), case.options, limits)
+            if is_optional and verdict.message.startswith(NOT_TAKEN):
                 left_out.append([*case.options][-1])
-                continue
-            verdict = _tried(JUDGES[form], (f, op, *arguments), case.options, limits)
-            rows.append((form, case.name, verdict))
+            else:
+                rows.append((form, case.name, verdict))
     name = getattr(op, "__name__", str(op))
     return CheckReport(name, np.dtype(dtype).name, tuple(rows), tuple(dict.fromkeys(left_out)))
 
 
+NOT_TAKEN = "the candidate does not take"
 JUDGES: dict[str, Callable[..., Verdict]] = {
     "forward": check_forward,
     "vjp": check_vjp,
@@ -335,7 +340,7 @@ def _arguments(op: Any, case: HardCase, rng: Any) -> Iterator[tuple[str, tuple[A
 
 
 def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:
-    """Return the options that a candidate does not take, as far as its signature tells."""
+    """Return the options that the signature of a candidate does not have."""
     try:
         known = inspect.signature(candidate).parameters
     except (TypeError, ValueError):
@@ -361,7 +366,8 @@ def _tried(judge: Any, arguments: Any, options: dict[str, Any], limits: dict[str
     if errors:
         error = errors[0]
         lacking = _lacking(candidate, options)
+        lacking += [key for key in options if f"unexpected keyword argument {key!r}" in str(error)]
         if isinstance(error, TypeError) and lacking:
-            return Verdict(False, (), f"the candidate does not take {', '.join(lacking)}")
+            return Verdict(False, (), f"{NOT_TAKEN} {', '.join(dict.fromkeys(lacking))}")
         return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
     return verdict

@@ -103,6 +103,32 @@ def test_a_candidate_that_takes_any_option_has_to_heed_it():
     assert not report.left_out
 
 
+def silu(x):
+    return x * expit(x)
+
+
+def silu_of_any_options(x, **told):
+    return silu(x, **told)
+
+
+def slope(dout, x):
+    return activations.silu_vjp(dout, x)
+
+
+def test_options_that_are_refused_by_what_a_candidate_calls_are_not_taken():
+    report = check.check_all(silu_of_any_options, activations.silu)
+    assert report
+    assert report.left_out == ("beta",)
+
+
+@pytest.mark.parametrize("vjp", [slope, activations.silu_vjp])
+def test_options_that_one_of_the_forms_does_not_take_are_left_out_of_all(vjp):
+    report = check.check_all(silu, activations.silu, vjp=vjp)
+    assert report
+    assert {form for form, _, _ in report.rows} == {"forward", "vjp"}
+    assert report.left_out == ("beta",)
+
+
 @pytest.mark.parametrize("candidate", [expit, max])
 def test_what_has_other_arguments_or_no_signature_takes_no_options(candidate):
     report = check.check_all(candidate, activations.hard_sigmoid)
