@@ -15,7 +15,7 @@ def _of_torch(tensor: Any) -> Any:
         return tensor.numpy()
     torch = importlib.import_module("torch")
     bfloat16 = importlib.import_module("ml_dtypes").bfloat16
-    return tensor.contiguous().view(torch.int16).numpy().view(bfloat16)
+    return tensor.view(torch.int16).numpy().view(bfloat16)
 
 
 def kind_of(value: Any) -> str:

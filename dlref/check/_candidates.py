@@ -12,7 +12,7 @@ from .._core.arguments import as_number, check_callable
 from .._core.pytree import flat, named_leaves
 from ._errors import ulp_error
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
-from ._oracle.bounds import EPS, baselines, bounds
+from ._oracle.bounds import EPS, NORMAL, baselines, bounds
 from ._oracle.calls import Call, is_float, widened
 from ._oracle.causes import cause_of
 from ._oracle.pictures import as_html, as_text, picture_of
@@ -276,6 +276,13 @@ def _outputs(got: Any, want: Any) -> list[Any]:
     return [got]
 
 
+def _array(value: Any) -> Any:
+    """Return an array; None for None and for lists that are ragged."""
+    with contextlib.suppress(ValueError):
+        return None if value is None else np.asarray(value)
+    return None
+
+
 def _refused(name: str, words: str) -> OutputCheck:
     nan, inf = float("nan"), float("inf")
     return OutputCheck(name, False, 0, 0, (), nan, nan, inf, 0.0, inf, nan, nan, inf, (), words, "")
@@ -306,7 +313,7 @@ def _places(bad: Any) -> str:
 
 def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -> OutputCheck:
     """Compare one output with the exact one, element by element."""
-    want, found = np.asarray(want), np.asarray(got)
+    want, found = np.asarray(want), got
     for what, is_, should in (
         ("shape", found.shape, want.shape),
         ("dtype", found.dtype, np.dtype(dtype)),
@@ -324,6 +331,7 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
         rounded = want.astype(dtype).astype(np.float64)  # infinite where it is too large
         same = (wide == want) | (np.isnan(wide) & np.isnan(want))
         same |= np.isinf(wide) & (wide == rounded)
+        same |= (wide == 0) & (np.abs(want) < NORMAL.get(found.dtype.name, 0.0))
         errors = np.where(
             same, 0.0, np.where(np.isfinite(want) & np.isfinite(wide), errors, np.inf)
         )
@@ -429,7 +437,11 @@ def judged(
     with calling(framework):
         given = handed(own, framework)
         extra = {key: handed(value, framework) for key, value in told.items()}
-        got = as_numpy(candidate(*given, **extra))
+        returned = candidate(*given, **extra)
+        try:
+            got = as_numpy(returned)
+        except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
+            return Verdict(False, (), f"what the candidate returned is no array: {error}")
         written = _written((*own, *told.values()), (*given, *extra.values()))
     got = _outputs(got, whole)
     if written:
@@ -449,13 +461,15 @@ def judged(
             continue
         with np.errstate(all="ignore"):
             bound = limit[i] + atol + rtol * np.nan_to_num(np.abs(w), posinf=0.0)
-        if got[i] is None:
-            one = _refused(names[i], "is None, where dlref has an array")
+        found = _array(got[i])
+        ragged = found is None and got[i] is not None
+        if found is None:
+            what = "a ragged list" if ragged else "None"
+            one = _refused(names[i], f"is {what}, where dlref has an array")
         else:
-            one = _judged(names[i], got[i], w, dtypes[i], bound, moves[i])
+            one = _judged(names[i], found, w, dtypes[i], bound, moves[i])
             one = one._replace(baseline=plain[i])
-        if not one.ok:
-            found = None if got[i] is None else np.asarray(got[i])
+        if not one.ok and not ragged:
             one = one._replace(cause=cause_of(exact, i, found, want, bound, dtypes[i]))
             if not one.size and one.cause:
                 one = one._replace(places=f"{one.places}; {one.cause}")

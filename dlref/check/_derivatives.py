@@ -18,6 +18,7 @@ from .._core.arguments import (
     check_flags,
     choice,
     result,
+    shown,
 )
 from .._core.pytree import flat, rebuilt
 from ._candidates import html_table
@@ -464,7 +465,7 @@ def check_gradients(
                     f"floats, not {len(out)}."
                 )
                 raise ValueError(msg)
-            return [np.zeros(()) if g is None else np.asarray(g, np.float64) for g in out]
+            return [np.zeros(()) if g is None else _numbers(g) for g in out]
 
         gaps = [float("nan")] * len(point)
         for i, got in zip(floating, grads(point), strict=True):
@@ -477,7 +478,8 @@ def check_gradients(
                 terms = got * v
                 want = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
                 size = max(float(np.abs(terms).sum()), abs(float(want)))
-                gaps[i] = abs(float(terms.sum() - want)) / size if size else 0.0
+                gap = abs(float(terms.sum() - want))
+                gaps[i] = (gap / size if size else 0.0) if np.isfinite(gap) else float("inf")
                 continue
             want = np.zeros(shape)
             for k in range(want.size):
@@ -486,9 +488,21 @@ def check_gradients(
                 slope = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
                 want.flat[k] = float(slope) / v.flat[k]
             gaps[i] = _gap(got, want)
-        second = _asymmetry(grads, point, floating, rng) if order == 2 else None
+        second = None
+        if order == 2:
+            fit = all(np.isfinite(gaps[i]) for i in floating)
+            second = _asymmetry(grads, point, floating, rng) if fit else float("inf")
     ok = all(gaps[i] <= rtol for i in floating) and (second is None or second <= rtol)
     return GradientCheck(ok, tuple(gaps), second, rtol)
+
+
+def _numbers(gradient: Any) -> FloatArray:
+    """Return a gradient in float64."""
+    try:
+        return np.asarray(gradient, np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"Argument 'vjp' must return arrays of floats, not {shown(gradient)}."
+        raise TypeError(msg) from error
 
 
 def _asymmetry(

@@ -340,6 +340,12 @@ def _attention(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...],
     yield "a bias", qkv(5, 7), {"bias": rng.normal(size=(2, 5, 7))}
     yield "a scale", qkv(5, 7), {"scale": 0.1}
     yield "a soft cap", qkv(5, 7), {"softcap": 2.0}
+    bias = 2.0 * rng.normal(size=(5, 7))
+    yield "a soft cap before a bias", qkv(5, 7), {"softcap": 2.0, "bias": bias}
+    causal = {"is_causal": True, "q_offset": 2}
+    yield "a soft cap before a causal mask", qkv(5, 7), {"softcap": 2.0, **causal}
+    masked = {"mask": mask, "bias": bias, **causal}
+    yield "mask, bias, causal, grouped heads", qkv(5, 7, heads=4), masked
     q, k, v = qkv(5, 7)
     yield "large scores", (20.0 * q, k, v), {}
     yield "a length that is no multiple of a tile", qkv(33, 67), {}
@@ -349,16 +355,35 @@ def _cross_entropy(
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
     x, target = rng.normal(size=(6, 5)), np.array([0, 1, 2, 3, 4, 0])
+    ignored = np.array([0, -100, 2, -100, 4, 0])
     yield "random", (x, target), {}
     yield "a sum", (x, target), {"reduction": "sum"}
     yield "no reduction", (x, target), {"reduction": "none"}
-    yield "ignored targets", (x, np.array([0, -100, 2, -100, 4, 0])), {}
+    yield "ignored targets", (x, ignored), {}
     yield "smoothed labels", (x, target), {"label_smoothing": 0.1}
-    yield "weights", (x, target), {"weight": np.array([1.0, 2.0, 0.5, 1.0, 3.0])}
+    weight = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    yield "weights", (x, target), {"weight": weight}
+    every = {"weight": weight, "label_smoothing": 0.1}
+    yield "weights, ignored targets, smoothed labels", (x, ignored), every
+    yield "ignored targets, no reduction", (x, ignored), {"reduction": "none"}
     yield "an offset of 1e4", (np.round(x * 4) * 8 + 1e4, target), {}
     sure = np.where(np.arange(5) == target[:, None], 30.0, x)
     yield "sure and right", (sure, target), {}
     yield "sure and wrong", (sure, np.roll(target, 1)), {}
+
+
+def _of_shapes(op: Any, name: str, kind: Any, rng: np.random.Generator) -> Iterator[Case]:
+    """Yield the cases of a function of several arrays."""
+    for shapes in SHAPES[name]:
+        yield f"shapes {_listed(shapes)}", _draw(op, shapes, kind, rng), {}
+    for options in OPTIONS.get(name, []):
+        yield str(options), _draw(op, SHAPES[name][0], kind, rng), options
+    if name == "nll":
+        log_probs, target = _draw(op, SHAPES[name][0], kind, rng)
+        yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
+    if name in NORMS:
+        for what, inputs in _norms(op, rng, kind):
+            yield what, inputs, {}
 
 
 def _own_cases(op: Any, kind: Any) -> Iterator[Case]:
@@ -370,13 +395,7 @@ def _own_cases(op: Any, kind: Any) -> Iterator[Case]:
     elif name == "cross_entropy":
         yield from _cross_entropy(rng)
     elif name in SHAPES:
-        for shapes in SHAPES[name]:
-            yield f"shapes {_listed(shapes)}", _draw(op, shapes, kind, rng), {}
-        for options in OPTIONS.get(name, []):
-            yield str(options), _draw(op, SHAPES[name][0], kind, rng), options
-        if name in NORMS:
-            for what, inputs in _norms(op, rng, kind):
-                yield what, inputs, {}
+        yield from _of_shapes(op, name, kind, rng)
     else:
         yield "random", (rng.normal(size=(5, 7)),), {}
         for options in OPTIONS.get(name, []):
@@ -415,12 +434,12 @@ def _known_calls(op: Any, name: str, kind: Any) -> Iterator[Case]:
     elif name in examples.ARRAYS:
         for shapes, told in examples.ARRAYS[name]:
             words = f"shapes {_listed(shapes)}" + (f", {told}" if told else "")
-            yield words, _of_shapes(op, name, shapes, kind, rng), told
+            yield words, _arrays_of(op, name, shapes, kind, rng), told
     else:
         yield from _own_cases(examples.map_of(op, name), kind)
 
 
-def _of_shapes(op: Any, name: str, shapes: Any, kind: Any, rng: Any) -> tuple[Any, ...]:
+def _arrays_of(op: Any, name: str, shapes: Any, kind: Any, rng: Any) -> tuple[Any, ...]:
     names = [one for one in _parameters(examples.described(op, name)) if one != "dout"]
     return _drawn(name, names, shapes, kind, rng)
 
@@ -432,7 +451,7 @@ def _calls_with_options(op: Any, name: str, kind: Any) -> Iterator[Case]:
     elif name in optional.TREES:
         yield from optional.TREES[name](rng)
     for shapes, told in optional.ARRAYS.get(name, []):
-        yield optional.words([*told][-1]), _of_shapes(op, name, shapes, kind, rng), told
+        yield optional.words([*told][-1]), _arrays_of(op, name, shapes, kind, rng), told
 
 
 def _has_own(op: Any, name: str) -> bool:

@@ -80,7 +80,7 @@ class RecurrentParams(NamedTuple):
 
     See Also
     --------
-    from_state_dict : Makes them of an ``RNN``, ``LSTM`` or ``GRU``.
+    from_state_dict : Makes them of an ``RNN``, ``LSTM`` or ``GRU``, or of a cell.
     dlref.recurrent.rnn, dlref.recurrent.lstm, dlref.recurrent.gru : What they are parameters of.
 
     Notes
@@ -179,24 +179,28 @@ ATTENTION = Module(
 # Recurrent networks.
 
 
-def _recurrent(gates: int) -> Module:
+def _gated(gates: int, end: str, inputs: str, bias: bool) -> RecurrentParams:
     rows = f"{gates} H" if gates > 1 else "H"
+    weights = (
+        Tensor(f"weight_ih{end}", f"{rows}, {inputs}"),
+        Tensor(f"weight_hh{end}", f"{rows}, H"),
+    )
+    biases = [Tensor(f"bias_{x}{end}", rows) if bias else None for x in ("ih", "hh")]
+    return RecurrentParams(*weights, *biases)  # type: ignore[arg-type]
 
-    def layer(i: int, suffix: str, inputs: str, bias: bool) -> RecurrentParams:
-        end = f"l{i}{suffix}"
-        weights = (
-            Tensor(f"weight_ih_{end}", f"{rows}, {inputs}"),
-            Tensor(f"weight_hh_{end}", f"{rows}, H"),
-        )
-        biases = [Tensor(f"bias_{x}_{end}", rows) if bias else None for x in ("ih", "hh")]
-        return RecurrentParams(*weights, *biases)  # type: ignore[arg-type]
 
+def _cell(gates: int) -> Module:
+    return _block(lambda bias: _gated(gates, "", "D", bias))
+
+
+def _recurrent(gates: int) -> Module:
     def layout(layers: int, directions: int, bias: bool) -> Any:
         suffixes = ("", "_reverse")[:directions]
         between = f"{directions} H" if directions > 1 else "H"
         inputs = ["D", *[between] * (layers - 1)]
         return tuple(
-            tuple(layer(i, suffix, inputs[i], bias) for suffix in suffixes) for i in range(layers)
+            tuple(_gated(gates, f"_l{i}{suffix}", inputs[i], bias) for suffix in suffixes)
+            for i in range(layers)
         )
 
     def of_names(names: Collection[str]) -> tuple[Any, ...]:
@@ -280,6 +284,9 @@ MODULES: dict[str, Module] = {
     "RNN": _recurrent(1),
     "GRU": _recurrent(3),
     "LSTM": _recurrent(4),
+    "RNNCell": _cell(1),
+    "GRUCell": _cell(3),
+    "LSTMCell": _cell(4),
     "MultiheadAttention": ATTENTION,
     "TransformerEncoderLayer": _block(_encoder_block),
     "TransformerDecoderLayer": _block(_decoder_block),

@@ -100,10 +100,10 @@ def from_state_dict(
         :func:`read_state_dict` returns.
     kind : str
         Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
-        "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM", "MultiheadAttention",
-        "TransformerEncoderLayer", "TransformerDecoderLayer", "TransformerEncoder" or
-        "TransformerDecoder". Or a family of models with the names of Hugging Face: "gpt2",
-        "llama", "bert" or "t5".
+        "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM",
+        "RNNCell", "GRUCell", "LSTMCell", "MultiheadAttention", "TransformerEncoderLayer",
+        "TransformerDecoderLayer", "TransformerEncoder" or "TransformerDecoder". Or a family of
+        models with the names of Hugging Face: "gpt2", "llama", "bert" or "t5".
     config : dict or None
         Configuration of a family's model: the contents of its ``config.json``. What is not
         there has the default of Hugging Face.
@@ -152,6 +152,8 @@ def from_state_dict(
     RMSNorm                  ``rms_norm(x, p.weight)``
     BatchNorm                ``batch_norm_inference(x, *p)``
     RNN, GRU, LSTM           ``gru(x, None, *p[layer][direction])``
+    RNNCell, GRUCell,        ``gru_cell(x, h, *p)``
+    LSTMCell
     MultiheadAttention       ``multi_head_attention(x, y, p, num_heads=8)``
     TransformerEncoderLayer  ``encoder_block(x, p, num_heads=8)``
     TransformerDecoderLayer  ``decoder_block(x, y, p, num_heads=8)``

@@ -22,7 +22,7 @@ class Tensor:
     def detach(self):
         return self
 
-    cpu = resolve_conj = resolve_neg = contiguous = detach
+    cpu = resolve_conj = resolve_neg = detach
 
     def numpy(self):
         return self.array
@@ -105,6 +105,63 @@ def test_arrays_that_are_not_numpys():
         assert check_forward(lambda x, kind=kind: kind(), activations.relu, x)
     assert arrays.as_numpy(len) is len
     assert arrays.framework_of([(x, [x]), None]) == "numpy"
+
+
+LAYOUTS = {
+    "gaps": lambda x: np.repeat(x, 2, -1)[:, ::2],
+    "columns first": np.asfortranarray,
+    "backwards": lambda x: x[::-1, ::-1],
+    "repeated": lambda x: np.broadcast_to(x[:1], (4, 6)),
+    "a part": lambda x: np.pad(x, 3)[3:-3, 3:-3],
+    "no rows": lambda x: x[:0],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_candidates_get_memory_as_it_is(layout, rng):
+    x = LAYOUTS[layout](rng.normal(size=(4, 6)))
+    seen = []
+
+    def relu(x):
+        seen.append(x.strides)
+        return np.maximum(x, 0)
+
+    assert check_forward(relu, activations.relu, x)
+    assert x.size == 0 or seen == [x.strides]
+
+
+def test_a_kernel_that_takes_rows_for_contiguous_is_found(rng):
+    x = np.repeat(rng.normal(size=(4, 6)), 2, -1)[:, ::2]
+
+    def flat_kernel(x):
+        memory = x.__array_interface__["data"][0]
+        owner = x
+        while owner.base is not None and hasattr(owner.base, "strides"):
+            owner = owner.base
+        start = memory - owner.__array_interface__["data"][0]
+        rows = np.ndarray(x.shape, x.dtype, owner, start)
+        return np.maximum(rows, 0)
+
+    assert not check_forward(flat_kernel, activations.relu, x)
+    assert check_forward(flat_kernel, activations.relu, x.copy())
+
+
+def test_pytorch_gets_memory_as_it_is(rng):
+    torch = peers.torch
+    x = rng.normal(size=(4, 6))
+    seen = []
+
+    def relu(x):
+        seen.append(x.stride())
+        return x.relu()
+
+    for dtype in ("float32", ml_dtypes.bfloat16):
+        wide = np.repeat(x, 2, -1).astype(dtype)[:, ::2]
+        assert check_forward(relu, activations.relu, wide, framework="torch")
+        assert check_forward(relu, activations.relu, wide[::-1], framework="torch")
+        narrow = torch.as_tensor(x).to(torch.bfloat16).T
+        assert check_forward(relu, activations.relu, narrow)
+    assert seen == [(12, 2), (6, 1), (1, 6)] * 2
 
 
 def test_pytorch(rng):

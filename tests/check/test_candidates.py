@@ -402,3 +402,42 @@ def test_the_same_infinity_is_no_error(candidate, cause, rng):
     verdict = check.check_forward(candidate, attention.attention_scores, q, k, is_causal=True)
     assert cause in verdict.cause
     assert verdict.outputs[0].wrong <= 42
+
+
+def test_float16_below_its_normal_numbers_has_no_error_of_its_own_size(rng):
+    """A small gradient may be flushed to zero, as processors do, but not be twice as large."""
+    x = rng.normal(size=(64, 1000)).astype(np.float16)
+    classes = rng.integers(0, 1000, 64)
+
+    def gradient(u, x, c, factor=1.0, least=0.0):
+        p = activations.softmax(x.astype(np.float32)) / np.float32(64)
+        g = p * np.float32(factor)
+        g[np.arange(64), c] = p[np.arange(64), c] - np.float32(1 / 64)
+        return np.where(np.abs(g) < least, 0, g).astype(np.float16)
+
+    given = losses.cross_entropy, np.float16(1), x, classes
+    assert check.check_vjp(gradient, *given)
+    assert check.check_vjp(lambda *a: gradient(*a, least=2.0**-14), *given)
+    verdict = check.check_vjp(lambda *a: gradient(*a, factor=1.9), *given)
+    assert verdict.outputs[0].wrong > 60_000
+
+
+def test_what_is_no_array_is_a_verdict(rng):
+    x = rng.normal(size=(2, 3))
+
+    class Sparse:
+        def __array__(self, *_, **__):
+            msg = "it is sparse"
+            raise RuntimeError(msg)
+
+    verdict = check.check_forward(lambda x: Sparse(), activations.relu, x)
+    assert not verdict
+    assert str(verdict) == "what the candidate returned is no array: it is sparse"
+    ragged = lambda x: [[1.0, 2.0], [3.0]]  # noqa: E731
+    verdict = check.check_forward(ragged, activations.relu, x)
+    assert str(verdict) == "output 0 is a ragged list, where dlref has an array"
+    assert verdict.cause == ""
+    verdict = check.check_vjp(lambda u, x: ragged(x), activations.relu, x, x)
+    assert verdict.cause == ""
+    assert not check.check_all(lambda x: Sparse(), activations.relu)
+    assert not check.check_all(ragged, activations.relu, dtype="float16")

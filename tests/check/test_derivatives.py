@@ -104,12 +104,25 @@ class TestCheckGradients:
         assert check_gradients(np.sin, lambda u, x: (u * np.cos(x))[0], x).gaps == (np.inf,)
         assert check_gradients(np.sin, lambda u, x: u * np.inf, x).gaps == (np.inf,)
         assert check_gradients(np.sin, lambda u, x: (None,), x).gaps == (np.inf,)
+        for fast in (False, True):
+            found = check_gradients(np.sin, lambda u, x: u * np.nan, x, fast=fast)
+            assert not found
+            assert "the gradient of input 0 is off by inf" in str(found)
         zero = lambda *a: np.zeros(2)  # noqa: E731
         assert check_gradients(zero, zero, np.ones(2), fast=True, order=2)
         assert check_gradients(lambda x: zero(), zero, np.ones(2), order=2).gaps == (0.0,)
 
+    def test_the_second_order_of_gradients_of_another_shape(self, rng):
+        found = check_gradients(np.sin, lambda u, x: np.ones((2, 3)), rng.normal(size=3), order=2)
+        assert not found
+        assert found.gaps == (np.inf,)
+        assert found.second == np.inf
+
     def test_errors(self, rng):
         x = rng.normal(size=3)
+        for no_array in ("abc", {"x": x}, len):
+            with pytest.raises(TypeError, match=r"^Argument 'vjp' must return arrays of floats"):
+                check_gradients(np.sin, lambda u, x, what=no_array: what, x)
         with pytest.raises(ValueError, match=r"^Argument 'vjp' must return 1 gradients, .* not 2"):
             check_gradients(np.sin, lambda u, x: (x, x), x)
         with pytest.raises(ValueError, match=r"^Argument 'f' must be analytic"):

@@ -103,6 +103,52 @@ def test_hard_inputs_hold_what_kernels_break_at():
     assert not cases["memory with gaps"].inputs[0].flags.c_contiguous
 
 
+def capped_last(q, k, v, softcap=None, bias=0.0, **told):
+    """Attention that caps the scores with their bias."""
+    if softcap is None:
+        return attention.scaled_dot_product_attention(q, k, v, bias=bias, **told)
+    scores = q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5 + bias
+    scores = softcap * np.tanh(scores / softcap)
+    narrow = np.zeros((*scores.shape[:-1], 1)), np.zeros((*k.shape[:-1], 1)), v
+    return attention.scaled_dot_product_attention(*narrow, bias=scores, **told)
+
+
+def smoothed_before_weights(x, target, weight=None, label_smoothing=0.0, **told):
+    """Cross-entropy whose smoothed classes have the weight of the target."""
+    if weight is None or not label_smoothing:
+        return losses.cross_entropy(
+            x, target, weight=weight, label_smoothing=label_smoothing, **told
+        )
+    kept = weight[np.maximum(target, 0)] * (target >= 0)
+    told = {"label_smoothing": label_smoothing, "reduction": "none"}
+    return (kept * losses.cross_entropy(x, target, **told)).sum() / kept.sum()
+
+
+@pytest.mark.parametrize(
+    ("op", "wrong", "case"),
+    [
+        (attention.scaled_dot_product_attention, capped_last, "a soft cap before a bias"),
+        (
+            losses.cross_entropy,
+            smoothed_before_weights,
+            "weights, ignored targets, smoothed labels",
+        ),
+        (
+            losses.nll,
+            lambda p, c, reduction="mean": (
+                -np.mean(p[np.arange(len(c)), np.maximum(c, 0)])
+                if reduction == "mean" and (c < 0).any()
+                else losses.nll(p, c, reduction=reduction)
+            ),
+            "ignored targets",
+        ),
+    ],
+)
+def test_options_that_are_right_alone_are_tried_together(op, wrong, case):
+    report = check.check_all(wrong, op, dtype="float64")
+    assert [name for _, name, _ in report.failed] == [case]
+
+
 def test_rounding_the_inputs_costs_about_as_much_as_a_good_kernel():
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(200, 64)), rng.normal(size=(50, 64))

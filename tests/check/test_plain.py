@@ -53,6 +53,19 @@ def test_a_formula_is_that_of_its_map(op, inputs, options):
         np.testing.assert_allclose(got, grad, atol=1e-13)
 
 
+UNITS = [(act.elu, {"alpha": 0.7}), (act.celu, {"alpha": 1.7}), (act.selu, {}), (act.mish, {})]
+
+
+@pytest.mark.parametrize(("op", "options"), UNITS)
+def test_a_formula_of_one_input_is_that_of_its_map(op, options):
+    name = op.__name__
+    np.testing.assert_allclose(PLAIN[name, "forward"](X, **options), op(X, **options), atol=1e-14)
+    for form in ("vjp", "jvp") if (name, "vjp") in PLAIN else ():
+        got = PLAIN[name, form](*((G, X) if form == "vjp" else (X, G)), **options)
+        np.testing.assert_allclose(got, getattr(act, f"{name}_{form}")(
+            *((G, X) if form == "vjp" else (X, G)), **options), atol=1e-14)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", ["glu", "swiglu", "geglu"])
 def test_forward_mode_of_gated_units(name):
     jvp = getattr(act, f"{name}_jvp")
@@ -101,6 +114,64 @@ def test_gated_units_with_large_gates(dtype):
     assert check.check_vjp(backward, act.geglu, u, x, g)
     backward = wide(lambda u, x, g: (u * expit(g), u * x * (expit(g) * (1 - expit(g)))))
     assert check.check_vjp(backward, act.glu, u, x, g)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ml_dtypes.bfloat16])
+def test_exponential_units_whose_gradient_is_by_the_output(dtype):
+    """As their papers have it: the slope of alpha (exp(x) - 1) is y + alpha."""
+    work = np.float64 if dtype == "float64" else np.float32
+    u, x = (np.asarray(8 * R.normal(size=(16, 64))).astype(dtype) for _ in range(2))
+
+    def elu(x, alpha):
+        wide = x.astype(work)
+        below = work(alpha) * (np.exp(np.minimum(wide, 0)) - 1)
+        return np.where(wide > 0, wide, below).astype(x.dtype)
+
+    def backward(u, x, alpha):
+        wide = elu(x, alpha).astype(work) + work(alpha)
+        return (u.astype(work) * np.where(x > 0, 1, wide)).astype(x.dtype)
+
+    assert check.check_forward(elu, act.elu, x, alpha=0.7)
+    assert check.check_vjp(backward, act.elu, u, x, alpha=0.7)
+    wrong = lambda u, x, alpha: backward(u, x, 1.0)  # noqa: E731
+    assert not check.check_vjp(wrong, act.elu, u, x, alpha=0.7)
+
+
+def test_a_mish_of_small_numbers():
+    """Far to the left softplus is below the normal numbers of float16; it is multiplied by x."""
+    x = np.linspace(-17, 8, 401).astype("f2")
+    assert check.check_forward(lambda x: x * np.tanh(np.log1p(np.exp(x))), act.mish, x)
+
+
+def test_the_gradient_of_a_target_with_weighed_positives():
+    """By the definition, as PyTorch has it: the difference of two softplus."""
+    softplus = lambda x: np.maximum(x, 0) + np.log1p(np.exp(-abs(x)))  # noqa: E731
+
+    def backward(u, x, y, pos_weight):
+        slope = (1 + (pos_weight - 1) * y) / (1 + np.exp(-x)) - pos_weight * y
+        return u * slope / x.size, u * (pos_weight * softplus(-x) - softplus(x)) / x.size
+
+    x, y = np.float32(R.normal(size=(64, 10)) / 20), np.float32(R.random((64, 10)))
+    weights = np.float32(R.uniform(0.9, 1.1, 10))
+    op = losses.binary_cross_entropy
+    verdict = check.check_vjp(backward, op, np.float32(1), x, y, pos_weight=weights)
+    assert verdict, verdict
+
+
+def test_soft_caps_that_saturate():
+    """The tanh of libraries is a few roundings off: 1 - t² is small where t is near 1."""
+    off = lambda x: np.tanh(x) * (1 - 3 * np.finfo(x.dtype).eps)  # noqa: E731
+    cap = 2.0
+
+    def backward(u, q, k, v, softcap):
+        t = off(q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5 / softcap)
+        p = act.softmax(softcap * t)
+        dp = u @ np.swapaxes(v, -1, -2)
+        ds = p * (dp - (p * dp).sum(-1, keepdims=True)) * (1 - t * t) * q.shape[-1] ** -0.5
+        return ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ u
+
+    verdict = check.check_vjp(backward, SDPA, U, 8 * Q, *WIDE, softcap=cap)
+    assert verdict, verdict
 
 
 def test_a_binary_cross_entropy_that_cancels():

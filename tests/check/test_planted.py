@@ -529,6 +529,190 @@ BACKWARD += [
 ]  # fmt: skip
 
 
+BIAS, SINK, CAUSAL = R.normal(size=(5, 7)), R.normal(size=3), {"is_causal": True}
+SOFTCAP = {"softcap": 2.0}
+LONG = R.normal(size=(2, 6, 4))
+GRAD = W[1]
+
+
+def seen_by(mask=None, is_causal=False):
+    return np.tri(5, 7, dtype=bool) if is_causal else mask
+
+
+def scored(change, *, late=False):
+    """Attention whose scores are changed, or whose weights are masked at the end."""
+
+    def f(q, k, v, bias=0.0, softcap=None, scale=8**-0.5, dropout=1.0, **masks):
+        seen = seen_by(**masks) if masks else np.True_
+        p = softmax(change(q @ t(k) * scale, bias, softcap, seen))
+        return (p * seen if late else p) * dropout @ v
+
+    return f
+
+
+def cap(s, c):
+    return c * np.tanh(s / c)
+
+
+def hidden(s, seen):
+    return np.where(seen, s, -np.inf)
+
+
+def weights_masked_late(q, k, is_causal):
+    return softmax(q @ t(k) * 8**-0.5) * seen_by(is_causal=True)
+
+
+def heads_of(x, how):
+    if how == "rows":
+        return x.reshape(2, 2, -1, 2)
+    return np.moveaxis(x.reshape(2, -1, 2, 2), -1, 1) if how == "inner" else t_heads(x)
+
+
+def t_heads(x):
+    return np.swapaxes(x.reshape(2, -1, 2, 2), 1, 2)
+
+
+def reshaped(split, join):
+    """Multi-head attention of two heads of width two."""
+
+    def f(x, y, p, num_heads, is_causal=False):
+        q, k, v = (heads_of(a @ w.T, split) for a, w in ((x, p.w_q), (y, p.w_k), (y, p.w_v)))
+        out = SDPA(q, k, v, is_causal=is_causal)
+        if join == "inner":
+            out = np.moveaxis(out, 1, -1)
+        elif join == "heads":
+            out = np.swapaxes(out, 1, 2)
+        return out.reshape(x.shape) @ p.w_o.T
+
+    return f
+
+
+HALVED = {"interleaved": False, "rotary_dim": 6}
+ROPE6 = ROPE[0], ROPE[1][:, :3], ROPE[2][:, :3]
+
+
+def rotated_halves(x, c, s, interleaved, rotary_dim):
+    """Without the minus of rotate_half."""
+    turned = x[..., :6] * np.tile(c, 2) + np.roll(x[..., :6], 3, -1) * np.tile(s, 2)
+    return np.concatenate([turned, x[..., 6:]], -1)
+
+
+def rotated_pairs(x, c, s, sign=1):
+    a, b = x[..., ::2], x[..., 1::2]
+    return np.stack([a * c + sign * b * s, b * c + sign * a * s], -1).reshape(x.shape)
+
+
+WITHOUT_BIASES = att.AttentionParams(*PROJECTIONS[:4])
+FORWARD += [
+    ("cap before the scale", SDPA, scored(lambda s, b, c, seen: cap(s * 8**0.5, c) * 8**-0.5),
+     (Q, K, V), SOFTCAP, "before their scale"),
+    ("cap with the bias", SDPA, scored(lambda s, b, c, seen: cap(s + b, c)), (Q, K, V),
+     {**SOFTCAP, "bias": BIAS}, "to the scores with their bias"),
+    ("cap after the mask", SDPA, scored(lambda s, b, c, seen: cap(np.where(seen, s, -1e9), c)),
+     (Q, K, V), {**SOFTCAP, **CAUSAL}, "after the mask"),
+    ("cap after mask and bias, a scale", SDPA,
+     scored(lambda s, b, c, seen: cap(np.where(seen, s + b, -1e9), c)),
+     (Q, K, V), {**SOFTCAP, "mask": MASK, "bias": BIAS, "scale": 0.5}, "after the mask"),
+    ("an unknown cap", SDPA, scored(lambda s, b, c, seen: cap(s, c) + s**2), (Q, K, V), SOFTCAP,
+     ""),
+    ("mask times scores", SDPA, scored(lambda s, b, c, seen: s * seen), (Q, K, V), CAUSAL,
+     "the mask multiplies the scores"),
+    ("mask added", SDPA, scored(lambda s, b, c, seen: s + seen), (Q, K, V), {"mask": MASK},
+     "added as 0 and 1"),
+    ("mask after the softmax", SDPA, scored(lambda s, b, c, seen: s, late=True), (Q, K, V), CAUSAL,
+     "after the softmax"),
+    ("mask after the softmax, dropout", SDPA, scored(lambda s, b, c, seen: s, late=True), (Q, K, V),
+     {"mask": MASK, "dropout": 2.0 * (BIAS > 0)}, "after the softmax"),
+    ("weights masked late", att.attention_weights, weights_masked_late, (Q, K), CAUSAL,
+     "after the softmax"),
+    ("scores masked by 0", att.attention_scores, lambda q, k, is_causal: q @ t(k) * 8**-0.5
+     * np.tri(5, 7), (Q, K), CAUSAL, "multiplies the scores"),
+    ("a finite mask", SDPA, scored(lambda s, b, c, seen: np.where(seen, s, -10.0)), (Q, K, V),
+     CAUSAL, "hidden scores are -10, not -inf"),
+    ("the last key", SDPA, lambda q, k, v: SDPA(q, k[..., :-1, :], v[..., :-1, :]), (Q, K, V), {},
+     "the last key is left out"),
+    ("the first key", SDPA, lambda q, k, v, mask: SDPA(q, k[..., 1:, :], v[..., 1:, :],
+     mask=mask[:, 1:]), (Q, K, V), {"mask": MASK}, "the first key is left out"),
+    ("scores of an unknown mask", att.attention_scores, lambda q, k, is_causal: (
+        att.attention_scores(q, k, is_causal=True) + BIAS**2), (Q, K), CAUSAL, ""),
+    ("an unknown mask", SDPA, lambda q, k, v, mask: SDPA(q, k, v, mask=mask) + DOUT**2, (Q, K, V),
+     {"mask": MASK}, ""),
+    ("scaled bias", SDPA, scored(lambda s, b, c, seen: s + b * 8**-0.5), (Q, K, V), {"bias": BIAS},
+     "the bias is scaled"),
+    ("scaled sink", SDPA, lambda q, k, v, sink, scale: SDPA(q, k, v, sink=sink * scale,
+     scale=scale), (Q, K, V), {"sink": SINK, "scale": 0.5}, "the sink is scaled"),
+    ("base 2", SDPA, lambda q, k, v: SDPA(q, k, v, scale=8**-0.5 * np.log(2)), (Q, K, V), {},
+     "the scores lack the factor log2(e)"),
+    ("base e after all", SDPA, lambda q, k, v: SDPA(q, k, v, scale=8**-0.5 / np.log(2)), (Q, K, V),
+     {}, "have the factor log2(e)"),
+    ("powers of 2", act.softmax, lambda x: 2**x / (2**x).sum(-1, keepdims=True), (X,), {},
+     "its argument lacks the factor log2(e)"),
+    ("heads split", att.multi_head_attention, reshaped("rows", "heads"),
+     (STEPS, STEPS, WITHOUT_BIASES), {"num_heads": 2}, "heads are split by a reshape"),
+    ("heads joined", att.multi_head_attention, reshaped("heads", "rows"),
+     (STEPS, LONG, WITHOUT_BIASES), {"num_heads": 2}, "heads are joined by a reshape"),
+    ("heads split and joined", att.multi_head_attention, reshaped("rows", "rows"),
+     (STEPS, STEPS, WITHOUT_BIASES), {"num_heads": 2, **CAUSAL}, "split and joined"),
+    ("heads inside", att.multi_head_attention, reshaped("inner", "inner"),
+     (STEPS, STEPS, WITHOUT_BIASES), {"num_heads": 2}, "lie apart"),
+    ("heads inside, split alone", att.multi_head_attention, reshaped("inner", "heads"),
+     (STEPS, STEPS, WITHOUT_BIASES), {"num_heads": 2}, "but not joined so"),
+    ("heads, unknown", att.multi_head_attention, lambda x, y, p, num_heads: x**2,
+     (STEPS, STEPS, WITHOUT_BIASES), {"num_heads": 2}, ""),
+    ("heads rotated, unknown", att.multi_head_attention, lambda x, y, p, num_heads, rope: x**2,
+     (STEPS, STEPS, WITHOUT_BIASES),
+     {"num_heads": 2, "rope": (np.cos(ANGLES[:, :1]), np.sin(ANGLES[:, :1]))}, ""),
+    ("grouped heads split", att.multi_head_attention, lambda x, y, p, num_heads, num_kv_heads:
+     SDPA((x @ p.w_q.T).reshape(2, 2, 5, 2), *((y @ w.T)[:, None] for w in (p.w_k, p.w_v))
+     ).swapaxes(1, 2).reshape(x.shape) @ p.w_o.T,
+     (STEPS, STEPS, WITHOUT_BIASES._replace(w_k=W[:2, :4], w_v=W[2:4, :4])),
+     {"num_heads": 2, "num_kv_heads": 1}, "heads are split by a reshape"),
+    ("rotate_half without a minus", positions.apply_rope, rotated_halves, ROPE6, HALVED,
+     "both products with the sine have the same sign"),
+    ("pairs without a minus", positions.apply_rope, rotated_pairs, ROPE, {},
+     "both products with the sine have the same sign"),
+    ("pairs with two", positions.apply_rope, lambda *a: rotated_pairs(*a, sign=-1), ROPE, {},
+     "both products with the sine have the same sign"),
+    ("sines, then cosines", positions.sinusoidal, lambda T, D: np.concatenate([
+        positions.sinusoidal(T, D)[:, ::2], positions.sinusoidal(T, D)[:, 1::2]], -1), (6, 8), {},
+     "layout is"),
+    ("uphill", training.momentum_step, lambda p, g, s, **o: (
+        p + 0.1 * g, training.momentum_step(p, g, s, **o)[1]), (B, GRAD, None),
+     {"learning_rate": 0.1}, "up the slope"),
+    ("no decay", training.adamw_step, training.adam_step,
+     (B, GRAD, None), {"learning_rate": 0.1}, "weight_decay is 0.0, not 0.01"),
+    ("other betas", training.adam_step, lambda p, g, s, **o: training.adam_step(
+        p, g, s, **o, betas=(0.9, 0.95)), (B, GRAD, training.adam_step(
+            B, W[2], None, learning_rate=0.1)[1]), {"learning_rate": 0.1}, "betas is (0.9, 0.95)"),
+    ("another slope", act.leaky_relu, lambda x: np.where(x > 0, x, 0.2 * x), (X,), {},
+     "negative_slope is 0.2, not 0.01"),
+    ("perplexity", losses.cross_entropy, lambda x, c: np.exp(losses.cross_entropy(x, c)),
+     (X, CLASSES), {}, "a perplexity"),
+    ("root of the mean square", losses.squared_error, lambda p, q: np.sqrt(((p - q) ** 2).mean()),
+     (X, U), {}, "the root of the loss"),
+    ("bits", losses.cross_entropy, lambda x, c: losses.cross_entropy(x, c) / np.log(2),
+     (X, CLASSES), {}, "to base 2"),
+    ("decimal digits", losses.nll, lambda x, c: losses.nll(x, c) / np.log(10),
+     (act.log_softmax(X), CLASSES), {}, "to base 10"),
+    ("n - 1 rows", losses.cross_entropy, lambda x, c: losses.cross_entropy(x, c) * 6 / 5,
+     (X, CLASSES), {}, "divides by n - 1, not by n: axis 0"),
+    ("n - 1 elements", losses.squared_error, lambda p, q: ((p - q) ** 2).sum() / 47,
+     (X, U), {}, "divides by n - 1, not by n: the size 48"),
+    ("near a known factor", losses.squared_error, lambda p, q: 2.001 * ((p - q) ** 2).mean(),
+     (X, U), {}, "times 2.001"),
+]  # fmt: skip
+BACKWARD += [
+    ("rotated both up", positions.apply_rope, lambda u, *a: rotated_pairs(u, *a[1:]),
+     (ROPE[0][::-1], *ROPE), {}, "both products with the sine have the same sign"),
+    ("mask after the softmax, backward", SDPA, lambda u, q, k, v, mask:
+     att.scaled_dot_product_attention_vjp(u, q, k, v, dropout=mask * 1.0), (DOUT, Q, K, V),
+     {"mask": MASK}, ""),
+    ("cap before the scale, backward", SDPA, lambda u, q, k, v, softcap:
+     att.scaled_dot_product_attention_vjp(u, q, k, v, softcap=softcap * 8**-0.5), (DOUT, Q, K, V),
+     SOFTCAP, "before their scale"),
+]  # fmt: skip
+
+
 PLANTED = [("forward", *row) for row in FORWARD] + [("vjp", *row) for row in BACKWARD]
 
 

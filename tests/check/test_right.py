@@ -19,10 +19,13 @@ SDPA = att.scaled_dot_product_attention
 
 def sdpa(q, k, v, mask=None, bias=None, is_causal=False, q_offset=0, scale=None):
     if is_causal and q_offset:
-        mask = (
-            peers.torch.arange(k.shape[-2]) <= peers.torch.arange(q.shape[-2])[:, None] + q_offset
+        seen = peers.torch.arange(k.shape[-2]) <= (
+            peers.torch.arange(q.shape[-2])[:, None] + q_offset
         )
+        mask = seen if mask is None else mask & seen
         is_causal = False
+    if mask is not None and bias is not None:
+        bias = peers.torch.where(mask, bias, -peers.torch.inf)
     return peers.torch.nn.functional.scaled_dot_product_attention(
         q,
         k,

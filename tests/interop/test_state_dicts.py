@@ -10,7 +10,7 @@ from dlref.attention import AttentionParams, multi_head_attention
 from dlref.interop import BatchNormParams, RecurrentParams, from_state_dict, to_state_dict
 from dlref.neurons import LinearParams, linear
 from dlref.normalization import batch_norm_inference, group_norm, layer_norm, rms_norm
-from dlref.recurrent import bidirectional, gru, lstm, rnn
+from dlref.recurrent import bidirectional, gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
 from dlref.transformer import (
     EncoderBlockParams,
     FeedForwardParams,
@@ -57,6 +57,11 @@ def recurrent(gates, layers, suffixes=("",), bias=True):
     return shapes
 
 
+def cell(gates, bias=True):
+    shapes = {"weight_ih": (gates * H, D), "weight_hh": (gates * H, H)}
+    return shapes | ({f"bias_{x}": (gates * H,) for x in ("ih", "hh")} if bias else {})
+
+
 STATISTICS = {"running_mean": (C,), "running_var": (C,)}
 BOTH = ("", "_reverse")
 #: Names and shapes as PyTorch has them; test_names_are_those_of_pytorch holds them to it.
@@ -75,6 +80,9 @@ CASES = {
     "GRU, 3 layers, without bias": ("GRU", recurrent(3, 3, bias=False)),
     "LSTM, both directions": ("LSTM", recurrent(4, 1, BOTH)),
     "LSTM, both directions, 2 layers": ("LSTM", recurrent(4, 2, BOTH)),
+    "RNNCell": ("RNNCell", cell(1)),
+    "GRUCell": ("GRUCell", cell(3)),
+    "LSTMCell without bias": ("LSTMCell", cell(4, bias=False)),
     "MultiheadAttention": ("MultiheadAttention", attention()),
     "MultiheadAttention without bias": ("MultiheadAttention", attention(bias=False)),
     "MultiheadAttention with kdim, vdim": (
@@ -120,6 +128,9 @@ def module(name):
         "GRU, 3 layers, without bias": lambda: nn.GRU(D, H, 3, bias=False),
         "LSTM, both directions": lambda: nn.LSTM(D, H, bidirectional=True),
         "LSTM, both directions, 2 layers": lambda: nn.LSTM(D, H, 2, bidirectional=True),
+        "RNNCell": lambda: nn.RNNCell(D, H),
+        "GRUCell": lambda: nn.GRUCell(D, H),
+        "LSTMCell without bias": lambda: nn.LSTMCell(D, H, bias=False),
         "MultiheadAttention": lambda: nn.MultiheadAttention(D, H),
         "MultiheadAttention without bias": lambda: nn.MultiheadAttention(D, H, bias=False),
         "MultiheadAttention with kdim, vdim": lambda: nn.MultiheadAttention(D, H, kdim=3, vdim=3),
@@ -360,6 +371,17 @@ class TestPyTorch:
         want = net(*arguments)
         params = from_state_dict(net.state_dict(), kind)
         close(USES[kind](params, x, y), want[0] if isinstance(want, tuple) else want)
+
+    @of_kinds("RNNCell", "GRUCell", "LSTMCell")
+    def test_cells(self, name, rng):
+        torch, kind, net = peers.torch, CASES[name][0], filled(name, rng)
+        f, count = {"RNNCell": (rnn_cell, 1), "GRUCell": (gru_cell, 1)}.get(kind, (lstm_cell, 2))
+        x, *states = rng.normal(size=(5, D)), *rng.normal(size=(count, 5, H))
+        given = [torch.tensor(a) for a in states]
+        want = net(torch.tensor(x), given[0] if count == 1 else tuple(given))
+        got = f(x, *states, *from_state_dict(net.state_dict(), kind))
+        for ours, theirs in zip(*((a if count == 2 else (a,)) for a in (got, want)), strict=True):
+            close(ours, theirs)
 
     @of_kinds("MultiheadAttention")
     def test_attention(self, name, rng):

@@ -35,10 +35,23 @@ def framework_of(values: Any, told: str | None = None) -> str:
     return "numpy"
 
 
+def _copied(array: Any) -> Any:
+    """Copy an array with the order and the gaps of its memory, which a kernel may overlook."""
+    if not array.size:
+        return array.copy()
+    low, high = np.lib.array_utils.byte_bounds(array)
+    memory = np.zeros(high - low, np.uint8)
+    out = np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - low, array.strides)
+    out[...] = array
+    return out
+
+
 def _to(array: Any, framework: str) -> Any:
     if framework == "jax":
         return importlib.import_module("jax.numpy").asarray(array)
     torch = importlib.import_module("torch")
+    if min(array.strides, default=0) < 0:  # PyTorch has no such memory
+        array = array.copy()
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)
@@ -49,8 +62,11 @@ def handed(value: Any, framework: str) -> Any:
     if isinstance(value, tuple | list):
         parts = [handed(entry, framework) for entry in value]
         return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    if isinstance(value, np.ndarray | np.generic):
-        return _to(np.array(value), framework) if framework != "numpy" else value.copy()
+    if isinstance(value, np.generic):
+        return value.copy() if framework == "numpy" else _to(np.array(value), framework)
+    if isinstance(value, np.ndarray):
+        copy = _copied(value)
+        return copy if framework == "numpy" else _to(copy, framework)
     return value
 
 

@@ -199,7 +199,5 @@ def bounds(
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         one = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
         one = one + (1e-9 * size if call.numeric else 0.0)
-        subnormal = np.abs(w) < NORMAL[name]
-        one = np.where(subnormal, np.maximum(one, np.abs(w) / max(factor, 2.0**-52)), one)
         out.append(factor * one)
     return out, moves

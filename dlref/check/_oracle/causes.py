@@ -109,6 +109,13 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "delta": (1.0,),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
     "base": (1e4, 5e5, 1e6),
+    "weight_decay": (0.0, 0.01),
+    "betas": ((0.9, 0.999), (0.9, 0.99), (0.9, 0.95)),
+    "momentum": (0.9, 0.0),
+    "negative_slope": (0.01, 0.1, 0.2),
+    "alpha": (1.0,),
+    "layout": ("interleaved", "halves"),
+    "spacing": ("paper", "tensor2tensor"),
 }
 
 
@@ -165,6 +172,36 @@ def other_positions(call: Call) -> Iterator[Trial]:
             for words, new in (("large", turns * by), ("small", turns / by)):
                 moved = _replaced(_replaced(call, i, new.real), j, new.imag)
                 yield f"the positions of the rotation are one too {words}", moved
+
+
+def rotation_signs(call: Call) -> Iterator[Trial]:
+    """Yield a rotation of which no half, or both, are negated."""
+    if call.name != "apply_rope" or call.form == "jvp":
+        return
+    i = call.names.index("sin")
+    right, back = (
+        np.asarray(flat(trial.run())[0]) for trial in (call, _replaced(call, i, -call.inputs[i]))
+    )
+    place = np.arange(right.shape[-1])
+    width = call.settings["rotary_dim"] or len(place)
+    first = place % 2 == 0 if call.settings["interleaved"] else place < width // 2
+    for a, b in ((back, right), (right, back)):
+        words = "both products with the sine have the same sign, where one half is negated"
+        yield words, [np.where(first, a, b)]
+
+
+def base_two(call: Call) -> Iterator[Trial]:
+    """Yield a softmax of powers of 2."""
+    if call.name in ("softmax", "log_softmax", "logsumexp") and call.form != "jvp":
+        words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
+        yield words, call.with_inputs(call.inputs[0] * LN2)
+
+
+def uphill(call: Call) -> Iterator[Trial]:
+    """Yield a step of an optimizer that goes up the slope."""
+    if call.name.endswith("_step") and is_float(call.inputs[0]):
+        new, *state = flat(call.run())
+        yield "the step goes up the slope, not down", [2 * call.inputs[0] - new, *state]
 
 
 def channels_first(call: Call) -> Iterator[Trial]:
@@ -269,6 +306,8 @@ def update_gate(call: Call) -> Iterator[Trial]:
 # Attention ----------------------------------------------------------------------------------------
 
 WINDOWS = {-1: "too short", 1: "too long"}
+LN2 = math.log(2)
+UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
 
 
 def attention_scale(call: Call) -> Iterator[Trial]:
@@ -281,6 +320,8 @@ def attention_scale(call: Call) -> Iterator[Trial]:
             ("the scale of the scores is missing", 1.0),
             ("the scale of the scores is applied twice", scale * scale),
             ("the scores are multiplied by the root of the width, not divided", 1 / scale),
+            ("the exponential is to base 2, and the scores lack the factor log2(e)", scale * LN2),
+            ("the scores have the factor log2(e), but the exponential is to base e", scale / LN2),
             (
                 "the scale of the scores has the number of heads, not the width of one",
                 (d * np.shape(call.inputs[0])[-3]) ** -0.5 if np.ndim(call.inputs[0]) > 2 else 1.0,
@@ -300,6 +341,10 @@ def attention_mask(call: Call) -> Iterator[Trial]:
         yield "the mask is inverted: True has to mean attend", call.with_options(mask=~mask)
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
             yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
+    s = np.shape(call.inputs[1])[-2]
+    for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
+        kept = np.arange(s) != left_out
+        yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
         offset, t, s = settings["q_offset"], *(np.shape(a)[-2] for a in call.inputs[:2])
         for words, value in (
@@ -326,6 +371,125 @@ def attention_mask(call: Call) -> Iterator[Trial]:
                 window[side] += by
                 words = f"the window is one key {WINDOWS[by]} on the {('left', 'right')[side]}"
                 yield words, call.with_options(window=tuple(window))
+
+
+def _seen(call: Call) -> Any:
+    """Return which keys a query sees."""
+    q, k = (np.zeros(np.shape(a)) for a in call.inputs[:2])
+    masks = {key: call.settings[key] for key in UNMASKED}
+    return np.isfinite(_chapter("attention").attention_scores(q, k, **masks))
+
+
+def _with_scores(call: Call, scores: Any, **options: Any) -> Call:
+    """Return attention with these scores, in place of those of queries and keys."""
+    q, k = (np.zeros((*np.shape(a)[:-1], 1)) for a in call.inputs[:2])
+    blind = call.with_inputs(q, k, *call.inputs[2:])
+    return blind.with_options(bias=scores, softcap=None, **options)
+
+
+def soft_caps(call: Call) -> Iterator[Trial]:
+    """Yield soft caps of scores before their scale, with their bias, or with their mask."""
+    cap, settings = call.settings.get("softcap"), call.settings
+    if cap is None or call.name not in ATTENTION:
+        return
+    q, k = call.inputs[:2]
+    scale = np.shape(q)[-1] ** -0.5 if settings["scale"] is None else settings["scale"]
+    words = "the soft cap is applied to the scores before their scale"
+    yield words, call.with_options(softcap=cap * scale)
+    if call.form != "forward":
+        return
+    bias = 0.0 if settings["bias"] is None else settings["bias"]
+    raw = _chapter("attention").attention_scores(q, k, scale=scale)
+    scores = cap * np.tanh((raw + bias) / cap)
+    if settings["bias"] is not None:
+        words = "the soft cap is applied to the scores with their bias"
+        yield words, _with_scores(call, scores)
+    softened = np.where(_seen(call), scores, -cap)
+    words = "the soft cap is applied after the mask: hidden keys keep a weight"
+    yield words, _with_scores(call, softened, **UNMASKED)
+
+
+def soft_masks(call: Call) -> Iterator[Trial]:
+    """Yield masks that leave hidden keys a weight, or a place in the sum."""
+    if call.name not in ATTENTION or call.form != "forward" or (seen := _seen(call)).all():
+        return
+    names = ("bias", "scale", "softcap")
+    options = {key: call.settings[key] for key in names}
+    scores = _chapter("attention").attention_scores(*call.inputs[:2], **options)
+    for words, changed in (
+        ("the mask multiplies the scores: hidden ones are 0, not -inf", scores * seen),
+        ("the mask is added as 0 and 1, where hidden scores have to be -inf", scores + seen),
+    ):
+        yield words, _with_scores(call, changed, **UNMASKED)
+    for value in (-1.0, -10.0, -100.0, -1e3, -1e4):
+        words = f"hidden scores are {value:g}, not -inf: they keep a weight"
+        yield words, _with_scores(call, np.where(seen, scores, value), **UNMASKED)
+    words = "the mask is applied after the softmax, whose sum counts hidden keys"
+    whole = call.with_options(**UNMASKED)
+    if call.name == "attention_weights":
+        yield words, [whole.run() * seen]
+    if "dropout" in call.settings:
+        kept = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
+        yield words, whole.with_options(dropout=kept * seen)
+
+
+def scaled_with_scores(call: Call) -> Iterator[Trial]:
+    """Yield biases and sinks that are scaled with the scores."""
+    if call.name in ATTENTION:
+        q, told = call.inputs[0], call.settings["scale"]
+        scale = np.shape(q)[-1] ** -0.5 if told is None else told
+        for key in ("bias", "sink"):
+            if (value := call.settings.get(key)) is not None:
+                words = f"the {key} is scaled with the scores, which it has to be added to after"
+                yield words, call.with_options(**{key: value * scale})
+
+
+SPLITS = {
+    "heads are split by a reshape without a transposition": ("rows", "heads"),
+    "heads are joined by a reshape without a transposition": ("heads", "rows"),
+    "heads are split and joined by a reshape without a transposition": ("rows", "rows"),
+    "the channels of a head lie apart, a stride of the number of heads": ("inner", "inner"),
+    "heads are split with the stride of the number of heads, but not joined so": ("inner", "heads"),
+}
+
+
+def _split(x: Any, heads: int, how: str) -> Any:
+    """Return heads before positions; `how` says what is wrong."""
+    *batch, length, width = x.shape
+    if how == "rows":
+        return x.reshape(*batch, heads, length, width // heads)
+    if how == "inner":
+        return np.moveaxis(x.reshape(*batch, length, width // heads, heads), -1, -3)
+    return np.swapaxes(x.reshape(*batch, length, heads, width // heads), -2, -3)
+
+
+def _joined(x: Any, how: str) -> Any:
+    *batch, heads, length, width = x.shape
+    if how == "inner":
+        x = np.moveaxis(x, -3, -1)
+    elif how == "heads":
+        x = np.swapaxes(x, -2, -3)
+    return x.reshape(*batch, length, heads * width)
+
+
+def heads_reshaped(call: Call) -> Iterator[Trial]:
+    """Yield multi-head attention whose heads are cut out of the wrong places."""
+    if call.name != "multi_head_attention" or call.form != "forward":
+        return
+    settings = call.settings
+    if settings["rope"] is not None or settings["cache"] is not None:
+        return
+    x, y, p = call.inputs
+    linear, attention = _chapter("neurons").linear, _chapter("attention")
+    heads = settings["num_heads"]
+    keys = heads if settings["num_kv_heads"] is None else settings["num_kv_heads"]
+    q, k, v = linear(x, p.w_q, p.b_q), linear(y, p.w_k, p.b_k), linear(y, p.w_v, p.b_v)
+    names = ("mask", "bias", "is_causal", "window", "scale", "softcap", "sink", "dropout")
+    options = {key: settings[key] for key in names} | {"q_offset": settings["q_offset"] or 0}
+    for words, (split, join) in SPLITS.items():
+        parts = (_split(a, n, split) for a, n in ((q, heads), (k, keys), (v, keys)))
+        out = attention.scaled_dot_product_attention(*parts, **options)
+        yield words, [linear(_joined(out, join), p.w_o, p.b_o)]
 
 
 def heads_tiled(call: Call) -> Iterator[Trial]:
@@ -559,6 +723,10 @@ def attention_gradients(call: Call) -> Iterator[Trial]:
 def other_losses(call: Call) -> Iterator[Trial]:
     """Yield a mean over all targets, where ignored ones or weights do not count so."""
     settings = call.settings
+    if "reduction" in settings and call.form == "forward":
+        loss = np.asarray(call.run())
+        yield "it is the exponential of the loss, a perplexity", [np.exp(loss)]
+        yield "it is the root of the loss", [np.sqrt(abs(loss))]
     if call.name in ("cross_entropy", "nll") and settings["reduction"] == "mean":
         target, weight = call.inputs[1], settings["weight"]
         seen = target != settings["ignore_index"]
@@ -576,6 +744,10 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     attention_scale,
     attention_mask,
     masked_rows,
+    soft_caps,
+    soft_masks,
+    scaled_with_scores,
+    heads_reshaped,
     over_queries,
     heads_tiled,
     attention_gradients,
@@ -585,6 +757,9 @@ HYPOTHESES: tuple[Callable[[Call], Iterator[Trial]], ...] = (
     other_meanings,
     other_options,
     other_positions,
+    rotation_signs,
+    base_two,
+    uphill,
     channels_first,
     applied_twice,
     adam,
@@ -634,7 +809,7 @@ def _agrees(got: Any, want: Any, pair: Pair) -> bool:
         return False
     if pair.want.shape != pair.got.shape:
         return True
-    off = pair.gaps[np.isfinite(pair.gaps)]
+    off = pair.gaps[~np.isnan(pair.gaps)]
     return not off.size or float(gaps[both].max(initial=0.0)) <= LEFT * float(off.max())
 
 
@@ -712,9 +887,8 @@ def multiple(pair: Pair) -> str:
     ratio = float((got[finite] * want[finite]).sum()) / base if base else 0.0
     if abs(ratio - 1) < 1e-3 or not _agrees(got, ratio * want, pair):
         return ""
-    close = 2e-2 if pair.dtype.itemsize == 2 else 1e-3
     for words, value in _ratios(pair.call):
-        if math.isclose(ratio, value, rel_tol=close):
+        if _agrees(got, value * want, pair):
             return words
     return f"it is the exact result times {ratio:.6g}"
 
@@ -726,6 +900,9 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     loss = "reduction" in call.settings or "loss" in call.name or "squared" in call.name
     yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
     yield ("it is halved: a factor 1/2, where there is none", 0.5)
+    if loss:
+        yield "logarithms are to base 2, not natural", 1 / LN2
+        yield "logarithms are to base 10, not natural", 1 / math.log(10)
     for i, a in enumerate(call.inputs):
         if isinstance(a, tuple | list):  # nested parameters
             continue
@@ -735,9 +912,13 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
             yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
             if loss:
                 yield f"1/2 and a sum stand for a mean over {place}", n / 2
+            if loss and n > 1:
+                yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
             yield f"divided by the root of {place}: a scale too many", n**-0.5
             yield f"multiplied by the root of {place}: a scale is missing", n**0.5
         n = max(np.size(a), 1)
+        if loss and n > 1:
+            yield f"the mean divides by n - 1, not by n: the size {n}", n / (n - 1)
         yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
         yield f"a sum stands where a mean is due: multiplied by the size {n}", float(n)
     if call.form == "vjp":
@@ -802,6 +983,7 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
                     yield words, flat(run)
 
 
+@np.errstate(all="ignore")  # infinities are expected in scores that are masked
 def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dtype: Any) -> str:
     """Return what explains the difference of one output, empty if nothing known does."""
     exact = np.asarray(want[number], np.float64)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+#: Scale and alpha of SELU.
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 #: What the erf and tanh of libraries are off by, in roundings.
 OFF = 4
 
@@ -82,6 +84,45 @@ def silu_deriv(x: Any, beta: float = 1.0) -> Any:
     kind = x.dtype.type
     s = _sigmoid(kind(beta) * x)
     return s * (1 + kind(beta) * x * (1 - s))
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """Return alpha (exp(x) - 1) where x is negative, of an exponential that was rounded."""
+    wide = _wide(x)
+    below = wide.dtype.type(alpha) * (np.exp(np.minimum(wide, 0)) - 1)
+    return np.where(wide > 0, wide, below).astype(x.dtype)
+
+
+def elu_deriv(x: Any, alpha: float = 1.0) -> Any:
+    """Return y + alpha, of an output y that was rounded."""
+    wide = _wide(elu(x, alpha))
+    return np.where(x > 0, 1, wide + wide.dtype.type(alpha)).astype(x.dtype)
+
+
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """Return alpha (exp(x / alpha) - 1) where x is negative."""
+    kind = x.dtype.type
+    return kind(alpha) * elu(x / kind(alpha))
+
+
+def celu_deriv(x: Any, alpha: float = 1.0) -> Any:
+    """Return y / alpha + 1."""
+    return elu_deriv(x / x.dtype.type(alpha))
+
+
+def selu(x: Any) -> Any:
+    """Return the scaled unit of one alpha."""
+    return x.dtype.type(SELU_SCALE) * elu(x, SELU_ALPHA)
+
+
+def selu_deriv(x: Any) -> Any:
+    """Return its derivative by its output."""
+    return x.dtype.type(SELU_SCALE) * elu_deriv(x, SELU_ALPHA)
+
+
+def mish(x: Any) -> Any:
+    """Return x times the tanh of a softplus that was rounded."""
+    return x * _tanh(np.log1p(np.exp(x)))
 
 
 def tanhshrink(x: Any) -> Any:
@@ -169,7 +210,7 @@ def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     slope = kind(options.get("scale", q.shape[-1] ** -0.5))
     scores = q @ np.swapaxes(k, -1, -2) * slope
     if "softcap" in options:
-        bent = np.tanh(scores / kind(options["softcap"]))
+        bent = _tanh(scores / kind(options["softcap"]))
         scores, slope = kind(options["softcap"]) * bent, slope * (1 - bent * bent)
     masks = {key: options[key] for key in MASKS & {*options}}
     hidden = attention_scores(np.zeros(q.shape), np.zeros(k.shape), **masks)  # -inf or 0
@@ -285,7 +326,8 @@ def binary_cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any
     weight, positive, both = _weighed(target, options)
     dout = dout * weight
     slope = both * _sigmoid(logits) - positive * target
-    return dout * slope, dout * ((positive - 1) * _softplus(-logits) - logits)
+    terms = positive * _softplus(-logits), _softplus(logits)  # their difference is -x without it
+    return dout * slope, dout * (terms[0] - terms[1] if "pos_weight" in options else -logits)
 
 
 def _softplus(x: Any) -> Any:
@@ -349,6 +391,10 @@ def _gated(f: Callable[..., Any], slope: Callable[..., Any]) -> Iterator[tuple[s
 PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
     ("silu", "forward"): silu,
+    ("elu", "forward"): elu,
+    ("celu", "forward"): celu,
+    ("selu", "forward"): selu,
+    ("mish", "forward"): mish,
     ("tanhshrink", "forward"): tanhshrink,
     ("log_softmax", "forward"): log_softmax,
     ("softmax", "forward"): softmax,
@@ -370,7 +416,10 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("logsumexp", "vjp"): logsumexp_vjp,
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
 }
-for _f in (gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv):
+for _f in (
+    *(gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv),
+    *(elu_deriv, celu_deriv, selu_deriv),
+):
     _name = _f.__name__.removesuffix("_deriv")
     PLAIN[_name, "vjp"] = _reversed(_f)
     PLAIN[_name, "jvp"] = _forward(_f)
