@@ -95,7 +95,8 @@ def max_vjp(
           0 & x_{kj} < y_k \end{cases}
 
     This is the backward pass of max-pooling: each output passes its gradient to the element it was
-    taken from, and :math:`\sum_j \partial L / \partial x_{kj} = u_k`.
+    taken from, and :math:`\sum_j \partial L / \partial x_{kj} = u_k`. At a tie, PyTorch's pooling
+    gives all of it to one element.
 
     Examples
     --------

@@ -98,17 +98,17 @@ def minimum_vjp(
     .. math:: \pdv{L}{w_j} = u_j\, H(x_j - w_j) , \qquad \pdv{L}{x_j} = u_j\, H(w_j - x_j)
 
     Clipping to :math:`[a, b]` is :math:`\min(\max(x, a), b)`: its slope with respect to
-    :math:`x` is the product of two steps, 1 between the limits and 0 elsewhere.
+    :math:`x` is the product of two steps, 1 between the limits, 0 outside and 1/2 at each of them.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dlref.calculus import maximum_vjp, minimum_vjp
-    >>> x = np.array([-3.0, 0.5, 3.0])
-    >>> dinner, _ = minimum_vjp(np.ones(3), np.maximum(x, -1), 1)
+    >>> x = np.array([-3.0, -1.0, 0.5, 1.0, 3.0])
+    >>> dinner, _ = minimum_vjp(np.ones(5), np.maximum(x, -1), 1)
     >>> dx, _ = maximum_vjp(dinner, x, -1)
     >>> dx
-    array([0., 1., 0.])
+    array([0. , 0.5, 1. , 0.5, 0. ])
     """
     return binary_vjp(_minimum, dout, w, x)
 

@@ -151,8 +151,8 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
         \operatorname{ulp}(e) = 2^{k - p + 1} \quad \text{for} \quad 2^k \le \abs e < 2^{k+1},
 
     where the unit is the distance of neighbouring floating-point numbers, and never less than the
-    smallest subnormal number. A correctly rounded result has an error of at most 1/2; a result
-    without one right digit has :math:`2^{p}`, for example 9e15 in float64. A result beyond the
+    smallest subnormal number. A correctly rounded result has an error of at most 1/2; 0 in place
+    of a number has :math:`2^{p-1}` to :math:`2^p`, in float64 4.5e15 to 9e15. A result beyond the
     largest number counts as right if the exact value would be rounded to infinity.
 
     The difference is taken in the arithmetic of `exact`, so that nothing is lost before the
@@ -165,6 +165,11 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     >>> from dlref.check import ulp_error
     >>> ulp_error(np.float32([1.0, 1.0]), [1.0, 1 + 2**-24])
     array([0. , 0.5])
+
+    Nothing in place of the smallest and of the largest number that has this unit:
+
+    >>> [f"{float(error):.2g}" for error in ulp_error([0.0, 0.0], [1.0, np.nextafter(2.0, 0.0)])]
+    ['4.5e+15', '9e+15']
 
     One third in float64, which is not the float64 nearest to itself, but to 1/3:
 

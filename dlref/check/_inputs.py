@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import as_generator, check_callable, float_dtype, shown
+from .._core.arguments import as_bool, as_generator, check_callable, float_dtype, shown
 from .._core.pytree import rebuilt
-from ._oracle import examples
+from ._oracle import examples, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -431,13 +432,26 @@ def _known_calls(op: Any, name: str, kind: Any) -> Iterator[Case]:
     elif name in examples.TREES:
         yield from examples.TREES[name](rng)
     elif name in examples.ARRAYS:
-        names = _parameters(examples.described(op, name))
-        names = [one for one in names if one != "dout"]
-        for shapes, options in examples.ARRAYS[name]:
-            words = f"shapes {_listed(shapes)}" + (f", {options}" if options else "")
-            yield words, _drawn(name, names, shapes, kind, rng), options
+        for shapes, told in examples.ARRAYS[name]:
+            words = f"shapes {_listed(shapes)}" + (f", {told}" if told else "")
+            yield words, _arrays_of(op, name, shapes, kind, rng), told
     else:
         yield from _own_cases(examples.map_of(op, name), kind)
+
+
+def _arrays_of(op: Any, name: str, shapes: Any, kind: Any, rng: Any) -> tuple[Any, ...]:
+    names = [one for one in _parameters(examples.described(op, name)) if one != "dout"]
+    return _drawn(name, names, shapes, kind, rng)
+
+
+def _calls_with_options(op: Any, name: str, kind: Any) -> Iterator[Case]:
+    rng = np.random.default_rng(0)
+    if name.endswith("_step"):
+        yield from optional.steps(op, _parameters(op), rng)
+    elif name in optional.TREES:
+        yield from optional.TREES[name](rng)
+    for shapes, told in optional.ARRAYS.get(name, []):
+        yield optional.words([*told][-1]), _arrays_of(op, name, shapes, kind, rng), told
 
 
 def _has_own(op: Any, name: str) -> bool:
@@ -461,7 +475,9 @@ def _is_known(op: Any, name: str) -> bool:
     return name in listed or step or _has_own(op, name)
 
 
-def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
+def hard_inputs(
+    op: Callable[..., Any], dtype: npt.DTypeLike, *, every_option: bool = False
+) -> Iterator[HardCase]:
     r"""
     Named inputs at which kernels of a function are known to break.
 
@@ -472,6 +488,8 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
         block or a model, or a form of one (``_vjp``, ``_jvp``, ``_grad`` and so on).
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
+    every_option : bool, default False
+        Whether to append a case for each option that the others leave at its default.
 
     Returns
     -------
@@ -481,8 +499,8 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     Raises
     ------
     TypeError
-        If the dtype is another, or nothing is known of the inputs of `op`: it draws random
-        numbers, takes a function, returns tokens, or is not of dlref.
+        If the dtype is another, `every_option` is not a bool, or nothing is known of the inputs of
+        `op`: it draws random numbers, takes a function, returns tokens, or is not of dlref.
 
     See Also
     --------
@@ -498,7 +516,9 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     A function without cases of its own is called at a few shapes and options, then with a first
     array that is tiny, huge, far from zero, zero of both signs, or constant along its rows. A case
     is left out where `op` refuses it or its exact result has NaN. Configurations of models are
-    among the options.
+    among the options. With `every_option` each further option has a call whose result changes if
+    it is ignored, but for those that return more or are called or written to (``return_lse``,
+    ``callback``, ``cache``).
 
     Examples
     --------
@@ -506,9 +526,30 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
     >>> from dlref.check import hard_inputs
     >>> [case.name for case in hard_inputs(softmax, "float32")][2:7]
     ['ties', 'large', 'an offset of 1e4', 'an offset of -1e4', 'one that is far ahead']
+
+    >>> from dlref.activations import silu
+    >>> [*hard_inputs(silu, "float32", every_option=True)][-1].options
+    {'beta': 0.75}
     """
-    check_callable("op", op)
     kind = float_dtype("dtype", dtype)
+    name, suffix = _base_of(op)
+    cases = _cases(op, name, suffix, kind)
+    if as_bool("every_option", every_option):
+        cases = itertools.chain(cases, option_inputs(op, dtype))
+    return cases
+
+
+def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
+    """Return what `hard_inputs` appends for `every_option`."""
+    kind = float_dtype("dtype", dtype)
+    name, suffix = _base_of(op)
+    cases = _calls_with_options(op, name, kind)
+    return (_rounded(examples.in_form(op, name, suffix, case), kind) for case in cases)
+
+
+def _base_of(op: Any) -> tuple[str, str]:
+    """Return the name of the map whose inputs are known, and the suffix of the form."""
+    check_callable("op", op)
     name, suffix = examples.base_of(op, functools.partial(_is_known, op))
     if not name:
         msg = (
@@ -516,6 +557,10 @@ def hard_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCa
             f"{shown(op)}: {examples.why_not(op)}."
         )
         raise TypeError(msg)
+    return name, suffix
+
+
+def _cases(op: Any, name: str, suffix: str, kind: Any) -> Iterator[HardCase]:
     if suffix or not _has_own(op, name):
         cases = (_rounded(case, kind) for case in _general_cases(op, name, suffix, kind))
         return (case for case in cases if examples.is_valid(op, case))

@@ -14,14 +14,14 @@ import numpy.typing as npt
 from .._core.arguments import check_callable
 from .._core.pytree import flat
 from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table
-from ._inputs import hard_inputs
+from ._inputs import hard_inputs, option_inputs
 from ._oracle.calls import is_float
 from ._oracle.examples import along, drawn_like
 from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ._inputs import HardCase
 
@@ -43,6 +43,8 @@ class CheckReport(NamedTuple):
         Type of the inputs.
     rows : tuple of (str, str, Verdict)
         Form ("forward", "vjp", "jvp"), case, verdict.
+    left_out : tuple of str
+        Options that the candidate does not take, whose cases were left out.
 
     See Also
     --------
@@ -67,6 +69,7 @@ class CheckReport(NamedTuple):
     op: str
     dtype: str
     rows: tuple[tuple[str, str, Verdict], ...]
+    left_out: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether every verdict is true."""
@@ -89,7 +92,8 @@ class CheckReport(NamedTuple):
         words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
         most = next(iter(self.causes.items()), None)
         why = f"; most often ({most[1]}): {most[0]}" if most else ""
-        return f"{self.op}, {self.dtype}: {words}{why}"
+        out = f"; options not taken: {', '.join(self.left_out)}" if self.left_out else ""
+        return f"{self.op}, {self.dtype}: {words}{why}{out}"
 
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
         return [
@@ -160,6 +164,7 @@ class CheckReport(NamedTuple):
             for form, case, verdict in self.rows
         ]
         told = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
+        told["left_out"] = list(self.left_out)
         return _written(json.dumps(told, indent=1) + "\n", path)
 
 
@@ -252,6 +257,11 @@ def check_all(
     An exception of the candidate counts as a failure of that case, with its words as the cause.
     Derivatives are left out where an input or the result is infinite.
 
+    Beside the hard inputs there is a case for each further option of `op`, as of
+    ``hard_inputs(op, dtype, every_option=True)``. A candidate may lack such an option: the report
+    says which are not taken by its signature or that of its derivatives. One that takes
+    ``**options`` has to heed all, or to refuse them as Python does.
+
     Examples
     --------
     A softmax that knows only the last axis, and does not subtract the maximum:
@@ -269,6 +279,14 @@ def check_all(
     ["{'axis': 0}", 'large', 'an offset of 1e4', 'an offset of -1e4']
     >>> report.failed[0][2].cause
     "the option 'axis' is ignored"
+
+    A SiLU without the factor inside of the sigmoid is right where it can be:
+
+    >>> from scipy.special import expit
+    >>> from dlref.activations import silu
+    >>> report = check_all(lambda x: x * expit(x), silu)
+    >>> bool(report), report.left_out
+    (True, ('beta',))
     """
     functions = {"candidate": candidate, "vjp": vjp, "jvp": jvp, "progress": progress}
     for name, f in functions.items():
@@ -278,27 +296,61 @@ def check_all(
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
+    given = {"forward": candidate, "vjp": vjp, "jvp": jvp}
+    given = {form: f for form, f in given.items() if f is not None}
     rng = np.random.default_rng(0)
     rows: list[tuple[str, str, Verdict]] = []
-    cases: Iterable[HardCase] = tuple(hard_inputs(op, dtype))
-    for case, inputs, options in cases if progress is None else progress(cases):
-        with np.errstate(all="ignore"):
-            out = op(*inputs, **options)
-        runs: list[tuple[str, Any, Any]] = []
-        if candidate is not None:
-            runs.append(("forward", check_forward, (candidate, op, *inputs)))
-        smooth = _is_finite(out) and _is_finite(inputs) and all(np.size(a) for a in flat(out))
-        if vjp is not None and smooth:
-            runs.append(("vjp", check_vjp, (vjp, op, drawn_like(out, rng), *inputs)))
-        if jvp is not None and smooth:
-            runs.append(("jvp", check_jvp, (jvp, op, *along(op, inputs, rng))))
-        for form, judge, arguments in runs:
-            rows.append((form, case, _tried(judge, arguments, {**limits, **options})))
+    left_out: list[str] = []
+    cases: Iterable[tuple[HardCase, bool]] = [
+        *((case, False) for case in hard_inputs(op, dtype)),
+        *((case, True) for case in option_inputs(op, dtype)),
+    ]
+    for case, is_optional in cases if progress is None else progress(cases):
+        if is_optional and any(_lacking(f, case.options) for f in given.values()):
+            left_out.append([*case.options][-1])
+            continue
+        for form, arguments in _arguments(op, case, rng):
+            if form not in given:
+                continue
+            verdict = _tried(JUDGES[form], (given[form], op, *arguments), case.options, limits)
+            if is_optional and verdict.message.startswith(NOT_TAKEN):
+                left_out.append([*case.options][-1])
+            else:
+                rows.append((form, case.name, verdict))
     name = getattr(op, "__name__", str(op))
-    return CheckReport(name, np.dtype(dtype).name, tuple(rows))
+    return CheckReport(name, np.dtype(dtype).name, tuple(rows), tuple(dict.fromkeys(left_out)))
 
 
-def _tried(judge: Any, arguments: Any, options: dict[str, Any]) -> Verdict:
+NOT_TAKEN = "the candidate does not take"
+JUDGES: dict[str, Callable[..., Verdict]] = {
+    "forward": check_forward,
+    "vjp": check_vjp,
+    "jvp": check_jvp,
+}
+
+
+def _arguments(op: Any, case: HardCase, rng: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the forms that a case has, with what is to be handed to each."""
+    with np.errstate(all="ignore"):
+        out = op(*case.inputs, **case.options)
+    yield "forward", case.inputs
+    if _is_finite(out) and _is_finite(case.inputs) and all(np.size(a) for a in flat(out)):
+        yield "vjp", (drawn_like(out, rng), *case.inputs)
+        yield "jvp", along(op, case.inputs, rng)
+
+
+def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:
+    """Return the options that the signature of a candidate does not have."""
+    try:
+        known = inspect.signature(candidate).parameters
+    except (TypeError, ValueError):
+        return [*options]
+    if any(p.kind == inspect.Parameter.VAR_KEYWORD for p in known.values()):
+        return []
+    return [key for key in options if key not in known]
+
+
+def _tried(judge: Any, arguments: Any, options: dict[str, Any], limits: dict[str, Any]) -> Verdict:
     """Return the verdict; an exception of the candidate is one."""
     candidate, *rest = arguments
     errors: list[Exception] = []
@@ -310,8 +362,12 @@ def _tried(judge: Any, arguments: Any, options: dict[str, Any]) -> Verdict:
             errors.append(error)
             return ()
 
-    verdict: Verdict = judge(guarded, *rest, **options)
+    verdict: Verdict = judge(guarded, *rest, **limits, **options)
     if errors:
         error = errors[0]
+        lacking = _lacking(candidate, options)
+        lacking += [key for key in options if f"unexpected keyword argument {key!r}" in str(error)]
+        if isinstance(error, TypeError) and lacking:
+            return Verdict(False, (), f"{NOT_TAKEN} {', '.join(dict.fromkeys(lacking))}")
         return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
     return verdict

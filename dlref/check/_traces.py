@@ -2,6 +2,7 @@ r"""Every intermediate of a model by name, and where a port leaves the path."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -37,7 +38,7 @@ from ..transformer import (
 from ._candidates import html_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 __all__ = ["TraceDifference", "first_difference", "trace"]
 
@@ -60,24 +61,22 @@ class Trace(dict[str, FloatArray]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.mistakes: dict[str, Callable[[], Iterator[tuple[str, FloatArray]]]] = {}
+        self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
         steps = run(*arguments)
 
-        def wrong(step: str) -> Callable[[], Iterator[tuple[str, FloatArray]]]:
-            def values() -> Iterator[tuple[str, FloatArray]]:
-                for words, *changed in mistakes(*arguments[1:]):
-                    steps = run(arguments[0], *changed)
-                    known = step if step in steps else step.removesuffix("_rotated")
-                    yield words, steps[known]
-
-            return values
+        def wrong() -> Iterator[tuple[str, Steps]]:
+            for words, *changed in mistakes(*arguments[1:]):
+                found = run(arguments[0], *changed)
+                for step in steps.keys() - found.keys():  # there is no rotation
+                    found[step] = found[step.removesuffix("_rotated")]
+                yield words, {prefix + step: value for step, value in found.items()}
 
         for step, value in steps.items():
             self[prefix + step] = value.copy()  # a block's output is also its last sum
-            self.mistakes[prefix + step] = wrong(step)
+            self.mistakes[prefix + step] = wrong
         return value
 
 
@@ -176,6 +175,10 @@ def _decoder_block(given: tuple[FloatArray, FloatArray], p: Any, o: Options) -> 
 # What goes wrong in them.
 
 
+#: Bases of rotation: those of the paper, of LLaMA 3, and of long contexts.
+BASES = (1e4, 5e5, 1e6)
+
+
 def _halves(w: FloatArray | None, heads: int) -> FloatArray | None:
     """Reorder the rows of each head from neighbours to halves."""
     if w is None:
@@ -203,6 +206,14 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
     yield words, p, o | {"rope_interleaved": flipped}
     yield "queries and keys are not rotated", p, o | {"rope": None}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
+    if len(cos) > 1:
+        step, slope = cos[1], sin[1]
+        later = cos * step - sin * slope, sin * step + cos * slope
+        yield "positions begin at 1, which changes no score", p, o | {"rope": later}
+    for base in BASES:
+        tables = rope_tables(np.arange(len(cos)), rope_frequencies(2 * cos.shape[-1], base=base))
+        other = tuple(table.astype(cos.dtype) for table in tables)
+        yield f"the base of the rotation is {base:g}", p, o | {"rope": other}
 
 
 def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
@@ -260,17 +271,55 @@ def _weights(p: Any, o: Options) -> Iterator[Mistake]:
             for words, value in changes.items():
                 changed = arrays._replace(**{name: value})
                 yield f"{part}.{name} {words}", p._replace(**{part: changed}), o
+    yield from _exchanged(p, o)
     network = p.feed_forward
     if len(network) == 3:
         swapped = network._replace(w_gate=network.w_up, w_up=network.w_gate)
         yield "w_gate and w_up are exchanged", p._replace(feed_forward=swapped), o
 
 
+def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
+    """Yield projections of self-attention exchanged, or cut into heads in the other order."""
+    part = "attention" if "attention" in p._fields else "self_attention"
+    a, H = getattr(p, part), o["num_heads"]
+    for one, two, words in (("q", "k", "queries and keys"), ("k", "v", "keys and values")):
+        if getattr(a, f"w_{one}").shape == getattr(a, f"w_{two}").shape:
+            swapped = {
+                f"{kind}_{here}": getattr(a, f"{kind}_{there}")
+                for kind in "wb"
+                for here, there in ((one, two), (two, one))
+            }
+            yield f"{words} are exchanged", p._replace(**{part: a._replace(**swapped)}), o
+    apart = {
+        name: _heads_apart(getattr(a, name), H if name.endswith("q") else o["num_kv_heads"] or H)
+        for name in ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v")
+    }
+    words = "the rows of the projections go from head to head first, not through a head"
+    yield words, p._replace(**{part: a._replace(**apart)}), o
+
+
+def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
+    """Read rows in the order (E, H) as if they were in the order (H, E)."""
+    if w is None:
+        return None
+    return np.swapaxes(w.reshape(-1, heads, *w.shape[1:]), 0, 1).reshape(w.shape)
+
+
+NORM_WEIGHTS: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "is taken as 1 + w, as in Gemma": lambda w: w + w.dtype.type(1),
+    "is missing": np.ones_like,
+}
+
+
+def _with_weight(norm: Any, change: Callable[[FloatArray], FloatArray]) -> Any:
+    return norm._replace(weight=change(norm.weight))
+
+
 def _norms(o: Options) -> Iterator[tuple[str, Options]]:
     kind = {"layer": "rms", "rms": "layer"}
     for other in kind:
         yield f"the normalization is that of {other} norm", o | {"norm": other}
-    for eps in (1e-5, 1e-6, 1e-8, 1e-12, 0.0):
+    for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12, 0.0):
         if eps != o["eps"]:
             yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
 
@@ -293,6 +342,11 @@ def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _weights(p, o)
     for words, options in _norms(o):
         yield words, p, options
+    norms = {name: getattr(p, name) for name in p._fields if name.startswith("norm")}
+    for some in (*({name: norm} for name, norm in norms.items()), norms):
+        for words, change in NORM_WEIGHTS.items():
+            changed = {name: _with_weight(norm, change) for name, norm in some.items()}
+            yield f"the weight of {' and '.join(some)} {words}", p._replace(**changed), o
     place = "after the sums" if o["norm_first"] else "before the sub-layers"
     yield f"the norms come {place}", p, o | {"norm_first": not o["norm_first"]}
     for activation in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "identity"):
@@ -321,6 +375,8 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
 def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     for words, options in _norms(o):
         yield words, p, options
+    for words, change in NORM_WEIGHTS.items():
+        yield f"the weight of the last norm {words}", _with_weight(p, change), o
 
 
 def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
@@ -391,16 +447,26 @@ def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     changed = p._replace(embedding=p.embedding * factor)
     yield f"the embeddings are {words} by the root of D", changed, config
     if config.positions == "learned":
-        yield "positions begin at 1", p._replace(positions=np.roll(p.positions, -1, axis=0)), config
+        for start in (1, 2):
+            later = np.roll(p.positions, -start, axis=0)
+            yield f"positions begin at {start}", p._replace(positions=later), config
 
 
-def _head(x: FloatArray, p: Any) -> Steps:
+def _add_head(found: Trace, x: FloatArray, p: Any) -> None:
+    """Add the logits; before the last norm x was the step before the last one."""
+    raw = x if p.norm is None else [*found.values()][-2]
+    found.add("", _head, functools.partial(_head_mistakes, raw), x, p, None)
+
+
+def _head(x: FloatArray, p: Any, instead: FloatArray | None) -> Steps:
+    x = x if instead is None else instead
     return {"logits": linear(x, p.embedding if p.head is None else p.head)}
 
 
-def _head_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
+def _head_mistakes(raw: FloatArray, p: Any, _: None) -> Iterator[tuple[Any, ...]]:
     if p.head is not None:
-        yield "the head is the matrix of embeddings", p._replace(head=None)
+        yield "the head is the matrix of embeddings", p._replace(head=None), None
+    yield "the last norm is missing", p, raw
 
 
 def _class(x: FloatArray, p: Any) -> Steps:
@@ -435,7 +501,7 @@ def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
     o = _of_config(config, params.positions, x, causal=True)
     x = _add_blocks(found, x, params.blocks, params.norm, o)
-    found.add("", _head, _head_mistakes, x, params)
+    _add_head(found, x, params)
     return found
 
 
@@ -487,7 +553,7 @@ def _encoder_decoder(
     x = found.add("decoder.", _embed, _embed_mistakes, answer, p, config)
     o = _across(_of_config(config, p.positions, x, causal=True) | {"memory_mask": seen})
     x = _add_decoder(found, x, memory, p.decoder, p.norm, o, "decoder.")
-    found.add("", _head, _head_mistakes, x, p)
+    _add_head(found, x, p)
     return found
 
 
@@ -833,11 +899,12 @@ def first_difference(
 
     Where an array differs, the part of the model that it belongs to is run once more for each known
     mistake, on the input up to which everything agrees. The mistake that leads to the other
-    values is the cause: rotation of other pairs, backwards or none; scale; causal mask missing or
-    shifted; keys of grouped heads in another order; a weight transposed, a bias missing; the
-    other kind of norm, its eps and its place; the activation; gate and up exchanged; in
-    cross-attention the same, and that it reads the decoder itself, or that its keys and values are
-    exchanged.
+    values is the cause: rotation of other pairs, backwards or none, with another base or from
+    position 1 on; scale; causal mask missing or shifted; keys of grouped heads in another order;
+    projections exchanged, or cut into heads in the other order; a weight transposed, a bias
+    missing; the other kind of norm, its weight, eps and place; the activation; gate and up
+    exchanged; in cross-attention the same, and that it reads the decoder itself, or that its keys
+    and values are exchanged. If none fits, a constant factor is named.
 
     The fewer names `other` has, the more parts lie between two of them, and a cause
     is only found if it is the only one in its block.
@@ -876,14 +943,46 @@ def first_difference(
         bound = 1024 * max(_eps(want), _eps(got)) if factor is None else factor
         layout = _match(name, got, want, bound)
         if layout is None:
-            trials = mistakes[name]() if name in mistakes else iter(())
-            causes = (words for words, v in trials if _match(name, got, v, bound) is not None)
+            cause = _cause(name, (trace, other), bound, mistakes.get(name, tuple)(), agreed)
+            cause = cause or _multiple(name, got, want, bound)
             said = tuple(f"{', '.join(names)}: {words}" for words, names in notes.items())
-            return _difference(name, got, want, bound, next(causes, ""), (tuple(agreed), said))
+            return _difference(name, got, want, bound, cause, (tuple(agreed), said))
         if layout:
             notes.setdefault(layout, []).append(name)
         agreed.append(name)
     return None
+
+
+def _cause(
+    name: str,
+    arrays: tuple[Mapping[str, Any], Mapping[str, Any]],
+    bound: float,
+    trials: Iterable[tuple[str, Steps]],
+    agreed: list[str],
+) -> str:
+    """Return the mistake that leads to an array of the other, and leaves alone what agrees."""
+    right, other = arrays
+
+    def fits(step: str, steps: Steps) -> bool:
+        got = as_array(f"other[{step!r}]", other[step])
+        return _match(step, got, steps[step], bound) is not None
+
+    for words, steps in trials:
+        alike = [s for s in agreed if s in steps and np.shape(right[s]) == steps[s].shape]
+        if all(fits(step, steps) for step in (name, *alike)):
+            return words
+    return ""
+
+
+def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
+    """Return words if an array is a multiple of what it should be, in any layout."""
+    a, b = np.ravel(got).astype(np.float64), np.ravel(want).astype(np.float64)
+    if a.size < 2 or a.shape != b.shape or not np.isfinite([a, b]).all() or not b.any():
+        return ""
+    factor = np.copysign(np.linalg.norm(a) / np.linalg.norm(b), a.mean() * b.mean())
+    if factor == 0 or _match(name, got, want * factor, 4 * bound) is None:
+        return ""
+    return f"it is multiplied by {factor:.4g}"
 
 
 def _eps(array: Any) -> float:

@@ -329,9 +329,9 @@ def mask_convention(mask: npt.ArrayLike, source: str, target: str) -> npt.NDArra
     means "blocked". A mask of the wrong polarity raises no error: a causal model then sees its
     future and nothing else, and training shows a suspiciously small loss.
 
-    A finite number such as −1e9 is not a mask: in float16 it overflows, and a row
-    of nothing but such numbers attends to everything alike. So it is refused here; a finite bias
-    is an argument of its own in dlref.
+    A finite number such as −1e9 is not a mask: in float16 it overflows, and a row of nothing but
+    such numbers attends to all keys, in float32 alike, in float64 as if there were no mask. So it
+    is refused here; a finite bias is an argument of its own in dlref.
 
     Examples
     --------

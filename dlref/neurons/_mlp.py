@@ -236,7 +236,7 @@ def mlp_deltas(
 
     .. math:: \norm{\vec \delta_1} \le s^{L-1} \prod_{l=2}^{L} \sigma_l \; \norm{\vec \delta_L} .
 
-    The slope of the sigmoid is at most 1/4. Ten layers whose weights have norm 1 leave less than
+    The slope of the sigmoid is at most 1/4. Ten layers whose weights have norm 1 leave at most
     :math:`4^{-9}`, 4 millionths, of the gradient to the first.
 
     Examples

@@ -78,6 +78,15 @@ def batch_norm(
     again. Neither has a positive factor of that layer's weights, as long as :math:`\epsilon` is
     small beside the variance.
 
+    **Why it helps.** The paper wants to hold still what a layer sees while the layers before it
+    learn, and calls that drift *internal covariate shift*. :cite:t:`Santurkar2018` added a drift
+    after the normalization, and the networks trained as well; they found that the loss becomes
+    smoother instead. Two effects can be computed. If the weights of the layer before grow by a
+    factor, their gradient is divided by it, so that too large a step slows the next ones down; that
+    allows larger learning rates. And the statistics of M elements are random, with a relative error
+    of the order of :math:`1 / \sqrt M`: the output of an example changes with the others of its
+    batch, a noise that can regularize.
+
     **Numerics.** As in :func:`layer_norm`: differences from the mean of an eighth are formed first,
     and their own mean is taken off; here for pieces of the batch, which are then combined
     (:cite:t:`Chan1983`). The sums of all channels are formed side by side, in the order of memory.
@@ -86,6 +95,7 @@ def batch_norm(
     References
     ----------
     - :cite:t:`IoffeSzegedy2015`
+    - :cite:t:`Santurkar2018`
 
     Examples
     --------
@@ -107,6 +117,22 @@ def batch_norm(
     >>> x = np.array([[1.0], [3.0]])
     >>> [batch_norm(factor * x)[1].round(2) for factor in (1, 10, 0.001)]
     [array([1.]), array([1.]), array([0.3])]
+
+    Ten times the weights before it get a tenth of the gradient:
+
+    >>> from dlref.normalization import batch_norm_vjp
+    >>> rng = np.random.default_rng(0)
+    >>> x, w, u = rng.normal(size=(6, 3)), rng.normal(size=(3, 1)), rng.normal(size=(6, 1))
+    >>> dw, dw_of_ten = (x.T @ batch_norm_vjp(u, x @ (c * w), eps=0) for c in (1, 10))
+    >>> (dw / dw_of_ten).T.round(6)
+    array([[10., 10., 10.]])
+
+    An example of value 1, in batches of 8 and of 128 with random others, varies by:
+
+    >>> batches = (np.vstack([[1.0], rng.normal(size=(m - 1, 1))]) for m in [8, 128] * 1000)
+    >>> outputs = np.array([batch_norm(batch)[0, 0] for batch in batches])
+    >>> [float(np.std(outputs[start::2]).round(1)) for start in (0, 1)]
+    [0.4, 0.1]
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, (weight, bias) = operands(x, weight=weight, bias=bias)

@@ -52,7 +52,7 @@ def gradient_magnitude(
     and :math:`\abs{w \phi'}^L` if the slope is the same everywhere. A product of L equal factors
     vanishes or explodes unless they are 1: at 0.5 twenty layers leave 1e-6, at 2 they make 1e6 of
     1. *The slope is a factor like the weight*: a sigmoid, whose slope is 1/4 at most, needs
-    weights of 4 to preserve a gradient, and a ReLU multiplies it by 1 or by 0.
+    weights of at least 4 in size to preserve a gradient, and a ReLU multiplies it by 1 or by 0.
 
     **Matrices.** For layers :math:`\vec h_l = \phi(\mat W \vec h_{l-1})` the factors are matrices
     :math:`\mat D_l \mat W` with the slopes on the diagonal of :math:`\mat D_l`. It is then

@@ -371,7 +371,8 @@ def lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
 
     It is right for activations that keep the second moment of a standard normal variable
     themselves. The constants of :func:`selu <dlref.activations.selu>` were chosen so that it does:
-    SELU normalizes itself *with this initialization*, and not with another.
+    SELU normalizes itself *with this variance*, and not with another. Uniform or orthogonal weights
+    of this variance serve as well.
 
     References
     ----------

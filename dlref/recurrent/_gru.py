@@ -386,10 +386,13 @@ def gru_cell(
     .. math:: \vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .
 
     The *update gate* z does the work of the forget and the input gate of an LSTM: as much is kept
-    as is not written. The *reset gate* r lets the candidate look away from the state. Before or
-    after the product makes two different functions; after it, all products with the state can be
-    one. (Cho and others print :math:`\vec z \odot \vec h + (1 - \vec z) \odot \vec n` as here;
-    some papers exchange z and 1 - z.)
+    as is not written. Where it is 1 the state is copied, and the input of the step is skipped. The
+    *reset gate* r decides how much of the state the candidate n sees (PyTorch calls n the *new
+    gate*): none where r is 0. With r = 1 and z = 0 the unit is a plain recurrent one,
+    :func:`rnn_cell`. The reset before or after the product makes two different functions; after it,
+    all products with the state can be one. (Cho and others print
+    :math:`\vec z \odot \vec h + (1 - \vec z) \odot \vec n` as here; some papers exchange z and
+    1 - z.)
 
     References
     ----------
@@ -404,6 +407,15 @@ def gru_cell(
     >>> from dlref.recurrent import gru_cell
     >>> gru_cell([1.0], [3.0], np.zeros((3, 1)), np.zeros((3, 1)))
     array([1.5])
+
+    With an open reset gate and a closed update gate it is a plain recurrent unit:
+
+    >>> from dlref.recurrent import rnn_cell
+    >>> w_ih, w_hh = np.array([[0.3], [0.1], [2.0]]), np.array([[0.2], [0.4], [-1.0]])
+    >>> gru_cell([0.5], [0.3], w_ih, w_hh, [99, -99, 0]).round(4)
+    array([0.6044])
+    >>> rnn_cell([0.5], [0.3], w_ih[2:], w_hh[2:]).round(4)
+    array([0.6044])
 
     The two conventions differ if r varies between the units that the matrix mixes, or if the
     product has a bias, which only the later gate multiplies. Here it is the bias:

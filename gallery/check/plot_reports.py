@@ -80,7 +80,8 @@ ax.legend(title="mended")
 # Over the hard inputs
 # --------------------
 # Right on random numbers is not right yet: masks, grouped heads and soft caps
-# are options that this kernel does not have. The report says so case by case.
+# are options that this kernel does not have. The report says so case by case,
+# and names all options of the function that the kernel does not take.
 
 
 def whole(dout, q, k, v):

@@ -11,10 +11,12 @@ thirty factors, and what they are decides whether the layer learns.
 # -------------------------------
 # A perceptron of thirty hidden layers, 64 neurons wide; a unit cotangent at
 # its end. :func:`~dlref.neurons.mlp_deltas` returns the gradient with
-# respect to the pre-activation of each layer. For the sigmoid it falls by a
-# factor per layer, for every initialization: the slope is at most 1/4.
-# For tanh and ReLU it depends on the size of the weights, and there is one
-# that keeps it.
+# respect to the pre-activation of each layer. For the sigmoid with a gain of
+# 1 it falls by more than a factor of four per layer, since the slope is at
+# most 1/4. It depends on the size of the weights, and for each activation
+# there is one with which the gradient neither falls nor grows exponentially:
+# the gain is 1 for tanh, 1.41 for ReLU and 10.15 for the sigmoid, see
+# :func:`~dlref.propagation.critical_gain`.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,6 +44,7 @@ def sizes(deltas):
 
 cases = {
     "sigmoid, gain 1": ("sigmoid", 1.0),
+    "sigmoid, gain 10.15": ("sigmoid", 10.15),
     "tanh, gain 0.7": ("tanh", 0.7),
     "tanh, gain 1": ("tanh", 1.0),
     r"ReLU, gain $\sqrt{2}$ (He)": ("relu", np.sqrt(2)),

@@ -27,6 +27,16 @@ def test_ties_are_shared_and_infinities_compared():
     np.testing.assert_array_equal(J_x.diagonal(), [0, 1, 0.5, 1, 0.5, 0])
 
 
+def test_max_pooling_of_pytorch_gives_a_tie_to_one_element():
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    x = np.array([[7.0, 2.0, 7.0]])
+    pool = peers.torch.nn.functional.max_pool1d
+    _, [theirs] = peers.value_and_vjp(lambda x: pool(x, 3), x, dout=np.ones((1, 1)))
+    assert sorted(theirs.ravel()) == [0.0, 0.0, 1.0]
+    assert calculus.max_vjp([1.0], x, axis=1).tolist() == [[0.5, 0.0, 0.5]]
+
+
 def test_minimum_and_maximum_share_out_the_cotangent(rng):
     dout = rng.normal(size=6)
     low, high = calculus.minimum_vjp(dout, W, X), calculus.maximum_vjp(dout, W, X)

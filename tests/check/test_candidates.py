@@ -382,6 +382,28 @@ def test_functions_without_a_signature(rng):
     assert verdict.cause == "the sign is reversed"
 
 
+def half_the_digits(q, k, **options):
+    narrow = (a.astype(np.float32) for a in (q, k))
+    return attention.attention_scores(*narrow, **options).astype(np.float64)
+
+
+def without_a_tile(q, k, **options):
+    scores = attention.attention_scores(q, k, **options)
+    scores[:, 4:][np.isfinite(scores[:, 4:])] = 0.0
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("candidate", "cause"),
+    [(without_a_tile, "not written"), (half_the_digits, "in float32 leave")],
+)
+def test_the_same_infinity_is_no_error(candidate, cause, rng):
+    q, k = rng.normal(size=(2, 2, 6, 8))
+    verdict = check.check_forward(candidate, attention.attention_scores, q, k, is_causal=True)
+    assert cause in verdict.cause
+    assert verdict.outputs[0].wrong <= 42
+
+
 def test_float16_below_its_normal_numbers_has_no_error_of_its_own_size(rng):
     """A small gradient may be flushed to zero, as processors do, but not be twice as large."""
     x = rng.normal(size=(64, 1000)).astype(np.float16)

@@ -47,6 +47,17 @@ def test_the_dead_half_plane():
     assert db == 0
 
 
+@pytest.mark.parametrize(("w", "b", "arrives"), [(-2.5, 4.0, True), (-4.0, 4.0, False)])
+def test_an_active_neuron_may_stop_where_one_example_is_fitted(w, b, arrives):
+    x, y = np.array([[0.5], [1.0], [1.5], [2.0]]), np.array([2.0, 3.0, 4.0, 5.0])
+    w = np.array([w])
+    assert neuron(x, w, b).any()
+    for _ in range(3000):
+        dw, db = neuron_squared_error_grad(x, y, w, b)
+        w, b = w - 0.05 * dw, b - 0.05 * db
+    assert (neuron_squared_error(x, y, w, b) < 1e-6) == arrives
+
+
 def test_no_examples():
     assert np.isnan(neuron_squared_error(np.ones((0, 2)), [], [1.0, 1.0], 0.0))
 

@@ -41,6 +41,21 @@ class TestMLP(trees.Contract):
     ]
 
 
+@pytest.mark.parametrize(("gain", "least", "most"), [(1.0, 0, 1e-17), (10.15, 0.05, 20)])
+def test_what_thirty_layers_of_sigmoids_leave(rng, gain, least, most):
+    params = tuple(LinearParams(gain * rng.normal(size=(64, 64)) / 8) for _ in range(31))
+    x, u = rng.normal(size=(2, 32, 64))
+    deltas = mlp_deltas(u, x, params, activation="sigmoid")
+    assert least < np.std(deltas[0]) / np.std(deltas[-1]) < most
+
+
+def test_ten_sigmoids_at_zero_reach_the_bound():
+    layer = LinearParams(np.ones((1, 1)), np.array([-0.5]))
+    first = LinearParams(np.ones((1, 1)), np.zeros(1))
+    deltas = mlp_deltas([1.0], [0.0], (first, *9 * [layer]), activation="sigmoid")
+    assert deltas[0] == 4.0**-9
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh", "gelu", "sigmoid"])
 def test_against_pytorch(rng, activation):
     torch = peers.torch

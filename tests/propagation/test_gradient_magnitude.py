@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlref.activations import tanh, tanh_deriv
+from dlref.activations import sigmoid_deriv, tanh, tanh_deriv
 from dlref.propagation import gradient_magnitude
 
 
@@ -16,6 +16,13 @@ def test_is_the_derivative_of_a_chain(rng):
     assert gradient_magnitude(w, 7) == pytest.approx(h.imag / step, rel=1e-14)
     assert tanh(0.0) == 0
     assert tanh_deriv(0.0) == 1
+
+
+@pytest.mark.parametrize(("z", "preserved"), [(0.0, True), (0.5, False), (-3.0, False)])
+def test_sigmoids_with_weights_of_four_preserve_a_gradient_at_zero_only(z, preserved):
+    left = gradient_magnitude(4.0, 20, activation_slope=sigmoid_deriv(z))
+    assert (left == 1.0) == preserved
+    assert left <= 1.0
 
 
 def test_no_layers_leave_the_gradient():

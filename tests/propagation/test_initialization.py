@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dlref import propagation
+from dlref.activations import selu
 
 VARIANCE = {
     "glorot_uniform": lambda n_in, n_out: 2 / (n_in + n_out),
@@ -94,6 +95,17 @@ class TestErrors:
             f(rng, (2, 0))
         with pytest.raises(ValueError, match=r"'shape' must be \(n_out, n_in, ...\), not \(2,\)"):
             f(rng, (2,))
+
+
+@pytest.mark.parametrize(
+    ("name", "normalized"),
+    [("lecun_normal", True), ("orthogonal", True), ("glorot_uniform", True), ("he_normal", False)],
+)
+def test_selu_normalizes_itself_with_this_variance(rng, name, normalized):
+    h = rng.normal(size=(400, 100))
+    for _ in range(20):
+        h = selu(getattr(propagation, name)(rng, (400, 400)) @ h)
+    assert (abs(h.mean()) < 0.1 and 0.9 < h.std() < 1.1) == normalized
 
 
 def test_gain_is_not_negative(rng):

@@ -68,21 +68,23 @@ class TestSignalPropagation:
 
     @pytest.mark.skipif(not COMPILED, reason="of 60 million elements")
     @pytest.mark.parametrize(
-        ("activation", "init", "least", "most"),
+        ("activation", "init", "depth", "least", "most"),
         [
-            ("relu", "he_normal", 1.1, 2.2),
-            ("identity", "lecun_normal", 0.15, 0.32),
-            ("tanh", "lecun_normal", 0.09, 0.2),
+            ("relu", "he_normal", 5, 0.9, 1.7),
+            ("identity", "lecun_normal", 5, 0.15, 0.32),
+            ("tanh", "lecun_normal", 5, 0.09, 0.2),
+            ("tanh", "lecun_normal", 20, 0.17, 0.28),
+            ("tanh", "he_normal", 20, 0.06, 0.11),
         ],
     )
-    def test_scatter_about_the_prediction(self, activation, init, least, most):
+    def test_scatter_about_the_prediction(self, activation, init, depth, least, most):
         options = {"activation": activation, "init": init}
         drawn = [
-            signal_propagation((200,) * 6, rng=np.random.default_rng(k), **options)
+            signal_propagation((200,) * (depth + 1), rng=np.random.default_rng(k), **options)
             for k in range(60)
         ]
         ratios = np.array([found.forward[-1] / found.forward_predicted[-1] for found in drawn])
-        scatter = math.sqrt(np.mean((ratios - 1) ** 2)) / math.sqrt(5 / 200)
+        scatter = math.sqrt(np.mean((ratios - 1) ** 2)) / math.sqrt(depth / 200)
         assert least < scatter < most
 
     def test_nothing_stays_nothing(self, rng):
@@ -125,6 +127,17 @@ class TestCriticalGain:
                 break
         assert gain**2 * _mean_square(slope, q) == pytest.approx(1, rel=1e-6)
 
+    def test_the_gain_of_the_sigmoid_is_one_over_the_root_mean_square_slope(self):
+        phi, slope = by_name("sigmoid")[:2]
+        gain = critical_gain("sigmoid")
+        q = 1.0
+        for _ in range(200):
+            q = gain**2 * _mean_square(phi, q)
+        assert round(gain, 2) == 10.15
+        assert round(math.sqrt(_mean_square(slope, q)), 3) == 0.099
+        mean = _mean_square(lambda z: np.sqrt(slope(z)), q)
+        assert round(mean, 3) == 0.057  # not the root mean square
+
     @pytest.mark.parametrize("name", ["gelu", "silu", "mish", "hard_swish"])
     def test_there_is_none_where_the_variance_leaves_the_fixed_point(self, name):
         phi, slope = by_name(name)[:2]
@@ -134,6 +147,20 @@ class TestCriticalGain:
         assert q > 10
         with pytest.raises(ValueError, match=f"not '{name}', whose variance leaves"):
             critical_gain(name)
+
+    @pytest.mark.parametrize(("q", "layers"), [(1e-3, 556), (4.0, 19)])
+    def test_how_fast_the_variances_of_gelu_leave_zero(self, q, layers):
+        for n in range(1, layers + 1):
+            q = 4 * _mean_square(activations.gelu, q)
+            assert (q > 1e6) == (n == layers)
+
+    def test_where_tanh_settles_with_the_weights_of_he(self):
+        phi, slope = by_name("tanh")[:2]
+        q = 2.0
+        for _ in range(200):
+            q = 2 * _mean_square(phi, q)
+        assert round(q, 2) == 0.62
+        assert round(2 * _mean_square(slope, q), 2) == 1.11  # of the mean square, per layer
 
     def test_gelu_is_critical_with_biases(self):
         q = (3 + math.sqrt(17)) / 2

@@ -787,6 +787,12 @@ class Pair(NamedTuple):
     bound: Any
     dtype: np.dtype[Any]
 
+    @property
+    def gaps(self) -> FloatArray:
+        """Return how far each element is off; 0 where both are the same infinity."""
+        with np.errstate(all="ignore"):
+            return np.where(self.got == self.want, 0.0, np.abs(self.got - self.want))
+
 
 def _agrees(got: Any, want: Any, pair: Pair) -> bool:
     if np.shape(got) != np.shape(want) or not np.size(want):
@@ -803,9 +809,7 @@ def _agrees(got: Any, want: Any, pair: Pair) -> bool:
         return False
     if pair.want.shape != pair.got.shape:
         return True
-    with np.errstate(all="ignore"):
-        off = np.where(pair.got == pair.want, 0.0, np.abs(pair.got - pair.want))
-    off = off[~np.isnan(off)]
+    off = pair.gaps[~np.isnan(pair.gaps)]
     return not off.size or float(gaps[both].max(initial=0.0)) <= LEFT * float(off.max())
 
 
@@ -869,7 +873,7 @@ def missing(pair: Pair) -> str:
     """Find an output that is zero, or whose wrong part is: a tile that was not written."""
     if not np.any(pair.got):
         return "it is zero: not computed or not written"
-    wrong = ~(np.abs(pair.got - pair.want) <= pair.bound) & (pair.got != pair.want)
+    wrong = (pair.got != pair.want) & ~(pair.gaps <= pair.bound)
     if not np.any(pair.got[wrong]):
         return "the wrong elements are all zero: not written (a tail, a tile, a row)"
     return ""
@@ -947,10 +951,11 @@ def cancelled(pair: Pair) -> str:
 
 def narrow(pair: Pair) -> str:
     """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
-    if pair.want.size < FEW:
+    finite = np.isfinite(pair.want)
+    want, gaps = pair.want[finite], pair.gaps[finite]
+    if want.size < FEW:
         return ""
-    gaps = np.abs(pair.got - pair.want)
-    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (pair.want, gaps))
+    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (want, gaps))
     if gaps.mean() > EVEN * rms_of_gaps:  # as large everywhere
         return ""
     noise = rms_of_gaps / rms if rms else 0.0

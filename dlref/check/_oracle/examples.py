@@ -135,7 +135,7 @@ STEPS = ("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw")
 # Functions of nested parameters.
 
 
-def _model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:
+def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:
     """Return parameters, none of them zero or one, and their configuration."""
     told = {"layers": 1, "hidden": 12, "length": 40} | changes
     config = LanguageModelConfig(11, 8, 2, **told)
@@ -143,15 +143,15 @@ def _model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tu
     return changed(lambda a: a + rng.normal(size=a.shape) / 4, params), config
 
 
-def _block(rng: Any, **changes: Any) -> Any:
-    return _model(rng, init_language_model, **changes)[0].blocks[0]
+def block(rng: Any, **changes: Any) -> Any:
+    return model(rng, init_language_model, **changes)[0].blocks[0]
 
 
-def _decoders(rng: Any, layers: int = 1) -> Any:
-    return _model(rng, init_encoder_decoder_model, layers=layers)[0].decoder
+def decoders(rng: Any, **changes: Any) -> Any:
+    return model(rng, init_encoder_decoder_model, **changes)[0].decoder
 
 
-def _x(rng: Any, length: int = 5) -> Any:
+def sequence(rng: Any, length: int = 5) -> Any:
     return rng.normal(size=(2, length, 8))
 
 
@@ -166,28 +166,32 @@ HEADS = {"num_heads": 2}
 
 
 def _multi_head_attention(rng: Any) -> Iterator[Case]:
-    p = _block(rng).attention
-    yield "fewer queries than keys", (_x(rng), _x(rng, 7), p), HEADS
-    yield "one key", (_x(rng), _x(rng, 1), p), HEADS
-    yield "causal", (_x(rng), _x(rng), p), {**HEADS, "is_causal": True}
-    yield "a row that sees no key", (_x(rng), _x(rng, 7), p), {**HEADS, "mask": _blind(5, 7)}
-    grouped = _block(rng, kv_heads=1).attention
-    yield "grouped heads", (_x(rng), _x(rng, 7), grouped), {**HEADS, "num_kv_heads": 1}
-    yield "a length that is no multiple of a tile", (_x(rng, 33), _x(rng, 67), p), HEADS
+    p = block(rng).attention
+    yield "fewer queries than keys", (sequence(rng), sequence(rng, 7), p), HEADS
+    yield "one key", (sequence(rng), sequence(rng, 1), p), HEADS
+    yield "causal", (sequence(rng), sequence(rng), p), {**HEADS, "is_causal": True}
+    yield (
+        "a row that sees no key",
+        (sequence(rng), sequence(rng, 7), p),
+        {**HEADS, "mask": _blind(5, 7)},
+    )
+    grouped = block(rng, kv_heads=1).attention
+    yield "grouped heads", (sequence(rng), sequence(rng, 7), grouped), {**HEADS, "num_kv_heads": 1}
+    yield "a length that is no multiple of a tile", (sequence(rng, 33), sequence(rng, 67), p), HEADS
 
 
 def _feed_forward(rng: Any) -> Iterator[Case]:
-    p = _block(rng).feed_forward
-    yield "random", (_x(rng), p), {}
-    yield "{'activation': 'gelu'}", (_x(rng), p), {"activation": "gelu"}
-    yield "a length that is no multiple of a tile", (_x(rng, 67), p), {}
+    p = block(rng).feed_forward
+    yield "random", (sequence(rng), p), {}
+    yield "{'activation': 'gelu'}", (sequence(rng), p), {"activation": "gelu"}
+    yield "a length that is no multiple of a tile", (sequence(rng, 67), p), {}
 
 
 def _gated_feed_forward(rng: Any) -> Iterator[Case]:
-    p = _block(rng, activation="swiglu").feed_forward
-    yield "random", (_x(rng), p), {}
-    yield "{'activation': 'gelu'}", (_x(rng), p), {"activation": "gelu"}
-    yield "a length that is no multiple of a tile", (_x(rng, 67), p), {}
+    p = block(rng, activation="swiglu").feed_forward
+    yield "random", (sequence(rng), p), {}
+    yield "{'activation': 'gelu'}", (sequence(rng), p), {"activation": "gelu"}
+    yield "a length that is no multiple of a tile", (sequence(rng, 67), p), {}
 
 
 def _of_blocks(inputs: Callable[[int], tuple[Any, ...]], rms: Any) -> Iterator[Case]:
@@ -202,23 +206,23 @@ def _of_blocks(inputs: Callable[[int], tuple[Any, ...]], rms: Any) -> Iterator[C
 
 
 def _encoder_block(rng: Any) -> Iterator[Case]:
-    p, rms = _block(rng), _block(rng, norm="rms", activation="swiglu")
-    yield from _of_blocks(lambda length: (_x(rng, length), p), (_x(rng), rms))
+    p, rms = block(rng), block(rng, norm="rms", activation="swiglu")
+    yield from _of_blocks(lambda length: (sequence(rng, length), p), (sequence(rng), rms))
 
 
 def _encoder(rng: Any) -> Iterator[Case]:
-    p = _model(rng, init_language_model, layers=2)[0]
-    yield from _of_blocks(lambda length: (_x(rng, length), p.blocks, p.norm), None)
+    p = model(rng, init_language_model, layers=2)[0]
+    yield from _of_blocks(lambda length: (sequence(rng, length), p.blocks, p.norm), None)
 
 
 def _decoder_block(rng: Any) -> Iterator[Case]:
-    p = _decoders(rng)[0]
-    yield from _of_blocks(lambda length: (_x(rng, length), _x(rng, 7), p), None)
+    p = decoders(rng)[0]
+    yield from _of_blocks(lambda length: (sequence(rng, length), sequence(rng, 7), p), None)
 
 
 def _decoder(rng: Any) -> Iterator[Case]:
-    p = _decoders(rng, 2)
-    yield from _of_blocks(lambda length: (_x(rng, length), _x(rng, 7), p), None)
+    p = decoders(rng, layers=2)
+    yield from _of_blocks(lambda length: (sequence(rng, length), sequence(rng, 7), p), None)
 
 
 def _language_model(rng: Any) -> Iterator[Case]:
@@ -234,7 +238,7 @@ def _language_model(rng: Any) -> Iterator[Case]:
             "tied": False, "biases": False,
         }),
     ):  # fmt: skip
-        params, config = _model(rng, init_language_model, **changes)
+        params, config = model(rng, init_language_model, **changes)
         yield what, (tokens, params), {"config": config}
     yield "one token", (tokens[:, :1], params), {"config": config}
     longer = rng.integers(0, 11, (1, 33))
@@ -243,7 +247,7 @@ def _language_model(rng: Any) -> Iterator[Case]:
 
 def _classifier(rng: Any, *after: Any) -> Iterator[Case]:
     tokens = rng.integers(0, 11, (2, 5))
-    params, config = _model(rng, init_sequence_classifier, 3)
+    params, config = model(rng, init_sequence_classifier, 3)
     yield "whole rows", (tokens, *after, params), {"config": config}
     lengths = {"config": config, "lengths": np.array([5, 1])}
     yield "shorter rows", (tokens, *after, params), lengths
@@ -255,20 +259,20 @@ def _classifier_loss(rng: Any) -> Iterator[Case]:
 
 def _encoder_decoder(rng: Any) -> Iterator[Case]:
     source, target = rng.integers(0, 11, (2, 5)), rng.integers(0, 11, (2, 4))
-    params, config = _model(rng, init_encoder_decoder_model)
+    params, config = model(rng, init_encoder_decoder_model)
     yield "whole rows", (source, target, params), {"config": config}
     lengths = {"config": config, "lengths": np.array([5, 1])}
     yield "shorter rows", (source, target, params), lengths
 
 
-def _layers(rng: Any) -> Any:
+def dense_layers(rng: Any) -> Any:
     sizes = ((12, 8), (3, 12))
     return tuple(LinearParams(rng.normal(size=s) / 2, rng.normal(size=s[0])) for s in sizes)
 
 
 def _mlp(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
     for activation in ("relu", "tanh", "gelu"):
-        inputs = (*before, _x(rng), *after, _layers(rng))
+        inputs = (*before, sequence(rng), *after, dense_layers(rng))
         yield f"{{'activation': {activation!r}}}", inputs, {"activation": activation}
 
 
@@ -280,40 +284,40 @@ def _mlp_loss(rng: Any) -> Iterator[Case]:
     yield from _mlp(rng, rng.integers(0, 3, (2, 5)))
 
 
-def _cell(rng: Any, gates: int) -> Any:
+def cell_of(rng: Any, gates: int) -> Any:
     shapes = ((2, 4), (4 * gates, 8), (4 * gates, 4), (4 * gates,), (4 * gates,))
     return tuple(rng.normal(size=shape) / 2 for shape in shapes)
 
 
 def _bidirectional(rng: Any) -> Iterator[Case]:
-    yield "rnn", ("rnn", _x(rng), _cell(rng, 1), _cell(rng, 1)), {}
-    yield "gru", ("gru", _x(rng), _cell(rng, 3), _cell(rng, 3)), {}
+    yield "rnn", ("rnn", sequence(rng), cell_of(rng, 1), cell_of(rng, 1)), {}
+    yield "gru", ("gru", sequence(rng), cell_of(rng, 3), cell_of(rng, 3)), {}
 
 
 def _sequences(rng: Any, first: Any = None, **options: Any) -> Iterator[Case]:
-    first = _x(rng) if first is None else first
+    first = sequence(rng) if first is None else first
     out = rng.normal(size=(6, 4)), rng.normal(size=6)
-    yield "rnn", ("rnn", first, _cell(rng, 1), *out), options
-    yield "gru, without another layer", ("gru", first, _cell(rng, 3)), options
+    yield "rnn", ("rnn", first, cell_of(rng, 1), *out), options
+    yield "gru, without another layer", ("gru", first, cell_of(rng, 3)), options
 
 
 def _vector_to_sequence(rng: Any) -> Iterator[Case]:
-    yield from _sequences(rng, _x(rng)[:, 0], steps=5)
+    yield from _sequences(rng, sequence(rng)[:, 0], steps=5)
 
 
 def _recurrent_pair(rng: Any) -> Iterator[Case]:
     out = rng.normal(size=(6, 4)), rng.normal(size=6)
-    cell = _cell(rng, 1)
-    yield "rnn", ("rnn", _x(rng), _x(rng, 7), cell, cell[1:], *out), {}
+    cell = cell_of(rng, 1)
+    yield "rnn", ("rnn", sequence(rng), sequence(rng, 7), cell, cell[1:], *out), {}
 
 
-def _tree(rng: Any) -> Any:
+def tree(rng: Any) -> Any:
     return rng.normal(size=(3, 4)), (rng.normal(size=3), rng.normal(size=()))
 
 
 def steps(op: Callable[..., Any], rng: Any) -> Iterator[Case]:
-    params, grads = _tree(rng), _tree(rng)
     """Yield two steps of an optimizer."""
+    params, grads = tree(rng), tree(rng)
     yield "the first step", (params, grads, None), {"learning_rate": 0.1}
     _, state = op(params, grads, None, learning_rate=0.1)
     yield "the second step", (params, grads, state), {"learning_rate": 0.1}
@@ -350,7 +354,7 @@ TREES: dict[str, Callable[..., Iterator[Case]]] = {
     "sequence_to_vector": _sequences,
     "vector_to_sequence": _vector_to_sequence,
     "encoder_decoder": _recurrent_pair,
-    "tree_ravel": lambda rng: iter([("a tree", (_tree(rng),), {})]),
+    "tree_ravel": lambda rng: iter([("a tree", (tree(rng),), {})]),
 }
 
 

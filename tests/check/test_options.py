@@ -1,0 +1,160 @@
+"""Options: check_all has a case for each, and finds the kernel that ignores one."""
+
+import inspect
+import json
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+import dlref
+from dlref import activations, attention, check
+from dlref.check._inputs import option_inputs
+from dlref.check._oracle.examples import drawn_like
+
+CHAPTERS = sorted(
+    {name for name in dlref.__all__ if hasattr(getattr(dlref, name), "__path__")} - {"check"}
+)
+#: What returns more, is called or written to, in place of changing the result.
+NOT_TOLD = {"return_lse", "return_weights", "callback", "cache"}
+FORMS = ("_vjp", "_jvp", "_deriv", "_deriv2", "_jacobian", "_grad", "_hessian")
+
+
+def maps(chapter):
+    """Yield the maps of a chapter whose inputs are known, with their calls and their vjp."""
+    module = getattr(dlref, chapter)
+    for name in module.__all__:
+        f = getattr(module, name)
+        if not inspect.isfunction(f) or name.endswith(FORMS):
+            continue
+        try:
+            check.hard_inputs(f, "float64")
+        except TypeError:
+            continue
+        yield f, getattr(module, f"{name}_vjp", None)
+
+
+def defaults(f):
+    parameters = inspect.signature(f).parameters.values()
+    return {
+        p.name: p.default
+        for p in parameters
+        if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
+    }
+
+
+def is_default(value, default):
+    return value is default or (np.isscalar(value) and np.isscalar(default) and value == default)
+
+
+def ignoring(f, key):
+    """Return a function that does not hand an option on."""
+    return lambda *args, **told: f(*args, **{k: v for k, v in told.items() if k != key})
+
+
+def is_flagged(judge, f, key, *arguments, **told):
+    """Return whether a candidate that ignores an option is called wrong, or refuses the inputs."""
+    try:
+        return not judge(ignoring(f, key), *arguments, **told)
+    except (TypeError, ValueError):
+        return True
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_a_kernel_that_ignores_an_option_is_found(chapter):
+    for f, _ in maps(chapter):
+        left = defaults(f)
+        for case in check.hard_inputs(f, "float64", every_option=True):
+            for key, value in case.options.items():
+                if key not in left or is_default(value, left[key]):
+                    continue
+                if is_flagged(check.check_forward, f, key, f, *case.inputs, **case.options):
+                    del left[key]
+        assert left.keys() <= NOT_TOLD, (f.__name__, left)
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_dlref_is_right_with_each_option_and_a_vjp_that_ignores_it_is_found(chapter):
+    rng = np.random.default_rng(0)
+    for f, vjp in maps(chapter):
+        for name, inputs, options in option_inputs(f, "float32"):
+            assert check.check_forward(f, f, *inputs, **options), (f.__name__, name)
+            if vjp is None:
+                continue
+            arguments = (f, drawn_like(f(*inputs, **options), rng), *inputs)
+            assert check.check_vjp(vjp, *arguments, **options), (f.__name__, name)
+            key = [*options][-1]
+            assert is_flagged(check.check_vjp, vjp, key, *arguments, **options), (f.__name__, name)
+
+
+def test_options_that_a_candidate_does_not_take_are_named():
+    report = check.check_all(lambda x: x * expit(x), activations.silu)
+    assert report
+    assert report.left_out == ("beta",)
+    assert str(report).startswith("silu, float32: right in all cases; options not taken: beta\n")
+    assert json.loads(report.to_json())["left_out"] == ["beta"]
+    assert "options not taken: beta" in report.to_html()
+
+
+def test_a_candidate_that_takes_any_option_has_to_heed_it():
+    report = check.check_all(lambda x, **_: x * expit(x), activations.silu)
+    assert [case for _, case, _ in report.failed] == ["the option 'beta'"]
+    assert report.causes == {"the option 'beta' is ignored": 1}
+    assert not report.left_out
+
+
+def silu(x):
+    return x * expit(x)
+
+
+def silu_of_any_options(x, **told):
+    return silu(x, **told)
+
+
+def slope(dout, x):
+    return activations.silu_vjp(dout, x)
+
+
+def test_options_that_are_refused_by_what_a_candidate_calls_are_not_taken():
+    report = check.check_all(silu_of_any_options, activations.silu)
+    assert report
+    assert report.left_out == ("beta",)
+
+
+@pytest.mark.parametrize("vjp", [slope, activations.silu_vjp])
+def test_options_that_one_of_the_forms_does_not_take_are_left_out_of_all(vjp):
+    report = check.check_all(silu, activations.silu, vjp=vjp)
+    assert report
+    assert {form for form, _, _ in report.rows} == {"forward", "vjp"}
+    assert report.left_out == ("beta",)
+
+
+@pytest.mark.parametrize("candidate", [expit, max])
+def test_what_has_other_arguments_or_no_signature_takes_no_options(candidate):
+    report = check.check_all(candidate, activations.hard_sigmoid)
+    assert not report
+    assert report.left_out == ("alpha", "beta")
+
+
+def test_attention_without_a_window_or_sink():
+    def of_keys(q, k, v, *, mask=None, bias=None, is_causal=False, q_offset=0, scale=None,
+                softcap=None):  # fmt: skip
+        told = {"mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset}
+        return attention.scaled_dot_product_attention(q, k, v, **told, scale=scale, softcap=softcap)
+
+    report = check.check_all(of_keys, attention.scaled_dot_product_attention)
+    assert report
+    assert report.left_out == ("window", "sink", "dropout")
+
+
+def test_an_option_of_a_hard_input_that_is_not_taken_is_a_failure_in_words():
+    report = check.check_all(
+        lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True), activations.softmax
+    )
+    messages = {case: verdict.message for _, case, verdict in report.failed}
+    assert messages["{'axis': 0}"] == "the candidate does not take axis"
+
+
+def test_every_option_is_true_or_false():
+    with pytest.raises(TypeError, match="'every_option' must be True or False"):
+        check.hard_inputs(activations.silu, "float32", every_option=1)
