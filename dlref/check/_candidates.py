@@ -386,7 +386,7 @@ def _arrays(value: Any) -> list[Any]:
     return [a for a in flat(value) if isinstance(a, np.ndarray | np.generic | float)]
 
 
-def _written(before: Any, after: Any) -> list[int]:
+def written(before: Any, after: Any) -> list[int]:
     """Return the numbers of the arguments that are no longer what they were."""
     return [
         i
@@ -442,11 +442,11 @@ def judged(
             got = as_numpy(returned)
         except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
             return Verdict(False, (), f"what the candidate returned is no array: {error}")
-        written = _written((*own, *told.values()), (*given, *extra.values()))
+        changed = written((*own, *told.values()), (*given, *extra.values()))
     got = _outputs(got, whole)
-    if written:
+    if changed:
         names = [*(f"argument {i}" for i in range(len(own))), *map(repr, told)]
-        words = f"the candidate wrote to {', '.join(names[i] for i in written)}"
+        words = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
         return Verdict(False, (), words)
     if len(got) != len(want):
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
@@ -549,8 +549,9 @@ def check_forward(
     the exact value is infinite, the candidate must say the same. NaN in the exact result is an
     error of the inputs, unless they hold NaN themselves.
 
-    The candidate is given copies of the inputs, and fails if it writes to them. It may
-    return arrays of any library, and a list where dlref has a tuple.
+    The candidate is given copies of the inputs, with the order and the gaps of their memory, and
+    fails if it writes to them. It may return arrays of any library, and a list where dlref has a
+    tuple; and 0 for what is below the normal numbers, as processors do that flush these.
 
     A function that is wrapped hands on its forms if it is a ``partial`` of options; the vjp and
     jvp of a lambda are formed by differences, right to :math:`10^{-9}` of the largest element.

@@ -21,7 +21,7 @@ from .._core.arguments import (
     shown,
 )
 from .._core.pytree import flat, rebuilt
-from ._candidates import html_table
+from ._candidates import html_table, written
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.calls import is_float
 from ._oracle.differences import ridders
@@ -352,6 +352,16 @@ def _slope(along: Callable[[Any], Any], method: str) -> FloatArray:
     return ridders(along, 0.05)
 
 
+def _called(name: str, g: Callable[..., Any], values: tuple[Any, ...], kind: str) -> Any:
+    """Return what a function makes of copies of arrays, to which it must not write."""
+    given = handed(list(values), kind)
+    out = as_numpy(g(*given))
+    if written(values, given):
+        msg = f"Argument {name!r} must not write to the arrays that it is given."
+        raise ValueError(msg)
+    return tuple(out) if isinstance(out, list) else out
+
+
 def check_gradients(
     f: Callable[..., Any],
     vjp: Callable[..., Any],
@@ -399,8 +409,8 @@ def check_gradients(
     TypeError
         If `f` or `vjp` is not a function, or `rng` is not a generator.
     ValueError
-        If an option is unknown, the number of gradients is wrong, or f is not analytic though the
-        method is complex.
+        If an option is unknown, the number of gradients is wrong, f or its vjp writes to the arrays
+        that it is given, or f is not analytic though the method is complex.
 
     See Also
     --------
@@ -448,8 +458,7 @@ def check_gradients(
     floating = [i for i, a in enumerate(point) if is_float(a)]
 
     def run(g: Callable[..., Any], *values: Any) -> Any:
-        out = as_numpy(g(*handed(list(values), kind)))
-        return tuple(out) if isinstance(out, list) else out
+        return _called("f" if g is f else "vjp", g, values, kind)
 
     with calling(kind), np.errstate(all="ignore"):
         dout = _drawn(run(f, *point), rng)

@@ -127,6 +127,11 @@ class TestCheckGradients:
             check_gradients(np.sin, lambda u, x: (x, x), x)
         with pytest.raises(ValueError, match=r"^Argument 'f' must be analytic"):
             check_gradients(np.abs, lambda u, x: u * np.sign(x), x, method="complex")
+        in_place = lambda u, x: np.multiply(u, np.cos(x), out=u)  # noqa: E731
+        with pytest.raises(ValueError, match=r"^Argument 'vjp' must not write to"):
+            check_gradients(np.sin, in_place, x)
+        with pytest.raises(ValueError, match=r"^Argument 'f' must not write to"):
+            check_gradients(lambda x: np.sin(x, out=x), lambda u, x: u * np.cos(x), x)
         with pytest.raises(ValueError, match=r"^Argument 'order'"):
             check_gradients(np.sin, np.cos, x, order=3)
         with pytest.raises(TypeError, match=r"^Argument 'rng'"):

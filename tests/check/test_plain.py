@@ -6,7 +6,7 @@ import pytest
 from scipy.special import erf, expit
 
 from dlref import activations as act
-from dlref import attention, check, losses, positions, transformer
+from dlref import attention, check, losses, positions, recurrent, transformer
 from dlref._core.pytree import flat
 from dlref.check._oracle.plain import PLAIN
 
@@ -51,6 +51,107 @@ def test_a_formula_is_that_of_its_map(op, inputs, options):
     for got, grad in zip(grads, flat(vjp(dout, *inputs, **options)), strict=True):
         assert got.shape == grad.shape
         np.testing.assert_allclose(got, grad, atol=1e-13)
+
+
+@pytest.mark.parametrize("options", [options for op, (q, *_), options in CALLS
+                                    if op is SDPA and q.ndim == 4])  # fmt: skip
+@pytest.mark.parametrize("given", [(True, True, True), (True, False, False), (False, True, True)])
+def test_forward_mode_of_attention(options, given):
+    primals = (Q, K, V) if "mask" not in options else (Q, *WIDE)
+    pairs = zip(primals, given, strict=True)
+    tangents = tuple(R.normal(size=a.shape) if told else None for a, told in pairs)
+    want = attention.scaled_dot_product_attention_jvp(primals, tangents, **options)
+    got = PLAIN["scaled_dot_product_attention", "jvp"](primals, tangents, **options)
+    np.testing.assert_allclose(got, want, atol=1e-13)
+
+
+WEIGHTS, ADDITIVE = attention.attention_weights, attention.additive_attention
+ADDITIVE_INPUTS = tuple(
+    R.normal(size=s) for s in ((2, 5, 7), (2, 6, 3), (2, 6, 4), (5, 7), (5, 3), 5)
+)
+
+
+@pytest.mark.parametrize(("op", "inputs", "options"), [
+    (WEIGHTS, (Q, K), {}),
+    (WEIGHTS, (Q, K), {"bias": R.normal(size=(4, 1, 7)), "softcap": 2.0, "is_causal": True}),
+    (WEIGHTS, (Q, K), {"sink": R.normal(size=4), "window": (2, 1)}),
+    (ADDITIVE, ADDITIVE_INPUTS, {}),
+])  # fmt: skip
+def test_gradients_of_weights_and_of_additive_attention(op, inputs, options):
+    dout = R.normal(size=np.shape(op(*inputs, **options)))
+    want = getattr(attention, f"{op.__name__}_vjp")(dout, *inputs, **options)
+    got = PLAIN[op.__name__, "vjp"](dout, *inputs, **options)
+    for g, w in zip(got, want, strict=True):
+        np.testing.assert_allclose(g, w, atol=1e-13)
+
+
+def additive_backward(u, q, k, v, w, r, c):
+    t = np.tanh((q @ w.T)[..., :, None, :] + (k @ r.T)[..., None, :, :])
+    p, dp = act.softmax(t @ c), u @ np.swapaxes(v, -1, -2)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True))
+    inner = ds[..., None] * c * (1 - t * t)
+    dq, dk = inner.sum(-2), inner.sum(-3)
+    return (
+        *(dq @ w, dk @ r, np.swapaxes(p, -1, -2) @ u),
+        *(np.einsum("nta,ntb->ab", dq, q), np.einsum("nsa,nsb->ab", dk, k)),
+        np.einsum("nts,ntsa->a", ds, t),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_gradients_of_attention_that_saturates(dtype):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        inputs = [rng.normal(size=a.shape).astype(dtype) for a in ADDITIVE_INPUTS]
+        inputs[0] = 5 * inputs[0]
+        u = rng.normal(size=(2, 5, 4)).astype(dtype)
+        verdict = check.check_vjp(additive_backward, ADDITIVE, u, *inputs)
+        assert verdict, verdict
+        wrong = lambda *a: tuple(1.001 * g for g in additive_backward(*a))  # noqa: E731
+        assert not check.check_vjp(wrong, ADDITIVE, u, *inputs)
+    told = {"mask": np.arange(6) != 1}
+    backward = lambda *a, mask: attention.additive_attention_vjp(*a, mask=mask)  # noqa: E731
+    assert check.check_vjp(backward, ADDITIVE, u, *inputs, **told)
+
+
+def softmax_jvp(x, dx):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    return p * (dx - (p * dx).sum(-1, keepdims=True))
+
+
+def log_softmax_jvp(x, dx):
+    y = x - x.max(-1, keepdims=True)
+    y = y - np.log(np.exp(y).sum(-1, keepdims=True))
+    return dx - (np.exp(y) * dx).sum(-1, keepdims=True)
+
+
+def attention_jvp(primals, tangents):
+    (q, k, v), (dq, dk, dv) = primals, tangents
+    t = lambda a: np.swapaxes(a, -1, -2)  # noqa: E731
+    scale = q.dtype.type(q.shape[-1] ** -0.5)
+    s, ds = q @ t(k) * scale, (dq @ t(k) + q @ t(dk)) * scale
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return softmax_jvp(s, ds) @ v + e / e.sum(-1, keepdims=True) @ dv
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_forward_mode_where_one_term_is_ahead(dtype):
+    """The tangent minus its mean: nothing is left of them where one probability is nearly 1."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        x, dx = ((8 * rng.normal(size=(64, 17))).astype(dtype) for _ in range(2))
+        for f, op in ((softmax_jvp, act.softmax), (log_softmax_jvp, act.log_softmax)):
+            verdict = check.check_jvp(f, op, x, dx)
+            assert verdict, verdict
+            assert not check.check_jvp(lambda x, dx, f=f: f(x, dx) * (1 + 1e-3), op, x, dx)
+        shapes = (4, 9, 8), (4, 11, 8), (4, 11, 6)
+        primals, tangents = (tuple(rng.normal(size=s).astype(dtype) for s in shapes) for _ in "pt")
+        primals = (6 * primals[0], *primals[1:])
+        verdict = check.check_jvp(attention_jvp, SDPA, primals, tangents)
+        assert verdict, verdict
+        wrong = lambda p, t: attention_jvp(p, (t[0], 1.001 * t[1], t[2]))  # noqa: E731
+        assert not check.check_jvp(wrong, SDPA, primals, tangents)
 
 
 UNITS = [(act.elu, {"alpha": 0.7}), (act.celu, {"alpha": 1.7}), (act.selu, {}), (act.mish, {})]
@@ -215,3 +316,54 @@ def test_differences_of_two_products(dtype):
         inputs = check.random_inputs(positions.apply_rope, shapes, dtype, rng)
         verdict = check.check_forward(rotated, positions.apply_rope, *inputs)
         assert verdict, verdict
+
+
+def test_options_that_no_plain_formula_has():
+    """What is measured near the inputs is allowed alone."""
+    told = {"z_loss": 0.01}
+    for factor, right in ((1.0, True), (1.001, False)):
+        f = lambda x, c, z_loss, by=factor: by * losses.cross_entropy(x, c, z_loss=z_loss)  # noqa: E731
+        assert bool(check.check_forward(f, losses.cross_entropy, X, CLASSES, **told)) == right
+        g = lambda *a, by=factor, **o: tuple(by * y for y in SDPA(*a, **o))  # noqa: E731
+        assert bool(check.check_forward(g, SDPA, Q, K, V, return_lse=True)) == right
+
+
+def gru_backward(u, x, h, w, v, b, c):
+    """In float32, the gates rounded to the dtype between the two passes."""
+    dtype = x.dtype
+    kept = lambda a: a.astype(dtype).astype("f4")  # noqa: E731
+    u, x, h, w, v, b, c = (a.astype("f4") for a in (u, x, h, w, v, b, c))
+    (ri, zi, ni), (rh, zh, nh) = np.split(x @ w.T + b, 3, -1), np.split(h @ v.T + c, 3, -1)
+    r, z = kept(expit(ri + rh)), kept(expit(zi + zh))
+    n = kept(np.tanh(ni + r * nh))
+    dn = u * (1 - z) * (1 - n * n)
+    dr, dz = dn * nh * r * (1 - r), u * (h - n) * z * (1 - z)
+    di, dh = np.concatenate([dr, dz, dn], -1), np.concatenate([dr, dz, dn * r], -1)
+    grads = di @ w, dh @ v + u * z, di.T @ x, dh.T @ h, di.sum(0), dh.sum(0)
+    return tuple(g.astype(dtype) for g in grads)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", ml_dtypes.bfloat16])
+def test_gates_of_a_gru_that_saturate(dtype):
+    op, vjp = recurrent.gru_cell, recurrent.gru_cell_vjp
+    shapes = (3, 6), (3, 5), (3, 6), (18, 5), (18, 6), (18,), (18,)
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        u, x, *rest = (rng.normal(size=s) / 6 ** (len(s) == 2) for s in shapes)
+        u, x, *rest = ((a * by).astype(dtype) for a, by in zip(
+            (u, x, *rest), (6, 36, 6, 3, 3, 0.4, 0.4), strict=True))  # fmt: skip
+        verdict = check.check_vjp(gru_backward, op, u, x, *rest)
+        assert verdict, verdict
+        wrong = lambda *a: (2 * gru_backward(*a)[0], *gru_backward(*a)[1:])  # noqa: E731
+        assert not check.check_vjp(wrong, op, u, x, *rest)
+    for without in ({"reset_after": False}, {}):
+        given = (*rest[:3], rest[3], None) if not without else rest
+        assert check.check_vjp(vjp, op, u, x, *given, **without)
+
+
+def test_gradients_of_a_gru():
+    shapes = (3, 6), (3, 5), (3, 6), (18, 5), (18, 6), (18,), (18,)
+    inputs = [R.normal(size=s) for s in shapes]
+    pairs = zip(PLAIN["gru_cell", "vjp"](*inputs), recurrent.gru_cell_vjp(*inputs), strict=True)
+    for got, want in pairs:
+        np.testing.assert_allclose(got, want, atol=1e-13)

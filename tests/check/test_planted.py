@@ -702,6 +702,9 @@ FORWARD += [
      (X, U), {}, "times 2.001"),
 ]  # fmt: skip
 BACKWARD += [
+    ("no rows of dW", neurons.linear, lambda u, x, w: (u @ w, np.ones((0, 8))), (U, X, W), {}, ""),
+    ("twice the rows of dW", neurons.linear, lambda u, x, w: (u @ w, np.ones((16, 8))), (U, X, W),
+     {}, ""),
     ("rotated both up", positions.apply_rope, lambda u, *a: rotated_pairs(u, *a[1:]),
      (ROPE[0][::-1], *ROPE), {}, "both products with the sine have the same sign"),
     ("mask after the softmax, backward", SDPA, lambda u, q, k, v, mask:

@@ -154,6 +154,13 @@ def log_softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     return (dout - np.exp(_wide(y)) * _summed(dout, axis)).astype(x.dtype)
 
 
+def log_softmax_jvp(x: Any, dx: Any, axis: int = -1) -> Any:
+    """Return dx minus its mean, by the exponential of a logarithm of p that was rounded."""
+    y = x - np.expand_dims(_logsumexp(x, axis), axis)
+    dx = _wide(dx)
+    return (dx - _summed(np.exp(_wide(y)) * dx, axis)).astype(x.dtype)
+
+
 def softmax(x: Any, axis: int = -1) -> Any:
     """Return exponentials over their sum, the maximum subtracted."""
     e = np.exp(_wide(x) - _wide(x).max(axis, keepdims=True))
@@ -242,6 +249,12 @@ def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
     return (_wide(p.astype(q.dtype)) * _dropped(options, q) @ v).astype(q.dtype)
 
 
+def _in_another_order(terms: Any) -> Any:
+    """Return sums over rows, with the rounding that another order of the terms may leave."""
+    off = np.finfo(terms.dtype).eps * abs(terms).sum(-1, keepdims=True)
+    return terms.sum(-1, keepdims=True) + off
+
+
 def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     """Return the gradients of attention by its textbook formula, weights and scores rounded."""
     dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
@@ -251,9 +264,7 @@ def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     p = _wide(p.astype(dtype))
     dp = dout @ np.swapaxes(v, -1, -2) * drop
     out = _wide((p * drop @ v).astype(dtype))
-    terms = dout * out
-    rows = terms.sum(-1, keepdims=True)
-    rows = rows + np.finfo(q.dtype).eps * abs(terms).sum(-1, keepdims=True)  # in another order
+    rows = _in_another_order(dout * out)
     ds = _wide((p * (dp - rows)).astype(dtype))
     grads = [ds * slope @ k]
     parts = np.swapaxes(ds * slope, -1, -2) @ q, np.swapaxes(p * drop, -1, -2) @ dout
@@ -264,6 +275,77 @@ def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     if "sink" in options:
         grads.append(unbroadcast(-(last * rows).sum((-1, -2)), np.shape(options["sink"])))
     return tuple(grad.astype(dtype) for grad in grads)
+
+
+def attention_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+    """Return the tangent of attention by its textbook formula, weights and scores rounded."""
+    q, k, v = primals
+    dtype, drop = q.dtype, _dropped(options, q)
+    dq, dk, dv = (
+        np.zeros_like(a) if d is None else d for a, d in zip(primals, tangents, strict=True)
+    )
+    k, v, _ = _repeated(q, k, v)
+    dk, dv, _ = _repeated(q, dk, dv)
+    q, dq = map(_wide, (q, dq))
+    p, _, slope = _weights(q, k, options)
+    p = _wide(p.astype(dtype))
+    ds = (dq @ np.swapaxes(k, -1, -2) + q @ np.swapaxes(dk, -1, -2)) * slope
+    dp = _wide((p * (ds - _in_another_order(p * ds))).astype(dtype))
+    return (dp * drop @ v + p * drop @ dv).astype(dtype)
+
+
+def _identity(k: Any) -> Any:
+    """Return values of which attention makes its weights."""
+    n = k.shape[-2]
+    return np.broadcast_to(np.eye(n, dtype=k.dtype), (*k.shape[:-1], n))
+
+
+def weights_vjp(dout: Any, q: Any, k: Any, **options: Any) -> Any:
+    """Return the gradients of the weights of attention, those of its bias and sink too."""
+    dq, dk, _, *rest = attention_vjp(dout, q, k, _identity(k), **options)
+    return dq, dk, *rest
+
+
+def additive_attention_vjp(
+    dout: Any, q: Any, k: Any, v: Any, w: Any, u: Any, vec: Any, **options: Any
+) -> Any:
+    """Return the gradients of additive attention, of tanhs and weights that were rounded."""
+    if options:
+        raise NotImplementedError
+    t = _tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
+    p, dp = softmax(t @ vec), dout @ np.swapaxes(v, -1, -2)
+    ds = p * (dp - _in_another_order(p * dp))
+    inner = ds[..., None] * vec * (1 - t * t)
+    dq, dk = inner.sum(-2), inner.sum(-3)
+    dv = np.swapaxes(p, -1, -2) @ dout
+    dvec = _rows(ds[..., None] * t).sum(0)
+    return dq @ w, dk @ u, dv, _rows(dq).T @ _rows(q), _rows(dk).T @ _rows(k), dvec
+
+
+def gru_cell_vjp(
+    dout: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, **options: Any
+) -> Any:
+    """Return the gradients of a step of a GRU, of gates that were rounded."""
+    if options or any(a is None for a in (h, b_ih, b_hh)):
+        raise NotImplementedError
+    dtype = x.dtype
+    dout, x, h, w_ih, w_hh, b_ih, b_hh = map(_wide, (dout, x, h, w_ih, w_hh, b_ih, b_hh))
+    (ri, zi, ni), (rh, zh, nh) = (
+        np.split(a @ w.T + b, 3, -1) for a, w, b in ((x, w_ih, b_ih), (h, w_hh, b_hh))
+    )
+    r, z = (_wide(_sigmoid(s).astype(dtype)) for s in (ri + rh, zi + zh))
+    n = _wide(_tanh(ni + r * nh).astype(dtype))
+    dn = dout * (1 - z) * (1 - n * n)
+    dr, dz = dn * nh * r * (1 - r), dout * (h - n) * z * (1 - z)
+    di, dh = np.concatenate([dr, dz, dn], -1), np.concatenate([dr, dz, dn * r], -1)
+    inputs, states = di @ w_ih, dh @ w_hh + dout * z
+    weights = _rows(di).T @ _rows(x), _rows(dh).T @ _rows(h)
+    grads = inputs, states, *weights, _rows(di).sum(0), _rows(dh).sum(0)
+    return tuple(grad.astype(dtype) for grad in grads)
+
+
+def _rows(x: Any) -> Any:
+    return x.reshape(-1, x.shape[-1])
 
 
 def _aimed(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -408,13 +490,19 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("cross_entropy", "vjp"): cross_entropy_vjp,
     ("binary_cross_entropy", "forward"): binary_cross_entropy,
     ("binary_cross_entropy", "vjp"): binary_cross_entropy_vjp,
+    ("log_softmax", "jvp"): log_softmax_jvp,
     ("softmax", "vjp"): softmax_vjp,
+    ("softmax", "jvp"): lambda x, dx, **options: softmax_vjp(dx, x, **options),
     ("softsign", "vjp"): softsign_vjp,
     ("tanhshrink", "vjp"): tanhshrink_vjp,
     ("tanhshrink", "jvp"): lambda x, dx: tanhshrink_vjp(dx, x),
     ("softsign", "jvp"): lambda x, dx: softsign_vjp(dx, x),
     ("logsumexp", "vjp"): logsumexp_vjp,
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
+    ("attention_weights", "vjp"): weights_vjp,
+    ("additive_attention", "vjp"): additive_attention_vjp,
+    ("gru_cell", "vjp"): gru_cell_vjp,
+    ("scaled_dot_product_attention", "jvp"): attention_jvp,
 }
 for _f in (
     *(gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv),
