@@ -441,3 +441,16 @@ def test_what_is_no_array_is_a_verdict(rng):
     assert verdict.cause == ""
     assert not check.check_all(lambda x: Sparse(), activations.relu)
     assert not check.check_all(ragged, activations.relu, dtype="float16")
+
+
+def test_features_that_underflow(rng):
+    def of_features(q, k, v):
+        a, b = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
+        weights = a @ b.T
+        with np.errstate(all="ignore"):
+            return weights @ v / weights.sum(-1, keepdims=True)
+
+    q, k, v = rng.normal(size=(3, 5, 4))
+    assert check.check_forward(of_features, attention.linear_attention, q, k, v)
+    verdict = check.check_forward(of_features, attention.linear_attention, q - 800, k, v)
+    assert verdict.cause == "the weights of a query add up to 0 or to infinity"

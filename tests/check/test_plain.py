@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import erf, expit
 
+import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, positions, recurrent, transformer
 from dlref._core.pytree import flat
@@ -33,6 +34,9 @@ CALLS = [
     (losses.cross_entropy, (X, SOFT), {"reduction": "none"}),
     (losses.binary_cross_entropy, (X, SOFT), {"pos_weight": W}),
     (losses.binary_cross_entropy, (X, SOFT), {"weight": W, "pos_weight": W, "reduction": "none"}),
+    (attention.linear_attention, (Q, Q, U), {}),
+    (attention.linear_attention, (Q, Q, U), {"feature_map": "exp", "is_causal": True}),
+    (attention.linear_attention, (Q, Q, U), {"feature_map": "identity", "normalize": False}),
     (act.glu, (X, G), {}),
     (act.swiglu, (X, G), {"beta": 2.0}),
     (act.geglu, (X, G), {}),
@@ -45,8 +49,7 @@ def test_a_formula_is_that_of_its_map(op, inputs, options):
     want = op(*inputs, **options)
     np.testing.assert_allclose(PLAIN[name, "forward"](*inputs, **options), want, atol=1e-14)
     dout = R.normal(size=np.shape(want))
-    vjp = getattr({SDPA: attention, **dict.fromkeys((act.glu, act.swiglu, act.geglu), act)}.get(
-        op, losses), f"{name}_vjp")  # fmt: skip
+    vjp = getattr(getattr(dlref, op.__module__.split(".")[1]), f"{name}_vjp")
     grads = flat(PLAIN[name, "vjp"](dout, *inputs, **options))
     for got, grad in zip(grads, flat(vjp(dout, *inputs, **options)), strict=True):
         assert got.shape == grad.shape
@@ -367,3 +370,62 @@ def test_gradients_of_a_gru():
     pairs = zip(PLAIN["gru_cell", "vjp"](*inputs), recurrent.gru_cell_vjp(*inputs), strict=True)
     for got, want in pairs:
         np.testing.assert_allclose(got, want, atol=1e-13)
+
+
+def of_features(dout, q, k, v, **_):
+    """Return the gradient of causal linear attention from all weights at a time."""
+
+    def map_of(x):
+        return np.where(x > 0, x + 1, np.exp(np.minimum(x, 0)))
+
+    a, b = map_of(q), map_of(k)
+    weights = np.tril(a @ b.T)
+    total = weights.sum(-1, keepdims=True)
+    out = weights @ v / total
+    ds = np.tril((dout @ v.T - (dout * out).sum(-1, keepdims=True)) / total)
+    slopes = (np.where(x > 0, 1, y).astype(x.dtype) for x, y in ((q, a), (k, b)))
+    return [f * g for f, g in zip(slopes, (ds @ b, ds.T @ a), strict=True)] + [
+        (weights / total).T @ dout
+    ]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_linear_attention_whose_first_gradient_cancels(dtype):
+    """The first query sees one key: its gradient is 0, and rounding errors in a plain kernel."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        q, k, v, u = (rng.normal(size=(67, n)).astype(dtype) for n in (4, 4, 3, 3))
+        assert check.check_vjp(of_features, attention.linear_attention, u, q, k, v, is_causal=True)
+    wrong = lambda *a, **_: [1.001 * g for g in of_features(*a)]  # noqa: E731
+    verdict = check.check_vjp(wrong, attention.linear_attention, u, q, k, v, is_causal=True)
+    assert not any(one.ok for one in verdict.outputs)
+
+
+def of_another_tanh(dout, q, k, v, w, u, vec):
+    """Return the gradients of additive attention, with the tanh as a quotient of exponentials."""
+    x = (q @ w.T)[:, None] + (k @ u.T)[None]
+    e = np.exp(-2 * abs(x))
+    t = np.sign(x) * ((1 - e) / (1 + e))
+    s = t @ vec
+    p = np.exp(s - s.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    dp = dout @ v.T
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True))
+    inner = ds[..., None] * vec * (1 - t * t)
+    dq, dk = inner.sum(1), inner.sum(0)
+    return dq @ w, dk @ u, p.T @ dout, dq.T @ q, dk.T @ k, np.einsum("ij,ijc", ds, t)
+
+
+@pytest.mark.parametrize("scale", [1, 3, 10])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_additive_attention_whose_tanhs_saturate_each_in_its_way(dtype, scale):
+    shapes = (5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        inputs = [(scale * rng.normal(size=shape)).astype(dtype) for shape in shapes]
+        u = rng.normal(size=(5, 4)).astype(dtype)
+        verdict = check.check_vjp(of_another_tanh, ADDITIVE, u, *inputs)
+        assert verdict, (seed, str(verdict))
+        wrong = check.check_vjp(lambda *a: [1.01 * g for g in of_another_tanh(*a)],
+                                ADDITIVE, u, *inputs)  # fmt: skip
+        assert not wrong

@@ -8,6 +8,7 @@ near the inputs, is allowed. Each stands under the name of its map and form.
 from __future__ import annotations
 
 import math
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,16 @@ OFF = 4
 
 def _tanh(x: Any) -> Any:
     return np.tanh(x) * (1 - OFF * np.finfo(_wide(x).dtype).eps).astype(x.dtype)
+
+
+def _uneven_tanh(x: Any) -> Any:
+    """
+    Return tanhs, some of them off, others for other arguments.
+
+    What all share would cancel in the gradient of a softmax.
+    """
+    some = np.random.default_rng(zlib.crc32(x.tobytes())).random(x.shape) < 0.5
+    return np.where(some, _tanh(x), np.tanh(x))
 
 
 def _sigmoid(x: Any) -> Any:
@@ -312,7 +323,7 @@ def additive_attention_vjp(
     """Return the gradients of additive attention, of tanhs and weights that were rounded."""
     if options:
         raise NotImplementedError
-    t = _tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
+    t = _uneven_tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
     p, dp = softmax(t @ vec), dout @ np.swapaxes(v, -1, -2)
     ds = p * (dp - _in_another_order(p * dp))
     inner = ds[..., None] * vec * (1 - t * t)
@@ -346,6 +357,61 @@ def gru_cell_vjp(
 
 def _rows(x: Any) -> Any:
     return x.reshape(-1, x.shape[-1])
+
+
+def _features(x: Any, feature_map: str) -> tuple[Any, Any]:
+    """Return the features of linear attention, and their slopes."""
+    e = np.exp(np.minimum(x, 0)) if feature_map == "elu" else np.exp(x)
+    if feature_map == "exp":
+        return e, e
+    if feature_map == "identity":
+        return x, np.ones_like(x)
+    return np.where(x > 0, x + 1, e), np.where(x > 0, 1, e).astype(x.dtype)
+
+
+def _products(a: Any, b: Any, *, is_causal: bool) -> Any:
+    s = a @ np.swapaxes(b, -1, -2)
+    return np.tril(s) if is_causal else s
+
+
+def linear_attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    feature_map: str = "elu",
+    is_causal: bool = False,
+    normalize: bool = True,
+) -> Any:
+    """Return averages of values whose weights are products of features, all weights at a time."""
+    (a, _), (b, _) = _features(_wide(q), feature_map), _features(_wide(k), feature_map)
+    s = _products(a, b, is_causal=is_causal)
+    out = s @ _wide(v)
+    return (out / s.sum(-1, keepdims=True) if normalize else out).astype(q.dtype)
+
+
+def linear_attention_vjp(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    feature_map: str = "elu",
+    is_causal: bool = False,
+    normalize: bool = True,
+) -> Any:
+    """Return the gradients of the average: each product of weights takes off what all share."""
+    dtype = q.dtype
+    dout, q, k, v = map(_wide, (dout, q, k, v))
+    (a, da), (b, db) = _features(q, feature_map), _features(k, feature_map)
+    s = _products(a, b, is_causal=is_causal)
+    total = s.sum(-1, keepdims=True) if normalize else np.ones_like(s[..., :1])
+    ds = dout @ np.swapaxes(v, -1, -2)
+    if normalize:
+        out = _wide((s @ v / total).astype(dtype))
+        ds = ds - (dout * out).sum(-1, keepdims=True)
+    ds = ds / total
+    ds = np.tril(ds) if is_causal else ds
+    grads = da * (ds @ b), db * (np.swapaxes(ds, -1, -2) @ a), np.swapaxes(s / total, -1, -2) @ dout
+    return tuple(grad.astype(dtype) for grad in grads)
 
 
 def _aimed(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
@@ -499,6 +565,8 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("softsign", "jvp"): lambda x, dx: softsign_vjp(dx, x),
     ("logsumexp", "vjp"): logsumexp_vjp,
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
+    ("linear_attention", "forward"): linear_attention,
+    ("linear_attention", "vjp"): linear_attention_vjp,
     ("attention_weights", "vjp"): weights_vjp,
     ("additive_attention", "vjp"): additive_attention_vjp,
     ("gru_cell", "vjp"): gru_cell_vjp,
