@@ -168,7 +168,7 @@ TABLE = [
             ),
         ],
         "GELU": [
-            ("PyTorch, ONNX, dlref by default; BERT", "exact", "gelu(x)"),
+            ("PyTorch, ONNX, dlref by default; BERT in Hugging Face", "exact", "gelu(x)"),
             (
                 "JAX by default; GPT-2, T5 1.1",
                 "tanh form, up to 4.7e-4 away",

@@ -46,7 +46,7 @@ ax.legend()
 # Where the naive derivative loses its digits
 # -------------------------------------------
 # The derivative as :math:`s(1 - s)` subtracts two numbers that become
-# equal. From 37 on nothing is left. The error is counted in units in the
+# equal. From 37.5 on nothing is left. The error is counted in units in the
 # last place; the reference is computed with exp in extended precision.
 
 x = np.linspace(0, 60, 601)

@@ -9,7 +9,8 @@ exact one? Curves, differences, and the error of the naive formula.
 # %%
 # Curves and derivatives
 # ----------------------
-# All have one minimum below zero. Slopes exceed 1 to the right of it.
+# All have one minimum below zero. Slopes exceed 1 to the right of 0.75 (gelu),
+# 0.80 (mish) and 1.28 (silu).
 
 import math
 
@@ -43,12 +44,12 @@ for ax, f, title in [
 ]:
     ax.plot(x, f(x, approximate="tanh") - f(x))
     ax.set(xlabel="x", ylabel="tanh form - exact", title=title)
-fig.alt_text = "Difference of both forms of gelu: at most half a thousandth."
+fig.alt_text = "Difference of both forms of gelu: at most a thousandth."
 
 # %%
 # Where the naive formula loses its digits
 # ----------------------------------------
-# The factor 1 + erf cancels to the left of 0. Below -8.3 it is exactly 0,
+# The factor 1 + erf cancels to the left of 0. Below -8.4 it is exactly 0,
 # while the true value is a perfectly good number. The reference takes the
 # exponential in extended precision, times a function that varies slowly.
 

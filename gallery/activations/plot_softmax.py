@@ -47,7 +47,9 @@ fig.alt_text = "Three 3 by 3 Jacobians of softmax that fade as T falls."
 # How much gradient passes
 # ------------------------
 # The largest singular value of the Jacobian, for two classes and for ten,
-# as the lead of the first score grows. It decays exponentially.
+# as the lead of the first score grows. It is largest where the first class
+# has half of the probability, of ten at a lead of 2.2. From there on it decays
+# exponentially.
 
 lead = np.linspace(0, 20, 201)
 fig, ax = plt.subplots()

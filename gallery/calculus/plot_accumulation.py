@@ -11,8 +11,8 @@ whether there are more inputs or more outputs.
 # -------------
 # Five layers of width 64 between :math:`n` inputs and :math:`m` outputs. Left
 # the cost of both modes for 64 inputs as the number of outputs grows; right
-# which mode is cheaper. A training loss sits at the left edge of the right
-# picture, where reverse mode wins by orders of magnitude.
+# which mode is cheaper. A training loss sits in the upper left corner of the
+# right picture, where forward mode takes 184 times as many multiplications.
 
 from itertools import pairwise
 

@@ -11,8 +11,8 @@ layer shears, rotates and scales a grid as a whole; the activation folds it.
 # --------------------------------
 # Straight lines stay straight and parallel under :math:`y = W x + b`,
 # since its Jacobian is :math:`W` everywhere. The ReLU folds what is left
-# of and below the axes onto them: three of four quadrants lose a
-# dimension, and there the layer cannot be inverted.
+# of and below the axes onto them: of the four quadrants two become
+# half-lines and one a point, and there the layer cannot be inverted.
 
 import matplotlib.pyplot as plt
 import numpy as np

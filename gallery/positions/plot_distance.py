@@ -9,8 +9,8 @@ learned function of the share of the text?
 # %%
 # What remains of a weight
 # ------------------------
-# ALiBi takes an exponential of the distance off each weight, KERPLE a power law
-# or a stretched exponential. On logarithmic axes a power law is a line: it
+# ALiBi multiplies a weight by an exponential of the distance, KERPLE by a power
+# law or a stretched exponential. On logarithmic axes a power law is a line: it
 # never forgets entirely.
 
 import matplotlib.pyplot as plt

@@ -50,7 +50,7 @@ fig.colorbar(points, ax=axes, label="position")
 # The score against the offset
 # ----------------------------
 # Two independent vectors, and one vector as both query and key. The score is
-# a sum of cosines, the even part, and of sines, the odd part. Only for equal
+# a sum of cosines, the even part, and of sines, the odd part. For equal
 # vectors the odd part is zero and the curve symmetric. Every position of the
 # query gives the same curve.
 

@@ -10,7 +10,7 @@ weights keep them alive?
 # Histograms through ten layers of tanh
 # -------------------------------------
 # Weights that are too small let everything shrink to zero, weights that are
-# too large drive all units to :math:`\pm 1`, where the slope is zero.
+# too large drive most units close to :math:`\pm 1`, where the slope is small.
 # Glorot's variance does neither.
 
 import matplotlib.pyplot as plt

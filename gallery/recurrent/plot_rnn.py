@@ -57,7 +57,7 @@ fig.alt_text = (
 # -----------------
 # A network of three units with weights of standard deviation 0.01 reads two
 # waves. Its states follow the inputs at once: the crosses, the same cell
-# *without* its state, are within 0.0003. There is a state, but nothing in it.
+# *without* its state, are within 0.00031. There is a state, but nothing in it.
 
 state = np.random.RandomState(42)
 w_x, w_h = state.randn(2, 3).T * 0.01, state.randn(3, 3).T * 0.01

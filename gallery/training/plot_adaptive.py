@@ -10,9 +10,11 @@ size? They divide it by what they remember, and they remember differently.
 # A gradient that comes and goes
 # ------------------------------
 # The gradient is 1 for fifty steps, then 0.1, then 1 again. Plain descent
-# follows it. Adagrad's steps only shrink. RMSprop adapts to the small
-# gradient, takes full steps again, and jumps when the large one returns.
-# Adam has no jump: its mean lags as its divisor does.
+# follows it. Adagrad follows it, too, at a rate that only falls. RMSprop
+# adapts to the small gradient, takes nearly full steps again, and jumps to
+# three times the learning rate when the large one returns. Adam's steps
+# never exceed the learning rate, since its mean lags as its divisor does;
+# they fall to 0.58 of it when the large gradient returns, and recover.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -88,6 +88,41 @@ def test_what_a_tenfold_input_of_softsign_does(x, factor):
     assert near / far == pytest.approx(factor, rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "size"), [("hard_sigmoid", 1.654e-8), ("sigmoid", 9.54e-7), ("selu", 282.0)]
+)
+def test_the_largest_slopes_to_the_tenth_power(name, size):
+    """The ends of the axis in the figure of all activations."""
+    slope = abs(getattr(activations, f"{name}_deriv")(np.linspace(-20, 20, 100_001))).max()
+    assert slope**10 == pytest.approx(size, rel=2e-3)
+
+
+@pytest.mark.parametrize(("name", "x"), [("gelu", 0.75), ("mish", 0.80), ("silu", 1.28)])
+def test_where_slopes_begin_to_exceed_one(name, x):
+    before, after = getattr(activations, f"{name}_deriv")([x - 0.01, x + 0.01])
+    assert before < 1 < after
+
+
+def test_the_jacobian_of_softmax_first_grows_with_the_lead():
+    lead = np.linspace(0, 20, 201)
+    scores = np.stack([lead, *np.zeros((9, lead.size))], axis=-1)
+    size = np.linalg.norm(activations.softmax_jacobian(scores), ord=2, axis=(-2, -1))
+    assert size.argmax() == 22
+    assert activations.softmax(scores)[22, 0] == pytest.approx(0.5, abs=0.01)
+    assert size[150] / size[160] == pytest.approx(np.e, rel=1e-3)
+
+
+def test_thresholded_relu_leaves_a_gap():
+    y = activations.thresholded_relu(np.linspace(-3, 3, 601))
+    assert not np.any((y > 0) & (y <= 1))
+
+
+@pytest.mark.parametrize(("x", "lost"), [(37.0, False), (37.5, True)])
+def test_where_nothing_is_left_of_the_naive_slope_of_the_sigmoid(x, lost):
+    s = activations.sigmoid(x)
+    assert (s * (1 - s) == 0) == lost
+
+
 def test_the_layer_below_revives_a_dead_unit():
     """Two units read one; the second is dead, and the gradient comes through the first."""
     relu, relu_vjp = activations.relu, activations.relu_vjp

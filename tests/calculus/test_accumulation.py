@@ -12,6 +12,13 @@ from dlref.calculus import chain_cost
 WIDTHS = st.lists(st.integers(1, 50), min_size=2, max_size=8)
 
 
+@pytest.mark.parametrize(("inputs", "ratio"), [(1, 1.0), (64, 48.25), (4096, 184.358)])
+def test_what_reverse_mode_saves_for_one_output(inputs, ratio):
+    shapes = shapes_of([1, 64, 64, 64, 64, inputs])
+    forward, reverse = (chain_cost(shapes, mode=mode)[0] for mode in ("forward", "reverse"))
+    assert forward / reverse == pytest.approx(ratio, rel=1e-5)
+
+
 def shapes_of(widths):
     return list(itertools.pairwise(widths))
 

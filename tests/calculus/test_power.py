@@ -55,6 +55,14 @@ class TestSpecialValues:
         np.testing.assert_allclose(power_vjp(1.0, 1e-160, 2.0)[0], 2e-160, rtol=1e-15)
         np.testing.assert_allclose(power_vjp(1.0, 1e160, 2.0)[0], 2e160, rtol=1e-15)
 
+    def test_where_the_slopes_are_largest(self):
+        base, exponent = np.meshgrid(np.linspace(0.05, 3, 60), np.linspace(-2, 3, 51))
+        for slope, corner in zip(
+            power_vjp(np.ones(base.shape), base, exponent), (-16000, -1198.3), strict=True
+        ):
+            assert abs(slope).argmax() == 0  # w = 0.05, x = -2
+            assert slope[0, 0] == pytest.approx(corner, rel=1e-4)
+
     def test_missing_tangent_of_the_exponent_spares_its_nan(self):
         assert power_jvp((-3.0, 2.0), (1.0, None)) == -6
         assert np.isnan(power_jvp((-3.0, 2.0), (1.0, 0.0)))

@@ -71,3 +71,10 @@ def test_shapes_that_do_not_fit(arguments, message):
             call(*arguments)
     with pytest.raises(ValueError, match=r"'primals\[.\]' must have"):
         linear_jvp(arguments, (None,) * len(arguments))
+
+
+def test_relu_leaves_lines_and_a_point_of_three_quadrants(rng):
+    """What becomes of the plane in the figure of a linear layer."""
+    y = np.array([[1, 1], [-1, 1], [1, -1], [-1, -1]])[:, None] * rng.uniform(0.1, 1, (4, 50, 2))
+    ranks = [np.linalg.matrix_rank(np.maximum(rows, 0)) for rows in y]
+    assert ranks == [2, 1, 1, 0]

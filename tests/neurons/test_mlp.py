@@ -9,6 +9,7 @@ import pytest
 import trees
 
 from dlref.neurons import LinearParams, linear_vjp, mlp, mlp_deltas, mlp_jvp, mlp_vjp
+from dlref.normalization import layer_norm, layer_norm_vjp
 
 
 def layers(rng, *widths, biases=True):
@@ -137,3 +138,16 @@ class TestErrors:
         for f in (mlp_vjp, mlp_deltas):
             with pytest.raises(ValueError, match=r"'dout' must have shape \(2, 2\), not \(2, 3\)"):
                 f(x, x, params)
+
+
+@pytest.mark.parametrize(("gain", "least", "most"), [(1.0, 0.1, 2.0), (10.0, 1e5, 1e9)])
+def test_layer_norm_makes_up_for_small_gains_of_sigmoids_only(rng, gain, least, most):
+    h, dh = rng.normal(size=(2, 32, 64))
+    kept = []
+    for w in gain / 8 * rng.normal(size=(31, 64, 64)):
+        s = 1 / (1 + np.exp(-layer_norm(h) @ w.T))
+        kept.append((w, h, s))
+        h = s - 0.5
+    for w, h, s in kept[::-1]:
+        dh = layer_norm_vjp((dh * s * (1 - s)) @ w, h)
+    assert least < np.sqrt(np.mean(dh**2)) < most

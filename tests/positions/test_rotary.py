@@ -415,3 +415,13 @@ def test_sinusoids_are_shifted_by_the_transpose():
         rotation = P.rope_matrix(shift, P.rope_frequencies(16))
         np.testing.assert_allclose(P.sinusoidal_shift(shift, 16), rotation.T, atol=1e-12)
         assert abs(P.sinusoidal_shift(shift, 16) - rotation).max() > 0.1
+
+
+@pytest.mark.parametrize(("factor", "even"), [(1.0, True), (-2.5, True), (None, False)])
+def test_which_scores_have_no_odd_part(rng, factor, even):
+    """Equal vectors, and others: a multiple is enough."""
+    q, k = rng.normal(size=(2, 64))
+    k = k if factor is None else factor * q
+    r, theta = np.arange(1, 61), P.rope_frequencies(64)
+    odd = P.rope_score(q, k, r, theta) - P.rope_score(q, k, -r, theta)
+    assert (abs(odd).max() < 1e-11) == even

@@ -119,3 +119,10 @@ def test_a_unit_has_n_times_the_variance_of_a_weight_times_the_mean_square_of_it
     mean_square = np.mean(x**2)
     assert (w @ x).var() == pytest.approx(400 * 0.01 * mean_square, rel=0.05)
     assert mean_square > 10  # so that it is not n times the variance alone
+
+
+def test_large_weights_saturate_most_units_and_not_all(rng):
+    h = rng.normal(size=(200, 400))
+    for _ in range(10):
+        h = np.tanh(h @ rng.normal(0, 0.2, (400, 400)))
+    assert 0.55 < np.mean(abs(h) > 0.9) < 0.8

@@ -69,6 +69,24 @@ def test_adamw_is_the_algorithm_of_the_paper(rng):
     np.testing.assert_allclose(p, theta, rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("step", "options", "longest", "before", "after"),
+    [
+        (adagrad_step, {}, 1.0, 0.014, 0.139),  # grows with the gradient
+        (rmsprop_step, {"alpha": 0.9}, 3.162, 0.814, 2.967),
+        (adam_step, {"betas": (0.9, 0.9)}, 1.0, 0.852, 0.576),
+    ],
+)
+def test_steps_under_a_gradient_that_comes_and_goes(step, options, longest, before, after):
+    p, state, lengths = 0.0, None, []
+    for g in np.repeat([1.0, 0.1, 1.0], 50):
+        q, state = step(p, g, state, learning_rate=1, **options)
+        lengths.append(p - q)
+        p = q
+    assert max(lengths) == pytest.approx(longest, abs=5e-4)
+    assert lengths[99:101] == pytest.approx([before, after], abs=5e-4)
+
+
 def test_a_rare_gradient_takes_a_longer_step_of_adam():
     p, state = 0.0, None
     for _ in range(20_000):
