@@ -855,6 +855,11 @@ def overflown(pair: Pair) -> str:
         return "the logarithm of a number that is rounded to 0"
     if pair.call.name == "linear_attention":
         return "the weights of a query add up to 0 or to infinity"
+    return _of_an_exponential(pair)
+
+
+def _of_an_exponential(pair: Pair) -> str:
+    """Say whether an exponential of the inputs overflows."""
     sizes = [
         float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0))
         for a in pair.call.inputs
