@@ -140,7 +140,7 @@ TABLE = [
             ),
             (
                 "TensorFlow's LSTMCell",
-                "i, c, f, o",
+                "i, c, f, o; adds forget_bias, 1, to f at run time, left out here",
                 (
                     "lstm(x, None, None, *(convert_gates(a, 'tensorflow', 'torch', cell='lstm')"
                     " for a in tensorflow))[0]"

@@ -2,8 +2,8 @@ r"""
 Momentum in a narrow valley
 ===========================
 
-What does a memory of earlier gradients buy? Across the valley they cancel,
-along it they add up.
+What does a memory of earlier gradients buy? Across the valley they nearly
+cancel, along it they add up.
 """
 
 # %%
@@ -71,7 +71,7 @@ fig = draw(paths)
 # --------------------------------
 # Drawn in the valley's own directions again. Plain descent and momentum do
 # not depend on the rotation; the adaptive methods do, since now both
-# coordinates have the same gradients.
+# coordinates have gradients of about the same size.
 
 c = np.sqrt(0.5)
 rotation = np.array([[c, -c], [c, c]])
