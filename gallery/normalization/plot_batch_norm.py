@@ -15,8 +15,8 @@ and without normalization?
 # where the variance fits the activation: He's for ReLU, the others for tanh
 # and SELU. (Glorot's and LeCun's agree where all layers have the same width.)
 # With it all lines are nearly one, since the scale of the weights has no
-# effect any more; what is left are the different draws. The batch norm of ReLU shows the price: gradients grow towards the
-# input, exponentially in depth.
+# effect any more; what is left are the different draws. The batch norm of ReLU
+# shows the price: gradients grow towards the input, exponentially in depth.
 
 import matplotlib.pyplot as plt
 import numpy as np
