@@ -56,6 +56,15 @@ def test_tensors_by_a_stand_in(fake):
     assert verdict
 
 
+def test_rows_in_reverse_order_are_copied_for_pytorch(fake):
+    def relu(t):
+        assert t.array.strides == (8,)
+        return Tensor(np.maximum(t.array, 0))
+
+    x = np.array([1.0, -2.0, 3.0])[::-1]
+    assert check_forward(relu, activations.relu, x, framework="torch")
+
+
 def test_jax_by_a_stand_in(monkeypatch):
     asked = []
 
