@@ -75,8 +75,8 @@ def tanhshrink(x: npt.ArrayLike) -> FloatArray:
     Small inputs shrink to almost nothing, large ones by 1: a smooth relative of soft thresholding.
 
     **Numerics.** The difference cancels for small x, where the first term of the series is all that
-    remains. Below 0.975 the code evaluates :math:`f(x) / x^3`, a polynomial in :math:`x^2`; above it
-    adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Largest error found: 1.4 ULP.
+    remains. Below 0.975 the code evaluates :math:`f(x) / x^3`, a polynomial in :math:`x^2`; above,
+    it adds :math:`x - 1`, which is exact, and :math:`1 - \tanh x`. Largest error found: 1.4 ULP.
 
     Examples
     --------
