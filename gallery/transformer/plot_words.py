@@ -318,8 +318,10 @@ explorer("Attention between words", {t: maps_of(t) for t in TEXTS}).show()
 # No pretrained weights come with dlref, and nothing is downloaded: all that is
 # shown above was trained while this page was built. But the figure takes the
 # maps of any model. From the package transformers, with a checkpoint that is on
-# your disk, they are::
+# your disk, they are (only its plain implementation of attention, "eager",
+# returns weights)::
 #
+#    model.set_attn_implementation("eager")
 #    out = model(**tokenizer(text, return_tensors="pt"), output_attentions=True)
 #    weights = [layer[0].detach().numpy() for layer in out.attentions]
 #    seen = tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"])

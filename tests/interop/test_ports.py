@@ -7,6 +7,7 @@ Logits agree to 1e-5 in float32, gradients in float64.
 import json
 import os
 import warnings
+from pathlib import Path
 
 import numpy as np
 import peers
@@ -296,3 +297,32 @@ class TestT5:
         state = transformers.T5ForConditionalGeneration(config).state_dict()
         params, _ = from_state_dict(state, "t5", config.to_dict())
         np.testing.assert_array_equal(params.embedding, state["shared.weight"].numpy())
+
+
+def test_the_recipe_of_the_gallery_for_maps_of_a_model(tmp_path, monkeypatch):
+    """The lines in plot_words.py, for a tokenizer and a model that are made here."""
+    from tokenizers import Tokenizer, models, pre_tokenizers  # noqa: PLC0415  # comes with the peer
+
+    words = {"<unk>": 0, "the": 1, "cat": 2, "sat": 3}
+    core = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.Whitespace()
+    config = transformers.GPT2Config(**GPT2)
+    names = {
+        "np": np,
+        "text": "the cat sat",
+        "model": transformers.GPT2LMHeadModel(config).eval(),
+        "tokenizer": transformers.PreTrainedTokenizerFast(tokenizer_object=core),
+    }
+    page = (Path(__file__).parents[2] / "gallery/transformer/plot_words.py").read_text("utf-8")
+    recipe = page.partition("returns weights)::\n#\n")[2].partition("#\n# From such")[0]
+    monkeypatch.chdir(tmp_path)
+    exec(recipe.replace("#    ", ""), names)
+
+    state = {name: a.numpy() for name, a in names["model"].state_dict().items()}
+    params, ours = from_state_dict(state, "gpt2", config.to_dict())
+    steps = trace(language_model, [1, 2, 3], params, ours)
+    with np.load("maps.npz") as kept:
+        assert kept["words"].tolist() == ["the", "cat", "sat"]
+        for i in range(2):
+            want = steps[f"blocks.{i}.attention.weights"]
+            np.testing.assert_allclose(kept[f"arr_{i}"], want, atol=1e-6)
