@@ -79,11 +79,10 @@ def test_dlref_is_right_with_each_option_and_a_vjp_that_ignores_it_is_found(chap
     for f, vjp in maps(chapter):
         for name, inputs, options in option_inputs(f, "float32"):
             assert check.check_forward(f, f, *inputs, **options), (f.__name__, name)
-            if vjp is None:
+            if vjp is None or chapter == "transformer":  # whose vjps test_inputs.py has
                 continue
             arguments = (f, drawn_like(f(*inputs, **options), rng), *inputs)
-            if chapter != "transformer":  # whose blocks and models test_inputs.py has
-                assert check.check_vjp(vjp, *arguments, **options), (f.__name__, name)
+            assert check.check_vjp(vjp, *arguments, **options), (f.__name__, name)
             key = [*options][-1]
             assert is_flagged(check.check_vjp, vjp, key, *arguments, **options), (f.__name__, name)
 
