@@ -92,8 +92,7 @@ class CheckReport(NamedTuple):
         words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
         most = next(iter(self.causes.items()), None)
         why = f"; most often ({most[1]}): {most[0]}" if most else ""
-        out = f"; options not taken: {', '.join(self.left_out)}" if self.left_out else ""
-        return f"{self.op}, {self.dtype}: {words}{why}{out}"
+        return f"{self.op}, {self.dtype}: {words}{why}"
 
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
         return [
@@ -118,7 +117,10 @@ class CheckReport(NamedTuple):
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([self._summary(), *lines, *self._pictures()])
+        return "\n".join([self._summary(), *self._options(), *lines, *self._pictures()])
+
+    def _options(self) -> list[str]:
+        return [f"options not taken: {', '.join(self.left_out)}"] if self.left_out else []
 
     def _pictures(self) -> list[str]:
         """Return where the error of the first case with a picture sits, in lines."""
@@ -136,7 +138,8 @@ class CheckReport(NamedTuple):
         table = html_table(HEADS, self._cells())
         first = next((row[2].worst for row in self.failed if row[2].picture), None)
         picture = as_html(first.picture) if first else ""
-        return f"<p>{escape(self._summary())}</p>{table}{picture}"
+        words = "".join(f"<p>{escape(line)}</p>" for line in (self._summary(), *self._options()))
+        return f"{words}{table}{picture}"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return a page, and write it to a file if a path is given."""

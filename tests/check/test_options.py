@@ -91,7 +91,7 @@ def test_options_that_a_candidate_does_not_take_are_named():
     report = check.check_all(lambda x: x * expit(x), activations.silu)
     assert report
     assert report.left_out == ("beta",)
-    assert str(report).startswith("silu, float32: right in all cases; options not taken: beta\n")
+    assert str(report).startswith("silu, float32: right in all cases\noptions not taken: beta\n")
     assert json.loads(report.to_json())["left_out"] == ["beta"]
     assert "options not taken: beta" in report.to_html()
 
