@@ -492,7 +492,9 @@ def main():
     characters = sorted(set(text))
     tokens = np.array([characters.index(c) for c in text])
     cut = len(tokens) * 9 // 10
-    cost, rows = costs(), []
+    runs = [costs() for _ in range(3)]
+    cost = {name: np.median([run[name] for run in runs], axis=0) for name in SCHEMES}
+    rows = []
     print(cost, flush=True)
     for name, scheme in SCHEMES.items():
         each = [

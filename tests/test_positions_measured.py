@@ -1,7 +1,6 @@
 """The measured comparison: its models have the right gradients, the file shows what is said."""
 
 import csv
-import re
 
 import numpy as np
 import position_table
@@ -91,6 +90,8 @@ def test_the_text_says_what_was_measured(rows):
     rope = f"from {at['apply_rope'][0]:.2f} to {at['apply_rope'][2]:.2f}"
     assert rope in said
     assert f"differ by up to {spread:.2f}" in said
-    for words in re.findall(r"(\w+) cost (\d+) times", said):
-        name = {"FIRE": "fire_bias", "CoPE": "cope"}[words[0]]
-        assert float(words[1]) == float(rows[name]["cost"])
+    assert f"CoPE cost {rows['cope']['cost']} times" in said
+    for name in ("fire_bias", "shaw_scores"):
+        assert 9 < float(rows[name]["cost"]) < 11
+    for name in ("fire_bias", "shaw_scores", "transformer_xl_scores", "cope"):
+        assert float(rows[name]["backward"]) < float(rows[name]["cost"])
