@@ -489,7 +489,7 @@ def hard_inputs(
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
     every_option : bool, default False
-        Whether to append a case for each option that the others leave at its default.
+        Whether to append calls with one option each, so that every option is told by some case.
 
     Returns
     -------

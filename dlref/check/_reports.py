@@ -312,9 +312,7 @@ def check_all(
         if is_optional and any(_lacking(f, case.options) for f in given.values()):
             left_out.append([*case.options][-1])
             continue
-        for form, arguments in _arguments(op, case, rng):
-            if form not in given:
-                continue
+        for form, arguments in _arguments(op, case, given, rng):
             verdict = _tried(JUDGES[form], (given[form], op, *arguments), case.options, limits)
             if is_optional and verdict.message.startswith(NOT_TAKEN):
                 left_out.append([*case.options][-1])
@@ -332,14 +330,21 @@ JUDGES: dict[str, Callable[..., Verdict]] = {
 }
 
 
-def _arguments(op: Any, case: HardCase, rng: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the forms that a case has, with what is to be handed to each."""
+def _arguments(
+    op: Any, case: HardCase, given: dict[str, Any], rng: Any
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the forms of a case that are given, with what is to be handed to each."""
+    if "forward" in given:
+        yield "forward", case.inputs
+    if not given.keys() & {"vjp", "jvp"}:
+        return
     with np.errstate(all="ignore"):
         out = op(*case.inputs, **case.options)
-    yield "forward", case.inputs
     if _is_finite(out) and _is_finite(case.inputs) and all(np.size(a) for a in flat(out)):
-        yield "vjp", (drawn_like(out, rng), *case.inputs)
-        yield "jvp", along(op, case.inputs, rng)
+        if "vjp" in given:
+            yield "vjp", (drawn_like(out, rng), *case.inputs)
+        if "jvp" in given:
+            yield "jvp", along(op, case.inputs, rng)
 
 
 def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:

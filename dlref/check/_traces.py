@@ -254,9 +254,16 @@ def _crossings(p: Any, o: Options) -> Iterator[Mistake]:
         words = "the cross-attention reads the decoder itself instead of the memory"
         yield words, p, o | {"across": across | {"own": True, "mask": None}}
     if a.w_k.shape == a.w_v.shape:
-        swapped = a._replace(w_k=a.w_v, w_v=a.w_k, b_k=a.b_v, b_v=a.b_k)
         words = "keys and values of the cross-attention are exchanged"
-        yield words, p._replace(cross_attention=swapped), o
+        yield words, p._replace(cross_attention=_swapped(a, "k", "v")), o
+
+
+def _swapped(a: Any, one: str, two: str) -> Any:
+    """Return attention with two of its projections in each other's place."""
+    pairs = [(f"{kind}_{one}", f"{kind}_{two}") for kind in "wb"]
+    return a._replace(
+        **{here: getattr(a, there) for x, y in pairs for here, there in ((x, y), (y, x))}
+    )
 
 
 def _weights(p: Any, o: Options) -> Iterator[Mistake]:
@@ -284,12 +291,7 @@ def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
     a, H = getattr(p, part), o["num_heads"]
     for one, two, words in (("q", "k", "queries and keys"), ("k", "v", "keys and values")):
         if getattr(a, f"w_{one}").shape == getattr(a, f"w_{two}").shape:
-            swapped = {
-                f"{kind}_{here}": getattr(a, f"{kind}_{there}")
-                for kind in "wb"
-                for here, there in ((one, two), (two, one))
-            }
-            yield f"{words} are exchanged", p._replace(**{part: a._replace(**swapped)}), o
+            yield f"{words} are exchanged", p._replace(**{part: _swapped(a, one, two)}), o
     apart = {
         name: _heads_apart(getattr(a, name), H if name.endswith("q") else o["num_kv_heads"] or H)
         for name in ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v")

@@ -5,6 +5,7 @@ import inspect
 import ml_dtypes
 import numpy as np
 import pytest
+from chapters import CHAPTERS
 
 import dlref
 from dlref import (
@@ -159,9 +160,6 @@ def test_rounding_the_inputs_costs_about_as_much_as_a_good_kernel():
     assert 0.5 < of_inputs / of_kernel < 3
 
 
-CHAPTERS = sorted(
-    {name for name in dlref.__all__ if hasattr(getattr(dlref, name), "__path__")} - {"check"}
-)
 #: What stays refused, by the words that say why.
 REFUSED = {
     "it draws random numbers": {

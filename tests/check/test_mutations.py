@@ -4,16 +4,12 @@ import inspect
 
 import numpy as np
 import pytest
+from chapters import CHAPTERS, FORMS
 
 import dlref
 from dlref import check
 from dlref._core.pytree import flat, rebuilt
 from dlref.check._oracle.examples import drawn_like
-
-CHAPTERS = sorted(
-    {name for name in dlref.__all__ if hasattr(getattr(dlref, name), "__path__")} - {"check"}
-)
-FORMS = ("_vjp", "_jvp", "_deriv", "_deriv2", "_jacobian", "_grad", "_hessian")
 
 
 def changed_at_the_median(change):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from chapters import CHAPTERS, FORMS
 from scipy.special import expit
 
 import dlref
@@ -12,12 +13,8 @@ from dlref import activations, attention, check
 from dlref.check._inputs import option_inputs
 from dlref.check._oracle.examples import drawn_like
 
-CHAPTERS = sorted(
-    {name for name in dlref.__all__ if hasattr(getattr(dlref, name), "__path__")} - {"check"}
-)
 #: What returns more, is called or written to, in place of changing the result.
 NOT_TOLD = {"return_lse", "return_weights", "callback", "cache"}
-FORMS = ("_vjp", "_jvp", "_deriv", "_deriv2", "_jacobian", "_grad", "_hessian")
 
 
 def maps(chapter):

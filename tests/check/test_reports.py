@@ -186,3 +186,9 @@ def test_a_candidate_that_only_raises_has_no_picture():
     assert len(report.failed) == len(report.rows)
     assert "where the error" not in str(report)
     assert "<caption>" not in report._repr_html_()
+
+
+def test_forward_mode_alone():
+    report = check.check_all(None, activations.tanh, jvp=activations.tanh_jvp)
+    assert report
+    assert {form for form, _, _ in report.rows} == {"jvp"}

@@ -16,7 +16,7 @@ from ...transformer import (
     init_sequence_classifier,
 )
 from .calls import changed
-from .examples import HEADS, block, cell_of, decoders, dense_layers, model, sequence, tree
+from .examples import HEADS, TABLE, block, cell_of, decoders, dense_layers, model, sequence, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +37,6 @@ FACTORS = np.linspace(0.5, 2.0, 7)
 OF_CLASSES = np.linspace(0.5, 2.0, 5)
 QKV = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
 MULTIPLICATIVE = ((2, 5, 7), (2, 6, 3), (2, 6, 4), (7, 3))
-TABLE = {"T": 5, "S": 7}
 
 
 def _scores(t: int, s: int) -> dict[str, Any]:

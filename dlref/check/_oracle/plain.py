@@ -369,47 +369,32 @@ def _features(x: Any, feature_map: str) -> tuple[Any, Any]:
     return np.where(x > 0, x + 1, e), np.where(x > 0, 1, e).astype(x.dtype)
 
 
-def _products(a: Any, b: Any, *, is_causal: bool) -> Any:
+def _products(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Return products of features, what their rows are divided by, and features with slopes."""
+    (a, da), (b, db) = (_features(x, options.get("feature_map", "elu")) for x in (q, k))
     s = a @ np.swapaxes(b, -1, -2)
-    return np.tril(s) if is_causal else s
+    s = np.tril(s) if options.get("is_causal") else s
+    total = s.sum(-1, keepdims=True) if options.get("normalize", True) else 1
+    return s, total, (a, da), (b, db)
 
 
-def linear_attention(
-    q: Any,
-    k: Any,
-    v: Any,
-    feature_map: str = "elu",
-    is_causal: bool = False,
-    normalize: bool = True,
-) -> Any:
+def linear_attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
     """Return averages of values whose weights are products of features, all weights at a time."""
-    (a, _), (b, _) = _features(_wide(q), feature_map), _features(_wide(k), feature_map)
-    s = _products(a, b, is_causal=is_causal)
-    out = s @ _wide(v)
-    return (out / s.sum(-1, keepdims=True) if normalize else out).astype(q.dtype)
+    s, total, _, _ = _products(_wide(q), _wide(k), options)
+    return (s @ _wide(v) / total).astype(q.dtype)
 
 
-def linear_attention_vjp(
-    dout: Any,
-    q: Any,
-    k: Any,
-    v: Any,
-    feature_map: str = "elu",
-    is_causal: bool = False,
-    normalize: bool = True,
-) -> Any:
+def linear_attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
     """Return the gradients of the average: each product of weights takes off what all share."""
     dtype = q.dtype
     dout, q, k, v = map(_wide, (dout, q, k, v))
-    (a, da), (b, db) = _features(q, feature_map), _features(k, feature_map)
-    s = _products(a, b, is_causal=is_causal)
-    total = s.sum(-1, keepdims=True) if normalize else np.ones_like(s[..., :1])
+    s, total, (a, da), (b, db) = _products(q, k, options)
     ds = dout @ np.swapaxes(v, -1, -2)
-    if normalize:
+    if options.get("normalize", True):
         out = _wide((s @ v / total).astype(dtype))
         ds = ds - (dout * out).sum(-1, keepdims=True)
     ds = ds / total
-    ds = np.tril(ds) if is_causal else ds
+    ds = np.tril(ds) if options.get("is_causal") else ds
     grads = da * (ds @ b), db * (np.swapaxes(ds, -1, -2) @ a), np.swapaxes(s / total, -1, -2) @ dout
     return tuple(grad.astype(dtype) for grad in grads)
 
