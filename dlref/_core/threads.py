@@ -269,7 +269,10 @@ class _Job:
         finally:
             self.end()
         if self.errors:
-            raise self.errors.pop(0)
+            try:
+                raise self.errors[0]
+            finally:
+                self.errors.clear()  # else an error's traceback would hold it, by way of this job
 
     def end(self) -> None:
         """Have no thread begin a piece, and wait for those that have, even if interrupted."""

@@ -370,15 +370,21 @@ def test_no_array_is_held_once_a_call_is_over(set_num_threads, monkeypatch):
 
 
 @compiled_only
-def test_an_error_holds_nothing_once_it_is_handled(set_num_threads):
-    """A job that keeps the error, whose traceback keeps the job, would live until a collection."""
+@pytest.mark.parametrize("failing", [1, 2])
+def test_errors_hold_nothing_once_they_are_handled(set_num_threads, failing):
+    """A job that keeps an error, whose traceback keeps the job, would live until a collection."""
     set_num_threads(2)
-    begun = np.zeros(1000, np.int64)
+    begun, both = np.zeros(2, np.int64), threading.Barrier(2)
+
+    def fail_together(start, stop, begun):
+        if both.wait(20) < failing:
+            fail(start, stop, begun)
+
     held = weakref.ref(begun)
     gc.disable()
     try:
         with pytest.raises(RuntimeError) as caught:
-            over_rows(fail, 1000, threads.MIN_WORK, begun)
+            over_rows(fail_together, 2, threads.MIN_WORK, begun)
         del caught, begun
         assert held() is None
     finally:
