@@ -1,0 +1,288 @@
+"""Attention: scale, masks, soft caps and heads."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...._core.pytree import flat
+from ..calls import Call
+from .common import ATTENTION, LN2, chapter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .common import Trial
+
+WINDOWS = {-1: "too short", 1: "too long"}
+UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
+SPLITS = {
+    "heads are split by a reshape without a transposition": ("rows", "heads"),
+    "heads are joined by a reshape without a transposition": ("heads", "rows"),
+    "heads are split and joined by a reshape without a transposition": ("rows", "rows"),
+    "the channels of a head lie apart, a stride of the number of heads": ("inner", "inner"),
+    "heads are split with the stride of the number of heads, but not joined so": ("inner", "heads"),
+}
+
+
+def scales(call: Call) -> Iterator[Trial]:
+    """Yield other scales of the scores."""
+    if call.name in ATTENTION:
+        d = np.shape(call.inputs[0])[-1]
+        told = call.settings["scale"]
+        scale = d**-0.5 if told is None else told
+        values = [
+            ("the scale of the scores is missing", 1.0),
+            ("the scale of the scores is applied twice", scale * scale),
+            ("the scores are multiplied by the root of the width, not divided", 1 / scale),
+            ("the exponential is to base 2, and the scores lack the factor log2(e)", scale * LN2),
+            ("the scores have the factor log2(e), but the exponential is to base e", scale / LN2),
+            (
+                "the scale of the scores has the number of heads, not the width of one",
+                (d * np.shape(call.inputs[0])[-3]) ** -0.5 if np.ndim(call.inputs[0]) > 2 else 1.0,
+            ),
+        ]
+        for words, value in values:
+            if not math.isclose(value, scale):
+                yield words, call.with_options(scale=value)
+
+
+def masks(call: Call) -> Iterator[Trial]:
+    """Yield masks inverted, shifted, or anchored at the other end, and windows of another width."""
+    settings = call.settings
+    if not {"mask", "is_causal", "q_offset", "window"} <= {*settings}:
+        return
+    if (mask := settings["mask"]) is not None:
+        yield "the mask is inverted: True has to mean attend", call.with_options(mask=~mask)
+        if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
+            yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
+    s = np.shape(call.inputs[1])[-2]
+    for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
+        kept = np.arange(s) != left_out
+        yield words, call.with_options(mask=kept if mask is None else mask & kept)
+    if settings["is_causal"]:
+        offset, t, s = settings["q_offset"], *(np.shape(a)[-2] for a in call.inputs[:2])
+        for words, value in (
+            ("the causal mask is anchored at the last key (bottom right)", s - t),
+            ("the causal mask is anchored at the first key (top left)", 0),
+            ("the causal mask is shifted by one: a query does not see its own key", offset - 1),
+            ("the causal mask is shifted by one: a query sees the next key", offset + 1),
+        ):
+            if np.any(value != offset):
+                yield words, call.with_options(q_offset=value)
+    if settings["window"] is not None:
+        left, right = settings["window"]
+        yield (
+            "the window has no right end: keys after it are seen",
+            call.with_options(window=(left, None)),
+        )
+        yield (
+            "the window has no left end: keys before it are seen",
+            call.with_options(window=(None, right)),
+        )
+        for side, by in itertools.product((0, 1), (-1, 1)):
+            window = list(settings["window"])
+            if window[side] is not None and window[side] >= max(0, -by):
+                window[side] += by
+                words = f"the window is one key {WINDOWS[by]} on the {('left', 'right')[side]}"
+                yield words, call.with_options(window=tuple(window))
+
+
+def _seen(call: Call) -> Any:
+    """Return which keys a query sees."""
+    q, k = (np.zeros(np.shape(a)) for a in call.inputs[:2])
+    masks = {key: call.settings[key] for key in UNMASKED}
+    return np.isfinite(chapter("attention").attention_scores(q, k, **masks))
+
+
+def _with_scores(call: Call, scores: Any, **options: Any) -> Call:
+    """Return attention with these scores, in place of those of queries and keys."""
+    q, k = (np.zeros((*np.shape(a)[:-1], 1)) for a in call.inputs[:2])
+    blind = call.with_inputs(q, k, *call.inputs[2:])
+    return blind.with_options(bias=scores, softcap=None, **options)
+
+
+def soft_caps(call: Call) -> Iterator[Trial]:
+    """Yield soft caps of scores before their scale, with their bias, or with their mask."""
+    cap, settings = call.settings.get("softcap"), call.settings
+    if cap is None or call.name not in ATTENTION:
+        return
+    q, k = call.inputs[:2]
+    scale = np.shape(q)[-1] ** -0.5 if settings["scale"] is None else settings["scale"]
+    words = "the soft cap is applied to the scores before their scale"
+    yield words, call.with_options(softcap=cap * scale)
+    if call.form != "forward":
+        return
+    bias = 0.0 if settings["bias"] is None else settings["bias"]
+    raw = chapter("attention").attention_scores(q, k, scale=scale)
+    scores = cap * np.tanh((raw + bias) / cap)
+    if settings["bias"] is not None:
+        words = "the soft cap is applied to the scores with their bias"
+        yield words, _with_scores(call, scores)
+    softened = np.where(_seen(call), scores, -cap)
+    words = "the soft cap is applied after the mask: hidden keys keep a weight"
+    yield words, _with_scores(call, softened, **UNMASKED)
+
+
+def soft_masks(call: Call) -> Iterator[Trial]:
+    """Yield masks that leave hidden keys a weight, or a place in the sum."""
+    if call.name not in ATTENTION or call.form != "forward" or (seen := _seen(call)).all():
+        return
+    names = ("bias", "scale", "softcap")
+    options = {key: call.settings[key] for key in names}
+    scores = chapter("attention").attention_scores(*call.inputs[:2], **options)
+    for words, changed in (
+        ("the mask multiplies the scores: hidden ones are 0, not -inf", scores * seen),
+        ("the mask is added as 0 and 1, where hidden scores have to be -inf", scores + seen),
+    ):
+        yield words, _with_scores(call, changed, **UNMASKED)
+    for value in (-1.0, -10.0, -100.0, -1e3, -1e4):
+        words = f"hidden scores are {value:g}, not -inf: they keep a weight"
+        yield words, _with_scores(call, np.where(seen, scores, value), **UNMASKED)
+    words = "the mask is applied after the softmax, whose sum counts hidden keys"
+    whole = call.with_options(**UNMASKED)
+    if call.name == "attention_weights":
+        yield words, [whole.run() * seen]
+    if "dropout" in call.settings:
+        kept = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
+        yield words, whole.with_options(dropout=kept * seen)
+
+
+def scaled_with_scores(call: Call) -> Iterator[Trial]:
+    """Yield biases and sinks that are scaled with the scores."""
+    if call.name in ATTENTION:
+        q, told = call.inputs[0], call.settings["scale"]
+        scale = np.shape(q)[-1] ** -0.5 if told is None else told
+        for key in ("bias", "sink"):
+            if (value := call.settings.get(key)) is not None:
+                words = f"the {key} is scaled with the scores, which it has to be added to after"
+                yield words, call.with_options(**{key: value * scale})
+
+
+def _split(x: Any, heads: int, how: str) -> Any:
+    """Return heads before positions; `how` says what is wrong."""
+    *batch, length, width = x.shape
+    if how == "rows":
+        return x.reshape(*batch, heads, length, width // heads)
+    if how == "inner":
+        return np.moveaxis(x.reshape(*batch, length, width // heads, heads), -1, -3)
+    return np.swapaxes(x.reshape(*batch, length, heads, width // heads), -2, -3)
+
+
+def _joined(x: Any, how: str) -> Any:
+    *batch, heads, length, width = x.shape
+    if how == "inner":
+        x = np.moveaxis(x, -3, -1)
+    elif how == "heads":
+        x = np.swapaxes(x, -2, -3)
+    return x.reshape(*batch, length, heads * width)
+
+
+def heads_reshaped(call: Call) -> Iterator[Trial]:
+    """Yield multi-head attention whose heads are cut out of the wrong places."""
+    if call.name != "multi_head_attention" or call.form != "forward":
+        return
+    settings = call.settings
+    if settings["rope"] is not None or settings["cache"] is not None:
+        return
+    x, y, p = call.inputs
+    linear, attention = chapter("neurons").linear, chapter("attention")
+    heads = settings["num_heads"]
+    keys = heads if settings["num_kv_heads"] is None else settings["num_kv_heads"]
+    q, k, v = linear(x, p.w_q, p.b_q), linear(y, p.w_k, p.b_k), linear(y, p.w_v, p.b_v)
+    names = ("mask", "bias", "is_causal", "window", "scale", "softcap", "sink", "dropout")
+    options = {key: settings[key] for key in names} | {"q_offset": settings["q_offset"] or 0}
+    for words, (split, join) in SPLITS.items():
+        parts = (_split(a, n, split) for a, n in ((q, heads), (k, keys), (v, keys)))
+        out = attention.scaled_dot_product_attention(*parts, **options)
+        yield words, [linear(_joined(out, join), p.w_o, p.b_o)]
+
+
+def heads_tiled(call: Call) -> Iterator[Trial]:
+    """Yield key heads tiled (0 1 0 1) where each has to serve neighbours (0 0 1 1)."""
+    q, k, *_ = call.inputs if call.name in ATTENTION else (np.empty(0), np.empty(0))
+    if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
+        n = np.shape(q)[-3] // np.shape(k)[-3]
+        tiled = call.with_inputs(q, *(np.concatenate([a] * n, -3) for a in call.inputs[1:]))
+        words = "the key heads are tiled (0 1 0 1), not repeated (0 0 1 1)"
+        if call.form == "forward":
+            yield words, tiled
+        else:
+            dq, dk, dv, *rest = flat(tiled.run())
+            yield words, [dq, *(sum(np.split(g, n, -3)) for g in (dk, dv)), *rest]
+
+
+def over_queries(call: Call) -> Iterator[Trial]:
+    """Yield attention whose softmax runs over the queries."""
+    if call.name == "scaled_dot_product_attention" and call.form == "forward":
+        q, k, v = call.inputs
+        scores = Call(chapter("attention").attention_scores, "forward", (q, k), {})
+        e = np.asarray(scores.with_options(scale=call.settings["scale"]).run())
+        e = np.exp(e - e.max(-2, keepdims=True))
+        yield "softmax runs over the queries, not over the keys", [e / e.sum(-2, keepdims=True) @ v]
+
+
+def masked_rows(call: Call) -> Iterator[Trial]:
+    """Yield the mean of the values for queries that see no key."""
+    if call.name == "scaled_dot_product_attention" and call.form == "forward":
+        out = np.asarray(flat(call.run())[0])
+        v = call.inputs[2]
+        heads = out.shape[-3] // v.shape[-3] if out.ndim > 2 else 1
+        mean = np.repeat(v, heads, -3) if heads > 1 else v
+        empty = (out == 0).all(-1, keepdims=True)
+        if empty.any():
+            words = "a query that sees no key gets the mean of the values, not 0"
+            yield words, [np.where(empty, mean.mean(-2, keepdims=True), out)]
+
+
+def gradients(call: Call) -> Iterator[Trial]:
+    """Yield gradients of attention with the row sums of softmax left out."""
+    if call.name != "scaled_dot_product_attention" or call.form != "vjp":
+        return
+    q, k, v = call.inputs[:3]
+    if np.shape(q)[:-2] != np.shape(k)[:-2]:
+        return
+    keys = ("mask", "bias", "is_causal", "q_offset", "window", "scale")
+    options = {key: call.settings[key] for key in keys}
+    if any(call.settings[key] is not None for key in ("sink", "softcap", "dropout")):
+        return
+    p = chapter("attention").attention_weights(q, k, **options)
+    scale = q.shape[-1] ** -0.5 if options["scale"] is None else options["scale"]
+    dp = call.arguments[0] @ np.swapaxes(v, -1, -2)
+    rows = (p * dp).sum(-1, keepdims=True)
+    dv = np.swapaxes(p, -1, -2) @ call.arguments[0]
+    for words, ds in (
+        ("the row sum of the softmax's gradient is missing", p * dp),
+        ("the scores' gradient lacks the factor p", dp - rows),
+        ("the row sum of the softmax's gradient is added, not subtracted", p * (dp + rows)),
+        ("the row sum lacks the probabilities", p * (dp - dp.sum(-1, keepdims=True))),
+        (
+            "the row mean is subtracted, where the row sum is due",
+            p * (dp - (p * dp).mean(-1, keepdims=True)),
+        ),
+    ):
+        yield words, [scale * ds @ k, scale * np.swapaxes(ds, -1, -2) @ q, dv]
+    raw = q @ np.swapaxes(k, -1, -2) * scale
+    ds = p * (dp - rows)
+    words = "the scores stand where the probabilities are due"
+    yield (
+        words,
+        [
+            scale * ds @ k,
+            scale * np.swapaxes(ds, -1, -2) @ q,
+            np.swapaxes(raw, -1, -2) @ call.arguments[0],
+        ],
+    )
+    words = "the normalization over keys is taken over queries"
+    other = p / np.maximum(p.sum(-2, keepdims=True), 1e-300)
+    yield (
+        words,
+        [
+            scale * ds @ k,
+            scale * np.swapaxes(ds, -1, -2) @ q,
+            np.swapaxes(other, -1, -2) @ call.arguments[0],
+        ],
+    )

@@ -1,0 +1,28 @@
+"""What several explanations need."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..calls import Call
+
+#: Words, and a call or a list of outputs.
+Trial = tuple[str, Any]
+NORMS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
+ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
+LN2 = math.log(2)
+
+
+def chapter(name: str) -> Any:
+    """Return a chapter that only some explanations need: it is loaded where it is asked for."""
+    return importlib.import_module(f"dlref.{name}")
+
+
+def replaced(call: Call, i: int, value: Any) -> Call:
+    """Return a call with another input in place of one."""
+    inputs = list(call.inputs)
+    inputs[i] = value
+    return call.with_inputs(*inputs)

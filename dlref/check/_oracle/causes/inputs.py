@@ -1,0 +1,94 @@
+"""Inputs transposed, negated, exchanged or left out; rotations counted otherwise."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...._core.pytree import flat
+from ..calls import is_float
+from .common import LN2, NORMS, replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..calls import Call
+    from .common import Trial
+
+
+def other_inputs(call: Call) -> Iterator[Trial]:
+    """Yield the call with an input transposed, negated, left out, or two exchanged."""
+    names = call.names
+    arrays = [(i, a) for i, a in enumerate(call.inputs) if is_float(a)]
+    for i, a in arrays:
+        if np.ndim(a) == 2 and a.shape[0] == a.shape[1] and i > 0:
+            words = f"{names[i]} is transposed"
+            trial = replaced(call, i, a.T)
+            yield words, trial
+            if call.form == "vjp":
+                yield words, _transposed(trial, i)
+        if i > 0 and np.ndim(a) and names[i] in ("bias", "b", "weight", "b_ih", "b_hh"):
+            neutral = np.ones_like(a) if names[i] == "weight" else np.zeros_like(a)
+            yield f"{names[i]} is ignored", replaced(call, i, neutral)
+        if names[i] == "sin":
+            yield "the rotation goes the other way", replaced(call, i, -a)
+        if names[i] == "cos":
+            j = names.index("sin")
+            swapped = replaced(replaced(call, i, call.inputs[j]), j, a)
+            yield "cosine and sine are exchanged", swapped
+    for (i, a), (j, b) in itertools.combinations(arrays, 2):
+        if np.shape(a) == np.shape(b):
+            swapped = replaced(replaced(call, i, b), j, a)
+            yield f"{names[i]} and {names[j]} are exchanged", swapped
+
+
+def _transposed(call: Call, i: int) -> list[Any]:
+    out = flat(call.run())
+    floats = [j for j, a in enumerate(call.inputs) if is_float(a)]
+    place = floats.index(i)
+    out[place] = np.swapaxes(out[place], -1, -2)
+    return out
+
+
+def other_positions(call: Call) -> Iterator[Trial]:
+    """Yield a rotation whose positions are counted from another number."""
+    if {"cos", "sin"} <= set(call.names):
+        i, j = call.names.index("cos"), call.names.index("sin")
+        turns = call.inputs[i] + 1j * call.inputs[j]
+        by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
+        if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
+            for words, new in (("large", turns * by), ("small", turns / by)):
+                moved = replaced(replaced(call, i, new.real), j, new.imag)
+                yield f"the positions of the rotation are one too {words}", moved
+
+
+def rotation_signs(call: Call) -> Iterator[Trial]:
+    """Yield a rotation of which no half, or both, are negated."""
+    if call.name != "apply_rope" or call.form == "jvp":
+        return
+    i = call.names.index("sin")
+    right, back = (
+        np.asarray(flat(trial.run())[0]) for trial in (call, replaced(call, i, -call.inputs[i]))
+    )
+    place = np.arange(right.shape[-1])
+    width = call.settings["rotary_dim"] or len(place)
+    first = place % 2 == 0 if call.settings["interleaved"] else place < width // 2
+    for a, b in ((back, right), (right, back)):
+        words = "both products with the sine have the same sign, where one half is negated"
+        yield words, [np.where(first, a, b)]
+
+
+def base_two(call: Call) -> Iterator[Trial]:
+    """Yield a softmax of powers of 2."""
+    if call.name in ("softmax", "log_softmax", "logsumexp") and call.form != "jvp":
+        words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
+        yield words, call.with_inputs(call.inputs[0] * LN2)
+
+
+def channels_first(call: Call) -> Iterator[Trial]:
+    """Yield a normalization whose channels are the second axis, as in images of PyTorch."""
+    if call.name in NORMS and call.form == "forward" and np.ndim(call.inputs[0]) > 2:
+        moved = replaced(call, 0, np.moveaxis(call.inputs[0], 1, -1))
+        yield "the channels are taken along axis 1, not the last", [np.moveaxis(moved.run(), -1, 1)]

@@ -1,0 +1,89 @@
+"""Options left out, or with other values and meanings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..calls import Call
+from .common import chapter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .common import Trial
+
+FLIPPED = {
+    ("interleaved", True): "the rotation pairs neighbouring channels, not halves",
+    ("interleaved", False): "the rotation pairs halves (half-split), not neighbouring channels",
+    ("reset_after", True): "the reset gate is applied after the product, not before",
+    ("reset_after", False): "the reset gate is applied before the product, not after",
+    ("reverse", True): "the sequence is read backwards",
+    ("reverse", False): "the sequence is read forwards",
+    ("is_causal", True): "a causal mask is applied",
+    ("is_causal", False): "the causal mask is missing",
+}
+OTHERS: dict[str, tuple[Any, ...]] = {
+    "eps": (1e-5, 1e-6, 1e-3, 1e-8, 1e-12, 0.0),
+    "approximate": ("none", "tanh"),
+    "reduction": ("mean", "sum"),
+    "weight_offset": (0.0, 1.0),
+    "beta": (1.0, 1.702),
+    "label_smoothing": (0.0,),
+    "delta": (1.0,),
+    "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
+    "base": (1e4, 5e5, 1e6),
+    "weight_decay": (0.0, 0.01),
+    "betas": ((0.9, 0.999), (0.9, 0.99), (0.9, 0.95)),
+    "momentum": (0.9, 0.0),
+    "negative_slope": (0.01, 0.1, 0.2),
+    "alpha": (1.0,),
+    "layout": ("interleaved", "halves"),
+    "spacing": ("paper", "tensor2tensor"),
+}
+
+
+def other_options(call: Call) -> Iterator[Trial]:
+    """Yield the call with options left out, or with another value."""
+    settings, defaults = call.settings, call.defaults
+    for key in call.told:
+        if key in defaults:
+            yield f"the option {key!r} is ignored", call.with_options(**{key: defaults[key]})
+    for key in ("interleaved", "reset_after", "reverse", "is_causal"):
+        if key in settings:
+            words = FLIPPED[key, not settings[key]]
+            yield words, call.with_options(**{key: not settings[key]})
+    for key, values in OTHERS.items():
+        for value in values if key in settings else ():
+            if value != settings[key]:
+                yield f"{key} is {value}, not {settings[key]}", call.with_options(**{key: value})
+    if "axis" in settings:
+        ndim = np.ndim(call.inputs[0])
+        for axis in range(ndim):
+            if axis != settings["axis"] % ndim:
+                yield f"it is along axis {axis}", call.with_options(axis=axis)
+
+
+def other_meanings(call: Call) -> Iterator[Trial]:
+    """Yield the call with an option that means something else to some libraries."""
+    if call.name == "batch_norm_update":
+        words = "momentum is the share of the running statistics that is kept, not replaced"
+        yield words, call.with_options(momentum=1 - call.settings["momentum"])
+    share, n = call.settings.get("label_smoothing", 0.0), np.shape(call.inputs[0])[-1:]
+    if share and share * n[0] <= n[0] - 1:
+        words = "label smoothing is spread over the other classes only"
+        yield words, call.with_options(label_smoothing=share * n[0] / (n[0] - 1))
+    if call.name == "kl_divergence":
+        log_p, q = call.inputs
+        with np.errstate(all="ignore"):
+            swapped = call.with_inputs(np.log(q), np.exp(log_p))
+        yield "the two distributions are exchanged", swapped
+
+
+def by_a_sigmoid(call: Call) -> Iterator[Trial]:
+    """Yield GELU as CLIP has it."""
+    if call.name == "gelu":
+        silu = chapter("activations").silu
+        words = "it is x sigmoid(1.702 x), an approximation of GELU"
+        yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})

@@ -1,0 +1,228 @@
+"""What is read off two arrays: the exact output and what a candidate returned."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...._core.pytree import flat
+from ..calls import is_float
+from .common import ATTENTION, LN2, NORMS
+from .normalization import reduced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...._core.arguments import FloatArray
+    from ..calls import Call
+
+#: Largest part of the difference that an explanation may leave.
+LEFT = 0.1
+#: Numbers in which no noise is to be recognized; its mean size over its root mean square, at most.
+FEW, EVEN = 4, 0.97
+
+
+class Pair(NamedTuple):
+    """What a candidate returned as one output, and what is exact."""
+
+    call: Call
+    number: int
+    got: Any
+    want: Any
+    bound: Any
+    dtype: np.dtype[Any]
+
+    @property
+    def gaps(self) -> FloatArray:
+        """Return how far each element is off; 0 where both are the same infinity."""
+        with np.errstate(all="ignore"):
+            return np.where(self.got == self.want, 0.0, np.abs(self.got - self.want))
+
+
+def agrees(got: Any, want: Any, pair: Pair) -> bool:
+    if np.shape(got) != np.shape(want) or not np.size(want):
+        return False
+    with np.errstate(all="ignore"):
+        both = np.isfinite(got) & np.isfinite(want)
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        gaps = np.where(same, 0.0, np.abs(got - want))
+        size = np.max(np.abs(want), where=both, initial=0.0)
+        eps = {2: 2.0**-6, 4: 2.0**-23}.get(pair.dtype.itemsize, 2.0**-52)
+        bound = pair.bound if np.shape(pair.bound) == np.shape(want) else 0.0
+        near = gaps <= 4 * np.asarray(bound) + 64 * eps * size
+    if not (near | same).all():
+        return False
+    if pair.want.shape != pair.got.shape:
+        return True
+    off = pair.gaps[~np.isnan(pair.gaps)]
+    return not off.size or float(gaps[both].max(initial=0.0)) <= LEFT * float(off.max())
+
+
+def transposed(pair: Pair) -> str:
+    """Find an output with two axes exchanged."""
+    got, want = pair.got, pair.want
+    for a, b in itertools.combinations(range(got.ndim), 2):
+        if agrees(np.swapaxes(got, a, b), want, pair) and (
+            got.shape != want.shape or not agrees(got, want, pair)
+        ):
+            return f"axes {a} and {b} of the output are exchanged (it is transposed)"
+    return ""
+
+
+def not_summed(pair: Pair) -> str:
+    """Find a gradient that was not summed over the axes of a broadcast, or has axes too many."""
+    got, want = pair.got, pair.want
+    if not got.size or not want.size:
+        return ""
+    for axis, (many, n) in enumerate(zip(got.shape, want.shape, strict=False)):
+        if got.ndim == want.ndim and many > n and many % n == 0:
+            parts = got.reshape(*got.shape[:axis], n, -1, *got.shape[axis + 1 :])
+            if agrees(parts.sum(axis + 1), want, pair):
+                return f"the gradient is not summed over those that share one along axis {axis}"
+    if got.ndim <= want.ndim:
+        return ""
+    axes = tuple(range(got.ndim - want.ndim))
+    if agrees(got.sum(axes), want, pair):
+        return f"the gradient is not summed over the broadcast axes {axes}"
+    return ""
+
+
+def overflown(pair: Pair) -> str:
+    """Find NaN and infinities where an exponential overflows, or no key is seen."""
+    wrong = ~np.isfinite(pair.got) & np.isfinite(pair.want)
+    if not wrong.any():
+        return ""
+    rows = wrong.reshape(-1, wrong.shape[-1]) if wrong.ndim else wrong.reshape(1, 1)
+    want = pair.want.reshape(rows.shape)
+    if pair.call.name in ATTENTION and (want[rows.any(-1)] == 0).all():
+        return "a query that sees no key gives NaN, not 0"
+    if (pair.got[wrong] == -np.inf).all():
+        return "the logarithm of a number that is rounded to 0"
+    if pair.call.name == "linear_attention":
+        return "the weights of a query add up to 0 or to infinity"
+    return _of_an_exponential(pair)
+
+
+def _of_an_exponential(pair: Pair) -> str:
+    """Say whether an exponential of the inputs overflows."""
+    sizes = [
+        float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0))
+        for a in pair.call.inputs
+        if is_float(a) and np.size(a)
+    ]
+    name = "float32" if pair.dtype.name == "bfloat16" else pair.dtype
+    most = math.log(float(np.finfo(name).max))
+    if pair.call.name in (*ATTENTION, "softmax", "log_softmax", "logsumexp", "cross_entropy"):
+        reach = sizes[0] * sizes[1] if pair.call.name in ATTENTION else sizes[0]
+        if reach > most:
+            return "the maximum is not subtracted before exp, which overflows"
+    elif max(sizes, default=0.0) > most:
+        return "an exponential overflows: it needs the other form for one of the signs"
+    return "a division by zero or an overflow inside"
+
+
+def missing(pair: Pair) -> str:
+    """Find an output that is zero, or whose wrong part is: a tile that was not written."""
+    if not np.any(pair.got):
+        return "it is zero: not computed or not written"
+    wrong = (pair.got != pair.want) & ~(pair.gaps <= pair.bound)
+    if not np.any(pair.got[wrong]):
+        return "the wrong elements are all zero: not written (a tail, a tile, a row)"
+    return ""
+
+
+def multiple(pair: Pair) -> str:
+    """Find an output that is a multiple of the exact one."""
+    got, want = pair.got, pair.want
+    finite = np.isfinite(want)
+    base = float((want[finite] ** 2).sum())
+    ratio = float((got[finite] * want[finite]).sum()) / base if base else 0.0
+    if abs(ratio - 1) < 1e-3 or not agrees(got, ratio * want, pair):
+        return ""
+    for words, value in _ratios(pair.call):
+        if agrees(got, value * want, pair):
+            return words
+    return f"it is the exact result times {ratio:.6g}"
+
+
+def _ratios(call: Call) -> Iterator[tuple[str, float]]:
+    yield "the sign is reversed", -1.0
+    if "delta" in call.settings:
+        yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
+    loss = "reduction" in call.settings or "loss" in call.name or "squared" in call.name
+    yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
+    yield ("it is halved: a factor 1/2, where there is none", 0.5)
+    if loss:
+        yield "logarithms are to base 2, not natural", 1 / LN2
+        yield "logarithms are to base 10, not natural", 1 / math.log(10)
+    for i, a in enumerate(call.inputs):
+        if isinstance(a, tuple | list):  # nested parameters
+            continue
+        for axis, n in enumerate(max(n, 1) for n in np.shape(a)):
+            place = f"axis {axis} of {call.names[i]} ({n})"
+            yield f"a mean stands where a sum is due: divided by {place}", 1 / n
+            yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
+            if loss:
+                yield f"1/2 and a sum stand for a mean over {place}", n / 2
+            if loss and n > 1:
+                yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
+            yield f"divided by the root of {place}: a scale too many", n**-0.5
+            yield f"multiplied by the root of {place}: a scale is missing", n**0.5
+        n = max(np.size(a), 1)
+        if loss and n > 1:
+            yield f"the mean divides by n - 1, not by n: the size {n}", n / (n - 1)
+        yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
+        yield f"a sum stands where a mean is due: multiplied by the size {n}", float(n)
+    if call.form == "vjp":
+        n = max(np.size(flat(call.arguments[0])[0]), 1)
+        yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
+
+
+def shifted(pair: Pair) -> str:
+    """Find an output whose places are shifted or reversed."""
+    for axis in range(pair.got.ndim):
+        for step in (1, -1):
+            if agrees(np.roll(pair.got, step, axis), pair.want, pair):
+                return f"the output is shifted by one along axis {axis}"
+        if agrees(np.flip(pair.got, axis), pair.want, pair):
+            return f"the output is reversed along axis {axis}"
+    return ""
+
+
+def cancelled(pair: Pair) -> str:
+    """Find a variance of one pass, whose digits cancel at a large mean."""
+    if pair.call.name not in NORMS or pair.call.name == "rms_norm":
+        return ""
+    x = np.asarray(pair.call.inputs[0])
+    axes, _ = reduced(pair.call)
+    mean, spread = x.mean(axes, keepdims=True), x.std(axes, keepdims=True)
+    if np.median(np.abs(mean)) > 10 * np.median(spread):
+        return "the variance cancels: mean of the squares minus the square of the mean"
+    return ""
+
+
+def narrow(pair: Pair) -> str:
+    """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
+    finite = np.isfinite(pair.want)
+    want, gaps = pair.want[finite], pair.gaps[finite]
+    if want.size < FEW:
+        return ""
+    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (want, gaps))
+    if gaps.mean() > EVEN * rms_of_gaps:  # as large everywhere
+        return ""
+    noise = rms_of_gaps / rms if rms else 0.0
+    eps = {4: 2.0**-23, 8: 2.0**-52}.get(pair.dtype.itemsize, 2.0**-11)
+    limits = [("float32", 2.0**-24), ("float16 or TF32", 2.0**-11), ("bfloat16", 2.0**-8)]
+    for name, unit in limits:
+        if unit > eps / 4 and unit / 16 < noise < unit:
+            return f"the errors are noise, of the size that sums or inputs in {name} leave"
+    if pair.dtype.itemsize == 2 and noise < 0.05:
+        return f"the errors are noise, of the size that sums in {pair.dtype} leave"
+    return ""
+
+
+SIGNS: tuple[Callable[[Pair], str], ...] = (missing, multiple, shifted, transposed)
+LAST: tuple[Callable[[Pair], str], ...] = (cancelled, narrow)

@@ -1,0 +1,85 @@
+"""Losses and optimizers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...._core.pytree import flat
+from ..calls import Call, is_float
+from .common import chapter, replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .common import Trial
+
+
+def applied_twice(call: Call) -> Iterator[Trial]:
+    """Yield losses of logits that are probabilities already."""
+    if call.form == "forward" and call.name in ("cross_entropy", "binary_cross_entropy"):
+        name = "softmax" if call.name == "cross_entropy" else "sigmoid"
+        f = getattr(chapter("activations"), name)
+        words = f"{name} is applied twice: the logits are probabilities already"
+        yield words, replaced(call, 0, f(call.inputs[0]))
+
+
+def other_losses(call: Call) -> Iterator[Trial]:
+    """Yield a mean over all targets, where ignored ones or weights do not count so."""
+    settings = call.settings
+    if "reduction" in settings and call.form == "forward":
+        loss = np.asarray(call.run())
+        yield "it is the exponential of the loss, a perplexity", [np.exp(loss)]
+        yield "it is the root of the loss", [np.sqrt(abs(loss))]
+    if call.name in ("cross_entropy", "nll") and settings["reduction"] == "mean":
+        target, weight = call.inputs[1], settings["weight"]
+        seen = target != settings["ignore_index"]
+        kept = int(seen.sum())
+        if weight is not None and kept:
+            mean = np.asarray(weight)[target[seen]].mean()
+            words = "the mean divides by the number of targets, not by the sum of their weights"
+            yield words, [part * mean for part in flat(call.run())]
+        if 0 < kept < target.size:
+            parts = [part * (kept / target.size) for part in flat(call.run())]
+            yield "the mean counts the ignored targets", parts
+
+
+def uphill(call: Call) -> Iterator[Trial]:
+    """Yield a step of an optimizer that goes up the slope."""
+    if call.name.endswith("_step") and is_float(call.inputs[0]):
+        new, *state = flat(call.run())
+        yield "the step goes up the slope, not down", [2 * call.inputs[0] - new, *state]
+
+
+def adam(call: Call) -> Iterator[Trial]:
+    """Yield steps of Adam without the correction of its means, or with another divisor."""
+    if call.name not in ("adam_step", "adamw_step") or isinstance(call.inputs[0], tuple):
+        return
+    settings, training = call.settings, chapter("training")
+    other, words = training.adam_step, "the weight decay is added to the gradient"
+    if call.name == "adam_step":
+        other, words = training.adamw_step, "the weight decay is decoupled from the gradient"
+    rate, decay = settings["learning_rate"], settings["weight_decay"]
+    yield words, Call(other, call.form, call.arguments, call.options | {"weight_decay": decay})
+    if settings["amsgrad"]:
+        return
+    start = call.inputs[0] * (1 - rate * decay if call.name == "adamw_step" else 1)
+    _, (steps, mean, square, *rest) = call.run()
+    bias = [1 - beta**steps for beta in settings["betas"]]
+    root, m, eps = np.sqrt(square / bias[1]), mean / bias[0], settings["eps"]
+    for words, direction in (
+        ("the means are not corrected for their start at 0", mean / (np.sqrt(square) + eps)),
+        (
+            "the mean of the squares is not corrected for its start at 0",
+            m / (np.sqrt(square) + eps),
+        ),
+        ("the mean is not corrected for its start at 0", mean / (root + eps)),
+        ("eps is added inside the root", m / np.sqrt(square / bias[1] + eps)),
+        (
+            "eps is added before the correction of the means",
+            m / ((np.sqrt(square) + eps) / bias[1] ** 0.5),
+        ),
+        ("the root is missing", m / (square / bias[1] + eps)),
+    ):
+        yield words, flat((start - rate * direction, steps, mean, square, *rest))
