@@ -1,0 +1,1 @@
+"""How the intermediates of a model are found, and what they are after a known mistake."""

@@ -1,0 +1,110 @@
+"""The blocks, written out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..._core.arguments import FloatArray
+from ...activations._by_name import by_name
+from ...attention import attention_scores, attention_weights
+from ...neurons import linear
+from ...normalization import layer_norm, rms_norm
+from ...positions import apply_rope
+
+ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
+
+Options = dict[str, Any]
+Steps = dict[str, FloatArray]
+Mistake = tuple[str, Any, Options]  # words, parameters, options
+
+
+def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
+    """Normalize as a block with these parameters and options does."""
+    if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
+        return layer_norm(x, *p, eps=o["eps"])
+    y = rms_norm(x, p.weight, eps=o["eps"])
+    return y if p.bias is None else y + p.bias  # a bias only after a mistake
+
+
+def _heads(x: FloatArray, count: int) -> FloatArray:
+    width = x.shape[-1] // count  # not -1, which no text of no tokens has
+    return np.swapaxes(x.reshape(*x.shape[:-1], count, width), -2, -3)
+
+
+def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "attention") -> Steps:
+    """Return the steps of attention to `y`, of self-attention if there is none."""
+    H, y = o["num_heads"], x if y is None else y
+    keys = o["num_kv_heads"] or H
+    q, k, v = (
+        _heads(linear(x, p.w_q, p.b_q), H),
+        _heads(linear(y, p.w_k, p.b_k), keys),
+        _heads(linear(y, p.w_v, p.b_v), keys),
+    )
+    steps: Steps = {"q": q, "k": k, "v": v}
+    if o["rope"] is not None:
+        cos, sin = o["rope"]
+        tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
+        q, k = (np.asarray(apply_rope(a, cos, sin, **tables)) for a in (q, k))
+        steps |= {"q_rotated": q, "k_rotated": k}
+    options = {name: o[name] for name in ATTENTION}
+    steps["scores"] = attention_scores(q, k, **options)
+    steps["weights"] = attention_weights(q, k, **options)
+    steps["averages"] = steps["weights"] @ np.repeat(v, H // keys, axis=-3)
+    merged = np.swapaxes(steps["averages"], -2, -3)
+    merged = merged.reshape(*merged.shape[:-2], H * merged.shape[-1])
+    steps["out"] = linear(merged, p.w_o, p.b_o)
+    return {f"{part}.{name}": value for name, value in steps.items()}
+
+
+def _network(x: FloatArray, p: Any, o: Options) -> Steps:
+    """Return the steps of a feed-forward network."""
+    f = by_name(o["activation"]).map
+    if len(p) == 3:  # gated
+        steps: Steps = {
+            "feed_forward.gate": linear(x, p.w_gate),
+            "feed_forward.up": linear(x, p.w_up),
+        }
+        hidden: Any = f(steps["feed_forward.gate"]) * steps["feed_forward.up"]
+        out = linear(hidden, p.w_down)
+    else:
+        steps = {"feed_forward.inner": linear(x, p.w1, p.b1)}
+        hidden = f(steps["feed_forward.inner"])
+        out = linear(hidden, p.w2, p.b2)
+    return steps | {"feed_forward.hidden": hidden, "feed_forward.out": out}
+
+
+def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
+    """Return the steps of sub-layers with their norms and sums, the output last."""
+    steps: Steps = {}
+    for i, (run, norm) in enumerate(parts, 1):
+        z = x
+        if o["norm_first"]:
+            z = steps[f"norm{i}"] = normed(x, norm, o)
+        steps |= run(z)
+        x = steps[f"sum{i}"] = np.asarray(x + list(steps.values())[-1])
+        if not o["norm_first"]:
+            x = steps[f"norm{i}"] = normed(x, norm, o)
+    return steps | {"out": x}
+
+
+def block_steps(x: FloatArray, p: Any, o: Options) -> Steps:
+    """Return the steps of an encoder block."""
+    attend = (lambda z: _attend(z, p.attention, o)), p.norm1
+    network = (lambda z: _network(z, p.feed_forward, o)), p.norm2
+    return _sublayers(x, (attend, network), o)
+
+
+def decoder_block_steps(given: tuple[FloatArray, FloatArray], p: Any, o: Options) -> Steps:
+    """Return the steps of a decoder block, which is given its input and the memory."""
+    x, memory = given
+    across = o["across"]
+
+    def read(z: FloatArray) -> Steps:
+        source = z if across["own"] else memory
+        return _attend(z, p.cross_attention, across, source, "cross_attention")
+
+    attend = (lambda z: _attend(z, p.self_attention, o, part="self_attention")), p.norm1
+    network = (lambda z: _network(z, p.feed_forward, o)), p.norm3
+    return _sublayers(x, (attend, (read, p.norm2), network), o)

@@ -1,0 +1,347 @@
+"""The models, written out: their blocks, and what stands before and after them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._core.arguments import FloatArray, as_array
+from ..._core.pytree import as_float_trees
+from ...activations._by_name import by_name
+from ...attention import padding_mask
+from ...neurons import LinearParams, linear, mlp
+from ...positions import (
+    alibi_bias,
+    alibi_slopes,
+    rope_attention_factor,
+    rope_frequencies,
+    rope_tables,
+    sinusoidal,
+    t5_bias,
+)
+from ...transformer import (
+    NormParams,
+    decoder,
+    decoder_block,
+    encoder,
+    encoder_block,
+    encoder_decoder_model,
+    language_model,
+    sequence_classifier,
+)
+from .blocks import Mistake, Options, Steps, block_steps, decoder_block_steps, normed
+from .mistakes import NORM_WEIGHTS, block_mistakes, decoder_mistakes, other_norms, with_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: What cross-attention has of them, beside the mask of the memory.
+ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "scale": None}
+ACROSS |= {"softcap": None, "rope": None, "own": False}
+GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
+GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
+
+
+class Trace(dict[str, FloatArray]):
+    """Intermediates by name, and what they would be after a known mistake."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
+
+    def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
+        """Run a part, keep its steps, and return the last one."""
+        steps = run(*arguments)
+
+        def wrong() -> Iterator[tuple[str, Steps]]:
+            for words, *changed in mistakes(*arguments[1:]):
+                found = run(arguments[0], *changed)
+                for step in steps.keys() - found.keys():  # there is no rotation
+                    found[step] = found[step.removesuffix("_rotated")]
+                yield words, {prefix + step: value for step, value in found.items()}
+
+        for step, value in steps.items():
+            self[prefix + step] = value.copy()  # a block's output is also its last sum
+            self.mistakes[prefix + step] = wrong
+        return value
+
+
+def _defaults(model: Any, options: Options) -> Options:
+    """Return all options of a block or a stack."""
+    known = inspect.signature(model).parameters.values()
+    defaults = {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
+    for name in ("dropout", "attention_dropout", "embedding_dropout"):
+        if options.get(name) is not None:
+            msg = f"Argument {name!r} must be None: a trace is of a model at inference."
+            raise ValueError(msg)
+    return defaults | options
+
+
+def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
+    return {"norm": normed(x, p, o)}
+
+
+def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
+    for words, options in other_norms(o):
+        yield words, p, options
+    for words, change in NORM_WEIGHTS.items():
+        yield f"the weight of the last norm {words}", with_weight(p, change), o
+
+
+def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
+    """Raise unless the parameters of a block are the named tuples, not plain ones."""
+    if not all(hasattr(part, "_fields") for part in (p, *p)):
+        msg = f"Argument {name!r} must be {kind} of named tuples, not plain tuples."
+        raise TypeError(msg)
+
+
+def _check_model(p: Any, kind: str) -> None:
+    """Raise unless the parameters of a model are a named tuple."""
+    if not hasattr(p, "_fields"):
+        msg = f"Argument 'params' must be {kind}, a named tuple, not a plain one."
+        raise TypeError(msg)
+
+
+def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> Any:
+    if norm is None:
+        return x
+    return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), o)
+
+
+def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options, prefix: str = "") -> Any:
+    where = f"params.{prefix[:-1]}" if prefix else "blocks"
+    for i, p in enumerate(blocks):
+        _check_named(f"{where}[{i}]", p)
+        x = found.add(f"{prefix}blocks.{i}.", block_steps, block_mistakes, x, p, o)
+    return _add_norm(found, x, norm, o, prefix)
+
+
+def _add_decoder(
+    found: Trace, x: Any, memory: Any, blocks: Any, norm: Any, o: Options, prefix: str = ""
+) -> Any:
+    where = f"params.{prefix[:-1]}" if prefix else "blocks"
+    for i, p in enumerate(blocks):
+        _check_named(f"{where}[{i}]", p, "DecoderBlockParams")
+        name = f"{prefix}blocks.{i}."
+        x = found.add(name, decoder_block_steps, decoder_mistakes, (x, memory), p, o)
+    return _add_norm(found, x, norm, o, prefix)
+
+
+def _embed(tokens: Any, p: Any, config: Any) -> Steps:
+    return _positioned(p.embedding[tokens], p, config)
+
+
+def _embed_text(tokens: Any, p: Any, config: Any) -> Steps:
+    """Return the steps of a text after the token of its class."""
+    first = np.broadcast_to(p.class_token, (*tokens.shape[:-1], 1, config.width))
+    return _positioned(np.concatenate([first, p.embedding[tokens]], axis=-2), p, config)
+
+
+def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
+    x = x * x.dtype.type(config.embedding_scale)
+    T = x.shape[-2]
+    steps: Steps = {"embedding": x}
+    if config.positions == "learned":
+        steps["positioned"] = x + p.positions[:T]
+    if config.positions == "sinusoidal":
+        steps["positioned"] = x + sinusoidal(T, config.width).astype(x.dtype)
+    return steps
+
+
+def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
+    root = p.embedding.dtype.type(config.width**0.5)
+    factor, words = (
+        (1 / root, "not multiplied") if config.scale_embeddings else (root, "multiplied")
+    )
+    changed = p._replace(embedding=p.embedding * factor)
+    yield f"the embeddings are {words} by the root of D", changed, config
+    if config.positions == "learned":
+        for start in (1, 2):
+            later = np.roll(p.positions, -start, axis=0)
+            yield f"positions begin at {start}", p._replace(positions=later), config
+
+
+def _add_head(found: Trace, x: FloatArray, p: Any) -> None:
+    """Add the logits; before the last norm x was the step before the last one."""
+    raw = x if p.norm is None else [*found.values()][-2]
+    found.add("", _head, functools.partial(_head_mistakes, raw), x, p, None)
+
+
+def _head(x: FloatArray, p: Any, instead: FloatArray | None) -> Steps:
+    x = x if instead is None else instead
+    return {"logits": linear(x, p.embedding if p.head is None else p.head)}
+
+
+def _head_mistakes(raw: FloatArray, p: Any, _: None) -> Iterator[tuple[Any, ...]]:
+    if p.head is not None:
+        yield "the head is the matrix of embeddings", p._replace(head=None), None
+    yield "the last norm is missing", p, raw
+
+
+def _class(x: FloatArray, p: Any) -> Steps:
+    return {"logits": linear(np.ascontiguousarray(x[..., 0, :]), p.w_head, p.b_head)}
+
+
+def _class_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
+    if p.b_head is not None:
+        yield "b_head is missing", p._replace(b_head=None)
+
+
+def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True) -> Options:
+    """Return the options of attention that a scheme of positions makes."""
+    if config.positions == "rope":
+        scaling = config.rope_scaling
+        frequencies = rope_frequencies(config.head_width, base=config.rope_base, scaling=scaling)
+        factor = rope_attention_factor(scaling)
+        cos, sin = rope_tables(np.arange(T), frequencies, attention_factor=factor)
+        return {"rope": (cos.astype(dtype), sin.astype(dtype))}
+    if config.positions == "alibi":
+        slopes = alibi_slopes(config.heads)
+        return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
+    if config.positions == "t5":
+        return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=not causal))}
+    return {}
+
+
+def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
+    ids, found = as_array("tokens", tokens), Trace()
+    _check_model(params, "LanguageModelParams")
+    _, [params] = as_float_trees({"params": params})
+    x = found.add("", _embed, _embed_mistakes, ids, params, config)
+    o = _of_config(config, params.positions, x, causal=True)
+    x = _add_blocks(found, x, params.blocks, params.norm, o)
+    _add_head(found, x, params)
+    return found
+
+
+def _of_config(config: Any, table: Any, x: FloatArray, *, causal: bool) -> Options:
+    """Return the options of the blocks of a model."""
+    return _defaults(
+        encoder,
+        {
+            "num_heads": config.heads,
+            "num_kv_heads": config.kv_heads,
+            "norm_first": config.norm_first,
+            "norm": config.norm,
+            "activation": GATES.get(config.activation, config.activation),
+            "is_causal": causal,
+            "eps": config.eps,
+            **_places(config, table, x.shape[-2], x.dtype, causal=causal),
+        },
+    )
+
+
+def _sequence_classifier(
+    tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+) -> Trace:
+    ids, found = as_array("tokens", tokens), Trace()
+    _defaults(encoder, dropout)
+    _check_model(params, "SequenceClassifierParams")
+    _, [params] = as_float_trees({"params": params})
+    x = found.add("", _embed_text, _embed_mistakes, ids, params, config)
+    o = _of_config(config, params.positions, x, causal=False)
+    if lengths is not None:
+        o["mask"] = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
+    x = _add_blocks(found, x, params.blocks, params.norm, o)
+    found.add("", _class, _class_mistakes, x, params)
+    return found
+
+
+def _encoder_decoder(
+    source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+) -> Trace:
+    ids, answer, found = as_array("source", source), as_array("target", target), Trace()
+    _defaults(decoder, dropout)
+    _check_model(params, "EncoderDecoderParams")
+    _, [p] = as_float_trees({"params": params})
+    there, S = p._replace(positions=p.source_positions), ids.shape[-1]
+    seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
+    x = found.add("encoder.", _embed, _embed_mistakes, ids, there, config)
+    o = _of_config(config, there.positions, x, causal=False) | {"mask": seen}
+    memory = _add_blocks(found, x, p.encoder, p.encoder_norm, o, "encoder.")
+    x = found.add("decoder.", _embed, _embed_mistakes, answer, p, config)
+    o = _across(_of_config(config, p.positions, x, causal=True) | {"memory_mask": seen})
+    x = _add_decoder(found, x, memory, p.decoder, p.norm, o, "decoder.")
+    _add_head(found, x, p)
+    return found
+
+
+def _layer(x: FloatArray, p: Any, activation: str) -> Steps:
+    inner = linear(x, p.weight, p.bias)
+    return {"inner": inner, "out": by_name(activation).map(inner)}
+
+
+def _layer_mistakes(p: Any, activation: str) -> Iterator[tuple[Any, ...]]:
+    if p.bias is not None:
+        yield "the bias is missing", p._replace(bias=None), activation
+    if p.weight.shape[0] == p.weight.shape[1]:
+        yield "the weight is transposed", p._replace(weight=p.weight.T), activation
+    for other in ("relu", "gelu", "tanh", "sigmoid", "silu", "identity"):
+        if other != activation:
+            yield f"the activation is {other}", p, other
+
+
+def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) -> Trace:
+    found = Trace()
+    _defaults(mlp, {"dropout": dropout})
+    x, layers = as_float_trees({"x": x, "params": tuple(params)})[1]
+    for i, p in enumerate(layers):
+        f = activation if i + 1 < len(layers) else "identity"
+        x = found.add(f"layers.{i}.", _layer, _layer_mistakes, x, LinearParams(*p), f)
+    return found
+
+
+def _encoder(x: Any, params: Any, final_norm: Any = None, **options: Any) -> Trace:
+    found = Trace()
+    o = _defaults(encoder, options)
+    trees = {"x": x, "params": tuple(params), "final_norm": final_norm}
+    x, blocks, norm = as_float_trees(trees)[1]
+    _add_blocks(found, x, blocks, norm, o)
+    return found
+
+
+def _encoder_block(x: Any, params: Any, **options: Any) -> Trace:
+    found = Trace()
+    o = _defaults(encoder_block, options)
+    _check_named("params", params)
+    x, params = as_float_trees({"x": x, "params": params})[1]
+    found.add("", block_steps, block_mistakes, x, params, o)
+    return found
+
+
+def _across(o: Options) -> Options:
+    """Add the options of the cross-attention."""
+    return o | {"across": o | ACROSS | {"mask": o["memory_mask"]}}
+
+
+def _decoder(x: Any, memory: Any, params: Any, final_norm: Any = None, **options: Any) -> Trace:
+    found = Trace()
+    o = _across(_defaults(decoder, options))
+    trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
+    x, memory, blocks, norm = as_float_trees(trees)[1]
+    _add_decoder(found, x, memory, blocks, norm, o)
+    return found
+
+
+def _one_decoder_block(x: Any, memory: Any, params: Any, **options: Any) -> Trace:
+    found = Trace()
+    o = _across(_defaults(decoder_block, options))
+    _check_named("params", params, "DecoderBlockParams")
+    x, memory, params = as_float_trees({"x": x, "memory": memory, "params": params})[1]
+    found.add("", decoder_block_steps, decoder_mistakes, (x, memory), params, o)
+    return found
+
+
+MODELS: dict[Any, Callable[..., Trace]] = {
+    language_model: _language_model,
+    encoder: _encoder,
+    encoder_block: _encoder_block,
+    decoder: _decoder,
+    decoder_block: _one_decoder_block,
+    encoder_decoder_model: _encoder_decoder,
+    sequence_classifier: _sequence_classifier,
+    mlp: _mlp,
+}
