@@ -20,7 +20,7 @@ import numpy as np
 
 from ..._core.pytree import flat
 from .calls import Call, changed
-from .plain import PLAIN
+from .plain import PLAIN, VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,30 +82,32 @@ def _size(w: Any) -> float:
     return float(np.max(finite[np.isfinite(finite)], initial=0.0))
 
 
-def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any]) -> list[FloatArray]:
+def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -> list[FloatArray]:
     """Return how far the formula computed plainly in the dtype lies from the exact one."""
-    formula = PLAIN.get((call.name, call.form))
+    key = call.name, call.form
+    formulas = *((PLAIN[key],) if key in PLAIN else ()), *VARIANTS.get(key, ())
     gaps = [np.zeros(np.shape(w)) for w in want]
-    if formula is None:
+    if not formulas:
         return gaps
     options = call.told
     eps = EPS[dtype.name]
-    near = (call, *_neighbours(call, eps))
-    for neighbour in (*near, *_neighbours(call, eps**0.5, FAR_DRAWS)):
+    near = (call, *_neighbours(call, eps, times * DRAWS))
+    for neighbour in (*near, *_neighbours(call, eps**0.5, times * FAR_DRAWS, _parts)):
         narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbour.arguments)
         wide = changed(lambda a: np.asarray(a, np.float64), narrow)
         try:
             with np.errstate(all="ignore"):
-                got = flat(formula(*narrow, **options))
+                results = [flat(formula(*narrow, **options)) for formula in formulas]
             exact = flat(replace(neighbour, arguments=wide).run())
         except NotImplementedError:
             return gaps
-        for k, (value, w) in enumerate(zip(got, exact, strict=True)):
-            with np.errstate(all="ignore"):
-                gap = np.abs(np.asarray(value, np.float64) - w)
-            gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
+        for k, (*values, w) in enumerate(zip(*results, exact, strict=True)):
+            for value in values:
+                with np.errstate(all="ignore"):
+                    gap = np.abs(np.asarray(value, np.float64) - w)
+                gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
     # the largest of few is less than the largest there is
-    return [gap * (1 + 1 / FAR_DRAWS) for gap in gaps]
+    return [gap * (1 + 1 / (times * FAR_DRAWS)) for gap in gaps]
 
 
 def _in(dtype: Any, call: Call) -> Call:
@@ -156,7 +158,7 @@ def _size_of_gap(got: Any, want: Any) -> float:
 
 @np.errstate(all="ignore")
 def bounds(
-    call: Call, want: list[Any], dtypes: list[Any], factor: float
+    call: Call, want: list[Any], dtypes: list[Any], factor: float, times: int = 1
 ) -> tuple[list[Any], list[Any]]:
     """
     Return the bound of each element of each output, and how far inputs move it.
@@ -171,6 +173,8 @@ def bounds(
         What the candidate has to return.
     factor : float
         How often the error of the plain formula.
+    times : int
+        How many times the usual number of places the plain formula is computed at.
 
     Returns
     -------
@@ -185,7 +189,7 @@ def bounds(
     # differences have noise of their own, which moved inputs would only repeat
     moves = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, eps)
     far = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, 8 * eps)
-    plain = _plain_gaps(call, want, coarse)
+    plain = _plain_gaps(call, want, coarse, times)
     own = plain if call.numeric else _own_errors(call, want, eps)
     out = []
     for k, w in enumerate(want):

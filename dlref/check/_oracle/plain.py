@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,8 +106,8 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 
 def elu_deriv(x: Any, alpha: float = 1.0) -> Any:
-    """Return y + alpha, of an output y that was rounded."""
-    wide = _wide(elu(x, alpha))
+    """Return y + alpha, of an output y that is a rounding too low."""
+    wide = np.nextafter(_wide(elu(x, alpha)), -np.inf)
     return np.where(x > 0, 1, wide + wide.dtype.type(alpha)).astype(x.dtype)
 
 
@@ -195,12 +196,16 @@ def _wide(x: Any) -> Any:
     return x.astype(np.float32) if x.dtype.itemsize == 2 else x
 
 
-def softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
+def softmax_vjp(dout: Any, x: Any, axis: int = -1, probabilities: Any = softmax) -> Any:
     """Return p (dout - <p, dout>), of probabilities that were rounded."""
-    e = np.exp(_wide(x) - _wide(x).max(axis, keepdims=True))
-    p = _wide((e / e.sum(axis, keepdims=True)).astype(x.dtype))
-    dout = _wide(dout)
+    p, dout = _wide(probabilities(x, axis)), _wide(dout)
     return (p * (dout - (p * dout).sum(axis, keepdims=True))).astype(x.dtype)
+
+
+def _by_logsumexp(x: Any, axis: int = -1) -> Any:
+    """Return a softmax as exponentials of x minus logsumexp(x)."""
+    wide = _wide(x)
+    return np.exp(wide - np.expand_dims(_logsumexp(wide, axis), axis)).astype(x.dtype)
 
 
 def logsumexp_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
@@ -217,11 +222,31 @@ def _logsumexp(x: Any, axis: int) -> Any:
     return (most + np.log(_wide(total)).astype(x.dtype)).take(0, axis)
 
 
+def _through_maximum(formula: Callable[..., Any], *, total: bool = False) -> Callable[..., Any]:
+    """
+    Return a vjp as autograd computes it, which sends a gradient through the maximum, too.
+
+    It is the total, dout or 0, less the sum of the gradients: 0, but for its rounding.
+    """
+
+    def vjp(dout: Any, x: Any, *others: Any, **options: Any) -> Any:
+        axis, wide = options.get("axis", -1), _wide(x)
+        grads = formula(_wide(np.asarray(dout)), wide, *others, **options)
+        grad, *rest = grads if isinstance(grads, tuple) else (grads,)
+        own = (np.expand_dims(dout, axis) if total else 0) - _summed(grad, axis)
+        at = np.expand_dims(x.argmax(axis), axis)
+        np.put_along_axis(grad, at, np.take_along_axis(grad, at, axis) + own, axis)
+        grad = grad.astype(x.dtype)
+        return (grad, *rest) if rest else grad
+
+    return vjp
+
+
 MASKS = {"mask", "is_causal", "q_offset", "window"}
 
 
-def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
-    """Return the weights of keys and sink, not rounded yet, and the slope of the scores."""
+def _scores(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Return the scores of keys and of the sink, the largest, and the slope of the scores."""
     if {*options} - {*MASKS, "bias", "scale", "softcap", "sink", "dropout"}:
         raise NotImplementedError
     kind = q.dtype.type
@@ -237,9 +262,25 @@ def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     sink = sink if "sink" in options else sink[0]
     most = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), sink)
     most = np.where(np.isfinite(most), most, 0)
+    return scores, sink, most, slope
+
+
+def _total(e: Any, last: Any) -> Any:
+    return np.maximum(e.sum(-1, keepdims=True) + last, np.finfo(e.dtype).tiny)
+
+
+def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the weights of keys and sink, not rounded yet, and the slope of the scores."""
+    scores, sink, most, slope = _scores(q, k, options)
     e, last = np.exp(scores - most), np.exp(sink - most)
-    total = np.maximum(e.sum(-1, keepdims=True) + last, np.finfo(q.dtype).tiny)
-    return e / total, last / total, slope
+    return e / (total := _total(e, last)), last / total, slope
+
+
+def _weights_by_logsumexp(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the same as FlashAttention: exponentials of scores less the logarithm of their sum."""
+    scores, sink, most, slope = _scores(q, k, options)
+    y = most + np.log(_total(np.exp(scores - most), np.exp(sink - most)))
+    return np.exp(scores - y), np.exp(sink - y), slope
 
 
 def _dropped(options: dict[str, Any], q: Any) -> Any:
@@ -253,10 +294,10 @@ def _repeated(q: Any, k: Any, v: Any) -> tuple[Any, Any, int]:
     return k, v, heads
 
 
-def attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
+def attention(q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any) -> Any:
     """Return averages of values with weights that were rounded."""
     k, v, _ = _repeated(q, k, v)
-    p, _, _ = _weights(_wide(q), k, options)
+    p, _, _ = weights(_wide(q), k, options)
     return (_wide(p.astype(q.dtype)) * _dropped(options, q) @ v).astype(q.dtype)
 
 
@@ -266,12 +307,14 @@ def _in_another_order(terms: Any) -> Any:
     return terms.sum(-1, keepdims=True) + off
 
 
-def attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
+def attention_vjp(
+    dout: Any, q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any
+) -> Any:
     """Return the gradients of attention by its textbook formula, weights and scores rounded."""
     dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
     k, v, heads = _repeated(q, k, v)
     dout, q = map(_wide, (dout, q))
-    p, last, slope = _weights(q, k, options)
+    p, last, slope = weights(q, k, options)
     p = _wide(p.astype(dtype))
     dp = dout @ np.swapaxes(v, -1, -2) * drop
     out = _wide((p * drop @ v).astype(dtype))
@@ -331,6 +374,27 @@ def additive_attention_vjp(
     dv = np.swapaxes(p, -1, -2) @ dout
     dvec = _rows(ds[..., None] * t).sum(0)
     return dq @ w, dk @ u, dv, _rows(dq).T @ _rows(q), _rows(dk).T @ _rows(k), dvec
+
+
+def lstm_cell_vjp(
+    dout: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, **options: Any
+) -> Any:
+    """Return the gradients of a step of an LSTM, of gates that were rounded."""
+    if options or any(a is None for a in (*dout, h, c, b_ih, b_hh)):
+        raise NotImplementedError
+    dtype = x.dtype
+    dh, dc, x, h, c, w_ih, w_hh, b_ih, b_hh = map(_wide, (*dout, x, h, c, w_ih, w_hh, b_ih, b_hh))
+    parts = np.split(x @ w_ih.T + h @ w_hh.T + b_ih + b_hh, 4, -1)
+    i, f, o = (_wide(_sigmoid(parts[k]).astype(dtype)) for k in (0, 1, 3))
+    g = _wide(_tanh(parts[2]).astype(dtype))
+    t = _wide(_tanh(f * c + i * g).astype(dtype))
+    dc = dc + dh * o * (1 - t * t)
+    di, df, do = dc * g * i * (1 - i), dc * c * f * (1 - f), dh * t * o * (1 - o)
+    gates = np.concatenate([di, df, dc * i * (1 - g * g), do], -1)
+    weights = _rows(gates).T @ _rows(x), _rows(gates).T @ _rows(h)
+    total = _rows(gates).sum(0)
+    grads = gates @ w_ih, gates @ w_hh, dc * f, *weights, total, total
+    return tuple(grad.astype(dtype) for grad in grads)
 
 
 def gru_cell_vjp(
@@ -521,6 +585,7 @@ def _gated(f: Callable[..., Any], slope: Callable[..., Any]) -> Iterator[tuple[s
     yield "jvp", jvp
 
 
+#: Formulas by the name of a map and its form.
 PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("gelu", "forward"): gelu,
     ("silu", "forward"): silu,
@@ -555,7 +620,22 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("attention_weights", "vjp"): weights_vjp,
     ("additive_attention", "vjp"): additive_attention_vjp,
     ("gru_cell", "vjp"): gru_cell_vjp,
+    ("lstm_cell", "vjp"): lstm_cell_vjp,
     ("scaled_dot_product_attention", "jvp"): attention_jvp,
+}
+_FLASH = {"weights": _weights_by_logsumexp}
+#: Other ways in which some are computed: what autograd makes of them, and FlashAttention's.
+VARIANTS: dict[tuple[str, str], tuple[Callable[..., Any], ...]] = {
+    ("softmax", "forward"): (_by_logsumexp,),
+    ("softmax", "vjp"): (
+        _through_maximum(softmax_vjp),
+        partial(softmax_vjp, probabilities=_by_logsumexp),
+    ),
+    ("log_softmax", "vjp"): (_through_maximum(log_softmax_vjp),),
+    ("logsumexp", "vjp"): (_through_maximum(logsumexp_vjp, total=True),),
+    ("cross_entropy", "vjp"): (_through_maximum(cross_entropy_vjp),),
+    ("scaled_dot_product_attention", "forward"): (partial(attention, **_FLASH),),
+    ("scaled_dot_product_attention", "vjp"): (partial(attention_vjp, **_FLASH),),
 }
 for _f in (
     *(gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv),
