@@ -584,6 +584,15 @@ class TestConfigurations:
         scaling = {"type": "dynamic", "factor": 2.0}
         with pytest.raises(ValueError, match=want):
             ported("llama", num_attention_heads=3, mlp_bias=True, rope_scaling=scaling)
+        scaling = {"type": "linear"}  # whether it fits depends on the width of a head
+        with pytest.raises(ValueError, match=r"'num_attention_heads' must divide 8, not be 3\.$"):
+            ported(
+                "llama",
+                num_attention_heads=3,
+                num_key_value_heads=3,
+                head_dim=2,
+                rope_scaling=scaling,
+            )
 
     def test_types(self):
         with pytest.raises(

@@ -221,6 +221,20 @@ class TestSteps:
         right = trace(language_model, ids, params, own)
         assert first_difference(right, self.steps(model, ids)) is None
 
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    @pytest.mark.parametrize("wide", [False, True])
+    def test_16_bits(self, dtype, wide, rng):
+        """All agree, in the dtype and after a cast; with another activation they do not."""
+        model, config = made("Llama", LLAMA, getattr(peers.torch, dtype))
+        ids = tokens(rng)
+        params, own = from_state_dict(model.state_dict(), "llama", config)
+        seen = self.steps(model, ids)
+        seen = {name: a.float() if wide else a for name, a in seen.items()}
+        assert first_difference(trace(language_model, ids, params, own), seen) is None
+        other = from_state_dict(model.state_dict(), "llama", config | {"hidden_act": "relu"})[1]
+        found = first_difference(trace(language_model, ids, params, other), seen)
+        assert (found.name, found.cause) == ("blocks.0.feed_forward.out", "the activation is silu")
+
     def test_a_checkpoint_whose_rotation_is_in_the_wrong_layout(self, rng):
         model, config = made("Llama", LLAMA, peers.torch.float32)
         ids, E = tokens(rng), 8
