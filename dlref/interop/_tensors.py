@@ -139,17 +139,21 @@ def read(
         f"{key!r} is not one of them" for key in spare if not left_out(key[len(prefix) :])
     ]
     start = f"Argument 'state' must hold the tensors of {what}"
-    if not arrays and (other := _other_prefix(state, [key[len(prefix) :] for key in problems])):
-        start += f" (perhaps with prefix={other.removesuffix(base)!r})"
+    names = [] if arrays else [key[len(prefix) :] for key in problems]
+    if other := _other_prefix(state, names, base):
+        start += f" (perhaps with prefix={other!r})"
     wrong = [*problems.values()]
     raise_all(start, [*wrong[:8], *unexpected[:4], *wrong[8:], *unexpected[4:]])
     return params
 
 
-def _other_prefix(state: Mapping[str, Any], names: list[str]) -> str:
-    """Return what stands before one of the names in a state dict, nothing if none is there."""
+def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
+    """Return what stands before most of the names in a state dict, nothing if nothing does."""
     found = (key.removesuffix(name) for name in names for key in state if key.endswith(f".{name}"))
-    return next(found, "")
+    prefix = next(found, "")
+    if 2 * sum(prefix + name in state for name in names) < len(names):
+        return ""
+    return prefix if any(name.startswith(base) for name in names) else prefix.removesuffix(base)
 
 
 def write(

@@ -583,6 +583,14 @@ class TestFirstDifference:
         found = first_difference(steps, other)
         assert found.cause == "the activation is that of up instead of gate"
 
+    def test_gelu_by_a_sigmoid(self):
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        inner = steps["feed_forward.inner"]
+        other = {"feed_forward.hidden": inner / (1 + np.exp(-1.702 * inner))}
+        found = first_difference(steps, other)
+        assert found.cause == "the activation is GELU by a sigmoid, x sigmoid(1.702 x)"
+
     def test_dropout_that_is_on(self, rng):
         x, p, options, _ = problem("gpt2")
         steps = trace(encoder_block, x, p, **options)
@@ -609,10 +617,14 @@ class TestFirstDifference:
         right = trace(encoder, x, params.blocks, **options)
         for changed, cause in (
             (bias.swapaxes(1, 2), "the bias has queries and keys exchanged"),
-            (bias * E**-0.5, "the bias is scaled, too"),
+            (bias * E**-0.5, "the bias is multiplied by 0.3536, like scores"),
         ):
             wrong = trace(encoder, x, params.blocks, **options | {"bias": changed})
             assert first_difference(right, wrong).cause == cause
+        unscaled = options | {"scale": 1.0}  # as in T5
+        right = trace(encoder, x, params.blocks, **unscaled)
+        wrong = trace(encoder, x, params.blocks, **unscaled | {"bias": bias * E**-0.5})
+        assert first_difference(right, wrong).cause == cause
         unscaled = options | {"scale": 1.0, "bias": bias[:, :1]}
         right = trace(encoder, x, params.blocks, **unscaled)
         wrong = {"blocks.0.attention.scores": right["blocks.0.attention.scores"] + 1.0}

@@ -650,7 +650,7 @@ class TestErrors:
         with pytest.raises(ValueError, match=want):
             from_state_dict(state, "bert", BERT)
 
-    @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "module._orig_mod."])
+    @pytest.mark.parametrize("prefix", ["module.", "module._orig_mod.", "transformer.", "model."])
     @pytest.mark.parametrize("name", CASES)
     def test_a_prefix_that_was_not_given_is_named(self, name, prefix):
         kind, settings, shapes = CASES[name]
@@ -661,6 +661,12 @@ class TestErrors:
         with pytest.raises(ValueError, match=rf"perhaps with prefix='{prefix}'"):
             from_state_dict(state, kind, settings, prefix=prefix[:-1])
         from_state_dict(state, kind, settings, prefix=prefix)
+
+    def test_what_is_before_few_names_is_no_prefix(self):
+        state = {f"encoder.{key}": array for key, array in drawn(t5_shapes(False)).items()}
+        state["encoder.embed_tokens.weight"] = np.ones((V, D))
+        with pytest.raises(ValueError, match=r"of llama: 'embed_tokens\.weight' is missing"):
+            from_state_dict(state, "llama", LLAMA)
 
     def test_what_is_there_instead_is_named_beside_what_is_missing(self):
         with pytest.raises(

@@ -84,7 +84,7 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
     for name in ("mask", "bias", "window", "softcap"):
         if o[name] is not None:
             yield f"the option {name} is missing", p, o | {name: None}
-    yield from _biases(p, o, scale)
+    yield from _biases(p, o, E**-0.5 if scale == 1 else scale)
     H, keys = o["num_heads"], o["num_kv_heads"] or o["num_heads"]
     if keys < H:
         names = ("w_k", "b_k", "w_v", "b_v")
@@ -104,8 +104,8 @@ def _biases(p: Any, o: Options, scale: float) -> Iterator[Mistake]:
     if bias.ndim > 1 and bias.shape[-1] == bias.shape[-2]:
         words = "the bias has queries and keys exchanged"
         yield words, p, o | {"bias": np.ascontiguousarray(np.swapaxes(bias, -1, -2))}
-    if scale != 1:
-        yield "the bias is scaled, too", p, o | {"bias": bias * bias.dtype.type(scale)}
+    words = f"the bias is multiplied by {scale:.4g}, like scores"
+    yield words, p, o | {"bias": bias * bias.dtype.type(scale)}
 
 
 def _crossings(p: Any, o: Options) -> Iterator[Mistake]:
@@ -211,6 +211,7 @@ WRONG = {
     "cut": "projections are cut into heads by a reshape that mixes heads and positions",
     "merge": "heads are joined by a reshape that mixes heads and positions",
     "axis": "the softmax goes over the queries instead of the keys",
+    "quick": "the activation is GELU by a sigmoid, x sigmoid(1.702 x)",
     "left out 1": "the first sum leaves out the input of the block",
     "left out 2": "the second sum leaves out what the first one gave",
     "left out 3": "the third sum leaves out what the second one gave",
