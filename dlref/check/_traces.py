@@ -22,6 +22,8 @@ __all__ = ["TraceDifference", "first_difference", "trace"]
 #: Epsilons, and how many of them an element may be off.
 EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 SLACK = {"bfloat16": 16, "float16": 32}
+#: Fewer different numbers may be round ones in any dtype.
+FEW = 16
 #: From here on a score is a masked one: its weight is 0.
 FINITE_MASK = -1000.0
 #: Names whose channels may be kept as halves instead of neighbours.
@@ -306,9 +308,9 @@ def first_difference(
     weights agree; a batch of one text may have its axis. All these are layouts, no mistakes: the
     result says so in its ``notes``.
 
-    Numbers that are all of bfloat16 or float16 are compared as such even if they come in a wider
-    dtype, since NumPy has no bfloat16. Differences of one rounding cannot be told from a small
-    mistake then: GELU and its tanh form agree in 16 bits.
+    Numbers that are all of bfloat16 or float16, 16 different ones or more, are compared as such
+    even if they come in a wider dtype, since NumPy has no bfloat16. Differences of one rounding
+    cannot be told from a small mistake then: GELU and its tanh form agree in 16 bits.
 
     Where an array differs, the part of the model that it belongs to is run once more for each known
     mistake, on the input up to which everything agrees. The mistake that leads to the other
@@ -463,6 +465,8 @@ def _in_16_bits(array: Any) -> str:
         wide = np.ascontiguousarray(array, np.float32)
         narrow = wide.astype(np.float16)
     if array.dtype.kind not in "fV" or not np.array_equal(wide, array):
+        return ""
+    if len(np.unique(wide)) < FEW:
         return ""
     if not np.any(wide.view(np.uint32) & 0xFFFF):
         return "bfloat16"  # of which float16 has most, too

@@ -121,7 +121,8 @@ class T5EncoderParams(NamedTuple):
         h = encoder(x, params.blocks, params.norm, bias=bias, **options)
 
     All blocks share the bias. Scores are not divided by the root of the head's width: among the
-    options is ``scale=1``.
+    options is ``scale=1``. A model whose configuration has a ``relative_attention_max_distance``
+    other than 128 needs it as ``max_distance`` of :func:`~dlref.positions.t5_bias`.
 
     Examples
     --------

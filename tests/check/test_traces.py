@@ -574,6 +574,12 @@ class TestFirstDifference:
         a = np.array([[1.0, 2.0, 3.0]])
         assert first_difference({"a": a}, {"a": a + 2.0**-6}).name == "a"
 
+    def test_a_few_round_numbers_are_not_narrow(self):
+        round_ = np.arange(1.0, 16.0)
+        assert first_difference({"a": 1.01 * round_}, {"a": round_}).name == "a"
+        round_ = np.arange(1.0, 17.0)
+        assert first_difference({"a": 1.01 * round_}, {"a": round_}) is None
+
     def test_an_activation_of_the_other_half(self):
         """Where the gate agrees, the two halves are not exchanged."""
         x, p, options, _ = problem("llama")
