@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_array, as_number, check_mapping, shown
+from .._core.arguments import as_array, as_number, check_mapping, float_dtype, shown
 from ..positions import rope_permutation
 from ._candidates import html_table
 from ._tracing.models import MODELS
@@ -19,6 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TraceDifference", "first_difference", "trace"]
 
+#: Epsilons, and how many of them an element may be off.
+EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
+SLACK = {"bfloat16": 16, "float16": 32}
+#: Fewer different numbers may be round ones in any dtype.
+FEW = 16
+#: From here on a score is a masked one: its weight is 0.
+FINITE_MASK = -1000.0
 #: Names whose channels may be kept as halves instead of neighbours.
 ROTATED = ("attention.q", "attention.k", "attention.q_rotated", "attention.k_rotated")
 
@@ -220,19 +227,35 @@ def _misses(got: Any, want: Any, rtol: float) -> Any:
 def _match(name: str, got: Any, want: Any, rtol: float) -> str | None:
     """Return the layout in which two arrays agree, '' if it is the same, None if there is none."""
     for words, value in _layouts(name, want):
-        if value.shape == got.shape and not np.any(_misses(got, value, rtol) > 1):
-            return words
+        for more, array in _forms(name, got, value):
+            if not np.any(_misses(array, value, rtol) > 1):
+                return ", ".join(filter(None, (words, more)))
     return None
+
+
+def _forms(name: str, got: Any, want: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what an array may be taken for, if it has the shape that is wanted."""
+    if got.shape == want.shape:
+        yield "", got
+        hidden = np.isneginf(want) & (got <= FINITE_MASK)
+        if name.endswith("attention.scores") and np.any(hidden):
+            yield "masked scores are finite", np.where(hidden, want, got)
+    elif got.shape == (1, *want.shape):
+        for words, array in _forms(name, got[0], want):
+            yield ", ".join(filter(None, ("an axis of length 1 first", words))), array
 
 
 def _difference(
     name: str, got: Any, want: Any, rtol: float, cause: str, before: tuple[Any, Any]
 ) -> TraceDifference:
     """Describe a difference, in the layout that fits best."""
-    alike = [value for _, value in _layouts(name, want) if value.shape == got.shape]
+    shapes = got.shape, got.shape[1:] if got.shape[:1] == (1,) else got.shape
+    alike = [value for _, value in _layouts(name, want) if value.shape in shapes]
     if not alike:
         cause = cause or f"it has shape {got.shape} instead of {want.shape}"
         return TraceDifference(name, cause, 0, got.size, (), np.nan, np.nan, *before)
+    got = got.reshape(alike[0].shape)
+    alike = [value for value in alike if value.shape == got.shape]
     ratios = [_misses(got, value, rtol) for value in alike]
     best = min(range(len(alike)), key=lambda i: int(np.sum(ratios[i] > 1)))
     ratio, value = ratios[best], alike[best]
@@ -257,7 +280,8 @@ def first_difference(
         are. Arrays of other libraries are taken, too.
     rtol : float or None
         What an element may be off, relative to the largest of its row; None is 1024 times the
-        epsilon of the narrower dtype.
+        epsilon of the narrower dtype, 32 times that of float16 and 16 times that of bfloat16, and
+        for later arrays at least as much.
 
     Returns
     -------
@@ -267,7 +291,7 @@ def first_difference(
     Raises
     ------
     TypeError
-        If an argument is not a dictionary, or an array is not an array.
+        If an argument is not a dictionary, or an array is not one of real numbers.
     ValueError
         If `other` has names that the trace does not have, or no names, or `rtol` is negative.
 
@@ -280,16 +304,27 @@ def first_difference(
     -----
     Arrays with heads may have them before the time axis, after it, or joined with the channels,
     and queries and keys may have rotated pairs in halves instead of neighbours (as in LLaMA's
-    checkpoints). Both are layouts, no mistakes: the result says so in its ``notes``.
+    checkpoints). Masked scores may be large negative numbers, or scores before the mask if the
+    weights agree; a batch of one text may have its axis. All these are layouts, no mistakes: the
+    result says so in its ``notes``.
+
+    Numbers that are all of bfloat16 or float16, 16 different ones or more, are compared as such
+    even if they come in a wider dtype, since NumPy has no bfloat16. Differences of one rounding
+    cannot be told from a small mistake then: GELU and its tanh form agree in 16 bits.
 
     Where an array differs, the part of the model that it belongs to is run once more for each known
     mistake, on the input up to which everything agrees. The mistake that leads to the other
-    values is the cause: rotation of other pairs, backwards or none, with another base or from
-    position 1 on; scale; causal mask missing or shifted; keys of grouped heads in another order;
-    projections exchanged, or cut into heads in the other order; a weight transposed, a bias
-    missing; the other kind of norm, its weight, eps and place; the activation; gate and up
-    exchanged; in cross-attention the same, and that it reads the decoder itself, or that its keys
-    and values are exchanged. If none fits, a constant factor is named.
+    values is the cause, first of all one that explains the later steps, too: rotation of other
+    pairs, backwards or none, of queries alone or of values, with another base, without its scaling
+    or from position 1 on; scale; causal mask missing or shifted; a bias left out, transposed or
+    scaled; softmax over the queries; keys of grouped heads in another order; projections
+    exchanged, cut out of a fused matrix or into heads in the other order; heads split or joined by
+    a reshape alone; weights transposed, biases missing; the other kind of norm, its weight, bias,
+    denominator, eps and place; sums without what should be added; the activation; gate and up
+    exchanged; parameters of another block; in cross-attention the same, and that it reads the
+    decoder itself, or that its keys and values are exchanged. Before and after the blocks:
+    positions, scaled embeddings, the last norm, the head, probabilities instead of logits. If none
+    fits, dropout or a constant factor is named.
 
     The fewer names `other` has, the more parts lie between two of them, and a cause
     is only found if it is the only one in its block.
@@ -321,15 +356,19 @@ def first_difference(
     mistakes = getattr(trace, "mistakes", {})
     agreed: list[str] = []
     notes: dict[str, list[str]] = {}
+    bound = 0.0
     for name, value in trace.items():
         if name not in other:
             continue
-        want, got = as_array(f"trace[{name!r}]", value), as_array(f"other[{name!r}]", other[name])
-        bound = 1024 * max(_eps(want), _eps(got)) if factor is None else factor
+        want, got = _real(f"trace[{name!r}]", value), _real(f"other[{name!r}]", other[name])
+        bound = max(bound, _allowed(want, got)) if factor is None else factor
         layout = _match(name, got, want, bound)
+        if layout is None and _before_mask(name, (trace, other), bound):
+            notes.setdefault("scores are those before the mask", []).append(name)
+            continue
         if layout is None:
             cause = _cause(name, (trace, other), bound, mistakes.get(name, tuple)(), agreed)
-            cause = cause or _multiple(name, got, want, bound)
+            cause = cause or _dropped(name, got, want, bound) or _multiple(name, got, want, bound)
             said = tuple(f"{', '.join(names)}: {words}" for words, names in notes.items())
             return _difference(name, got, want, bound, cause, (tuple(agreed), said))
         if layout:
@@ -345,18 +384,25 @@ def _cause(
     trials: Iterable[tuple[str, Steps]],
     agreed: list[str],
 ) -> str:
-    """Return the mistake that leads to an array of the other, and leaves alone what agrees."""
+    """
+    Return the mistake that leads to an array of the other, and leaves alone what agrees.
+
+    One that explains what comes later in the same part, too, goes before others.
+    """
     right, other = arrays
 
     def fits(step: str, steps: Steps) -> bool:
-        got = as_array(f"other[{step!r}]", other[step])
+        got = _real(f"other[{step!r}]", other[step])
         return _match(step, got, steps[step], bound) is not None
 
+    first = ""
     for words, steps in trials:
         alike = [s for s in agreed if s in steps and np.shape(right[s]) == steps[s].shape]
         if all(fits(step, steps) for step in (name, *alike)):
-            return words
-    return ""
+            if all(fits(step, steps) for step in steps if step in other):
+                return words
+            first = first or words
+    return first
 
 
 def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
@@ -364,14 +410,64 @@ def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
     a, b = np.ravel(got).astype(np.float64), np.ravel(want).astype(np.float64)
     if a.size < 2 or a.shape != b.shape or not np.isfinite([a, b]).all() or not b.any():
         return ""
-    factor = np.copysign(np.linalg.norm(a) / np.linalg.norm(b), a.mean() * b.mean())
-    if factor == 0 or _match(name, got, want * factor, 4 * bound) is None:
+    with np.errstate(over="ignore"):
+        factor = np.copysign(np.linalg.norm(a) / np.linalg.norm(b), a.mean() * b.mean())
+    rounding = abs(factor - 1) <= 8 * bound
+    if factor == 0 or rounding or not np.isfinite(factor):
+        return ""
+    if _match(name, got, want * factor, 4 * bound) is None:
         return ""
     return f"it is multiplied by {factor:.4g}"
 
 
-def _eps(array: Any) -> float:
-    """Return the epsilon of an array's dtype, that of float64 for integers."""
-    if array.dtype.name == "bfloat16":
-        return 2.0**-7
-    return float(np.finfo(array.dtype).eps if array.dtype.kind == "f" else np.finfo(float).eps)
+def _dropped(name: str, got: Any, want: Any, bound: float) -> str:
+    """Return words if some elements are zero, and the others are multiplied by one factor."""
+    if got.shape != want.shape or not np.isfinite(want).all():
+        return ""
+    kept = (got != 0) | (want == 0)
+    words = _multiple(name, got[kept], want[kept], bound)
+    if kept.all() or not words:
+        return ""
+    return words.replace("it is", "some elements are zero and the others") + ", as by dropout"
+
+
+def _real(name: str, value: Any) -> Any:
+    """Return an array of real numbers."""
+    array = as_array(name, value)
+    if array.dtype != np.longdouble:
+        float_dtype(name, array.dtype)  # raises what is wrong with it
+    return array
+
+
+def _before_mask(name: str, arrays: tuple[Mapping[str, Any], ...], bound: float) -> bool:
+    """Whether scores differ only where a mask hides them, and the weights agree all the same."""
+    weights = name.removesuffix("scores") + "weights"
+    if not name.endswith("attention.scores") or not all(weights in some for some in arrays):
+        return False
+    (want, got), (right, other) = ([_real(n, some[n]) for some in arrays] for n in (name, weights))
+    if got.shape != want.shape or _match(weights, other, right, bound) is None:
+        return False
+    shown = np.where(np.isneginf(want), want, got)
+    return _match(name, shown, want, bound) is not None
+
+
+def _allowed(want: Any, got: Any) -> float:
+    """Return what elements of two arrays may be off each other."""
+    kinds = want.dtype.name, got.dtype.name
+    if not _in_16_bits(want):  # else the numbers of the other can be the same ones
+        kinds = kinds[0], _in_16_bits(got) or kinds[1]
+    return max(SLACK.get(kind, 1024) * EPS.get(kind, EPS["float64"]) for kind in kinds)
+
+
+def _in_16_bits(array: Any) -> str:
+    """Return the dtype of 16 bits that has all the numbers of an array, nothing if none has."""
+    with np.errstate(over="ignore"):
+        wide = np.ascontiguousarray(array, np.float32)
+        narrow = wide.astype(np.float16)
+    if array.dtype.kind not in "fV" or not np.array_equal(wide, array):
+        return ""
+    if len(np.unique(wide)) < FEW:
+        return ""
+    if not np.any(wide.view(np.uint32) & 0xFFFF):
+        return "bfloat16"  # of which float16 has most, too
+    return "float16" if np.array_equal(narrow, wide) else ""

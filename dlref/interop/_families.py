@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import FloatArray, as_array, as_integer, as_number, check_mapping, shown
+from .._core.arguments import (
+    FloatArray,
+    as_array,
+    as_integer,
+    as_number,
+    check_mapping,
+    float_dtype,
+    shown,
+)
 from .._core.pytree import displayed
 from ..attention import AttentionParams
 from ..neurons import LinearParams
@@ -25,7 +34,7 @@ from ._modules import linear_layout, norm_layout
 from ._tensors import Sizes, Tensor, raise_all, read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = ["BertParams", "T5EncoderParams"]
 
@@ -112,7 +121,8 @@ class T5EncoderParams(NamedTuple):
         h = encoder(x, params.blocks, params.norm, bias=bias, **options)
 
     All blocks share the bias. Scores are not divided by the root of the head's width: among the
-    options is ``scale=1``.
+    options is ``scale=1``. A model whose configuration has a ``relative_attention_max_distance``
+    other than 128 needs it as ``max_distance`` of :func:`~dlref.positions.t5_bias`.
 
     Examples
     --------
@@ -132,12 +142,15 @@ ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "hardswish": "hard_swish",
     "linear": "identity",
     "silu": "silu",
     "swish": "silu",
-    **{name: name for name in ("mish", "relu", "relu6", "sigmoid", "tanh")},
+    **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
 }
 #: Those of a gate, by LanguageModelConfig's names.
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
@@ -153,8 +166,7 @@ IRRELEVANT = re.compile(
     r"|early_stopping|num_beam.*|temperature|top_[kp]|typical_p|.*_penalty|bad_words_ids"
     r"|.*no_repeat_ngram_size|num_return_sequences|remove_invalid_values|suppress_tokens"
     r"|begin_suppress_tokens|exponential_decay.*|cross_attention_hidden_size|tf_legacy_loss"
-    r"|n_positions|num_decoder_layers|scale_decoder_outputs|is_gated_act|dense_act_fn"
-    r"|pooler_.*|directionality"
+    r"|n_positions|num_decoder_layers|scale_decoder_outputs|pooler_.*|directionality"
 )
 
 
@@ -167,6 +179,7 @@ class Settings:
         self.config = {} if config is None else dict(config)
         self.known: set[Any] = set()
         self.problems: list[str] = []
+        self.notes: list[str] = []
         self.only("model_type", family)
 
     def get(self, default: Any, *names: str) -> Any:
@@ -177,6 +190,13 @@ class Settings:
 
     def integer(self, default: int | None, *names: str) -> int:
         return as_integer(f"config.{names[0]}", self.get(default, *names), least=1)
+
+    def divisor(self, whole: int, default: int, *names: str) -> int:
+        """Return a number of heads, and note a problem unless it divides the whole."""
+        n = self.integer(default, *names)
+        if whole % n:
+            self.problems.append(f"{names[0]!r} must divide {whole}, not be {n}")
+        return n
 
     def number(self, default: float, name: str) -> float:
         return as_number(f"config.{name}", self.get(default, name), least=0)
@@ -206,9 +226,15 @@ class Settings:
             self.problems.append(f"{name!r} must not be {value!r} for a gate")
         return GATES.get(plain, "identity") if gated else plain
 
+    def refuse(self) -> None:
+        """Raise what was found so far."""
+        raise_all("Argument 'config' must be what dlref can express", self.problems)
+
     def finish(self) -> None:
         """Raise what was found, and warn of what nobody asked for."""
-        raise_all("Argument 'config' must be what dlref can express", self.problems)
+        self.refuse()
+        for note in self.notes:
+            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
         rest = [k for k in self.config if k not in self.known and not IRRELEVANT.fullmatch(str(k))]
         if rest:
             names = ", ".join(map(repr, rest))
@@ -221,13 +247,15 @@ class Settings:
 
 def _gpt2_config(s: Settings) -> LanguageModelConfig:
     width = s.integer(768, "n_embd", "hidden_size")
+    heads = s.divisor(width, 12, "n_head", "num_attention_heads")
     s.only("scale_attn_weights", True)
     s.only("scale_attn_by_inverse_layer_idx", False)
     s.only("add_cross_attention", False)
+    s.refuse()
     return LanguageModelConfig(
         s.integer(50257, "vocab_size"),
         width,
-        s.integer(12, "n_head", "num_attention_heads"),
+        heads,
         layers=s.integer(12, "n_layer", "num_hidden_layers"),
         hidden=s.integer(4 * width, "n_inner"),
         activation=s.activation("gelu_new", "activation_function"),
@@ -278,15 +306,25 @@ def _language_model(
 # LLaMA.
 
 
-def _rope(s: Settings) -> tuple[float, dict[str, Any] | None]:
-    """Return base and scaling, in the old spelling (rope_scaling) or the new (rope_parameters)."""
-    base = s.get(10000.0, "rope_theta")
-    given = {key: s.get(None, key) for key in ("rope_scaling", "rope_parameters")}
-    scaling: dict[str, Any] = {}
+TRAINED = "original_max_position_embeddings"
+
+
+def _scaling(s: Settings) -> tuple[str, dict[str, Any]]:
+    """Return the entry that describes the rotation: rope_scaling, or the newer rope_parameters."""
+    given = {key: s.get({}, key) for key in ("rope_scaling", "rope_parameters")}
     for key, value in given.items():
-        if value is not None:
-            check_mapping(f"config.{key}", value)
-            scaling = scaling | dict(value)
+        check_mapping(f"config.{key}", value)
+    key = next((key for key, value in given.items() if value), "rope_scaling")
+    if any(isinstance(value, Mapping) for value in given[key].values()):
+        s.problems.append(f"{key!r} must not be one for each kind of layer")
+    return key, dict(given[key])
+
+
+def _rope(s: Settings, width: int) -> tuple[float, dict[str, Any] | None]:
+    """Return base and scaling of heads of a width."""
+    key, scaling = _scaling(s)
+    base = s.get(10000.0, "rope_theta")
+    length, trained = s.integer(2048, "max_position_embeddings"), s.get(None, TRAINED)
     base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1)
     if scaling.pop("partial_rotary_factor", s.get(1.0, "partial_rotary_factor")) != 1:
         s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")
@@ -296,26 +334,34 @@ def _rope(s: Settings) -> tuple[float, dict[str, Any] | None]:
     if kind in ("dynamic", "longrope"):
         s.problems.append(f"the rope type must not be {kind!r}, which depends on the text's length")
         return base, None
-    length = s.get(2048, "max_position_embeddings")
-    if kind == "yarn":
-        trained = scaling.setdefault("original_max_position_embeddings", length)
-        if scaling.get("factor") is None:
-            scaling["factor"] = length / trained
+    if kind in ("llama3", "yarn"):
+        scaling[TRAINED] = trained or scaling.get(TRAINED) or length
+    if kind == "yarn" and scaling.get("factor") is None:
+        scaling["factor"] = length / as_integer(f"config.{TRAINED}", scaling[TRAINED], least=1)
+    if not s.problems:
+        try:
+            rope_frequencies(width, base=base, scaling=scaling)
+            rope_attention_factor(scaling)
+        except (TypeError, ValueError) as error:
+            s.problems.append(f"{key!r} does not fit: {str(error).rstrip('.')}")
     return base, scaling
 
 
 def _llama_config(s: Settings) -> LanguageModelConfig:
     width = s.integer(4096, "hidden_size")
-    heads = s.integer(32, "num_attention_heads")
+    heads = s.divisor(width, 32, "num_attention_heads")
+    kv_heads = s.divisor(heads, heads, "num_key_value_heads")
     s.only("head_dim", width // heads)
+    if width // heads % 2:
+        s.problems.append(f"the width of a head, {width // heads}, must be even: pairs are rotated")
     s.only("mlp_bias", False)
-    s.integer(2048, "max_position_embeddings")
-    base, scaling = _rope(s)
-    config = LanguageModelConfig(
+    base, scaling = _rope(s, width // heads)
+    s.refuse()
+    return LanguageModelConfig(
         s.integer(32000, "vocab_size"),
         width,
         heads,
-        s.integer(heads, "num_key_value_heads"),
+        kv_heads,
         s.integer(32, "num_hidden_layers"),
         s.integer(11008, "intermediate_size"),
         "rope",
@@ -327,9 +373,6 @@ def _llama_config(s: Settings) -> LanguageModelConfig:
         rope_scaling=scaling,
         eps=s.number(1e-6, "rms_norm_eps"),
     )
-    rope_frequencies(config.head_width, base=base, scaling=scaling)  # raises what is wrong in it
-    rope_attention_factor(scaling)
-    return config
 
 
 def _llama_block(config: LanguageModelConfig, name: str) -> EncoderBlockParams:
@@ -386,9 +429,8 @@ def _bert_config(s: Settings) -> Encoder:
     s.only("is_decoder", False)
     s.only("add_cross_attention", False)
     s.get(None, "tie_word_embeddings")
-    width, heads = s.integer(768, "hidden_size"), s.integer(12, "num_attention_heads")
-    if width % heads:
-        s.problems.append(f"'num_attention_heads' must divide {width}, not be {heads}")
+    width = s.integer(768, "hidden_size")
+    heads = s.divisor(width, 12, "num_attention_heads")
     sizes = {
         "V": s.integer(30522, "vocab_size"),
         "D": width,
@@ -435,16 +477,16 @@ def _bert(encoder: Encoder, base: str) -> BertParams:
 
 
 def _t5_config(s: Settings) -> Encoder:
-    for name in ("num_decoder_layers", "tie_word_embeddings", "relative_attention_max_distance"):
-        s.get(None, name)  # of no concern here, or an argument of t5_bias
+    s.get(None, "tie_word_embeddings")  # of no concern here
     s.only("is_decoder", False)
+    farthest = s.integer(128, "relative_attention_max_distance")
+    if farthest != 128:
+        s.notes.append(
+            f"has 'relative_attention_max_distance' = {farthest}, which is to be given to t5_bias "
+            f"as max_distance={farthest}"
+        )
     heads = s.integer(8, "num_heads", "num_attention_heads")
-    projection = s.get("relu", "feed_forward_proj")
-    gate, _, activation = str(projection).rpartition("-")
-    if gate not in ("", "gated"):
-        s.problems.append(f"'feed_forward_proj' must not be {projection!r}")
-    if projection == "gated-gelu":
-        activation = "gelu_new"  # as Hugging Face reads it
+    gated, activation = _t5_network(s)
     sizes = {
         "V": s.integer(32128, "vocab_size"),
         "D": s.integer(512, "d_model", "hidden_size"),
@@ -457,12 +499,26 @@ def _t5_config(s: Settings) -> Encoder:
         "num_heads": heads,
         "norm_first": True,
         "norm": "rms",
-        "activation": s.translated("feed_forward_proj", activation),
+        "activation": activation,
         "scale": 1.0,
         "eps": s.number(1e-6, "layer_norm_epsilon"),
     }
     layers = s.integer(6, "num_layers", "num_hidden_layers")
-    return Encoder(layers, gate == "gated", False, sizes, options)
+    return Encoder(layers, gated, False, sizes, options)
+
+
+def _t5_network(s: Settings) -> tuple[bool, str]:
+    """Return whether the network is gated, and its activation."""
+    projection = s.get("relu", "feed_forward_proj")
+    gate, _, activation = str(projection).rpartition("-")
+    if gate not in ("", "gated"):
+        s.problems.append(f"'feed_forward_proj' must not be {projection!r}")
+    if projection == "gated-gelu":
+        activation = "gelu_new"  # as Hugging Face reads it
+    gated, named = s.flag(gate == "gated", "is_gated_act"), s.get(None, "dense_act_fn")
+    if named is not None:  # these two go before what is made of feed_forward_proj
+        return gated, s.translated("dense_act_fn", named)
+    return gated, s.translated("feed_forward_proj", activation)
 
 
 def _t5_block(name: str, gated: bool) -> EncoderBlockParams:
@@ -528,14 +584,14 @@ FAMILIES: dict[str, Family] = {
         _bert,
         "bert.",
         {},
-        r"embeddings\.position_ids|(cls|classifier|qa_outputs)\..*",
+        r"embeddings\.(position|token_type)_ids|(cls|classifier|qa_outputs)\..*",
     ),
     "t5": Family(
         _t5_config,
         _t5,
         "",
         {"encoder.embed_tokens.weight": "shared.weight"},
-        r"(decoder|lm_head)\..*",
+        r"(decoder|lm_head|classification_head|classifier|qa_outputs)\..*",
     ),
 }
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first checkpoints
@@ -546,10 +602,17 @@ def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[st
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
     if kind == "bert":
         ends = {key: re.search(r"LayerNorm(\.gamma|\.beta)$", key) for key in named}
-        named = {
-            (key.removesuffix(end[1]) + OLD_NAMES[end[1]] if (end := ends[key]) else key): value
-            for key, value in named.items()
+        today = {
+            key: key.removesuffix(end[1]) + OLD_NAMES[end[1]] if end else key
+            for key, end in ends.items()
         }
+        twice = [
+            f"{prefix + key!r} is {prefix + new!r} once more"
+            for key, new in today.items()
+            if key != new and new in named
+        ]
+        raise_all("Argument 'state' must hold each tensor once", twice)
+        named = {today[key]: value for key, value in named.items()}
     if kind == "t5" and "shared.weight" not in named and "encoder.embed_tokens.weight" in named:
         named["shared.weight"] = named.pop("encoder.embed_tokens.weight")
     return named
@@ -579,7 +642,7 @@ def read_family(
     layout = family.layout(found, base)
     twins = {k: base + v for k, v in family.twins.items() if k in named and base + v in named}
     if getattr(found, "tied", True):
-        _check_twins(named, twins)
+        _check_twins(named, twins, prefix)
     else:
         twins = {}
     spare = re.compile(f"(?:{re.escape(base)})?(?:{family.left_out})")
@@ -589,28 +652,62 @@ def read_family(
         kind,
         prefix=prefix,
         sizes=_sizes(found),
+        base=family.base,
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
     )
     return params, found.options if isinstance(found, Encoder) else found
 
 
-def _check_twins(named: dict[str, Any], twins: dict[str, str]) -> None:
+def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> None:
     """Raise if tensors that are to be one are two."""
     problems = [
-        f"{name!r} must equal {other!r}, as embeddings are tied"
+        f"{prefix + name!r} must equal {prefix + other!r}, as embeddings are tied"
         for name, other in twins.items()
-        if not np.array_equal(as_array(name, named[name]), as_array(other, named[other]))
+        if not _same(*(_numbers(prefix + key, named[key]) for key in (name, other)))
     ]
     raise_all("Argument 'state' must fit its configuration", problems)
+
+
+def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
+    array = as_array(name, value)
+    float_dtype(name, array.dtype)  # raises what is wrong with it
+    return array
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays are equal, NaN being equal to itself."""
+    return a.shape == b.shape and bool(np.all((a == b) | (np.isnan(a) & np.isnan(b))))
+
+
+#: What a configuration must be, since the family's models are so, and no tensor shows it.
+FIXED: dict[str, dict[str, Any]] = {
+    "gpt2": {"positions": "learned", "norm": "layer", "biases": True},
+    "llama": {"positions": "rope", "norm": "rms"},
+}
+FIXED = {
+    kind: entries | {"norm_first": True, "scale_embeddings": False}
+    for kind, entries in FIXED.items()
+}
+
+
+def _check_config(config: Any, kind: str) -> None:
+    """Raise if a family has no such model."""
+    if not isinstance(config, LanguageModelConfig):
+        msg = f"Argument 'config' must be a LanguageModelConfig, not {shown(config)}."
+        raise TypeError(msg)
+    problems = [
+        f"{name!r} must be {value!r}, not {getattr(config, name)!r}"
+        for name, value in FIXED[kind].items()
+        if getattr(config, name) != value
+    ]
+    raise_all(f"Argument 'config' must be that of a model of the family {kind}", problems)
 
 
 def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, Any]:
     """Return the state dict of a model with its head, if it has one."""
     family = FAMILIES[kind]
     if kind in ("gpt2", "llama"):
-        if not isinstance(config, LanguageModelConfig):
-            msg = f"Argument 'config' must be a LanguageModelConfig, not {shown(config)}."
-            raise TypeError(msg)
+        _check_config(config, kind)
         layout, sizes = family.layout(config, family.base), _sizes(config)
     else:
         if config is not None:

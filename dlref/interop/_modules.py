@@ -119,7 +119,7 @@ def _plain(layout: Any) -> Module:
 
 def _named_bias(names: Collection[str]) -> bool:
     """Whether one of the tensors is a bias: then all are there."""
-    return any("bias" in name for name in names)
+    return any(re.search(r"bias(_[ih]h\w*)?$", name) for name in names)
 
 
 def _has_bias(params: Any) -> bool:
@@ -249,17 +249,20 @@ def _block(layout: Callable[..., Any]) -> Module:
 
 
 def _stack(block: Callable[..., Any]) -> Module:
-    def layout(layers: int, bias: bool, norm: bool) -> Any:
+    def layout(layers: int, bias: bool, norm: bool, norm_bias: bool) -> Any:
         blocks = tuple(block(bias, f"layers.{i}.") for i in range(layers))
-        return blocks, norm_layout("norm.", bias=bias) if norm else None
+        return blocks, norm_layout("norm.", bias=norm_bias) if norm else None
 
     def of_names(names: Collection[str]) -> tuple[Any, ...]:
-        return count(names, r"layers\.(\d+)\."), _named_bias(names), "norm.weight" in names
+        layers = count(names, r"layers\.(\d+)\.")
+        bias = _named_bias([name for name in names if name.startswith("layers.")])
+        return layers, bias, any(name.startswith("norm.") for name in names), "norm.bias" in names
 
     def of_params(params: Any) -> tuple[Any, ...]:
         fits = isinstance(params, tuple) and len(params) == 2 and isinstance(params[0], tuple)
         blocks, norm = params if fits else ((), None)
-        return max(len(blocks), 1), _has_bias(params), norm is not None
+        norm_bias = getattr(norm, "bias", None) is not None
+        return max(len(blocks), 1), _has_bias(blocks), norm is not None, norm_bias
 
     return Module(layout, of_names, of_params)
 

@@ -130,8 +130,8 @@ def from_state_dict(
     Warns
     -----
     UserWarning
-        If `config` has entries of which nothing is known. Those of training and generation are
-        passed over silently.
+        If `config` has entries of which nothing is known, or one that is an argument of another
+        function. Those of training and generation are passed over silently.
 
     See Also
     --------
@@ -168,6 +168,8 @@ def from_state_dict(
     A state dict holds arrays and no options. The number of heads, the activation, ``norm_first``
     and ``eps`` are to be given to dlref's functions as they were given to the module. Blocks
     without biases want ``norm="layer"``, since a norm without a bias is RMS norm otherwise.
+    Nor can be seen what leaves no tensor and has no counterpart here: an embedding's
+    ``max_norm``, attention's ``add_zero_attn``, and a last norm without parameters.
 
     Sizes are found from the tensors: whether there are biases, how many layers there are, and
     whether they run in both directions (names that end with ``_reverse``). Keys and values
@@ -198,10 +200,13 @@ def from_state_dict(
       and keys are reordered, head by head, which changes no score (:func:`to_interleaved`).
       Grouped heads, biases of the attention, tied embeddings and the scalings that do not
       depend on the text's length can be expressed, the latter in both spellings
-      (``rope_scaling`` with ``type`` or ``rope_type``, ``rope_parameters``).
+      (``rope_scaling`` with ``type`` or ``rope_type``, ``rope_parameters``). Where both are,
+      ``rope_scaling`` is taken, as by Hugging Face.
     - BERT normalizes after each sum, and its embeddings too. Heads for tasks (``cls.``,
       ``classifier.``, ``qa_outputs.``) are left out. Norms may be spelled ``gamma`` and ``beta``.
-    - T5's scores are not scaled, and its network may be gated. The decoder is left out.
+    - T5's scores are not scaled, and its network may be gated. The decoder and heads are left
+      out. A ``relative_attention_max_distance`` other than 128 is to be given to
+      :func:`~dlref.positions.t5_bias`; a warning says so.
 
     A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
     left out. A `config` whose ``model_type`` is another family's is refused: Gemma, say,
@@ -276,7 +281,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
         If `prefix` is not a text, `config` is not what the kind needs, or an array not real.
     ValueError
         If `kind` is not known, or parameters are missing, too many or of the wrong shape: the
-        message names all of them.
+        message names all of them. If `config` is that of a model which the family does not have.
 
     See Also
     --------
@@ -386,8 +391,13 @@ def _unreadable(name: str, error: Exception) -> ValueError:
 
 def _read_npz(name: str) -> State:
     try:
-        with open(name, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            state = {key: archive[key] for key in archive}
+        with open(name, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                msg = "it is one array, as np.save writes"
+                raise TypeError(msg)
+            with archive:
+                state = {key: archive[key] for key in archive}
     except (EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise _unreadable(name, error) from None
     for key, value in state.items():  # what is no npy file comes as bytes
@@ -409,4 +419,6 @@ def _read_safetensors(name: str) -> State:
         state: State = load(name)
     except (package.SafetensorError, TypeError) as error:
         raise _unreadable(name, error) from None
+    except AttributeError as error:  # of NumPy, which is asked for its dtypes
+        raise _unreadable(name, TypeError(f"NumPy has no dtype {error.name}")) from None
     return state

@@ -102,9 +102,14 @@ def read(
     *,
     prefix: str = "",
     sizes: Sizes | None = None,
+    base: str = "",
     left_out: Callable[[str], bool] = lambda name: False,
 ) -> Any:
-    """Return the parameters that a state dict holds; `left_out` says what is not a parameter."""
+    """
+    Return the parameters that a state dict holds.
+
+    `left_out` says what is not a parameter, `base` what may stand between prefix and names.
+    """
     check_mapping("state", state)
     sizes = {} if sizes is None else sizes
     arrays: dict[str, Array] = {}
@@ -134,8 +139,21 @@ def read(
         f"{key!r} is not one of them" for key in spare if not left_out(key[len(prefix) :])
     ]
     start = f"Argument 'state' must hold the tensors of {what}"
-    raise_all(start, [*problems.values(), *unexpected])
+    names = [] if arrays else [key[len(prefix) :] for key in problems]
+    if other := _other_prefix(state, names, base):
+        start += f" (perhaps with prefix={other!r})"
+    wrong = [*problems.values()]
+    raise_all(start, [*wrong[:8], *unexpected[:4], *wrong[8:], *unexpected[4:]])
     return params
+
+
+def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
+    """Return what stands before most of the names in a state dict, nothing if nothing does."""
+    found = (key.removesuffix(name) for name in names for key in state if key.endswith(f".{name}"))
+    prefix = next(found, "")
+    if 2 * sum(prefix + name in state for name in names) < len(names):
+        return ""
+    return prefix if any(name.startswith(base) for name in names) else prefix.removesuffix(base)
 
 
 def write(

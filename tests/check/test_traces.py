@@ -189,11 +189,14 @@ class Port:
         x = x if rms else x - x.mean(-1, keepdims=True)
         eps = 1e-12 if self.bug == "eps" else 1e-5
         weight = p.weight + 1 if self.bug == "gemma" else p.weight
-        y = weight * x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
-        return y if p.bias is None else y + p.bias
+        n = {"n - 1": D - 1, "sum": 1}.get(self.bug, D)
+        y = weight * x / np.sqrt((x**2).sum(-1, keepdims=True) / n + eps)
+        return y if p.bias is None or self.bug == "norm bias" else y + p.bias
 
     def heads(self, x, w, b, count):
         y = x @ w.T + (0 if b is None or self.bug == "bias" else b)
+        if self.bug == "cut":
+            return y.reshape(count, T, E)
         if self.bug == "through":
             return y.reshape(T, E, count).transpose(2, 0, 1)
         return y.reshape(T, count, E).swapaxes(0, 1)
@@ -205,30 +208,49 @@ class Port:
         b = [None] * 3 if p.b_q is None else list(p[4:7])
         if self.stored == "halves" and b[0] is not None:
             b[:2] = to_halves(b[0], H), to_halves(b[1], self.keys)
-        q, k = self.heads(x, w_q, b[0], H), self.heads(x, w_k, b[1], self.keys)
-        v = self.heads(x, p.w_v, b[2], self.keys)
+        w = self.fused(w_q, w_k, p.w_v)
+        b = self.fused(*b) if b[0] is not None else b
+        q, k, v = (self.heads(x, *a) for a in zip(w, b, (H, self.keys, self.keys), strict=True))
         k, v = (v, k) if self.bug == "exchanged" else (k, v)
+        q, v = (v, q) if self.bug == "queries" else (q, v)
         q = 2 * q if self.bug == "double" else q
         self.seen |= {"attention.q": q, "attention.k": k, "attention.v": v}
         if self.bug != "unrotated":
             halves = (self.stored == "halves") != (self.bug == "pairs")
             told = {"backwards": {"sign": -1}, "base": {"base": 5e5}, "late": {"start": 1}}
-            q, k = (turned(a, halves, **told.get(self.bug, {})) for a in (q, k))
+            told["between"] = {"base": 1e5}
+            q, unturned = turned(q, halves, **told.get(self.bug, {})), k
+            k = unturned if self.bug == "keys" else turned(k, halves, **told.get(self.bug, {}))
+            v = turned(v, halves) if self.bug == "values" else v
         self.seen |= {"attention.q_rotated": q, "attention.k_rotated": k}
         n = H // self.keys
         k, v = (
             np.tile(a, (n, 1, 1)) if self.bug == "tiled" else np.repeat(a, n, 0) for a in (k, v)
         )
-        s = q @ k.swapaxes(1, 2) * (1 if self.bug == "scale" else E**-0.5)
+        scales = {"scale": 1.0, "root": D**-0.5, "times": E**0.5}
+        s = q @ k.swapaxes(1, 2) * scales.get(self.bug, E**-0.5)
         shift = {"blind": 0, "peeks": 2, "mask": T}.get(self.bug, 1)
         s = np.where(np.triu(np.ones((T, T), bool), shift), -np.inf, s)
         if self.bug == "blind":
             s[:, 0, 0] = 0.0  # a row has to see something
-        self.seen["attention.weights"] = softmax(s)
-        y = (self.seen["attention.weights"] @ v).swapaxes(0, 1).reshape(T, D)
+        over = softmax(s.swapaxes(1, 2)).swapaxes(1, 2) if self.bug == "axis" else softmax(s)
+        y = (over @ v).swapaxes(0, 1).reshape(T, D)
+        y = (over @ v).reshape(T, D) if self.bug == "merge" else y
+        self.seen["attention.weights"] = over
         return y @ (p.w_o if self.bug == "transposed" else p.w_o.T) + (
             0 if p.b_o is None else p.b_o
         )
+
+    def fused(self, q, k, v):
+        """Write three projections below each other in one order, and read them in another."""
+        if self.bug == "by heads":
+            rows = np.concatenate([q, k, v])
+            cut = [rows[3 * h * E : 3 * (h + 1) * E] for h in range(H)]
+            return [np.concatenate([a[i * E : (i + 1) * E] for a in cut]) for i in range(3)]
+        if self.bug == "by thirds":
+            heads = [a[h * E : (h + 1) * E] for h in range(H) for a in (q, k, v)]
+            return np.split(np.concatenate(heads), 3)
+        return q, k, v
 
     def network(self, x, p):
         if len(p) == 3:
@@ -247,12 +269,16 @@ class Port:
             x = self.seen["sum1"] = x + self.attend(x, p.attention)
             x = self.normed(x, p.norm1)
             return self.seen | {"out": self.normed(x + self.network(x, p.feed_forward)[1], p.norm2)}
-        z = self.seen["norm1"] = self.normed(x, p.norm1)
-        y = self.seen["attention.out"] = self.attend(z, p.attention)
-        x = self.seen["sum1"] = x + y
-        z = self.seen["norm2"] = self.normed(x, p.norm2)
-        hidden, y = self.network(z, p.feed_forward)
-        return self.seen | {"feed_forward.hidden": hidden, "feed_forward.out": y, "out": x + y}
+        given, raw = x, self.bug == "raw"
+        norm1, norm2 = (p.norm2, p.norm1) if self.bug == "norms" else (p.norm1, p.norm2)
+        z = self.seen["norm1"] = self.normed(x, norm1)
+        y = self.seen["attention.out"] = self.attend(x if raw else z, p.attention)
+        x = self.seen["sum1"] = y + {"left 1": 0, "normed": z}.get(self.bug, x)
+        z = self.normed(given if self.bug == "parallel" else x, norm2)
+        self.seen["norm2"] = z
+        hidden, y = self.network(x if raw else z, p.feed_forward)
+        x = y + {"left 2": 0, "normed": z}.get(self.bug, x)
+        return self.seen | {"feed_forward.hidden": hidden, "feed_forward.out": y, "out": x}
 
 
 def problem(name):
@@ -282,10 +308,31 @@ BUGS = {
     "transposed": ("attention.out", "attention.w_o is transposed"),
     "eps": ("norm1", "eps is 1e-12 instead of 1e-05"),
     "post": ("attention.q", "the norms come after the sums"),
+    "raw": ("attention.q", "the sub-layers read their inputs before the norms"),
+    "n - 1": ("norm1", "the sum of squares is divided by n - 1 instead of n in norm1 and norm2"),
+    "sum": ("norm1", "the sum of squares is divided by 1 instead of n in norm1 and norm2"),
+    "norms": ("norm1", "norm1 and norm2 are exchanged"),
+    "cut": ("attention.q", "projections are cut into heads by a reshape that mixes"),
+    "merge": ("attention.out", "heads are joined by a reshape that mixes"),
+    "axis": ("attention.weights", "the softmax goes over the queries instead of the keys"),
+    "keys": ("attention.k_rotated", "keys are not rotated"),
+    "values": ("attention.out", "values are rotated, too"),
+    "between": ("attention.q_rotated", "the base of the rotation is 100000"),
+    "root": ("attention.weights", "the scores are divided by the root of H E instead of E"),
+    "times": ("attention.weights", "the scores are multiplied by the root of E"),
+    "left 1": ("sum1", "the first sum leaves out the input of the block"),
+    "left 2": ("out", "the second sum leaves out what the first one gave"),
+    "normed": ("sum1", "the sums take the normalized input of a sub-layer"),
+    "parallel": ("norm2", "all sub-layers read the input of the block"),
 }
 LAYER = BUGS | {
     "norm": ("norm1", "the normalization is that of rms norm"),
     "activation": ("feed_forward.hidden", "the activation is gelu"),
+    "norm bias": ("norm1", "the bias of norm1 and norm2 is missing"),
+    "by heads": ("attention.q", "a fused projection is read head by head, as (H, 3, E)"),
+    "by thirds": ("attention.q", "a fused projection is read in three parts, not head by head"),
+    "queries": ("attention.q", "queries and values are exchanged"),
+    "bias": ("attention.q", "the biases of queries, keys and values in attention are missing"),
 }
 RMS = BUGS | {
     "gate": ("feed_forward.hidden", "w_gate and w_up are exchanged"),
@@ -345,9 +392,13 @@ class TestFirstDifference:
         right = trace(encoder_block, x, p, **options)
         plain = {name: getattr(p, name)._replace(weight=np.ones(D)) for name in ("norm1", "norm2")}
         wrong = trace(encoder_block, x, p._replace(**plain), **options)
-        assert first_difference(right, wrong).cause == "the weight of norm1 is missing"
-        found = first_difference(right, {"out": wrong["out"]})
-        assert found.cause == "the weight of norm1 and norm2 is missing"
+        for other in (wrong, {"out": wrong["out"]}):
+            cause = first_difference(right, other).cause
+            assert cause == "the weight of norm1 and norm2 is missing"
+        found = first_difference(right, {"norm1": wrong["norm1"]})
+        assert found.cause == "the weight of norm1 is missing"
+        once = trace(encoder_block, x, p._replace(norm1=plain["norm1"]), **options)
+        assert first_difference(right, once).cause == "the weight of norm1 is missing"
 
     def test_one_position_tells_nothing_of_the_next(self):
         x, p, options, _ = problem("llama")
@@ -355,6 +406,58 @@ class TestFirstDifference:
         steps = trace(encoder_block, x[:1], p, **options)
         other = {"attention.q_rotated": steps["attention.q_rotated"] + 1}
         assert not first_difference(steps, other).cause
+
+    def test_several_weights_at_once(self):
+        x, p, options, _ = problem("gpt2")
+        right = trace(encoder_block, x, p, **options)
+        a = p.attention
+        turned = {name: getattr(a, name).T for name in ("w_q", "w_k", "w_v", "w_o")}
+        for names, words in (
+            (("w_q", "w_k", "w_v"), "the weights of queries, keys and values in attention are"),
+            (tuple(turned), "all weights of attention are"),
+        ):
+            changed = a._replace(**{name: turned[name] for name in names})
+            wrong = trace(encoder_block, x, p._replace(attention=changed), **options)
+            for other in (wrong, {"out": wrong["out"]}):
+                assert first_difference(right, other).cause == f"{words} transposed"
+        plain = p.attention._replace(b_q=None, b_k=None, b_v=None, b_o=None)
+        wrong = trace(encoder_block, x, p._replace(attention=plain), **options)
+        assert first_difference(right, wrong).cause == "all biases of attention are missing"
+
+    def test_fused_projections_without_biases(self):
+        _, p, options, _ = problem("llama")
+        a, x = (
+            filled(CONFIGS["gpt2"]).blocks[0].attention,
+            np.random.default_rng(1).normal(size=(T, D)),
+        )
+        p = p._replace(attention=AttentionParams(a.w_q, a.w_k, a.w_v, a.w_o))
+        options["num_kv_heads"] = H
+        right = trace(encoder_block, x, p, **options)
+        assert first_difference(right, Port(p)(x)) is None
+        found = first_difference(right, Port(p, "by heads")(x))
+        assert found.name == "attention.q"
+        assert found.cause.startswith("a fused projection is read head by head")
+
+    def test_parameters_of_another_block(self):
+        config = dataclasses.replace(CONFIGS["gpt2"], layers=4)
+        params, ids = filled(config), np.arange(T)
+        right = trace(language_model, ids, params, config)
+        for order, name, j in (((0, 0, 0, 0), 1, 0), ((3, 2, 1, 0), 0, 3), ((0, 1, 3, 3), 2, 3)):
+            blocks = tuple(params.blocks[i] for i in order)
+            wrong = trace(language_model, ids, params._replace(blocks=blocks), config)
+            found = first_difference(right, wrong)
+            assert found.name == f"blocks.{name}.norm1"
+            assert found.cause == f"the parameters are those of block {j}"
+
+    def test_blocks_of_other_shapes_are_not_taken_for_each_other(self):
+        params, x = filled(CONFIGS["nothing"]), np.random.default_rng(1).normal(size=(T, D))
+        block = params.blocks[0]
+        network = FeedForwardParams(*(a[: 2 * D] for a in block.feed_forward[:2]), None, None)
+        network = network._replace(w2=block.feed_forward.w2[:, : 2 * D], b2=block.feed_forward.b2)
+        blocks = block, block._replace(feed_forward=network)
+        right = trace(encoder, x, blocks, num_heads=H)
+        found = first_difference(right, {"blocks.1.out": right["blocks.1.out"] + 1.0})
+        assert (found.name, found.cause) == ("blocks.1.out", "")
 
     def test_missing_bias(self):
         x, p, options, _ = problem("gpt2")
@@ -384,6 +487,170 @@ class TestFirstDifference:
         wrong = {**other, "sum1": steps["sum1"] + 1}
         found = first_difference(steps, wrong)
         assert found.notes == ("attention.v: heads after the time axis",)
+
+    def test_a_batch_of_one(self):
+        x, p, options, keys = problem("llama")
+        steps = trace(encoder_block, x, p, **options)
+        port = {name: a[None] for name, a in Port(p, keys=keys)(x).items()}
+        q = port["attention.q"]
+        port["attention.q"] = q.swapaxes(1, 2)
+        port["attention.v"] = port["attention.v"].swapaxes(1, 2).reshape(1, T, -1)
+        assert first_difference(steps, port) is None
+        wrong = {"attention.q": port["attention.q"], "out": port["out"] + 1.0}
+        found = first_difference(steps, wrong)
+        assert found.notes == ("attention.q: heads after the time axis, an axis of length 1 first",)
+        assert (found.name, found.wrong, len(found.at)) == ("out", T * D, 2)
+        found = first_difference(steps, {"out": np.stack([steps["out"]] * 2)})
+        assert found.cause == "it has shape (2, 6, 32) instead of (6, 32)"
+        wrong = {name: a[None] for name, a in Port(p, "pairs", keys)(x).items()}
+        assert first_difference(steps, wrong).cause.startswith("channels are rotated as halves")
+
+    def test_masked_scores(self):
+        """Large negative numbers, or none at all where the weights are right."""
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        open_ = trace(encoder_block, x, p, **options | {"is_causal": False})
+        scores, weights = steps["attention.scores"], steps["attention.weights"]
+        for low in (-1e4, np.finfo(np.float32).min):
+            finite = np.where(np.isinf(scores), low, scores)
+            other = {"attention.scores": finite, "out": steps["out"] + 1.0}
+            note = "attention.scores: masked scores are finite"
+            assert first_difference(steps, {"attention.scores": finite}) is None
+            assert first_difference(steps, other).notes == (note,)
+        before = {"attention.scores": open_["attention.scores"], "attention.weights": weights}
+        assert first_difference(steps, before) is None
+        found = first_difference(
+            steps, before | {"attention.averages": open_["attention.averages"]}
+        )
+        assert found.notes == ("attention.scores: scores are those before the mask",)
+        assert found.agreed == ("attention.weights",)
+        for missing in ({}, {"attention.weights": open_["attention.weights"]}):
+            found = first_difference(
+                steps, {"attention.scores": open_["attention.scores"]} | missing
+            )
+            assert (found.name, found.cause) == ("attention.scores", "the causal mask is missing")
+        doubled = {"attention.scores": 2 * open_["attention.scores"], "attention.weights": weights}
+        assert first_difference(steps, doubled).name == "attention.scores"
+        fewer = {"attention.scores": scores[:, :3], "attention.weights": weights}
+        assert first_difference(steps, fewer).wrong == 0
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    @pytest.mark.parametrize("wide", [None, np.float32, np.float64])
+    def test_16_bits(self, dtype, wide):
+        """Roundings are allowed, mistakes are not; nor are they in a wider dtype."""
+        narrow = dtype if dtype == "float16" else pytest.importorskip("ml_dtypes").bfloat16
+        config, ids = CONFIGS["gpt2"], np.arange(T)
+        params = filled(config)
+        right = trace(language_model, ids, params, config)
+
+        def rounded(steps):
+            cast = {name: a.astype(narrow) for name, a in steps.items()}
+            return cast if wide is None else {name: a.astype(wide) for name, a in cast.items()}
+
+        assert first_difference(right, rounded(right)) is None
+        post = dataclasses.replace(config, norm_first=False)
+        wrong = rounded(trace(language_model, ids, params, post))
+        assert first_difference(right, wrong).name == "blocks.0.norm1"
+        for other in (wrong, {"blocks.0.out": wrong["blocks.0.out"]}):
+            assert first_difference(right, other).cause == "the norms come after the sums"
+        for factor in (0.0, -1.0):
+            found = first_difference(right, rounded({"logits": factor * right["logits"]}))
+            assert found.name == "logits"
+        x, p, options, _ = problem("llama")
+        right = trace(encoder_block, x, p, **options)
+        wrong = trace(encoder_block, x, p, **options | {"is_causal": False})
+        assert first_difference(right, rounded({"out": right["out"]})) is None
+        found = first_difference(right, rounded({"out": wrong["out"]}))
+        assert found.cause == "the causal mask is missing"
+
+    def test_what_follows_16_bits_is_allowed_as_much(self, rng):
+        a, b = rng.normal(size=(2, 3, 64))
+        right, near = {"a": a, "b": b, "c": a}, {"b": b * 1.01, "c": a * 1.01}
+        assert first_difference(right, near).name == "b"
+        assert first_difference(right, {"a": a.astype(np.float16)} | near) is None
+        assert first_difference({"b": b, "a": a}, {"b": b * 1.01, "a": a.astype(np.float16)})
+
+    def test_numbers_that_are_narrow_on_both_sides_are_compared_as_they_are(self):
+        a = np.array([[1.0, 2.0, 3.0]])
+        assert first_difference({"a": a}, {"a": a + 2.0**-6}).name == "a"
+
+    def test_a_few_round_numbers_are_not_narrow(self):
+        round_ = np.arange(1.0, 16.0)
+        assert first_difference({"a": 1.01 * round_}, {"a": round_}).name == "a"
+        round_ = np.arange(1.0, 17.0)
+        assert first_difference({"a": 1.01 * round_}, {"a": round_}) is None
+
+    def test_an_activation_of_the_other_half(self):
+        """Where the gate agrees, the two halves are not exchanged."""
+        x, p, options, _ = problem("llama")
+        steps = trace(encoder_block, x, p, **options)
+        gate, up = (steps[f"feed_forward.{name}"] for name in ("gate", "up"))
+        other = {"feed_forward.gate": gate, "feed_forward.hidden": gate * silu(up)}
+        found = first_difference(steps, other)
+        assert found.cause == "the activation is that of up instead of gate"
+
+    def test_gelu_by_a_sigmoid(self):
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        inner = steps["feed_forward.inner"]
+        other = {"feed_forward.hidden": inner / (1 + np.exp(-1.702 * inner))}
+        found = first_difference(steps, other)
+        assert found.cause == "the activation is GELU by a sigmoid, x sigmoid(1.702 x)"
+
+    def test_dropout_that_is_on(self, rng):
+        x, p, options, _ = problem("gpt2")
+        steps = trace(encoder_block, x, p, **options)
+        kept = rng.random(steps["feed_forward.hidden"].shape) < 0.8
+        other = {"feed_forward.hidden": steps["feed_forward.hidden"] * kept / 0.8}
+        want = "some elements are zero and the others multiplied by 1.25, as by dropout"
+        assert first_difference(steps, other).cause == want
+        assert first_difference({"a": [1.0, 2.0]}, {"a": [0.0, 2.0]}).cause == ""
+        weights = {"attention.weights": steps["attention.weights"][:, :3]}
+        assert "dropout" not in first_difference(steps, weights).cause
+
+    def test_factors(self):
+        """None near 1, which would be roundings, and none of numbers that overflow."""
+        a = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+        near = a * np.float32(1.0003)
+        assert first_difference({"a": a}, {"a": near}).cause == ""
+        assert first_difference({"a": a}, {"a": 1.5 * a}).cause == "it is multiplied by 1.5"
+        assert first_difference({"a": a}, {"a": a.astype(np.float64) * 1e300}).cause == ""
+
+    def test_biases_of_scores(self, rng):
+        params, x = filled(CONFIGS["gpt2"]), rng.normal(size=(T, D))
+        bias = rng.normal(size=(H, T, T))
+        options = {"num_heads": H, "bias": bias}
+        right = trace(encoder, x, params.blocks, **options)
+        for changed, cause in (
+            (bias.swapaxes(1, 2), "the bias has queries and keys exchanged"),
+            (bias * E**-0.5, "the bias is multiplied by 0.3536, like scores"),
+        ):
+            wrong = trace(encoder, x, params.blocks, **options | {"bias": changed})
+            assert first_difference(right, wrong).cause == cause
+        unscaled = options | {"scale": 1.0}  # as in T5
+        right = trace(encoder, x, params.blocks, **unscaled)
+        wrong = trace(encoder, x, params.blocks, **unscaled | {"bias": bias * E**-0.5})
+        assert first_difference(right, wrong).cause == cause
+        unscaled = options | {"scale": 1.0, "bias": bias[:, :1]}
+        right = trace(encoder, x, params.blocks, **unscaled)
+        wrong = {"blocks.0.attention.scores": right["blocks.0.attention.scores"] + 1.0}
+        assert first_difference(right, wrong).cause == ""
+
+    def test_scalings_of_the_rotation(self):
+        ids = np.arange(T)
+        yarn = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4}
+        for scaling in ({"type": "linear", "factor": 2.0}, yarn):
+            config = dataclasses.replace(CONFIGS["scaled rotation"], rope_scaling=scaling)
+            params = filled(config)
+            right = trace(language_model, ids, params, config)
+            plain = dataclasses.replace(config, rope_scaling=None)
+            found = first_difference(right, trace(language_model, ids, params, plain))
+            assert found.name == "blocks.0.attention.q_rotated"
+            assert found.cause == "the scaling of the rotation is missing"
+        whole = {"attention_factor": 1.0}
+        plain = dataclasses.replace(config, rope_scaling=yarn | whole)
+        found = first_difference(right, trace(language_model, ids, params, plain))
+        assert found.cause == "the rotation's attention factor of 1.139 is missing"
 
     def test_shapes(self):
         x, p, options, _ = problem("gpt2")
@@ -433,6 +700,10 @@ class TestFirstDifference:
             late = right["embedding"] + params.positions[start : T + start]
             found = first_difference(right, {"positioned": late})
             assert found.cause == f"positions begin at {start}"
+        found = first_difference(right, {"positioned": right["embedding"]})
+        assert found.cause == "the positions are missing"
+        found = first_difference(right, {"norm": right["norm"] - params.norm.bias})
+        assert found.cause == "the bias of the last norm is missing"
         found = first_difference(right, {"embedding": right["embedding"] * D**0.5})
         assert found.cause == "the embeddings are multiplied by the root of D"
         scaled = CONFIGS["2017"]
@@ -446,6 +717,18 @@ class TestFirstDifference:
         assert found.cause == "the head is the matrix of embeddings"
         found = first_difference(right, {"logits": right["blocks.1.out"] @ params.head.T})
         assert found.cause == "the last norm is missing"
+        found = first_difference(right, {"norm": right["blocks.1.out"]})
+        assert found.cause == "the last norm is missing"
+        x = right["blocks.1.out"]
+        y = params.norm.weight * x / np.sqrt((x**2).sum(-1, keepdims=True) / (D - 1) + 1e-5)
+        found = first_difference(right, {"norm": y})
+        want = "the sum of squares is divided by n - 1 instead of n in the last norm"
+        assert found.cause == want
+        p = softmax(right["logits"])
+        found = first_difference(right, {"logits": p})
+        assert found.cause == "they are probabilities, after a softmax"
+        found = first_difference(right, {"logits": np.log(p)})
+        assert found.cause == "they are logarithms of probabilities"
         found = first_difference(right, {"logits": -3 * right["logits"]})
         assert found.cause == "it is multiplied by -3"
         x = right["blocks.1.out"]
@@ -478,6 +761,12 @@ class TestFirstDifference:
             first_difference({"a": 1.0}, {"b": 1.0})
         with pytest.raises(ValueError, match=r"not none\.$"):
             first_difference({"a": 1.0}, {})
+        for value in ("x", None, {}, 1j, np.array(["2020"], "M8[D]"), len):
+            with pytest.raises(
+                TypeError, match=r"^Argument \"other\['a'\]\" must be integer, float"
+            ):
+                first_difference({"a": 1.0}, {"a": value})
+        assert first_difference({"a": 1.5}, {"a": np.longdouble(1.5)}) is None
 
 
 def test_pytorch_leaves_no_path(rng):

@@ -1,7 +1,9 @@
 """Families of models: layouts against the models written out in NumPy, and configurations."""
 
+import json
 import sys
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -403,6 +405,13 @@ class TestRoundTrip:
         state = drawn(llama_shapes() | HEAD)
         state["model.layers.0.self_attn.rotary_emb.inv_freq"] = np.ones(2)
         from_state_dict(state, "llama", LLAMA)
+        state = drawn(bert_shapes()) | {"embeddings.token_type_ids": np.zeros((1, L), int)}
+        from_state_dict(state, "bert", BERT)
+
+    def test_heads_of_t5_are_left_out(self):
+        names = ("lm_head.weight", "qa_outputs.bias", "classification_head.dense.weight")
+        state = drawn(t5_shapes(False)) | {name: np.ones(2) for name in names}
+        from_state_dict(state, "t5", T5)
 
     def test_rows_of_the_rotation(self):
         """Row 1 of a head is turned with row 0 here, and with row E/2 + 1 there."""
@@ -460,6 +469,45 @@ class TestConfigurations:
         _, _, config = ported("llama", rope_scaling=scaling, max_position_embeddings=64)
         assert config.rope_scaling["factor"] == 4.0
 
+    def test_where_the_length_of_the_training_stands(self):
+        """Hugging Face takes it from beside the scaling first, then from it, then the longest."""
+        name, more = "original_max_position_embeddings", {"max_position_embeddings": 64}
+        three = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+        for scaling in ({"type": "yarn", "factor": 4.0}, {"rope_type": "llama3"} | three):
+            for inside, beside, want in ((None, None, 64), (16, None, 16), (16, 32, 32)):
+                settings = more | {"rope_scaling": scaling | {name: inside}, name: beside}
+                _, _, config = ported("llama", **settings)
+                assert config.rope_scaling[name] == want
+
+    def test_the_older_spelling_goes_before_the_newer(self):
+        """As in Hugging Face; an empty one says nothing."""
+        newer = {"rope_type": "linear", "factor": 4.0, "rope_theta": 50.0}
+        for older, want in (({"type": "linear", "factor": 2.0}, (1e4, 2.0)), ({}, (50.0, 4.0))):
+            _, _, config = ported("llama", rope_scaling=older, rope_parameters=newer)
+            assert (config.rope_base, config.rope_scaling["factor"]) == want
+
+    def test_activations(self):
+        for name, want in (
+            ("gelu_accurate", "gelu_tanh"),
+            ("gelu_python_tanh", "gelu_tanh"),
+            ("hardswish", "hard_swish"),
+            ("leaky_relu", "leaky_relu"),
+        ):
+            assert ported("gpt2", activation_function=name)[2].activation == want
+
+    def test_what_t5_makes_of_its_network_goes_before_the_name(self):
+        more = {"feed_forward_proj": "relu", "is_gated_act": True, "dense_act_fn": "gelu_new"}
+        _, params, options = ported("t5, gated", **more)
+        assert type(params.blocks[0].feed_forward) is GatedFeedForwardParams
+        assert options["activation"] == "gelu_tanh"
+
+    def test_the_farthest_distance_of_t5(self, ids):
+        want = r"'relative_attention_max_distance' = 40, which is .* t5_bias as max_distance=40\.$"
+        with pytest.warns(UserWarning, match=want) as seen:
+            ported("t5", relative_attention_max_distance=40)
+        assert seen[0].filename == __file__
+        ported("t5", relative_attention_max_distance=128)
+
     @pytest.mark.parametrize("name", CASES)
     def test_what_does_not_matter_is_passed_over(self, name):
         """Warnings are errors in these tests."""
@@ -488,7 +536,7 @@ class TestConfigurations:
             ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "idx' must be False, not True"),
             ("gpt2", {"activation_function": "snake"}, "'activation_function' must be one of"),
             ("gpt2", {"activation_function": 3}, "'activation_function' must be one of"),
-            ("gpt2", {"n_head": 3}, "'heads' must divide width = 8, not 3"),
+            ("gpt2", {"n_head": 3}, "'n_head' must divide 8, not be 3"),
             ("gpt2", {"tie_word_embeddings": "no"}, "must be True or False, not 'no'"),
             ("llama", {"model_type": "gemma"}, "'model_type' must be 'llama', not 'gemma'"),
             ("llama", {"head_dim": 16}, "'head_dim' must be 4, not 16"),
@@ -496,13 +544,32 @@ class TestConfigurations:
             ("llama", {"hidden_act": "mish"}, "'hidden_act' must not be 'mish' for a gate"),
             ("llama", {"partial_rotary_factor": 0.5}, "'partial_rotary_factor' must be 1"),
             ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "not be 'dynamic'"),
-            ("llama", {"rope_scaling": {"type": "linear"}}, "factor"),
-            ("llama", {"rope_scaling": {"type": "spiral"}}, "'spiral'"),
+            (
+                "llama",
+                {"rope_scaling": {"type": "linear"}},
+                "'rope_scaling' does not fit: .*factor",
+            ),
+            ("llama", {"rope_scaling": {"type": "spiral"}}, "'rope_scaling' .*'spiral'"),
+            (
+                "llama",
+                {"rope_parameters": {"type": "linear", "factor": "2"}},
+                "'rope_parameters' do",
+            ),
+            (
+                "llama",
+                {"rope_parameters": {"full_attention": {"rope_type": "default"}}},
+                "each kind",
+            ),
+            ("llama", {"num_attention_heads": 3}, "'num_attention_heads' must divide 8, not be 3"),
+            ("llama", {"num_attention_heads": 8}, "the width of a head, 1, must be even"),
+            ("llama", {"num_key_value_heads": 3}, "'num_key_value_heads' must divide 2, not be 3"),
             ("bert", {"position_embedding_type": "relative_key"}, "must be 'absolute'"),
             ("bert", {"num_attention_heads": 3}, "'num_attention_heads' must divide 8, not be 3"),
             ("bert", {"is_decoder": True}, "'is_decoder' must be False"),
             ("t5", {"feed_forward_proj": "twice-relu"}, "must not be 'twice-relu'"),
             ("t5", {"feed_forward_proj": "gated-cube"}, "'feed_forward_proj' must be one of"),
+            ("t5", {"dense_act_fn": "cube"}, "'dense_act_fn' must be one of"),
+            ("t5", {"is_gated_act": 1}, "'is_gated_act' must be True or False"),
         ],
     )
     def test_what_cannot_be_expressed(self, name, settings, match):
@@ -510,9 +577,22 @@ class TestConfigurations:
             ported(name, **settings)
 
     def test_all_problems_at_once(self):
-        want = "'scale_attn_weights' must be .*; 'add_cross_attention' must be"
+        want = "'n_head' must .*; 'scale_attn_weights' must be .*; 'add_cross_attention' must be"
         with pytest.raises(ValueError, match=want):
-            ported("gpt2", scale_attn_weights=False, add_cross_attention=True)
+            ported("gpt2", n_head=3, scale_attn_weights=False, add_cross_attention=True)
+        want = "'num_attention_heads' must .*; 'mlp_bias' must .*; the rope type must not be"
+        scaling = {"type": "dynamic", "factor": 2.0}
+        with pytest.raises(ValueError, match=want):
+            ported("llama", num_attention_heads=3, mlp_bias=True, rope_scaling=scaling)
+        scaling = {"type": "linear"}  # whether it fits depends on the width of a head
+        with pytest.raises(ValueError, match=r"'num_attention_heads' must divide 8, not be 3\.$"):
+            ported(
+                "llama",
+                num_attention_heads=3,
+                num_key_value_heads=3,
+                head_dim=2,
+                rope_scaling=scaling,
+            )
 
     def test_types(self):
         with pytest.raises(
@@ -551,6 +631,49 @@ class TestErrors:
         with pytest.raises(ValueError, match=want):
             from_state_dict(other, "gpt2", GPT2)
 
+    def test_a_model_of_nan_is_tied_to_itself(self):
+        state = {key: np.full_like(array, np.nan) for key, array in drawn(gpt2_shapes()).items()}
+        state["lm_head.weight"] = state["transformer.wte.weight"].copy()
+        params, _ = from_state_dict(state, "gpt2", GPT2)
+        assert np.isnan(params.embedding).all()
+
+    def test_a_tied_head_that_is_no_array(self):
+        state = drawn(gpt2_shapes()) | {"lm_head.weight": None}
+        with pytest.raises(
+            TypeError, match=r"^Argument 'lm_head\.weight' must be integer, float16"
+        ):
+            from_state_dict(state, "gpt2", GPT2)
+
+    def test_a_norm_by_its_old_name_and_its_new_one(self):
+        state = drawn(bert_shapes()) | {"embeddings.LayerNorm.gamma": np.ones(D)}
+        want = r"once: 'embeddings\.LayerNorm\.gamma' is 'embeddings\.LayerNorm\.weight' once more"
+        with pytest.raises(ValueError, match=want):
+            from_state_dict(state, "bert", BERT)
+
+    @pytest.mark.parametrize("prefix", ["module.", "module._orig_mod.", "transformer.", "model."])
+    @pytest.mark.parametrize("name", CASES)
+    def test_a_prefix_that_was_not_given_is_named(self, name, prefix):
+        kind, settings, shapes = CASES[name]
+        state = {prefix + key: array for key, array in drawn(shapes).items()}
+        want = rf"of {kind} \(perhaps with prefix='{prefix}'\): .* is missing; .* is not one of"
+        with pytest.raises(ValueError, match=want):
+            from_state_dict(state, kind, settings)
+        with pytest.raises(ValueError, match=rf"perhaps with prefix='{prefix}'"):
+            from_state_dict(state, kind, settings, prefix=prefix[:-1])
+        from_state_dict(state, kind, settings, prefix=prefix)
+
+    def test_what_is_before_few_names_is_no_prefix(self):
+        state = {f"encoder.{key}": array for key, array in drawn(t5_shapes(False)).items()}
+        state["encoder.embed_tokens.weight"] = np.ones((V, D))
+        with pytest.raises(ValueError, match=r"of llama: 'embed_tokens\.weight' is missing"):
+            from_state_dict(state, "llama", LLAMA)
+
+    def test_what_is_there_instead_is_named_beside_what_is_missing(self):
+        with pytest.raises(
+            ValueError, match=r"gpt2: 'wte\.weight' is missing; .*'model' is not one"
+        ):
+            from_state_dict({"model": np.ones(2)}, "gpt2", GPT2)
+
     def test_names_in_messages_are_those_of_the_state_dict(self):
         state = {f"net.{key}": array for key, array in drawn(llama_shapes()).items()}
         with pytest.raises(ValueError, match=r"'net\.lm_head\.weight' is missing"):
@@ -559,6 +682,26 @@ class TestErrors:
     def test_a_missing_head(self):
         with pytest.raises(ValueError, match=r"'lm_head\.weight' is missing"):
             from_state_dict(drawn(llama_shapes()), "llama", LLAMA)
+
+    @pytest.mark.parametrize(
+        ("name", "field", "value"),
+        [
+            ("gpt2", "norm_first", False),
+            ("gpt2", "positions", "rope"),
+            ("gpt2", "norm", "rms"),
+            ("gpt2", "biases", False),
+            ("llama", "norm_first", False),
+            ("llama", "positions", "alibi"),
+            ("llama", "scale_embeddings", True),
+        ],
+    )
+    def test_models_that_a_family_does_not_have_are_not_written(self, name, field, value):
+        """Their tensors could have the same names."""
+        _, params, config = ported(name)
+        config = replace(config, **{field: value})
+        want = f"of the family {name}: {field!r} must be .*, not {value!r}"
+        with pytest.raises(ValueError, match=want):
+            to_state_dict(params, name, config)
 
     def test_writing(self):
         _, params, config = ported("llama")
@@ -615,7 +758,7 @@ class TestFiles:
             read_state_dict(path)
         np.save(tmp_path / "y.npy", np.ones(2))
         (tmp_path / "y.npy").rename(path)
-        with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+        with pytest.raises(ValueError, match=r"npz': it is one array, as np\.save writes\.$"):
             read_state_dict(path)
 
     def test_safetensors(self, tmp_path, rng):
@@ -628,6 +771,17 @@ class TestFiles:
         np.testing.assert_array_equal(got["a.weight"], state["a.weight"])
         path.write_bytes(b"nothing of the kind")
         with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors, not "):
+            read_state_dict(path)
+
+    def test_dtypes_that_numpy_does_not_have(self, tmp_path):
+        pytest.importorskip("safetensors")
+        entry = {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}
+        header = json.dumps({"a": entry}).encode()
+        path = tmp_path / "x.safetensors"
+        path.write_bytes(len(header).to_bytes(8, "little") + header + b"ab")
+        with pytest.raises(
+            ValueError, match=r"tensors, not .*: NumPy has no dtype float8_e4m3fn\.$"
+        ):
             read_state_dict(path)
 
     def test_without_the_package(self, tmp_path, monkeypatch):

@@ -70,7 +70,24 @@ LANGUAGE_MODELS = {
         LLAMA | {"rope_scaling": {"type": "linear", "factor": 2.0}},
     ),
     "llama, yarn": ("Llama", LLAMA | {"rope_scaling": {"rope_type": "yarn"} | YARN}),
+    "llama, yarn, length beside it": (
+        "Llama",
+        LLAMA
+        | {"rope_scaling": {"type": "yarn", "factor": 4.0}, "original_max_position_embeddings": 16},
+    ),
+    "llama, both spellings": (
+        "Llama",
+        LLAMA
+        | {
+            "rope_scaling": {"type": "linear", "factor": 2.0},
+            "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
+        },
+    ),
     "llama, geglu": ("Llama", LLAMA | {"hidden_act": "gelu_pytorch_tanh"}),
+    **{
+        f"gpt2, {name}": ("GPT2", GPT2 | {"activation_function": name})
+        for name in ("gelu_accurate", "gelu_python_tanh", "hardswish", "leaky_relu")
+    },
 }
 #: Entries that transformers 5 moves to rope_parameters, as older files have them.
 IN_THE_WILD = ("rope_theta", "rope_scaling")
@@ -204,6 +221,20 @@ class TestSteps:
         right = trace(language_model, ids, params, own)
         assert first_difference(right, self.steps(model, ids)) is None
 
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    @pytest.mark.parametrize("wide", [False, True])
+    def test_16_bits(self, dtype, wide, rng):
+        """All agree, in the dtype and after a cast; with another activation they do not."""
+        model, config = made("Llama", LLAMA, getattr(peers.torch, dtype))
+        ids = tokens(rng)
+        params, own = from_state_dict(model.state_dict(), "llama", config)
+        seen = self.steps(model, ids)
+        seen = {name: a.float() if wide else a for name, a in seen.items()}
+        assert first_difference(trace(language_model, ids, params, own), seen) is None
+        other = from_state_dict(model.state_dict(), "llama", config | {"hidden_act": "relu"})[1]
+        found = first_difference(trace(language_model, ids, params, other), seen)
+        assert (found.name, found.cause) == ("blocks.0.feed_forward.out", "the activation is silu")
+
     def test_a_checkpoint_whose_rotation_is_in_the_wrong_layout(self, rng):
         model, config = made("Llama", LLAMA, peers.torch.float32)
         ids, E = tokens(rng), 8
@@ -291,6 +322,37 @@ class TestT5:
         assert again.keys() == state.keys()
         for key, tensor in state.items():
             np.testing.assert_array_equal(again[key], tensor.numpy())
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"feed_forward_proj": "relu", "dense_act_fn": "gelu_new"},
+            {"feed_forward_proj": "relu", "is_gated_act": True},
+            {"feed_forward_proj": "gated-gelu", "dense_act_fn": "relu", "is_gated_act": True},
+        ],
+    )
+    def test_what_goes_before_the_name_of_the_network(self, settings, rng):
+        model, _ = made("T5", T5 | settings, peers.torch.float32)
+        self.test_outputs((model, *from_state_dict(model.state_dict(), "t5", T5 | settings)), rng)
+
+    def test_the_farthest_distance(self, rng):
+        more = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 20}
+        model, config = made("T5", T5 | more, peers.torch.float32)
+        with pytest.warns(UserWarning, match=r"is to be given to t5_bias as max_distance=20\.$"):
+            params, options = from_state_dict(model.state_dict(), "t5", config)
+        ids = tokens(rng, (2, 40))
+        bias = t5_bias(params.positions, 40, 40, max_distance=20)
+        h = encoder(params.embedding[ids], params.blocks, params.norm, bias=bias, **options)
+        with peers.torch.no_grad():
+            close(h, model(peers.torch.tensor(ids)).last_hidden_state, 1e-5)
+
+    @pytest.mark.parametrize("name", ["QuestionAnswering", "TokenClassification"])
+    def test_of_a_model_for_a_task(self, name):
+        config = transformers.T5Config(**T5)
+        state = getattr(transformers, f"T5For{name}")(config).state_dict()
+        prefix = "" if "shared.weight" in state else "transformer."
+        params, _ = from_state_dict(state, "t5", config.to_dict(), prefix=prefix)
+        np.testing.assert_array_equal(params.embedding, state[f"{prefix}shared.weight"].numpy())
 
     def test_of_the_whole_model(self):
         config = transformers.T5Config(**T5)

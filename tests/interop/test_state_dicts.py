@@ -255,7 +255,25 @@ class TestErrors:
         want = r"'v_proj_weight' must have shape \(D, D_kv\) = \(4, 3\), not \(4, 2\)"
         self.read(want, "MultiheadAttention", state)
 
+    def test_the_last_norm_of_a_stack_has_a_bias_or_none(self):
+        kind, shapes = CASES["TransformerEncoder"]
+        state = {name: np.ones(shape) for name, shape in shapes.items()}
+        plain = {name: array for name, array in state.items() if "bias" not in name}
+        mixed = plain | {"norm.bias": state["norm.bias"]}
+        rms = {name: array for name, array in state.items() if name != "norm.bias"}
+        for some, biases in ((mixed, (False, True)), (rms, (True, False))):
+            blocks, norm = params = from_state_dict(some, kind)
+            has = [p is not None for p in (blocks[0].norm1.bias, norm.bias)]
+            assert tuple(has) == biases
+            assert to_state_dict(params, kind).keys() == some.keys()
+        del mixed["norm.weight"]
+        self.read("'norm.weight' is missing", kind, mixed)
+
     def test_tensors_without_counterpart(self):
+        state = {name: np.ones((1, 1, 4)) for name in ("bias_k", "bias_v")}
+        state |= {"in_proj_weight": np.ones((12, 4)), "out_proj.weight": np.ones((4, 4))}
+        want = r"MultiheadAttention: 'bias_k' is not one of them; 'bias_v' is not one of them\.$"
+        self.read(want, "MultiheadAttention", state)
         state = {name: np.ones(shape) for name, shape in recurrent(4, 1).items()}
         self.read("'weight_hr_l0' is not", "LSTM", state | {"weight_hr_l0": np.ones((1, 2))})
 
@@ -371,6 +389,32 @@ class TestPyTorch:
         want = net(*arguments)
         params = from_state_dict(net.state_dict(), kind)
         close(USES[kind](params, x, y), want[0] if isinstance(want, tuple) else want)
+
+    @pytest.mark.parametrize(
+        ("bias", "norm"),
+        [
+            (False, "LayerNorm"),
+            (True, "LayerNorm without bias"),
+            (False, "LayerNorm without bias"),
+            (True, "RMSNorm"),  # after blocks without biases it could as well be the one before
+        ],
+    )
+    def test_last_norms_of_stacks(self, bias, norm, rng):
+        """Whether it has a bias does not depend on the blocks."""
+        torch, nn = peers.torch, peers.torch.nn
+        if norm == "RMSNorm":
+            last, options = nn.RMSNorm(D, eps=1e-5), {}
+        else:
+            last, options = nn.LayerNorm(D, bias=norm == "LayerNorm"), {"norm": "layer"}
+        block = nn.TransformerEncoderLayer(D, H, 3 * D, 0.0, bias=bias, batch_first=True)
+        net = nn.TransformerEncoder(block, 2, last, enable_nested_tensor=False).double().eval()
+        with torch.no_grad():
+            for p in net.parameters():
+                p.copy_(torch.tensor(rng.normal(size=tuple(p.shape))))
+        x = rng.normal(size=(3, 5, D))
+        params = from_state_dict(net.state_dict(), "TransformerEncoder")
+        got = encoder(x, *params, num_heads=H, activation="relu", **options)
+        close(got, net(torch.tensor(x)))
 
     @of_kinds("RNNCell", "GRUCell", "LSTMCell")
     def test_cells(self, name, rng):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from ...positions import rope_frequencies, rope_permutation, rope_tables
 from .blocks import Mistake, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 #: Bases of rotation: those of the paper, of LLaMA 3, and of long contexts.
-BASES = (1e4, 5e5, 1e6)
+BASES = (1e4, 1e5, 5e5, 1e6)
 
 
 def _halves(w: FloatArray | None, heads: int) -> FloatArray | None:
@@ -43,6 +44,10 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
     yield words, p, o | {"rope_interleaved": flipped}
     yield "queries and keys are not rotated", p, o | {"rope": None}
+    yield "keys are not rotated", p, o | {"wrong": "keys"}
+    yield "values are rotated, too", p, o | {"wrong": "values"}
+    for words, other in o.get("scalings", {}).items():
+        yield words, p, o | {"rope": other}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
     if len(cos) > 1:
         step, slope = cos[1], sin[1]
@@ -58,7 +63,14 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
     weights = getattr(p, part)
     E = len(weights.w_q) // o["num_heads"]
     scale = E**-0.5 if o["scale"] is None else o["scale"]
-    for factor, words in ((1.0, "are not scaled"), (1 / E, "are scaled by 1/E")):
+    whole = len(weights.w_q)
+    factors = {
+        1.0: "are not scaled",
+        1 / E: "are scaled by 1/E",
+        E**0.5: "are multiplied by the root of E",
+    }
+    factors |= {whole**-0.5: "are divided by the root of H E instead of E"} if whole > E else {}
+    for factor, words in factors.items():
         if factor != scale:
             yield f"the scores {words}", p, o | {"scale": factor}
     if scale != E**-0.5:
@@ -72,6 +84,7 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
     for name in ("mask", "bias", "window", "softcap"):
         if o[name] is not None:
             yield f"the option {name} is missing", p, o | {name: None}
+    yield from _biases(p, o, E**-0.5 if scale == 1 else scale)
     H, keys = o["num_heads"], o["num_kv_heads"] or o["num_heads"]
     if keys < H:
         names = ("w_k", "b_k", "w_v", "b_v")
@@ -81,6 +94,18 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
         }
         words = "query head h uses key head h mod Hk instead of h // (H / Hk)"
         yield words, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
+
+
+def _biases(p: Any, o: Options, scale: float) -> Iterator[Mistake]:
+    """Yield the bias of the scores for exchanged positions, or scaled as they are."""
+    if o["bias"] is None:
+        return
+    bias = as_array("bias", o["bias"])
+    if bias.ndim > 1 and bias.shape[-1] == bias.shape[-2]:
+        words = "the bias has queries and keys exchanged"
+        yield words, p, o | {"bias": np.ascontiguousarray(np.swapaxes(bias, -1, -2))}
+    words = f"the bias is multiplied by {scale:.4g}, like scores"
+    yield words, p, o | {"bias": bias * bias.dtype.type(scale)}
 
 
 def _crossings(p: Any, o: Options) -> Iterator[Mistake]:
@@ -107,27 +132,41 @@ def _swapped(a: Any, one: str, two: str) -> Any:
 def _weights(p: Any, o: Options) -> Iterator[Mistake]:
     for part in (name for name in p._fields if not name.startswith("norm")):
         arrays = getattr(p, part)
-        for name, w in zip(arrays._fields, arrays, strict=True):
-            changes: dict[str, Any] = {}
-            if w is not None and w.ndim == 1:
-                changes["is missing"] = None
-            elif w is not None and w.shape[0] == w.shape[1]:
-                changes["is transposed"] = w.T
-            for words, value in changes.items():
-                changed = arrays._replace(**{name: value})
-                yield f"{part}.{name} {words}", p._replace(**{part: changed}), o
+        for words, changes in _changes(part, arrays):
+            yield words, p._replace(**{part: arrays._replace(**changes)}), o
     yield from _exchanged(p, o)
     network = p.feed_forward
     if len(network) == 3:
         swapped = network._replace(w_gate=network.w_up, w_up=network.w_gate)
         yield "w_gate and w_up are exchanged", p._replace(feed_forward=swapped), o
+        yield "the activation is that of up instead of gate", p, o | {"wrong": "up"}
+
+
+def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield biases that are missing and weights that are transposed, one and several at a time."""
+    there = {name: w for name, w in arrays._asdict().items() if w is not None}
+    biases = [name for name, w in there.items() if w.ndim == 1]
+    square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
+    for name in biases:
+        yield f"{part}.{name} is missing", {name: None}
+    for name in square:
+        yield f"{part}.{name} is transposed", {name: there[name].T}
+    for kind, some, words in (("biases", biases, "missing"), ("weights", square, "transposed")):
+        of_sources = [name for name in some if name[-1] in "qkv"]
+        groups = {f"all {kind} of {part}": some}
+        groups[f"the {kind} of queries, keys and values in {part}"] = of_sources
+        for said, names in groups.items():
+            if len(names) > 1:
+                yield f"{said} are {words}", {n: None if n[0] == "b" else there[n].T for n in names}
 
 
 def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
     part = "attention" if "attention" in p._fields else "self_attention"
     a, H = getattr(p, part), o["num_heads"]
-    for one, two, words in (("q", "k", "queries and keys"), ("k", "v", "keys and values")):
+    names = {"q": "queries", "k": "keys", "v": "values"}
+    for one, two in ("qk", "kv", "qv"):
+        words = f"{names[one]} and {names[two]}"
         if getattr(a, f"w_{one}").shape == getattr(a, f"w_{two}").shape:
             yield f"{words} are exchanged", p._replace(**{part: _swapped(a, one, two)}), o
     apart = {
@@ -136,6 +175,50 @@ def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
     }
     words = "the rows of the projections go from head to head first, not through a head"
     yield words, p._replace(**{part: a._replace(**apart)}), o
+    if a.w_q.shape == a.w_k.shape == a.w_v.shape:
+        for words, order in FUSED.items():
+            fused = {
+                f"{x}_{y}": w
+                for x in "wb"
+                for y, w in zip("qkv", _fused(a, x, order, H), strict=True)
+            }
+            yield words, p._replace(**{part: a._replace(**fused)}), o
+
+
+#: Orders of the rows of one matrix for queries, keys and values, and how it is cut.
+FUSED = {
+    "a fused projection is read head by head, as (H, 3, E), not in three parts": (1, 0),
+    "a fused projection is read in three parts, not head by head, as (H, 3, E)": (0, 1),
+}
+
+
+def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> list[FloatArray | None]:
+    """Write three projections below each other in one order, and cut them in the other."""
+    parts = [getattr(a, f"{kind}_{name}") for name in "qkv"]
+    if any(w is None for w in parts):
+        return parts
+    rows = np.stack([w.reshape(heads, -1, *w.shape[1:]) for w in parts])  # (3, H, E, ...)
+    if order == (1, 0):  # written in three parts, read head by head
+        shape = heads, 3, *rows.shape[2:]
+        cut = np.swapaxes(rows.reshape(shape), 0, 1)
+    else:
+        cut = np.swapaxes(rows, 0, 1).reshape(rows.shape)
+    return [w.reshape(old.shape) for w, old in zip(cut, parts, strict=True)]
+
+
+#: What no parameter makes, by the name that the steps have for it.
+WRONG = {
+    "cut": "projections are cut into heads by a reshape that mixes heads and positions",
+    "merge": "heads are joined by a reshape that mixes heads and positions",
+    "axis": "the softmax goes over the queries instead of the keys",
+    "quick": "the activation is GELU by a sigmoid, x sigmoid(1.702 x)",
+    "left out 1": "the first sum leaves out the input of the block",
+    "left out 2": "the second sum leaves out what the first one gave",
+    "left out 3": "the third sum leaves out what the second one gave",
+    "normed": "the sums take the normalized input of a sub-layer, not the input itself",
+    "unnormed": "the sub-layers read their inputs before the norms",
+    "parallel": "all sub-layers read the input of the block",
+}
 
 
 def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
@@ -149,6 +232,24 @@ NORM_WEIGHTS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "is taken as 1 + w, as in Gemma": lambda w: w + w.dtype.type(1),
     "is missing": np.ones_like,
 }
+
+
+def _by_size(norm: Any, factor: float) -> Any:
+    return with_weight(norm, lambda w: w * w.dtype.type(factor**-0.5))
+
+
+def other_denominators(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, Any, Options]]:
+    """Yield norms that divide by another multiple of the sum of squares, which takes eps along."""
+    D = len(next(iter(some.values())).weight)
+    for n, words in ((max(D - 1, 1), "n - 1"), (1, "1")):
+        changed = {name: _by_size(norm, D / n) for name, norm in some.items()}
+        said = f"the sum of squares is divided by {words} instead of n in {' and '.join(some)}"
+        yield said, changed, o | {"eps": o["eps"] * n / D}
+
+
+def without_bias(norm: Any) -> Any:
+    """Return a norm whose bias adds nothing; None would make it another norm."""
+    return norm._replace(bias=np.zeros_like(norm.bias))
 
 
 def with_weight(norm: Any, change: Callable[[FloatArray], FloatArray]) -> Any:
@@ -191,8 +292,19 @@ def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
         for words, change in NORM_WEIGHTS.items():
             changed = {name: with_weight(norm, change) for name, norm in some.items()}
             yield f"the weight of {' and '.join(some)} {words}", p._replace(**changed), o
+        if all(norm.bias is not None for norm in some.values()):
+            changed = {name: without_bias(norm) for name, norm in some.items()}
+            yield f"the bias of {' and '.join(some)} is missing", p._replace(**changed), o
+        for words, changed, options in other_denominators(some, o):
+            yield words, p._replace(**changed), options
+    for one, two in itertools.combinations(norms, 2):
+        swapped = p._replace(**{one: norms[two], two: norms[one]})
+        yield f"{one} and {two} are exchanged", swapped, o
     place = "after the sums" if o["norm_first"] else "before the sub-layers"
     yield f"the norms come {place}", p, o | {"norm_first": not o["norm_first"]}
     for activation in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "identity"):
         if activation != o["activation"]:
             yield f"the activation is {activation}", p, o | {"activation": activation}
+    for wrong, words in WRONG.items():
+        if o["norm_first"] or wrong not in ("normed", "unnormed", "parallel"):
+            yield words, p, o | {"wrong": wrong}

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_array
-from ..._core.pytree import as_float_trees
+from ..._core.pytree import as_float_trees, named_leaves
+from ...activations import log_softmax, softmax
 from ...activations._by_name import by_name
 from ...attention import padding_mask
 from ...neurons import LinearParams, linear, mlp
@@ -33,7 +34,15 @@ from ...transformer import (
     sequence_classifier,
 )
 from .blocks import Mistake, Options, Steps, block_steps, decoder_block_steps, normed
-from .mistakes import NORM_WEIGHTS, block_mistakes, decoder_mistakes, other_norms, with_weight
+from .mistakes import (
+    NORM_WEIGHTS,
+    block_mistakes,
+    decoder_mistakes,
+    other_denominators,
+    other_norms,
+    with_weight,
+    without_bias,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,7 +90,7 @@ def _defaults(model: Any, options: Options) -> Options:
 
 
 def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
-    return {"norm": normed(x, p, o)}
+    return {"norm": x if p is None else normed(x, p, o)}
 
 
 def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
@@ -89,6 +98,11 @@ def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
         yield words, p, options
     for words, change in NORM_WEIGHTS.items():
         yield f"the weight of the last norm {words}", with_weight(p, change), o
+    if p.bias is not None:
+        yield "the bias of the last norm is missing", without_bias(p), o
+    for words, changed, options in other_denominators({"the last norm": p}, o):
+        yield words, changed["the last norm"], options
+    yield "the last norm is missing", None, o
 
 
 def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
@@ -111,11 +125,30 @@ def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> 
     return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), o)
 
 
+def _in_a_stack(mistakes: Any, blocks: Any, i: int) -> Callable[[Any, Options], Iterator[Mistake]]:
+    """Return the mistakes of a block, and those with the parameters of another one."""
+
+    def wrong(p: Any, o: Options) -> Iterator[Mistake]:
+        yield from mistakes(p, o)
+        for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
+            if j != i and 0 <= j < len(blocks) and _alike(blocks[j], p):
+                yield f"the parameters are those of block {j}", blocks[j], o
+
+    return wrong
+
+
+def _alike(p: Any, q: Any) -> bool:
+    """Whether two blocks have arrays of the same shapes."""
+    one, two = ([(path, np.shape(a)) for path, a in named_leaves("", tree)] for tree in (p, q))
+    return one == two
+
+
 def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options, prefix: str = "") -> Any:
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
     for i, p in enumerate(blocks):
         _check_named(f"{where}[{i}]", p)
-        x = found.add(f"{prefix}blocks.{i}.", block_steps, block_mistakes, x, p, o)
+        wrong = _in_a_stack(block_mistakes, blocks, i)
+        x = found.add(f"{prefix}blocks.{i}.", block_steps, wrong, x, p, o)
     return _add_norm(found, x, norm, o, prefix)
 
 
@@ -125,8 +158,8 @@ def _add_decoder(
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
     for i, p in enumerate(blocks):
         _check_named(f"{where}[{i}]", p, "DecoderBlockParams")
-        name = f"{prefix}blocks.{i}."
-        x = found.add(name, decoder_block_steps, decoder_mistakes, (x, memory), p, o)
+        wrong = _in_a_stack(decoder_mistakes, blocks, i)
+        x = found.add(f"{prefix}blocks.{i}.", decoder_block_steps, wrong, (x, memory), p, o)
     return _add_norm(found, x, norm, o, prefix)
 
 
@@ -162,6 +195,8 @@ def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
         for start in (1, 2):
             later = np.roll(p.positions, -start, axis=0)
             yield f"positions begin at {start}", p._replace(positions=later), config
+        none = np.zeros_like(p.positions)
+        yield "the positions are missing", p._replace(positions=none), config
 
 
 def _add_head(found: Trace, x: FloatArray, p: Any) -> None:
@@ -170,15 +205,19 @@ def _add_head(found: Trace, x: FloatArray, p: Any) -> None:
     found.add("", _head, functools.partial(_head_mistakes, raw), x, p, None)
 
 
-def _head(x: FloatArray, p: Any, instead: FloatArray | None) -> Steps:
-    x = x if instead is None else instead
-    return {"logits": linear(x, p.embedding if p.head is None else p.head)}
+def _head(x: FloatArray, p: Any, instead: Any) -> Steps:
+    """Return the logits, of another input, or what else is taken for them."""
+    x, after = (instead, None) if isinstance(instead, np.ndarray) else (x, instead)
+    logits = linear(x, p.embedding if p.head is None else p.head)
+    return {"logits": logits if after is None else np.asarray(after(logits))}
 
 
 def _head_mistakes(raw: FloatArray, p: Any, _: None) -> Iterator[tuple[Any, ...]]:
     if p.head is not None:
         yield "the head is the matrix of embeddings", p._replace(head=None), None
     yield "the last norm is missing", p, raw
+    yield "they are probabilities, after a softmax", p, softmax
+    yield "they are logarithms of probabilities", p, log_softmax
 
 
 def _class(x: FloatArray, p: Any) -> Steps:
@@ -196,8 +235,16 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
         scaling = config.rope_scaling
         frequencies = rope_frequencies(config.head_width, base=config.rope_base, scaling=scaling)
         factor = rope_attention_factor(scaling)
-        cos, sin = rope_tables(np.arange(T), frequencies, attention_factor=factor)
-        return {"rope": (cos.astype(dtype), sin.astype(dtype))}
+        tables = rope_tables(np.arange(T), frequencies, attention_factor=factor)
+        wrong = {}
+        if scaling is not None:
+            plain = rope_frequencies(config.head_width, base=config.rope_base)
+            wrong["the scaling of the rotation is missing"] = rope_tables(np.arange(T), plain)
+        if factor != 1:
+            words = f"the rotation's attention factor of {factor:.4g} is missing"
+            wrong[words] = rope_tables(np.arange(T), frequencies)
+        cast = {key: tuple(a.astype(dtype) for a in pair) for key, pair in wrong.items()}
+        return {"rope": tuple(a.astype(dtype) for a in tables), "scalings": cast}
     if config.positions == "alibi":
         slopes = alibi_slopes(config.heads)
         return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
