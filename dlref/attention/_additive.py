@@ -163,9 +163,10 @@ def additive_attention(
     score is bounded by :math:`\sum_m |a_m|`, so it needs no :math:`1/\sqrt E`: the variance of
     a dot product grows with the width, that of bounded units is what :math:`\vec a` makes it.
 
-    **Cost.** T S A values of tanh. A dot product costs as many multiplications, but those are a
-    product of matrices, and here each of them is a function call: the reason why the dot product
-    prevailed. The hidden values are computed for a block of queries at a time, in float64.
+    **Cost.** T S A values of tanh, and T A D + S A :math:`D_k` multiplications for the projections.
+    A dot product of width A costs T S A multiplications, but those are a product of matrices, and
+    here each of them is a function call: the reason why the dot product prevailed. The hidden
+    values are computed for a block of queries at a time, in float64.
 
     A row with nothing to attend to gives 0. A key of weight 0 contributes nothing, even if it is
     NaN.
@@ -254,11 +255,15 @@ def additive_attention_vjp(
             &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} \pdv{L}{p_{im}} \Bigr)
             && \text{(softmax)} \\
         \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec h_{ij}, \qquad
-        \vec z_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\
-        \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad
-        \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec z_{ij} ,
+        \vec\delta_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\
+        \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec\delta_{ij} \Bigr) \vec q_i^\top, \qquad
+        \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec\delta_{ij} && \text{(sum over keys)} \\
+        \pdv{L}{\mat U} &= \sum_j \Bigl( \sum_i \vec\delta_{ij} \Bigr) \vec k_j^\top, \qquad
+        \pdv{L}{\vec k_j} = \mat U^\top \sum_i \vec\delta_{ij} && \text{(sum over queries)} ,
 
-    and for :math:`\mat U` and :math:`\vec k_j` with the sum over i in place of that over j.
+    where :math:`\vec\delta_{ij}` is the gradient of the pre-activation
+    :math:`\mat W \vec q_i + \mat U \vec k_j`. The gradients of :math:`\vec a`, :math:`\mat W` and
+    :math:`\mat U` are summed over the batch as well.
 
     References
     ----------

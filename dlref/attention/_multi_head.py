@@ -415,10 +415,15 @@ def multi_head_attention(
             \begin{pmatrix} \vec o_{1i} \\ \vdots \\ \vec o_{Hi} \end{pmatrix} + \vec b_O .
 
     :math:`\mat W_Q^{(h)}` are the E rows of head h: one product computes all heads, and the split
-    is only another way to count the channels, (..., T, H E) as (..., H, T, E).
+    is only another way to count the channels, (..., T, H E) as (..., H, T, E). Keys
+    :math:`\vec k_{hj}` and values :math:`\vec v_{hj}` are projected likewise, by
+    :math:`\mat W_K` and :math:`\mat W_V` from the tokens of `x_kv`; with fewer heads of keys,
+    head h has those of head :math:`\lfloor h H_k / H \rfloor`, counted from 0. The weights
+    :math:`p_{hij}` are those of :func:`attention_weights` for :math:`\vec q_{hi}` and
+    :math:`\vec k_{hj}`.
 
     **Heads as subspaces.** Cut :math:`\mat W_O` into blocks of columns :math:`\mat W_O^{(h)}`.
-    Without a bias of the values,
+    Without a bias of the values, and with as many heads of keys as of queries,
 
     .. math::
 
@@ -559,7 +564,8 @@ def multi_head_attention_vjp(
            \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
            \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i .
 
-       The last is split among the heads like the outputs were.
+       Here :math:`\vec o_i` is the column of all heads, of length H V, by which :math:`\mat W_O`
+       was multiplied. Its gradient is split among the heads again.
     2. :func:`scaled_dot_product_attention_vjp` gives the gradients of (rotated) queries, (rotated)
        keys and values, per head.
     3. The rotation is orthogonal, so its transpose rotates gradients by the negative angle; for
@@ -570,7 +576,7 @@ def multi_head_attention_vjp(
            \vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .
 
     4. Merge the heads. With :math:`\vec g_i`, :math:`\vec g^k_i`, :math:`\vec g^v_i` for the merged
-       gradients of queries, keys and values, in self-attention,
+       gradients of queries, keys and values, of length H E, Hk E and Hk V, in self-attention,
 
        .. math::
 
@@ -582,8 +588,8 @@ def multi_head_attention_vjp(
        and likewise for the weights of keys and values. In cross-attention the first term of the sum
        is the gradient of `x_q`, the other two that of `x_kv`.
 
-    The bias :math:`\vec b_K` shifts all scores of a row alike, by
-    :math:`\vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
+    The bias :math:`\vec b_K` shifts all scores of a row alike, in each head by
+    :math:`c\, \vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
     (each key's bias is rotated by another angle), with `softcap` (the scores are shifted before
     tanh) or with `sink` (whose score is not shifted).
 

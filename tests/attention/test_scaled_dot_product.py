@@ -279,6 +279,16 @@ class TestMemory:
         tiles = 2 * 2 * 4 * flash.QUERIES * flash.KEYS
         assert peak < 16 * 4 * length * 8 * 4 + 2 * tiles  # some arrays like q, and tiles
 
+    def test_is_that_of_the_output_of_scaled_queries_and_of_tiles(self, set_num_threads):
+        q = np.ones((1, 8, 4096, 64), np.float32)
+        set_num_threads(1)
+        scaled_dot_product_attention(*3 * [q[..., :256, :]])  # compiles
+        tracemalloc.start()
+        out = scaled_dot_product_attention(q, q, q, window=(64, 0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0 < peak - 2 * out.nbytes < 1.6e6  # as the docstring says
+
     def test_a_long_sequence_fits_in_300_megabytes(self):
         resource = pytest.importorskip("resource", reason="not on Windows")
         q = np.zeros((1, 8, 16384, 64), np.float32)
