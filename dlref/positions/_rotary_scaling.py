@@ -113,7 +113,8 @@ def rope_frequencies(
         If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter is
         not a number.
     ValueError
-        If `dim` is odd, `base` not above 1, the type unknown, or a parameter missing or unknown.
+        If `dim` is odd or too small (2, or 4 for "ntk" and "dynamic", is the least), `base` not
+        above 1, the type unknown, or a parameter missing, unknown or out of range.
 
     See Also
     --------
@@ -158,7 +159,8 @@ def rope_frequencies(
        \gamma_i = \operatorname{clip}_0^1 \frac{i - l}{h - l},
 
     with :math:`l = i(\text{beta\_fast})`, rounded down unless ``truncate`` is False, and
-    :math:`h = i(\text{beta\_slow})`, rounded up. The ramp is linear in i, as in the authors' code.
+    :math:`h = i(\text{beta\_slow})`, then rounded up; l is at least 0 and h at most d − 1. The ramp
+    is linear in i, as in the authors' code.
 
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.

@@ -92,8 +92,8 @@ def t5_relative_position_bucket(
 
     Notes
     -----
-    Let n be the number of buckets of one direction (half of all, if bidirectional), e = ⌊n/2⌋,
-    and M the maximum distance. A distance r < e is a bucket of its own. The other n − e
+    Let n be the number of buckets of one direction (half of all, rounded down, if bidirectional), e
+    = ⌊n/2⌋, and M the maximum distance. A distance r < e is a bucket of its own. The other n − e
     buckets share e to M evenly on a logarithmic scale,
 
     .. math::

@@ -161,11 +161,14 @@ def apply_xpos(
     -----
     A pair as a complex number, in a query at position m and a key at position n:
 
-    .. math:: z_i\, \zeta_i^{m/b} e^{i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{i n \theta_i}
+    .. math::
+
+        z_i\, \zeta_i^{m/b} e^{\mathrm i m \theta_i}, \qquad
+        w_i\, \zeta_i^{-n/b} e^{\mathrm i n \theta_i}
 
     so that the score is that of `rope_score` with a factor in each term,
 
-    .. math:: \operatorname{Re} \sum_i \bar z_i w_i\, e^{i r \theta_i}\, \zeta_i^{-r/b},
+    .. math:: \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i r \theta_i}\, \zeta_i^{-r/b},
        \qquad r = n - m .
 
     Under a causal mask r is at most 0 and every factor at most 1: the bound
