@@ -286,7 +286,7 @@ def rnn_cell(
 
     Examples
     --------
-    Without a state it is a neuron, tanh(2 0.25 - 0.5):
+    Without a state it is a neuron, tanh(2 · 0.25 − 0.5):
 
     >>> from dlref.recurrent import rnn_cell
     >>> rnn_cell([2.0], None, [[0.25]], [[1.0]], b_ih=[-0.5])
@@ -695,12 +695,12 @@ def rnn_jvp(
             + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr).
 
     Nothing is remembered but the last state and its tangent, whatever T is: forward mode can run
-    for ever, beside the network. **Real-time recurrent learning** does so for all weights
-    at once. It carries the Jacobian of the state by all P parameters, H P numbers, and the loss of
-    step t has at once the gradient :math:`\vec u_t^\top\, \partial \vec h_t / \partial \theta`.
-    With :math:`P \approx H^2`, a step multiplies an (H, H) by an (H, P) matrix:
-    :math:`H^4` products where backpropagation through time needs :math:`H^2`, but
-    no memory that grows with time. One column of that matrix is one call of this function.
+    for ever, beside the network. **Real-time recurrent learning** does so for all weights at once.
+    It carries the Jacobian of the state with respect to all P parameters, H P numbers, and the loss
+    of step t has at once the gradient :math:`\vec u_t^\top\, \partial \vec h_t / \partial \theta`.
+    With :math:`P \approx H^2`, a step multiplies an (H, H) by an (H, P) matrix: :math:`H^4`
+    products where backpropagation through time needs :math:`H^2`, but no memory that grows with
+    time. One column of that matrix is one call of this function.
 
     References
     ----------
@@ -759,7 +759,8 @@ def rnn_state_jacobian(
     Returns
     -------
     ndarray, shape (..., H, H)
-        ``J[..., i, j]`` is the derivative of unit i at t by unit j at s, at given inputs.
+        ``J[..., i, j]`` is the derivative of unit i at t with respect to unit j at s, at given
+        inputs.
 
     Raises
     ------
