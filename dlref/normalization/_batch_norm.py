@@ -276,8 +276,8 @@ def batch_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Notes
     -----
-    The Jacobian of a channel is symmetric up to the weight, and with bars for means over the
-    batch
+    The Jacobian of a channel is symmetric up to the weight. With :math:`\tau` and :math:`\hat x_n`
+    of :func:`batch_norm_vjp`, and bars for means over the batch,
 
     .. math::
 
