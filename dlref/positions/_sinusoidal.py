@@ -70,8 +70,8 @@ def sinusoidal(
     Raises
     ------
     TypeError
-        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` is not a
-        real floating-point type.
+        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` is
+        neither integer nor a real floating-point type.
     ValueError
         If `length` is negative, `dim` less than 1, `base` not above 1, `layout` or `spacing`
         unknown.

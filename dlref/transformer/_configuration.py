@@ -378,8 +378,8 @@ def init_language_model(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `config` is not a configuration or `dtype` is not a
-        floating-point type.
+        If `rng` is not a generator, `config` is not a configuration or `dtype` is neither integer
+        nor a real floating-point type.
 
     See Also
     --------
