@@ -165,9 +165,9 @@ def rope_frequencies(
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.
 
-    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L, from Llama 3.1
-    (:cite:t:`Grattafiori2024`). As in yarn, but the ramp is linear in the number of turns:
-    :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
+    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L: the rule in the code of
+    Llama 3.1 (:cite:t:`Grattafiori2024` describe the models, not the rule). As in yarn, but the
+    ramp is linear in the number of turns: :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
 
     **Accuracy.** Powers of the base are computed with 50 decimal digits and rounded once. A
