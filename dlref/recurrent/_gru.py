@@ -626,7 +626,7 @@ def gru(
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads share out the entries of the batch; 3 B T H (D + H) products, and
-    5 B T H numbers of memory. Errors in float32 are those of :func:`rnn`.
+    5 B T H numbers of memory, the result included. Errors in float32 are those of :func:`rnn`.
 
     References
     ----------
@@ -737,8 +737,9 @@ def gru_vjp(
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. It keeps
-    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, the
-    states and those before, and two gates once more for the last product: 8 B T H numbers.
+    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, and the
+    states: 5 B T H numbers beside inputs and results, and a copy of the cotangent
+    with `reverse` or `lengths`.
 
     References
     ----------

@@ -220,9 +220,8 @@ def _forward_pass(a: Inputs, steps: Steps) -> _Forward:
 
 def _states(a: Inputs, steps: Steps) -> tuple[FloatArray, FloatArray]:
     """Return both states (B, T, H) after each step."""
-    forward = _forward_pass(a, steps)
-    states = (state[1:].swapaxes(0, 1) for state in (forward.h, forward.c))
-    h, c = a.outputs(*(steps.arranged(state) for state in states))
+    states = _forward_pass(a, steps)[2:]  # the gates are not held any longer
+    h, c = a.outputs(*(steps.arranged(state[1:].swapaxes(0, 1)) for state in states))
     return h, c
 
 
@@ -690,9 +689,9 @@ def lstm(
     remember d steps, a bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d
     (:cite:t:`TallecOllivier2018`).
 
-    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
-    time in which threads share out the entries of the batch. Time is proportional to
-    4 B T H (D + H), memory to 6 B T H. Errors in float32 are those of :func:`rnn`.
+    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over time
+    in which threads share out the entries of the batch. Time is proportional to 4 B T H (D + H);
+    the memory is 6 B T H numbers, results included. Errors in float32 are those of :func:`rnn`.
 
     References
     ----------
@@ -820,8 +819,9 @@ def lstm_vjp(
     it may explode. So gradients of LSTMs are clipped, too.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. The
-    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, both
-    states, and the states before: 7 B T H numbers, beside copies of the cotangents. The code
+    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, and both
+    states: 6 B T H numbers beside inputs and results, and copies of the
+    cotangents with `reverse` or `lengths`. The code
     computes :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
     :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to that of a saturated gate.
 

@@ -488,12 +488,12 @@ def rnn(
     tenfold per step.
 
     **Computation.** The products with :math:`\mat W_{ih}` do not wait for a state and are one
-    product of matrices; the rest is one compiled loop over time, in which entries of the
-    batch are shared out to threads. Time is proportional to B T H (D + H), memory to
-    B T H. In float32 everything is computed in float32, which
-    rounds at each step anyway: at T = 100 and H = 128 errors are below 1e-6 of the largest state,
-    and below 1.5e-6 of the largest element of a gradient. In float64 products are summed in
-    float64, and errors of 1e-15 were seen.
+    product of matrices; the rest is one compiled loop over time, in which entries of the batch are
+    shared out to threads. Time is proportional to B T H (D + H); the memory is 2 B T H numbers, the
+    result included. In float32 everything is computed in float32, which rounds at each step anyway:
+    at T = 100 and H = 128 errors are below 1e-6 of the largest state, and below 1.5e-6 of the
+    largest element of a gradient. In float64 products are summed in float64, and errors of 1e-15
+    were seen.
 
     References
     ----------
@@ -623,9 +623,9 @@ def rnn_vjp(
     if gradients vanish, and all that matters if they do not.
 
     **Cost.** Twice the products of the forward pass, and the forward pass itself. The states are
-    kept, from which the slopes follow, those of the step before, and :math:`\vec\delta`: 3 B T H
-    numbers beside inputs and results. With `truncate` the time of the backward pass is k times as
-    long.
+    kept, from which the slopes follow, and :math:`\vec\delta`: 2 B T H numbers beside inputs and
+    results, a copy of the cotangent with `reverse` or `lengths`, and more with `truncate`. With
+    `truncate` the time of the backward pass is k times as long.
 
     References
     ----------
