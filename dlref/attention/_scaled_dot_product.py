@@ -408,8 +408,10 @@ def scaled_dot_product_attention_vjp(
 
     The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
     tile of scores a second time, which is cheaper than to keep them: five products of tiles where
-    the forward pass has two. Memory is that of the inputs and gradients. Heads that share
-    keys add their gradients up. Rows without keys and masked keys get 0, even where there is NaN.
+    the forward pass has two. Memory beyond inputs and gradients is that of the forward pass; and
+    where the batch has n < 8 heads of keys in all, the gradient of the queries is kept in up to ⌈8
+    / n⌉ parts, which threads form at the same time. Heads that share keys add their gradients up.
+    Rows without keys and masked keys get 0, even where there is NaN.
 
     References
     ----------

@@ -35,16 +35,23 @@ def _check_fire(names: list[str], *parameters: FloatArray) -> None:
         check_positive(name, number)
 
 
+def _share(
+    c: FloatArray, threshold: FloatArray, i: FloatArray, S: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return, for queries at i (T, 1), the distances d (T, S), max(threshold, i), and u (T, S)."""
+    d, least = np.abs(i - np.arange(float(S))), np.maximum(threshold, i)
+    with np.errstate(all="ignore"):
+        return d, least, np.log1p(c * d) / np.log1p(c * least)
+
+
 def _progress(
     c: FloatArray, threshold: FloatArray, T: int, S: int, q_offset: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the normalized distance u (T, S), du/dc and du/dthreshold."""
     i = q_offset + np.arange(float(T))[:, None]
-    d = np.abs(i - np.arange(float(S)))
-    least = np.maximum(threshold, i)
+    d, least, u = _share(c, threshold, i, S)
     with np.errstate(all="ignore"):
-        top, bottom = np.log1p(c * d), np.log1p(c * least)
-        u = top / bottom
+        bottom = np.log1p(c * least)
         by_c = (d / (1 + c * d) - u * least / (1 + c * least)) / bottom
         by_threshold = np.where(threshold >= i, -u * c / (1 + c * least) / bottom, 0.0)
     return u, by_c, by_threshold
@@ -118,7 +125,8 @@ def fire_bias(
     At :math:`i = M` the slope of the maximum with respect to M is taken to be 1, and that of relu
     at 0 to be 0. Keys after the query get the bias of their distance; a causal mask hides them.
 
-    Cost: T S F (H + 1) multiplications, memory O(S F) beyond the result.
+    Cost: T S F (H + 1) multiplications; beyond the result, memory in proportion to S F, as one
+    query is taken at a time. The derivatives hold arrays of T × S.
 
     :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
 
@@ -145,11 +153,11 @@ def fire_bias(
     _check_fire(list(arguments), *parameters)
     w1, b1, w2, b2, c, threshold = parameters
     T, S, first = as_grid(T, S, q_offset, least=1)
-    u = _progress(c, threshold, T, S, first)[0]
     out = np.empty((len(w2), T, S))
     with np.errstate(all="ignore"):
         for i in range(T):
-            hidden = np.maximum(np.multiply.outer(w1, u[i]) + b1[:, None], 0.0)
+            u = _share(c, threshold, np.full((1, 1), float(first + i)), S)[-1]
+            hidden = np.maximum(w1[:, None] * u + b1[:, None], 0.0)
             out[:, i] = w2 @ hidden + b2[:, None]
     return result(out, dtype)
 

@@ -289,6 +289,18 @@ class TestMemory:
         tracemalloc.stop()
         assert 0 < peak - 2 * out.nbytes < 1.6e6  # as the docstring says
 
+    @pytest.mark.parametrize(("heads", "parts"), [(8, 0), (1, 8)])
+    def test_of_the_vjp_has_the_gradient_of_few_heads_in_parts(self, heads, parts, set_num_threads):
+        q = np.ones((1, heads, 4096, 64), np.float32)
+        set_num_threads(1)
+        scaled_dot_product_attention_vjp(*4 * [q[..., :256, :]])  # compiles
+        tracemalloc.start()
+        gradients = scaled_dot_product_attention_vjp(q, q, q, q, window=(64, 0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        arrays = len(gradients) + 2 + parts  # the output and the scaled queries
+        assert 0 < peak - arrays * q.nbytes < 4e6
+
     def test_a_long_sequence_fits_in_300_megabytes(self):
         resource = pytest.importorskip("resource", reason="not on Windows")
         q = np.zeros((1, 8, 16384, 64), np.float32)
