@@ -158,8 +158,8 @@ def additive_attention(
         p_{ij} = \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad
         \vec o_i = \sum_j p_{ij} \vec v_j .
 
-    The first attention by content in a network that translates; a window that moves over a text
-    is older (:cite:t:`Graves2013`). Query and key may have different widths. The
+    This was the first content-based attention in machine translation; a window that moves over a
+    text is older (:cite:t:`Graves2013`). Query and key may have different widths. The
     score is bounded by :math:`\sum_m |a_m|`, so it needs no :math:`1/\sqrt E`: the variance of
     a dot product grows with the width, that of bounded units is what :math:`\vec a` makes it.
 
@@ -187,7 +187,7 @@ def additive_attention(
     array([[1.],
            [0.]])
 
-    A single unit without it cannot: it grows with the key, whatever the query is.
+    A single unit without that feature cannot compare: its score grows with the key for any query.
 
     >>> additive_attention([[2.0], [-2.0]], k, v, [[1]], [[1]], [4]).round(3)
     array([[0.982],

@@ -57,7 +57,7 @@ def attention_weights(
     .. math:: p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}
 
     with the scores of `attention_scores` and the sink :math:`\sigma` of the head, whose term
-    is missing if there is none. A matrix of T S numbers per head: for looking at.
+    is missing if there is none. The result has T S numbers per head; it is meant for inspection.
 
     **Equivariance.** Let :math:`\mat \Pi` be a permutation matrix, and let the tokens of
     self-attention be permuted, :math:`\mat Q \to \mat \Pi \mat Q` and
@@ -140,7 +140,7 @@ def attention_weights_vjp(
 
     See Also
     --------
-    attention_entropy_vjp : A cotangent worth having.
+    attention_entropy_vjp : Gives a cotangent of the weights.
 
     Notes
     -----

@@ -118,17 +118,17 @@ class KVCache:
     ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
         makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
         the type of what is stored, float32 by default, and ``capacity``, the number of tokens for
-        which room is made at once.
+        which memory is allocated at once.
 
     ``cache.append(k, v)``
-        appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, the keys rotated
-        if they are to be, and returns all keys and values there are now.
+        appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, and returns all
+        keys and values stored so far. With rotary positions the keys are rotated before.
 
     ``cache.reorder(texts)``
-        goes on with the texts of these numbers, in this order.
+        keeps the texts with these indices on the first batch axis, in this order.
 
     ``cache.keys``, ``cache.values``, ``len(cache)``
-        are what is there, as read-only views, and how many tokens.
+        are the keys and values stored, as read-only views, and the number of tokens.
 
     A cache is the one thing in dlref that is written to. Its buffers double when they are
     full, so that n tokens, appended one by one, cause at most 2 n row copies; n tokens take
@@ -178,7 +178,7 @@ class KVCache:
         dtype : dtype, default float32
             Type of what is stored.
         capacity : int, default 0
-            Number of tokens for which room is made at once.
+            Number of tokens for which memory is allocated at once.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class KVCache:
         Parameters
         ----------
         k : array_like, shape (..., Hk, T, E)
-            Keys of T new tokens, rotated if they are to be.
+            Keys of T new tokens, already rotated if positions are rotary.
         v : array_like, shape (..., Hk, T, V)
             Their values.
 
@@ -356,9 +356,10 @@ def multi_head_attention(
     Parameters
     ----------
     x_q : array_like, shape (..., T, D)
-        Tokens that ask.
+        Tokens from which the queries are projected.
     x_kv : array_like, shape (..., S, D_kv)
-        Tokens that are asked: `x_q` itself in self-attention, others in cross-attention.
+        Tokens from which keys and values are projected: `x_q` itself in self-attention, others in
+        cross-attention.
     params : AttentionParams
         Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
         (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), and their biases or None.
@@ -385,7 +386,7 @@ def multi_head_attention(
     Returns
     -------
     ndarray, shape (..., T, D_out)
-        A mixture for each token that asks; a tuple with the log-sum-exp (..., H, T) and the weights
+        One vector for each token of `x_q`; a tuple with the log-sum-exp (..., H, T) and the weights
         (..., H, T, S) if asked for.
 
     Raises
@@ -668,7 +669,8 @@ def multi_head_attention_jvp(
     Parameters
     ----------
     primals : tuple (x_q, x_kv, params)
-        Tokens that ask (..., T, D), tokens that are asked (..., S, D_kv), and the parameters.
+        Tokens of the queries (..., T, D), of the keys and values (..., S, D_kv), and the
+        parameters.
     tangents : tuple (dx_q, dx_kv, dparams)
         Tangents, of the same structure; None, also within dparams, is zero.
     num_heads, num_kv_heads, rope, rope_interleaved : as in `multi_head_attention`

@@ -814,7 +814,7 @@ def lstm_vjp(
     **The direct path.** Along the cell states alone the Jacobian is
     :math:`\partial \vec c_T / \partial \vec c_0 = \prod_t \operatorname{diag} \vec f_t`. Gradients
     do not flow *unchanged* unless the gates are 1: with biases of 0, :math:`f \approx 1/2`, they
-    vanish as fast as anywhere. The product cannot exceed 1, but this is not all of the
+    are halved at each step. The product cannot exceed 1, but this is not all of the
     gradient: through the gates the state feeds back with :math:`\mat W_{hh}`, and there
     it may explode. So gradients of LSTMs are clipped, too.
 

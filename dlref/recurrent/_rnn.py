@@ -694,13 +694,14 @@ def rnn_jvp(
             + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
             + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr).
 
-    Nothing is remembered but the last state and its tangent, whatever T is: forward mode can run
-    for ever, beside the network. **Real-time recurrent learning** does so for all weights at once.
-    It carries the Jacobian of the state with respect to all P parameters, H P numbers, and the loss
-    of step t has at once the gradient :math:`\vec u_t^\top\, \partial \vec h_t / \partial \theta`.
-    With :math:`P \approx H^2`, a step multiplies an (H, H) by an (H, P) matrix: :math:`H^4`
-    products where backpropagation through time needs :math:`H^2`, but no memory that grows with
-    time. One column of that matrix is one call of this function.
+    Only the last state and its tangent are stored, whatever T is: forward mode can run along with
+    the network for any number of steps. **Real-time recurrent learning** does so for all weights at
+    once. It carries the Jacobian of the state with respect to all P parameters, H P numbers, and
+    the loss of step t has at once the gradient
+    :math:`\vec u_t^\top\, \partial \vec h_t / \partial \theta`. With :math:`P \approx H^2`, a step
+    multiplies an (H, H) by an (H, P) matrix: :math:`H^4` products where backpropagation through
+    time needs :math:`H^2`, but no memory that grows with time. One column of that matrix is one
+    call of this function.
 
     References
     ----------

@@ -852,7 +852,7 @@ def vector_to_sequence(
             \vec 0 & \text{"first" and } t > 1 . \end{cases}
 
     With "repeat" the network sees the input at every step; with "first" it has to remember it.
-    A picture is described so, word by word.
+    Image captions are generated this way, word by word.
 
     Examples
     --------

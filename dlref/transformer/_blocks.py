@@ -839,7 +839,7 @@ def encoder_block_vjp(
 
     .. math:: \pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :
 
-    the gradient itself passes, and what the sub-layer has to say is added. For a post-norm one,
+    the gradient itself passes, and that of the sub-layer is added. For a post-norm one,
     :math:`\mat Z = \operatorname{norm}(\mat Y + f(\mat Y))`, it goes through the norm first:
 
     .. math:: \pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .

@@ -883,7 +883,7 @@ def encoder_decoder_generate(
     lengths: npt.ArrayLike | None = None,
 ) -> IntArray:
     r"""
-    Write the most probable token after the other.
+    Write a target greedily: the most probable token at each step.
 
     Parameters
     ----------

@@ -187,7 +187,7 @@ def generate(
     stop: int | None = None,
 ) -> npt.NDArray[np.int64]:
     r"""
-    Continue texts, a token at a time.
+    Continue texts, one token at a time.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def generate(
 
     See Also
     --------
-    beam_search : Look for a probable text instead.
+    beam_search : Search for a probable text instead.
     next_token_probabilities : One step.
 
     Notes
@@ -317,7 +317,7 @@ def beam_search(
     length_penalty: float = 0.0,
 ) -> tuple[npt.NDArray[np.int64], FloatArray]:
     r"""
-    Look for a probable continuation, keeping several at each step.
+    Search for a probable continuation, keeping several at each step.
 
     Parameters
     ----------

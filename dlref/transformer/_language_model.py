@@ -336,7 +336,7 @@ def language_model(
     that a value and its gradient are those of the same subnetwork.
 
     **The mask is what makes it a model of language.** Position t sees the tokens up to t, so all T
-    predictions of a text are made at once, none of them knowing its answer. Without the
+    predictions of a text are made at once, and none of them sees its answer. Without the
     mask the logits at a position would depend on later tokens. Without positions *and*
     without a mask the model would be equivariant to permutations.
 
@@ -749,7 +749,7 @@ def language_model_trace(
     tokens: npt.ArrayLike, params: LanguageModelParams, config: LanguageModelConfig
 ) -> LanguageModelTrace:
     r"""
-    Residual stream and attention weights of a model at work.
+    Residual stream and attention weights of each block.
 
     Parameters
     ----------
