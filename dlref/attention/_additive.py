@@ -141,7 +141,7 @@ def additive_attention(
     Raises
     ------
     TypeError
-        If an array is not real or `mask` not boolean.
+        If an array is not real, `mask` is not boolean, or `return_weights` is not a bool.
     ValueError
         If the shapes do not fit.
 

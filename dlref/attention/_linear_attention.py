@@ -122,7 +122,8 @@ def linear_attention(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `is_causal` or
+        `normalize` is not a bool.
     ValueError
         If the shapes do not fit, or an option is none of those listed.
 

@@ -81,7 +81,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     as much as a score lower by 1, so the heads look back over some 2 to 256 tokens.
 
     For other H there are two rules. "paper" uses the formula as it stands. "official", in the
-    authors' code and in all models that use ALiBi with such an H, takes the slopes for the
+    authors' code and in models such as BLOOM, which has 112 heads, takes the slopes for the
     largest power of two P below H, followed by the first H − P of every other slope for
     2P heads. The first of them is steeper than all, the others lie between those already there:
 
@@ -144,7 +144,7 @@ def alibi_bias(
     Raises
     ------
     TypeError
-        If `slopes` is not real, or a number is not an integer.
+        If `slopes` is not real, a number is not an integer, or `symmetric` is not a bool.
     ValueError
         If `T`, `S` or `q_offset` is negative.
 

@@ -79,7 +79,7 @@ def kerple_bias(
     Raises
     ------
     TypeError
-        If an array is not real, or a number is not an integer.
+        If an array is not real, a number is not an integer, or `symmetric` is not a bool.
     ValueError
         If `r1` or `r2` is not positive, their shapes differ, a number is too small, or the
         kind unknown.

@@ -54,7 +54,8 @@ def rope_score(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `interleaved` is not a
+        bool.
     ValueError
         If the shapes do not fit.
 

@@ -306,10 +306,10 @@ def apply_rope(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, or `rotary_dim` no
-        integer.
+        If an array is neither integer nor a real floating-point array, `rotary_dim` is not an
+        integer, or `interleaved` is not a bool.
     ValueError
-        If `rotary_dim` or E is odd or too large, or the shapes do not fit.
+        If `rotary_dim` (E if it is None) is odd, it is more than E, or the shapes do not fit.
 
     See Also
     --------

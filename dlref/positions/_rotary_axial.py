@@ -65,7 +65,8 @@ def apply_rope_axial(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `interleaved` is not a
+        bool.
     ValueError
         If the shapes do not fit.
 

@@ -110,8 +110,8 @@ def rope_frequencies(
     Raises
     ------
     TypeError
-        If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter is
-        not a number.
+        If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter has
+        the wrong type.
     ValueError
         If `dim` is odd or too small (2, or 4 for "ntk" and "dynamic", is the least), `base` not
         above 1, the type unknown, or a parameter missing, unknown or out of range.

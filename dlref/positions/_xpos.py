@@ -147,9 +147,10 @@ def apply_xpos(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, `rotary_dim` is not an
+        integer, or `inverse` or `interleaved` is not a bool.
     ValueError
-        If `rotary_dim` or E is odd or too large, or the shapes do not fit.
+        If `rotary_dim` (E if it is None) is odd, it is more than E, or the shapes do not fit.
 
     See Also
     --------
