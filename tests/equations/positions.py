@@ -846,7 +846,7 @@ def score_that_decays():
     yield np.sum(terms).real, np.sum(np.conj(pairs(query)) * pairs(key)).real, query @ key
 
 
-@definition(r"\mat S \to \mat P \mat S \mat P^\top, \qquad \mat O \to \mat P \mat O .")
+@definition(r"\mat S \to \mat\Pi \mat S \mat\Pi^\top, \qquad \mat O \to \mat\Pi \mat O .")
 def attention_to_permuted_tokens():
     x, p = RNG.normal(size=(S, E)), np.eye(S)[[2, 0, 4, 3, 1]]
     weights = np.exp(x @ x.T / np.sqrt(E))
