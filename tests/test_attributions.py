@@ -46,6 +46,8 @@ FOUND_BY = {
     "positions.rope_frequencies": ("Chen2023", "bloc97", "Peng2023", "Grattafiori2024"),
     "positions.shaw_scores": ("Shaw2018",),
     "attention.additive_attention": ("Graves2013", "Bahdanau2015"),
+    "attention.attention_distance": ("Dosovitskiy2021",),
+    "attention.attention_entropy": ("Clark2019",),
     "attention.recurrent_linear_attention": ("Schlag2021",),
     "transformer.dropout_mask": ("Srivastava2014",),
 }

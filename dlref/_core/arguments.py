@@ -376,9 +376,9 @@ def choice(name: str, value: Any, allowed: Collection[Any]) -> None:
 
 
 def check_flags(**values: Any) -> None:
-    """Raise ValueError unless each option is True or False."""
+    """Raise TypeError unless each option is True or False."""
     for name, value in values.items():
-        choice(name, value, (True, False))
+        as_bool(name, value)
 
 
 def check_callable(name: str, value: Any) -> None:
@@ -400,7 +400,7 @@ def check_size(**sides: int) -> None:
 def as_bool(name: str, value: Any) -> bool:
     """Return `value` if it is True or False."""
     if not isinstance(value, bool | np.bool_):
-        msg = f"Argument {name!r} must be True or False, not {value!r}."
+        msg = f"Argument {name!r} must be True or False, not {shown(value)}."
         raise TypeError(msg)
     return bool(value)
 

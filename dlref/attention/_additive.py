@@ -141,7 +141,7 @@ def additive_attention(
     Raises
     ------
     TypeError
-        If an array is not real or `mask` not boolean.
+        If an array is not real, `mask` is not boolean, or `return_weights` is not a bool.
     ValueError
         If the shapes do not fit.
 
@@ -158,14 +158,15 @@ def additive_attention(
         p_{ij} = \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad
         \vec o_i = \sum_j p_{ij} \vec v_j .
 
-    The first attention by content in a network that translates; a window that moves over a text
-    is older (:cite:t:`Graves2013`). Query and key may have different widths. The
+    This was the first content-based attention in machine translation; a window that moves over a
+    text is older (:cite:t:`Graves2013`). Query and key may have different widths. The
     score is bounded by :math:`\sum_m |a_m|`, so it needs no :math:`1/\sqrt E`: the variance of
     a dot product grows with the width, that of bounded units is what :math:`\vec a` makes it.
 
-    **Cost.** T S A values of tanh. A dot product costs as many multiplications, but those are a
-    product of matrices, and here each of them is a function call: the reason why the dot product
-    prevailed. The hidden values are computed for a block of queries at a time, in float64.
+    **Cost.** T S A values of tanh, and T A D + S A :math:`D_k` multiplications for the projections.
+    A dot product of width A costs T S A multiplications, but those are a product of matrices, and
+    here each of them is a function call: the reason why the dot product prevailed. The hidden
+    values are computed for a block of queries at a time, in float64.
 
     A row with nothing to attend to gives 0. A key of weight 0 contributes nothing, even if it is
     NaN.
@@ -186,7 +187,7 @@ def additive_attention(
     array([[1.],
            [0.]])
 
-    A single unit without it cannot: it grows with the key, whatever the query is.
+    A single unit without that feature cannot compare: its score grows with the key for any query.
 
     >>> additive_attention([[2.0], [-2.0]], k, v, [[1]], [[1]], [4]).round(3)
     array([[0.982],
@@ -254,11 +255,15 @@ def additive_attention_vjp(
             &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} \pdv{L}{p_{im}} \Bigr)
             && \text{(softmax)} \\
         \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec h_{ij}, \qquad
-        \vec z_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\
-        \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad
-        \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec z_{ij} ,
+        \vec\delta_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\
+        \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec\delta_{ij} \Bigr) \vec q_i^\top, \qquad
+        \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec\delta_{ij} && \text{(sum over keys)} \\
+        \pdv{L}{\mat U} &= \sum_j \Bigl( \sum_i \vec\delta_{ij} \Bigr) \vec k_j^\top, \qquad
+        \pdv{L}{\vec k_j} = \mat U^\top \sum_i \vec\delta_{ij} && \text{(sum over queries)} ,
 
-    and for :math:`\mat U` and :math:`\vec k_j` with the sum over i in place of that over j.
+    where :math:`\vec\delta_{ij}` is the gradient of the pre-activation
+    :math:`\mat W \vec q_i + \mat U \vec k_j`. The gradients of :math:`\vec a`, :math:`\mat W` and
+    :math:`\mat U` are summed over the batch as well.
 
     References
     ----------

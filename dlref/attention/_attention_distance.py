@@ -60,10 +60,12 @@ def attention_distance(weights: npt.ArrayLike, *, q_offset: int = 0) -> FloatArr
 
     A head of small distance reads the neighbourhood like a convolution. As a scale: uniform weights
     over T keys have the distance :math:`(T^2 - 1)/(3T)` on average over the queries.
+    :cite:t:`Dosovitskiy2021` measured it between the patches of an image, beside the receptive
+    field of a convolution.
 
     References
     ----------
-    - :cite:t:`Clark2019`
+    - :cite:t:`Dosovitskiy2021`, section 4.5
 
     Examples
     --------

@@ -52,8 +52,14 @@ def attention_scores(
         s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij}
         \quad \text{or} \quad -\infty ,
 
-    without the tanh if there is no cap. The cap comes first: a bias of −inf has to
-    stay −inf, and a capped one would let a key through that is masked.
+    with the scale c (None is :math:`1 / \sqrt E`), the cap a, and the bias :math:`b_{ij}`, 0 if
+    there is none. Without a cap the first term is :math:`c\, \vec q_i \cdot \vec k_j`. The score is
+    :math:`-\infty` where `mask` is False and, with :math:`p = i + \text{q\_offset}` for the place
+    of query i among the keys, at the keys j > p if `is_causal`, and at those before
+    :math:`p - \text{left}` or after :math:`p + \text{right}` if there is a `window`.
+
+    The cap comes first: a bias of −inf has to stay −inf, and a capped one would let a key through
+    that is masked.
 
     **Why minus infinity.** A large negative number such as −1e9 is not a mask: in float16 it does
     not exist, a row in which all are masked becomes uniform (subtracting the maximum leaves 0
@@ -121,9 +127,10 @@ def attention_scores_vjp(
 
     Notes
     -----
-    Let :math:`u_{ij}` be the cotangent and :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j / a)`.
-    The bias is added last, so it gets :math:`u_{ij}`, summed up where it was broadcast. The cap has
-    the slope :math:`1 - t_{ij}^2`, and the product hands on
+    Let :math:`u_{ij}` be the cotangent, set to 0 where the score is −∞, and :math:`t_{ij} =
+    \tanh(c\, \vec q_i \cdot \vec k_j / a)`, or 0 without a cap. The bias is added last, so it gets
+    :math:`u_{ij}`, summed up where it was broadcast. The cap has the slope :math:`1 - t_{ij}^2`,
+    and the gradient passes through the product to queries and keys:
 
     .. math::
 
@@ -188,7 +195,8 @@ def attention_scores_jvp(
         \dot s_{ij} = (1 - t_{ij}^2)\, c\,
             (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot \dot{\vec k}_j) + \dot b_{ij} ,
 
-    with the slope of the cap as in `attention_scores_vjp`.
+    with the slope :math:`1 - t_{ij}^2` of the cap as in `attention_scores_vjp`, where
+    :math:`t_{ij} = 0` without a cap.
 
     Examples
     --------

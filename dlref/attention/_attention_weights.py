@@ -57,7 +57,7 @@ def attention_weights(
     .. math:: p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}
 
     with the scores of `attention_scores` and the sink :math:`\sigma` of the head, whose term
-    is missing if there is none. A matrix of T S numbers per head: for looking at.
+    is missing if there is none. The result has T S numbers per head; it is meant for inspection.
 
     **Equivariance.** Let :math:`\mat \Pi` be a permutation matrix, and let the tokens of
     self-attention be permuted, :math:`\mat Q \to \mat \Pi \mat Q` and
@@ -140,7 +140,7 @@ def attention_weights_vjp(
 
     See Also
     --------
-    attention_entropy_vjp : A cotangent worth having.
+    attention_entropy_vjp : Gives a cotangent of the weights.
 
     Notes
     -----
@@ -149,9 +149,10 @@ def attention_weights_vjp(
 
     .. math:: d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),
 
-    and `attention_scores_vjp` takes it from there. The sink has weight
-    :math:`p_{i\sigma}` and the cotangent 0:
-    :math:`\partial L / \partial \sigma = -\sum_i p_{i\sigma} \sum_m p_{im} u_{im}`.
+    which is the cotangent that `attention_scores_vjp` takes. The sink is one more score of the row.
+    Its weight :math:`p_{i\sigma} = e^\sigma / (e^\sigma + \sum_m e^{s_{im}})` is not returned and
+    so has the cotangent 0: :math:`\partial L / \partial \sigma = -\sum_i p_{i\sigma} \sum_m p_{im}
+    u_{im}`.
 
     Examples
     --------
@@ -216,7 +217,8 @@ def attention_weights_jvp(
 
     Notes
     -----
-    With the tangents :math:`\dot s` of the scores, and that of the sink as one more of them,
+    With the tangents :math:`\dot s_{ij}` of the scores, and that of the sink as one more of them in
+    the sum over m,
 
     .. math:: \dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .
 

@@ -122,7 +122,8 @@ def linear_attention(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `is_causal` or
+        `normalize` is not a bool.
     ValueError
         If the shapes do not fit, or an option is none of those listed.
 
@@ -163,8 +164,9 @@ def linear_attention(
     small matrix within the block and through the state before it.
 
     The numerator and the denominator are computed together, with a channel of ones appended to the
-    values, in float64. "exp" overflows where an element of a query and that of a key add up to more
-    than 709, and gives NaN. A row whose weights sum to 0 gives 0.
+    values, in float64. "exp" overflows where an element of a query or of a key, or the sum of the
+    two, is above 709, and then gives NaN, or infinity if it is not normalized. A row whose weights
+    sum to 0 gives 0, and gradients of 0.
 
     References
     ----------
@@ -185,6 +187,14 @@ def linear_attention(
     array([[0.],
            [3.],
            [5.]])
+
+    The exponential of 710 overflows, whatever the key is:
+
+    >>> for query, key in [(400, 300), (400, 310), (710, -5)]:
+    ...     linear_attention([[query]], [[key]], [[1]], feature_map="exp").item()
+    1.0
+    nan
+    nan
     """
     dtype, (q, k, v) = as_floats({"q": q, "k": k, "v": v})
     _check(("q", "k", "v"), q, k, v, is_causal)
@@ -223,16 +233,17 @@ def linear_attention_vjp(
 
     Notes
     -----
-    Let :math:`\vec c_j = (\vec v_j, 1)` and
-    :math:`(\vec n_i, z_i) = \sum_j (\vec a_i \cdot \vec b_j)\, \vec c_j` with the features a of
-    queries and b of keys. The quotient :math:`\vec o_i = \vec n_i / z_i` has the
-    cotangent
+    Let :math:`\vec a_i = \phi(\vec q_i)` and :math:`\vec b_j = \phi(\vec k_j)` be the features,
+    :math:`\vec c_j = (\vec v_j, 1)` a value with a one appended, and :math:`(\vec n_i, z_i) =
+    \sum_j (\vec a_i \cdot \vec b_j)\, \vec c_j` numerator and denominator. Through the quotient
+    :math:`\vec o_i = \vec n_i / z_i` the two get the cotangent
 
     .. math::
 
         \vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),
 
-    and the trilinear sum passes it to each of its three factors, as sums of the same kind:
+    or :math:`\vec g_i = (\vec u_i, 0)` if ``normalize`` is False, for then :math:`\vec o_i =
+    \vec n_i`. The trilinear sum passes it to each of its three factors, as sums of the same kind:
 
     .. math::
 
@@ -240,7 +251,8 @@ def linear_attention_vjp(
         \pdv{L}{\vec b_j} = \sum_i (\vec c_j \cdot \vec g_i)\, \vec a_i, \qquad
         \pdv{L}{\vec c_j} = \sum_i (\vec b_j \cdot \vec a_i)\, \vec g_i .
 
-    The features pass them on to queries and keys:
+    The gradient of :math:`\vec v_j` is that of :math:`\vec c_j` without its last element. The
+    features pass the other two on to queries and keys:
 
     .. math::
 
@@ -308,7 +320,8 @@ def linear_attention_jvp(
 
     Notes
     -----
-    The product rule on the trilinear sum, then the quotient rule:
+    The product rule on the trilinear sum of `linear_attention_vjp`, with its symbols, then the
+    quotient rule:
 
     .. math::
 
@@ -317,7 +330,8 @@ def linear_attention_jvp(
             + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0), \qquad
         \dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} .
 
-    The tangents of the features are
+    If ``normalize`` is False, :math:`\dot{\vec o}_i = \dot{\vec n}_i`. The tangents of the features
+    are
 
     .. math::
 

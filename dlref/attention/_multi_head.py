@@ -118,17 +118,17 @@ class KVCache:
     ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
         makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
         the type of what is stored, float32 by default, and ``capacity``, the number of tokens for
-        which room is made at once.
+        which memory is allocated at once.
 
     ``cache.append(k, v)``
-        appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, the keys rotated
-        if they are to be, and returns all keys and values there are now.
+        appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, and returns all
+        keys and values stored so far. With rotary positions the keys are rotated before.
 
     ``cache.reorder(texts)``
-        goes on with the texts of these numbers, in this order.
+        keeps the texts with these indices on the first batch axis, in this order.
 
     ``cache.keys``, ``cache.values``, ``len(cache)``
-        are what is there, as read-only views, and how many tokens.
+        are the keys and values stored, as read-only views, and the number of tokens.
 
     A cache is the one thing in dlref that is written to. Its buffers double when they are
     full, so that n tokens, appended one by one, cause at most 2 n row copies; n tokens take
@@ -178,7 +178,7 @@ class KVCache:
         dtype : dtype, default float32
             Type of what is stored.
         capacity : int, default 0
-            Number of tokens for which room is made at once.
+            Number of tokens for which memory is allocated at once.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class KVCache:
         Parameters
         ----------
         k : array_like, shape (..., Hk, T, E)
-            Keys of T new tokens, rotated if they are to be.
+            Keys of T new tokens, already rotated if positions are rotary.
         v : array_like, shape (..., Hk, T, V)
             Their values.
 
@@ -356,9 +356,10 @@ def multi_head_attention(
     Parameters
     ----------
     x_q : array_like, shape (..., T, D)
-        Tokens that ask.
+        Tokens from which the queries are projected.
     x_kv : array_like, shape (..., S, D_kv)
-        Tokens that are asked: `x_q` itself in self-attention, others in cross-attention.
+        Tokens from which keys and values are projected: `x_q` itself in self-attention, others in
+        cross-attention.
     params : AttentionParams
         Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
         (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), and their biases or None.
@@ -385,7 +386,7 @@ def multi_head_attention(
     Returns
     -------
     ndarray, shape (..., T, D_out)
-        A mixture for each token that asks; a tuple with the log-sum-exp (..., H, T) and the weights
+        One vector for each token of `x_q`; a tuple with the log-sum-exp (..., H, T) and the weights
         (..., H, T, S) if asked for.
 
     Raises
@@ -415,10 +416,15 @@ def multi_head_attention(
             \begin{pmatrix} \vec o_{1i} \\ \vdots \\ \vec o_{Hi} \end{pmatrix} + \vec b_O .
 
     :math:`\mat W_Q^{(h)}` are the E rows of head h: one product computes all heads, and the split
-    is only another way to count the channels, (..., T, H E) as (..., H, T, E).
+    is only another way to count the channels, (..., T, H E) as (..., H, T, E). Keys
+    :math:`\vec k_{hj}` and values :math:`\vec v_{hj}` are projected likewise, by
+    :math:`\mat W_K` and :math:`\mat W_V` from the tokens of `x_kv`; with fewer heads of keys,
+    head h has those of head :math:`\lfloor h H_k / H \rfloor`, counted from 0. The weights
+    :math:`p_{hij}` are those of :func:`attention_weights` for :math:`\vec q_{hi}` and
+    :math:`\vec k_{hj}`.
 
     **Heads as subspaces.** Cut :math:`\mat W_O` into blocks of columns :math:`\mat W_O^{(h)}`.
-    Without a bias of the values,
+    Without a bias of the values, and with as many heads of keys as of queries,
 
     .. math::
 
@@ -559,7 +565,8 @@ def multi_head_attention_vjp(
            \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
            \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i .
 
-       The last is split among the heads like the outputs were.
+       Here :math:`\vec o_i` is the column of all heads, of length H V, by which :math:`\mat W_O`
+       was multiplied. Its gradient is split among the heads again.
     2. :func:`scaled_dot_product_attention_vjp` gives the gradients of (rotated) queries, (rotated)
        keys and values, per head.
     3. The rotation is orthogonal, so its transpose rotates gradients by the negative angle; for
@@ -570,7 +577,7 @@ def multi_head_attention_vjp(
            \vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .
 
     4. Merge the heads. With :math:`\vec g_i`, :math:`\vec g^k_i`, :math:`\vec g^v_i` for the merged
-       gradients of queries, keys and values, in self-attention,
+       gradients of queries, keys and values, of length H E, Hk E and Hk V, in self-attention,
 
        .. math::
 
@@ -582,8 +589,8 @@ def multi_head_attention_vjp(
        and likewise for the weights of keys and values. In cross-attention the first term of the sum
        is the gradient of `x_q`, the other two that of `x_kv`.
 
-    The bias :math:`\vec b_K` shifts all scores of a row alike, by
-    :math:`\vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
+    The bias :math:`\vec b_K` shifts all scores of a row alike, in each head by
+    :math:`c\, \vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
     (each key's bias is rotated by another angle), with `softcap` (the scores are shifted before
     tanh) or with `sink` (whose score is not shifted).
 
@@ -662,7 +669,8 @@ def multi_head_attention_jvp(
     Parameters
     ----------
     primals : tuple (x_q, x_kv, params)
-        Tokens that ask (..., T, D), tokens that are asked (..., S, D_kv), and the parameters.
+        Tokens of the queries (..., T, D), of the keys and values (..., S, D_kv), and the
+        parameters.
     tangents : tuple (dx_q, dx_kv, dparams)
         Tangents, of the same structure; None, also within dparams, is zero.
     num_heads, num_kv_heads, rope, rope_interleaved : as in `multi_head_attention`

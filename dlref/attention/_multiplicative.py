@@ -128,9 +128,10 @@ def multiplicative_attention(
     -----
     .. math::
 
-        s_{ij} = \vec q_i^\top \mat W \vec k_j, \qquad
-        \vec o_i = \sum_j \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j .
+        s_{ij} = c\, \vec q_i^\top \mat W \vec k_j, \qquad
+        \vec o_i = \sum_j \frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j ,
 
+    with the scale c, 1 by default. The other options change the scores as in `attention_scores`.
     This is the score called *general* in the paper; *dot* is :math:`\mat W = \mat I`. Since
     :math:`\vec q^\top \mat W \vec k = (\mat W^\top \vec q) \cdot \vec k`, the code projects the
     queries and takes dot products, at T D E + T S E multiplications.
@@ -220,8 +221,9 @@ def multiplicative_attention_vjp(
 
     Notes
     -----
-    Let :math:`\vec r_i = \mat W^\top \vec q_i` be the projected query and :math:`\vec g_i` its
-    gradient from the dot products. Then
+    Let :math:`\vec r_i = \mat W^\top \vec q_i` be the projected query, of length E, and
+    :math:`\vec g_i = \partial L / \partial \vec r_i` its gradient, which
+    :func:`scaled_dot_product_attention_vjp` gives together with those of keys and values. Then
 
     .. math::
 
@@ -329,7 +331,7 @@ def multiplicative_attention_jvp(
     .. math::
 
         \dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
-        \dot s_{ij} = \dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j .
+        \dot s_{ij} = c\, (\dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j) .
 
     The rest is :func:`scaled_dot_product_attention_jvp`.
 

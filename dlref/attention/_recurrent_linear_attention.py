@@ -229,8 +229,9 @@ def recurrent_linear_attention_vjp(
 
     Notes
     -----
-    Backpropagation through time. Let :math:`\mat D` be the gradient of :math:`\mat S_t`, from what
-    comes later; it starts as the cotangent of the last state. At each step, backwards:
+    Backpropagation through time. Let :math:`\vec u_t` be the cotangent of :math:`\vec o_t`, and
+    :math:`\mat D`, of shape (E, V), the gradient of :math:`\mat S_t` from what comes later; it
+    starts as the cotangent of the last state. At each step, backwards:
 
     .. math::
 
@@ -245,8 +246,9 @@ def recurrent_linear_attention_vjp(
         \pdv{L}{g_{te}} &= e^{g_{te}} \sum_v D_{ev} S_{t-1,ev}, \qquad
         \mat D \leftarrow \operatorname{diag}(e^{\vec g_t})\, \mat D ,
 
-    without the third line and with :math:`\beta_t = 1` if there is no beta. All T states are kept
-    from the forward pass.
+    without the third line and with :math:`\beta_t = 1` if there is no beta. A decay that is one
+    number for all rows gets the sum over e, and after the first step :math:`\mat D` is the gradient
+    of the initial memory. All T states are kept from the forward pass.
 
     Examples
     --------
@@ -317,7 +319,8 @@ def recurrent_linear_attention_jvp(
 
     Notes
     -----
-    The product rule on each line of the recurrence; the tangent of the state is carried along:
+    The product rule on each line of the recurrence; the tangent of the state is carried along.
+    Without beta the second line is :math:`\dot{\vec w}_t = \dot{\vec v}_t`:
 
     .. math::
 

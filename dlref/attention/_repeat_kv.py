@@ -54,8 +54,9 @@ def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
     -----
     .. math:: y_{h} = x_{\lfloor h / n \rfloor} .
 
-    Only a way to say what grouped heads mean. Attention looks at the same keys n times instead,
-    which is the point of grouping them: what has to be read, and kept in a cache, is 1/n.
+    This states what grouped heads mean; it is not needed to compute them. Attention reads the same
+    keys n times instead of copying them, which is the point of grouping: what has to be read, and
+    kept in a cache, is 1/n.
 
     References
     ----------

@@ -107,7 +107,8 @@ def scaled_dot_product_attention(
     out : ndarray, shape (..., H, T, V) or (T, V)
         Averages :math:`\vec o_i`.
     lse : ndarray, shape (..., H, T) or (T,)
-        :math:`\ell_i = \log \sum_j e^{s_{ij}}`; −inf for an empty row. Only if asked for.
+        :math:`\ell_i = \log \sum_j e^{s_{ij}}`, where the sum has the term :math:`e^\sigma` of a
+        sink, too; −inf for an empty row. Only if asked for.
     weights : ndarray, shape (..., H, T, S) or (T, S)
         Weights :math:`p_{ij}`. Only if asked for.
 
@@ -138,8 +139,9 @@ def scaled_dot_product_attention(
         \vec o_i = \sum_j p_{ij} \vec v_j ,
 
     in matrices :math:`\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V`. The
-    weights are not negative and sum to 1: each output lies between the values. What the options add
-    to the scores is said in `attention_scores`; all of them combine.
+    weights are not negative and sum to 1: each output lies between the values. `attention_scores`
+    has the scores with all options, and `attention_weights` the softmax with a sink
+    :math:`\sigma`; all of them combine.
 
     **Where q, k and v come from.** In *self-attention* all three are projections of one sequence;
     in *cross-attention* the queries are projections of the decoder's sequence, keys and values of
@@ -162,8 +164,9 @@ def scaled_dot_product_attention(
     **One pass in tiles.** The scores of T queries and S keys are never all in memory. For each tile
     of queries a loop runs over the tiles of keys, and keeps three things per query: the largest
     score so far m, the sum of exponentials :math:`z = \sum_j e^{s_j - m}`, and the average not yet
-    divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. If a new tile has a larger score m', both
-    sums are multiplied by the same factor:
+    divided, :math:`\vec a = \sum_j e^{s_j - m} \vec v_j`. They begin as −∞, 0 and
+    :math:`\vec 0`. With m' for the largest score after a new tile, both sums are multiplied by the
+    same factor before the tile is added:
 
     .. math::
 
@@ -175,9 +178,10 @@ def scaled_dot_product_attention(
     tiles are. No exponent is ever positive, so nothing overflows. A sink is a start with
     :math:`m = \sigma`, :math:`z = 1`, :math:`\vec a = 0`.
 
-    Tiles hidden by causality or a window are left out; those cut by the edge are masked. Memory is
-    that of inputs and output and of 1.5 MB of tiles for each thread: (1, 8, 16384, 64) in float32
-    takes 70 MB beyond its inputs, where a matrix of scores would take 8 GB.
+    Tiles hidden by causality or a window are left out; those cut by the edge are masked. Beyond the
+    inputs, memory is that of the output, of a copy of the queries times the scale, and of 1.5 MB of
+    tiles for each thread: for (1, 8, 16384, 64) in float32 twice 34 MB and the tiles, where a
+    matrix of scores would take 8 GB.
 
     **Rows without keys.** If every key is masked, :math:`z = 0`. The output is then 0, the
     log-sum-exp −inf, and all gradients through the row are 0. Masked keys and values have no
@@ -360,11 +364,13 @@ def scaled_dot_product_attention_vjp(
 
     Notes
     -----
-    From the output back, with :math:`\vec o_i = \sum_j p_{ij} \vec v_j`:
+    From the output back, with :math:`\vec o_i = \sum_j p_{ij} \vec v_j` and
+    :math:`d_{ij} = \partial L / \partial s_{ij}` for the gradient of a score:
 
     1. The values: :math:`\partial L / \partial \vec v_j = \sum_i p_{ij} \vec u_i`, and the
        weights: :math:`w_{ij} = \partial L / \partial p_{ij} = \vec u_i \cdot \vec v_j`.
-    2. The softmax, whose Jacobian is :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`:
+    2. The softmax of row i, whose Jacobian :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`
+       is symmetric and is multiplied by :math:`\vec w`:
 
        .. math:: d_{ij} = p_{ij} \Bigl( w_{ij} - \sum_m p_{im} w_{im} \Bigr) .
 
@@ -376,7 +382,7 @@ def scaled_dot_product_attention_vjp(
                = \vec u_i \cdot \sum_m p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .
 
        One number per row, from the output that is there already. Without it, a row of weights
-       would have to be complete before its first gradient, and tiles were of no use.
+       would have to be complete before its first gradient, and tiles would be of no use.
     4. The log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
        cotangent only shifts :math:`D_i`. All in all
 
@@ -386,7 +392,9 @@ def scaled_dot_product_attention_vjp(
            d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
 
     5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. The cap
-       multiplies by :math:`1 - \tanh^2`, call it :math:`r_{ij}`, and with the scale c
+       has the slope :math:`1 - t_{ij}^2` with :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j /
+       a)`, and without a cap the slope is 1. So with :math:`r_{ij} = (1 - t_{ij}^2)\, d_{ij}` and
+       the scale c
 
        .. math::
 
@@ -400,8 +408,10 @@ def scaled_dot_product_attention_vjp(
 
     The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
     tile of scores a second time, which is cheaper than to keep them: five products of tiles where
-    the forward pass has two. Memory is that of the inputs and gradients. Heads that share
-    keys add their gradients up. Rows without keys and masked keys get 0, even where there is NaN.
+    the forward pass has two. Memory beyond inputs and gradients is that of the forward pass; and
+    where the batch has n < 8 heads of keys in all, the gradient of the queries is kept in up to ⌈8
+    / n⌉ parts, which threads form at the same time. Heads that share keys add their gradients up.
+    Rows without keys and masked keys get 0, even where there is NaN.
 
     References
     ----------
@@ -521,7 +531,8 @@ def scaled_dot_product_attention_jvp(
     and the sum is that of :math:`p_{ij} (\dot s_{ij} - \mu_i) \vec v_j + p_{ij} \dot{\vec v}_j`:
     five. So few queries are taken at once, as many as give 2 MB of scores and tangents, and at
     least eight, for each thread; keys and values are copied once. A sink is one more score with
-    the value 0; it enters :math:`\mu_i`.
+    the value 0; it enters :math:`\mu_i`. Dropout multiplies :math:`p_{ij}` by :math:`m_{ij}` in
+    both sums over values, and not in :math:`\mu_i`.
 
     Examples
     --------

@@ -78,14 +78,14 @@ def batch_norm(
     again. Neither has a positive factor of that layer's weights, as long as :math:`\epsilon` is
     small beside the variance.
 
-    **Why it helps.** The paper wants to hold still what a layer sees while the layers before it
-    learn, and calls that drift *internal covariate shift*. :cite:t:`Santurkar2018` added a drift
-    after the normalization, and the networks trained as well; they found that the loss becomes
-    smoother instead. Two effects can be computed. If the weights of the layer before grow by a
-    factor, their gradient is divided by it, so that too large a step slows the next ones down; that
-    allows larger learning rates. And the statistics of M elements are random, with a relative error
-    of the order of :math:`1 / \sqrt M`: the output of an example changes with the others of its
-    batch, a noise that can regularize.
+    **Why it helps.** The inputs of a layer change their distribution while the layers before it
+    learn. The paper calls this *internal covariate shift* and wants to reduce it.
+    :cite:t:`Santurkar2018` added a random shift after the normalization, and the networks trained
+    as well; they found that the loss becomes smoother instead. Two effects can be computed. If the
+    weights of the layer before grow by a factor, their gradient is divided by it, so that too large
+    a step slows the next ones down; that allows larger learning rates. And the statistics of M
+    elements are random, with a relative error of the order of :math:`1 / \sqrt M`: the output of an
+    example changes with the others of its batch, a noise that can regularize.
 
     **Numerics.** As in :func:`layer_norm`: differences from the mean of an eighth are formed first,
     and their own mean is taken off; here for pieces of the batch, which are then combined
@@ -276,8 +276,8 @@ def batch_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Notes
     -----
-    The Jacobian of a channel is symmetric up to the weight, and with bars for means over the
-    batch
+    The Jacobian of a channel is symmetric up to the weight. With :math:`\tau` and :math:`\hat x_n`
+    of :func:`batch_norm_vjp`, and bars for means over the batch,
 
     .. math::
 

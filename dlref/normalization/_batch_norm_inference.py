@@ -216,7 +216,7 @@ def batch_norm_inference_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) 
 
     Notes
     -----
-    From :math:`\hat x = (x - \mu) / \tau` and
+    From :math:`\hat x = (x - \mu) / \tau` with :math:`\tau = \sqrt{\sigma^2 + \epsilon}`, and
     :math:`\dot \tau = \dot{(\sigma^2)} / (2 \tau)`,
 
     .. math::

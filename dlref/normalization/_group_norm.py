@@ -174,7 +174,9 @@ def group_norm_vjp(
 
     Notes
     -----
-    With :math:`g_{pc} = w_c u_{pc}` and bars for means over the group,
+    With :math:`\tau = \sqrt{\sigma^2 + \epsilon}` and :math:`\hat x_{pc} = (x_{pc} - \mu) / \tau`
+    for the group of channel c in one sample, :math:`g_{pc} = w_c u_{pc}`, and bars for means over
+    the group,
 
     .. math::
 
@@ -226,7 +228,8 @@ def group_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Notes
     -----
-    With bars for means over the group,
+    With :math:`\tau` and :math:`\hat x_{pc}` of :func:`group_norm_vjp`, and bars for means over the
+    group,
 
     .. math::
 

@@ -134,7 +134,9 @@ def instance_norm_vjp(
 
     Notes
     -----
-    Sample by sample the formula of :func:`batch_norm_vjp`, with bars for means over the positions:
+    Sample by sample the formula of :func:`batch_norm_vjp`, with :math:`\tau_{nc} =
+    \sqrt{\sigma_{nc}^2 + \epsilon}`, :math:`\hat x_{npc} = (x_{npc} - \mu_{nc}) / \tau_{nc}`, and
+    bars for means over the positions:
 
     .. math::
 
@@ -184,7 +186,8 @@ def instance_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> Floa
 
     Notes
     -----
-    With bars for means over the positions of one channel of one sample,
+    For one channel of one sample, with :math:`\tau` and :math:`\hat x` of
+    :func:`instance_norm_vjp`, and bars for means over the positions,
 
     .. math::
 

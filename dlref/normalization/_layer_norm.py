@@ -265,7 +265,8 @@ def layer_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) -> FloatAr
 
     Notes
     -----
-    The product rule on :math:`y_i = w_i \hat x_i + b_i`, with bars for means over the row:
+    The product rule on :math:`y_i = w_i \hat x_i + b_i`, with :math:`\tau = \sqrt{\sigma^2 +
+    \epsilon}` and bars for means over the row:
 
     .. math::
 
@@ -348,9 +349,10 @@ def layer_norm_jacobian(
 
     Both subtracted matrices are projections if :math:`\epsilon = 0`, for then
     :math:`\norm{\hat{\vec x}}^2 = D`; and they are orthogonal to each other, as
-    :math:`\hat{\vec x}` has mean 0. Their difference from :math:`\mat I` has D - 2 eigenvalues 1
-    and two eigenvalues 0. With :math:`\epsilon > 0` the one that belongs to
-    :math:`\hat{\vec x}` is :math:`\epsilon / (\sigma^2 + \epsilon)` instead of 0.
+    :math:`\hat{\vec x}` has mean 0. The matrix in brackets then has D - 2 eigenvalues 1 and two
+    eigenvalues 0. With :math:`\epsilon > 0`, :math:`\norm{\hat{\vec x}}^2 = D \sigma^2 /
+    (\sigma^2 + \epsilon)`, and the eigenvalue that belongs to :math:`\hat{\vec x}` is 1 minus its
+    D-th part, :math:`\epsilon / (\sigma^2 + \epsilon)` instead of 0.
 
     At width 2 both directions are projected out: the output is :math:`\pm 1`, whatever the input.
 

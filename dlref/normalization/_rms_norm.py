@@ -144,7 +144,8 @@ def rms_norm_vjp(
 
     Notes
     -----
-    With :math:`g_i = (w_i + c) u_i` and a bar for the mean over the row,
+    With :math:`\rho` and :math:`\hat x_i` of :func:`rms_norm`, :math:`g_i = (w_i + c) u_i`, and a
+    bar for the mean over the row,
 
     .. math:: \pdv{L}{x_j} = \frac{1}{\rho} \bigl( g_j - \hat x_j \, \overline{g \hat x} \bigr).
 
@@ -195,6 +196,8 @@ def rms_norm_jvp(
 
     Notes
     -----
+    The product rule on :math:`y_i = (w_i + c)\, \hat x_i`, with a bar for the mean over the row:
+
     .. math::
 
         \dot y_i = \frac{w_i + c}{\rho} \bigl( v_i - \hat x_i \, \overline{v \hat x} \bigr)

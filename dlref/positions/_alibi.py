@@ -81,7 +81,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     as much as a score lower by 1, so the heads look back over some 2 to 256 tokens.
 
     For other H there are two rules. "paper" uses the formula as it stands. "official", in the
-    authors' code and in all models that use ALiBi with such an H, takes the slopes for the
+    authors' code and in models such as BLOOM, which has 112 heads, takes the slopes for the
     largest power of two P below H, followed by the first H − P of every other slope for
     2P heads. The first of them is steeper than all, the others lie between those already there:
 
@@ -144,7 +144,7 @@ def alibi_bias(
     Raises
     ------
     TypeError
-        If `slopes` is not real, or a number is not an integer.
+        If `slopes` is not real, a number is not an integer, or `symmetric` is not a bool.
     ValueError
         If `T`, `S` or `q_offset` is negative.
 
@@ -159,10 +159,11 @@ def alibi_bias(
     .. math:: B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad
        -m_h\, \abs{i + \text{q\_offset} - j}
 
-    The scores become :math:`q_i \cdot k_j / \sqrt E + B_{hij}`. Since
-    :math:`e^{s + B} = e^s\, e^B`, every weight is multiplied by :math:`e^{-m \abs{i - j}}`
-    before it is normalized: the bias is additive in the scores and multiplicative in the weights.
-    At a distance of 1000 that is :math:`7 \cdot 10^{-28}` for m = 1/16 and 0.02 for m = 1/256.
+    Here :math:`(d)_+ = \max(d, 0)`; the second form is that of `symmetric`. The scores become
+    :math:`\vec q_i \cdot \vec k_j / \sqrt E + B_{hij}`. Since :math:`e^{s + B} = e^s\, e^B`, the
+    weight of a key at the distance d is multiplied by :math:`e^{-m d}` before it is normalized: the
+    bias is additive in the scores and multiplicative in the weights. At a distance of 1000 that is
+    :math:`7 \cdot 10^{-28}` for m = 1/16 and 0.02 for m = 1/256.
 
     A constant added to a row changes no softmax. Some implementations therefore add
     :math:`m_h j` to every row: with a causal mask, it is the same as above.
@@ -234,7 +235,9 @@ def alibi_bias_vjp(
 
     Notes
     -----
-    The bias is linear in the slope, with minus the distance as its factor:
+    Let :math:`U_{hij}` be the cotangent, and :math:`d_{ij}` the distance in the formula of
+    `alibi_bias`, :math:`(i + \text{q\_offset} - j)_+` or :math:`\abs{i + \text{q\_offset} - j}`.
+    The bias is linear in the slope, with :math:`-d_{ij}` as its factor:
 
     .. math:: \pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .
 
@@ -286,6 +289,8 @@ def alibi_bias_jvp(
     Notes
     -----
     .. math:: \dot B_{hij} = -\dot m_h\, d_{ij}
+
+    with the distance :math:`d_{ij}` of `alibi_bias_vjp`.
 
     Examples
     --------

@@ -109,6 +109,8 @@ def cope(q: npt.ArrayLike, scores: npt.ArrayLike, table: npt.ArrayLike) -> Float
     .. math:: c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\;
        w = p_{ij} - n .
 
+    At the bound :math:`p_{ij} = P - 1` the share w is 0, and there is no second term.
+
     :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
 
     References
@@ -158,6 +160,8 @@ def cope_vjp(
 
     Notes
     -----
+    With the cotangent :math:`U_{ij}`, and a bar for the gradient with respect to what is below it:
+
     1. The interpolation gives a share of U to each of its two products, which are bilinear in query
        and vector:
 
@@ -228,8 +232,8 @@ def cope_jvp(primals: Any, tangents: Any) -> FloatArray:
     .. math:: \dot c_{ij} = (1 - w)\, \dot z_{i,n} + w\, \dot z_{i,n+1}
        + (z_{i,n+1} - z_{i,n}) \sum_{t \ge j} \sigma'(s_{it})\, \dot s_{it}
 
-    with :math:`\dot z_{in} = \dot{\vec q}_i \cdot \vec a_n + \vec q_i \cdot \dot{\vec a}_n`, and
-    without the last term where the position is at its bound.
+    with n and w of `cope`, :math:`\dot z_{in} = \dot{\vec q}_i \cdot \vec a_n + \vec q_i \cdot
+    \dot{\vec a}_n`, and without the last term where the position is at its bound.
 
     Examples
     --------

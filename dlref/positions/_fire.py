@@ -35,16 +35,23 @@ def _check_fire(names: list[str], *parameters: FloatArray) -> None:
         check_positive(name, number)
 
 
+def _share(
+    c: FloatArray, threshold: FloatArray, i: FloatArray, S: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return, for queries at i (T, 1), the distances d (T, S), max(threshold, i), and u (T, S)."""
+    d, least = np.abs(i - np.arange(float(S))), np.maximum(threshold, i)
+    with np.errstate(all="ignore"):
+        return d, least, np.log1p(c * d) / np.log1p(c * least)
+
+
 def _progress(
     c: FloatArray, threshold: FloatArray, T: int, S: int, q_offset: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the normalized distance u (T, S), du/dc and du/dthreshold."""
     i = q_offset + np.arange(float(T))[:, None]
-    d = np.abs(i - np.arange(float(S)))
-    least = np.maximum(threshold, i)
+    d, least, u = _share(c, threshold, i, S)
     with np.errstate(all="ignore"):
-        top, bottom = np.log1p(c * d), np.log1p(c * least)
-        u = top / bottom
+        bottom = np.log1p(c * least)
         by_c = (d / (1 + c * d) - u * least / (1 + c * least)) / bottom
         by_threshold = np.where(threshold >= i, -u * c / (1 + c * least) / bottom, 0.0)
     return u, by_c, by_threshold
@@ -76,7 +83,7 @@ def fire_bias(
     c : array_like, shape ()
         Scale of the distance inside the logarithm, positive.
     threshold : array_like, shape ()
-        Length L up to which distances are not measured against the position, positive.
+        Length M up to which distances are not measured against the position, positive.
     T : int
         Number of queries, at least 1.
     S : int
@@ -103,9 +110,10 @@ def fire_bias(
 
     Notes
     -----
-    With :math:`\psi(x) = \log(1 + c x)`, the query at position i and the key at j,
+    With :math:`\psi(x) = \log(1 + c x)`, M for the threshold (L in the paper), the query at
+    position i, which begins at `q_offset`, and the key at j,
 
-    .. math:: u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(L, i))}, \qquad
+    .. math:: u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad
        B_{hij} = b^{(2)}_h + \sum_f w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) .
 
     For a key before the query u is between 0 and 1, at *any* length: the network never
@@ -114,10 +122,11 @@ def fire_bias(
     get another bias when text is put in front of them. The threshold keeps short texts
     from being stretched over the whole range.
 
-    At :math:`i = L` the slope of the maximum with respect to L is taken to be 1, and that of relu
+    At :math:`i = M` the slope of the maximum with respect to M is taken to be 1, and that of relu
     at 0 to be 0. Keys after the query get the bias of their distance; a causal mask hides them.
 
-    Cost: T S F (H + 1) multiplications, memory O(S F) beyond the result.
+    Cost: T S F (H + 1) multiplications; beyond the result, memory in proportion to S F, as one
+    query is taken at a time. The derivatives hold arrays of T × S.
 
     :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
 
@@ -144,11 +153,11 @@ def fire_bias(
     _check_fire(list(arguments), *parameters)
     w1, b1, w2, b2, c, threshold = parameters
     T, S, first = as_grid(T, S, q_offset, least=1)
-    u = _progress(c, threshold, T, S, first)[0]
     out = np.empty((len(w2), T, S))
     with np.errstate(all="ignore"):
         for i in range(T):
-            hidden = np.maximum(np.multiply.outer(w1, u[i]) + b1[:, None], 0.0)
+            u = _share(c, threshold, np.full((1, 1), float(first + i)), S)[-1]
+            hidden = np.maximum(w1[:, None] * u + b1[:, None], 0.0)
             out[:, i] = w2 @ hidden + b2[:, None]
     return result(out, dtype)
 
@@ -196,27 +205,30 @@ def fire_bias_vjp(
 
     Notes
     -----
-    Through the network as through any other: with :math:`h_f` the hidden units, g their
-    cotangents where they are active, and sums over all pairs,
+    Through the network as through any other: for a pair (i, j) let :math:`h_f` be the hidden units
+    and :math:`g_f` the gradients of their pre-activations. With U for the cotangent, and sums over
+    all pairs,
 
     .. math::
 
-       \pdv{L}{w^{(2)}_{hf}} &= \sum U_{hij}\, h_f, &
+       \pdv{L}{w^{(2)}_{hf}} &= \sum_{ij} U_{hij}\, h_f, &
+       \pdv{L}{b^{(2)}_h} &= \sum_{ij} U_{hij}, &
        g_f &= [h_f > 0] \sum_h U_{hij}\, w^{(2)}_{hf}, \\
-       \pdv{L}{w^{(1)}_f} &= \sum g_f\, u_{ij}, &
-       \pdv{L}{b^{(1)}_f} &= \sum g_f .
+       \pdv{L}{w^{(1)}_f} &= \sum_{ij} g_f\, u_{ij}, &
+       \pdv{L}{b^{(1)}_f} &= \sum_{ij} g_f .
 
     The rest reaches u, :math:`\bar u_{ij} = \sum_f g_f w^{(1)}_f`, a quotient of logarithms. With
-    :math:`m = \max(L, i)` and d the distance,
+    :math:`m = \max(M, i)` and d the distance,
 
     .. math::
 
        \pdv{u}{c} = \frac{1}{\psi(m)} \left( \frac{d}{1 + c d} - \frac{u\, m}{1 + c m} \right),
        \qquad
-       \pdv{u}{L} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } L \ge i .
+       \pdv{u}{M} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } M \ge i ,
 
-    The two terms of the first cancel where c m is small: its relative error is about
-    :math:`10^{-15} / (c m)`, which is felt from :math:`c m < 10^{-8}` on.
+    and 0 elsewhere; so :math:`\partial L / \partial c = \sum_{ij} \bar u_{ij}\, \partial u /
+    \partial c`, and likewise for M. The two terms of the first cancel where c m is small: its
+    relative error is about :math:`10^{-15} / (c m)`, which is felt from :math:`c m < 10^{-8}` on.
 
     Examples
     --------
@@ -278,6 +290,9 @@ def fire_bias_jvp(primals: Any, tangents: Any, T: int, S: int, *, q_offset: int 
 
        \dot h_f &= [h_f > 0] \left( \dot w^{(1)}_f u + w^{(1)}_f \dot u + \dot b^{(1)}_f \right), \\
        \dot B_h &= \dot b^{(2)}_h + \sum_f \dot w^{(2)}_{hf} h_f + w^{(2)}_{hf} \dot h_f
+
+    for each pair, with :math:`\dot u = (\partial u / \partial c)\, \dot c + (\partial u / \partial
+    M)\, \dot M` of `fire_bias_vjp`.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def kerple_bias(
     Raises
     ------
     TypeError
-        If an array is not real, or a number is not an integer.
+        If an array is not real, a number is not an integer, or `symmetric` is not a bool.
     ValueError
         If `r1` or `r2` is not positive, their shapes differ, a number is too small, or the
         kind unknown.
@@ -91,7 +91,8 @@ def kerple_bias(
 
     Notes
     -----
-    With d the distance from query to key,
+    With the distance :math:`d_{ij}` from query to key of `alibi_bias`, 0 for keys after the query
+    unless `symmetric`,
 
     .. math:: B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .
 
@@ -258,6 +259,9 @@ def kerple_bias_jvp(
     Notes
     -----
     .. math:: \dot B = \pdv{B}{r_1}\, \dot r_1 + \pdv{B}{r_2}\, \dot r_2
+
+    The partial derivatives are :math:`-\log(1 + r_2 d)` and :math:`-r_1 d / (1 + r_2 d)`, or for
+    the power :math:`-d^{\,r_2}` and :math:`-r_1\, d^{\,r_2} \log d`, at the distance d of the pair.
 
     Examples
     --------

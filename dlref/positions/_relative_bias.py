@@ -163,7 +163,9 @@ def relative_bias_vjp(dout: npt.ArrayLike, table: npt.ArrayLike, T: int, S: int)
     -----
     Entry r of the table is read by all pairs with j − i + T − 1 = r, a diagonal:
 
-    .. math:: \pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} .
+    .. math:: \pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} ,
+
+    over those i for which the last index is from 0 to S − 1, with U for the cotangent.
 
     Examples
     --------

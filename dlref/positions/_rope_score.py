@@ -54,7 +54,8 @@ def rope_score(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `interleaved` is not a
+        bool.
     ValueError
         If the shapes do not fit.
 
@@ -65,18 +66,21 @@ def rope_score(
 
     Notes
     -----
-    Let :math:`z_i = q_{i1} + i q_{i2}` and :math:`w_i = k_{i1} + i k_{i2}` be the pairs as complex
-    numbers. A real dot product is the real part of :math:`\bar z w`, and the phases multiply:
+    Let :math:`z_i = q_{i1} + \mathrm i q_{i2}` and :math:`w_i = k_{i1} + \mathrm i k_{i2}` be the
+    pairs as complex numbers. A real dot product is the real part of :math:`\bar z w`, and the
+    phases multiply:
 
     .. math::
 
-       \operatorname{Re} \sum_i \overline{z_i e^{i m \theta_i}}\, w_i e^{i n \theta_i}
-         &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{i (n - m) \theta_i} \\
+       \operatorname{Re} \sum_i \overline{z_i e^{\mathrm i m \theta_i}}\,
+           w_i e^{\mathrm i n \theta_i}
+         &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i (n - m) \theta_i} \\
          &= \sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\
        a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = q_{i2} k_{i1} - q_{i1} k_{i2} .
 
-    **Not symmetric.** The cosines are the even part in r and the sines the odd one. The score at −r
-    equals that at r for all r only if every :math:`b_i` is zero, for instance for q = k.
+    **Not symmetric.** The cosines are the even part in r and the sines the odd one. If the
+    frequencies are positive and no two are equal, the score at −r equals that at r for all r only
+    if every :math:`b_i` is zero, for instance for q = k.
 
     **Not decaying.** If the elements of q and k are independent with mean 0 and variance 1, then
     :math:`a_i` and :math:`b_i` are uncorrelated, each of variance 2, and the score has the variance

@@ -306,10 +306,10 @@ def apply_rope(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, or `rotary_dim` no
-        integer.
+        If an array is neither integer nor a real floating-point array, `rotary_dim` is not an
+        integer, or `interleaved` is not a bool.
     ValueError
-        If `rotary_dim` or E is odd or too large, or the shapes do not fit.
+        If `rotary_dim` (E if it is None) is odd, it is more than E, or the shapes do not fit.
 
     See Also
     --------
@@ -330,7 +330,8 @@ def apply_rope(
          &= \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi \end{pmatrix}
             \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\
        y_1 &= x_1 \cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\
-       y_1 + i y_2 &= (x_1 + i x_2)(\cos\phi + i \sin\phi) = (x_1 + i x_2)\, e^{i\phi} .
+       y_1 + \mathrm i y_2 &= (x_1 + \mathrm i x_2)(\cos\phi + \mathrm i \sin\phi)
+         = (x_1 + \mathrm i x_2)\, e^{\mathrm i \phi} .
 
     The second line is the first multiplied out, and is what the code computes; it is also the
     real and imaginary part of the third. The matrix for all pairs would have E² entries of which
@@ -363,11 +364,12 @@ def apply_rope(
     3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix.
     4. Such a matrix consists of plane rotations. Its eigenvalues have absolute value 1, since
        lengths are kept. If one is not real, take the real and the imaginary part of its
-       eigenvector :math:`\vec w = \vec a + i \vec b`:
+       eigenvector :math:`\vec w = \vec a + \mathrm i \vec b`:
 
        .. math::
 
-           \mat R_1 (\vec a + i \vec b) = e^{i\theta} (\vec a + i \vec b) \quad\Rightarrow\quad
+           \mat R_1 (\vec a + \mathrm i \vec b) = e^{\mathrm i \theta} (\vec a + \mathrm i \vec b)
+           \quad\Rightarrow\quad
            \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
            \mat R_1 (-\vec b) = -\vec a \sin\theta - \vec b \cos\theta .
 
@@ -375,12 +377,14 @@ def apply_rope(
 
        .. math::
 
-           \abs{\vec a}^2 - \abs{\vec b}^2 + 2 i\, \vec a \cdot \vec b = \vec w^\top \vec w
-           = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 i \theta}\, \vec w^\top \vec w = 0,
+           \abs{\vec a}^2 - \abs{\vec b}^2 + 2 \mathrm i\, \vec a \cdot \vec b = \vec w^\top \vec w
+           = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 \mathrm i \theta}\, \vec w^\top \vec w
+           = 0,
 
-       as :math:`e^{2 i \theta} \ne 1`. So :math:`\mat R_1` rotates the plane of :math:`\vec a` and
-       :math:`-\vec b` by :math:`\theta`. What is orthogonal to this plane stays orthogonal to it,
-       and the argument is repeated there, until only eigenvalues 1 and −1 are left.
+       as :math:`e^{2 \mathrm i \theta} \ne 1` for a value that is not real. So :math:`\mat R_1`
+       rotates the plane of :math:`\vec a` and :math:`-\vec b` by :math:`\theta`. What is orthogonal
+       to this plane stays orthogonal to it, and the argument is repeated there, until only
+       eigenvalues 1 and −1 are left.
     5. The orthonormal basis of these planes is absorbed by the projections before the score; what
        is left to choose is an angle :math:`\theta_i` for each plane.
 

@@ -65,7 +65,8 @@ def apply_rope_axial(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `interleaved` is not a
+        bool.
     ValueError
         If the shapes do not fit.
 
@@ -77,11 +78,16 @@ def apply_rope_axial(
     Notes
     -----
     The channels are cut into A blocks of equal width, and block a is rotated by coordinate
-    :math:`p_a`. The score of two places is a sum over the blocks,
+    :math:`p_a`, with the rotation :math:`\mat R` of :func:`rope_matrix`:
+
+    .. math:: \vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .
+
+    The score of two places is a sum over the blocks,
 
     .. math:: \sum_a g_a(p'_a - p_a),
 
-    each by the argument for one coordinate a function of the difference in that coordinate.
+    in which each term is, by the argument for one coordinate, a function :math:`g_a` of the
+    difference in that coordinate.
     So the score depends on the offset along each axis, and on nothing else. It is not a function of
     the Euclidean distance, and no term mixes two coordinates.
 

@@ -110,10 +110,11 @@ def rope_frequencies(
     Raises
     ------
     TypeError
-        If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter is
-        not a number.
+        If `dim` or `seq_len` is not an integer, `scaling` is not a dictionary, or a parameter has
+        the wrong type.
     ValueError
-        If `dim` is odd, `base` not above 1, the type unknown, or a parameter missing or unknown.
+        If `dim` is odd or too small (2, or 4 for "ntk" and "dynamic", is the least), `base` not
+        above 1, the type unknown, or a parameter missing, unknown or out of range.
 
     See Also
     --------
@@ -158,14 +159,15 @@ def rope_frequencies(
        \gamma_i = \operatorname{clip}_0^1 \frac{i - l}{h - l},
 
     with :math:`l = i(\text{beta\_fast})`, rounded down unless ``truncate`` is False, and
-    :math:`h = i(\text{beta\_slow})`, rounded up. The ramp is linear in i, as in the authors' code.
+    :math:`h = i(\text{beta\_slow})`, then rounded up; l is at least 0 and h at most d − 1. The ramp
+    is linear in i, as in the authors' code.
 
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.
 
-    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L, from Llama 3.1
-    (:cite:t:`Grattafiori2024`). As in yarn, but the ramp is linear in the number of turns:
-    :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
+    *llama3*, ``factor`` s, ``low_freq_factor``, ``high_freq_factor`` and L: the rule in the code of
+    Llama 3.1 (:cite:t:`Grattafiori2024` describe the models, not the rule). As in yarn, but the
+    ramp is linear in the number of turns: :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
 
     **Accuracy.** Powers of the base are computed with 50 decimal digits and rounded once. A

@@ -63,7 +63,8 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
        \qquad\text{of which}\quad
        s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, -K, K)}
 
-    is computed here. The vectors :math:`\vec a_{j-i}` for all pairs would be T² E numbers. Instead,
+    is computed here, before the division by :math:`\sqrt E`; :math:`\vec a_c` is row c + K of
+    `table`. The vectors :math:`\vec a_{j-i}` for all pairs would be T² E numbers. Instead,
     the product of all queries with all 2K + 1 vectors is formed, and read along
     diagonals: the score depends on the pair only through i and the clipped offset.
 
@@ -121,8 +122,8 @@ def shaw_scores_vjp(
 
     Notes
     -----
-    Let :math:`G_{ic}` be the sum of :math:`U_{ij}` over all j whose clipped offset from i is c.
-    Then :math:`s'_{ij} = \sum_e q_{ie} a_{ce}` gives
+    Let :math:`U_{ij}` be the cotangent and :math:`G_{ic}` its sum over all j whose clipped offset
+    from i is c, for c = −K, ..., K. Then :math:`s'_{ij} = \sum_e q_{ie} a_{ce}` gives
 
     .. math:: \pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad
        \pdv{L}{a_{ce}} = \sum_i G_{ic}\, q_{ie} .

@@ -70,8 +70,8 @@ def sinusoidal(
     Raises
     ------
     TypeError
-        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` is not a
-        real floating-point type.
+        If `length` or `dim` is not an integer, `base` or `offset` is not a number, `dtype` is
+        neither integer nor a real floating-point type.
     ValueError
         If `length` is negative, `dim` less than 1, `base` not above 1, `layout` or `spacing`
         unknown.
@@ -90,7 +90,8 @@ def sinusoidal(
        \omega_i = b^{-2i/D} .
 
     **Two conventions.** The formula above is the paper's. The authors' library tensor2tensor puts
-    all sines before all cosines and takes :math:`\omega_i = b^{-i / (n - 1)}`, n = D/2, so that the
+    all sines before all cosines and takes :math:`\omega_i = b^{-i / (n - 1)}` for
+    :math:`n = \lfloor D/2 \rfloor` pairs (and :math:`\omega_0 = 1` for a single one), so that the
     last wavelength is exactly :math:`2\pi b`. The order is a permutation, which the next layer
     absorbs; the spacing is not: for D = 64 the values differ by up to 1.07 in the first 100
     positions. `layout` and `spacing` choose one of the four combinations.
@@ -239,7 +240,8 @@ def sinusoidal_shift(
 
     Notes
     -----
-    One block for each pair (sine, cosine),
+    One block for each pair (sine, cosine), here for ``layout="interleaved"``; in halves, rows and
+    columns have the other order:
 
     .. math::
 

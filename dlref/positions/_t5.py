@@ -82,7 +82,7 @@ def t5_relative_position_bucket(
     Raises
     ------
     TypeError
-        If an argument is not integer.
+        If an argument is not integer, or `bidirectional` is not a bool.
     ValueError
         If `num_buckets` or `max_distance` is too small, or larger than 4096 or 2³¹.
 
@@ -92,8 +92,8 @@ def t5_relative_position_bucket(
 
     Notes
     -----
-    Let n be the number of buckets of one direction (half of all, if bidirectional), e = ⌊n/2⌋,
-    and M the maximum distance. A distance r < e is a bucket of its own. The other n − e
+    Let n be the number of buckets of one direction (half of all, rounded down, if bidirectional), e
+    = ⌊n/2⌋, and M the maximum distance. A distance r < e is a bucket of its own. The other n − e
     buckets share e to M evenly on a logarithmic scale,
 
     .. math::
@@ -187,7 +187,7 @@ def t5_bias(
     Raises
     ------
     TypeError
-        If `table` is not real, or a number is not an integer.
+        If `table` is not real, a number is not an integer, or `bidirectional` is not a bool.
     ValueError
         If `table` does not have two axes, or a number is too small.
 

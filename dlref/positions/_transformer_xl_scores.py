@@ -95,9 +95,11 @@ def transformer_xl_scores(
         + \underbrace{\mat W_q \vec p_i \cdot \vec k_j}_{(c)}
         + \underbrace{\mat W_q \vec p_i \cdot \mat W_k \vec p_j}_{(d)} .
 
-    To depend on the offset alone, the position of the key becomes a vector :math:`\vec r_{j-i}` of
-    the offset with a projection of its own, and the position of the query, which must not matter,
-    a constant: :math:`\vec u` in (c), :math:`\vec v` in (d). Collecting terms,
+    where :math:`\vec q_i = \mat W_q \vec e_i` and :math:`\vec k_j = \mat W_k \vec e_j` have the
+    content alone. To depend on the offset alone, the position of the key becomes a vector
+    :math:`\vec r_{j-i}` of the offset with a projection of its own, and the position of the query,
+    which must not matter, a constant: :math:`\vec u` in (c), :math:`\vec v` in (d). Collecting
+    terms,
 
     .. math::
 
@@ -163,12 +165,13 @@ def transformer_xl_scores_vjp(
 
     Notes
     -----
-    Let U be the cotangent and G its rows moved back, :math:`G_{i, j-i+T-1} = U_{ij}` and 0
-    elsewhere. With rows as in the map,
+    Let U, of shape (T, S), be the cotangent and G, of shape (T, T + S − 1), its rows moved back,
+    :math:`G_{i, j-i+T-1} = U_{ij}` and 0 elsewhere. With queries, keys and keys of the offsets as
+    rows of Q, K and R, and :math:`\vec u` and :math:`\vec v` added to each row,
 
     .. math::
 
-       \pdv{L}{\vec q} &= \mat U \mat K + \mat G \mat R, &
+       \pdv{L}{\mat Q} &= \mat U \mat K + \mat G \mat R, &
        \pdv{L}{\vec u} &= \sum_i (\mat U \mat K)_i, &
        \pdv{L}{\vec v} &= \sum_i (\mat G \mat R)_i, \\
        \pdv{L}{\mat K} &= \mat U^\top (\mat Q + \vec u), &

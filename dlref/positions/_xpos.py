@@ -147,9 +147,10 @@ def apply_xpos(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, `rotary_dim` is not an
+        integer, or `inverse` or `interleaved` is not a bool.
     ValueError
-        If `rotary_dim` or E is odd or too large, or the shapes do not fit.
+        If `rotary_dim` (E if it is None) is odd, it is more than E, or the shapes do not fit.
 
     See Also
     --------
@@ -161,11 +162,14 @@ def apply_xpos(
     -----
     A pair as a complex number, in a query at position m and a key at position n:
 
-    .. math:: z_i\, \zeta_i^{m/b} e^{i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{i n \theta_i}
+    .. math::
+
+        z_i\, \zeta_i^{m/b} e^{\mathrm i m \theta_i}, \qquad
+        w_i\, \zeta_i^{-n/b} e^{\mathrm i n \theta_i}
 
     so that the score is that of `rope_score` with a factor in each term,
 
-    .. math:: \operatorname{Re} \sum_i \bar z_i w_i\, e^{i r \theta_i}\, \zeta_i^{-r/b},
+    .. math:: \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i r \theta_i}\, \zeta_i^{-r/b},
        \qquad r = n - m .
 
     Under a causal mask r is at most 0 and every factor at most 1: the bound

@@ -364,7 +364,7 @@ def gru_cell(
     --------
     gru : Many steps.
     gru_cell_vjp : Its gradients.
-    lstm_cell : Four gates and a state of its own for memory.
+    lstm_cell : Three gates instead of two, and a state of its own for memory.
 
     Notes
     -----
@@ -385,14 +385,16 @@ def gru_cell(
 
     .. math:: \vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .
 
-    The *update gate* z does the work of the forget and the input gate of an LSTM: as much is kept
-    as is not written. Where it is 1 the state is copied, and the input of the step is skipped. The
-    *reset gate* r decides how much of the state the candidate n sees (PyTorch calls n the *new
-    gate*): none where r is 0. With r = 1 and z = 0 the unit is a plain recurrent one,
+    `w_ih` holds :math:`\mat W_{xr}, \mat W_{xz}, \mat W_{xn}` one below the other, `b_ih` the
+    biases :math:`\vec b_{xr}, \vec b_{xz}, \vec b_{xn}`; `w_hh` and `b_hh` hold those with h in
+    place of x. The *update gate* z does the work of the forget and the input gate of an LSTM: as
+    much is kept as is not written. Where it is 1 the state is copied, and the input of the step is
+    skipped. The *reset gate* r decides how much of the state the candidate n sees (PyTorch calls n
+    the *new gate*): none where r is 0. With r = 1 and z = 0 the unit is a plain recurrent one,
     :func:`rnn_cell`. The reset before or after the product makes two different functions; after it,
     all products with the state can be one. (Cho and others print
-    :math:`\vec z \odot \vec h + (1 - \vec z) \odot \vec n` as here; some papers exchange z and
-    1 - z.)
+    :math:`\vec z \odot \vec h + (1 - \vec z) \odot \vec n` as here; some papers exchange z and 1 -
+    z.)
 
     References
     ----------
@@ -465,7 +467,8 @@ def gru_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`gru_vjp` for T = 1. With the reset after the product,
+    The formulas of :func:`gru_vjp` for T = 1, with :math:`\vec u` for the cotangent. With the reset
+    after the product,
 
     .. math::
 
@@ -528,7 +531,8 @@ def gru_cell_jvp(
 
     Notes
     -----
-    The product rule on the mean, with a dot for a tangent:
+    The product rule on the mean, with a dot for a tangent; those of the update gate and of the
+    candidate are in :func:`gru_jvp`:
 
     .. math::
 
@@ -622,7 +626,7 @@ def gru(
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads share out the entries of the batch; 3 B T H (D + H) products, and
-    5 B T H numbers of memory. Errors in float32 are those of :func:`rnn`.
+    5 B T H numbers of memory, the result included. Errors in float32 are those of :func:`rnn`.
 
     References
     ----------
@@ -687,8 +691,9 @@ def gru_vjp(
 
     Notes
     -----
-    With :math:`\vec\eta = \vec u_t + \bar{\vec h}_t`, the gradient of :math:`\vec h_t` with what
-    comes from the step after:
+    Let :math:`\vec u_t` be the cotangent of :math:`\vec h_t` and :math:`\bar{\vec h}_t` what comes
+    from the step after, :math:`\vec 0` for t = T. With the gates of step t, and :math:`\vec\eta =
+    \vec u_t + \bar{\vec h}_t` for the whole gradient of :math:`\vec h_t`:
 
     1. *The mean* :math:`(1 - \vec z) \odot \vec n + \vec z \odot \vec h_{t-1}`:
 
@@ -721,6 +726,10 @@ def gru_vjp(
              + \begin{cases} \mat W_{hn}^\top \vec\mu & \text{after,} \\
                \vec r \odot \vec\rho & \text{before.} \end{cases}
 
+       After the first step :math:`\bar{\vec h}_0` is the gradient of `h0`. The input has
+       :math:`\partial L / \partial \vec x_t = \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top
+       \vec\delta_z + \mat W_{xn}^\top \vec\delta_n`.
+
     4. *The weights*: sums over steps and batch of :math:`\vec\delta\, \vec x_t^\top` and
        :math:`\vec\delta\, \vec h_{t-1}^\top`; for :math:`\mat W_{hn}` of
        :math:`\vec\mu\, \vec h_{t-1}^\top` (after) or
@@ -728,8 +737,9 @@ def gru_vjp(
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. It keeps
-    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, the
-    states and those before, and two gates once more for the last product: 8 B T H numbers.
+    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, and the
+    states: 5 B T H numbers beside inputs and results, and a copy of the cotangent
+    with `reverse` or `lengths`.
 
     References
     ----------
@@ -787,19 +797,24 @@ def gru_jvp(
 
     Notes
     -----
-    Tangents travel with the states. That of each pre-activation has a term for each factor of each
-    product in :func:`gru_cell`; reset after, that of n is
+    Tangents travel with the states. Write :math:`\vec a_r`, :math:`\vec a_z`, :math:`\vec a_n` for
+    the pre-activations in :func:`gru_cell`, where :math:`\vec z` is a gate. Their tangents have a
+    term for each factor of each product. With the reset after,
 
     .. math::
 
-        \dot{\vec z}_n = \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
+        \dot{\vec a}_r &= \dot{\mat W}_{xr} \vec x + \mat W_{xr} \dot{\vec x} + \dot{\vec b}_{xr}
+          + \dot{\mat W}_{hr} \vec h + \mat W_{hr} \dot{\vec h} + \dot{\vec b}_{hr}, \qquad
+        \dot{\vec r} = \vec r \odot (1 - \vec r) \odot \dot{\vec a}_r, \\
+        \dot{\vec a}_n &= \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
           + \dot{\vec r} \odot (\mat W_{hn} \vec h + \vec b_{hn})
           + \vec r \odot (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
-          + \dot{\vec b}_{hn}) ,
+          + \dot{\vec b}_{hn}), \\
+        \dot{\vec n} &= (1 - \vec n^2) \odot \dot{\vec a}_n ,
 
-    and reset before, the last two terms are
-    :math:`\dot{\mat W}_{hn} (\vec r \odot \vec h) + \mat W_{hn} (\dot{\vec r} \odot \vec h
-    + \vec r \odot \dot{\vec h}) + \dot{\vec b}_{hn}`. The slope of the gate multiplies, and
+    and :math:`\dot{\vec z}` like :math:`\dot{\vec r}`. With the reset before, the last two terms of
+    :math:`\dot{\vec a}_n` are :math:`\dot{\mat W}_{hn} (\vec r \odot \vec h) + \mat W_{hn}
+    (\dot{\vec r} \odot \vec h + \vec r \odot \dot{\vec h}) + \dot{\vec b}_{hn}`.
     :func:`gru_cell_jvp` says what becomes of the state.
 
     Examples

@@ -220,9 +220,8 @@ def _forward_pass(a: Inputs, steps: Steps) -> _Forward:
 
 def _states(a: Inputs, steps: Steps) -> tuple[FloatArray, FloatArray]:
     """Return both states (B, T, H) after each step."""
-    forward = _forward_pass(a, steps)
-    states = (state[1:].swapaxes(0, 1) for state in (forward.h, forward.c))
-    h, c = a.outputs(*(steps.arranged(state) for state in states))
+    states = _forward_pass(a, steps)[2:]  # the gates are not held any longer
+    h, c = a.outputs(*(steps.arranged(state[1:].swapaxes(0, 1)) for state in states))
     return h, c
 
 
@@ -392,7 +391,7 @@ def lstm_cell(
     --------
     lstm : Many steps.
     lstm_cell_vjp : Its gradients.
-    gru_cell : Three gates instead of four.
+    gru_cell : Two gates instead of three.
 
     Notes
     -----
@@ -413,7 +412,8 @@ def lstm_cell(
         \vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad
         \vec h' = \vec o \odot \tanh(\vec c').
 
-    `w_ih` holds :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other.
+    `w_ih` holds :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other,
+    `w_hh` those with h in place of x.
 
     **Gate by gate.** Say that a unit of a language model stores whether the subject is plural.
 
@@ -584,7 +584,8 @@ def lstm_cell_jvp(
 
     Notes
     -----
-    The product rule on both states, with a dot for a tangent:
+    The product rule on both states, with a dot for a tangent; :func:`lstm_gates_jvp` has those of
+    the gates:
 
     .. math::
 
@@ -682,14 +683,15 @@ def lstm(
             + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
               \odot \vec i_s \odot \vec g_s .
 
-    A gate at 0.99 keeps 37 % over 100 steps, one at 1/2, where it stands if weights and biases
-    are 0, keeps :math:`10^{-30}`. So the bias of the forget gate is best started at 1 (f = 0.73)
-    or more (:cite:t:`Jozefowicz2015`): rows H to 2 H of `b_ih` or `b_hh`. If a unit is to remember
-    d steps, a bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d (:cite:t:`TallecOllivier2018`).
+    A gate at 0.99 keeps 37 % over 100 steps, one at 1/2, where it stands if weights and biases are
+    0, keeps :math:`10^{-30}`. So the bias of the forget gate is best started at 1 (f = 0.73) or
+    more (:cite:t:`Jozefowicz2015`): elements H to 2 H − 1 of `b_ih` or `b_hh`. If a unit is to
+    remember d steps, a bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d
+    (:cite:t:`TallecOllivier2018`).
 
-    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
-    time in which threads share out the entries of the batch. Time is proportional to
-    4 B T H (D + H), memory to 6 B T H. Errors in float32 are those of :func:`rnn`.
+    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over time
+    in which threads share out the entries of the batch. Time is proportional to 4 B T H (D + H);
+    the memory is 6 B T H numbers, results included. Errors in float32 are those of :func:`rnn`.
 
     References
     ----------
@@ -764,8 +766,10 @@ def lstm_vjp(
 
     Notes
     -----
-    Two gradients come from the step after: :math:`\bar{\vec h}_t`, through the products with
-    :math:`\mat W_{hh}`, and :math:`\bar{\vec c}_t`, along the cell state. At step t:
+    Let :math:`\vec u^h_t` and :math:`\vec u^c_t` be the cotangents of the two states. Two gradients
+    come from the step after: :math:`\bar{\vec h}_t`, through the products with
+    :math:`\mat W_{hh}`, and :math:`\bar{\vec c}_t`, along the cell state; both are
+    :math:`\vec 0` for t = T. Without peepholes :math:`\vec p = \vec 0`. At step t:
 
     1. *The state*: :math:`\vec\eta = \vec u^h_t + \bar{\vec h}_t` is
        :math:`\mathrm dL / \mathrm d \vec h_t`.
@@ -798,6 +802,9 @@ def lstm_vjp(
            \bar{\vec c}_{t-1} = \vec f_t \odot \vec\kappa
              + \vec p_i \odot \vec\delta_i + \vec p_f \odot \vec\delta_f .
 
+       After the first step these are the gradients of `h0` and `c0`. The input has
+       :math:`\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta`.
+
     6. *The weights* are those of a dense layer, summed over steps and batch: :math:`\partial L
        / \partial \mat W_{hh} = \sum_t \vec\delta\, \vec h_{t-1}^\top`, with :math:`\vec x_t`
        for :math:`\mat W_{ih}` and 1 for the biases;
@@ -807,13 +814,14 @@ def lstm_vjp(
     **The direct path.** Along the cell states alone the Jacobian is
     :math:`\partial \vec c_T / \partial \vec c_0 = \prod_t \operatorname{diag} \vec f_t`. Gradients
     do not flow *unchanged* unless the gates are 1: with biases of 0, :math:`f \approx 1/2`, they
-    vanish as fast as anywhere. The product cannot exceed 1, but this is not all of the
+    are halved at each step. The product cannot exceed 1, but this is not all of the
     gradient: through the gates the state feeds back with :math:`\mat W_{hh}`, and there
     it may explode. So gradients of LSTMs are clipped, too.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. The
-    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, both
-    states, and the states before: 7 B T H numbers, beside copies of the cotangents. The code
+    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, and both
+    states: 6 B T H numbers beside inputs and results, and copies of the
+    cotangents with `reverse` or `lengths`. The code
     computes :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
     :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to that of a saturated gate.
 
@@ -899,8 +907,10 @@ def lstm_jvp(
         \dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
           + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,
 
-    plus :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes. Those of the
-    gates are that times their slopes, and :func:`lstm_cell_jvp` has those of the states.
+    with :math:`\vec b = \vec b_{ih} + \vec b_{hh}`, plus :math:`\vec p \odot \dot{\vec c} +
+    \dot{\vec p} \odot \vec c` with peepholes, where :math:`\vec c` is :math:`\vec c_{t-1}` for i
+    and f, :math:`\vec c_t` for o. :func:`lstm_gates_jvp` has the tangents of the gates, this times
+    their slopes, and :func:`lstm_cell_jvp` those of the states.
 
     Examples
     --------
@@ -1144,7 +1154,7 @@ def lstm_gates_jvp(
         \dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
         \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
         \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
-        \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t},
+        \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t} .
 
     Examples
     --------

@@ -286,7 +286,7 @@ def rnn_cell(
 
     Examples
     --------
-    Without a state it is a neuron, tanh(2 0.25 - 0.5):
+    Without a state it is a neuron, tanh(2 · 0.25 − 0.5):
 
     >>> from dlref.recurrent import rnn_cell
     >>> rnn_cell([2.0], None, [[0.25]], [[1.0]], b_ih=[-0.5])
@@ -488,12 +488,12 @@ def rnn(
     tenfold per step.
 
     **Computation.** The products with :math:`\mat W_{ih}` do not wait for a state and are one
-    product of matrices; the rest is one compiled loop over time, in which entries of the
-    batch are shared out to threads. Time is proportional to B T H (D + H), memory to
-    B T H. In float32 everything is computed in float32, which
-    rounds at each step anyway: at T = 100 and H = 128 errors are below 1e-6 of the largest state,
-    and below 1.5e-6 of the largest element of a gradient. In float64 products are summed in
-    float64, and errors of 1e-15 were seen.
+    product of matrices; the rest is one compiled loop over time, in which entries of the batch are
+    shared out to threads. Time is proportional to B T H (D + H); the memory is 2 B T H numbers, the
+    result included. In float32 everything is computed in float32, which rounds at each step anyway:
+    at T = 100 and H = 128 errors are below 1e-6 of the largest state, and below 1.5e-6 of the
+    largest element of a gradient. In float64 products are summed in float64, and errors of 1e-15
+    were seen.
 
     References
     ----------
@@ -623,9 +623,9 @@ def rnn_vjp(
     if gradients vanish, and all that matters if they do not.
 
     **Cost.** Twice the products of the forward pass, and the forward pass itself. The states are
-    kept, from which the slopes follow, those of the step before, and :math:`\vec\delta`: 3 B T H
-    numbers beside inputs and results. With `truncate` the time of the backward pass is k times as
-    long.
+    kept, from which the slopes follow, and :math:`\vec\delta`: 2 B T H numbers beside inputs and
+    results, a copy of the cotangent with `reverse` or `lengths`, and more with `truncate`. With
+    `truncate` the time of the backward pass is k times as long.
 
     References
     ----------
@@ -694,13 +694,14 @@ def rnn_jvp(
             + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
             + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr).
 
-    Nothing is remembered but the last state and its tangent, whatever T is: forward mode can run
-    for ever, beside the network. **Real-time recurrent learning** does so for all weights
-    at once. It carries the Jacobian of the state by all P parameters, H P numbers, and the loss of
-    step t has at once the gradient :math:`\vec u_t^\top\, \partial \vec h_t / \partial \theta`.
-    With :math:`P \approx H^2`, a step multiplies an (H, H) by an (H, P) matrix:
-    :math:`H^4` products where backpropagation through time needs :math:`H^2`, but
-    no memory that grows with time. One column of that matrix is one call of this function.
+    Only the last state and its tangent are stored, whatever T is: forward mode can run along with
+    the network for any number of steps. **Real-time recurrent learning** does so for all weights at
+    once. It carries the Jacobian of the state with respect to all P parameters, H P numbers, and
+    the loss of step t has at once the gradient
+    :math:`\vec u_t^\top\, \partial \vec h_t / \partial \theta`. With :math:`P \approx H^2`, a step
+    multiplies an (H, H) by an (H, P) matrix: :math:`H^4` products where backpropagation through
+    time needs :math:`H^2`, but no memory that grows with time. One column of that matrix is one
+    call of this function.
 
     References
     ----------
@@ -759,7 +760,8 @@ def rnn_state_jacobian(
     Returns
     -------
     ndarray, shape (..., H, H)
-        ``J[..., i, j]`` is the derivative of unit i at t by unit j at s, at given inputs.
+        ``J[..., i, j]`` is the derivative of unit i at t with respect to unit j at s, at given
+        inputs.
 
     Raises
     ------

@@ -235,7 +235,8 @@ def bidirectional(
     Raises
     ------
     TypeError
-        If an array is not real, or the arguments of a network are not a tuple.
+        If an array is not real, the arguments of a network are not a tuple, or `f` does not take
+        an option.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -465,7 +466,8 @@ def sequence_to_sequence(
     Raises
     ------
     TypeError
-        If an array is not real, or the arguments of a network are not a tuple.
+        If an array is not real, the arguments of a network are not a tuple, or `f` does not take
+        an option.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -643,7 +645,8 @@ def sequence_to_vector(
     Raises
     ------
     TypeError
-        If an array is not real, or the arguments of a network are not a tuple.
+        If an array is not real, the arguments of a network are not a tuple, or `f` does not take
+        an option.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.
@@ -826,10 +829,11 @@ def vector_to_sequence(
     Raises
     ------
     TypeError
-        If an array is not real, or the arguments of a network are not a tuple.
+        If an array is not real, the arguments of a network are not a tuple, `steps` is not an
+        integer, or `f` does not take an option.
     ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        If `f` is none of the three, a shape does not fit, `steps` is less than 1, or `feed` is
+        unknown; messages call the arguments what `f` calls them.
 
     See Also
     --------
@@ -848,7 +852,7 @@ def vector_to_sequence(
             \vec 0 & \text{"first" and } t > 1 . \end{cases}
 
     With "repeat" the network sees the input at every step; with "first" it has to remember it.
-    A picture is described so, word by word.
+    Image captions are generated this way, word by word.
 
     Examples
     --------
@@ -1017,7 +1021,8 @@ def encoder_decoder(
     Raises
     ------
     TypeError
-        If an array is not real, or the arguments of a network are not a tuple.
+        If an array is not real, the arguments of a network are not a tuple, or `f` does not take
+        an option.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
         calls them.

@@ -576,7 +576,8 @@ def dropout_mask(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `rate` is not a number or `dtype` is not a floating-point type.
+        If `rng` is not a generator, `rate` is not a number or `dtype` is neither integer nor a
+        real floating-point type.
     ValueError
         If `rate` is outside [0, 1].
 
@@ -838,14 +839,15 @@ def encoder_block_vjp(
 
     .. math:: \pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :
 
-    the gradient itself passes, and what the sub-layer has to say is added. For a post-norm one,
+    the gradient itself passes, and that of the sub-layer is added. For a post-norm one,
     :math:`\mat Z = \operatorname{norm}(\mat Y + f(\mat Y))`, it goes through the norm first:
 
     .. math:: \pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .
 
-    Dropout multiplies the sub-layer's output by constants, and so its cotangent. The two
-    sub-layers follow one another; the gradients of the parameters fall off on the way.
-    Nothing of the forward pass is computed twice within a sub-layer.
+    Dropout multiplies the sub-layer's output by constants, and so its cotangent. The gradient
+    :math:`\partial L / \partial \mat Y` of the second sub-layer is the cotangent of the first. The
+    vjps of f and of the norm give the gradients of the parameters as well. Nothing of the forward
+    pass is computed twice within a sub-layer.
 
     Examples
     --------
@@ -1033,10 +1035,10 @@ def decoder_block(
     ----------
     x : array_like, shape (..., T, D)
         One vector for each of T positions of the decoder.
-    memory : array_like, shape (..., S, E)
+    memory : array_like, shape (..., S, D_kv)
         Output of the encoder, one vector for each of its S positions.
     params : DecoderBlockParams
-        Parameters; keys and values of the cross-attention are projected from width E.
+        Parameters; keys and values of the cross-attention are projected from width D_kv.
     num_heads : int
         Number H of heads of both attentions.
     num_kv_heads : int or None
@@ -1187,7 +1189,7 @@ def decoder_block_vjp(
     -------
     dx : ndarray, shape (..., T, D)
         Gradient with respect to `x`.
-    dmemory : ndarray, shape (..., S, E)
+    dmemory : ndarray, shape (..., S, D_kv)
         Gradient with respect to `memory`, from its keys and its values.
     dparams : DecoderBlockParams
         Gradient of each parameter; None where it is None.
@@ -1202,7 +1204,8 @@ def decoder_block_vjp(
     -----
     The steps of :func:`encoder_block_vjp` three times. Write :math:`J_C` for the Jacobian of the
     cross-attention with respect to its queries and :math:`J_{C, M}` for that with respect to the
-    memory. Pre-norm,
+    memory, and :math:`\mat U` for the cotangent. With :math:`\mat V` and :math:`\mat W` for the
+    gradients of :math:`\mat Z` and :math:`\mat Y` of :func:`decoder_block`, pre-norm,
 
     .. math::
 
@@ -1281,7 +1284,7 @@ def decoder_block_jvp(
     Parameters
     ----------
     primals : tuple (x, memory, params)
-        Vectors (..., T, D) and (..., S, E), and a :class:`DecoderBlockParams`.
+        Vectors (..., T, D) and (..., S, D_kv), and a :class:`DecoderBlockParams`.
     tangents : tuple (dx, dmemory, dparams)
         Directions in the same structure; None at any place is zero.
     num_heads, num_kv_heads, norm_first, norm, activation, is_causal : as in `decoder_block`

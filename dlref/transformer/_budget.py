@@ -140,8 +140,9 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
             \quad \text{or, gated,} \quad 3 L D F , \\
         \text{norms} &= (2 L + 1)\, D \, [\, \cdot\, 2 \,] , & \text{head} &= V D \text{ or } 0 ,
 
-    brackets only with biases. T5 has 32 H numbers for positions; rotary, sinusoidal and ALiBi
-    none. A post-norm model has no last norm. For :math:`H_k = H` and :math:`F = 4 D` the blocks
+    brackets only with biases, of which RMS norm has none: the 2 there is for layer norm alone. T5
+    has 32 H numbers for positions; rotary, sinusoidal and ALiBi none. A post-norm model has no last
+    norm. For :math:`H_k = H` and :math:`F = 4 D` the blocks
     have about :math:`12 L D^2`.
 
     References

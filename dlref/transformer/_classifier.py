@@ -336,8 +336,9 @@ def sequence_classifier(
         \mat H = \operatorname{encoder}(\vec c, \vec e_1, \dots, \vec e_T) , \qquad
         \text{logits} = \mat W \vec h_0 + \vec b
 
-    The class token :math:`\vec c` is a parameter, the same before every text, and
-    :math:`\vec h_0` its place in the output: attention lets it gather whatever the
+    The vectors :math:`\vec e_t` of the tokens, and those of their places, are as in
+    :func:`language_model`. The class token :math:`\vec c` is a parameter, the same before every
+    text, and :math:`\vec h_0` its place in the output: attention lets it gather whatever the
     classes need. Without it :math:`\vec h_0` would be the output of the first *word*, which
     has to speak for itself at the same time.
 
@@ -413,14 +414,16 @@ def sequence_classifier_vjp(
 
     Notes
     -----
-    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is 0 elsewhere:
+    Only :math:`\vec h_0` is read, so the cotangent of the encoder's output is 0 elsewhere. For one
+    text, with :math:`\vec u` for the cotangent of its logits,
 
     .. math::
 
         \pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u, \qquad
         \pdv{L}{\vec h_0} = \mat W^\top \vec u, \qquad \pdv{L}{\vec h_t} = \vec 0 \quad (t > 0) .
 
-    One block before the last it has reached every token that was attended to.
+    The last block passes it on to every token that the class token attended to. The gradients of
+    the parameters are summed over the texts.
 
     Examples
     --------

@@ -74,7 +74,7 @@ def _hashable(value: Any) -> Any:
 @dataclass(frozen=True)
 class LanguageModelConfig:
     r"""
-    What a model consists of, apart from its numbers.
+    Hyperparameters of a model: what it consists of, apart from its parameters.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class LanguageModelConfig:
         Number F of hidden units of the feed-forward networks; None is 4 D, or 8 D / 3
         if they are gated.
     positions : {"learned", "sinusoidal", "rope", "alibi", "t5", "none"}
-        How the model knows where a token stands.
+        Scheme of positions.
     norm : {"layer", "rms"}
         Kind of normalization.
     activation : str, default "gelu"
@@ -378,8 +378,8 @@ def init_language_model(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `config` is not a configuration or `dtype` is not a
-        floating-point type.
+        If `rng` is not a generator, `config` is not a configuration or `dtype` is neither integer
+        nor a real floating-point type.
 
     See Also
     --------

@@ -160,8 +160,8 @@ def init_encoder_decoder_model(
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `config` is not a configuration or `dtype` is not a
-        floating-point type.
+        If `rng` is not a generator, `config` is not a configuration or `dtype` is neither integer
+        nor a real floating-point type.
 
     See Also
     --------
@@ -703,7 +703,8 @@ def encoder_decoder_model_loss(
     TypeError
         If an array has the wrong type, or `params` or `config` is not what it should be.
     ValueError
-        If a token is out of range, a text longer than a learned table, or a shape does not fit.
+        If a token is out of range, a text longer than a learned table, a shape does not fit, or
+        `targets` is None and the target has fewer than two tokens.
 
     See Also
     --------
@@ -882,7 +883,7 @@ def encoder_decoder_generate(
     lengths: npt.ArrayLike | None = None,
 ) -> IntArray:
     r"""
-    Write the most probable token after the other.
+    Write a target greedily: the most probable token at each step.
 
     Parameters
     ----------
@@ -1011,7 +1012,8 @@ def encoder_decoder_weights(
         \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
             \Bigr) ,
 
-    and row t shows what was read in order to predict token t + 1 of the target.
+    where the keys beyond `lengths` are masked; row t shows what was read in order to predict token
+    t + 1 of the target.
 
     Examples
     --------

@@ -252,9 +252,9 @@ def feed_forward(
     -----
     .. math:: \vec y = \mat W_2 \, f(\mat W_1 \vec x + \vec b_1) + \vec b_2
 
-    "Position-wise" means that rows do not meet: what mixes positions is attention, and what
-    computes with what was gathered is this. Read row i of :math:`\mat W_1` as a key and column
-    i of :math:`\mat W_2` as a value, and the sum
+    "Position-wise" means that each row is computed by itself: attention mixes positions, and this
+    network works on what each position has gathered. Read row i of :math:`\mat W_1` as a key and
+    column i of :math:`\mat W_2` as a value, and the sum
 
     .. math:: \vec y = \vec b_2 + \sum_i f(\vec k_i \cdot \vec x + b_{1i}) \, \vec v_i
 
@@ -281,7 +281,7 @@ def feed_forward(
     array([[3.],
            [2.]])
 
-    Positions do not meet: permuting them permutes the outputs.
+    Positions are independent of each other: permuting them permutes the outputs.
 
     >>> x = np.array([[1.0], [-2.0], [4.0]])
     >>> feed_forward(x[[2, 0, 1]], params).ravel()

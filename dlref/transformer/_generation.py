@@ -76,7 +76,8 @@ def next_token_probabilities(
        on how certain the model is, which that of top k does not.
     4. What is kept is divided by its sum.
 
-    With K for the tokens that top k keeps and N for the nucleus,
+    With K for the tokens that top k keeps (all, without it), and N for the nucleus, where p without
+    an index is `top_p`,
 
     .. math::
 
@@ -113,7 +114,7 @@ def next_token_probabilities(
     At half the temperature the odds are squared, 5 : 3 becomes 25 : 9:
 
     >>> p = next_token_probabilities(logits, temperature=0.5)
-    >>> float(p[0] / p[1]) - 25 / 9 < 1e-14
+    >>> abs(float(p[0] / p[1]) - 25 / 9) < 1e-14
     True
     """
     tau, k, mass = _sampling(temperature, top_k, top_p)
@@ -186,7 +187,7 @@ def generate(
     stop: int | None = None,
 ) -> npt.NDArray[np.int64]:
     r"""
-    Continue texts, a token at a time.
+    Continue texts, one token at a time.
 
     Parameters
     ----------
@@ -222,7 +223,7 @@ def generate(
 
     See Also
     --------
-    beam_search : Look for a probable text instead.
+    beam_search : Search for a probable text instead.
     next_token_probabilities : One step.
 
     Notes
@@ -316,7 +317,7 @@ def beam_search(
     length_penalty: float = 0.0,
 ) -> tuple[npt.NDArray[np.int64], FloatArray]:
     r"""
-    Look for a probable continuation, keeping several at each step.
+    Search for a probable continuation, keeping several at each step.
 
     Parameters
     ----------

@@ -318,8 +318,8 @@ def language_model(
 
     Notes
     -----
-    With :math:`\vec e_t` the embedding of token t and :math:`\vec p_t` a vector for its place, if
-    the scheme adds one:
+    With :math:`\vec e_t` the embedding of token t, times :math:`\sqrt D` if the configuration
+    scales embeddings, and :math:`\vec p_t` a vector for its place, if the scheme adds one:
 
     .. math::
 
@@ -327,16 +327,16 @@ def language_model(
         \mat H = \operatorname{norm}(B_L(\cdots B_1(\mat X))) , \qquad
         \text{logits} = \mat H \mat W^\top ,
 
-    where the blocks are those of :func:`encoder_block` with a causal mask, and the head
-    :math:`\mat W` is the matrix of embeddings again, if they are tied: the score of a token is the
-    dot product of its vector with the output.
+    where the blocks are those of :func:`encoder_block` with a causal mask, the norm is missing if
+    blocks normalize their sums, and the head :math:`\mat W` is the matrix of embeddings again, if
+    they are tied: the score of a token is the dot product of its vector with the output.
 
     **Dropout** has three places: the sum :math:`\vec x_t`, the weights of attention, and the output
     of each sub-layer before it is added. All factors are inputs, drawn by :func:`dropout_mask`, so
     that a value and its gradient are those of the same subnetwork.
 
     **The mask is what makes it a model of language.** Position t sees the tokens up to t, so all T
-    predictions of a text are made at once, none of them knowing its answer. Without the
+    predictions of a text are made at once, and none of them sees its answer. Without the
     mask the logits at a position would depend on later tokens. Without positions *and*
     without a mask the model would be equivariant to permutations.
 
@@ -554,7 +554,8 @@ def language_model_loss(
     TypeError
         If an array has the wrong type, or `params` or `config` is not what it should be.
     ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+        If a token is out of range, the text longer than a learned table, a shape does not fit, or
+        `targets` is None and the text has fewer than two tokens.
 
     See Also
     --------
@@ -566,11 +567,11 @@ def language_model_loss(
     .. math:: L = - \frac1N \sum_t \log p(\text{token}_{t+1} \mid \text{token}_1, \dots,
               \text{token}_t)
 
-    over the N predictions. By the chain rule of probabilities the sum over a text is the logarithm
-    of the model's probability of the text after its first token, which nothing predicts, so
-    minimizing L is maximum likelihood.
-    :math:`L / \log 2` are bits per token, and :math:`e^L` is the perplexity: the
-    number of equally likely tokens that would be as hard to guess.
+    over the N predictions (if `targets` asks for none, 0/0, which is NaN). By the chain rule of
+    probabilities the sum over a text is the logarithm of the model's probability of the text after
+    its first token, which nothing predicts, so minimizing L is maximum likelihood.
+    :math:`L / \log 2` are bits per token, and :math:`e^L` is the perplexity: the number of equally
+    likely tokens that would be as hard to guess.
 
     **What to compare with.** Guessing: :math:`\log V`. Always the same distribution: the entropy of
     the tokens. Looking one token back: the conditional entropy of pairs.
@@ -748,7 +749,7 @@ def language_model_trace(
     tokens: npt.ArrayLike, params: LanguageModelParams, config: LanguageModelConfig
 ) -> LanguageModelTrace:
     r"""
-    Residual stream and attention weights of a model at work.
+    Residual stream and attention weights of each block.
 
     Parameters
     ----------
@@ -778,13 +779,14 @@ def language_model_trace(
 
     Notes
     -----
-    With the embeddings :math:`\mat X_0` and the queries and keys of head h in block k,
+    With the embeddings :math:`\mat X_0`, the queries and keys of head h in block k, and the bias
+    :math:`\mat B_h` of ALiBi or T5, 0 for other schemes,
 
     .. math::
 
         \mat X_k = B_k(\mat X_{k-1}), \qquad
         \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
-            + \text{mask} \Bigr) .
+            + \mat B_h + \text{mask} \Bigr) .
 
     The weights of all pairs are formed here, T² numbers per head, which the model itself avoids.
 

@@ -337,8 +337,9 @@ def encoder(
 
     **Why a last norm.** A pre-norm block adds to its input and normalizes a copy of it, never the
     sum. If the sub-layers' outputs are uncorrelated and of variance :math:`\sigma^2`, that
-    sum, the residual stream, has variance :math:`\sigma_0^2 + 2 L \sigma^2` after L blocks: it
-    grows as the square root of the depth. What reads it must not depend on that. A post-norm
+    sum, the residual stream, has variance :math:`\sigma_0^2 + 2 L \sigma^2` after L blocks, if it
+    begins with :math:`\sigma_0^2`: its standard deviation grows as the square root of the depth.
+    What reads it must not depend on that. A post-norm
     block ends in a norm already.
 
     References
@@ -402,7 +403,7 @@ def encoder_vjp(
     Parameters
     ----------
     dout : array_like, shape (..., T, D)
-        Cotangent of the output.
+        Cotangent :math:`\mat U` of the output.
     x, params, final_norm, num_heads, num_kv_heads, norm_first, norm : as in `encoder`
         The same.
     activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `encoder`
@@ -428,7 +429,8 @@ def encoder_vjp(
     Notes
     -----
     The chain rule, from the last block to the first. With :math:`\mat H_k` for the output of block
-    k and :math:`\theta_k` for its parameters,
+    k, :math:`\mat H_0 = \mat X`, :math:`\theta_k` for its parameters, and J for Jacobians with
+    respect to the input,
 
     .. math::
 
@@ -567,7 +569,7 @@ def decoder(
     ----------
     x : array_like, shape (..., T, D)
         One vector for each of T positions of the decoder.
-    memory : array_like, shape (..., S, E)
+    memory : array_like, shape (..., S, D_kv)
         Output of the encoder.
     params : tuple of DecoderBlockParams
         Parameters of each block.
@@ -681,7 +683,7 @@ def decoder_vjp(
     -------
     dx : ndarray, shape (..., T, D)
         Gradient with respect to `x`.
-    dmemory : ndarray, shape (..., S, E)
+    dmemory : ndarray, shape (..., S, D_kv)
         Gradient with respect to `memory`, summed over the blocks.
     dparams : tuple of DecoderBlockParams
         Gradient of each parameter; None where it is None.
@@ -763,7 +765,7 @@ def decoder_jvp(
     Parameters
     ----------
     primals : tuple (x, memory, params) or (x, memory, params, final_norm)
-        Vectors (..., T, D) and (..., S, E), a tuple of :class:`DecoderBlockParams`, and the last
+        Vectors (..., T, D) and (..., S, D_kv), a tuple of :class:`DecoderBlockParams`, and the last
         norm.
     tangents : tuple
         Directions in the same structure; None at any place is zero.

@@ -157,7 +157,7 @@ class TestErrors:
         q = np.ones((3, 2))
         with pytest.raises(ValueError, match="'feature_map' must be 'elu', 'exp' or 'identity'"):
             linear_attention(q, q, q, feature_map="relu")
-        with pytest.raises(ValueError, match="'normalize' must be True or False, not 3"):
+        with pytest.raises(TypeError, match="'normalize' must be True or False, not 3"):
             linear_attention(q, q, q, normalize=3)
 
     def test_recurrent(self):

@@ -279,6 +279,28 @@ class TestMemory:
         tiles = 2 * 2 * 4 * flash.QUERIES * flash.KEYS
         assert peak < 16 * 4 * length * 8 * 4 + 2 * tiles  # some arrays like q, and tiles
 
+    def test_is_that_of_the_output_of_scaled_queries_and_of_tiles(self, set_num_threads):
+        q = np.ones((1, 8, 4096, 64), np.float32)
+        set_num_threads(1)
+        scaled_dot_product_attention(*3 * [q[..., :256, :]])  # compiles
+        tracemalloc.start()
+        out = scaled_dot_product_attention(q, q, q, window=(64, 0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert 0 < peak - 2 * out.nbytes < 1.6e6  # as the docstring says
+
+    @pytest.mark.parametrize(("heads", "parts"), [(8, 0), (1, 8)])
+    def test_of_the_vjp_has_the_gradient_of_few_heads_in_parts(self, heads, parts, set_num_threads):
+        q = np.ones((1, heads, 4096, 64), np.float32)
+        set_num_threads(1)
+        scaled_dot_product_attention_vjp(*4 * [q[..., :256, :]])  # compiles
+        tracemalloc.start()
+        gradients = scaled_dot_product_attention_vjp(q, q, q, q, window=(64, 0))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        arrays = len(gradients) + 2 + parts  # the output and the scaled queries
+        assert 0 < peak - arrays * q.nbytes < 4e6
+
     def test_a_long_sequence_fits_in_300_megabytes(self):
         resource = pytest.importorskip("resource", reason="not on Windows")
         q = np.zeros((1, 8, 16384, 64), np.float32)
@@ -544,11 +566,12 @@ class TestErrors:
             ({"window": (-2, 0)}, ValueError, "'window' must be at least -1, not -2"),
             ({"window": (0.5, 0)}, TypeError, r"'window' must be an integer, not 0\.5"),
             ({"window": np.ones((2, 2))}, TypeError, r"'window' must be a pair .*\]\]\)\.$"),
-            ({"is_causal": np.ones(2, bool)}, ValueError, "'is_causal' must be True or False, not"),
-            ({"return_lse": "yes"}, ValueError, "'return_lse' must be True or False, not 'yes'"),
+            ({"is_causal": np.ones(2, bool)}, TypeError, "'is_causal' must be True or False, not"),
+            ({"return_lse": "yes"}, TypeError, "'return_lse' must be True or False, not 'yes'"),
             ({"q_offset": 2**63}, ValueError, "'q_offset' must be at most 1099511627776, not"),
             ({"scale": 10**400}, ValueError, "'scale' must be a float64 number, not 1000"),
-            ({"is_causal": "yes"}, ValueError, "'is_causal' must be True or False, not 'yes'"),
+            ({"is_causal": "yes"}, TypeError, "'is_causal' must be True or False, not 'yes'"),
+            ({"is_causal": 1}, TypeError, "'is_causal' must be True or False, not 1"),
         ],
     )
     def test_options(self, options, error, words):

@@ -148,8 +148,10 @@ class TestWording:
 
     def test_flags(self):
         v.check_flags(x=True, y=np.False_)
-        with pytest.raises(ValueError, match=r"^Argument 'y' must be True or False, not 'no'\.$"):
+        with pytest.raises(TypeError, match=r"^Argument 'y' must be True or False, not 'no'\.$"):
             v.check_flags(x=True, y="no")
+        with pytest.raises(TypeError, match=r"^Argument 'x' must be True or False, not 1\.$"):
+            v.check_flags(x=1)
 
     def test_functions(self):
         v.check_callable("f", abs)

@@ -72,9 +72,11 @@ def additive_scores_weights_and_averages():
     r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
     r"\vec u_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
     r"\pdv{L}{p_{im}} \Bigr) && \text{(softmax)} \\ \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec "
-    r"h_{ij}, \qquad \vec z_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && \text{(tanh)} \\ "
-    r"\pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec z_{ij} \Bigr) \vec q_i^\top, \qquad "
-    r"\pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec z_{ij} ,",
+    r"h_{ij}, \qquad \vec\delta_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && "
+    r"\text{(tanh)} \\ \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec\delta_{ij} \Bigr) \vec "
+    r"q_i^\top, \qquad \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec\delta_{ij} && \text{(sum over "
+    r"keys)} \\ \pdv{L}{\mat U} &= \sum_j \Bigl( \sum_i \vec\delta_{ij} \Bigr) \vec k_j^\top, "
+    r"\qquad \pdv{L}{\vec k_j} = \mat U^\top \sum_i \vec\delta_{ij} && \text{(sum over queries)} ,",
 )
 def additive_gradients_by_complex_step():
     s = additive_scores(Q, KEYS, W, W_U, A)
@@ -86,13 +88,13 @@ def additive_gradients_by_complex_step():
     d = p * (dp - np.sum(p * dp, axis=1, keepdims=True))
     yield gradients(lambda s: np.sum(U * (softmax(s) @ VALUES)), s)[0], d
     yield expected[5], np.einsum("ij,ija->a", d, h)
-    z = d[..., None] * A * (1 - h**2)
+    delta = d[..., None] * A * (1 - h**2)
     before = np.arctanh(h)
-    yield gradients(lambda x: np.sum(U * (softmax(np.tanh(x) @ A) @ VALUES)), before)[0], z
-    yield expected[3], sum(np.outer(z[i].sum(0), Q[i]) for i in range(T))
-    yield expected[0], np.array([W.T @ z[i].sum(0) for i in range(T)])
-    yield expected[4], sum(np.outer(z[:, j].sum(0), KEYS[j]) for j in range(S))
-    yield expected[1], np.array([W_U.T @ z[:, j].sum(0) for j in range(S)])
+    yield gradients(lambda x: np.sum(U * (softmax(np.tanh(x) @ A) @ VALUES)), before)[0], delta
+    yield expected[3], sum(np.outer(delta[i].sum(0), Q[i]) for i in range(T))
+    yield expected[0], np.array([W.T @ delta[i].sum(0) for i in range(T)])
+    yield expected[4], sum(np.outer(delta[:, j].sum(0), KEYS[j]) for j in range(S))
+    yield expected[1], np.array([W_U.T @ delta[:, j].sum(0) for j in range(S)])
 
 
 @equation(
@@ -389,14 +391,16 @@ FORM = RNG.normal(size=(E, D_K))
 
 
 @definition(
-    r"s_{ij} = \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i = \sum_j "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j .",
+    r"s_{ij} = c\, \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i = \sum_j "
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j ,",
 )
 def bilinear_scores_and_averages():
-    s = np.array([[q @ FORM @ k for k in KEYS] for q in Q])
-    e = np.exp(s)
-    o = [sum(e[i, j] / sum(e[i]) * VALUES[j] for j in range(S)) for i in range(T)]
-    yield o, multiplicative_attention(Q, KEYS, VALUES, FORM)
+    for c in (1.0, 0.3):
+        s = np.array([[c * q @ FORM @ k for k in KEYS] for q in Q])
+        e = np.exp(s)
+        o = [sum(e[i, j] / sum(e[i]) * VALUES[j] for j in range(S)) for i in range(T)]
+        yield o, multiplicative_attention(Q, KEYS, VALUES, FORM, scale=c)
+    yield o, multiplicative_attention(Q, KEYS, VALUES, c * FORM)
 
 
 @equation(
@@ -783,15 +787,16 @@ def chain_of_tangents_by_complex_step():
 
 @equation(
     r"""\dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
-    \dot s_{ij} = \dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j ."""
+    \dot s_{ij} = c\, (\dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j) ."""
 )
 def bilinear_tangents_by_complex_step():
     dq, dk, dw = (RNG.normal(size=a.shape) for a in (Q, KEYS, FORM))
     r = np.array([FORM.T @ q for q in Q])
     dr = np.array([FORM.T @ dq[i] + dw.T @ Q[i] for i in range(T)])
     yield rate(lambda q, w: q @ w, (Q, FORM), (dq, dw)), dr
-    ds = [[dr[i] @ KEYS[j] + r[i] @ dk[j] for j in range(S)] for i in range(T)]
-    yield rate(lambda q, k, w: q @ w @ k.T, (Q, KEYS, FORM), (dq, dk, dw)), np.array(ds)
+    c = 0.3
+    ds = [[c * (dr[i] @ KEYS[j] + r[i] @ dk[j]) for j in range(S)] for i in range(T)]
+    yield rate(lambda q, k, w: c * (q @ w @ k.T), (Q, KEYS, FORM), (dq, dk, dw)), np.array(ds)
 
 
 @definition(

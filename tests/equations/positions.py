@@ -189,7 +189,7 @@ def fire(w1, b1, w2, b2, c, threshold):
 
 
 @definition(
-    r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(L, i))}, \qquad B_{hij} = b^{(2)}_h + \sum_f "
+    r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad B_{hij} = b^{(2)}_h + \sum_f "
     r"w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) .",
 )
 def network_of_each_distance():
@@ -207,19 +207,20 @@ def network_of_each_distance():
 
 
 @equation(
-    r"\pdv{L}{w^{(2)}_{hf}} &= \sum U_{hij}\, h_f, & g_f &= [h_f > 0] \sum_h U_{hij}\, "
-    r"w^{(2)}_{hf}, \\ \pdv{L}{w^{(1)}_f} &= \sum g_f\, u_{ij}, & \pdv{L}{b^{(1)}_f} &= \sum "
-    r"g_f .",
+    r"\pdv{L}{w^{(2)}_{hf}} &= \sum_{ij} U_{hij}\, h_f, & \pdv{L}{b^{(2)}_h} &= \sum_{ij} "
+    r"U_{hij}, & g_f &= [h_f > 0] \sum_h U_{hij}\, w^{(2)}_{hf}, \\ \pdv{L}{w^{(1)}_f} &= "
+    r"\sum_{ij} g_f\, u_{ij}, & \pdv{L}{b^{(1)}_f} &= \sum_{ij} g_f .",
 )
 def network_gradients_by_complex_step():
     w1, b1, w2, _, c, threshold = FIRE
     u = share(c, threshold)
     h = hidden(w1, b1, u)
-    dw1, db1, dw2, *_ = gradients(lambda *x: np.sum(U * fire(*x)), *FIRE)
+    dw1, db1, dw2, db2, *_ = gradients(lambda *x: np.sum(U * fire(*x)), *FIRE)
     g = np.zeros((T, S, UNITS))
     for i, j, f in np.ndindex(T, S, UNITS):
         g[i, j, f] = (h[i, j, f] > 0) * sum(U[n, i, j] * w2[n, f] for n in range(H))
     yield dw2, [[np.sum(U[n] * h[..., f]) for f in range(UNITS)] for n in range(H)]
+    yield db2, [np.sum(U[n]) for n in range(H)]
     before = w1 * u[..., None] + b1
     yield gradients(lambda a: np.sum(U * np.einsum("hf,ijf->hij", w2, relu(a))), before)[0], g
     yield dw1, [np.sum(g[..., f] * u) for f in range(UNITS)]
@@ -228,7 +229,7 @@ def network_gradients_by_complex_step():
 
 @equation(
     r"\pdv{u}{c} = \frac{1}{\psi(m)} \left( \frac{d}{1 + c d} - \frac{u\, m}{1 + c m} \right), "
-    r"\qquad \pdv{u}{L} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } L \ge i .",
+    r"\qquad \pdv{u}{M} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } M \ge i ,",
 )
 def slopes_of_the_share_by_complex_step():
     c, threshold = FIRE[-2:]
@@ -376,7 +377,7 @@ def number_of_each_offset():
 
 
 @equation(
-    r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} .",
+    r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} ,",
 )
 def diagonal_sums_by_complex_step():
     sums = np.zeros((H, T + S - 1))
@@ -416,9 +417,10 @@ def score(q, k, r, theta):
 
 
 @definition(
-    r"\operatorname{Re} \sum_i \overline{z_i e^{i m \theta_i}}\, w_i e^{i n \theta_i} &= "
-    r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{i (n - m) \theta_i} \\ &= \sum_i a_i \cos r "
-    r"\theta_i + b_i \sin r \theta_i, \\ a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = "
+    r"\operatorname{Re} \sum_i \overline{z_i e^{\mathrm i m \theta_i}}\, w_i e^{\mathrm i n "
+    r"\theta_i} &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i (n - m) \theta_i} \\ &= "
+    r"\sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\ a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, "
+    r"\qquad b_i = "
     r"q_{i2} k_{i1} - q_{i1} k_{i2} .",
 )
 def score_of_pairs_as_complex_numbers():
@@ -509,8 +511,9 @@ def score_depends_on_the_difference_alone():
 @definition(
     r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix} &= \begin{pmatrix} \cos\phi & -\sin\phi \\ "
     r"\sin\phi & \cos\phi \end{pmatrix} \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\ y_1 &= x_1 "
-    r"\cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\ y_1 + i y_2 &= (x_1 "
-    r"+ i x_2)(\cos\phi + i \sin\phi) = (x_1 + i x_2)\, e^{i\phi} .",
+    r"\cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\ y_1 + \mathrm i "
+    r"y_2 &= (x_1 + \mathrm i x_2)(\cos\phi + \mathrm i \sin\phi) = (x_1 + \mathrm i x_2)\, "
+    r"e^{\mathrm i \phi} .",
 )
 def three_forms_of_a_rotated_pair():
     (x1, x2), p = X[:2], 7.3
@@ -556,6 +559,16 @@ def halves_and_neighbours_are_permuted():
     halves = np.concatenate([first * cos - second * sin, first * sin + second * cos])
     yield halves, rotated(X, p)[order]
     yield rope(X[order], p, interleaved=False), rope(X, p)[order]
+
+
+@definition(
+    r"\vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .",
+)
+def blocks_are_rotated_by_their_coordinates():
+    x, place = RNG.normal(size=4 * PAIRS), np.array([3.0, -1.5])
+    y = apply_rope_axial(x[None], *rope_tables(place[None], THETA))[0]
+    for block, p, rotated_block in zip(np.split(x, 2), place, np.split(y, 2), strict=True):
+        yield rotation(p) @ block, rotated_block
 
 
 @equation(
@@ -770,7 +783,7 @@ def scores_by_content_and_offset():
 
 
 @equation(
-    r"\pdv{L}{\vec q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u} &= \sum_i (\mat U "
+    r"\pdv{L}{\mat Q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u} &= \sum_i (\mat U "
     r"\mat K)_i, & \pdv{L}{\vec v} &= \sum_i (\mat G \mat R)_i, \\ \pdv{L}{\mat K} &= \mat "
     r"U^\top (\mat Q + \vec u), & \pdv{L}{\mat R} &= \mat G^\top (\mat Q + \vec v) .",
 )
@@ -810,7 +823,8 @@ def factor_of_each_pair():
 
 
 @definition(
-    r"z_i\, \zeta_i^{m/b} e^{i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{i n \theta_i}",
+    r"z_i\, \zeta_i^{m/b} e^{\mathrm i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{\mathrm i n "
+    r"\theta_i}",
 )
 def scaled_and_rotated_pairs():
     m, n = 7.3, 4.6
@@ -821,8 +835,8 @@ def scaled_and_rotated_pairs():
 
 
 @definition(
-    r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{i r \theta_i}\, \zeta_i^{-r/b}, \qquad r = n "
-    r"- m .",
+    r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i r \theta_i}\, \zeta_i^{-r/b}, \qquad "
+    r"r = n - m .",
 )
 def score_that_decays():
     m, n = 7.3, 4.6
@@ -832,7 +846,7 @@ def score_that_decays():
     yield np.sum(terms).real, np.sum(np.conj(pairs(query)) * pairs(key)).real, query @ key
 
 
-@definition(r"\mat S \to \mat P \mat S \mat P^\top, \qquad \mat O \to \mat P \mat O .")
+@definition(r"\mat S \to \mat\Pi \mat S \mat\Pi^\top, \qquad \mat O \to \mat\Pi \mat O .")
 def attention_to_permuted_tokens():
     x, p = RNG.normal(size=(S, E)), np.eye(S)[[2, 0, 4, 3, 1]]
     weights = np.exp(x @ x.T / np.sqrt(E))
@@ -995,11 +1009,13 @@ def tangent_by_content_and_offset():
 
 
 @equation(
-    r"""\mat R_1 (\vec a + i \vec b) = e^{i\theta} (\vec a + i \vec b) \quad\Rightarrow\quad
+    r"""\mat R_1 (\vec a + \mathrm i \vec b) = e^{\mathrm i \theta} (\vec a + \mathrm i \vec b)
+    \quad\Rightarrow\quad
     \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
     \mat R_1 (-\vec b) = -\vec a \sin\theta - \vec b \cos\theta .""",
-    r"""\abs{\vec a}^2 - \abs{\vec b}^2 + 2 i\, \vec a \cdot \vec b = \vec w^\top \vec w
-    = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 i \theta}\, \vec w^\top \vec w = 0,""",
+    r"""\abs{\vec a}^2 - \abs{\vec b}^2 + 2 \mathrm i\, \vec a \cdot \vec b = \vec w^\top \vec w
+    = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 \mathrm i \theta}\, \vec w^\top \vec w
+    = 0,""",
 )
 def orthogonal_matrix_rotates_a_plane():
     matrix = np.linalg.qr(RNG.normal(size=(5, 5)))[0]

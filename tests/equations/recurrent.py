@@ -537,23 +537,40 @@ def gradient_of_the_state_before():
 
 
 @equation(
-    r"""\dot{\vec z}_n = \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
+    r"""\dot{\vec a}_r &= \dot{\mat W}_{xr} \vec x + \mat W_{xr} \dot{\vec x} + \dot{\vec b}_{xr}
+    + \dot{\mat W}_{hr} \vec h + \mat W_{hr} \dot{\vec h} + \dot{\vec b}_{hr}, \qquad
+    \dot{\vec r} = \vec r \odot (1 - \vec r) \odot \dot{\vec a}_r, \\
+    \dot{\vec a}_n &= \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
     + \dot{\vec r} \odot (\mat W_{hn} \vec h + \vec b_{hn})
     + \vec r \odot (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
-    + \dot{\vec b}_{hn}) ,"""
+    + \dot{\vec b}_{hn}), \\
+    \dot{\vec n} &= (1 - \vec n^2) \odot \dot{\vec a}_n ,"""
 )
-def tangent_of_the_candidate():
-    x, h = X[0], START
+def tangents_of_gate_and_candidate():
+    x, h, moves = X[0], START, drawn(GRU)
+    dx, dh, *dparams = moves
+    shapes = (3, H, D), (3, H, H), (3, H), (3, H)
+    (w_xr, *_), (w_hr, *_), (b_xr, *_), (b_hr, *_) = (
+        a.reshape(shape) for a, shape in zip(GRU[2:], shapes, strict=True)
+    )
+    (dw_xr, _, dw_xn), (dw_hr, _, dw_hn), (db_xr, _, db_xn), (db_hr, _, db_hn) = (
+        a.reshape(shape) for a, shape in zip(dparams, shapes, strict=True)
+    )
     w_xn, b_hn = GRU_X.reshape(3, H, D)[2], GRU_BH.reshape(3, H)[2]
-    r = gru_step(*GRU, after=True)[0]
-    moves = dw_xn, dx, db_xn, dr, dw_hn, dh, db_hn = drawn((w_xn, x, h, r, W_HN, h, b_hn))
-
-    def candidate(w_xn, x, b_xn, r, w_hn, h, b_hn):
-        return w_xn @ x + b_xn + r * (w_hn @ h + b_hn)
-
-    left = rate(candidate, (w_xn, x, np.zeros(H), r, W_HN, h, b_hn), moves)
-    right = dw_xn @ x + w_xn @ dx + db_xn + dr * (W_HN @ h + b_hn)
-    yield left, right + r * (dw_hn @ h + W_HN @ dh + db_hn)
+    r, _, n, _ = gru_step(*GRU, after=True)
+    dr, _, dn, _ = rate(lambda *a: np.stack(gru_step(*a, after=True)), GRU, moves)
+    da_r = dw_xr @ x + w_xr @ dx + db_xr + dw_hr @ h + w_hr @ dh + db_hr
+    before = rate(
+        lambda x, h, w_x, w_h, b_x, b_h: w_x @ x + b_x + w_h @ h + b_h,
+        (x, h, w_xr, w_hr, b_xr, b_hr),
+        (dx, dh, dw_xr, dw_hr, db_xr, db_hr),
+    )
+    yield before, da_r
+    yield dr, r * (1 - r) * da_r
+    da_n = dw_xn @ x + w_xn @ dx + db_xn + dr * (W_HN @ h + b_hn)
+    da_n = da_n + r * (dw_hn @ h + W_HN @ dh + db_hn)
+    yield rate(lambda *a: np.arctanh(gru_step(*a, after=True)[2]), GRU, moves), da_n
+    yield dn, (1 - n**2) * da_n
 
 
 # Outputs
@@ -846,7 +863,7 @@ def gates_of_every_step():
     r"""\dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
     \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
     \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
-    \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t},"""
+    \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t} ."""
 )
 def tangents_of_the_gates():
     point = X[0], START, W_X, W_H, B

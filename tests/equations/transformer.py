@@ -7,7 +7,7 @@ from equations.ledger import definition, equation
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.attention import AttentionParams
-from dlref.recurrent import rnn
+from dlref.positions import alibi_bias, alibi_slopes, t5_bias
 from dlref.transformer import (
     DecoderBlockParams,
     EncoderBlockParams,
@@ -170,9 +170,10 @@ def number_of_parameters_of_each_kind():
         (True, "layer", False, True),
         (False, "layer", True, False),
         (False, "rms", False, True),
+        (True, "rms", False, True),
     ):
         v, d, heads, h_k, layers, f, p = 11, 12, 6, 3, 2, 10, 9
-        e, both = d // heads, 2 if biases else 1
+        e, both = d // heads, 2 if biases and norm == "layer" else 1
         config = LanguageModelConfig(
             v,
             d,
@@ -392,15 +393,6 @@ def stack_of_blocks_and_a_norm():
         y = block(y, p)
     options = {"num_heads": HEADS, "norm_first": True, "activation": "silu", "eps": EPS}
     yield normalize(y, NORM), encoder(X, tuple(BLOCKS), NORM, **options)
-
-
-@definition(r"\vec h_t = \phi(\mat W_x \vec x_t + \mat W_h \vec h_{t-1} + \vec b) .")
-def states_of_a_recurrent_network():
-    w_x, w_h, b, h = *RNG.normal(size=(2, D, D)), *RNG.normal(size=(2, D))
-    states = [h]
-    for x in X:
-        states.append(np.tanh(w_x @ x + w_h @ states[-1] + b))
-    yield states[1:], rnn(X, h, w_x, w_h, b)
 
 
 # Derivatives of blocks, stacks and models
@@ -693,11 +685,12 @@ def derivatives_of_an_encoder_decoder():
     yield whole, moved @ HEAD.T + h @ dhead.T
 
 
-def weights_of(x, memory, p, causal=False):
+def weights_of(x, memory, p, causal=False, biases=(0,) * HEADS):
     """Return the weights of each head."""
     q, k = np.split(x @ p.w_q.T + p.b_q, HEADS, 1), np.split(memory @ p.w_k.T + p.b_k, HEADS, 1)
     mask = np.where(np.tri(len(x), dtype=bool), 0, -np.inf) if causal else 0
-    return [softmax(a @ b.T / np.sqrt(D / HEADS) + mask) for a, b in zip(q, k, strict=True)]
+    heads = zip(q, k, biases, strict=True)
+    return [softmax(a @ b.T / np.sqrt(D / HEADS) + bias + mask) for a, b, bias in heads]
 
 
 @definition(
@@ -717,7 +710,7 @@ def weights_on_the_source():
 @definition(
     r"""\mat X_k = B_k(\mat X_{k-1}), \qquad
     \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
-    + \text{mask} \Bigr) ."""
+    + \mat B_h + \text{mask} \Bigr) ."""
 )
 def stream_and_weights_of_each_block():
     x, trace = (
@@ -730,6 +723,16 @@ def stream_and_weights_of_each_block():
         yield weights_of(z, z, p.attention, causal=True), trace.weights[k]
         x = block(x, p, causal=True)
         yield x, trace.residual[k + 1]
+    table, n = RNG.normal(size=(32, HEADS)), len(TOKENS)
+    for name, places, biases in (
+        ("alibi", None, alibi_bias(alibi_slopes(HEADS), n, n)),
+        ("t5", table, t5_bias(table, n, n, bidirectional=False)),
+    ):
+        config = dataclasses.replace(CONFIG, positions=name)
+        trace = language_model_trace(TOKENS, MODEL._replace(positions=places), config)
+        for x, p, weights in zip(trace.residual, BLOCKS, trace.weights, strict=False):
+            z = normalize(x, p.norm1)
+            yield weights_of(z, z, p.attention, causal=True, biases=biases), weights
 
 
 def through(x):

@@ -1,5 +1,7 @@
 """Tests of KERPLE and FIRE."""
 
+import tracemalloc
+
 import numpy as np
 import peers
 import pytest
@@ -94,6 +96,17 @@ def test_fire_of_earlier_keys_stays_in_the_trained_range():
     short = P.fire_bias([1.0], [0.0], [[1.0]], [0.0], 0.1, 8.0, 8, 8)[0]
     for k in range(8):  # below the threshold it depends on the offset alone
         assert len(set(np.diagonal(short, -k).round(14))) == 1
+
+
+def test_fire_holds_the_hidden_units_of_one_query(rng):
+    T, S, F = 400, 500, 8
+    parameters = [*(rng.normal(size=s) for s in ((F,), (F,), (2, F), (2,))), 1.0, 3.0]
+    P.fire_bias(*parameters, T, S)
+    tracemalloc.start()
+    bias = P.fire_bias(*parameters, T, S)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak - bias.nbytes < 8 * S * F * 8 < T * S * 8
 
 
 def test_fire_slope_where_the_threshold_is_a_position():

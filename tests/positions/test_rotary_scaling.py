@@ -211,7 +211,7 @@ class TestErrors:
 
     def test_flags(self):
         words = r"^Argument \"scaling\['truncate'\]\" must be True or False, not 'no'\.$"
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(TypeError, match=words):
             P.rope_frequencies(4, scaling={**YARN, "truncate": "no"})
 
     def test_a_training_of_one_token(self):

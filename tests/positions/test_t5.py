@@ -117,12 +117,15 @@ class TestErrors:
                 f"'max_distance' must be at most {2**31}, not 16.*",
             ),
             ({"num_buckets": 2**62}, f"'num_buckets' must be at most 4096, not {2**62}"),
-            ({"bidirectional": [1]}, r"'bidirectional' must be True or False, not \[1\]"),
         ],
     )
     def test_sizes(self, options, words):
         with pytest.raises(ValueError, match=rf"^Argument {words}\.$"):
             P.t5_relative_position_bucket([0], **options)
+
+    def test_flag(self):
+        with pytest.raises(TypeError, match=r"'bidirectional' must be True or False, not \[1\]"):
+            P.t5_relative_position_bucket([0], bidirectional=[1])
 
     def test_the_most_buckets_and_the_largest_distance(self):
         far = P.t5_relative_position_bucket([2**62], num_buckets=4096, max_distance=2**31)

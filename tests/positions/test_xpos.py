@@ -60,7 +60,7 @@ def test_errors():
     with pytest.raises(ValueError, match=r"^Argument 'gamma' must be at most .*, not inf"):
         P.xpos_scales([0], 4, gamma=np.inf)
     t = np.ones((3, 2))
-    with pytest.raises(ValueError, match=r"^Argument 'inverse' must be True or False, not 2"):
+    with pytest.raises(TypeError, match=r"^Argument 'inverse' must be True or False, not 2"):
         P.apply_xpos(np.ones((3, 4)), t, t, t, inverse=2)
     with pytest.raises(
         ValueError, match=r"^Argument 'scales' must have shape \(3, 2\), not \(3,\)"

@@ -193,6 +193,12 @@ class TestErrors:
             rec.vector_to_sequence(rec.rnn, [1.0], ONE, steps=0)
         with pytest.raises(ValueError, match="'feed' must be 'repeat' or 'first', not 'once'"):
             rec.vector_to_sequence(rec.rnn, [1.0], ONE, steps=1, feed="once")
+        with pytest.raises(TypeError, match="'steps' must be an integer"):
+            rec.vector_to_sequence(rec.rnn, [1.0], ONE, steps=1.5)
+
+    def test_an_option_that_the_network_does_not_take(self):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'reset_after'"):
+            rec.sequence_to_sequence(rec.rnn, [[1.0]], ONE, reset_after=True)
 
 
 def test_an_output_layer_may_lack_its_bias_and_a_tangent(rng):

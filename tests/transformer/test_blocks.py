@@ -279,6 +279,9 @@ class TestDropout:
     def test_all_and_types(self, rng):
         assert not dropout_mask(rng, 5, rate=1, dtype=np.float32).any()
         assert dropout_mask(rng, (2, 3), rate=0.5, dtype=np.float32).dtype == np.float32
+        assert dropout_mask(rng, (2, 3), rate=0.5, dtype=int).dtype == np.float64  # as everywhere
+        with pytest.raises(TypeError, match="'dtype' must be integer, float16"):
+            dropout_mask(rng, (2, 3), rate=0.5, dtype=complex)
 
     def test_errors(self, rng, draw):
         with pytest.raises(ValueError, match=r"'rate' must be from 0 to 1, not 2"):

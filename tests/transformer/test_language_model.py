@@ -277,6 +277,10 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"'targets' must have shape \(2,\), not \(3,\)"):
             language_model_loss([1, 2], params, config, targets=[1, 2, 3])
 
+    def test_the_mean_over_no_prediction_is_nan(self, rng):
+        _, params, config = problem_of(rng)
+        assert np.isnan(language_model_loss([1, 2], params, config, targets=[-100, -100]))
+
     @pytest.mark.parametrize(
         ("change", "message"),
         [

@@ -26,12 +26,12 @@ from ..._core.arguments import (
     as_number,
     check_constant,
     check_fits,
+    check_flags,
     check_given,
     check_multiple,
     check_ndim,
     check_pattern,
     check_shape,
-    choice,
     entries,
     result,
     shown,
@@ -168,7 +168,7 @@ class Attention:
             check_fits("bias", self.more["bias"], (*self.lead, T, self.S), "..., H, T, S")
 
     def _check_options(self) -> None:
-        choice("is_causal", self.is_causal, (True, False))
+        check_flags(is_causal=self.is_causal)
         self.left, self.right = as_window(self.window)
         self.right = 0 if self.is_causal else self.right
         self.offset = as_integer("q_offset", self.q_offset, least=-FAR, most=FAR)

@@ -1,5 +1,6 @@
 """What the recurrent cells share: sums over steps, the order of steps, and the gates of float32."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -78,6 +79,25 @@ def test_the_vjp_holds_as_many_states_as_it_says(cell, gates, held, rng):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < peak / u.nbytes < held + 0.6  # and panels of 1024 rows, and weights
+    assert f"{held} B T H numbers beside inputs" in re.sub(r"\s+", " ", pull.__doc__)
+
+
+@pytest.mark.skipif(not COMPILED, reason="the arrays are the same, the loops take long")
+@pytest.mark.parametrize(("cell", "gates", "held"), [("rnn", 1, 2), ("gru", 3, 5), ("lstm", 4, 6)])
+def test_the_forward_pass_holds_as_much_as_it_says(cell, gates, held, rng):
+    B, T, D, H = 8, 1600, 4, 64
+    x, weights = rng.normal(size=(B, T, D)), [rng.normal(size=(gates * H, n)) / H for n in (D, H)]
+    initial = (None, None) if cell == "lstm" else (None,)
+    run = getattr(dlref.recurrent, cell)
+    run(x, *initial, *weights)
+    tracemalloc.start()
+    run(x, *initial, *weights)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < peak / (B * T * H * 8) < held + 0.6
+    assert re.search(
+        f"{held} B T H numbers[^.]*results? included", re.sub(r"\s+", " ", run.__doc__)
+    )
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4, 7, 8, 13])
