@@ -169,7 +169,7 @@ def norm_jvp(
     Examples
     --------
     >>> from dlref.calculus import norm_jvp
-    >>> float(norm_jvp([3, 4], [3, 4])), float(norm_jvp([3, 4], [-4, 3]))
+    >>> float(norm_jvp([3, 4], [3, 4])), float(norm_jvp([3, 4], [-4, 3]).round(12))
     (5.0, 0.0)
     """
     return jvp(_norm_rows, primals, tangents, axis, keepdims)
