@@ -52,7 +52,9 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     -----
     **One variable.** For :math:`y = f(u)`, :math:`u = g(x)`, a step :math:`\Delta x` makes
     :math:`\Delta u = g'(x) \Delta x + o(\Delta x)`, and that makes
-    :math:`\Delta y = f'(u) \Delta u + o(\Delta u)`. Put together,
+    :math:`\Delta y = f'(u) \Delta u + o(\Delta u)`. Since :math:`\Delta u` is at most proportional
+    to :math:`\Delta x`, both remainders are :math:`o(\Delta x)`:
+    :math:`\Delta y = f'(u)\, g'(x)\, \Delta x + o(\Delta x)`, that is,
 
     .. math:: \dv{y}{x} = \dv{y}{u} \dv{u}{x} .
 

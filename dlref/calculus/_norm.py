@@ -82,7 +82,8 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     first, which changes no digit.
 
     **The kink.** At :math:`x = 0` the norm is a cone and every vector of length at most
-    one is a subgradient. dlref returns the shortest, 0, as in PyTorch; JAX returns NaN.
+    one is a subgradient. dlref returns the one of minimum norm, 0, as PyTorch does; JAX returns
+    NaN.
 
     **Special values.** An infinite element gets NaN and makes the finite ones 0; a NaN
     makes all NaN.
