@@ -99,6 +99,21 @@ def check_state(fits: bool) -> None:
         raise ValueError(msg)
 
 
+def as_state(kind: type[Any], state: Any) -> Any:
+    """Return the state of an optimizer, of no steps if it is None; one of another is an error."""
+    fields = kind._fields
+    if state is None:
+        return kind(0, *[None] * (len(fields) - 1))
+    fits = isinstance(state, tuple) and len(state) == len(fields)
+    if not fits or getattr(state, "_fields", fields) != fields:
+        msg = (
+            f"Argument 'state' must be {kind.__name__}({', '.join(fields)}) or None, "
+            f"not {type(state).__name__}."
+        )
+        raise TypeError(msg)
+    return kind(*state)
+
+
 def flat(tree: Any) -> list[Any]:
     """Return the entries of a nested tuple in order, Nones among them."""
     return [part for entry in tree for part in flat(entry)] if isinstance(tree, tuple) else [tree]

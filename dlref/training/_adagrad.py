@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import adagrad, updated
 
 __all__ = ["AdagradState", "adagrad_step"]
@@ -88,7 +88,7 @@ def adagrad_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not an AdagradState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is negative.
@@ -154,7 +154,7 @@ def adagrad_step(
     decay = as_number("weight_decay", weight_decay, least=0)
     start = as_number("initial_accumulator_value", initial_accumulator_value, least=0)
     eps = as_number("eps", eps, least=0)
-    step, total = (0, None) if state is None else state
+    step, total = as_state(AdagradState, state)
     eta = eta / (1.0 + step * kappa)
     params, total = updated(adagrad, (eta, decay, eps, 1.0), params, grads, (total,), start=start)
     return params, AdagradState(step + 1, total)

@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_bool, as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import adam, updated
 from ._kernels.steps import amsgrad as with_largest
 
@@ -71,7 +71,7 @@ def _adam(
     eps = as_number("eps", eps, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
     largest = as_bool("amsgrad", largest)
-    step, *slots = (0, None, None, None) if state is None else state
+    step, *slots = as_state(AdamState, state)
     step += 1
     rate = eta / (1.0 - beta1**step)
     keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
@@ -141,7 +141,8 @@ def adam_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` is not a pair, or an option is not a number.
+        If an array is not real, `state` is not an AdamState, `betas` is not a pair, or an
+        option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -290,7 +291,8 @@ def adamw_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` is not a pair, or an option is not a number.
+        If an array is not real, `state` is not an AdamState, `betas` is not a pair, or an
+        option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.

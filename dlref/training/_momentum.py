@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import momentum as heavy_ball
 from ._kernels.steps import nesterov, updated
 
@@ -86,7 +86,7 @@ def momentum_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not a MomentumState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -139,7 +139,7 @@ def momentum_step(
     mu = as_number("momentum", momentum, least=0)
     fresh = 1.0 if state is None else 1.0 - as_number("dampening", dampening)
     decay = as_number("weight_decay", weight_decay, least=0)
-    step, velocity = (0, None) if state is None else state
+    step, velocity = as_state(MomentumState, state)
     params, velocity = updated(heavy_ball, (eta, decay, mu, fresh), params, grads, (velocity,))
     return params, MomentumState(step + 1, velocity)
 
@@ -181,7 +181,7 @@ def nesterov_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not a MomentumState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -226,6 +226,6 @@ def nesterov_step(
     eta = as_number("learning_rate", learning_rate, least=0)
     mu = as_number("momentum", momentum, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
-    step, velocity = (0, None) if state is None else state
+    step, velocity = as_state(MomentumState, state)
     params, velocity = updated(nesterov, (eta, decay, mu), params, grads, (velocity,))
     return params, MomentumState(step + 1, velocity)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_bool, as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import rmsprop, updated
 
 __all__ = ["RMSpropState", "rmsprop_step"]
@@ -100,7 +100,7 @@ def rmsprop_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not an RMSpropState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -154,7 +154,7 @@ def rmsprop_step(
     eps = as_number("eps", eps, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
     mu = as_number("momentum", momentum, least=0)
-    step, *slots = (0, None, None, None) if state is None else state
+    step, *slots = as_state(RMSpropState, state)
     params, *slots = updated(
         rmsprop,
         (eta, decay, alpha, 1.0 - alpha, eps, mu),
