@@ -68,7 +68,8 @@ def adagrad_step(
     state : AdagradState or None
         The state that the step before returned; None starts.
     learning_rate : float
-        Step size :math:`\eta \ge 0`, in units of the parameters: the first step's length.
+        Step size :math:`\eta \ge 0`, in units of the parameters: the first step of each parameter,
+        if the sums start with 0.
     lr_decay : float
         Number :math:`\kappa \ge 0`; step t uses :math:`\eta / (1 + (t - 1) \kappa)`.
     weight_decay : float
@@ -113,8 +114,11 @@ def adagrad_step(
     .. math:: (\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2
        = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 .
 
-    Solve for the term of the regret and add up over t. For rates that do not grow, the squared
-    distances, each at most :math:`D^2`, leave
+    Solve for the term of the regret and add up over t. In the sum the first squared distance has
+    the factor :math:`\frac{1}{2 \eta_1}`, that after step :math:`t < n` the factor
+    :math:`\frac{1}{2 \eta_{t+1}} - \frac{1}{2 \eta_t}`, which is not negative if the rates do not
+    grow, and the last one a negative factor. Each is at most :math:`D^2`, and the factors that are
+    not negative add up to :math:`\frac{1}{2 \eta_n}`:
 
     .. math:: \sum_{t=1}^{n} g_t (\theta_{t-1} - \theta^*)
        \le \frac{D^2}{2 \eta_n} + \frac12 \sum_{t=1}^{n} \eta_t g_t^2 .
@@ -134,9 +138,9 @@ def adagrad_step(
     Multiplying all gradients by a constant changes nothing, if :math:`\epsilon` is small.
     With gradients of constant size the steps fall as :math:`\eta / \sqrt t`.
 
-    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
-    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the sum, where
-    PyTorch's becomes infinite and its steps 0.
+    **Range.** The step is also right for gradients whose square overflows (from 1e154 in float64 or
+    1e19 in float32 on) or underflows (below 1e-154 or 1e-19): the state then holds minus the root
+    of the sum. PyTorch's becomes infinite and its steps 0; or it loses its digits, and becomes 0.
 
     Examples
     --------

@@ -128,9 +128,10 @@ def rmsprop_step(
     replaces :math:`s_t`: steps get longer where the gradient is steady. Rounding can make that
     difference negative; it is then taken as 0, where PyTorch returns NaN.
 
-    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
-    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the mean square,
-    where PyTorch's becomes infinite and its steps 0.
+    **Range.** The step is also right for gradients whose square overflows (from 1e154 in float64 or
+    1e19 in float32 on) or underflows (below 1e-154 or 1e-19): the state then holds minus the root
+    of the mean square. PyTorch's becomes infinite and its steps 0; or it loses its digits, and
+    becomes 0.
 
     G. Hinton proposed the method in his lectures of 2012; :math:`\epsilon` stands outside the
     root, as in PyTorch.
