@@ -331,7 +331,7 @@ def gelu_deriv2(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
 
     Notes
     -----
-    With :math:`\phi' = -x \phi`,
+    With the standard normal density :math:`\phi`, for which :math:`\phi' = -x \phi`,
 
     .. math:: f'' = \Phi' + (x \phi)' = 2 \phi(x) + x\, \phi'(x) = (2 - x^2)\, \phi(x) .
 
@@ -383,7 +383,8 @@ def gelu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, approximate: str = "none"
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \bigl( \Phi(x) + x\, \phi(x) \bigr)
 
-    for the exact form; for the approximation, :func:`gelu_deriv` has the derivative.
+    for the exact form, with the standard normal density :math:`\phi`; for the approximation,
+    :func:`gelu_deriv` has the derivative.
 
     The result is never NaN for a finite x: a large x gives slope 1, also where its square
     overflows.
@@ -424,7 +425,8 @@ def gelu_jvp(
 
     .. math:: \dot y = f'(x)\, \dot x = \bigl( \Phi(x) + x\, \phi(x) \bigr)\, \dot x
 
-    for the exact form; for the approximation, :func:`gelu_deriv` has the derivative.
+    for the exact form, with the standard normal density :math:`\phi`; for the approximation,
+    :func:`gelu_deriv` has the derivative.
 
     The slope is largest, 1.129, at the square root of 2.
 

@@ -136,7 +136,7 @@ def glu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    with :math:`a(g) = \sigma(g)`.
+    with :math:`a(g) = \sigma(g)` and :math:`a'(g) = \sigma(g)\, \sigma(-g)`.
 
     The first term is the tangent of the values times the gate, the second the tangent of the gate
     times the values.
