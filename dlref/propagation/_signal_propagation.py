@@ -356,9 +356,11 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     :math:`q^* = (3 + \sqrt{17}) / 2 = 3.56`; for smaller biases the fixed point is unstable, for
     larger ones stable (:cite:t:`Roberts2022`, section 5.3.4).
 
-    PyTorch's ``calculate_gain`` has 5/3 for tanh, without a derivation; it is slightly chaotic. For
-    SELU it has 3/4, near the critical 0.69, with which values shrink slowly. With a gain of 1 SELU
-    normalizes itself instead, and the mean square of the gradients grows by 7 percent per layer.
+    PyTorch's ``calculate_gain`` has 5/3 for tanh, without a derivation; it is slightly chaotic,
+    :math:`\chi = 1.21`. For SELU it has 3/4, a little above the critical 0.69: from 1 the variance
+    of the pre-activations falls to 0.023 within some fifty layers and stays there, with
+    :math:`\chi = 1.004`. With a gain of 1 SELU normalizes itself instead, and the mean square of
+    the gradients grows by 7 percent per layer.
 
     References
     ----------
