@@ -334,8 +334,9 @@ def cross_entropy(
     **Label smoothing and z-loss.** Without smoothing no finite logits are optimal: the
     loss falls as :math:`z_y` grows. Smoothing :cite:p:`Szegedy2016` mixes the target with the
     uniform distribution, :math:`q = (1 - \epsilon) t + \epsilon / C`, so that the optimum is
-    finite, :math:`z_i - z_j = \log (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
-    from drifting together, which does not change :math:`p`.
+    finite, :math:`z_i - z_j = \log (q_i / q_j)`. The term :math:`\zeta \lambda^2`, the z-loss
+    :cite:p:`Chowdhery2023`, keeps the scores from drifting together, which does not change
+    :math:`p`.
 
     **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
     are not ignored; for probabilities by the number of rows, whatever the weights. That is

@@ -91,6 +91,10 @@ def huber(
     which is the formula used. Large :math:`\delta` gives half the squared error; small,
     :math:`\ell / \delta` is the absolute error.
 
+    References
+    ----------
+    - :cite:t:`Huber1964`
+
     Examples
     --------
     >>> from dlref.losses import huber
