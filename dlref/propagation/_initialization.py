@@ -435,9 +435,9 @@ def orthogonal(
 
     Notes
     -----
-    For :math:`n_{out} \ge n_{in} = n`, take a matrix A of shape (n_out, n) with independent
-    standard normal entries, and its QR decomposition; otherwise, the transpose of what the
-    exchanged sides give:
+    Take a matrix A of shape (n_out, n), with :math:`n = n_{in}` and independent standard normal
+    entries, and its QR decomposition. (If :math:`n_{out} < n_{in}`, the sides are exchanged, and
+    the result is transposed.)
 
     .. math::
 
