@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import SPECS, Problem, applicable, form_of, key_of, public_functions
 
 from dlref import calculus, losses, neurons, training
 
@@ -31,6 +32,48 @@ def is_rounded_once(f, arrays):
     got, want = (r if isinstance(r, tuple) else (r,) for r in results)
     assert all(g.dtype == np.float32 for g in got)
     return all(np.array_equal(g, w.astype(np.float32)) for g, w in zip(got, want, strict=True))
+
+
+def cast(value, dtype):
+    """Return arguments with their floating-point arrays in another dtype."""
+    if isinstance(value, tuple | list):
+        entries = [cast(entry, dtype) for entry in value]
+        return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
+    array = np.asarray(value)
+    return array.astype(dtype) if array.dtype.kind == "f" and value is not None else value
+
+
+def leaves(value):
+    """Return the arrays of a result."""
+    if isinstance(value, tuple | list):
+        return [array for entry in value for array in leaves(entry)]
+    return [] if value is None else [np.asarray(value)]
+
+
+def topic_of(name):
+    """Return the topic of a function, chapter.topic: the module that it stands in."""
+    return f"{name.partition('.')[0]}.{FUNCTIONS[name].__module__.rpartition('.')[2].lstrip('_')}"
+
+
+FUNCTIONS = dict(public_functions())
+CHAPTERS = ("calculus", "activations", "losses", "normalization", "positions")
+ONCE = [
+    name
+    for name in FUNCTIONS
+    if name.startswith(CHAPTERS) and "rounded once" in promise(topic_of(name))
+]
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_float32_is_rounded_once(name):
+    for call in SPECS[key_of(name)].calls:
+        problem = Problem(key_of(name), call)
+        low = cast(problem.arguments(form_of(name)), np.float32)
+        options = applicable(name, problem)
+        got, want = (leaves(FUNCTIONS[name](*a, **options)) for a in (low, cast(low, np.float64)))
+        for one, exact in zip(got, want, strict=True):
+            unit = np.spacing(np.abs(exact).astype(one.dtype)).astype(np.float64)
+            assert np.nanmax(np.abs(one - exact) / unit, initial=0.0) < 0.51
 
 
 @pytest.mark.parametrize(
