@@ -83,6 +83,7 @@ def test_float32_is_rounded_once(name):
         ("calculus.chain_rule", calculus.chain_rule, (A, B, U)),
         ("calculus.inverse", calculus.inverse_vjp, (U, A)),
         ("calculus.logdet", calculus.logdet_grad, (A,)),
+        ("calculus.quadratic_form", calculus.quadratic_form_vjp, (A[0, 0], W, B)),
         ("calculus.dot", calculus.dot_vjp, (W, A, B)),
         ("neurons.neuron", lambda x, w: neurons.neuron(x, w, np.float32(0.5)), (X, W)),
         ("neurons.linear", neurons.linear, (X, A)),
