@@ -16,8 +16,15 @@ BIBLIOGRAPHY = dict(ENTRIES)
 @pytest.mark.parametrize(
     ("path", "statement", "key", "entry"),
     [
-        ("training/_momentum.py", r"the form in :math:`\phi` that of", "Bengio2012", "1212.0901"),
+        (
+            "training/_momentum.py",
+            r"the form in :math:`\tilde\theta` that of",
+            "Bengio2012",
+            "1212.0901",
+        ),
         ("training/_momentum.py", "look-ahead form is\nthat of", "Sutskever2013", "Momentum"),
+        ("losses/_cross_entropy.py", "the z-loss", "Chowdhery2023", "PaLM"),
+        ("losses/_huber.py", "", "Huber1964", "Robust Estimation"),
         ("training/_gradient_descent.py", "noisy gradients:", "RobbinsMonro1951", "Stochastic"),
         ("check/_derivatives.py", "", "Ridders1982", "Accurate Computation"),
         ("_math/elementary.py", "", "Shepherd1981", "Laframboise"),

@@ -9,6 +9,8 @@ import pytest
 from calls import NO_ARRAYS, arrays, calls, function, mapped
 from cases import NO_MAPS
 
+import dlref
+
 CALLS = calls()
 #: Results that have no dtype of the input: integers, masks, figures about errors.
 OF_THEIR_OWN = {
@@ -54,6 +56,37 @@ def _any(name):
         return function(name)
     except AssertionError:
         return None
+
+
+#: Places of arrays, though other arguments of the same functions are trees.
+TUPLES = [
+    (name, position)
+    for name, (given, _) in CALLS.items()
+    for position, parameter in enumerate(inspect.signature(function(name)).parameters)
+    if parameter in {"x", "dout", "memory"} and name.startswith(("neurons.", "transformer."))
+    if position < len(given) and isinstance(given[position], np.ndarray)
+]
+
+
+def as_tuples(a):
+    return tuple(map(as_tuples, a)) if isinstance(a, list) else a
+
+
+@pytest.mark.parametrize(("name", "position"), TUPLES)
+def test_tuples_of_numbers_are_arrays(name, position):
+    given = list(CALLS[name][0])
+    given[position] = as_tuples(given[position].tolist())
+    assert isinstance(given[position], tuple)
+    for got, want in zip(arrays(evaluate(name, given)), arrays(evaluate(name)), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_primals_and_tangents_may_be_tuples_of_numbers():
+    params = (dlref.neurons.LinearParams(np.ones((3, 2))), dlref.neurons.LinearParams(np.eye(3)))
+    x, v = (1.0, 2.0), (1.0, 0.0)
+    got = dlref.neurons.mlp_jvp((x, params), (v, None))
+    want = dlref.neurons.mlp_jvp((np.array(x), params), (np.array(v), None))
+    np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("name", CALLS)

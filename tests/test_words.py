@@ -36,9 +36,8 @@ OUTLAWED = {
     r"turns log-odds|how surprised a reader|cost less than nothing": "a plain statement",
     r"Neither is an encoder": "a plain statement",
     r"\b[Ww]ays? (back|forward)\b|\bway there\b": "backward pass, forward pass",
-    r"\b([Gg]radient|[Dd]erivative)s? (for|by) (the (scores?|target|weights)|[wxyz]\b)": (
-        "with respect to"
-    ),
+    r"\b([Gg]radient|[Dd]erivative)s? (for|by)\s+(the\s+(scores?|target|weights|"
+    r"logits|outputs?|inputs?|predictions?|logarithms)|[wxyz]\b)": ("with respect to"),
     r"\b[Ss]hortcut": "residual connection",
     r"\bcut off\b|\bcut up\b": "clipped, split",
     r"\b(silent (unit|neuron)|shut)\b": "inactive",

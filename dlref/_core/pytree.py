@@ -99,6 +99,21 @@ def check_state(fits: bool) -> None:
         raise ValueError(msg)
 
 
+def as_state(kind: type[Any], state: Any) -> Any:
+    """Return the state of an optimizer, of no steps if it is None; one of another is an error."""
+    fields = kind._fields
+    if state is None:
+        return kind(0, *[None] * (len(fields) - 1))
+    fits = isinstance(state, tuple) and len(state) == len(fields)
+    if not fits or getattr(state, "_fields", fields) != fields:
+        msg = (
+            f"Argument 'state' must be {kind.__name__}({', '.join(fields)}) or None, "
+            f"not {type(state).__name__}."
+        )
+        raise TypeError(msg)
+    return kind(*state)
+
+
 def flat(tree: Any) -> list[Any]:
     """Return the entries of a nested tuple in order, Nones among them."""
     return [part for entry in tree for part in flat(entry)] if isinstance(tree, tuple) else [tree]
@@ -121,10 +136,17 @@ def as_float_trees(arguments: dict[str, Any]) -> tuple[FloatDType, list[Any]]:
     As `as_floats`, whose work dtype is float32 here: products of matrices in float64 would
     take twice as long.
     """
-    named = [pair for name, tree in arguments.items() for pair in named_leaves(name, tree)]
+    trees = {name: _as_entry(name, tree) for name, tree in arguments.items()}
+    named = [pair for name, tree in trees.items() for pair in named_leaves(name, tree)]
     dtype, arrays = as_floats(dict(named), work=np.float32)
     rest = iter(arrays)
-    return dtype, [refilled(tree, rest) for tree in arguments.values()]
+    return dtype, [refilled(tree, rest) for tree in trees.values()]
+
+
+def _as_entry(name: str, value: Any) -> Any:
+    """Return a tuple of numbers as an array where an array belongs; trees as they are."""
+    is_array = name.rpartition(".")[2] in {"x", "dout", "memory", "bias"}
+    return as_array(name, value) if is_array and isinstance(value, tuple) else value
 
 
 def refilled(tree: Any, arrays: Iterator[Any]) -> Any:
@@ -134,13 +156,19 @@ def refilled(tree: Any, arrays: Iterator[Any]) -> Any:
     return None if tree is None else next(arrays)
 
 
+def _entries(side: str, value: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the primals or the tangents of trees and arrays."""
+    found = entries(side, value, len(names), of="entries").values()
+    return tuple(_as_entry(f"{side}.{n}", entry) for n, entry in zip(names, found, strict=True))
+
+
 def as_tree_tangents(
     names: tuple[str, ...], primals: Any, tangents: Any
 ) -> tuple[FloatDType, list[Any], list[Any]]:
     """Check both arguments of a jvp of trees; a tangent of None, at any level, is zero."""
     count = len(names)
-    points = tuple(entries("primals", primals, count, of="entries").values())
-    directions = tuple(entries("tangents", tangents, count, of="entries").values())
+    points = _entries("primals", primals, names)
+    directions = _entries("tangents", tangents, names)
     _, arrays = as_float_trees({f"primals.{n}": p for n, p in zip(names, points, strict=True)})
     for name, point, direction in zip(names, arrays, directions, strict=True):
         check_tree(f"tangents.{name}", direction, point)

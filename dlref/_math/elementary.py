@@ -33,13 +33,14 @@ cancellation: :math:`2^n (e^r - 1) + (2^n - 1)`, where the bracket on the right 
 Since :math:`2s = f - s f`, the leading term f is exact, and :math:`\log(1 + u)` remains accurate
 for the smallest u.  (The arrangement is that of the C library written at Sun in 1993.)
 
-**The Mills ratio.**  :math:`m(t) = e^{t^2/2} \Phi(-t)`, with the standard normal CDF
-:math:`\Phi(t) = \frac12 \operatorname{erfc}(-t / \sqrt 2)`, decreases slowly from 1/2 towards
-:math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 + \frac{13}{16} t`, nearly its inverse for
-small t, it varies between 0.5 and 0.32 only, and :math:`q = (t - 4) / (t + 4)` maps the
-half-line to :math:`[-1, 1)`: one polynomial in q, of degree 22, serves up to t = 40, where the tail
-underflows.  (The form is that of :cite:t:`Shepherd1981`.)  The factor
-:math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``two_square`` finds them.
+**The Mills ratio.**  It is :math:`\sqrt{2\pi}\, m(t)` with :math:`m(t) = e^{t^2/2} \Phi(-t)` and
+the standard normal CDF :math:`\Phi(t) = \frac12 \operatorname{erfc}(-t / \sqrt 2)`.  The factor m
+decreases slowly from 1/2 towards :math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 +
+\frac{13}{16} t`, nearly its inverse for small t, it varies between 0.5 and 0.32 only, and :math:`q
+= (t - 4) / (t + 4)` maps the half-line to :math:`[-1, 1)`: one polynomial in q, of degree 22,
+serves up to t = 40, where the tail underflows.  (The form is that of :cite:t:`Shepherd1981`.)  The
+factor :math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``two_square`` finds
+them.
 
 **Half the digits.**  A float32 result is within 0.501 ULP if the float64 that is rounded to it has
 a relative error below :math:`0.001 \cdot 2^{-24}`, about :math:`2^{-34}` (next to a power of two a

@@ -92,7 +92,8 @@ def geglu_vjp(
         \pdv{L}{x} = \sum u\, g\, \Phi(g) , \qquad
         \pdv{L}{g} = \sum u\, x\, \bigl( \Phi(g) + g\, \phi(g) \bigr)
 
-    The sums run over the axes along which an argument was broadcast.
+    with the standard normal CDF :math:`\Phi` and density :math:`\phi`. The sums run over the axes
+    along which an argument was broadcast.
 
     At gate 0 the first gradient vanishes and the second is half of x: a closed unit can open.
 
@@ -129,7 +130,8 @@ def geglu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    with :math:`a(g) = g\, \Phi(g)`.
+    with :math:`a(g) = g\, \Phi(g)` and :math:`a'(g) = \Phi(g) + g\, \phi(g)`, of the standard
+    normal CDF and density.
 
     At gate 0 only the tangent of the gate counts, with half of x.
 

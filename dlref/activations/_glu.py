@@ -43,9 +43,9 @@ def glu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f(x, g) = x \, \sigma(g)
 
-    The gate is a probability: 1/2 at 0, and between 0 and 1 for every finite g, though it rounds to
-    1 from g = 37 on. The gradient has a path without saturation, the one through x, which is scaled
-    by the gate alone.
+    The gate is a probability: 1/2 at 0, and between 0 and 1 for every finite g, though its float64
+    is 1 from g = 37.5 on. The gradient has a path without saturation, the one through x, which is
+    scaled by the gate alone.
 
     Frameworks slice both halves from one array. Here they are two arguments, in this order;
     PyTorch's ``glu`` takes the gate from the second half.
@@ -61,8 +61,8 @@ def glu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     >>> from dlref.activations import glu
     >>> glu([8.0, 8.0], [0.0, np.log(3.0)])
     array([4., 6.])
-    >>> 1 - glu([1.0, 1.0], [36.0, 37.0])
-    array([2.22044605e-16, 0.00000000e+00])
+    >>> (1 - glu([1.0, 1.0], [37.4, 37.5])) * 2.0**53  # in units of the rounding below 1
+    array([1., 0.])
     """
     return gated(_sigmoid, x, gate)
 
@@ -136,7 +136,7 @@ def glu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    with :math:`a(g) = \sigma(g)`.
+    with :math:`a(g) = \sigma(g)` and :math:`a'(g) = \sigma(g)\, \sigma(-g)`.
 
     The first term is the tangent of the values times the gate, the second the tangent of the gate
     times the values.

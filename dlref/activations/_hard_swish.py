@@ -99,7 +99,7 @@ def hard_swish_deriv(x: npt.ArrayLike) -> FloatArray:
           = \begin{cases} 0 & x \le -3 \\ (2x + 3) / 6 & -3 < x < 3 \\ 1 & x \ge 3 \end{cases}
 
     The product rule between the kinks gives :math:`(2x + 3)/6`, which is :math:`-1/2` at the left
-    kink and :math:`3/2` at the right one: the slope jumps by 1/2 at both, and exceeds 1 between 3/2
+    kink and :math:`3/2` at the right one: the slope falls by 1/2 at both, and exceeds 1 between 3/2
     and 3. At the kinks the outer values 0 and 1 are taken, as in PyTorch.
 
     Examples

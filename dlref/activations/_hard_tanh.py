@@ -150,8 +150,8 @@ def hard_tanh_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
         \pdv{L}{x} = u\, f'(x)
           = u\, \begin{cases} 1 & -1 < x < 1 \\ 0 & \text{otherwise} \end{cases}
 
-    Clipped inputs receive no gradient: the reason why gradients are clipped by norm, not the
-    loss through a clipping of its inputs.
+    Clipped inputs receive no gradient. To clip a gradient, clip the gradient itself
+    (:func:`~dlref.training.clip_by_norm`), not the values of the forward pass.
 
     Examples
     --------

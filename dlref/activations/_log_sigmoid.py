@@ -64,9 +64,9 @@ def log_sigmoid(x: npt.ArrayLike) -> FloatArray:
     .. math:: \log \sigma(x) = -\log(1 + e^{-x}) = \min(x, 0) - \log\bigl(1 + e^{-\abs{x}}\bigr)
 
     The log-likelihood of a binary outcome with log-odds x. The second form follows by taking out
-    :math:`e^{-x}` for x < 0. It neither overflows nor takes the logarithm of 0: at -800 the
-    sigmoid underflows, its logarithm is -800. And :math:`\log(1 + e)`, computed as such, keeps the
-    digits of e where 1 + e rounds to 1. Largest error found: 1.3 ULP.
+    :math:`e^{-x}` for x < 0. It neither overflows nor takes the logarithm of 0: at -800 the sigmoid
+    underflows, its logarithm is -800. And :math:`\log(1 + w)` with :math:`w = e^{-\abs{x}}`,
+    computed by log1p, keeps the digits of w where 1 + w rounds to 1. Largest error found: 1.3 ULP.
 
     Examples
     --------

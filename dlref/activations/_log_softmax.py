@@ -88,7 +88,7 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     -----
     .. math:: \ell_i = \log s_i = x_i - \log \sum_j e^{x_j}
 
-    With the maximum m, attained at the index a,
+    with the softmax s. With the maximum m, attained at the index a,
 
     .. math:: \ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,
 
@@ -145,7 +145,7 @@ def log_softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     Notes
     -----
-    From :math:`\ell_i = x_i - \log \sum_l e^{x_l}`
+    From :math:`\ell_i = x_i - \log \sum_l e^{x_l}`, with the softmax s,
 
     .. math:: J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad
        \mat J = \mat I - \vec 1 \vec s^\top .
@@ -186,7 +186,7 @@ def log_softmax_jvp(
     primals : array_like, shape (..., k)
         Scores.
     tangents : array_like, shape of `primals`, or None
-        Rate of change v of the scores; None is zero.
+        Tangent v of the scores; None is zero.
     axis : as in `log_softmax`
         Raises the same errors.
 
@@ -199,7 +199,7 @@ def log_softmax_jvp(
     -----
     .. math:: (\mat J \vec v)_i = v_i - \sum_j s_j v_j
 
-    The mean of the result, weighted with s, is zero:
+    with the softmax s. The mean of the result, weighted with s, is zero:
     :math:`\sum_i s_i \dot\ell_i = \sum_i \dot s_i = 0`.
 
     Examples
@@ -233,8 +233,8 @@ def log_softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) ->
     -----
     .. math:: \pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i
 
-    For the cross-entropy :math:`L = -\ell_c` of a class c it is the well-known *softmax minus
-    one-hot*, :math:`s_j - \delta_{cj}`.
+    with the softmax s. For the cross-entropy :math:`L = -\ell_c` of a class c it is the well-known
+    *softmax minus one-hot*, :math:`s_j - \delta_{cj}`.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     Raises
     ------
     TypeError
-        If `x` is not real or `axis` holds no integers.
+        If `x` is not real or `axis` does not hold integers.
     ValueError
         If `x` has no such axis.
 
@@ -102,7 +102,7 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     it is a free energy, in statistics the normalizer of a log-likelihood.
 
     **Error.** Largest error found: 2 ULP of the larger of the two terms. Where the result is near
-    0 no other can be had, for it changes by as much when the scores are rounded.
+    0 nothing better is possible, since it changes by as much when the scores are rounded.
 
     **Special values.** Over no scores, or -inf alone, -inf; with infinity among the scores,
     infinity. NaN stays NaN.
@@ -236,7 +236,7 @@ def logsumexp_jvp(
     -----
     .. math:: \dot f = \sum_i s_i v_i
 
-    It lies between the smallest and the largest tangent.
+    with the softmax s and the tangents v. It lies between the smallest and the largest tangent.
 
     Examples
     --------
@@ -274,7 +274,8 @@ def logsumexp_vjp(
     -----
     .. math:: \pdv{L}{x_i} = u\, s_i
 
-    with the cotangent u of the value that score i contributes to. The gradients sum to u.
+    with the softmax s and the cotangent u of the value that score i contributes to. The gradients
+    sum to u.
 
     Examples
     --------

@@ -130,7 +130,7 @@ def reglu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    with :math:`a(g) = \max(g, 0)`.
+    with :math:`a(g) = \max(g, 0)`, and :math:`a'(g)` 1 for positive g, else 0.
 
     Where the gate is closed, the tangent is 0.
 

@@ -139,8 +139,8 @@ def relu_deriv2(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f''(x) = 0
 
-    The slope jumps by 1 at 0. As a distribution the second derivative is a unit mass there,
-    which no value at a point can express; the value given at 0 is 0.
+    The slope jumps by 1 at 0. The second derivative is a Dirac delta there, which no value at a
+    point can express; the value given at 0 is 0.
 
     Examples
     --------

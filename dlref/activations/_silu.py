@@ -171,7 +171,7 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     -0.2785 at -1.2785, where :math:`1 + x + e^x = 0` makes the value equal to 1 + x.
 
     **Numerics.** For a negative product u = βx the code computes :math:`x e^u / (1 + e^u)`, the
-    power of two last. The rounding of u would cost up to 370 units in the last place; what it lost
+    power of two last. The rounding of u would cost up to 512 units in the last place; what it lost
     is added to the exponent. Largest error found: 1.7 ULP.
 
     References

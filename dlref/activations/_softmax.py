@@ -208,7 +208,7 @@ def softmax_jvp(
     primals : array_like, shape (..., k)
         Scores.
     tangents : array_like, shape of `primals`, or None
-        Rate of change v of the scores; None is zero.
+        Tangent v of the scores; None is zero.
     axis : as in `softmax`
         Raises the same errors.
 
@@ -222,8 +222,9 @@ def softmax_jvp(
     .. math:: (\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v),
        \qquad \bar v = \sum_j s_j v_j
 
-    A probability grows if its score grows faster than the mean of all, taken with the
-    probabilities themselves. The rates sum to zero.
+    with the probabilities s and their Jacobian J of :func:`softmax_jacobian`. A probability grows
+    if its score grows faster than the mean of all, weighted with the probabilities. The tangents
+    sum to zero.
 
     Examples
     --------
@@ -260,7 +261,8 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
     -----
     .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
 
-    The gradient sums to zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
+    with the probabilities s and their Jacobian J of :func:`softmax_jacobian`. The gradient sums to
+    zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
     of u, so it is nearly 0 where one probability is nearly 1.
 
     Examples

@@ -51,8 +51,8 @@ def softplus(x: npt.ArrayLike) -> FloatArray:
     :math:`\log 2`, and scaling approaches relu: :math:`f(n x) / n \to \max(x, 0)`. From the
     definition :math:`f(x) - f(-x) = x`.
 
-    **Numerics.** The second form neither overflows nor rounds 1 + e; its terms have the same sign.
-    Largest error found: 1.3 ULP.
+    **Numerics.** The second form does not overflow, and its terms have the same sign; log1p does
+    not round the sum of 1 and the exponential. Largest error found: 1.3 ULP.
 
     Examples
     --------
@@ -115,8 +115,8 @@ def softplus_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     .. math:: f'' = \sigma'(x) = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x)\, \sigma(-x)
 
-    It is a bump of area 1 around 0, where relu has a unit mass. It is positive: softplus is
-    convex.
+    It has the integral 1 and is largest at 0; the second derivative of relu is a Dirac delta there.
+    It is positive: softplus is convex.
 
     Largest error found: 0.8 ULP.
 

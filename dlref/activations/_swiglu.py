@@ -138,7 +138,8 @@ def swiglu_jvp(
     -----
     .. math:: \dot f = \dot x \, a(g) + x \, a'(g) \, \dot g
 
-    with :math:`a(g) = g\, \sigma(\beta g)`.
+    with :math:`a(g) = g\, \sigma(\beta g)` and
+    :math:`a'(g) = \sigma(\beta g) + \beta g\, \sigma(\beta g)\, \sigma(-\beta g)`.
 
     For a large gate it is the product rule of x g.
 

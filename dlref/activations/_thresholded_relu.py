@@ -59,8 +59,8 @@ def thresholded_relu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     -----
     .. math:: f(x) = \begin{cases} x & x > \alpha \\ 0 & x \le \alpha \end{cases}
 
-    Unless :math:`\alpha = 0`, the map jumps by :math:`\alpha`: it is no shifted relu, and gradients
-    do not see the jump.
+    Unless :math:`\alpha = 0`, the map jumps by :math:`\alpha`: it is not a shifted relu, and
+    gradients do not see the jump.
 
     Examples
     --------

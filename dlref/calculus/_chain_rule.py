@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_floats, result
+from .._core.arguments import FloatArray, as_floats, result, shown
 from ._accumulation import chain_cost
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     -----
     **One variable.** For :math:`y = f(u)`, :math:`u = g(x)`, a step :math:`\Delta x` makes
     :math:`\Delta u = g'(x) \Delta x + o(\Delta x)`, and that makes
-    :math:`\Delta y = f'(u) \Delta u + o(\Delta u)`. Put together,
+    :math:`\Delta y = f'(u) \Delta u + o(\Delta u)`. Since :math:`\Delta u` is at most proportional
+    to :math:`\Delta x`, both remainders are :math:`o(\Delta x)`:
+    :math:`\Delta y = f'(u)\, g'(x)\, \Delta x + o(\Delta x)`, that is,
 
     .. math:: \dv{y}{x} = \dv{y}{u} \dv{u}{x} .
 
@@ -135,7 +137,8 @@ def total_derivative(
     Raises
     ------
     TypeError
-        If a derivative is neither integer nor a real floating-point array.
+        If an argument is not a sequence, or a derivative is neither integer nor a real
+        floating-point array.
     ValueError
         If the sequences are empty or of different lengths, the two derivatives of a path
         do not fit, or the paths have different shapes.
@@ -178,6 +181,10 @@ def total_derivative(
     >>> total_derivative([[1, 0], [0, 2]], [[[1, 0], [0, 1]], [[1, 0], [0, 1]]])
     array([1., 2.])
     """
+    for name, value in (("partials", partials), ("inner", inner)):
+        if not hasattr(value, "__len__"):
+            msg = f"Argument {name!r} must be a sequence of derivatives, not {shown(value)}."
+            raise TypeError(msg)
     if len(partials) != len(inner) or not len(partials):
         msg = (
             "Arguments 'partials' and 'inner' must have one derivative each for every path, "

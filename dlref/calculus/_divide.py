@@ -145,7 +145,10 @@ def divide_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Notes
     -----
-    Divided by :math:`y`, the quotient rule says that relative changes subtract:
+    .. math:: \dot y_j = \frac{\dot w_j}{x_j} - \frac{w_j\, \dot x_j}{x_j^2}
+
+    Where :math:`w_j` is not 0, dividing by :math:`y_j = w_j / x_j` shows that relative changes
+    subtract:
 
     .. math:: \frac{\dot y}{y} = \frac{\dot w}{w} - \frac{\dot x}{x} .
 

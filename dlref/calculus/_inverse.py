@@ -91,7 +91,8 @@ def inverse_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
     A tangent :math:`\dot{\mat A}` changes the loss by :math:`\operatorname{tr}(\mat U^\top
     \dot{\mat Y}) = -\operatorname{tr}(\mat U^\top \mat Y \dot{\mat A} \mat Y) =
     -\operatorname{tr}(\mat Y \mat U^\top \mat Y \dot{\mat A})`, since a trace does not change when
-    its factors are rotated. The factor before :math:`\dot{\mat A}` is the transposed gradient:
+    its factors are permuted cyclically. The factor before :math:`\dot{\mat A}` is the transposed
+    gradient:
 
     .. math::
 

@@ -51,8 +51,9 @@ def maximum_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Fl
 
     Notes
     -----
-    Where :math:`w_i > x_i` the output is :math:`w_i`, also nearby: slope 1 in
-    :math:`w_i`, 0 in :math:`x_i`. Written with the step function :math:`H`,
+    Where :math:`w_i > x_i` the output is :math:`w_i`, also nearby: slope 1 in :math:`w_i`, 0 in
+    :math:`x_i`. Written with the step function :math:`H`, 1 for positive and 0 for negative
+    arguments,
 
     .. math::
 

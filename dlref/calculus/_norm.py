@@ -82,7 +82,8 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     first, which changes no digit.
 
     **The kink.** At :math:`x = 0` the norm is a cone and every vector of length at most
-    one is a subgradient. dlref returns the shortest, 0, as in PyTorch; JAX returns NaN.
+    one is a subgradient. dlref returns the one of minimum norm, 0, as PyTorch does; JAX returns
+    NaN.
 
     **Special values.** An infinite element gets NaN and makes the finite ones 0; a NaN
     makes all NaN.
@@ -169,7 +170,7 @@ def norm_jvp(
     Examples
     --------
     >>> from dlref.calculus import norm_jvp
-    >>> float(norm_jvp([3, 4], [3, 4])), float(norm_jvp([3, 4], [-4, 3]))
+    >>> float(norm_jvp([3, 4], [3, 4])), float(norm_jvp([3, 4], [-4, 3]).round(12))
     (5.0, 0.0)
     """
     return jvp(_norm_rows, primals, tangents, axis, keepdims)

@@ -41,7 +41,7 @@ def scaled_sum_grad(x: npt.ArrayLike, z: npt.ArrayLike) -> tuple[FloatArray, Flo
     TypeError
         If an argument is neither integer nor a real floating-point array.
     ValueError
-        If `z` has not exactly one element.
+        If `z` does not have exactly one element.
 
     See Also
     --------

@@ -92,7 +92,7 @@ def numerical_jacobian(
     Raises
     ------
     TypeError
-        If `x` is not real.
+        If `x` is not real, or `f` cannot be called.
     ValueError
         If the method is unknown, or f is not analytic though the method is complex: a difference
         along a random direction is compared.
@@ -114,8 +114,9 @@ def numerical_jacobian(
             + O(h^2) .
 
     *central* has a truncation error of order :math:`h^2` and a rounding error of order
-    :math:`\epsilon / h`; the best h is near :math:`\epsilon^{1/3}`, and ten digits are the most to
-    hope for.
+    :math:`\epsilon / h`, with the machine epsilon :math:`\epsilon`; the best h is near
+    :math:`\epsilon^{1/3}`, and ten digits are the most to hope for. The step is that, times
+    :math:`\abs{x_j}` where this is larger than 1.
 
     *ridders*: the truncation error is a series in :math:`h^2`, so that differences at several steps
     are extrapolated to h = 0, and the place in the tableau where neighbours agree best is
@@ -209,13 +210,14 @@ def adjoint_gap(
     Returns
     -------
     float
-        :math:`\abs{\langle u, \mat J v \rangle - \langle \mat J^\top u, v \rangle}` over the sum
-        of the sizes of the terms; a few :math:`10^{-16}` if both modes are right.
+        :math:`\abs{\langle u, \mat J v \rangle - \langle \mat J^\top u, v \rangle}`, divided by
+        the sum of the absolute terms of one of the products, the larger sum; a few
+        :math:`10^{-16}` if both modes are right.
 
     Raises
     ------
     TypeError
-        If `rng` is not a generator.
+        If `rng` is not a generator, or a mode cannot be called.
     ValueError
         If the vjp returns more or fewer gradients than there are inputs.
 

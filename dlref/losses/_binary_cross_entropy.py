@@ -129,7 +129,7 @@ def binary_cross_entropy(
     .. math:: \ell = w \bigl( \pi\, t\, s(-z) + (1 - t)\, s(z) \bigr) , \qquad
               s(z) = \log (1 + e^z) = \max(z, 0) + \log (1 + e^{-\abs z}) .
 
-    Nothing overflows and, for t from 0 to 1, both terms are positive: no digit is lost. The
+    Nothing overflows and, for t from 0 to 1, neither term is negative: no digit is lost. The
     frequent form :math:`(1 - t) z + s(-z)` subtracts at t = 0: it is 0 from z = -33.3 on, and
     3e-7 of its value are lost at -20.
 
@@ -197,7 +197,8 @@ def binary_cross_entropy_grad(
 
     .. math:: \pdv{\ell}{z} = \sigma(z) - t .
 
-    The first form is the one used: for t = 1 the second would be 0 from z = 37 on.
+    The first form is the one used: for t = 1 the second would be 0 from z = 37.5 on, where the
+    float64 of :math:`\sigma(z)` is 1.
 
     Examples
     --------
@@ -252,9 +253,9 @@ def binary_cross_entropy_vjp(
         \pdv{L}{z} = u w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) , \qquad
         \pdv{L}{t} = u w \bigl( \pi\, s(-z) - s(z) \bigr) = u w \bigl( (\pi - 1)\, s(-z) - z \bigr)
 
-    u is `dout`, for the mean divided by the number of elements. The loss is linear in t, and
-    :math:`s(z) = z + s(-z)` gives the last form: without `pos_weight` and `weight`, the slope is
-    minus the logit.
+    u is `dout`, for the mean divided by the number of elements, and :math:`s(z) = \log(1 + e^z)`
+    the softplus. The loss is linear in t, and :math:`s(z) = z + s(-z)` gives the last form: without
+    `pos_weight` and `weight`, the slope is minus the logit.
 
     Examples
     --------
@@ -311,7 +312,8 @@ def binary_cross_entropy_jvp(
         \dot\ell = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr)\, \dot z
           + w \bigl( (\pi - 1)\, s(-z) - z \bigr)\, \dot t
 
-    Without weights this is :math:`(\sigma(z) - t)\, \dot z - z\, \dot t`.
+    with the softplus :math:`s(z) = \log(1 + e^z)`. Without weights this is
+    :math:`(\sigma(z) - t)\, \dot z - z\, \dot t`.
 
     Examples
     --------

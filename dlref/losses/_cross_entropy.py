@@ -329,13 +329,14 @@ def cross_entropy(
     and :math:`t_c = \delta_{cy}` for a class, which gives the first formula again: the
     negative log-likelihood of class y under the prediction p. :func:`nll` derives it from maximum
     likelihood. For a distribution t the loss is its entropy plus the
-    :func:`KL divergence <kl_divergence>` of p from t, so it is least where p = t.
+    :func:`KL divergence <kl_divergence>` of t from p, so it is least where p = t.
 
     **Label smoothing and z-loss.** Without smoothing no finite logits are optimal: the
     loss falls as :math:`z_y` grows. Smoothing :cite:p:`Szegedy2016` mixes the target with the
     uniform distribution, :math:`q = (1 - \epsilon) t + \epsilon / C`, so that the optimum is
-    finite, :math:`z_i - z_j = \log (q_i / q_j)`; the term :math:`\zeta \lambda^2` keeps the scores
-    from drifting together, which does not change :math:`p`.
+    finite, :math:`z_i - z_j = \log (q_i / q_j)`. The term :math:`\zeta \lambda^2`, the z-loss
+    :cite:p:`Chowdhery2023`, keeps the scores from drifting together, which does not change
+    :math:`p`.
 
     **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
     are not ignored; for probabilities by the number of rows, whatever the weights. That is
@@ -594,12 +595,16 @@ def cross_entropy_vjp(
 
     Notes
     -----
-    :math:`u_r` is the cotangent of row r: `dout` itself, its entry, or `dout` over the
-    divisor of the mean. The loss is linear in the target, with slope
+    For each row r, with the symbols of :func:`cross_entropy_grad`,
 
-    .. math:: \pdv{\ell}{t_c} = w_c (1 - \epsilon) (\lambda - z_c) ,
+    .. math::
 
-    which treats the C probabilities as free numbers: nothing makes them add up to 1.
+        \pdv{L}{z_j} = u_r \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr) , \qquad
+        \pdv{L}{t_c} = u_r\, w_c (1 - \epsilon) (\lambda - z_c) .
+
+    :math:`u_r` is the cotangent of the row's loss: `dout` itself for the sum, its entry without a
+    reduction, `dout` divided by the divisor of the mean. The loss is linear in the target. The C
+    probabilities count as free numbers: nothing makes them add up to 1.
 
     Examples
     --------
@@ -654,12 +659,14 @@ def cross_entropy_jvp(
 
     Notes
     -----
-    For each row, before the reduction:
+    For each row, before the reduction, with the symbols of :func:`cross_entropy_grad`:
 
     .. math::
 
         \dot\ell = \sum_j \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr)\, \dot z_j
           + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c
+
+    The second sum is that of target probabilities; classes have no tangent.
 
     Examples
     --------

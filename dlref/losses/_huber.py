@@ -64,7 +64,8 @@ def huber(
     Raises
     ------
     TypeError
-        If `pred` or `target` is neither integer nor a real floating-point array.
+        If `pred` or `target` is neither integer nor a real floating-point array, or `delta` is not
+        a number.
     ValueError
         If the shapes differ, `delta` is not positive, or `reduction` is not known.
 
@@ -89,6 +90,10 @@ def huber(
     the error clipped to :math:`\pm\delta`, :math:`c`, both are :math:`c\,(e - \frac12 c)`,
     which is the formula used. Large :math:`\delta` gives half the squared error; small,
     :math:`\ell / \delta` is the absolute error.
+
+    References
+    ----------
+    - :cite:t:`Huber1964`
 
     Examples
     --------
@@ -218,7 +223,7 @@ def huber_jvp(
     -----
     .. math:: \dot\ell = \min(\max(p - t, -\delta), \delta)\, (\dot p - \dot t)
 
-    A first-order statement: across the point where the pieces meet it has no jump.
+    The slope is continuous: it does not jump where the pieces meet.
 
     Examples
     --------

@@ -74,8 +74,9 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
              = \underbrace{-\sum_c q_c \log p_c}_{\text{cross-entropy}}
              \; - \; \underbrace{\Bigl( -\sum_c q_c \log q_c \Bigr)}_{\text{entropy of } q} .
 
-    It is never negative for distributions: with :math:`\log x \le x - 1`,
-    :math:`-\ell = \sum_c q_c \log (p_c / q_c) \le \sum_c (p_c - q_c) = 0`, and 0 only where
+    It is never negative for distributions: over the classes with :math:`q_c > 0`, by
+    :math:`\log x \le x - 1`,
+    :math:`-\ell = \sum_c q_c \log (p_c / q_c) \le \sum_c (p_c - q_c) \le 0`, and 0 only where
     p = q. It is not symmetric, and infinite where q expects what p excludes. A class with
     :math:`q_c = 0` costs nothing, whatever :math:`\log p_c` is; a negative :math:`q_c` is NaN.
 
@@ -111,7 +112,7 @@ def kl_divergence_grad(
     log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean"
 ) -> FloatArray:
     r"""
-    Gradient of the Kullback-Leibler divergence for the logarithms of p.
+    Gradient of the Kullback-Leibler divergence with respect to the logarithms of p.
 
     Parameters
     ----------
@@ -174,12 +175,13 @@ def kl_divergence_vjp(
     -----
     The product rule in :math:`q_c (\log q_c - \log p_c)` gives
 
-    .. math:: \pdv{\ell}{q_c} = \log q_c - \log p_c + q_c\, \frac{1}{q_c}
-                              = \log \frac{q_c}{p_c} + 1 .
+    .. math:: \pdv{L}{\log p_c} = -u\, q_c , \qquad
+       \pdv{L}{q_c} = u \Bigl( \log q_c - \log p_c + q_c\, \frac{1}{q_c} \Bigr)
+         = u \Bigl( \log \frac{q_c}{p_c} + 1 \Bigr)
 
-    The entries of q count as free numbers; along directions in which they keep their sum
-    the constant 1 has no effect. At :math:`q_c = 0` the slope is :math:`-\infty`: a little
-    more of q always pays.
+    u is `dout`, for the mean divided by the number of rows. The entries of q count as free numbers;
+    along directions in which they keep their sum the constant 1 has no effect. At :math:`q_c = 0`
+    the slope of the divergence is :math:`-\infty`: at first it falls as :math:`q_c` grows from 0.
 
     Examples
     --------

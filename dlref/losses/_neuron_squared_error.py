@@ -114,7 +114,7 @@ def neuron_squared_error_grad(
     X: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike
 ) -> tuple[FloatArray, FloatArray]:
     r"""
-    Both gradients of the ReLU neuron's loss: for the weights and for the bias.
+    Both gradients of the ReLU neuron's loss: with respect to the weights and to the bias.
 
     Parameters
     ----------
@@ -163,8 +163,9 @@ def neuron_squared_error_grad(
         \qquad
         \pdv{C}{b} = \frac2N \sum_{z_n > 0} e_n .
 
-    The gradient of the weights is a mean of the examples, each weighted by its error: too small an
-    output pulls them towards its example. The bias is the weight of a constant input 1.
+    The gradient of the weights is twice the mean of the examples, each weighted by its error: where
+    an output is too small, a step against the gradient moves them towards its example. The bias is
+    the weight of a constant input 1.
 
     At :math:`z_n = 0` the subgradient 0 is taken, as PyTorch and JAX do for their ``relu``. If
     every example is inactive the gradient is 0 although the loss is not: the neuron is *dead*,
@@ -182,7 +183,7 @@ def neuron_squared_error_grad(
     >>> float(db)
     -21.8
 
-    A dead neuron feels nothing:
+    A dead neuron has a gradient of 0:
 
     >>> neuron_squared_error_grad(X, y, [0.5, -1, 2], -20)[0]
     array([0., 0., 0.])

@@ -158,7 +158,7 @@ def nll_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the negative log-likelihood for the log-probabilities.
+    Gradient of the negative log-likelihood with respect to the log-probabilities.
 
     Parameters
     ----------
@@ -178,9 +178,11 @@ def nll_grad(
 
     Notes
     -----
-    With :math:`l_c = \log p_c` as free numbers, :math:`\pdv{\ell}{l_c} = -w_y\, \delta_{cy}`.
-    After a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this
-    becomes
+    With :math:`l_c = \log p_c` as free numbers,
+
+    .. math:: \pdv{\ell}{l_c} = -w_y\, \delta_{cy} .
+
+    After a log-softmax, whose Jacobian is :math:`\pdv{l_c}{z_j} = \delta_{cj} - p_j`, this becomes
 
     .. math:: \pdv{\ell}{z_j} = -w_y (\delta_{yj} - p_j) = w_y (p_j - \delta_{yj}) ,
 
@@ -230,7 +232,7 @@ def nll_vjp(
     .. math:: \pdv{L}{\log p_c} = -u\, w_y\, \delta_{cy}
 
     The reverse of picking an entry is to put the cotangent there and 0 everywhere else; u is
-    `dout`, for the mean over its divisor. No value of `log_probs` matters.
+    `dout`, for the mean divided by the sum of the weights. No value of `log_probs` matters.
 
     Examples
     --------

@@ -106,7 +106,7 @@ def squared_error_grad(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Gradient of the squared error for the predictions.
+    Gradient of the squared error with respect to the predictions.
 
     Parameters
     ----------

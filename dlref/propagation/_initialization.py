@@ -87,9 +87,10 @@ def glorot_uniform(
 
     Notes
     -----
-    Let :math:`z_i = \sum_j W_{ij} h_j` with independent weights of mean 0 and variance
-    :math:`\operatorname{Var} W`. Products of independent factors, of which one has mean 0, are
-    uncorrelated, so second moments add up:
+    Let :math:`z_i = \sum_j W_{ij} h_j`, with weights of mean 0 and variance
+    :math:`\operatorname{Var} W` that are independent of each other and of h. In the mean of the
+    square, the mixed terms :math:`\E W_{ij}\, \E W_{ik}\, \E h_j h_k` are 0, so second moments add
+    up. With :math:`\E h^2` for their mean over j,
 
     .. math:: \E z_i^2 = \sum_j \E W_{ij}^2 \, \E h_j^2 = n_{in} \operatorname{Var} W \; \E h^2 .
 
@@ -251,9 +252,11 @@ def he_uniform(
     .. math:: \operatorname{Var} W = \frac{2}{(1 + a^2) \, n_{in}} .
 
     In the backward pass the mean of :math:`\phi'^2` is :math:`(1 + a^2) / 2` as well, and
-    :math:`n_{out}` takes the place of :math:`n_{in}`. The product over all layers then differs from
-    the forward one only by the ratio of the first width to the last, so using :math:`n_{in}` alone
-    is enough. Uniform weights are drawn from :math:`\pm \sqrt{3 \operatorname{Var} W}`.
+    :math:`n_{out}` takes the place of :math:`n_{in}`. With the variance above, a layer multiplies
+    the second moment of the gradient by :math:`n_{out} / n_{in}`. From the last pre-activations to
+    the first these factors cancel to :math:`n_L / n_1`, the last width over the first, so using
+    :math:`n_{in}` alone is enough. Uniform weights are drawn from
+    :math:`\pm \sqrt{3 \operatorname{Var} W}`.
 
     References
     ----------
@@ -355,7 +358,7 @@ def lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
     Raises
     ------
     TypeError
-        If `rng` is not a generator, `shape` is not a tuple of integers.
+        If `rng` is not a generator, or `shape` is not a tuple of integers.
     ValueError
         If `shape` has fewer than two sides or one below 1.
 
@@ -432,7 +435,9 @@ def orthogonal(
 
     Notes
     -----
-    With a matrix A of independent standard normal entries and its QR decomposition:
+    Take a matrix A of shape (n_out, n), with :math:`n = n_{in}` and independent standard normal
+    entries, and its QR decomposition. (If :math:`n_{out} < n_{in}`, the sides are exchanged, and
+    the result is transposed.)
 
     .. math::
 
@@ -449,9 +454,8 @@ def orthogonal(
     above 1, and impossible for ReLU, which drops half of the directions at every layer
     (:cite:t:`Pennington2017`).
 
-    The matrix is the factor Q of the QR decomposition of a normal random matrix, its columns
-    multiplied by the signs of the diagonal of R: without those signs the distribution would
-    depend on the algorithm; with them it is uniform over the orthogonal matrices
+    The signs multiply the columns of Q. Without them the distribution would depend on the algorithm
+    that computes the decomposition; with them it is uniform over the orthogonal matrices
     (:cite:t:`Mezzadri2007`). Axes after the second are merged with it. If
     :math:`n_{out} \le n_{in}` the rows are orthonormal, else the columns; cost
     :math:`O(n_{out} n_{in} \min(n_{out}, n_{in}))`.

@@ -152,8 +152,8 @@ def signal_propagation(
     :math:`\vec h_l = \phi(\vec z_l)` with :math:`\vec h_0` standard normal.
 
     **Forward.** Each :math:`z_i` is a sum of many independent terms, hence nearly normal, with
-    mean 0 and the second moment that :func:`glorot_uniform` derives. So one number describes
-    a layer, and an integral leads to the number of the next layer:
+    mean 0 and the second moment that :func:`glorot_uniform` derives. So one number describes a
+    layer, :math:`q_l = \E z_l^2`, and an integral leads to that of the next layer:
 
     .. math::
 
@@ -161,18 +161,20 @@ def signal_propagation(
         q_{l+1} = n_l \, \overline{W_{l+1}^2} \int \phi(\sqrt{q_l}\, t)^2 \,
            \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt .
 
-    **Backward.** With :math:`\delta_l = \partial L / \partial \vec z_l`, the chain rule says
-    :math:`\delta_l = \phi'(\vec z_l) \odot \mat W_{l+1}^\top \delta_{l+1}`. Taking the slopes as
-    independent of the gradient that arrives (in wide networks they nearly are),
+    **Backward.** With :math:`\vec \delta_l = \partial L / \partial \vec z_l`, the chain rule says
+    :math:`\vec \delta_l = \phi'(\vec z_l) \odot \mat W_{l+1}^\top \vec \delta_{l+1}`. Taking the
+    slopes as independent of the gradient that arrives (in wide networks they nearly are), the
+    second moment :math:`g_l` of its entries is, from the last layer to the first,
 
     .. math::
 
+        g_L = \int \phi'(\sqrt{q_L}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt , \qquad
         g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
            \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt .
 
     The gradient with respect to the output, :math:`\partial L / \partial \vec h_L`, is drawn from a
-    standard normal distribution. The bar is the mean over the weights that were drawn, so that any
-    initialization has a prediction.
+    standard normal distribution, so its second moment is 1. The bar is the mean over the weights
+    that were drawn, so that any initialization has a prediction.
 
     The integrals are computed by Gauss-Legendre quadrature on some 30 intervals between
     the points where activations have kinks, to 1e-13.
@@ -310,7 +312,10 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
           \phi\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr] + \sigma_b^2 \Bigr),
         \qquad C(1) = 1 .
 
-    Its derivative, by integration by parts (Stein's lemma, :math:`\E s f(s) = \E f'(s)`), is
+    Differentiating with respect to c brings down the factor
+    :math:`\sqrt{q^*}\, (s - c\, t / \sqrt{1 - c^2})`. Integration by parts (Stein's lemma,
+    :math:`\E s f(s) = \E f'(s)`) for s and for t gives terms with :math:`\phi \phi''` that cancel,
+    and leaves
 
     .. math::
 
@@ -351,9 +356,11 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     :math:`q^* = (3 + \sqrt{17}) / 2 = 3.56`; for smaller biases the fixed point is unstable, for
     larger ones stable (:cite:t:`Roberts2022`, section 5.3.4).
 
-    PyTorch's ``calculate_gain`` has 5/3 for tanh, found by experiment; it is slightly chaotic. For
-    SELU it has 3/4, near the critical 0.69, with which values shrink slowly. With a gain of 1 SELU
-    normalizes itself instead, and the mean square of the gradients grows by 7 percent per layer.
+    PyTorch's ``calculate_gain`` has 5/3 for tanh, without a derivation; it is slightly chaotic,
+    :math:`\chi = 1.21`. For SELU it has 3/4, a little above the critical 0.69: from 1 the variance
+    of the pre-activations falls to 0.023 within some fifty layers and stays there, with
+    :math:`\chi = 1.004`. With a gain of 1 SELU normalizes itself instead, and the mean square of
+    the gradients grows by 7 percent per layer.
 
     References
     ----------

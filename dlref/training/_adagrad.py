@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import adagrad, updated
 
 __all__ = ["AdagradState", "adagrad_step"]
@@ -68,7 +68,8 @@ def adagrad_step(
     state : AdagradState or None
         The state that the step before returned; None starts.
     learning_rate : float
-        Step size :math:`\eta \ge 0`, in units of the parameters: the first step's length.
+        Step size :math:`\eta \ge 0`, in units of the parameters: the first step of each parameter,
+        if the sums start with 0.
     lr_decay : float
         Number :math:`\kappa \ge 0`; step t uses :math:`\eta / (1 + (t - 1) \kappa)`.
     weight_decay : float
@@ -88,7 +89,7 @@ def adagrad_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not an AdagradState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is negative.
@@ -113,8 +114,11 @@ def adagrad_step(
     .. math:: (\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2
        = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 .
 
-    Solve for the term of the regret and add up over t. For rates that do not grow, the squared
-    distances, each at most :math:`D^2`, leave
+    Solve for the term of the regret and add up over t. In the sum the first squared distance has
+    the factor :math:`\frac{1}{2 \eta_1}`, that after step :math:`t < n` the factor
+    :math:`\frac{1}{2 \eta_{t+1}} - \frac{1}{2 \eta_t}`, which is not negative if the rates do not
+    grow, and the last one a negative factor. Each is at most :math:`D^2`, and the factors that are
+    not negative add up to :math:`\frac{1}{2 \eta_n}`:
 
     .. math:: \sum_{t=1}^{n} g_t (\theta_{t-1} - \theta^*)
        \le \frac{D^2}{2 \eta_n} + \frac12 \sum_{t=1}^{n} \eta_t g_t^2 .
@@ -134,9 +138,9 @@ def adagrad_step(
     Multiplying all gradients by a constant changes nothing, if :math:`\epsilon` is small.
     With gradients of constant size the steps fall as :math:`\eta / \sqrt t`.
 
-    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
-    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the sum, where
-    PyTorch's becomes infinite and its steps 0.
+    **Range.** The step is also right for gradients whose square overflows (from 1e154 in float64 or
+    1e19 in float32 on) or underflows (below 1e-154 or 1e-19): the state then holds minus the root
+    of the sum. PyTorch's becomes infinite and its steps 0; or it loses its digits, and becomes 0.
 
     Examples
     --------
@@ -154,7 +158,7 @@ def adagrad_step(
     decay = as_number("weight_decay", weight_decay, least=0)
     start = as_number("initial_accumulator_value", initial_accumulator_value, least=0)
     eps = as_number("eps", eps, least=0)
-    step, total = (0, None) if state is None else state
+    step, total = as_state(AdagradState, state)
     eta = eta / (1.0 + step * kappa)
     params, total = updated(adagrad, (eta, decay, eps, 1.0), params, grads, (total,), start=start)
     return params, AdagradState(step + 1, total)

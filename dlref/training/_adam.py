@@ -6,7 +6,7 @@ import math
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_bool, as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import adam, updated
 from ._kernels.steps import amsgrad as with_largest
 
@@ -71,7 +71,7 @@ def _adam(
     eps = as_number("eps", eps, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
     largest = as_bool("amsgrad", largest)
-    step, *slots = (0, None, None, None) if state is None else state
+    step, *slots = as_state(AdamState, state)
     step += 1
     rate = eta / (1.0 - beta1**step)
     keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
@@ -123,7 +123,7 @@ def adam_step(
     learning_rate : float
         Step size :math:`\eta \ge 0`, in units of the parameters.
     betas : tuple of float
-        Shares :math:`\beta_1, \beta_2`, from 0 to less than 1, of the two means that are kept.
+        Decay rates :math:`\beta_1, \beta_2` of the two means, from 0 to less than 1.
     eps : float
         Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
@@ -141,7 +141,8 @@ def adam_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` is not a pair, or an option is not a number.
+        If an array is not real, `state` is not an AdamState, `betas` is not a pair, or an
+        option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -194,9 +195,9 @@ def adam_step(
 
     **Memory.** The state is two arrays of the size of the parameters, three with `amsgrad`.
 
-    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
-    1e154 in float64 or 1e19 in float32: the state then holds minus the root of :math:`v`, where
-    PyTorch's becomes infinite and its steps 0.
+    **Range.** The step is also right for gradients whose square overflows (from 1e154 in float64 or
+    1e19 in float32 on) or underflows (below 1e-154 or 1e-19): the state then holds minus the root
+    of :math:`v`. PyTorch's becomes infinite and its steps 0; or it loses its digits, and becomes 0.
 
     References
     ----------
@@ -271,9 +272,9 @@ def adamw_step(
     learning_rate : float
         Step size :math:`\eta \ge 0`, in units of the parameters.
     betas : tuple of float
-        Shares, from 0 to less than 1, of the two means that are kept.
+        Decay rates :math:`\beta_1, \beta_2` of the two means, from 0 to less than 1.
     eps : float
-        Number, at least 0, that keeps the divisor from 0, in units of the gradient.
+        Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
         Share :math:`\lambda \ge 0` of the parameters that is lost per step, times the learning
         rate.
@@ -290,7 +291,8 @@ def adamw_step(
     Raises
     ------
     TypeError
-        If an array is not real, `betas` is not a pair, or an option is not a number.
+        If an array is not real, `state` is not an AdamState, `betas` is not a pair, or an
+        option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -309,9 +311,10 @@ def adamw_step(
     .. math:: \theta_t = (1 - \eta \lambda)\, \theta_{t-1}
               - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,
 
-    with the means of the gradient without the decay. As in PyTorch the decay is multiplied by
-    the learning rate; in the paper one schedule :math:`\eta_t` multiplies both the step and the
-    decay, and :math:`\lambda` is not multiplied by the base rate :math:`\alpha`.
+    with the corrected means of :func:`adam_step`, of the gradient without the decay. As in PyTorch
+    the decay is multiplied by the learning rate; in the paper one schedule :math:`\eta_t`
+    multiplies both the step and the decay, and :math:`\lambda` is not multiplied by the base rate
+    :math:`\alpha`.
 
     Examples
     --------

@@ -21,7 +21,7 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     grads : array_like, or tuple
         Gradient: an array, or tuples and named tuples of arrays, nested.
     limit : float
-        Largest absolute value left, greater than 0, in units of the gradient.
+        Largest absolute value :math:`c > 0` that is left, in units of the gradient.
 
     Returns
     -------
@@ -44,10 +44,10 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     .. math:: \hat g_i = \min(\max(g_i, -c), c)
 
     Each element is clipped independently of the others. The signs agree with those of the gradient,
-    the direction need not: it is still a descent direction, since
-    :math:`\vec g \cdot \operatorname{clip}(\vec g) = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0`, but
-    it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit only the
-    signs are left. A NaN stays a NaN.
+    the direction need not: a step against it still goes down, since :math:`\vec g \cdot \hat{\vec
+    g} = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0` unless the gradient is 0, but it leans towards a
+    corner of the cube :math:`[-c, c]^n`. With a small limit only the signs are left. A NaN stays a
+    NaN.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
         Gradient: an array, or tuples and named tuples of arrays, nested. All arrays together
         are one vector.
     max_norm : float
-        Largest Euclidean norm left, greater than 0, in units of the gradient.
+        Largest Euclidean norm :math:`c > 0` that is left, in units of the gradient.
 
     Returns
     -------

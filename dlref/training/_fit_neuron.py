@@ -154,7 +154,7 @@ def fit_neuron(
     >>> fit.w
     array([0.55084591, 0.6847681 , 2.23962159])
     >>> float(fit.b)
-    0.768900644327
+    0.768900644328
 
     The targets are linear in the inputs, so the neuron can fit them: with more epochs the
     loss goes to 0.

@@ -39,7 +39,7 @@ def gradient_descent(
         Where to start: an array, or tuples and named tuples of arrays, nested as you like; an
         entry may be None. They are not written to. Integers count as float64.
     learning_rate : float or callable
-        Step size :math:`\eta`, at least 0, in units of parameter squared by value; or a
+        Step size :math:`\eta`, at least 0, in units of the parameter squared per value; or a
         function that returns it for the step number 1, 2, ...
     steps : int
         How many steps to take, at least 0.
@@ -81,8 +81,8 @@ def gradient_descent(
     by :math:`\nabla C \cdot \vec d`, which among all steps of one length is least for
     :math:`\vec d` opposite to :math:`\nabla C` (Cauchy and Schwarz).
 
-    **Which learning rate.** Let :math:`\lambda` bound the curvature, the eigenvalues of the
-    Hessian. Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
+    **Which learning rate.** Let no eigenvalue of the Hessian, no curvature, exceed
+    :math:`\lambda`. Then by Taylor's formula, with :math:`\vec d = -\eta \nabla C`,
 
     .. math:: C(\theta + \vec d) \le C(\theta) - \eta\, \norm{\nabla C}^2
               + \tfrac12 \lambda \eta^2 \norm{\nabla C}^2 ,

@@ -94,7 +94,7 @@ def minibatches(
 
     Notes
     -----
-    A batch :math:`B` of m of the N examples, drawn without looking at them, has the gradient
+    A batch :math:`B` of m of the N examples, drawn uniformly at random, has the gradient
 
     .. math:: \vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
         \E \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,

@@ -67,7 +67,7 @@ def mlp_loss(
 
     Notes
     -----
-    .. math:: C(\theta) = \frac{1}{N} \sum_{n=1}^{N}
+    .. math:: L(\theta) = \frac{1}{N} \sum_{n=1}^{N}
         \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) .
 
     For "squared_error" the mean is over all N D_L elements.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import momentum as heavy_ball
 from ._kernels.steps import nesterov, updated
 
@@ -86,7 +86,7 @@ def momentum_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not a MomentumState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -112,7 +112,7 @@ def momentum_step(
     Along a direction in which the gradient stays the same the terms add up, to
     :math:`\vec g / (1 - \mu)` in the end: ten times the step for :math:`\mu = 0.9`. Across a
     valley, where it changes sign at every step, they cancel but for :math:`\vec g / (1 + \mu)`,
-    about half the step. Eliminating the velocity,
+    about half the step. Eliminating the velocity, at a constant rate,
 
     .. math:: \theta_t - \theta_{t-1} = \mu (\theta_{t-1} - \theta_{t-2}) - \eta\, \vec g_t ,
 
@@ -139,7 +139,7 @@ def momentum_step(
     mu = as_number("momentum", momentum, least=0)
     fresh = 1.0 if state is None else 1.0 - as_number("dampening", dampening)
     decay = as_number("weight_decay", weight_decay, least=0)
-    step, velocity = (0, None) if state is None else state
+    step, velocity = as_state(MomentumState, state)
     params, velocity = updated(heavy_ball, (eta, decay, mu, fresh), params, grads, (velocity,))
     return params, MomentumState(step + 1, velocity)
 
@@ -181,7 +181,7 @@ def nesterov_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not a MomentumState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -194,9 +194,9 @@ def nesterov_step(
     -----
     The heavy ball takes the gradient at the current point and then adds the velocity. Nesterov's
     method adds the velocity first and takes the gradient at the look-ahead point
-    :math:`\phi_{t-1} = \theta_{t-1} - \eta \mu\, \vec v_{t-1}`:
+    :math:`\tilde\theta_{t-1} = \theta_{t-1} - \eta \mu\, \vec v_{t-1}`:
 
-    .. math:: \vec v_t = \mu\, \vec v_{t-1} + \nabla C(\phi_{t-1}) , \qquad
+    .. math:: \vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad
               \theta_t = \theta_{t-1} - \eta\, \vec v_t .
 
     An optimizer gets the gradients at the parameters it returned, so these should be the
@@ -205,14 +205,16 @@ def nesterov_step(
 
     .. math::
 
-        \phi_t = \theta_t - \eta \mu\, \vec v_t
-               = \phi_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
-               = \phi_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) .
+        \tilde\theta_t = \theta_t - \eta \mu\, \vec v_t
+               = \tilde\theta_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t
+                 - \eta \mu\, \vec v_t
+               = \tilde\theta_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) .
 
-    This is the step taken here and in PyTorch; `params` holds :math:`\phi`. The look-ahead form is
-    that of :cite:t:`Sutskever2013`, the form in :math:`\phi` that of :cite:t:`Bengio2012`. For a
-    convex function of bounded curvature, with a momentum that grows towards 1 in the right way, its
-    error falls as :math:`1 / t^2`, that of plain descent as :math:`1 / t` :cite:p:`Nesterov1983`.
+    This is the step taken here and in PyTorch; `params` holds :math:`\tilde\theta`. The look-ahead
+    form is that of :cite:t:`Sutskever2013`, the form in :math:`\tilde\theta` that of
+    :cite:t:`Bengio2012`. For a convex function of bounded curvature, with a momentum that grows
+    towards 1 in the right way, its error falls as :math:`1 / t^2`, that of plain descent as
+    :math:`1 / t` :cite:p:`Nesterov1983`.
 
     Examples
     --------
@@ -226,6 +228,6 @@ def nesterov_step(
     eta = as_number("learning_rate", learning_rate, least=0)
     mu = as_number("momentum", momentum, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
-    step, velocity = (0, None) if state is None else state
+    step, velocity = as_state(MomentumState, state)
     params, velocity = updated(nesterov, (eta, decay, mu), params, grads, (velocity,))
     return params, MomentumState(step + 1, velocity)

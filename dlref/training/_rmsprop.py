@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_bool, as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import rmsprop, updated
 
 __all__ = ["RMSpropState", "rmsprop_step"]
@@ -100,7 +100,7 @@ def rmsprop_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not an RMSpropState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is out of range.
@@ -128,9 +128,10 @@ def rmsprop_step(
     replaces :math:`s_t`: steps get longer where the gradient is steady. Rounding can make that
     difference negative; it is then taken as 0, where PyTorch returns NaN.
 
-    **Range.** The step is also right for gradients whose square overflows or underflows, beyond
-    1e154 in float64 or 1e19 in float32: the state then holds minus the root of the mean square,
-    where PyTorch's becomes infinite and its steps 0.
+    **Range.** The step is also right for gradients whose square overflows (from 1e154 in float64 or
+    1e19 in float32 on) or underflows (below 1e-154 or 1e-19): the state then holds minus the root
+    of the mean square. PyTorch's becomes infinite and its steps 0; or it loses its digits, and
+    becomes 0.
 
     G. Hinton proposed the method in his lectures of 2012; :math:`\epsilon` stands outside the
     root, as in PyTorch.
@@ -154,7 +155,7 @@ def rmsprop_step(
     eps = as_number("eps", eps, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
     mu = as_number("momentum", momentum, least=0)
-    step, *slots = (0, None, None, None) if state is None else state
+    step, *slots = as_state(RMSpropState, state)
     params, *slots = updated(
         rmsprop,
         (eta, decay, alpha, 1.0 - alpha, eps, mu),

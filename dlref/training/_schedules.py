@@ -115,8 +115,10 @@ def cosine_schedule(
     .. math:: \eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2}
               \Bigl( 1 + \cos \pi \frac{t - W}{T - W} \Bigr) .
 
-    The slope is 0 at both ends: the rate stays near the peak for a while, and later near the floor,
-    where the noise of the gradients averages out. At half of the steps, half of the fall is done.
+    Before step W the rate is :math:`\eta t / W`, after step T it is :math:`\eta_{min}`. The slope
+    is 0 at both ends of the cosine: the rate stays near the peak for a while, and later near the
+    floor, where the noise of the gradients averages out. Half way from W to T, half of the fall is
+    done.
 
     Examples
     --------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._core.arguments import as_number
-from .._core.pytree import displayed
+from .._core.pytree import as_state, displayed
 from ._kernels.steps import sgd, updated
 
 __all__ = ["SGDState", "sgd_step"]
@@ -74,7 +74,7 @@ def sgd_step(
     Raises
     ------
     TypeError
-        If an array is not real, or an option is not a number.
+        If an array is not real, `state` is not an SGDState, or an option is not a number.
     ValueError
         If the gradient does not have the structure and the shapes of the parameters, or an option
         is negative.
@@ -107,5 +107,6 @@ def sgd_step(
     """
     eta = as_number("learning_rate", learning_rate, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
+    (step,) = as_state(SGDState, state)
     (params,) = updated(sgd, (eta, decay), params, grads)
-    return params, SGDState(1 if state is None else state.step + 1)
+    return params, SGDState(step + 1)

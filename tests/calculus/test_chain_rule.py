@@ -122,6 +122,10 @@ class TestErrors:
             chain_rule(np.ones((2, 2, 2)), np.ones((3, 2, 2)))
 
     def test_paths(self):
+        with pytest.raises(TypeError, match="'partials' must be a sequence of derivatives, not 3"):
+            total_derivative(3, [1])
+        with pytest.raises(TypeError, match="'inner' must be a sequence of derivatives, not None"):
+            total_derivative([1], None)
         with pytest.raises(ValueError, match=r"'partials' and 'inner' must have .*, not 1 and 2"):
             total_derivative([1], [1, 2])
         with pytest.raises(ValueError, match=r"'partials' and 'inner' must have .*, not 0 and 0"):

@@ -83,6 +83,12 @@ def slopes_of_a_quotient():
     yield np.diag(by_x), -y / X, -W / X**2
 
 
+@definition(r"\dot y_j = \frac{\dot w_j}{x_j} - \frac{w_j\, \dot x_j}{x_j^2}")
+def tangent_of_a_quotient():
+    moved = [DW[j] / X[j] - W[j] * DX[j] / X[j] ** 2 for j in range(len(X))]
+    yield calculus.divide_jvp((W, X), (DW, DX)), moved
+
+
 @equation(r"\frac{\dot y}{y} = \frac{\dot w}{w} - \frac{\dot x}{x} .")
 def relative_change_of_a_quotient():
     moved = complex_step(lambda t: (W + t * DW) / (X + t * DX), 0.0)

@@ -230,10 +230,31 @@ def gradient_of_the_surprisal():
     yield jacobian_of(lambda z: -np.log(softmax(z)[y]), Z), softmax(Z) - np.eye(C)[y]
 
 
-@equation(r"\pdv{\ell}{t_c} = w_c (1 - \epsilon) (\lambda - z_c) ,")
-def gradient_by_the_target():
-    slope = jacobian_of(lambda t: cross_entropy(Z, t), TARGET)
-    yield slope, W * (1 - EPSILON) * (log_sum(Z) - Z)
+@definition(
+    r"""\pdv{L}{z_j} = u_r \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr) , \qquad
+    \pdv{L}{t_c} = u_r\, w_c (1 - \epsilon) (\lambda - z_c) ."""
+)
+def cotangents_of_the_cross_entropy():
+    u, z = np.array([0.7, -1.3]), np.array([Z, Z[::-1]])
+    options = {"label_smoothing": EPSILON, "z_loss": ZETA, "reduction": "none"}
+    dz, dt = losses.cross_entropy_vjp(u, z, [TARGET, TARGET], weight=W, **options)
+    q = smoothed(TARGET)
+    for r in range(2):
+        p, lam = softmax(z[r]), log_sum(z[r])
+        yield (
+            u[r] * jacobian_of(cross_entropy, z[r]),
+            u[r] * ((sum(q) + 2 * ZETA * lam) * p - q),
+            dz[r],
+        )
+        slope = jacobian_of(lambda t, r=r: cross_entropy(z[r], t), TARGET)
+        yield u[r] * slope, u[r] * W * (1 - EPSILON) * (lam - z[r]), dt[r]
+
+
+@definition(r"\pdv{\ell}{l_c} = -w_y\, \delta_{cy} .")
+def gradient_of_a_log_probability():
+    y, delta = 3, np.eye(C)
+    got = losses.nll_grad(np.log(softmax(Z)), y, weight=W, reduction="sum")
+    yield jacobian_of(lambda l: -W[y] * l[y], np.log(softmax(Z))), -W[y] * delta[y], got
 
 
 @equation(r"\pdv{\ell}{z_j} = -w_y (\delta_{yj} - p_j) = w_y (p_j - \delta_{yj}) ,")
@@ -258,16 +279,20 @@ def the_divergence():
     )
 
 
-@equation(
-    r"""\pdv{\ell}{q_c} = \log q_c - \log p_c + q_c\, \frac{1}{q_c}
-    = \log \frac{q_c}{p_c} + 1 ."""
+@definition(
+    r"""\pdv{L}{\log p_c} = -u\, q_c , \qquad
+    \pdv{L}{q_c} = u \Bigl( \log q_c - \log p_c + q_c\, \frac{1}{q_c} \Bigr)
+    = u \Bigl( \log \frac{q_c}{p_c} + 1 \Bigr)"""
 )
-def gradient_of_the_divergence():
-    p, q = softmax(Z), TARGET
+def cotangents_of_the_divergence():
+    u, p, q = 0.7, softmax(Z), TARGET
+    dlog_p, dq = losses.kl_divergence_vjp(u, np.log(p), q, reduction="none")
+    yield u * jacobian_of(lambda l: np.sum(q * (np.log(q) - l)), np.log(p)), -u * q, dlog_p
     yield (
-        jacobian_of(lambda q: np.sum(q * (np.log(q) - np.log(p))), q),
-        np.log(q) - np.log(p) + q * (1 / q),
-        np.log(q / p) + 1,
+        u * jacobian_of(lambda q: np.sum(q * (np.log(q) - np.log(p))), q),
+        u * (np.log(q) - np.log(p) + q * (1 / q)),
+        u * (np.log(q / p) + 1),
+        dq,
     )
 
 

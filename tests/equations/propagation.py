@@ -218,7 +218,8 @@ def the_predicted_moments_forward():
 
 
 @definition(
-    r"""g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
+    r"""g_L = \int \phi'(\sqrt{q_L}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt , \qquad
+    g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
     \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt ."""
 )
 def the_predicted_moments_back():

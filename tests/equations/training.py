@@ -111,7 +111,7 @@ def nesterov_path(mu):
 
 
 @equation(
-    r"""\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\phi_{t-1}) , \qquad
+    r"""\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad
     \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
 )
 def nesterov():
@@ -126,9 +126,9 @@ def nesterov():
 
 
 @equation(
-    r"""\phi_t = \theta_t - \eta \mu\, \vec v_t
-    = \phi_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
-    = \phi_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) ."""
+    r"""\tilde\theta_t = \theta_t - \eta \mu\, \vec v_t
+    = \tilde\theta_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
+    = \tilde\theta_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) ."""
 )
 def look_ahead():
     mu = 0.8
@@ -330,7 +330,7 @@ def cost_of(z, target):
 
 
 @definition(
-    r"""C(\theta) = \frac{1}{N} \sum_{n=1}^{N}
+    r"""L(\theta) = \frac{1}{N} \sum_{n=1}^{N}
     \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) ."""
 )
 def loss_of_a_network():

@@ -190,3 +190,17 @@ class TestCriticalGain:
             critical_gain("x")
         with pytest.raises(ValueError, match="'bias_deviation' must be at least 0"):
             critical_gain("tanh", bias_deviation=-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "gain", "variance", "factor"),
+    [("tanh", 5 / 3, 1.18, 1.21), ("selu", 3 / 4, 0.023, 1.004)],
+)
+def test_gains_of_pytorch(name, gain, variance, factor):
+    f = by_name(name)
+    path = [1.0]
+    for _ in range(300):
+        path.append(gain**2 * _mean_square(f.map, path[-1]))
+    assert path[-1] == pytest.approx(variance, rel=5e-3)
+    assert path[50] == pytest.approx(path[-1], rel=0.05)
+    assert gain**2 * _mean_square(f.deriv, path[-1]) == pytest.approx(factor, rel=5e-4)

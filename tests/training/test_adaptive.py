@@ -1,5 +1,7 @@
 """Tests of optimizers with a step size for each parameter."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -142,6 +144,38 @@ def test_errors(step):
     _, state = step(np.ones(2), np.ones(2), None, learning_rate=1)
     with pytest.raises(ValueError, match="'state' must come from a step with these"):
         step(np.ones(3), np.ones(3), state, learning_rate=1)
+
+
+@pytest.mark.parametrize(
+    ("step", "kind"),
+    [
+        (sgd_step, "SGDState(step)"),
+        (momentum_step, "MomentumState(step, velocity)"),
+        (nesterov_step, "MomentumState(step, velocity)"),
+        (adagrad_step, "AdagradState(step, total)"),
+        (rmsprop_step, "RMSpropState(step, square, mean, velocity)"),
+        (adam_step, "AdamState(step, mean, square, largest)"),
+        (adamw_step, "AdamState(step, mean, square, largest)"),
+    ],
+)
+def test_states_of_others_are_errors(step, kind):
+    p = g = np.ones(2)
+    others = [sgd_step, momentum_step, adagrad_step, rmsprop_step, adam_step]
+    states = [other(p, g, None, learning_rate=1)[1] for other in others]
+    wrong = [state for state in states if type(state).__name__ != kind.partition("(")[0]]
+    assert len(wrong) == len(states) - 1
+    for state in [*wrong, 3, (), (1,) * 5, [0, None]]:
+        message = f"Argument 'state' must be {kind} or None, not {type(state).__name__}."
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            step(p, g, state, learning_rate=1)
+
+
+def test_a_state_may_be_a_plain_tuple():
+    p, state = adam_step(np.ones(2), np.ones(2), None, learning_rate=1)
+    (again, one), (same, two) = (adam_step(p, p, s, learning_rate=1) for s in (state, tuple(state)))
+    np.testing.assert_array_equal(again, same)
+    assert isinstance(two, AdamState)
+    assert one.step == two.step == 2
 
 
 def test_errors_of_single_options():

@@ -151,8 +151,10 @@ class TestErrors:
             feed_forward_jvp((x, p), (None, (None, np.ones(5), None, None)))
         with pytest.raises(ValueError, match=r"'tangents.params' must be a tuple of 4, not"):
             feed_forward_jvp((x, p), (None, (None,)))
-        with pytest.raises(ValueError, match=r"'tangents.x' must be an array, not a tuple of 0"):
+        with pytest.raises(ValueError, match=r"'tangents.x' must have shape .*, not \(0,\)"):
             feed_forward_jvp((x, p), ((), None))
+        with pytest.raises(ValueError, match=r"'tangents.params.w1' must be an array, not a tuple"):
+            feed_forward_jvp((x, p), (None, ((1.0,), None, None, None)))
         with pytest.raises(TypeError, match=r"'primals' must be a tuple of 2 entries, not ndarray"):
             feed_forward_jvp(x, (None, None))
         with pytest.raises(ValueError, match=r"'tangents' must be a tuple of 2 entries, not of 1"):
