@@ -698,6 +698,10 @@ FORWARD += [
      (X, CLASSES), {}, "divides by n - 1, not by n: axis 0"),
     ("n - 1 elements", losses.squared_error, lambda p, q: ((p - q) ** 2).sum() / 47,
      (X, U), {}, "divides by n - 1, not by n: the size 48"),
+    ("minus logsumexp", act.log_softmax, lambda x: x - act.logsumexp(x)[:, None],
+     (np.float32(32 * X),), {}, "subtract the maximum first"),
+    ("threshold", act.softplus, lambda x: np.where(x > 20, x, act.softplus(x)), (20 * X,), {},
+     "beyond 20"),
     ("near a known factor", losses.squared_error, lambda p, q: 2.001 * ((p - q) ** 2).mean(),
      (X, U), {}, "times 2.001"),
 ]  # fmt: skip
@@ -707,6 +711,13 @@ BACKWARD += [
      {}, ""),
     ("rotated both up", positions.apply_rope, lambda u, *a: rotated_pairs(u, *a[1:]),
      (ROPE[0][::-1], *ROPE), {}, "both products with the sine have the same sign"),
+    ("slope of a clamp at 0", act.softplus, lambda u, x: np.where(
+        x == 0, u, act.softplus_vjp(u, x)), (U, np.where(X > 1, 0, X)), {}, "only where x is 0"),
+    ("slope of abs at 0", losses.absolute_error, lambda u, x, t, **o: tuple(np.where(x == t, u, g)
+     for g in losses.absolute_error_vjp(u, x, t, **o)),
+     (U, np.round(X), np.round(U)), {"reduction": "none"}, "only where pred equals target"),
+    ("threshold, backward", act.softplus, lambda u, x: np.where(
+        x > 20, u, act.softplus_vjp(u, x)), (U, 20 * X), {}, "beyond 20"),
     ("mask after the softmax, backward", SDPA, lambda u, q, k, v, mask:
      att.scaled_dot_product_attention_vjp(u, q, k, v, dropout=mask * 1.0), (DOUT, Q, K, V),
      {"mask": MASK}, ""),

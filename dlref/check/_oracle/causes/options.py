@@ -74,6 +74,9 @@ def other_meanings(call: Call) -> Iterator[Trial]:
     if share and share * n[0] <= n[0] - 1:
         words = "label smoothing is spread over the other classes only"
         yield words, call.with_options(label_smoothing=share * n[0] / (n[0] - 1))
+    if call.name == "softplus" and call.form != "jvp":
+        words = "it is x itself beyond 20, as the threshold of PyTorch has it"
+        yield words, [np.where(call.inputs[0] > 20, call.arguments[0], call.run())]
     if call.name == "kl_divergence":
         log_p, q = call.inputs
         with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import flat
+from ..bounds import EPS
 from ..calls import is_float
 from .common import ATTENTION, LN2, NORMS
 from .normalization import reduced
@@ -124,6 +125,33 @@ def _of_an_exponential(pair: Pair) -> str:
     return "a division by zero or an overflow inside"
 
 
+def at_a_kink(pair: Pair) -> str:
+    """Find a slope of a map of single elements that is another where two branches meet."""
+    names = zip(pair.call.names, pair.call.inputs, strict=True)
+    floats = {name: a for name, a in names if is_float(a)}
+    wrong = ~(pair.gaps <= pair.bound)
+    alike = all(np.shape(a) == wrong.shape for a in floats.values())
+    if pair.call.form == "forward" or not alike or wrong.all():
+        return ""
+    places = {f"{name} is 0": a == 0 for name, a in floats.items()}
+    for (one, a), (other, b) in itertools.combinations(floats.items(), 2):
+        places[f"{one} equals {other}"] = a == b
+    for where, there in places.items():
+        if there[wrong].all():
+            return f"only where {where}: the slope of abs, clamp or where is another at its kink"
+    return ""
+
+
+def unshifted(pair: Pair) -> str:
+    """Find a log-softmax that subtracts a logarithm from x itself, whose digits cancel."""
+    if pair.call.name != "log_softmax" or pair.call.form != "forward":
+        return ""
+    largest = np.abs(pair.call.inputs[0]).max(pair.call.settings["axis"], keepdims=True)
+    if (pair.gaps <= 2 * EPS[pair.dtype.name] * largest).all():
+        return "x minus logsumexp(x) loses digits where x is large: subtract the maximum first"
+    return ""
+
+
 def missing(pair: Pair) -> str:
     """Find an output that is zero, or whose wrong part is: a tile that was not written."""
     if not np.any(pair.got):
@@ -224,5 +252,12 @@ def narrow(pair: Pair) -> str:
     return ""
 
 
-SIGNS: tuple[Callable[[Pair], str], ...] = (missing, multiple, shifted, transposed)
+SIGNS: tuple[Callable[[Pair], str], ...] = (
+    at_a_kink,
+    unshifted,
+    missing,
+    multiple,
+    shifted,
+    transposed,
+)
 LAST: tuple[Callable[[Pair], str], ...] = (cancelled, narrow)
