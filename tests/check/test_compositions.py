@@ -5,45 +5,56 @@ import numpy as np
 import peers
 import pytest
 
+import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, recurrent
 from dlref import normalization as norm
 from dlref._core.pytree import flat
-from dlref.check._oracle.plain import VARIANTS
+from dlref.check._oracle.plain import PLAIN, VARIANTS
 
 SDPA = attention.scaled_dot_product_attention
 CALLS = {
-    "softmax": (act.softmax, act.softmax_vjp, ((6, 8),)),
-    "log_softmax": (act.log_softmax, act.log_softmax_vjp, ((6, 8),)),
-    "logsumexp": (act.logsumexp, act.logsumexp_vjp, ((6, 8),)),
-    "cross_entropy": (losses.cross_entropy, losses.cross_entropy_vjp, ((6, 8), (6,))),
-    "scaled_dot_product_attention": (
-        SDPA,
-        attention.scaled_dot_product_attention_vjp,
-        ((4, 5, 8), (2, 7, 8), (2, 7, 6)),
-    ),
+    "softmax": (act.softmax, ((6, 8),)),
+    "log_softmax": (act.log_softmax, ((6, 8),)),
+    "logsumexp": (act.logsumexp, ((6, 8),)),
+    "cross_entropy": (losses.cross_entropy, ((6, 8), (6,))),
+    "scaled_dot_product_attention": (SDPA, ((4, 5, 8), (2, 7, 8), (2, 7, 6))),
 }
 
 
 @pytest.mark.parametrize(("name", "form"), VARIANTS)
 def test_a_variant_is_its_map(rng, name, form):
-    op, vjp, shapes = CALLS[name]
+    op, shapes = CALLS[name]
     inputs = check.random_inputs(op, shapes, "float64", rng)
     want = np.asarray(op(*inputs))
-    dout = rng.normal(size=want.shape)
-    given = inputs if form == "forward" else (dout, *inputs)
-    exact = flat(want if form == "forward" else vjp(*given))
+    given = {
+        "forward": inputs,
+        "vjp": (rng.normal(size=want.shape), *inputs),
+        "jvp": (inputs, tuple(rng.normal(size=a.shape) for a in inputs)),
+    }[form]
+    if form == "jvp" and len(inputs) == 1:
+        given = inputs[0], given[1][0]
+    exact = flat(want if form == "forward" else form_of(op, form)(*given))
     for formula in VARIANTS[name, form]:
         for got, part in zip(flat(formula(*given)), exact, strict=True):
             np.testing.assert_allclose(got, part, atol=1e-14)
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_a_gradient_goes_through_the_maximum_of_any_axis(rng, axis):
-    x, dout = rng.normal(size=(2, 4, 5, 3))
-    for formula in VARIANTS["softmax", "vjp"]:
-        got = formula(dout, x, axis=axis)
-        np.testing.assert_allclose(got, act.softmax_vjp(dout, x, axis=axis), atol=1e-15)
+@pytest.mark.parametrize("op", [act.softmax, act.log_softmax, act.logsumexp])
+def test_along_any_axis(rng, op, axis):
+    x, dx = rng.normal(size=(2, 4, 5, 3))
+    dout, name = rng.normal(size=np.shape(op(x, axis=axis))), op.__name__
+    for form, given in (("vjp", (dout, x)), ("jvp", (x, dx))):
+        formulas = [*VARIANTS.get((name, form), ()), PLAIN[name, form]]
+        for formula in formulas:
+            want = form_of(op, form)(*given, axis=axis)
+            np.testing.assert_allclose(formula(*given, axis=axis), want, atol=1e-14)
+
+
+def form_of(op, form):
+    chapter = getattr(dlref, op.__module__.split(".")[1])
+    return getattr(chapter, f"{op.__name__}_{form}")
 
 
 def through(grad, x):
@@ -134,6 +145,104 @@ def test_gates_of_an_lstm_that_saturate(dtype):
     peepholes = {"w_p": rng.normal(size=24).astype(dtype)}
     own = recurrent.lstm_cell_vjp
     assert check.check_vjp(own, recurrent.lstm_cell, u, x, h, c, *weights, **peepholes)
+
+
+CELLS = {
+    recurrent.gru_cell: ((3, 64), (3, 8), (24, 64), (24, 8), (24,), (24,)),
+    recurrent.lstm_cell: ((3, 64), (3, 8), (3, 8), (32, 64), (32, 8), (32,), (32,)),
+}
+
+
+def gru_step(x, h, w, r, b, d):
+    (ri, zi, ni), (rh, zh, nh) = (np.split(s, 3, -1) for s in (x @ w.T + b, h @ r.T + d))
+    reset, z = (1 / (1 + np.exp(-s)) for s in (ri + rh, zi + zh))
+    n = np.tanh(ni + reset * nh)
+    return reset, z, n, nh
+
+
+def gru_forward_mode(primals, tangents):
+    (x, h, w, r, *_), (dx, dh, dw, dr, db, dd) = primals, tangents
+    reset, z, n, nh = gru_step(*primals)
+    inputs = np.split(dx @ w.T + x @ dw.T + db, 3, -1)
+    states = np.split(dh @ r.T + h @ dr.T + dd, 3, -1)
+    dreset, dz = (s * (1 - s) * (inputs[k] + states[k]) for k, s in enumerate((reset, z)))
+    dn = (1 - n * n) * (inputs[2] + dreset * nh + reset * states[2])
+    return (1 - z) * dn + z * dh + dz * (h - n)
+
+
+def lstm_forward_mode(primals, tangents):
+    (x, h, c, w, r, b, d), (dx, dh, dc, dw, dr, db, dd) = primals, tangents
+    i, f, g, o = np.split(x @ w.T + h @ r.T + b + d, 4, -1)
+    moved = dx @ w.T + x @ dw.T + db + dh @ r.T + h @ dr.T + dd
+    di, df, dg, do = np.split(moved, 4, -1)
+    i, f, o = (1 / (1 + np.exp(-a)) for a in (i, f, o))
+    g = np.tanh(g)
+    t = np.tanh(f * c + i * g)
+    dc = f * dc + f * (1 - f) * df * c + i * (1 - i) * di * g + i * (1 - g * g) * dg
+    return o * (1 - t * t) * dc + o * (1 - o) * do * t, dc
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("f", [gru_forward_mode, lstm_forward_mode])
+def test_tangents_of_cells_that_saturate(f, dtype):
+    op = recurrent.gru_cell if f is gru_forward_mode else recurrent.lstm_cell
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        given = [tuple(rng.normal(size=s).astype(dtype) for s in CELLS[op]) for _ in "pt"]
+        verdict = check.check_jvp(f, op, *given)
+        assert verdict, str(verdict)
+        wrong = lambda p, t: f(p, (1.001 * t[0], *t[1:]))  # noqa: E731
+        assert not check.check_jvp(wrong, op, *given)
+
+
+@pytest.mark.parametrize("name", ["gru_cell", "lstm_cell"])
+def test_options_and_parts_left_out_have_no_plain_tangent(rng, name):
+    primals = tuple(rng.normal(size=s) for s in CELLS[getattr(recurrent, name)])
+    for place in (1, len(primals) - 5):  # the states
+        tangents = (*primals[:place], None, *primals[place + 1 :])
+        with pytest.raises(NotImplementedError):
+            PLAIN[name, "jvp"](primals, tangents)
+    with pytest.raises(NotImplementedError):
+        PLAIN[name, "jvp"](primals, primals, reset_after=False)
+
+
+def softmax_forward_mode(x, dx):
+    rows, at = np.arange(len(x)), x.argmax(-1)
+    e, dz = np.exp(x - x[rows, at][:, None]), dx - dx[rows, at][:, None]
+    s = e.sum(-1, keepdims=True)
+    return e * dz / s - e * (e * dz).sum(-1, keepdims=True) / s**2
+
+
+def log_softmax_forward_mode(x, dx):
+    rows, at = np.arange(len(x)), x.argmax(-1)
+    e, dz = np.exp(x - x[rows, at][:, None]), dx - dx[rows, at][:, None]
+    return dz - (e * dz).sum(-1, keepdims=True) / e.sum(-1, keepdims=True)
+
+
+def logsumexp_forward_mode(x, dx):
+    rows, at = np.arange(len(x)), x.argmax(-1)
+    e, dz = np.exp(x - x[rows, at][:, None]), dx - dx[rows, at][:, None]
+    return dx[rows, at] + (e * dz).sum(-1) / e.sum(-1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("op", "f"),
+    [
+        (act.softmax, softmax_forward_mode),
+        (act.log_softmax, log_softmax_forward_mode),
+        (act.logsumexp, logsumexp_forward_mode),
+    ],
+)
+def test_tangents_of_rows(op, f, dtype):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        for width, scale in ((5, 20), (64, 20), (300, 0.3), (300, 5)):
+            x = (scale * rng.normal(size=(6, width))).astype(dtype)
+            dx = rng.normal(size=x.shape).astype(dtype)
+            verdict = check.check_jvp(f, op, x, dx)
+            assert verdict, (width, scale, str(verdict))
+            assert not check.check_jvp(lambda x, dx: f(x, dx) * (1 + 1e-3), op, x, dx)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

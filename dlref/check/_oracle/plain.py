@@ -208,6 +208,32 @@ def _by_logsumexp(x: Any, axis: int = -1) -> Any:
     return np.exp(wide - np.expand_dims(_logsumexp(wide, axis), axis)).astype(x.dtype)
 
 
+def _shifted(x: Any, dx: Any, axis: int) -> tuple[Any, Any, Any]:
+    """Return the exponentials of x less its maximum, their sum, and the tangent of that."""
+    wide, dx, at = _wide(x), _wide(dx), np.expand_dims(x.argmax(axis), axis)
+    e = np.exp(wide - np.take_along_axis(wide, at, axis))
+    return e, _summed(e, axis), dx - np.take_along_axis(dx, at, axis)
+
+
+def softmax_jvp_shifted(x: Any, dx: Any, axis: int = -1) -> Any:
+    """Return the tangent of softmax by the quotient rule, that of the maximum subtracted first."""
+    e, total, dz = _shifted(x, dx, axis)
+    return (e * dz / total - e * _summed(e * dz, axis) / (total * total)).astype(x.dtype)
+
+
+def log_softmax_jvp_shifted(x: Any, dx: Any, axis: int = -1) -> Any:
+    """Return that of log-softmax."""
+    e, total, dz = _shifted(x, dx, axis)
+    return (dz - _summed(e * dz, axis) / total).astype(x.dtype)
+
+
+def logsumexp_jvp(x: Any, dx: Any, axis: int = -1) -> Any:
+    """Return that of the maximum plus the mean of what is left."""
+    e, total, dz = _shifted(x, dx, axis)
+    mean = _summed(e * dz, axis) / total
+    return (_wide(dx) - dz + mean).take(0, axis).astype(x.dtype)
+
+
 def logsumexp_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     """Return exp(x - y), of a y that was rounded."""
     y = np.expand_dims(_logsumexp(x, axis), axis)
@@ -331,7 +357,7 @@ def attention_vjp(
     return tuple(grad.astype(dtype) for grad in grads)
 
 
-def attention_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+def attention_jvp(primals: Any, tangents: Any, weights: Any = _weights, **options: Any) -> Any:
     """Return the tangent of attention by its textbook formula, weights and scores rounded."""
     q, k, v = primals
     dtype, drop = q.dtype, _dropped(options, q)
@@ -341,7 +367,7 @@ def attention_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
     k, v, _ = _repeated(q, k, v)
     dk, dv, _ = _repeated(q, dk, dv)
     q, dq = map(_wide, (q, dq))
-    p, _, slope = _weights(q, k, options)
+    p, _, slope = weights(q, k, options)
     p = _wide(p.astype(dtype))
     ds = (dq @ np.swapaxes(k, -1, -2) + q @ np.swapaxes(dk, -1, -2)) * slope
     dp = _wide((p * (ds - _in_another_order(p * ds))).astype(dtype))
@@ -417,6 +443,45 @@ def gru_cell_vjp(
     weights = _rows(di).T @ _rows(x), _rows(dh).T @ _rows(h)
     grads = inputs, states, *weights, _rows(di).sum(0), _rows(dh).sum(0)
     return tuple(grad.astype(dtype) for grad in grads)
+
+
+def _gates(primals: Any, tangents: Any, count: int) -> tuple[list[Any], list[Any]]:
+    """Return the pre-activations from x and from h, gate by gate, and their tangents."""
+    if any(a is None for a in (*primals, *tangents)):
+        raise NotImplementedError
+    (x, h, w, r, b, d), (dx, dh, dw, dr, db, dd) = (map(_wide, a) for a in (primals, tangents))
+    sums = x @ w.T + b, h @ r.T + d
+    moved = dx @ w.T + x @ dw.T + db, dh @ r.T + h @ dr.T + dd
+    return [np.split(s, count, -1) for s in sums], [np.split(s, count, -1) for s in moved]
+
+
+def gru_cell_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+    """Return the tangent of a step of a GRU, of gates that were rounded."""
+    if options:
+        raise NotImplementedError
+    dtype, h, dh = primals[0].dtype, primals[1], tangents[1]
+    sums, moved = _gates(primals, tangents, 3)
+    ((ri, zi, ni), (rh, zh, nh)), ((dri, dzi, dni), (drh, dzh, dnh)) = sums, moved
+    r, z = (_wide(_sigmoid(s).astype(dtype)) for s in (ri + rh, zi + zh))
+    n = _wide(_tanh(ni + r * nh).astype(dtype))
+    dr, dz = r * (1 - r) * (dri + drh), z * (1 - z) * (dzi + dzh)
+    dn = (1 - n * n) * (dni + dr * nh + r * dnh)
+    return (dn - dz * n - z * dn + dz * _wide(h) + z * _wide(dh)).astype(dtype)
+
+
+def lstm_cell_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+    """Return the tangents of a step of an LSTM, of gates that were rounded."""
+    if options or primals[2] is None or tangents[2] is None:
+        raise NotImplementedError
+    dtype, c, dc = primals[0].dtype, _wide(primals[2]), _wide(tangents[2])
+    values, steps = ((*given[:2], *given[3:]) for given in (primals, tangents))
+    sums, moved = ([a + b for a, b in zip(*x, strict=True)] for x in _gates(values, steps, 4))
+    i, f, o = (_wide(_sigmoid(sums[k]).astype(dtype)) for k in (0, 1, 3))
+    g = _wide(_tanh(sums[2]).astype(dtype))
+    di, df, do = (s * (1 - s) * moved[k] for s, k in ((i, 0), (f, 1), (o, 3)))
+    t = _wide(_tanh(f * c + i * g).astype(dtype))
+    dc = df * c + f * dc + di * g + i * (1 - g * g) * moved[2]
+    return (do * t + o * (1 - t * t) * dc).astype(dtype), dc.astype(dtype)
 
 
 def _rows(x: Any) -> Any:
@@ -614,13 +679,16 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("tanhshrink", "jvp"): lambda x, dx: tanhshrink_vjp(dx, x),
     ("softsign", "jvp"): lambda x, dx: softsign_vjp(dx, x),
     ("logsumexp", "vjp"): logsumexp_vjp,
+    ("logsumexp", "jvp"): logsumexp_jvp,
     ("scaled_dot_product_attention", "vjp"): attention_vjp,
     ("linear_attention", "forward"): linear_attention,
     ("linear_attention", "vjp"): linear_attention_vjp,
     ("attention_weights", "vjp"): weights_vjp,
     ("additive_attention", "vjp"): additive_attention_vjp,
     ("gru_cell", "vjp"): gru_cell_vjp,
+    ("gru_cell", "jvp"): gru_cell_jvp,
     ("lstm_cell", "vjp"): lstm_cell_vjp,
+    ("lstm_cell", "jvp"): lstm_cell_jvp,
     ("scaled_dot_product_attention", "jvp"): attention_jvp,
 }
 _FLASH = {"weights": _weights_by_logsumexp}
@@ -631,11 +699,14 @@ VARIANTS: dict[tuple[str, str], tuple[Callable[..., Any], ...]] = {
         _through_maximum(softmax_vjp),
         partial(softmax_vjp, probabilities=_by_logsumexp),
     ),
+    ("softmax", "jvp"): (softmax_jvp_shifted,),
     ("log_softmax", "vjp"): (_through_maximum(log_softmax_vjp),),
+    ("log_softmax", "jvp"): (log_softmax_jvp_shifted,),
     ("logsumexp", "vjp"): (_through_maximum(logsumexp_vjp, total=True),),
     ("cross_entropy", "vjp"): (_through_maximum(cross_entropy_vjp),),
     ("scaled_dot_product_attention", "forward"): (partial(attention, **_FLASH),),
     ("scaled_dot_product_attention", "vjp"): (partial(attention_vjp, **_FLASH),),
+    ("scaled_dot_product_attention", "jvp"): (partial(attention_jvp, **_FLASH),),
 }
 for _f in (
     *(gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv),
