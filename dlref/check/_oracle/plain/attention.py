@@ -1,0 +1,190 @@
+"""Attention, additive and linear attention."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+
+from ...._core.broadcasting import unbroadcast
+from ....attention import attention_scores
+from .common import as_rows, in_another_order, tanh, widen
+from .rows import softmax
+
+MASKS = {"mask", "is_causal", "q_offset", "window"}
+
+
+def _scores(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Return the scores of keys and of the sink, the largest, and the slope of the scores."""
+    if {*options} - {*MASKS, "bias", "scale", "softcap", "sink", "dropout"}:
+        raise NotImplementedError
+    kind = q.dtype.type
+    slope = kind(options.get("scale", q.shape[-1] ** -0.5))
+    scores = q @ np.swapaxes(k, -1, -2) * slope
+    if "softcap" in options:
+        bent = tanh(scores / kind(options["softcap"]))
+        scores, slope = kind(options["softcap"]) * bent, slope * (1 - bent * bent)
+    masks = {key: options[key] for key in MASKS & {*options}}
+    hidden = attention_scores(np.zeros(q.shape), np.zeros(k.shape), **masks)  # -inf or 0
+    scores = scores + (hidden + options.get("bias", 0)).astype(q.dtype)
+    sink = np.reshape(options.get("sink", -np.inf), (-1, 1, 1)).astype(q.dtype)
+    sink = sink if "sink" in options else sink[0]
+    most = np.maximum(scores.max(-1, keepdims=True, initial=-np.inf), sink)
+    most = np.where(np.isfinite(most), most, 0)
+    return scores, sink, most, slope
+
+
+def _total(e: Any, last: Any) -> Any:
+    return np.maximum(e.sum(-1, keepdims=True) + last, np.finfo(e.dtype).tiny)
+
+
+def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the weights of keys and sink, not rounded yet, and the slope of the scores."""
+    scores, sink, most, slope = _scores(q, k, options)
+    e, last = np.exp(scores - most), np.exp(sink - most)
+    return e / (total := _total(e, last)), last / total, slope
+
+
+def weights_by_logsumexp(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the same as FlashAttention: exponentials of scores less the logarithm of their sum."""
+    scores, sink, most, slope = _scores(q, k, options)
+    y = most + np.log(_total(np.exp(scores - most), np.exp(sink - most)))
+    return np.exp(scores - y), np.exp(sink - y), slope
+
+
+def _dropped(options: dict[str, Any], q: Any) -> Any:
+    return widen(np.asarray(options.get("dropout", 1)).astype(q.dtype))
+
+
+def _repeated(q: Any, k: Any, v: Any) -> tuple[Any, Any, int]:
+    """Return keys and values, once for each query head, and for how many heads each is."""
+    heads = q.shape[-3] // k.shape[-3] if q.ndim > 2 else 1
+    k, v = (np.repeat(widen(a), heads, -3) if heads > 1 else widen(a) for a in (k, v))
+    return k, v, heads
+
+
+def attention(q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any) -> Any:
+    """Return averages of values with weights that were rounded."""
+    k, v, _ = _repeated(q, k, v)
+    p, _, _ = weights(widen(q), k, options)
+    return (widen(p.astype(q.dtype)) * _dropped(options, q) @ v).astype(q.dtype)
+
+
+def attention_vjp(
+    dout: Any, q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any
+) -> Any:
+    """Return the gradients of attention by its textbook formula, weights and scores rounded."""
+    dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
+    k, v, heads = _repeated(q, k, v)
+    dout, q = map(widen, (dout, q))
+    p, last, slope = weights(q, k, options)
+    p = widen(p.astype(dtype))
+    dp = dout @ np.swapaxes(v, -1, -2) * drop
+    out = widen((p * drop @ v).astype(dtype))
+    rows = in_another_order(dout * out)
+    ds = widen((p * (dp - rows)).astype(dtype))
+    grads = [ds * slope @ k]
+    parts = np.swapaxes(ds * slope, -1, -2) @ q, np.swapaxes(p * drop, -1, -2) @ dout
+    for part, shape in zip(parts, shapes, strict=True):
+        grads.append(part.reshape(*shape[:-2], heads, *shape[-2:]).sum(-3))
+    if "bias" in options:
+        grads.append(unbroadcast(ds, np.shape(options["bias"])))
+    if "sink" in options:
+        grads.append(unbroadcast(-(last * rows).sum((-1, -2)), np.shape(options["sink"])))
+    return tuple(grad.astype(dtype) for grad in grads)
+
+
+def attention_jvp(primals: Any, tangents: Any, weights: Any = _weights, **options: Any) -> Any:
+    """Return the tangent of attention by its textbook formula, weights and scores rounded."""
+    q, k, v = primals
+    dtype, drop = q.dtype, _dropped(options, q)
+    dq, dk, dv = (
+        np.zeros_like(a) if d is None else d for a, d in zip(primals, tangents, strict=True)
+    )
+    k, v, _ = _repeated(q, k, v)
+    dk, dv, _ = _repeated(q, dk, dv)
+    q, dq = map(widen, (q, dq))
+    p, _, slope = weights(q, k, options)
+    p = widen(p.astype(dtype))
+    ds = (dq @ np.swapaxes(k, -1, -2) + q @ np.swapaxes(dk, -1, -2)) * slope
+    dp = widen((p * (ds - in_another_order(p * ds))).astype(dtype))
+    return (dp * drop @ v + p * drop @ dv).astype(dtype)
+
+
+def _identity(k: Any) -> Any:
+    """Return values of which attention makes its weights."""
+    n = k.shape[-2]
+    return np.broadcast_to(np.eye(n, dtype=k.dtype), (*k.shape[:-1], n))
+
+
+def weights_vjp(dout: Any, q: Any, k: Any, **options: Any) -> Any:
+    """Return the gradients of the weights of attention, those of its bias and sink too."""
+    dq, dk, _, *rest = attention_vjp(dout, q, k, _identity(k), **options)
+    return dq, dk, *rest
+
+
+def _uneven_tanh(x: Any) -> Any:
+    """
+    Return tanhs, some of them off, others for other arguments.
+
+    What all share would cancel in the gradient of a softmax.
+    """
+    some = np.random.default_rng(zlib.crc32(x.tobytes())).random(x.shape) < 0.5
+    return np.where(some, tanh(x), np.tanh(x))
+
+
+def additive_attention_vjp(
+    dout: Any, q: Any, k: Any, v: Any, w: Any, u: Any, vec: Any, **options: Any
+) -> Any:
+    """Return the gradients of additive attention, of tanhs and weights that were rounded."""
+    if options:
+        raise NotImplementedError
+    t = _uneven_tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
+    p, dp = softmax(t @ vec), dout @ np.swapaxes(v, -1, -2)
+    ds = p * (dp - in_another_order(p * dp))
+    inner = ds[..., None] * vec * (1 - t * t)
+    dq, dk = inner.sum(-2), inner.sum(-3)
+    dv = np.swapaxes(p, -1, -2) @ dout
+    dvec = as_rows(ds[..., None] * t).sum(0)
+    return dq @ w, dk @ u, dv, as_rows(dq).T @ as_rows(q), as_rows(dk).T @ as_rows(k), dvec
+
+
+def _features(x: Any, feature_map: str) -> tuple[Any, Any]:
+    """Return the features of linear attention, and their slopes."""
+    e = np.exp(np.minimum(x, 0)) if feature_map == "elu" else np.exp(x)
+    if feature_map == "exp":
+        return e, e
+    if feature_map == "identity":
+        return x, np.ones_like(x)
+    return np.where(x > 0, x + 1, e), np.where(x > 0, 1, e).astype(x.dtype)
+
+
+def _products(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
+    """Return products of features, what their rows are divided by, and features with slopes."""
+    (a, da), (b, db) = (_features(x, options.get("feature_map", "elu")) for x in (q, k))
+    s = a @ np.swapaxes(b, -1, -2)
+    s = np.tril(s) if options.get("is_causal") else s
+    total = s.sum(-1, keepdims=True) if options.get("normalize", True) else 1
+    return s, total, (a, da), (b, db)
+
+
+def linear_attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
+    """Return averages of values whose weights are products of features, all weights at a time."""
+    s, total, _, _ = _products(widen(q), widen(k), options)
+    return (s @ widen(v) / total).astype(q.dtype)
+
+
+def linear_attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
+    """Return the gradients of the average: each product of weights takes off what all share."""
+    dtype = q.dtype
+    dout, q, k, v = map(widen, (dout, q, k, v))
+    s, total, (a, da), (b, db) = _products(q, k, options)
+    ds = dout @ np.swapaxes(v, -1, -2)
+    if options.get("normalize", True):
+        out = widen((s @ v / total).astype(dtype))
+        ds = ds - (dout * out).sum(-1, keepdims=True)
+    ds = ds / total
+    ds = np.tril(ds) if options.get("is_causal") else ds
+    grads = da * (ds @ b), db * (np.swapaxes(ds, -1, -2) @ a), np.swapaxes(s / total, -1, -2) @ dout
+    return tuple(grad.astype(dtype) for grad in grads)

@@ -1,0 +1,149 @@
+"""Activations of single elements, and gated units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import erf
+
+from .common import OFF, sigmoid, tanh, widen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: Scale and alpha of SELU.
+SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
+
+
+def _cdf(x: Any) -> Any:
+    wide = np.float64 if x.dtype == np.float64 else np.float32
+    value = erf((x * x.dtype.type(0.5**0.5)).astype(wide))
+    value = value * (1 - OFF * np.finfo(wide).eps)
+    return (1 + value.astype(x.dtype)) / 2
+
+
+def _bent(x: Any) -> Any:
+    """Return the argument of the tanh in the approximate gelu."""
+    kind = x.dtype.type
+    return kind((2 / np.pi) ** 0.5) * (x + kind(0.044715) * x * x * x)
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """Return x times the normal distribution."""
+    return x * _cdf(x) if approximate == "none" else x * (1 + tanh(_bent(x))) / 2
+
+
+def gelu_deriv(x: Any, approximate: str = "none") -> Any:
+    """Return its derivative."""
+    kind = x.dtype.type
+    if approximate == "none":
+        return _cdf(x) + x * np.exp(-x * x / 2) * kind((2 * np.pi) ** -0.5)
+    t = tanh(_bent(x))
+    inner = kind((2 / np.pi) ** 0.5) * (1 + 3 * kind(0.044715) * x * x)
+    return (1 + t) / 2 + x * (1 - t * t) * inner / 2
+
+
+def sigmoid_deriv(x: Any) -> Any:
+    """Return s (1 - s)."""
+    s = sigmoid(x)
+    return s * (1 - s)
+
+
+def tanh_deriv(x: Any) -> Any:
+    """Return 1 - t²."""
+    t = tanh(x)
+    return 1 - t * t
+
+
+def silu(x: Any, beta: float = 1.0) -> Any:
+    """Return x times the sigmoid, whose exponential overflows early in float16."""
+    return x * sigmoid(x.dtype.type(beta) * x)
+
+
+def silu_deriv(x: Any, beta: float = 1.0) -> Any:
+    """Return s + beta x s (1 - s)."""
+    kind = x.dtype.type
+    s = sigmoid(kind(beta) * x)
+    return s * (1 + kind(beta) * x * (1 - s))
+
+
+def elu(x: Any, alpha: float = 1.0) -> Any:
+    """Return alpha (exp(x) - 1) where x is negative, of an exponential that was rounded."""
+    wide = widen(x)
+    below = wide.dtype.type(alpha) * (np.exp(np.minimum(wide, 0)) - 1)
+    return np.where(wide > 0, wide, below).astype(x.dtype)
+
+
+def elu_deriv(x: Any, alpha: float = 1.0) -> Any:
+    """Return y + alpha, of an output y that is a rounding too low."""
+    wide = np.nextafter(widen(elu(x, alpha)), -np.inf)
+    return np.where(x > 0, 1, wide + wide.dtype.type(alpha)).astype(x.dtype)
+
+
+def celu(x: Any, alpha: float = 1.0) -> Any:
+    """Return alpha (exp(x / alpha) - 1) where x is negative."""
+    kind = x.dtype.type
+    return kind(alpha) * elu(x / kind(alpha))
+
+
+def celu_deriv(x: Any, alpha: float = 1.0) -> Any:
+    """Return y / alpha + 1."""
+    return elu_deriv(x / x.dtype.type(alpha))
+
+
+def selu(x: Any) -> Any:
+    """Return the scaled unit of one alpha."""
+    return x.dtype.type(SELU_SCALE) * elu(x, SELU_ALPHA)
+
+
+def selu_deriv(x: Any) -> Any:
+    """Return its derivative by its output."""
+    return x.dtype.type(SELU_SCALE) * elu_deriv(x, SELU_ALPHA)
+
+
+def mish(x: Any) -> Any:
+    """Return x times the tanh of a softplus that was rounded."""
+    return x * tanh(np.log1p(np.exp(x)))
+
+
+def tanhshrink(x: Any) -> Any:
+    """Return x - tanh(x)."""
+    return x - tanh(x)
+
+
+def tanhshrink_vjp(dout: Any, x: Any) -> Any:
+    """Return the vjp of the difference of x and tanh(x), term by term."""
+    return dout - dout * tanh_deriv(x)
+
+
+def softsign_vjp(dout: Any, x: Any) -> Any:
+    """Return the vjp of the quotient x / (1 + |x|), term by term."""
+    d = 1 + abs(x)
+    return dout / d - (dout * x / d / d) * np.sign(x)
+
+
+def in_reverse(deriv: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the vjp of a map of single elements."""
+    return lambda dout, x, **options: dout * deriv(x, **options)
+
+
+def in_forward_mode(deriv: Callable[..., Any]) -> Callable[..., Any]:
+    """Return its jvp."""
+    return lambda x, dx, **options: dx * deriv(x, **options)
+
+
+def gated(f: Callable[..., Any], slope: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield x f(gate) in its three forms."""
+
+    def jvp(primals: Any, tangents: Any, **options: Any) -> Any:
+        (x, gate), (dx, dgate) = primals, tangents
+        dx, dgate = (0 if d is None else d for d in (dx, dgate))
+        return dx * f(gate, **options) + x * (dgate * slope(gate, **options))
+
+    def vjp(dout: Any, x: Any, gate: Any, **options: Any) -> Any:
+        return dout * f(gate, **options), dout * x * slope(gate, **options)
+
+    yield "forward", lambda x, gate, **options: x * f(gate, **options)
+    yield "vjp", vjp
+    yield "jvp", jvp
