@@ -9,6 +9,7 @@ import numpy as np
 from .._core.arguments import as_array, as_number, check_mapping, float_dtype, shown
 from ..positions import rope_permutation
 from ._candidates import html_table
+from ._oracle.bounds import EPS
 from ._tracing.models import MODELS
 
 if TYPE_CHECKING:
@@ -19,8 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TraceDifference", "first_difference", "trace"]
 
-#: Epsilons, and how many of them an element may be off.
-EPS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
+#: How many epsilons an element may be off; 1024 in wider dtypes.
 SLACK = {"bfloat16": 16, "float16": 32}
 #: Fewer different numbers may be round ones in any dtype.
 FEW = 16

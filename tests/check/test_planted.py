@@ -716,6 +716,9 @@ BACKWARD += [
     ("slope of abs at 0", losses.absolute_error, lambda u, x, t, **o: tuple(np.where(x == t, u, g)
      for g in losses.absolute_error_vjp(u, x, t, **o)),
      (U, np.round(X), np.round(U)), {"reduction": "none"}, "only where pred equals target"),
+    ("square that overflows", act.sigmoid, lambda u, x: np.where(
+        x < -45, np.float32(0), act.sigmoid_vjp(u, x)),  # exp(-x) / (1 + exp(-x))²
+     (np.float32(U), np.float32(np.where(X > 1, -60, X))), {}, "the square of an exponential"),
     ("threshold, backward", act.softplus, lambda u, x: np.where(
         x > 20, u, act.softplus_vjp(u, x)), (U, 20 * X), {}, "beyond 20"),
     ("mask after the softmax, backward", SDPA, lambda u, q, k, v, mask:

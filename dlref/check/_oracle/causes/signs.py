@@ -114,8 +114,7 @@ def _of_an_exponential(pair: Pair) -> str:
         for a in pair.call.inputs
         if is_float(a) and np.size(a)
     ]
-    name = "float32" if pair.dtype.name == "bfloat16" else pair.dtype
-    most = math.log(float(np.finfo(name).max))
+    most = _largest_exponent(pair)
     if pair.call.name in (*ATTENTION, "softmax", "log_softmax", "logsumexp", "cross_entropy"):
         reach = sizes[0] * sizes[1] if pair.call.name in ATTENTION else sizes[0]
         if reach > most:
@@ -152,12 +151,23 @@ def unshifted(pair: Pair) -> str:
     return ""
 
 
+def _largest_exponent(pair: Pair) -> float:
+    """Return the largest number whose exponential is finite."""
+    name = "float32" if pair.dtype.name == "bfloat16" else pair.dtype
+    return math.log(float(np.finfo(name).max))
+
+
 def missing(pair: Pair) -> str:
     """Find an output that is zero, or whose wrong part is: a tile that was not written."""
     if not np.any(pair.got):
         return "it is zero: not computed or not written"
     wrong = (pair.got != pair.want) & ~(pair.gaps <= pair.bound)
     if not np.any(pair.got[wrong]):
+        x, half = np.asarray(pair.call.inputs[0]), _largest_exponent(pair) / 2
+        if x.shape == wrong.shape and (np.abs(x[wrong]) > half).all():
+            return (
+                f"the square of an exponential overflows beyond {half:.0f}: the result is 0 there"
+            )
         return "the wrong elements are all zero: not written (a tail, a tile, a row)"
     return ""
 
