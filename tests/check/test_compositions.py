@@ -1,5 +1,8 @@
 """Maps put together from elementary operations, as one writes them, are right: no false alarm."""
 
+import functools
+import itertools
+
 import ml_dtypes
 import numpy as np
 import peers
@@ -14,6 +17,7 @@ from dlref.check._oracle.plain import PLAIN, VARIANTS
 
 SDPA = attention.scaled_dot_product_attention
 CALLS = {
+    **{f.__name__: (f, ((6, 8),)) for f in (act.elu, act.selu, act.mish, act.tanh, act.tanhshrink)},
     "softmax": (act.softmax, ((6, 8),)),
     "log_softmax": (act.log_softmax, ((6, 8),)),
     "logsumexp": (act.logsumexp, ((6, 8),)),
@@ -332,3 +336,21 @@ def test_what_one_writes_with_pytorch(dtype):
                 assert forward, (number, width, scale, str(forward))
                 verdict = check.check_vjp(reversed_(wide(f)), op, u, x, framework="torch")
                 assert verdict, (number, width, scale, str(verdict))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ml_dtypes.bfloat16])
+def test_functions_of_jax_by_its_autograd(dtype):
+    """In 16 bits it rounds the sum of a softmax, and has (1 + t) (1 - t) for the slope of tanh."""
+    jax = pytest.importorskip("jax")
+    for op in (act.softmax, act.log_softmax, act.mish, act.tanh, act.gelu, act.silu, act.selu):
+        name = op.__name__
+        f = jax.numpy.tanh if name == "tanh" else getattr(jax.nn, name)
+        f = jax.jit(functools.partial(f, approximate=False) if name == "gelu" else f)
+        vjp = jax.jit(lambda u, x, f=f: jax.vjp(f, x)[1](u)[0])
+        for seed, scale in itertools.product(range(3), (1, 5)):
+            rng = np.random.default_rng(seed)
+            x, u = (np.asarray(k * rng.normal(size=(6, 300))).astype(dtype) for k in (scale, 1))
+            forward = check.check_forward(f, op, x, framework="jax")
+            assert forward, (name, scale, str(forward))
+            verdict = check.check_vjp(vjp, op, u, x, framework="jax")
+            assert verdict, (name, scale, str(verdict))

@@ -36,6 +36,7 @@ from .rows import (
     softmax,
     softmax_jvp_shifted,
     softmax_vjp,
+    softmax_vjp_of_jax,
     through_maximum,
 )
 from .units import (
@@ -43,21 +44,27 @@ from .units import (
     celu_deriv,
     elu,
     elu_deriv,
+    elu_deriv_of_jax,
     gated,
     gelu,
     gelu_deriv,
     in_forward_mode,
     in_reverse,
     mish,
+    mish_deriv,
+    mish_vjp_of_jax,
     selu,
     selu_deriv,
+    selu_deriv_of_jax,
     sigmoid_deriv,
     silu,
     silu_deriv,
     softsign_vjp,
     tanh_deriv,
+    tanh_vjp_of_jax,
     tanhshrink,
     tanhshrink_vjp,
+    tanhshrink_vjp_of_jax,
 )
 
 if TYPE_CHECKING:
@@ -105,12 +112,18 @@ PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
     ("lstm_cell", "jvp"): lstm_cell_jvp,
 }
 _FLASH = {"weights": weights_by_logsumexp}
-#: Other ways in which some are computed: what autograd makes of them, and FlashAttention's.
+#: Other ways in which some are computed: by autograd, by JAX, by FlashAttention.
 VARIANTS: dict[tuple[str, str], tuple[Callable[..., Any], ...]] = {
+    ("elu", "vjp"): (in_reverse(elu_deriv_of_jax),),
+    ("selu", "vjp"): (in_reverse(selu_deriv_of_jax),),
+    ("mish", "vjp"): (mish_vjp_of_jax,),
+    ("tanh", "vjp"): (tanh_vjp_of_jax,),
+    ("tanhshrink", "vjp"): (tanhshrink_vjp_of_jax,),
     ("softmax", "forward"): (by_logsumexp,),
     ("softmax", "vjp"): (
         through_maximum(softmax_vjp),
         partial(softmax_vjp, probabilities=by_logsumexp),
+        softmax_vjp_of_jax,
     ),
     ("softmax", "jvp"): (softmax_jvp_shifted,),
     ("log_softmax", "vjp"): (through_maximum(log_softmax_vjp),),
@@ -125,7 +138,7 @@ VARIANTS: dict[tuple[str, str], tuple[Callable[..., Any], ...]] = {
 
 for _f in (
     *(gelu_deriv, sigmoid_deriv, tanh_deriv, silu_deriv),
-    *(elu_deriv, celu_deriv, selu_deriv),
+    *(elu_deriv, celu_deriv, selu_deriv, mish_deriv),
 ):
     _name = _f.__name__.removesuffix("_deriv")
     PLAIN[_name, "vjp"] = in_reverse(_f)

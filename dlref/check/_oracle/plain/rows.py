@@ -24,6 +24,13 @@ def softmax_vjp(dout: Any, x: Any, axis: int = -1, probabilities: Any = softmax)
     return (p * (dout - (p * dout).sum(axis, keepdims=True))).astype(x.dtype)
 
 
+def softmax_vjp_of_jax(dout: Any, x: Any, axis: int = -1) -> Any:
+    """Return the same, with the sum and the difference rounded, too."""
+    p = softmax(x, axis)
+    total = summed(widen(p * dout), axis).astype(x.dtype)
+    return p * (dout - total)
+
+
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """Return x - max, minus the logarithm of the sum."""
     x = x - x.max(axis, keepdims=True)

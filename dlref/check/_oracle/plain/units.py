@@ -81,6 +81,11 @@ def elu_deriv(x: Any, alpha: float = 1.0) -> Any:
     return np.where(x > 0, 1, wide + wide.dtype.type(alpha)).astype(x.dtype)
 
 
+def elu_deriv_of_jax(x: Any, alpha: float = 1.0) -> Any:
+    """Return alpha (y + 1), of an exp(x) - 1 that was rounded."""
+    return np.where(x > 0, x.dtype.type(1), x.dtype.type(alpha) * elu_deriv(x))
+
+
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """Return alpha (exp(x / alpha) - 1) where x is negative."""
     kind = x.dtype.type
@@ -102,9 +107,39 @@ def selu_deriv(x: Any) -> Any:
     return x.dtype.type(SELU_SCALE) * elu_deriv(x, SELU_ALPHA)
 
 
+def selu_deriv_of_jax(x: Any) -> Any:
+    """Return that of JAX's elu."""
+    return x.dtype.type(SELU_SCALE) * elu_deriv_of_jax(x, SELU_ALPHA)
+
+
 def mish(x: Any) -> Any:
     """Return x times the tanh of a softplus that was rounded."""
     return x * tanh(np.log1p(np.exp(x)))
+
+
+def mish_deriv(x: Any) -> Any:
+    """Return t + x (1 - t²) s, of a tanh t and a sigmoid s that were rounded."""
+    t = tanh(np.log1p(np.exp(x)))
+    return t + x * (1 - t * t) * sigmoid(x)
+
+
+def mish_vjp_of_jax(dout: Any, x: Any) -> Any:
+    """Return the terms one by one, by the softplus y, whose slope is exp(x - y)."""
+    y = np.log1p(np.exp(x))
+    t = tanh(y)
+    through = dout * x
+    return dout * t + (through + through * t) * (1 - t) * np.exp(x - y)
+
+
+def tanh_vjp_of_jax(dout: Any, x: Any) -> Any:
+    """Return dout (1 - t²) as JAX has it: (dout + dout t) (1 - t)."""
+    t = tanh(x)
+    return (dout + dout * t) * (1 - t)
+
+
+def tanhshrink_vjp_of_jax(dout: Any, x: Any) -> Any:
+    """Return dout minus that."""
+    return dout - tanh_vjp_of_jax(dout, x)
 
 
 def tanhshrink(x: Any) -> Any:
