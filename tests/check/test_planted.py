@@ -700,6 +700,7 @@ FORWARD += [
      (X, U), {}, "divides by n - 1, not by n: the size 48"),
     ("minus logsumexp", act.log_softmax, lambda x: x - act.logsumexp(x)[:, None],
      (np.float32(32 * X),), {}, "subtract the maximum first"),
+    ("log-softmax, unknown", act.log_softmax, lambda x: x**3, (X,), {}, ""),
     ("threshold", act.softplus, lambda x: np.where(x > 20, x, act.softplus(x)), (20 * X,), {},
      "beyond 20"),
     ("near a known factor", losses.squared_error, lambda p, q: 2.001 * ((p - q) ** 2).mean(),

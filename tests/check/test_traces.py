@@ -1219,3 +1219,14 @@ def test_plain_tuples(model, init, texts, kind, rng):
         trace(model, *given, tuple(params), config)
     plain = params._replace(norm=tuple(params.norm))
     close(trace(model, *given, plain, config)["logits"], model(*given, params, config))
+
+
+def test_a_trace_whose_numbers_are_of_16_bits(rng):
+    """The other is held to its own dtype: the numbers may be the same ones by nature."""
+    a = rng.normal(size=64).astype(np.float16)
+    assert first_difference({"a": a}, {"a": a.astype(float)}) is None
+    near = a.astype(float) * (1 + 2.0**-7)
+    assert first_difference({"a": a}, {"a": near}) is None
+    assert first_difference({"a": a}, {"a": 2 * near}).name == "a"
+    exact = a.astype(np.float32)
+    assert first_difference({"a": exact}, {"a": exact * np.float32(1 + 2.0**-7)}).name == "a"
