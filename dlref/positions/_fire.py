@@ -125,8 +125,8 @@ def fire_bias(
     At :math:`i = M` the slope of the maximum with respect to M is taken to be 1, and that of relu
     at 0 to be 0. Keys after the query get the bias of their distance; a causal mask hides them.
 
-    Cost: T S F (H + 1) multiplications; beyond the result, memory in proportion to S F, as one
-    query is taken at a time. The derivatives hold arrays of T × S.
+    Cost: T S F (H + 1) multiplications; beyond the result, memory in proportion to S F, as F
+    queries are taken at a time. The derivatives hold arrays of T × S.
 
     :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
 
@@ -153,12 +153,13 @@ def fire_bias(
     _check_fire(list(arguments), *parameters)
     w1, b1, w2, b2, c, threshold = parameters
     T, S, first = as_grid(T, S, q_offset, least=1)
-    out = np.empty((len(w2), T, S))
+    out, block = np.empty((len(w2), T, S)), max(len(w1), 1)
     with np.errstate(all="ignore"):
-        for i in range(T):
-            u = _share(c, threshold, np.full((1, 1), float(first + i)), S)[-1]
-            hidden = np.maximum(w1[:, None] * u + b1[:, None], 0.0)
-            out[:, i] = w2 @ hidden + b2[:, None]
+        for start in range(0, T, block):
+            i = first + np.arange(float(start), min(start + block, T))[:, None]
+            for t, u in enumerate(_share(c, threshold, i, S)[-1], start):
+                hidden = np.maximum(np.multiply.outer(w1, u) + b1[:, None], 0.0)
+                out[:, t] = w2 @ hidden + b2[:, None]
     return result(out, dtype)
 
 

@@ -109,6 +109,11 @@ def test_fire_holds_the_hidden_units_of_one_query(rng):
     assert peak - bias.nbytes < 8 * S * F * 8 < T * S * 8
 
 
+def test_fire_without_hidden_units():
+    bias = P.fire_bias([], [], np.zeros((2, 0)), [3.0, 4.0], 1.0, 2.0, 3, 5)
+    np.testing.assert_array_equal(bias, np.broadcast_to([[[3.0]], [[4.0]]], (2, 3, 5)))
+
+
 def test_fire_slope_where_the_threshold_is_a_position():
     parameters = [1.0], [0.0], [[1.0]], [0.0], 1.0
     rate = P.fire_bias_jvp((*parameters, 1.0), (None, None, None, None, None, 1.0), 2, 2)
