@@ -157,16 +157,11 @@ CELLS = {
 }
 
 
-def gru_step(x, h, w, r, b, d):
+def gru_forward_mode(primals, tangents):
+    (x, h, w, r, b, d), (dx, dh, dw, dr, db, dd) = primals, tangents
     (ri, zi, ni), (rh, zh, nh) = (np.split(s, 3, -1) for s in (x @ w.T + b, h @ r.T + d))
     reset, z = (1 / (1 + np.exp(-s)) for s in (ri + rh, zi + zh))
     n = np.tanh(ni + reset * nh)
-    return reset, z, n, nh
-
-
-def gru_forward_mode(primals, tangents):
-    (x, h, w, r, *_), (dx, dh, dw, dr, db, dd) = primals, tangents
-    reset, z, n, nh = gru_step(*primals)
     inputs = np.split(dx @ w.T + x @ dw.T + db, 3, -1)
     states = np.split(dh @ r.T + h @ dr.T + dd, 3, -1)
     dreset, dz = (s * (1 - s) * (inputs[k] + states[k]) for k, s in enumerate((reset, z)))
@@ -210,23 +205,26 @@ def test_options_and_parts_left_out_have_no_plain_tangent(rng, name):
         PLAIN[name, "jvp"](primals, primals, reset_after=False)
 
 
+def shifted(x, dx):
+    """Return the exponentials of x less its maximum, and the tangents less that at it."""
+    place = np.arange(len(x)), x.argmax(-1)
+    return np.exp(x - x[place][:, None]), dx - dx[place][:, None]
+
+
 def softmax_forward_mode(x, dx):
-    rows, at = np.arange(len(x)), x.argmax(-1)
-    e, dz = np.exp(x - x[rows, at][:, None]), dx - dx[rows, at][:, None]
+    e, dz = shifted(x, dx)
     s = e.sum(-1, keepdims=True)
     return e * dz / s - e * (e * dz).sum(-1, keepdims=True) / s**2
 
 
 def log_softmax_forward_mode(x, dx):
-    rows, at = np.arange(len(x)), x.argmax(-1)
-    e, dz = np.exp(x - x[rows, at][:, None]), dx - dx[rows, at][:, None]
+    e, dz = shifted(x, dx)
     return dz - (e * dz).sum(-1, keepdims=True) / e.sum(-1, keepdims=True)
 
 
 def logsumexp_forward_mode(x, dx):
-    rows, at = np.arange(len(x)), x.argmax(-1)
-    e, dz = np.exp(x - x[rows, at][:, None]), dx - dx[rows, at][:, None]
-    return dx[rows, at] + (e * dz).sum(-1) / e.sum(-1)
+    e, dz = shifted(x, dx)
+    return dx[np.arange(len(x)), x.argmax(-1)] + (e * dz).sum(-1) / e.sum(-1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
