@@ -163,7 +163,11 @@ def as_floats(
 
 
 def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return `value` as an array of int64."""
+    """
+    Return `value` as a new array of int64.
+
+    It is a copy, since it will index: another thread may change the caller's array after the check.
+    """
     array = as_array(name, value)
     if array.dtype.kind not in "biu":
         msg = f"Argument {name!r} must be integer, not {array.dtype}."
@@ -171,7 +175,7 @@ def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
     if array.dtype == np.uint64 and array.size and array.max() > MAX_INTEGER:
         msg = f"Argument {name!r} must hold integers of at most {MAX_INTEGER}, not {array.max()}."
         raise ValueError(msg)
-    return np.ascontiguousarray(array, np.int64).reshape(array.shape)
+    return np.array(array, np.int64, order="C")
 
 
 def as_tangents(
