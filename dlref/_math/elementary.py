@@ -136,7 +136,7 @@ SPLIT = 2.0**27 + 1.0  # halves the digits of a float64
 SHIFT_SINGLE = SHIFT + 1023
 LOG2E = 1.4426950408889634
 DENSITY = 0.3989422804014327  #: 1 / sqrt(2 pi), the normal density at 0
-DENSITY_REST = -2.49232720227773e-17  #: what that lacks
+DENSITY_REST = -2.49232720227773e-17  #: its low-order part
 SHIFT_BITS = 0x4338000000000000  #: SHIFT as an integer
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  #: sqrt(1/2) as an integer
 MAGNITUDE, MAGNITUDE_SINGLE = 2**63 - 1, 2**31 - 1  #: all bits but the sign
@@ -211,7 +211,7 @@ TANH = (
     -2.5155023659382105e-08,
 )
 
-TANH_REST = 1.850371707708594e-17  #: what the first coefficient lacks to 1/3
+TANH_REST = 1.850371707708594e-17  #: the first coefficient minus 1/3
 
 #: (1 + 13/16 t) e^(t^2 / 2) Phi(-t) in q
 NORMAL = (
@@ -239,7 +239,7 @@ NORMAL = (
     3.140613571069273e-09,
     3.897331436719611e-11,
 )
-NORMAL_REST = 2.2588377956936774e-17  #: what the first coefficient lacks
+NORMAL_REST = 2.2588377956936774e-17  #: low-order part of the first coefficient
 
 #: the same for half the digits; (t + 5) e^(t^2 / 2) Phi(-t) in q
 LN2_SINGLE = 0.6931471805599453
@@ -566,7 +566,7 @@ def quotient(x: Number, y: Number, y_low: Number) -> Number:
 
 @inline_strict
 def two_diff_error(x: Number, y: Number) -> Number:
-    """Return the rounding error of x - y: the exact difference minus the rounded one."""
+    """Return the rounding error of x - y, exact minus rounded."""
     d = x - y
     back = d - x
     return (x - (d - back)) - (y + back)
@@ -574,8 +574,7 @@ def two_diff_error(x: Number, y: Number) -> Number:
 
 @inline_strict
 def two_prod_error(x: Number, y: Number) -> Number:
-    """Return the rounding error of x y: the exact product minus the rounded one, if neither is
-    tiny."""
+    """Return the rounding error of x y, exact minus rounded, if neither is tiny."""
     return fma(x, y, -(x * y))
 
 

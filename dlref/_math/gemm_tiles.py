@@ -56,9 +56,9 @@ VECTOR = 64 if WIDE else 32
 VECTORS = 2
 WIDTH_BYTES = VECTORS * VECTOR  #: bytes in a row of a panel
 ROWS = 8 if WIDE else 6  #: rows of a tile
-HALF = ROWS // 2  #: rows of a smaller one, for what is left
-PANELS = 8 if WIDE else 4  #: side by side for a single row, so that there are sums enough
-FEW_PANELS = PANELS // 2  #: for what is left of them
+HALF = ROWS // 2  #: rows of a smaller one, for the remaining rows
+PANELS = 8 if WIDE else 4  #: side by side for a single row, so that there are enough sums
+FEW_PANELS = PANELS // 2  #: for the remaining panels
 
 
 def _interpreted(a: FloatArray, panels: FloatArray, out: FloatArray) -> None:

@@ -15,7 +15,7 @@ SELU_SCALE = 1.0507009873554805
 
 
 SELU_SLOPE = 1.7580993408473766  #: their product, the left derivative at 0
-SELU_SLOPE_REST = 5.75014648756476e-17  #: what that lacks
+SELU_SLOPE_REST = 5.75014648756476e-17  #: its low-order part
 
 
 @inline_fma

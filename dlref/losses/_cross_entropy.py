@@ -210,8 +210,7 @@ class _Problem(NamedTuple):
 
 
 def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.ArrayLike) -> bool:
-    """Return whether the targets are classes, by the number of axes; check the axes of the
-    scores."""
+    """Return whether the targets are classes, by their number of axes; check the scores' axes."""
     axes = as_array(names[0], scores).ndim
     return as_array(names[1], target).ndim != axes or axes == 0
 

@@ -186,8 +186,8 @@ def adam_step(
 
     **AMSGrad.** A large gradient that occurs rarely is soon forgotten by :math:`v`. Then Adam can
     move to the wrong end of an interval even on a convex loss (:cite:t:`Reddi2018`; the third
-    exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root,
-    as PyTorch has it: before the correction, which is applied to the maximum.
+    exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root;
+    as in PyTorch, the maximum is taken before the correction.
 
     **Yogi.** Another remedy: :math:`v` becomes :math:`v_{t-1} + (1 - \beta_2)\, g_t^2
     \operatorname{sign}(g_t^2 - v_{t-1})`, so that its decrease in a step does not grow with

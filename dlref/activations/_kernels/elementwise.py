@@ -95,8 +95,7 @@ def forward(
 def product(
     formula: Callable[..., Any], v: FloatArray, x: FloatArray, *options: float
 ) -> FloatArray:
-    """Multiply each element of `v` by the formula at the same element of `x`; equal shapes and
-    dtypes."""
+    """Multiply `v` element by element by the formula of `x`; equal shapes and dtypes."""
     out = np.empty_like(x, order="C", subok=False)
     over_rows(
         _loop(_product, formula, x.dtype),

@@ -49,8 +49,7 @@ def _whole(e: Number, _shift: Number) -> tuple[Number, Number]:
 
 @inline_reassoc
 def _sums(e: FloatArray, shift: Number) -> tuple[Number, Number, Number]:
-    """Return how many numbers are 1, and the sums of the coarse parts and remainders of the
-    others."""
+    """Return how many numbers are 1, and the sums of coarse parts and remainders of the others."""
     ones, coarse, fine = np.float64(0.0), np.float64(0.0), np.float64(0.0)
     for j in range(e.size):
         one = np.floor(e[j])

@@ -190,8 +190,7 @@ def _combine_products(
 def _as_lines(
     found: FloatArray, group: int, weight: FloatArray, bias: FloatArray, lines: FloatArray
 ) -> None:
-    """Write the inputs of `_standardized`: the mean, slope and rest of each column of each
-    sample."""
+    """Write the inputs of `_standardized`: mean, slope and rest of each column and sample."""
     for sample in range(lines.shape[0]):
         mean, slope, rest = lines[sample, 0], lines[sample, 1], lines[sample, 2]
         for begin in range(0, mean.size, weight.size):
