@@ -17,7 +17,7 @@ AT_ONCE = 2**31
 
 
 def product(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
-    """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), in groups of rows if `a` is large."""
+    """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), split if `a` is large."""
     *lead, rows, depth = a.shape
     shape = np.broadcast_shapes(lead, b.shape[:-2]) if lead or b.ndim > 2 else ()
     piece = max(1, AT_ONCE // max(1, math.prod(shape) * depth * b.shape[-1]))
