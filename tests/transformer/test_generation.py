@@ -41,7 +41,7 @@ class TestCache:
         params, config = model(rng, **fields)
         tokens = rng.integers(0, 11, (3, 9))
         full = language_model(tokens, params, config)
-        decoding, start = Decoding(params, config, 3, 9), 0
+        decoding, start = Decoding(params, config, (3,), 9), 0
         for piece in pieces:
             got = decoding.feed(tokens[:, start : start + piece])
             start += piece
