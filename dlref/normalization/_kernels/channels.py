@@ -87,7 +87,7 @@ def _moments(
     sums: FloatArray,
     some: FloatArray,
 ) -> None:
-    """Write a mean, the sum of d = x - mean and that of d**2 for each column of a piece."""
+    """Write a mean and the sums of d = x - mean and of d**2 for each column of a piece."""
     for block in range(start, stop):
         begin = block % pieces * size
         part = x[block // pieces, begin : begin + size]
@@ -169,7 +169,7 @@ def _combine(
     """
     Write mean, scale and low of each group: (x - mean) scale - low has variance 1.
 
-    `unit` is that of each group of x.  Note in `odd` where squares overflowed or vanished.
+    `unit` has the unit of each group of x.  Note in `odd` where squares overflowed or vanished.
     """
     for sample in range(found.shape[0]):
         mean, scale, low = found[sample, 0], found[sample, 1], found[sample, 2]
@@ -221,7 +221,7 @@ def _combine_products(
 def _as_lines(
     found: FloatArray, group: int, weight: FloatArray, bias: FloatArray, lines: FloatArray
 ) -> None:
-    """Write what `_standardized` needs: the mean, slope and rest of each column of each sample."""
+    """Write the inputs of `_standardized`: mean, slope and rest of each column and sample."""
     for sample in range(lines.shape[0]):
         mean, slope, rest = lines[sample, 0], lines[sample, 1], lines[sample, 2]
         for begin in range(0, mean.size, weight.size):
@@ -265,7 +265,7 @@ def _whole_samples(
     out: FloatArray,
     some: FloatArray,
 ) -> None:
-    """Do all of that with samples of one piece, which is read again from the processor's cache."""
+    """Do all of this for samples of one piece, which is read again from the processor's cache."""
     size = x.shape[1]
     for s in range(start, stop):
         one = slice(s, s + 1)
@@ -336,7 +336,7 @@ class _Columns:
         _combine(*arguments, self.unit, self.found, self.odd)
 
     def change_units(self) -> bool:
-        """Bring x to other units in groups whose squares overflowed or vanished, if there are."""
+        """Rescale x in groups whose squares overflowed or vanished, if there are any."""
         if self.x.dtype == np.float32 or not self.odd.any():
             return False
         x = self.x.reshape(*self.shape[:2], -1, self.group)
@@ -363,7 +363,7 @@ class _Columns:
             self.over_pieces(_standardized, lines, to)
 
     def of_channels(self, values: FloatArray) -> FloatArray:
-        """Give each channel the value of its group, which stands on the last axis."""
+        """Give each channel the value of its group, which is on the last axis."""
         return np.repeat(values, self.group, axis=-1)
 
     def lines(self, *values: Any) -> FloatArray:
@@ -416,7 +416,7 @@ def _product_with_jacobian(
         at.measure(eps)
     _combine_products(at.sums, at.group_of, at.found, sums[0], sums[1])
     with np.errstate(all="ignore"):
-        # what of v points along 1 and along z, which J takes off
+        # components of v along 1 and along z, which J projects out
         along = (w * sums).reshape(2, samples, groups, -1).sum(3) / at.count
         along_1, along_z = at.of_channels(along)
         mean, scale, low = at.of_channels(at.found.swapaxes(0, 1))

@@ -1,5 +1,5 @@
 """
-What the normalizations share: standardized numbers, and products with the Jacobian of that.
+Shared kernels of the normalizations: standardized numbers, and products with their Jacobian.
 
 The mean m comes first, as the rounded sum of the numbers over their count; the other sums are
 those of differences d = x - m.  Where x and m agree within a factor of two the differences are
@@ -49,7 +49,7 @@ Vector = Any  # an array of one number per channel, or None
 
 @inline_strict
 def difference(x: Number, mean: Number) -> Number:
-    return np.float64(x) - mean  # not to be summed up as the sum of x minus that of the means
+    return np.float64(x) - mean  # not to be computed as the sum of x minus the sum of the means
 
 
 @inline_fma
@@ -175,7 +175,7 @@ def _projection(
     """
     Return slope and rest: J (weight v) is (weight v + (x - mean) slope + rest) scale.
 
-    The Jacobian takes off what points along 1 and along z.
+    The Jacobian projects out the components along 1 and along z.
     """
     along_1, along_d = np.float64(0.0), np.float64(0.0)
     for begin in range(0, row.size, PIECE):
