@@ -13,10 +13,13 @@ import numpy as np
 
 from ..._core.arguments import shown
 from ..._core.pytree import flat, rebuilt
+from .._known import NOTHING, record_of
 from .differences import ridders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .._known import Known
 
 
 def is_float(value: Any) -> bool:
@@ -150,10 +153,10 @@ class Call:
         return self.op.func if isinstance(self.op, functools.partial) else self.op
 
     @property
-    def name(self) -> str:
-        """Return the name of the function of dlref, empty for a lambda."""
-        of_dlref = (getattr(self.core, "__module__", None) or "").startswith("dlref.")
-        return self.core.__name__ if of_dlref else ""
+    def known(self) -> Known:
+        """Return what is known about the map; nothing of a lambda, or of a form as a function."""
+        record, form = record_of(self.core)
+        return NOTHING if form else record
 
     @property
     def inputs(self) -> tuple[Any, ...]:
