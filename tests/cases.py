@@ -345,8 +345,11 @@ def specs():
     """Yield the records that say how a map is called, with the key chapter.map."""
     for chapter in CHAPTERS:
         for record in records(chapter):
-            if record.calls:
-                yield f"{chapter}.{record.name}", record
+            key = f"{chapter}.{record.name}"
+            is_drawn = (record.family or key) in STRATEGIES
+            # what lacks a formula or a strategy, tests/test_api.py says
+            if record.calls and is_drawn and hasattr(naive, record.name):
+                yield key, record
 
 
 SPECS = dict(specs())
