@@ -150,6 +150,10 @@ def _multi_head_attention(rng: Any) -> Iterator[Case]:
         yield words(key), (x, sequence(rng, 7), p), {**HEADS, key: value}
     yield words("q_offset"), (x, x, p), {**HEADS, "is_causal": True, "q_offset": 2}
     yield from _rotated((x, x, p))
+    weight = np.linspace(0.5, 2.0, len(p.w_q) // HEADS["num_heads"])
+    normed = x, x, p._replace(q_norm=weight, k_norm=weight[::-1].copy())
+    for key, value in {"norm_eps": 0.5, "norm_offset": 1.0, "norm_after_rope": True}.items():
+        yield words(key), normed, {**HEADS, **_rotations(), key: value}
 
 
 def _rotated(inputs: Any) -> Iterator[Case]:
