@@ -82,7 +82,7 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     See Also
     --------
     softmax : The probabilities.
-    logsumexp : What is subtracted.
+    logsumexp : The number that is subtracted.
 
     Notes
     -----

@@ -256,7 +256,7 @@ def logsumexp_vjp(
     dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1
 ) -> FloatArray:
     r"""
-    Reverse mode of log-sum-exp: a gradient shared out in proportion.
+    Reverse mode of log-sum-exp: a gradient distributed in proportion to the softmax.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     shift invariance.
 
     **Numerics.** On the diagonal :math:`s_i (1 - s_i)` cancels when one probability is near 1. The
-    code adds the other entries of the row, which the diagonal balances.
+    code adds up the other entries of the row, since the row sums to zero.
 
     Examples
     --------

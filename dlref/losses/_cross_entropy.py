@@ -42,8 +42,8 @@ def _exponentials(z: FloatArray, likely: int, e: FloatArray) -> tuple[float, flo
     """
     Write e^(z - m) to `e`, with the maximum m; return m, and their sum in two parts.
 
-    Where z[likely] is the maximum, its exponential is the second part, an exact 1, and left
-    out of `e` and of the first part: how little the others weigh is then known to all digits.
+    Where z[likely] is the maximum, its exponential is the second part, an exact 1, and is left out
+    of `e` and of the first part: the small sum of the others then keeps all its digits.
     """
     m = np.float64(largest(z))
     for i in range(z.size):
@@ -164,7 +164,7 @@ class _Options(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """Checked arguments: logits and targets as rows, and what a mean divides by."""
+    """Checked arguments: logits and targets as rows, and the divisor of a mean."""
 
     logits: FloatArray
     target: Any  # classes, or probabilities as rows
@@ -210,7 +210,7 @@ class _Problem(NamedTuple):
 
 
 def are_classes(names: tuple[str, str], scores: npt.ArrayLike, target: npt.ArrayLike) -> bool:
-    """Tell by the number of axes whether the targets are classes; check the scores' axes."""
+    """Return whether the targets are classes, by their number of axes; check the scores' axes."""
     axes = as_array(names[0], scores).ndim
     return as_array(names[1], target).ndim != axes or axes == 0
 
@@ -338,9 +338,9 @@ def cross_entropy(
     :cite:p:`Chowdhery2023`, keeps the scores from drifting together, which does not change
     :math:`p`.
 
-    **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that
-    are not ignored; for probabilities by the number of rows, whatever the weights. That is
-    PyTorch's rule. A mean in which no row counts is 0/0, NaN.
+    **Mean.** For classes the sum is divided by :math:`\sum_r w_{y_r}`, over the rows that are not
+    ignored; for probabilities by the number of rows, whatever the weights. That is PyTorch's rule.
+    A mean over no rows is 0/0, NaN.
 
     **Which formula.** From :math:`\log p_c = z_c - \lambda`,
 
@@ -520,14 +520,14 @@ def cross_entropy_grad(
     vanishes while p is wrong: the logarithm undoes the saturation of the softmax, which a
     squared error of p would not. The whole loss adds the factor of the reduction.
 
-    Prediction minus target is also the gradient of half the squared error. That is no accident: so
-    it is for every exponential family, with the negative log-likelihood as the loss and
-    the natural parameters in place of :math:`\vec z`. The second derivatives are those
+    Prediction minus target is also the gradient of half the squared error. That is no accident: the
+    same holds for every exponential family, with the negative log-likelihood as the loss and the
+    natural parameters in place of :math:`\vec z`. The second derivatives are the first derivatives
     of a softmax, :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, a covariance matrix: the
     loss is convex in the scores.
 
-    **Which formula.** Near :math:`p_y = 1` the difference :math:`p_y - 1` would lose its
-    digits; the code adds up what the *other* classes weigh,
+    **Which formula.** Near :math:`p_y = 1` the difference :math:`p_y - 1` would lose its digits;
+    the code adds up the probabilities of the *other* classes,
     :math:`p_y - 1 = -\sum_{c \ne y} p_c`, where y has the largest score.
 
     Examples
@@ -542,7 +542,7 @@ def cross_entropy_grad(
     >>> cross_entropy_grad(np.log([1, 1, 2]), [0.25, 0.25, 0.5])
     array([0., 0., 0.])
 
-    Its Jacobian is that of the softmax:
+    Its Jacobian is the Jacobian of the softmax:
 
     >>> from dlref.activations import softmax_jacobian
     >>> z, step = np.log([1, 1, 2]), 1e-6 * np.eye(3)
@@ -608,8 +608,8 @@ def cross_entropy_vjp(
 
     Examples
     --------
-    The gradient with respect to the probabilities, in bits, is what a code for p spends on each
-    class:
+    The gradient with respect to the probabilities, in bits, is the length of each class in a code
+    for p:
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy_vjp
@@ -666,12 +666,12 @@ def cross_entropy_jvp(
         \dot\ell = \sum_j \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr)\, \dot z_j
           + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c
 
-    The second sum is that of target probabilities; classes have no tangent.
+    The second sum is for target probabilities; classes have no tangent.
 
     Examples
     --------
-    Without z-loss a common shift of all scores changes nothing; with it, :math:`\lambda`
-    moves along and the loss by :math:`2 \zeta \lambda`:
+    Without z-loss a common shift of all scores changes nothing; with it, :math:`\lambda` grows by
+    the shift, and the loss by :math:`2 \zeta \lambda` times the shift:
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy_jvp

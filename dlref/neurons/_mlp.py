@@ -37,7 +37,7 @@ class LinearParams(NamedTuple):
 
     Notes
     -----
-    Names and layout are those of PyTorch's ``nn.Linear``.
+    Names and layout are the same as in PyTorch's ``nn.Linear``.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def _check(prefix: str, x: FloatArray, params: Params, dropout: Any) -> list[Flo
 def _forward(
     x: FloatArray, params: Params, forms: Forms, masks: Sequence[FloatArray | None]
 ) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return what each layer reads, and what it computes before the activation."""
+    """Return the inputs of all layers, and their pre-activations."""
     inputs, zs = [x], [affine(x, *params[0])]
     for p, mask in zip(params[1:], masks, strict=True):
         h = forms.map(zs[-1])

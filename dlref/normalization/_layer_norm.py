@@ -328,7 +328,7 @@ def layer_norm_jacobian(
            \pdv{\sigma^2}{x_j} = \frac2D \sum_i d_i \Bigl( \delta_{ij} - \frac1D \Bigr)
              = \frac2D d_j, \qquad \text{since } \sum_i d_i = 0,
 
-       and that of :math:`\tau` is
+       and the derivative of :math:`\tau` is
        :math:`\partial \tau / \partial x_j = d_j / (D \tau) = \hat x_j / D`.
     3. The quotient rule on :math:`\hat x_i = d_i / \tau`:
 

@@ -1,10 +1,10 @@
 """
-What softmax, its logarithm and log-sum-exp share: one row of scores at a time.
+Rows of scores, as softmax, its logarithm and log-sum-exp use them, one at a time.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
-exponent is a relative error of the exponential; `run` takes shorter forms, without that and of
-fewer terms, if the scores are float32.  The sum of the exponentials is one of coarse parts, which
-is exact in any order, and of small rests.  Where all but one are small, their sum decides the
+exponent is a relative error of the exponential; `run` takes shorter forms, without that error and
+with fewer terms, if the scores are float32.  The sum of the exponentials is one of coarse parts,
+which is exact in any order, and of small rests.  Where all but one are small, their sum decides the
 logarithm, and smaller parts are coarse.  Other sums are taken over pieces of a row, each in the
 order that is fastest.
 """
@@ -36,20 +36,20 @@ FEW = 2.0**-8
 
 @inline_strict
 def _split(e: Number, shift: Number) -> tuple[Number, Number]:
-    """Return e as a multiple of the last place of a larger number, and a rest."""
+    """Return e as a multiple of the last place of a larger number, and a remainder."""
     coarse = (e + shift) - shift
     return coarse, e - coarse
 
 
 @inline_strict
 def _whole(e: Number, _shift: Number) -> tuple[Number, Number]:
-    """`_split` for half the digits: no rest."""
+    """`_split` for half the digits: no remainder."""
     return e, 0.0
 
 
 @inline_reassoc
 def _sums(e: FloatArray, shift: Number) -> tuple[Number, Number, Number]:
-    """Return how many numbers are 1, and the sums of the coarse parts of the others, and rests."""
+    """Return how many numbers are 1, and the sums of coarse parts and remainders of the others."""
     ones, coarse, fine = np.float64(0.0), np.float64(0.0), np.float64(0.0)
     for j in range(e.size):
         one = np.floor(e[j])
@@ -70,7 +70,7 @@ def _split_again(e: FloatArray, rest: Number, fine: Number) -> tuple[Number, Num
 
 @inline_strict
 def _as_it_is(_e: FloatArray, rest: Number, fine: Number) -> tuple[Number, Number]:
-    """`_split_again` for half the digits: those of a plain sum are enough."""
+    """`_split_again` for half the digits: a plain sum is accurate enough."""
     return rest, fine
 
 
@@ -141,7 +141,7 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
     check_ndim("x", arrays[-1], 1)
     ndim = arrays[-1].ndim
     axis = as_integer("axis", axis, least=-ndim)
-    last = axis in {-1, ndim - 1}  # nothing to move: most calls, and quick
+    last = axis in {-1, ndim - 1}  # nothing to move: the fast path of most calls
     if last and ndim == 2:
         return [as_carray(array) for array in arrays], _same
     if not last:
@@ -166,7 +166,7 @@ def run(function: Callable[..., None], *arrays: FloatArray) -> None:
     """
     Call a kernel on the rows of matrices, over threads; float32 takes half the digits.
 
-    The kernel's last argument is room for the exponentials of a row.
+    The kernel's last argument is a workspace for the exponentials of a row.
     """
     rows, width = arrays[0].shape
     function = _single(function) if arrays[0].dtype == np.float32 else function

@@ -5,11 +5,11 @@ x has the axes samples, positions, channels, and a group is some adjacent channe
 at all its positions.  Memory holds the channels of a position side by side, so the sums of all
 channels are formed side by side, too.  Where channels are few, several positions make one row.
 
-A sample is cut into pieces.  The sums of each column of a piece are those of differences from the
-mean of its first eighth (`rows` says why that is near enough), and, for a product with the
-Jacobian, those of the vector; so one read of memory serves all sums.  Pieces are combined as in
-[1]_: moving the mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A second read
-gives the result; where a sample is a single piece, it comes from the processor's cache.
+A sample is cut into pieces.  The sums of each column of a piece are taken over differences from the
+mean of its first eighth (`rows` says why that is near enough) and, for a product with the Jacobian,
+over the vector; so one read of memory serves all sums.  Pieces are combined as in [1]_: moving the
+mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A second read gives the result;
+where a sample is a single piece, it comes from the processor's cache.
 
 .. [1] T. F. Chan, G. H. Golub, R. J. LeVeque: Algorithms for computing the sample variance.
    The American Statistician 37(3), 1983, https://doi.org/10.1080/00031305.1983.10483115
@@ -64,7 +64,7 @@ def _begin(part: FloatArray, sums: FloatArray) -> None:
 def _moments(
     start: int, stop: int, x: FloatArray, size: int, pieces: int, sums: FloatArray
 ) -> None:
-    """Write a mean, the sum of d = x - mean and that of d**2 for each column of a piece."""
+    """Write a mean and the sums of d = x - mean and of d**2 for each column of a piece."""
     for block in range(start, stop):
         begin = block % pieces * size
         part = x[block // pieces, begin : begin + size]
@@ -138,7 +138,7 @@ def _combine(
     """
     Write mean, scale and low of each group: (x - mean) scale - low has variance 1.
 
-    `unit` is that of each group of x.  Note in `odd` where squares overflowed or vanished.
+    `unit` has the unit of each group of x.  Note in `odd` where squares overflowed or vanished.
     """
     for sample in range(found.shape[0]):
         mean, scale, low = found[sample, 0], found[sample, 1], found[sample, 2]
@@ -190,7 +190,7 @@ def _combine_products(
 def _as_lines(
     found: FloatArray, group: int, weight: FloatArray, bias: FloatArray, lines: FloatArray
 ) -> None:
-    """Write what `_standardized` needs: the mean, slope and rest of each column of each sample."""
+    """Write the inputs of `_standardized`: mean, slope and rest of each column and sample."""
     for sample in range(lines.shape[0]):
         mean, slope, rest = lines[sample, 0], lines[sample, 1], lines[sample, 2]
         for begin in range(0, mean.size, weight.size):
@@ -233,7 +233,7 @@ def _whole_samples(
     lines: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Do all of that with samples of one piece, which is read again from the processor's cache."""
+    """Do all of this for samples of one piece, which is read again from the processor's cache."""
     size = x.shape[1]
     for s in range(start, stop):
         one = slice(s, s + 1)
@@ -303,7 +303,7 @@ class _Columns:
         _combine(*arguments, self.unit, self.found, self.odd)
 
     def change_units(self) -> bool:
-        """Bring x to other units in groups whose squares overflowed or vanished, if there are."""
+        """Rescale x in groups whose squares overflowed or vanished, if there are any."""
         if self.x.dtype == np.float32 or not self.odd.any():
             return False
         x = self.x.reshape(*self.shape[:2], -1, self.group)
@@ -329,7 +329,7 @@ class _Columns:
             self.over_pieces(_standardized, lines, to)
 
     def of_channels(self, values: FloatArray) -> FloatArray:
-        """Give each channel the value of its group, which stands on the last axis."""
+        """Give each channel the value of its group, which is on the last axis."""
         return np.repeat(values, self.group, axis=-1)
 
     def lines(self, *values: Any) -> FloatArray:
@@ -382,7 +382,7 @@ def _product_with_jacobian(
         at.measure(eps)
     _combine_products(at.sums, at.group_of, at.found, sums[0], sums[1])
     with np.errstate(all="ignore"):
-        # what of v points along 1 and along z, which J takes off
+        # components of v along 1 and along z, which J projects out
         along = (w * sums).reshape(2, samples, groups, -1).sum(3) / at.count
         along_1, along_z = at.of_channels(along)
         mean, scale, low = at.of_channels(at.found.swapaxes(0, 1))

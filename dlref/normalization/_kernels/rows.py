@@ -1,13 +1,12 @@
 """
-What the normalizations share: standardized numbers, and products with the Jacobian of that.
-
-Sums are those of differences d = x - m, with the mean m of the first eighth of the numbers.  Where
-x and m agree within a factor of two the differences are exact, however large both are.  The mean
-is m plus the mean of d, and the variance is the mean of d**2 minus the square of the mean of d.
-That cancels three bits at most: if m is off by e, the squares about the mean of the n / 8 first
-numbers add up to at least n e**2 / 8 and those of the others, whose mean is off by e / 7, to at
-least n e**2 / 56, so that n e**2, which is subtracted, is at most seven times their sum.  All sums
-are float64.
+Shared kernels of the normalizations: standardized numbers, and products with their Jacobian. Sums
+are taken over differences d = x - m, with the mean m of the first eighth of the numbers. Where x
+and m agree within a factor of two the differences are exact, however large both are.  The mean is m
+plus the mean of d, and the variance is the mean of d**2 minus the square of the mean of d. That
+cancels three bits at most: if m is off by e, the squares about the mean of the n / 8 first numbers
+add up to at least n e**2 / 8 and the squares of the others, whose mean is off by e / 7, to at least
+n e**2 / 56, so that n e**2, which is subtracted, is at most seven times their sum.  All sums are
+float64.
 
 Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
 in the first-level cache for the second look.  Columns, in `channels`: the numbers of a channel
@@ -50,7 +49,7 @@ Vector = Any  # an array of one number per channel, or None
 
 @inline_strict
 def difference(x: Number, mean: Number) -> Number:
-    return np.float64(x) - mean  # not to be summed up as the sum of x minus that of the means
+    return np.float64(x) - mean  # not to be computed as the sum of x minus the sum of the means
 
 
 @inline_fma
@@ -166,7 +165,7 @@ def _projection(
     """
     Return slope and rest: J (weight v) is (weight v + (x - mean) slope + rest) scale.
 
-    The Jacobian takes off what points along 1 and along z.
+    The Jacobian projects out the components along 1 and along z.
     """
     along_1, along_d = _products(row, mean, v, weight)
     along_z = (along_d * scale - along_1 * low) / row.size
