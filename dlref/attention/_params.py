@@ -27,6 +27,17 @@ class AttentionParams(NamedTuple):
         Projection of the merged heads.
     b_q, b_k, b_v, b_o : ndarray or None, shape (rows of the weight,)
         Biases, None where there is none.
+    q_norm : ndarray or None, shape (E,) or (H E,)
+        Weight of an RMS norm of the queries, of each head (Qwen3, Gemma 3) or of all heads at once
+        (OLMo 2); None does not normalize.
+    k_norm : ndarray or None, shape (E,) or (Hk E,)
+        The same for the keys.
+    w_gate : ndarray or None, shape (H V, D)
+        Projection to an output gate (Qwen3-Next): the merged heads are multiplied by its sigmoid.
+    b_gate : ndarray or None, shape (H V,)
+        Bias of the gate.
+    sink : ndarray or None, shape (H,)
+        Logit of each head that takes part in the softmax and has no value (gpt-oss).
 
     See Also
     --------
@@ -55,3 +66,8 @@ class AttentionParams(NamedTuple):
     b_k: FloatArray | None = None
     b_v: FloatArray | None = None
     b_o: FloatArray | None = None
+    q_norm: FloatArray | None = None
+    k_norm: FloatArray | None = None
+    w_gate: FloatArray | None = None
+    b_gate: FloatArray | None = None
+    sink: FloatArray | None = None

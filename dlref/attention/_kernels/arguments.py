@@ -80,6 +80,9 @@ class HeadOptions(ScoreOptions, total=False):
     rope: tuple[npt.ArrayLike, npt.ArrayLike] | None
     rope_interleaved: bool
     scale: float | None
+    norm_eps: float
+    norm_offset: float
+    norm_after_rope: bool
 
 
 class TangentHeadOptions(HeadOptions, TangentOptions, total=False):
