@@ -4,15 +4,15 @@ Rows over threads.
 A kernel that treats rows independently takes ``(start, stop, ...)`` and handles the rows of that
 range.  `over_rows` cuts the rows into pieces; the calling thread and others, which wait at a queue
 for calls to help with, take one after another.  Kernels release the GIL, so that the threads run at
-once, and since no row is split the result has the same bits for any number of threads.  (Those of
-`concurrent.futures` keep more books: a call that they help with took a tenth of 90 us longer.)
+once, and since no row is split the result has the same bits for any number of threads.  (A
+`ThreadPoolExecutor` does more bookkeeping: a call of 90 us took a tenth longer with it.)
 
 Between two pieces the calling thread looks for signals.  A piece takes at most a tenth of a second,
 so that Ctrl-C need not wait for a long call; when it is raised, no thread writes to an array any
 more.
 
 Nothing spins: an idle thread sleeps.  numba's OpenMP layer keeps threads that spin after their work
-is done, and on a small machine they wait for those of OpenBLAS and PyTorch.
+is done, and on a small machine they compete with the threads of OpenBLAS and PyTorch.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class _Pool:
         Have `count` threads, or as many as can be started, make a call, which raises nothing.
 
         A signal handler may raise at any step of Python: so a thread is counted before it starts,
-        and starts in one step of C, where that of `threading.Thread` takes many.
+        and starts in one step of C, where `threading.Thread` takes many.
         """
         while self.started < count and not self.ended:
             self.started += 1

@@ -122,6 +122,7 @@ class Known:
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
     options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
+    fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
     # What other kernels compute.
     plain: Mapping[str, Formula] = field(default_factory=dict)  # by form

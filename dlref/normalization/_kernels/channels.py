@@ -5,8 +5,8 @@ x has the axes samples, positions, channels, and a group is some adjacent channe
 at all its positions.  Memory holds the channels of a position side by side, so the sums of all
 channels are formed side by side, too.  Where channels are few, several positions make one row.
 
-A sample is cut into pieces that fit the processor's cache.  The sums of each column of a piece are
-those of differences from its mean, and, for a product with the Jacobian, those of the vector.
+A sample is cut into pieces that fit the processor's cache.  Each column of a piece is summed up as
+differences from its mean, and, for a product with the Jacobian, so is the vector.
 Every 64 rows the sums are added to totals, so that few numbers are added to one total.  Pieces are
 combined as in [1]_: moving the mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A
 second read gives the result; where a sample is a single piece, it comes from the processor's cache.

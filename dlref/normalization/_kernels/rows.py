@@ -1,11 +1,11 @@
 """
 Shared kernels of the normalizations: standardized numbers, and products with their Jacobian.
 
-The mean m comes first, as the rounded sum of the numbers over their count; the other sums are
-those of differences d = x - m.  Where x and m agree within a factor of two the differences are
-exact, however large both are.  The mean of d is the small error of m, and the variance is the mean
-of d**2 minus the square of the mean of d, which changes it by a rounding.  All sums are float64,
-and long ones are taken piece by piece, so that few numbers are added to one total.
+The mean m comes first, as the rounded sum of the numbers over their count; all other sums are taken
+over differences d = x - m.  Where x and m agree within a factor of two the differences are exact,
+however large both are.  The mean of d is the small error of m, and the variance is the mean of d**2
+minus the square of the mean of d, which changes it by a rounding.  All sums are float64, and long
+ones are taken piece by piece, so that few numbers are added to one total.
 
 Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
 in the first-level cache for the second look.  Columns, in `channels`: the numbers of a channel
