@@ -74,49 +74,38 @@ def by_slope(f: Any, slope: Any) -> dict[str, Any]:
 
 
 RECORDS = [
-    elementwise(a.relu),
-    elementwise(a.leaky_relu, {"negative_slope": 0.2}),
+    elementwise(a.relu), elementwise(a.leaky_relu, {"negative_slope": 0.2}),
     elementwise(
-        a.elu,
-        {"alpha": 0.5},
-        plain=by_slope(u.elu, u.elu_deriv),
+        a.elu, {"alpha": 0.5}, plain=by_slope(u.elu, u.elu_deriv),
         variants={"vjp": (u.in_reverse(u.elu_deriv_of_jax),)},
     ),
     elementwise(
-        a.selu,
-        plain=by_slope(u.selu, u.selu_deriv),
+        a.selu, plain=by_slope(u.selu, u.selu_deriv),
         variants={"vjp": (u.in_reverse(u.selu_deriv_of_jax),)},
     ),
     elementwise(a.celu, {"alpha": 0.5}, plain=by_slope(u.celu, u.celu_deriv)),
-    elementwise(a.sigmoid, plain=by_slope(None, u.sigmoid_deriv)),
-    elementwise(a.log_sigmoid),
+    elementwise(a.sigmoid, plain=by_slope(None, u.sigmoid_deriv)), elementwise(a.log_sigmoid),
     elementwise(a.hard_sigmoid, {"alpha": 0.2}, {"beta": 0.75}, {"alpha": 0.2, "beta": 0.4}),
     elementwise(a.tanh, plain=by_slope(None, u.tanh_deriv), variants={"vjp": (u.tanh_vjp_of_jax,)}),
-    elementwise(a.hard_tanh),
-    elementwise(a.softplus, mistakes=(options.linear_beyond_20,)),
+    elementwise(a.hard_tanh), elementwise(a.softplus, mistakes=(options.linear_beyond_20,)),
     elementwise(
-        a.softsign, plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)}
+        a.softsign, plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
     ),
     elementwise(a.silu, {"beta": 1.7}, plain=by_slope(u.silu, u.silu_deriv)),
     elementwise(
-        a.mish, plain=by_slope(u.mish, u.mish_deriv), variants={"vjp": (u.mish_vjp_of_jax,)}
+        a.mish, plain=by_slope(u.mish, u.mish_deriv), variants={"vjp": (u.mish_vjp_of_jax,)},
     ),
     elementwise(a.hard_swish),
     elementwise(
-        a.gelu,
-        {"approximate": "tanh"},
-        needed=("approximate",),
-        plain=by_slope(u.gelu, u.gelu_deriv),
-        later=(options.by_a_sigmoid,),
+        a.gelu, {"approximate": "tanh"}, needed=("approximate",),
+        plain=by_slope(u.gelu, u.gelu_deriv), later=(options.by_a_sigmoid,),
     ),
     elementwise(a.relu6),
     elementwise(
-        a.tanhshrink,
-        draw=(nonzero,),
+        a.tanhshrink, draw=(nonzero,),
         plain={
-            "forward": u.tanhshrink,
-            "vjp": u.tanhshrink_vjp,
-            "jvp": lambda x, dx: u.tanhshrink_vjp(dx, x),
+            "forward": u.tanhshrink, "vjp": u.tanhshrink_vjp, "jvp": lambda x,
+            dx: u.tanhshrink_vjp(dx, x),
         },
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),
@@ -128,47 +117,37 @@ RECORDS = [
     ),
     gated(a.glu, plain=u.gated(sigmoid, u.sigmoid_deriv)),
     gated(a.swiglu, {"beta": 1.7}, plain=u.gated(u.silu, u.silu_deriv)),
-    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)),
-    gated(a.reglu),
+    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu),
     along_rows(
-        a.softmax,
-        call((1,)),
+        a.softmax, call((1,)),
         plain={
-            "forward": r.softmax,
-            "vjp": r.softmax_vjp,
-            "jvp": lambda x, dx, **told: r.softmax_vjp(dx, x, **told),
+            "forward": r.softmax, "vjp": r.softmax_vjp, "jvp": lambda x, dx,
+            **told: r.softmax_vjp(dx, x, **told),
         },
         variants={
             "forward": (r.by_logsumexp,),
-            "vjp": (
+            "vjp":(
                 r.through_maximum(r.softmax_vjp),
                 functools.partial(r.softmax_vjp, probabilities=r.by_logsumexp),
                 r.softmax_vjp_of_jax,
             ),
             "jvp": (r.softmax_jvp_shifted,),
         },
-        later=(inputs.base_two, derivatives.parts_of_softmax),
-        exponent=signs.largest_input,
+        later=(inputs.base_two, derivatives.parts_of_softmax), exponent=signs.largest_input,
     ),
     along_rows(
-        a.log_softmax,
-        family="rows of several",
+        a.log_softmax, family="rows of several",
         plain={"forward": r.log_softmax, "vjp": r.log_softmax_vjp, "jvp": r.log_softmax_jvp},
         variants={
-            "vjp": (r.through_maximum(r.log_softmax_vjp),),
-            "jvp": (r.log_softmax_jvp_shifted,),
+            "vjp": (r.through_maximum(r.log_softmax_vjp),), "jvp": (r.log_softmax_jvp_shifted,),
         },
-        later=(inputs.base_two, derivatives.parts_of_log_softmax),
-        signs=(signs.unshifted,),
+        later=(inputs.base_two, derivatives.parts_of_log_softmax), signs=(signs.unshifted,),
         exponent=signs.largest_input,
     ),
     along_rows(
-        a.logsumexp,
-        call((1,)),
-        plain={"vjp": r.logsumexp_vjp, "jvp": r.logsumexp_jvp},
+        a.logsumexp, call((1,)), plain={"vjp": r.logsumexp_vjp, "jvp": r.logsumexp_jvp},
         variants={"vjp": (r.through_maximum(r.logsumexp_vjp, total=True),)},
-        later=(inputs.base_two,),
-        exponent=signs.largest_input,
+        later=(inputs.base_two,), exponent=signs.largest_input,
     ),
     along_rows(a.hardmax, call((1,))),
-]
+]  # fmt: skip

@@ -190,19 +190,16 @@ STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
 RECORDS = [
     dot_product(
-        a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout")), mistakes=OF_SCORES
+        a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout")), mistakes=OF_SCORES,
     ),
     dot_product(
-        a.attention_weights,
-        options=_told(QKV[:2], without=("dropout",)),
-        plain={"vjp": plain.weights_vjp},
-        mistakes=OF_SCORES,
+        a.attention_weights, options=_told(QKV[:2], without=("dropout",)),
+        plain={"vjp": plain.weights_vjp}, mistakes=OF_SCORES,
     ),
     dot_product(
         a.scaled_dot_product_attention,
         call((3, 2), (4, 2), (4, 2), dropout=DROPPED, is_causal=True, softcap=1.5),
-        call((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1), dropout=DROPPED[:1], mask=PART),
-        values=True,
+        call((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1), dropout=DROPPED[:1], mask=PART), values=True,
         options=_told(QKV),
         plain={"forward": plain.attention, "vjp": plain.attention_vjp, "jvp": plain.attention_jvp},
         variants={
@@ -211,15 +208,9 @@ RECORDS = [
             "jvp": (functools.partial(plain.attention_jvp, **FLASH),),
         },
         mistakes=(
-            mistakes.scales,
-            mistakes.masks,
-            mistakes.masked_rows,
-            mistakes.soft_caps,
-            mistakes.soft_masks,
-            mistakes.scaled_with_scores,
-            mistakes.over_queries,
-            mistakes.heads_tiled,
-            mistakes.gradients,
+            mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
+            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.over_queries,
+            mistakes.heads_tiled, mistakes.gradients,
         ),
     ),
     Known(
@@ -231,12 +222,10 @@ RECORDS = [
         ],
         batched=False,
         hard=[
-            call(*PROJECTED),
-            call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
+            call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
             call((2, 6, 7), (2, 6, 3), (2, 6, 4), (7, 3), is_causal=True),
         ],
-        options=_told(PROJECTED),
-        mistakes=(mistakes.masks,),
+        options=_told(PROJECTED), mistakes=(mistakes.masks,),
     ),
     Known(
         f=a.additive_attention,
@@ -251,8 +240,7 @@ RECORDS = [
             call((33, 7), (1, 3), (1, 4), (5, 7), (5, 3), (5,)),
             call((5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,), mask=np.arange(6) != 1),
         ],
-        options=(),
-        plain={"vjp": plain.additive_attention_vjp},
+        options=(), plain={"vjp": plain.additive_attention_vjp},
     ),
     Known(
         f=a.linear_attention,
@@ -264,8 +252,7 @@ RECORDS = [
             call((0, 3, 2), (0, 4, 2), (0, 4, 1)),
         ],
         hard=[
-            call((5, 4), (7, 4), (7, 3)),
-            call((67, 4), (67, 4), (67, 3), is_causal=True),
+            call((5, 4), (7, 4), (7, 3)), call((67, 4), (67, 4), (67, 3), is_causal=True),
             call((5, 4), (7, 4), (7, 3), feature_map="exp"),
         ],
         options=[call((5, 4), (7, 4), (7, 3), normalize=False)],
@@ -275,10 +262,8 @@ RECORDS = [
     Known(
         f=a.recurrent_linear_attention,
         calls=[
-            call(*STATE, None, None, None),
-            call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
-            call(*STATE, (3, 1), None, None),
-            call(*STATE, None, (3,), None),
+            call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
+            call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
             call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
         ],
         draw=(*3 * [normal], unit, unit),
@@ -289,36 +274,27 @@ RECORDS = [
         options=(),
     ),
     Known(
-        f=a.repeat_kv,
-        calls=[call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1)],
-        constant=(1,),
-        batched=False,
+        f=a.repeat_kv, calls=[call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1)],
+        constant=(1,), batched=False,
     ),
     of_weights(a.attention_entropy, hard=[call((5, 7)), call((2, 3, 33, 67))]),
     of_weights(
-        a.attention_distance,
-        call((3, 4), q_offset=2),
+        a.attention_distance, call((3, 4), q_offset=2),
         hard=[call((5, 7)), call((5, 7), q_offset=2)],
     ),
     of_weights(
-        a.attention_shares,
-        call((3, 4), q_offset=-1),
+        a.attention_shares, call((3, 4), q_offset=-1),
         hard=[call((5, 7)), call((5, 7), q_offset=-1)],
     ),
     Known(
         f=a.attention_rollout,
         calls=[call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1))],
-        draw=(distribution,),
-        batched=False,
-        hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)],
-        options=(),
-        fixed=True,
+        draw=(distribution,), batched=False,
+        hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)], options=(), fixed=True,
     ),
     Known(
-        f=a.multi_head_attention,
-        hard=_multi_head,
-        options=_multi_head_options,
+        f=a.multi_head_attention, hard=_multi_head, options=_multi_head_options,
         mistakes=(mistakes.masks, mistakes.heads_reshaped),
     ),
     *without(NOT_ARRAYS, a.causal_mask, a.padding_mask, a.window_mask),
-]
+]  # fmt: skip

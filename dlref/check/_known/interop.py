@@ -9,8 +9,7 @@ RECORDS = [
     Known(f=i.to_half_split, hard=[call((5, 8)), call((2, 33, 6))]),
     Known(f=i.to_interleaved, hard=[call((5, 8)), call((2, 33, 6))]),
     Known(
-        f=i.transpose_heads,
-        hard=[call((2, 3, 5, 4), "torch", "flash")],
+        f=i.transpose_heads, hard=[call((2, 3, 5, 4), "torch", "flash")],
         options=[call((2, 5, 8), "onnx_3d", "dlref", num_heads=2)],
     ),
     Known(
@@ -21,11 +20,7 @@ RECORDS = [
         ],
     ),
     *without(
-        NOT_ARRAYS,
-        i.conventions,
-        i.from_state_dict,
-        i.mask_convention,
-        i.read_state_dict,
+        NOT_ARRAYS, i.conventions, i.from_state_dict, i.mask_convention, i.read_state_dict,
         i.to_state_dict,
     ),
-]
+]  # fmt: skip

@@ -50,38 +50,27 @@ RECORDS = [
     Known(
         f=n.neuron,
         calls=[
-            call((4, 3), (3,), ()),
-            call((3,), (3,), (), activation="tanh"),
-            call((2, 3, 2), (2,), (), activation="identity"),
-            call((0, 2), (2,), ()),
+            call((4, 3), (3,), ()), call((3,), (3,), (), activation="tanh"),
+            call((2, 3, 2), (2,), (), activation="identity"), call((0, 2), (2,), ()),
             call((2, 0), (0,), ()),
         ],
-        hard=[call((5, 7), (7,), ())],
-        batched=False,
+        hard=[call((5, 7), (7,), ())], batched=False,
     ),
     Known(
         f=n.linear,
         calls=[
-            call((4, 3), (2, 3), (2,)),
-            call((3,), (2, 3), None),
-            call((2, 2, 3), (1, 3), (1,)),
+            call((4, 3), (2, 3), (2,)), call((3,), (2, 3), None), call((2, 2, 3), (1, 3), (1,)),
             call((0, 3), (2, 3), (2,)),
         ],
         hard=[
-            call((5, 7), (7, 7), (7,)),
-            call((1, 130), (3, 130), None),
+            call((5, 7), (7, 7), (7,)), call((1, 130), (3, 130), None),
             call((2, 0, 4), (3, 4), (3,)),
         ],
-        more=with_gaps,
-        batched=False,
-        core=(1, 1),
-        of=(0,),
-        plain={"forward": layers.linear},
+        more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
     ),
     Known(f=n.mlp, hard=mlp_calls, options=mlp_options),
     Known(
-        f=n.mlp_deltas,
-        hard=lambda rng: mlp_calls(rng, before=_upstream(rng)),
+        f=n.mlp_deltas, hard=lambda rng: mlp_calls(rng, before=_upstream(rng)),
         options=lambda rng: mlp_options(rng, before=_upstream(rng)),
     ),
-]
+]  # fmt: skip

@@ -86,19 +86,14 @@ RECORDS = [
     optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
     optimizer(t.adamw_step, mistakes.coupled, mistakes.uncorrected),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
-    schedule(t.inverse_sqrt_schedule, warmup=3),
-    schedule(t.warmup_schedule, warmup=3),
+    schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),
     Known(
-        f=t.mlp_loss,
-        hard=lambda rng: mlp_calls(rng, _targets(rng)),
-        options=_mlp_loss_options,
+        f=t.mlp_loss, hard=lambda rng: mlp_calls(rng, _targets(rng)), options=_mlp_loss_options,
         is_loss=True,
     ),
     Known(
-        f=t.fit_neuron,
-        hard=[call((7, 3), (7,), (3,), (), learning_rate=0.1, epochs=3)],
-        options=(),
-        fixed=True,
+        f=t.fit_neuron, hard=[call((7, 3), (7,), (3,), (), learning_rate=0.1, epochs=3)],
+        options=(), fixed=True,
     ),
     Known(f=t.clip_by_norm, hard=[call((5, 7), 0.5), call((5, 7), 1e3)]),
     Known(f=t.clip_by_value, hard=[call((5, 7), 0.5)]),
@@ -106,4 +101,4 @@ RECORDS = [
     Known(f=t.tree_ravel, hard=lambda rng: iter([("a tree", (tree(rng),), {})])),
     *without(RANDOM, t.minibatch_descent, t.minibatches),
     *without("it takes a function", t.gradient_descent, t.tree_map),
-]
+]  # fmt: skip
