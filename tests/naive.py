@@ -698,10 +698,12 @@ def _prepared(x, h, E, w, rope, eps, offset, after):
     return (normed(turned(x)) if after else turned(normed(x)))[..., h * E : (h + 1) * E]
 
 
-def norm_of(x, params, norm, eps):
+def norm_of(x, params, norm, eps, offset=0.0):
+    if params is None:
+        return x
     weight, bias = params
     if norm == "rms" or (norm is None and bias is None):
-        return rms_norm(x, weight, eps)
+        return rms_norm(x, weight, eps, offset)
     return layer_norm(x, weight, bias, eps)
 
 
@@ -726,16 +728,28 @@ def causal(x, is_causal, mask):
 def encoder_block(
     x, params, num_heads, num_kv_heads=None, norm_first=False, norm=None, activation="relu",
     is_causal=False, mask=None, bias=0.0, rope=None, dropout=(None, None), eps=1e-5,
-    attention_dropout=None,
+    attention_dropout=None, scale=None, softcap=None, norm_offset=0.0, norm_after_rope=False,
+    parallel=False, residual_scale=1.0,
 ):  # fmt: skip
-    attention, norm1, network, norm2 = params
-    seen = causal(x, is_causal, mask)
-    heads = num_heads, num_kv_heads
-    x = sublayer(
-        x, lambda z: attend_heads(z, z, attention, *heads, seen, bias, rope, attention_dropout),
-        norm1, norm_first, norm, eps, dropout[0],
-    )  # fmt: skip
-    return sublayer(x, network_of(network, activation), norm2, norm_first, norm, eps, dropout[1])
+    attention, norm1, network, norm2, *outputs = (*params, None, None)[:6]
+
+    def attend(z):
+        return attend_heads(
+            z, z, attention, num_heads, num_kv_heads, causal(x, is_causal, mask), bias, rope,
+            attention_dropout, eps=eps, offset=norm_offset, after=norm_after_rope, scale=scale,
+            softcap=softcap,
+        )  # fmt: skip
+
+    def normed(z, p):
+        return norm_of(z, p, norm, eps, norm_offset)
+
+    given, runs = x, (attend, network_of(network, activation))
+    for f, before, after, factor in zip(runs, (norm1, norm2), outputs, dropout, strict=True):
+        z = given if parallel else x
+        z = normed(z, norm1 if parallel and before is None else before) if norm_first else z
+        x = x + residual_scale * (1.0 if factor is None else factor) * normed(f(z), after)
+        x = x if norm_first else normed(x, before)
+    return x
 
 
 def decoder_block(
@@ -746,7 +760,7 @@ def decoder_block(
     own, norm1, cross, norm2, network, norm3 = params
     seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
     x = sublayer(
-        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope, attention_dropout),
+        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope, attention_dropout, eps=eps),
         norm1, *order, eps, dropout[0],
     )  # fmt: skip
     x = sublayer(

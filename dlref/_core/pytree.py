@@ -242,7 +242,8 @@ def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
     """Return a tuple as a named tuple of the given kind; another length is an error."""
     fields, defaults = kind._fields, kind._field_defaults  # type: ignore[attr-defined]
     least = len(fields) - len(defaults)
-    if not isinstance(value, tuple) or not least <= len(value) <= len(fields):
+    other = getattr(value, "_fields", fields) != fields  # of another kind
+    if not isinstance(value, tuple) or other or not least <= len(value) <= len(fields):
         wanted = f"{kind.__name__}({', '.join(fields)})"
         msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."
         raise TypeError(msg)

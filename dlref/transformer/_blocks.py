@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import Any, TypeVar
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ from .._core.arguments import (
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from ..attention import AttentionParams, KVCache
-from ..attention._block import AttentionBlock, Heads, check_attention_params
+from ..attention._block import AttentionBlock, check_attention_params
 from ..normalization import (
     layer_norm,
     layer_norm_jvp,
@@ -63,73 +64,87 @@ Caches = dict[str, KVCache]
 # whose memory is None.
 
 
-def _norm_forms(p: NormParams, o: BlockOptions) -> tuple[Any, Any, Any, tuple[Any, ...]]:
-    """Return map, vjp and jvp of the normalization, and which parameters it has."""
+def _norm_forms(
+    p: NormParams, o: BlockOptions
+) -> tuple[Any, Any, Any, tuple[Any, ...], dict[str, float]]:
+    """Return map, vjp and jvp of the normalization, which parameters it has, and its options."""
     if o.norm == "layer" or (o.norm is None and p.bias is not None):
-        return layer_norm, layer_norm_vjp, layer_norm_jvp, (p.weight, p.bias)
-    return rms_norm, rms_norm_vjp, rms_norm_jvp, (p.weight,)
+        return layer_norm, layer_norm_vjp, layer_norm_jvp, (p.weight, p.bias), {"eps": o.eps}
+    told = {"eps": o.eps, "weight_offset": o.norm_offset}
+    return rms_norm, rms_norm_vjp, rms_norm_jvp, (p.weight,), told
 
 
-def norm_forward(x: FloatArray, p: NormParams, o: BlockOptions) -> tuple[FloatArray, Pullback]:
-    """Normalize rows."""
-    norm, norm_vjp, _, own = _norm_forms(p, o)
+def norm_forward(
+    x: FloatArray, p: NormParams | None, o: BlockOptions
+) -> tuple[FloatArray, Pullback]:
+    """Normalize rows; without parameters, None, that is the identity."""
+    if p is None:
+        return x, lambda u: (u, None)
+    norm, norm_vjp, _, own, told = _norm_forms(p, o)
 
     def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
-        grads = norm_vjp(u, x, *own, eps=o.eps)
+        grads = norm_vjp(u, x, *own, **told)
         dx, *rest = grads if isinstance(grads, tuple) else (grads,)
         entries = iter(rest)
         return dx, NormParams(*(None if a is None else next(entries) for a in p))
 
-    return norm(x, *own, eps=o.eps), pullback
+    return norm(x, *own, **told), pullback
 
 
 def norm_tangent(
-    x: FloatArray, v: FloatArray, p: NormParams, dp: NormParams, o: BlockOptions
+    x: FloatArray, v: FloatArray, p: NormParams | None, dp: NormParams | None, o: BlockOptions
 ) -> tuple[FloatArray, FloatArray]:
     """Normalize rows, with a tangent."""
-    norm, _, norm_jvp, own = _norm_forms(p, o)
-    return norm(x, *own, eps=o.eps), norm_jvp((x, *own), (v, *dp[: len(own)]), eps=o.eps)
+    if p is None or dp is None:
+        return x, v
+    norm, _, norm_jvp, own, told = _norm_forms(p, o)
+    return norm(x, *own, **told), norm_jvp((x, *own), (v, *dp[: len(own)]), **told)
 
 
-@np.errstate(all="ignore")
-def _residual(
-    x: FloatArray, sublayer: Any, norm: NormParams, o: BlockOptions, factor: FloatArray | None
+class _Sublayer(NamedTuple):
+    """Where a sub-layer's parameters and norms are, and the factor of its output."""
+
+    field: str
+    norm: str
+    output_norm: str
+    factor: FloatArray | None = None
+
+    def norms_of(self, p: Any, o: BlockOptions) -> tuple[NormParams | None, ...]:
+        """Return the norms before the sub-layer, of its output, and of the sum."""
+        norm, output_norm = getattr(p, self.norm), getattr(p, self.output_norm, None)
+        if o.parallel:
+            norm = norm or p.norm1
+        return (norm, output_norm, None) if o.norm_first else (None, output_norm, norm)
+
+    def scaled(self, f: FloatArray, o: BlockOptions) -> FloatArray:
+        """Multiply an output or its cotangent."""
+        f = f if self.factor is None else self.factor * f
+        return f if o.residual_scale == 1 else f * f.dtype.type(o.residual_scale)
+
+
+def sublayers(p: Any, factors: tuple[FloatArray | None, ...] = ()) -> list[_Sublayer]:
+    """Return the sub-layers of a block in order."""
+    names = [name for name in p._fields if "norm" not in name]
+    pairs = zip_longest(names, factors)
+    return [_Sublayer(n, f"norm{i}", f"output_norm{i}", c) for i, (n, c) in enumerate(pairs, 1)]
+
+
+def _branch(
+    x: FloatArray, sublayer: Any, norms: tuple[NormParams | None, ...], scaled: Any, o: BlockOptions
 ) -> tuple[FloatArray, Pullback]:
-    """Run a sub-layer with its residual sum and norm; cotangents (dx, dnorm, *its own)."""
-    c = 1 if factor is None else factor
-    z, before = norm_forward(x, norm, o) if o.norm_first else (x, None)
+    """Run a sub-layer between its norms; cotangents (dx, both norms, *its own)."""
+    z, before = norm_forward(x, norms[0], o)
     f, sublayer_pullback = sublayer(z)
-    y = x + c * f
-    y, after = (y, None) if o.norm_first else norm_forward(y, norm, o)
+    f, inside = norm_forward(f, norms[1], o)
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dnorm = None
-        if after is not None:
-            u, dnorm = after(u)
-        dz, *rest = sublayer_pullback(c * u)
-        if before is not None:
-            dz, dnorm = before(dz)
-        return (u + dz, dnorm, *rest)
+        df, doutput = inside(scaled(u))
+        dz, *rest = sublayer_pullback(df)
+        dx, dnorm = before(dz)
+        return (dx, dnorm, doutput, *rest)
 
-    return y, pullback
-
-
-@np.errstate(all="ignore")
-def _residual_tangent(
-    x: FloatArray,
-    v: FloatArray,
-    sublayer: Any,
-    norm: tuple[NormParams, NormParams],
-    o: BlockOptions,
-    factor: FloatArray | None,
-) -> tuple[FloatArray, FloatArray]:
-    c = 1 if factor is None else factor
-    if o.norm_first:
-        f, df = sublayer(*norm_tangent(x, v, *norm, o))
-        return x + c * f, v + c * df
-    f, df = sublayer(x, v)
-    return norm_tangent(x + c * f, v + c * df, *norm, o)
+    return scaled(f), pullback
 
 
 def _attention(
@@ -157,12 +172,6 @@ def _attention_pullback(field: str, block: AttentionBlock, u: FloatArray) -> tup
     return dz + dmemory, dp, dbias[0] if dbias else None
 
 
-def _sublayers(p: Any) -> list[tuple[str, str]]:
-    """Return the fields of the sub-layers' parameters and of their norms."""
-    names = [name for name in p._fields if not name.startswith("norm")]
-    return [(name, f"norm{i}") for i, name in enumerate(names, 1)]
-
-
 def block_forward(
     x: FloatArray,
     p: Any,
@@ -177,31 +186,45 @@ def block_forward(
     `caches` have the keys and values of earlier positions and of the memory; `seen` gets the
     attentions.
     """
+    o, given, steps = s.options, x, []
 
     def run(field: str, z: FloatArray) -> tuple[FloatArray, Pullback]:
         part = getattr(p, field)
         if field == "feed_forward":
-            return network_forward(z, part, s.options.activation)
+            return network_forward(z, part, o.activation)
         block = _attention(field, z, memory, part, s, caches[field] if caches else None)
         if seen is not None:
             seen[field] = block
         return block.out(), partial(_attention_pullback, field, block)
 
-    pullbacks = []
-    for (field, norm), factor in zip(_sublayers(p), s.dropout, strict=True):
-        x, back = _residual(x, partial(run, field), getattr(p, norm), s.options, factor)
-        pullbacks.append((field, norm, back))
+    for part in sublayers(p, s.dropout):
+        before, inside, behind = part.norms_of(p, o)
+        z, scaled = given if o.parallel else x, partial(part.scaled, o=o)
+        f, back = _branch(z, partial(run, part.field), (before, inside), scaled, o)
+        x, after = norm_forward(x + f, behind, o)
+        steps.append((part, back, after))
 
+    @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        grads, others = {}, {}
-        for field, norm, back in reversed(pullbacks):
-            u, grads[norm], grads[field], *others[field] = back(u)
+        grads: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        total = u
+        for part, back, after in reversed(steps):
+            u, dafter = after(u)
+            dx, dbefore, doutput, grads[part.field], *others[part.field] = back(u)
+            grads |= {part.norm: dbefore or dafter, part.output_norm: doutput}
+            total = (total if o.parallel else u) + dx
+            u = u if o.parallel else total
+        if o.parallel and p.norm2 is None and p.norm1 is not None:  # which both have read
+            pairs = zip(grads["norm1"], grads.pop("norm2"), strict=True)
+            grads["norm1"] = NormParams(*(None if a is None else a + b for a, b in pairs))
         (dbias,), dmemory = others[p._fields[0]], others.get("cross_attention", [None])[0]
-        return u, dmemory, type(p)(**grads), dbias
+        return total, dmemory, p._replace(**{k: grads.get(k) for k in p._fields}), dbias
 
     return x, pullback
 
 
+@np.errstate(all="ignore")
 def block_tangent(
     x: FloatArray,
     v: FloatArray,
@@ -211,19 +234,23 @@ def block_tangent(
     s: Setup,
 ) -> tuple[FloatArray, FloatArray]:
     """Run a block with tangents; `memory` with its own."""
+    o, given = s.options, (x, v)
 
     def run(field: str, z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
         part, moved = getattr(p, field), getattr(dp, field)
         if field == "feed_forward":
-            return network_tangent(z, dz, part, moved, s.options.activation)
+            return network_tangent(z, dz, part, moved, o.activation)
         block = _attention(field, z, memory[0], part, s)
         crossing = field == "cross_attention"
         source, dbias = (memory[1], None) if crossing else (dz, s.dbias)
         return block.out(), block.jvp(dz, source, moved, dbias=dbias)[0]
 
-    for (field, norm), factor in zip(_sublayers(p), s.dropout, strict=True):
-        norms = getattr(p, norm), getattr(dp, norm)
-        x, v = _residual_tangent(x, v, partial(run, field), norms, s.options, factor)
+    for part in sublayers(p, s.dropout):
+        before, inside, behind = zip(part.norms_of(p, o), part.norms_of(dp, o), strict=True)
+        z = norm_tangent(*(given if o.parallel else (x, v)), *before, o)
+        f, df = norm_tangent(*run(part.field, *z), *inside, o)
+        x, v = x + part.scaled(f, o), v + part.scaled(df, o)
+        x, v = norm_tangent(x, v, *behind, o)
     return x, v
 
 
@@ -247,8 +274,9 @@ def as_block(kind: type[Block], name: str, value: Any) -> Block:
     entries: dict[str, Any] = {}
     for field, entry in zip(block._fields, block, strict=True):
         path = f"{name}.{field}"
-        if field.startswith("norm"):
-            entries[field] = as_norm(path, entry)
+        if "norm" in field:
+            missing = entry is None and "None" in str(kind.__annotations__[field])
+            entries[field] = None if missing else as_norm(path, entry)
         elif field == "feed_forward":
             entries[field] = _as_network(path, entry)
         else:
@@ -256,22 +284,29 @@ def as_block(kind: type[Block], name: str, value: Any) -> Block:
     return kind(**entries)
 
 
-def check_norm(name: str, p: NormParams, width: int, kind: str | None) -> None:
+def check_norm(name: str, p: NormParams | None, width: int, o: BlockOptions) -> None:
     """Raise unless the shapes fit rows of the given width, and the kind of norm."""
-    if kind == "rms" and p.bias is not None:
-        msg = f"Argument '{name}.bias' must be None where norm is 'rms', not an array."
+    if p is None:
+        return
+    if p.bias is not None and (o.norm == "rms" or o.norm_offset):
+        why = "norm is 'rms'" if o.norm == "rms" else "norm_offset is not 0"
+        msg = f"Argument '{name}.bias' must be None where {why}, not an array."
         raise ValueError(msg)
     for key, array in zip(p._fields, p, strict=True):
         if array is not None:
             check_shape(f"{name}.{key}", array, (width,))
 
 
-def check_block(name: str, p: Any, width: int, memory: int, heads: Heads, norm: str | None) -> None:
+def check_block(name: str, p: Any, width: int, memory: int, o: BlockOptions) -> None:
     """Raise unless the shapes of a block's parameters fit."""
+    heads = o.heads()
+    if o.parallel and len(sublayers(p)) == 3:
+        msg = "Argument 'parallel' must be False for a decoder block."
+        raise ValueError(msg)
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
-        if field.startswith("norm"):
-            check_norm(path, entry, width, norm)
+        if "norm" in field:
+            check_norm(path, entry, width, o)
         elif field == "feed_forward":
             check_network(path, entry, width)
         else:
@@ -380,8 +415,8 @@ def _checked(
     source = x if memory is None else memory
     check_ndim(f"{prefix}x", x, 2)
     check_ndim(f"{prefix}memory", source, 2)
-    s = set_up(o, call, len(_sublayers(p)), x)
-    check_block(f"{prefix}params", p, x.shape[-1], source.shape[-1], s.heads, o.norm)
+    s = set_up(o, call, len(sublayers(p)), x)
+    check_block(f"{prefix}params", p, x.shape[-1], source.shape[-1], o)
     return s
 
 

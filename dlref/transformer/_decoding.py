@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray
-from ..attention import KVCache
+from ..attention import AttentionParams, KVCache
 from ._blocks import block_forward, norm_forward
-from ._configuration import LanguageModelConfig
+from ._configuration import LanguageModelConfig, block_options
 from ._model import Text, logits_of
 from ._options import Call
 from ._params import EncoderDecoderParams, LanguageModelParams
+
+
+def _cache(
+    p: AttentionParams, batch: tuple[int, ...], heads: int, dtype: npt.DTypeLike, length: int
+) -> KVCache:
+    """Return a cache of the widths that the projections have."""
+    widths = len(p.w_k) // heads, len(p.w_v) // heads
+    return KVCache.empty(batch, heads, *widths, dtype=dtype, capacity=length)
 
 
 class Decoding:
@@ -30,17 +38,18 @@ class Decoding:
     ) -> None:
         self.p, self.config, self.memory, self.length = p, config, memory, 0
         self.call = Call(memory_mask=memory_mask)
-        self.blocks: tuple[Any, ...] = p.blocks if isinstance(p, LanguageModelParams) else p.decoder
+        blocks = p.blocks if isinstance(p, LanguageModelParams) else p.decoder
+        self.blocks = cast("tuple[Any, ...]", blocks)
         lengths = {"attention": length, "self_attention": length}
         lengths["cross_attention"] = 0 if memory is None else memory.shape[-2]
-        shape, dtype = (batch, config.kv_heads, config.head_width), p.embedding.dtype
+        each, dtype = block_options(config), p.embedding.dtype
         self.caches = [
             {
-                field: KVCache.empty(*shape, dtype=dtype, capacity=lengths[field])
+                field: _cache(getattr(block, field), batch, o.heads().keys, dtype, lengths[field])
                 for field in block._fields
                 if field in lengths
             }
-            for block in self.blocks
+            for block, o in zip(self.blocks, each, strict=False)  # at least one has options
         ]
 
     def feed(self, tokens: npt.NDArray[np.int64]) -> FloatArray:
@@ -53,8 +62,8 @@ class Decoding:
         self.length += tokens.shape[-1]
         if self.memory is not None:  # its keys and values are in the caches now
             self.memory = self.memory[..., :0, :]
-        x = np.ascontiguousarray(x[..., -1, :])
-        return logits_of(x if p.norm is None else norm_forward(x, p.norm, stack.end)[0], p)
+        x = norm_forward(np.ascontiguousarray(x[..., -1, :]), p.norm, stack.end)[0]
+        return logits_of(x, p, self.config)
 
     def reorder(self, texts: npt.NDArray[np.int64]) -> None:
         """Go on with these texts, in this order; some may be wanted twice, others not at all."""

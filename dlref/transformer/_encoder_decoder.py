@@ -174,7 +174,7 @@ def _run(
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> EncoderDecoderParams:
-        dh, dhead = logits_vjp(u, h, p)
+        dh, dhead = logits_vjp(u, h, p, texts[0].config)
         dx, dmemory, ddecoder, dnorm, dbias = decoder_pullback(dh)
         dsource, _, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
         dembedding, dtable, _ = texts[1].pullback(dx, dbias)
@@ -184,7 +184,7 @@ def _run(
         stacks = dencoder, dencoder_norm, ddecoder, dnorm
         return EncoderDecoderParams(dembedding, *tables, *stacks, dhead_alone)
 
-    return logits_of(h, p), pullback
+    return logits_of(h, p, texts[0].config), pullback
 
 
 def _arguments(
@@ -213,7 +213,7 @@ def _logits(
     texts = _texts(ids, answer, p, config, _halves(*drops))
     memory = stack_value(*_encoder(p, texts[0], lengths))
     x, stack = _decoder(p, texts, lengths)
-    return rounded(logits_of(stack_value(x, stack, memory), p), dtype)
+    return rounded(logits_of(stack_value(x, stack, memory), p, config), dtype)
 
 
 def encoder_decoder_model(
@@ -441,7 +441,7 @@ def encoder_decoder_model_jvp(
     x, stack = _decoder(p, texts, lengths)
     v, stack = texts[1].tangent(moved[1], stack)
     h, dh = stack_tangent(x, v, stack, dp.decoder, dp.norm, memory)
-    return rounded(logits_tangent(h, dh, p, dp), dtype)
+    return rounded(logits_tangent(h, dh, p, dp, config), dtype)
 
 
 def encoder_decoder_model_loss(

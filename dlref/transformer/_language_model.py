@@ -84,13 +84,13 @@ def _run(
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> LanguageModelParams:
-        dh, dhead = logits_vjp(u, h, p)
+        dh, dhead = logits_vjp(u, h, p, text.config)
         dx, _, dblocks, dnorm, dbias = stack_pullback(dh)
         dembedding, dtable, _ = text.pullback(dx, dbias)
         dembedding, dhead_alone = shared(p, dembedding, dhead)
         return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead_alone)
 
-    return logits_of(h, p), pullback
+    return logits_of(h, p, text.config), pullback
 
 
 def _text(
@@ -105,7 +105,7 @@ def _logits(
     kind = LanguageModelParams
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
     h = stack_value(*_text(ids, p, config, *drops).enter(p.blocks, p.norm))
-    return rounded(logits_of(h, p), dtype)
+    return rounded(logits_of(h, p, config), dtype)
 
 
 def language_model(
@@ -347,7 +347,7 @@ def language_model_jvp(
     x, stack = text.enter(p.blocks, p.norm)
     v, stack = text.tangent(_text(ids, dp, config, *drops), stack)
     h, dh = stack_tangent(x, v, stack, dp.blocks, dp.norm)
-    return rounded(logits_tangent(h, dh, p, dp), dtype)
+    return rounded(logits_tangent(h, dh, p, dp, config), dtype)
 
 
 def language_model_loss(

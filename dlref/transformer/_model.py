@@ -19,18 +19,17 @@ from .._core.arguments import (
 from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import padding_mask
-from ..attention._block import Heads
 from ..positions import learned_positions_vjp, t5_bias
-from ._blocks import as_block, as_norm, check_block, check_norm
+from ._blocks import as_block, as_norm, check_block, check_norm, sublayers
 from ._configuration import (
-    GATED,
     T5_BUCKETS,
     LanguageModelConfig,
+    block_options,
     check_config,
     places,
     places_vjp,
 )
-from ._options import NO_CALL, BlockOptions, Call, set_up_blocks
+from ._options import NO_CALL, Call, set_up_blocks
 from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
@@ -76,19 +75,19 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
 def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
     """Raise unless the shapes are those of the configuration."""
     V, D = config.vocabulary, config.width
-    heads = Heads(config.heads, config.kv_heads)
+    each = block_options(config)
     shapes = {"embedding": (V, D), "head": (V, D), "class_token": (D,)}
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
         if field in STACKS:
             for i, block in enumerate(entry):
-                check_block(f"{path}[{i}]", block, D, D, heads, config.norm)
+                check_block(f"{path}[{i}]", block, D, D, each[i])
         elif field.endswith("positions"):
             _check_table(path, entry, config)
         elif entry is None:
             continue
         elif field.endswith("norm"):
-            check_norm(path, entry, D, config.norm)
+            check_norm(path, entry, D, each[-1])
         elif field == "w_head":
             check_shape(path, entry, (*entry.shape[:1], D))
         elif field == "b_head":
@@ -201,23 +200,6 @@ NO_DROPOUT = Dropout()
 # Private functions compute in the dtype of the parameters and check nothing.
 
 
-def block_options(
-    config: LanguageModelConfig, rope: tuple[FloatArray, FloatArray] | None, causal: bool
-) -> list[BlockOptions]:
-    """Return the options of each block, and at least of one."""
-    options = BlockOptions(
-        num_heads=config.heads,
-        num_kv_heads=config.kv_heads,
-        norm_first=config.norm_first,
-        norm=config.norm,
-        activation=GATED.get(config.activation, config.activation),
-        is_causal=causal,
-        rope=rope,
-        eps=config.eps,
-    )
-    return [options] * max(config.layers, 1)
-
-
 class Text(NamedTuple):
     """Tokens from position `start` on, and what makes the input of the first block of them."""
 
@@ -240,7 +222,7 @@ class Text(NamedTuple):
         if self.class_token is not None:
             first = np.broadcast_to(self.class_token, (*x.shape[:-2], 1, x.shape[-1]))
             x = np.concatenate([first, x], axis=-2)
-        if self.config.scale_embeddings:
+        if self.config.embedding_scale != 1:
             x *= x.dtype.type(self.config.embedding_scale)
         if vectors is not None:
             x += vectors
@@ -251,7 +233,8 @@ class Text(NamedTuple):
     ) -> tuple[FloatArray, Stack]:
         """Return the input of the first block, and the blocks with their options."""
         table, T, dtype = self.table, self._length, self.embedding.dtype
-        there = places(self.config, table, T, dtype, start=self.start, causal=self.causal)
+        where: Any = {"start": self.start, "causal": self.causal}
+        there = places(self.config, table, T, dtype, **where)
         x = self._embedded(there.vectors)
         call = call._replace(
             bias=there.bias,
@@ -259,9 +242,9 @@ class Text(NamedTuple):
             dropout=self.dropout.sublayers,
             attention_dropout=self.dropout.weights,
         )
-        each = block_options(self.config, there.rope, self.causal)
-        sublayers = len(blocks[0]._fields) // 2 if blocks else 0
-        setups = set_up_blocks(each, call, len(blocks), sublayers, x)
+        each = block_options(self.config, T, dtype, **where)
+        count = len(sublayers(blocks[0])) if blocks else 0
+        setups = set_up_blocks(each, call, len(blocks), count, x)
         return x, Stack(blocks, norm, setups, each[-1])
 
     def pullback(
@@ -270,7 +253,7 @@ class Text(NamedTuple):
         """Return the gradients of embedding, table and what stands before the text."""
         dx = self.dropout.of_embedding(dx)
         dtable = places_vjp(self.config, self.table, dx, dbias, causal=self.causal)
-        if self.config.scale_embeddings:
+        if self.config.embedding_scale != 1:
             dx = dx * dx.dtype.type(self.config.embedding_scale)
         before = self._length - self.tokens.shape[-1]
         first = dx[..., :before, :].reshape(-1, self.config.width).sum(0)
@@ -298,21 +281,44 @@ def _head(p: WithHead) -> FloatArray:
     return p.embedding if p.head is None else p.head
 
 
-def logits_of(h: FloatArray, p: WithHead) -> FloatArray:
+@np.errstate(all="ignore")
+def logits_of(h: FloatArray, p: WithHead, config: LanguageModelConfig) -> FloatArray:
     """Return the logits, by the head or by the embeddings to which it is tied."""
-    return affine(h, _head(p))
+    z = affine(h, _head(p))
+    if config.logit_scale != 1:
+        z *= z.dtype.type(config.logit_scale)
+    cap = config.logit_softcap
+    return z if cap is None else np.tanh(z / z.dtype.type(cap)) * z.dtype.type(cap)
 
 
-def logits_vjp(u: FloatArray, h: FloatArray, p: WithHead) -> tuple[FloatArray, FloatArray]:
+@np.errstate(all="ignore")
+def _scaled_as_logits(
+    u: FloatArray, h: FloatArray, p: WithHead, config: LanguageModelConfig
+) -> FloatArray:
+    """Multiply by the derivative of the logits by the scores of the head."""
+    if config.logit_scale != 1:
+        u = u * u.dtype.type(config.logit_scale)
+    if config.logit_softcap is None:
+        return u
+    t = logits_of(h, p, config) / u.dtype.type(config.logit_softcap)
+    return u * ((1 - t) * (1 + t))
+
+
+def logits_vjp(
+    u: FloatArray, h: FloatArray, p: WithHead, config: LanguageModelConfig
+) -> tuple[FloatArray, FloatArray]:
     """Return the gradients of h and of the head."""
-    dh, dhead, _ = affine_vjp(u, h, _head(p))
+    dh, dhead, _ = affine_vjp(_scaled_as_logits(u, h, p, config), h, _head(p))
     return dh, dhead
 
 
-def logits_tangent(h: FloatArray, dh: FloatArray, p: WithHead, dp: WithHead) -> FloatArray:
+def logits_tangent(
+    h: FloatArray, dh: FloatArray, p: WithHead, dp: WithHead, config: LanguageModelConfig
+) -> FloatArray:
     """Return the tangent of the logits."""
     dhead = dp.embedding if p.head is None else dp.head
-    return affine_jvp((h, _head(p), None), (dh, dhead, None))
+    moved = affine_jvp((h, _head(p), None), (dh, dhead, None))
+    return _scaled_as_logits(moved, h, p, config)
 
 
 def shared(

@@ -59,7 +59,18 @@ class BlockOptions:
     softcap : float or None
         Bound c of the scores of self-attention, :math:`c \tanh(s / c)`.
     eps : float, default 1e-5
-        Epsilon of the normalizations.
+        Epsilon of the normalizations, those of queries and keys among them.
+    norm_offset : float, default 0.0
+        Added to the weights of RMS norms, those of queries and keys among them: 1 for models that
+        learn the difference from 1 (Gemma).
+    norm_after_rope : bool, default False
+        Whether queries and keys are rotated before their norms, as for
+        :func:`dlref.attention.multi_head_attention`.
+    parallel : bool, default False
+        Whether attention and network read the same input, and both are added to it (GPT-J, Cohere,
+        GPT-NeoX); of pre-norm encoder blocks only.
+    residual_scale : float, default 1.0
+        Factor of the sub-layers' outputs before they are added (Granite).
 
     Raises
     ------
@@ -75,10 +86,27 @@ class BlockOptions:
 
     Notes
     -----
-    A block's equation is the same for all kinds, :math:`\mat Y = \mat X + f(\mat X)` with a
-    normalization before or after; the fields say which f. Fields can only be given by name, so that
-    two of them cannot be exchanged unnoticed, and ``dataclasses.replace`` makes another kind. Two
-    objects are equal if they are the same object, since they may hold arrays.
+    A block's equation is the same for all kinds. With the factor m of `residual_scale` and the
+    dropout's factors :math:`\mat D`, a sub-layer f of a pre-norm block gives
+
+    .. math::
+
+        \mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),
+
+    where :math:`\operatorname{norm}'` is there if the block's parameters have an output norm. A
+    parallel block has
+
+    .. math::
+
+        \mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X))
+            + m\, N(\operatorname{norm}_2(\mat X)),
+
+    with :math:`\operatorname{norm}_1` twice if the parameters have no second norm: one product of
+    matrices can then make queries, keys, values and hidden units at once.
+
+    Fields can only be given by name, so that two of them cannot be exchanged unnoticed, and
+    ``dataclasses.replace`` makes another kind. Two objects are equal if they are the same object,
+    since they may hold arrays.
 
     References
     ----------
@@ -114,19 +142,38 @@ class BlockOptions:
     scale: float | None = None
     softcap: float | None = None
     eps: float = 1e-5
+    norm_offset: float = 0.0
+    norm_after_rope: bool = False
+    parallel: bool = False
+    residual_scale: float = 1.0
 
     def __post_init__(self) -> None:
         """Check every field but those that attention checks where it begins."""
         self.heads()
         by_name(self.activation)
-        check_flags(norm_first=self.norm_first)
+        check_flags(norm_first=self.norm_first, parallel=self.parallel)
         if self.norm is not None:
             choice("norm", self.norm, ("layer", "rms"))
         as_number("eps", self.eps, least=0)
+        as_number("residual_scale", self.residual_scale)
+        if self.parallel and not self.norm_first:
+            msg = "Argument 'parallel' must be False unless norm_first is True."
+            raise ValueError(msg)
+        if self.norm_offset and self.norm == "layer":
+            msg = f"Argument 'norm_offset' must be 0 where norm is 'layer', not {self.norm_offset}."
+            raise ValueError(msg)
 
     def heads(self) -> Heads:
         """Return how channels are cut into heads and rotated."""
-        return as_heads(self.num_heads, self.num_kv_heads, self.rope, self.rope_interleaved)
+        return as_heads(
+            self.num_heads,
+            self.num_kv_heads,
+            self.rope,
+            self.rope_interleaved,
+            norm_eps=self.eps,
+            norm_offset=self.norm_offset,
+            norm_after_rope=self.norm_after_rope,
+        )
 
 
 FIELDS = tuple(field.name for field in fields(BlockOptions))

@@ -141,12 +141,17 @@ class EncoderBlockParams(NamedTuple):
     ----------
     attention : AttentionParams
         Self-attention.
-    norm1 : NormParams
-        Normalization that belongs to it.
+    norm1 : NormParams or None
+        Normalization that belongs to it; None leaves it out.
     feed_forward : FeedForwardParams or GatedFeedForwardParams
         Feed-forward network.
-    norm2 : NormParams
-        Normalization that belongs to it.
+    norm2 : NormParams or None
+        Normalization that belongs to it; None leaves it out. In a parallel block without it both
+        sub-layers read the output of `norm1`.
+    output_norm1, output_norm2 : NormParams or None
+        Normalizations of the sub-layers' outputs before they are added (OLMo 2; with `norm1` and
+        `norm2` before the sub-layers, as in Gemma 2, a sandwich). None, the default, leaves
+        them out.
 
     See Also
     --------
@@ -162,14 +167,16 @@ class EncoderBlockParams(NamedTuple):
     Examples
     --------
     >>> from dlref.transformer import EncoderBlockParams
-    >>> EncoderBlockParams._fields
+    >>> EncoderBlockParams._fields[:4]
     ('attention', 'norm1', 'feed_forward', 'norm2')
     """
 
     attention: AttentionParams
-    norm1: NormParams
+    norm1: NormParams | None
     feed_forward: FeedForwardParams | GatedFeedForwardParams
-    norm2: NormParams
+    norm2: NormParams | None
+    output_norm1: NormParams | None = None
+    output_norm2: NormParams | None = None
 
 
 @displayed

@@ -127,11 +127,13 @@ class _Kind(NamedTuple):
         check_ndim(f"{prefix}x", x, 2)
         check_ndim(f"{prefix}memory", source, 2)
         each = options_of_blocks(self.options, self.keywords, len(blocks))
-        setups = set_up_blocks(each, call, len(blocks), len(self.params._fields) // 2, x)
+        setups = set_up_blocks(
+            each, call, len(blocks), 3 if self.params is DecoderBlockParams else 2, x
+        )
         for i, (p, s) in enumerate(zip(blocks, setups, strict=True)):
-            check_block(f"params[{i}]", p, x.shape[-1], source.shape[-1], s.heads, s.options.norm)
+            check_block(f"params[{i}]", p, x.shape[-1], source.shape[-1], s.options)
         if norm is not None:
-            check_norm("final_norm", norm, x.shape[-1], each[-1].norm)
+            check_norm("final_norm", norm, x.shape[-1], each[-1])
         return Stack(blocks, norm, setups, each[-1])
 
 

@@ -32,6 +32,7 @@ from dlref.transformer import (
 
 DROPPED = np.array([[2.0, 0, 0], [0, 2, 1], [2, 0, 0.5]])
 ROPE = rope_tables(np.arange(3), np.array([0.7]))
+WIDE = rope_tables(np.arange(3), np.array([0.7, 0.2]))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -70,6 +71,69 @@ class TestEncoderBlock(trees.Contract):
         encoding(options={"bias": np.linspace(-1, 1, 18).reshape(2, 3, 3)}),
         encoding(options={"attention_dropout": DROPPED, "is_causal": True}),
     ]
+
+
+def modern(norms, options=None, **kind):
+    """Blocks whose norms stand where the names say, with attention of 2025."""
+
+    def problem(rng):
+        draw = Draw(rng)  # noqa: F821
+        params = draw.encoder_block(rms=True, gated=True)._replace(
+            attention=draw.rich_attention(4, 2, 1, 4, **kind)
+        )
+        fields = ("norm1", "norm2", "output_norm1", "output_norm2")
+        params = params._replace(**{n: draw.norm(4, False) if n in norms else None for n in fields})
+        told = {"num_heads": 2, "num_kv_heads": 1, "is_causal": True, "norm_first": True}
+        told |= {"activation": "silu", "rope": WIDE}
+        return (rng.normal(size=(2, 3, 4)), params), (), told | (options or {})
+
+    return problem
+
+
+class TestModernBlock(trees.Contract):
+    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, naive.encoder_block
+    problems = [  # noqa: RUF012
+        modern(["norm1", "norm2"]),
+        modern(["output_norm1", "output_norm2"], together=True),
+        modern(["norm1", "norm2", "output_norm1", "output_norm2"], {"norm_offset": 1.0}),
+        modern([], {"residual_scale": 0.3, "scale": 0.7}),
+        modern(["norm1", "norm2"], {"parallel": True, "residual_scale": 0.5}),
+        modern(["norm1"], {"parallel": True, "softcap": 2.0}),
+        modern([], {"parallel": True, "dropout": (np.array([2.0, 0, 2, 0]), None)}),
+        modern(["norm1", "norm2", "output_norm1"], {"norm_after_rope": True, "eps": 0.1}),
+        modern(["norm1", "norm2", "output_norm2"], {"norm_first": False, "norm_offset": 0.5}),
+    ]
+
+
+class TestPlacesOfNorms:
+    def test_without_norms_a_block_is_two_sums(self, rng, draw):
+        params, x = draw.encoder_block()._replace(norm1=None, norm2=None), rng.normal(size=(3, 4))
+        before, after = (encoder_block(x, params, num_heads=2, norm_first=f) for f in (True, False))
+        np.testing.assert_array_equal(before, after)
+
+    def test_one_norm_for_both_is_the_same_norm_twice(self, rng, draw):
+        params, x, u = draw.encoder_block(), *rng.normal(size=(2, 3, 4))
+        o = BlockOptions(num_heads=2, norm_first=True, parallel=True)
+        one, two = params._replace(norm2=None), params._replace(norm2=params.norm1)
+        np.testing.assert_array_equal(encoder_block(x, one, o), encoder_block(x, two, o))
+        dx, shared = encoder_block_vjp(u, x, one, o)
+        dy, apart = encoder_block_vjp(u, x, two, o)
+        np.testing.assert_array_equal(dx, dy)
+        assert shared.norm2 is None
+        want = apart.norm1.weight + apart.norm2.weight
+        np.testing.assert_allclose(shared.norm1.weight, want, rtol=1e-13)
+
+    def test_errors(self, rng, draw):
+        x, params = rng.normal(size=(3, 4)), draw.encoder_block()
+        with pytest.raises(ValueError, match=r"'parallel' must be False unless norm_first is True"):
+            encoder_block(x, params, num_heads=2, parallel=True)
+        with pytest.raises(ValueError, match=r"'norm_offset' must be 0 where norm is 'layer'"):
+            encoder_block(x, params, num_heads=2, norm="layer", norm_offset=1.0)
+        with pytest.raises(ValueError, match=r"'params.norm1.bias' must be None where norm_offset"):
+            encoder_block(x, params, num_heads=2, norm_offset=1.0)
+        told, memory = {"num_heads": 2, "parallel": True, "norm_first": True}, np.ones((2, 3))
+        with pytest.raises(ValueError, match=r"'parallel' must be False for a decoder block"):
+            decoder_block(x, memory, draw.decoder_block(), **told)
 
 
 class TestDecoderBlock(trees.Contract):
@@ -136,7 +200,7 @@ def tensors(tree):
 def numbers(tree):
     if isinstance(tree, tuple):
         return type(tree)(*(numbers(entry) for entry in tree))
-    return tree.detach().numpy()
+    return None if tree is None else tree.detach().numpy()
 
 
 def check_gradients(layer, convert, inputs, out, u, ours):
@@ -414,7 +478,7 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"'params' must be EncoderBlockParams\(attention, "):
             encoder_block(x, params[:3], num_heads=2)
         with pytest.raises(TypeError, match=r"'params.norm1' must be NormParams\(weight, bias\)"):
-            encoder_block(x, params._replace(norm1=None), num_heads=2)
+            encoder_block(x, params._replace(norm1=np.ones(4)), num_heads=2)
 
     def test_rms_norm_has_no_bias(self, x, draw):
         with pytest.raises(
@@ -430,7 +494,7 @@ class TestErrors:
 
     def test_plain_tuples_are_fine(self, x, draw):
         params = draw.encoder_block()
-        bare = tuple(tuple(part) for part in params)
+        bare = tuple(tuple(part) for part in params[:4])
         got = encoder_block(x, bare, num_heads=2)
         np.testing.assert_array_equal(got, encoder_block(x, params, num_heads=2))
 
