@@ -66,7 +66,7 @@ class BertParams(NamedTuple):
 
     Notes
     -----
-    With the options that :func:`from_state_dict` returns beside them, the model is::
+    With the options that :func:`from_state_dict` returns with them, the model is::
 
         x = params.embedding[tokens] + params.positions[:T] + params.types[0]
         x = layer_norm(x, *params.norm, eps=options["eps"])
@@ -114,7 +114,7 @@ class T5EncoderParams(NamedTuple):
 
     Notes
     -----
-    With the options that :func:`from_state_dict` returns beside them, the encoder is::
+    With the options that :func:`from_state_dict` returns with them, the encoder is::
 
         bias = t5_bias(params.positions, T, T)
         x = params.embedding[tokens]
@@ -152,7 +152,7 @@ ACTIVATIONS = {
     "swish": "silu",
     **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
 }
-#: Those of a gate, by LanguageModelConfig's names.
+#: Activations of a gate, by LanguageModelConfig's names.
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 GATES |= {"sigmoid": "glu", "identity": "bilinear"}
 
@@ -171,7 +171,7 @@ IRRELEVANT = re.compile(
 
 
 class Settings:
-    """A configuration as it is found, and what has been asked of it so far."""
+    """A configuration as it is found, and the entries read so far."""
 
     def __init__(self, config: Mapping[str, Any] | None, family: str) -> None:
         if config is not None:
@@ -183,7 +183,7 @@ class Settings:
         self.only("model_type", family)
 
     def get(self, default: Any, *names: str) -> Any:
-        """Return what is set under the first of the names, or the default."""
+        """Return the value set under the first of the names, or the default."""
         self.known |= {*names}
         there = [name for name in names if self.config.get(name) is not None]
         return self.config[there[0]] if there else default
@@ -208,7 +208,7 @@ class Settings:
         return bool(value)
 
     def only(self, name: str, wanted: Any) -> None:
-        """Note a problem unless an entry is what dlref can express."""
+        """Note a problem unless dlref can express an entry."""
         value = self.get(wanted, name)
         if value != wanted:
             self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}")
@@ -227,11 +227,11 @@ class Settings:
         return GATES.get(plain, "identity") if gated else plain
 
     def refuse(self) -> None:
-        """Raise what was found so far."""
+        """Raise the problems found so far."""
         raise_all("Argument 'config' must be what dlref can express", self.problems)
 
     def finish(self) -> None:
-        """Raise what was found, and warn of what nobody asked for."""
+        """Raise the problems found, and warn of entries that nothing has read."""
         self.refuse()
         for note in self.notes:
             warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
@@ -415,7 +415,7 @@ def _llama(config: LanguageModelConfig, base: str) -> LanguageModelParams:
 
 
 class Encoder(NamedTuple):
-    """What the layout of an encoder depends on, and the options of `encoder`."""
+    """The sizes that the layout of an encoder depends on, and the options of `encoder`."""
 
     layers: int
     gated: bool
@@ -516,7 +516,7 @@ def _t5_network(s: Settings) -> tuple[bool, str]:
     if projection == "gated-gelu":
         activation = "gelu_new"  # as Hugging Face reads it
     gated, named = s.flag(gate == "gated", "is_gated_act"), s.get(None, "dense_act_fn")
-    if named is not None:  # these two go before what is made of feed_forward_proj
+    if named is not None:  # these two override feed_forward_proj
         return gated, s.translated("dense_act_fn", named)
     return gated, s.translated("feed_forward_proj", activation)
 
@@ -561,7 +561,7 @@ class Family(NamedTuple):
     layout: Callable[[Any, str], Any]
     base: str  # before the names, in models that have a head
     twins: dict[str, str]  # tensors that may be there once more, and which they are
-    left_out: str  # what is not a parameter here
+    left_out: str  # tensors that are no parameters here
 
 
 FAMILIES: dict[str, Family] = {
@@ -619,7 +619,7 @@ def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[st
 
 
 def _sizes(config: Any) -> Sizes:
-    """Return what the symbols of the layouts are in a configuration."""
+    """Return the values of the layouts' symbols in a configuration."""
     if isinstance(config, Encoder):
         return dict(config.sizes)
     keys = config.kv_heads * config.head_width
@@ -670,7 +670,7 @@ def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> N
 
 def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
     array = as_array(name, value)
-    float_dtype(name, array.dtype)  # raises what is wrong with it
+    float_dtype(name, array.dtype)  # raises an error that names the fault
     return array
 
 
@@ -679,7 +679,7 @@ def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     return a.shape == b.shape and bool(np.all((a == b) | (np.isnan(a) & np.isnan(b))))
 
 
-#: What a configuration must be, since the family's models are so, and no tensor shows it.
+#: Entries that a configuration must have, since all models of the family do and no tensor shows it.
 FIXED: dict[str, dict[str, Any]] = {
     "gpt2": {"positions": "learned", "norm": "layer", "biases": True},
     "llama": {"positions": "rope", "norm": "rms"},

@@ -34,7 +34,7 @@ def _check_prefix(prefix: Any) -> None:
 
 
 def _names(state: Mapping[str, Any], prefix: str) -> list[str]:
-    """Return the names after the prefix, of which there must be some."""
+    """Return the names after the prefix; there must be at least one."""
     check_mapping("state", state)
     _check_prefix(prefix)
     if wrong := [key for key in state if not isinstance(key, str)]:
@@ -96,8 +96,8 @@ def from_state_dict(
     Parameters
     ----------
     state : dict of array_like
-        Tensors by name, of PyTorch or any other library: what ``module.state_dict()`` or
-        :func:`read_state_dict` returns.
+        Tensors by name, of PyTorch or any other library, as ``module.state_dict()`` or
+        :func:`read_state_dict` returns them.
     kind : str
         Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
         "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM",
@@ -105,10 +105,10 @@ def from_state_dict(
         "TransformerDecoderLayer", "TransformerEncoder" or "TransformerDecoder". Or a family of
         models with the names of Hugging Face: "gpt2", "llama", "bert" or "t5".
     config : dict or None
-        Configuration of a family's model: the contents of its ``config.json``. What is not
-        there has the default of Hugging Face.
+        Configuration of a family's model: the contents of its ``config.json``. Missing
+        entries have the defaults of Hugging Face.
     prefix : str, default ""
-        What the names of the tensors begin with, such as "encoder."; others are passed over.
+        Beginning of the names of the tensors, such as "encoder."; others are passed over.
 
     Returns
     -------
@@ -125,13 +125,13 @@ def from_state_dict(
         If `state` or `config` is not a dictionary, `prefix` is not a text or a tensor not real.
     ValueError
         If `kind` is not known; if tensors are missing, unexpected or of the wrong shape, where the
-        message names all of them; if `config` asks for what dlref cannot express.
+        message names all of them; if `config` asks for something that dlref cannot express.
 
     Warns
     -----
     UserWarning
-        If `config` has entries of which nothing is known, or one that is an argument of another
-        function. Those of training and generation are passed over silently.
+        If `config` has unknown entries, or one that is an argument of another function. Entries of
+        training and generation are passed over silently.
 
     See Also
     --------
@@ -181,7 +181,7 @@ def from_state_dict(
     **Families.**
 
     ======= ================================ ================================================
-    kind    what is returned                 use
+    kind    returned value                   use
     ======= ================================ ================================================
     gpt2    ``LanguageModelParams``,         ``language_model(tokens, params, config)``
             ``LanguageModelConfig``
@@ -224,7 +224,7 @@ def from_state_dict(
     >>> linear([1.0, 1.0], *params)
     array([6.])
 
-    What does not fit is named:
+    Tensors that do not fit are named:
 
     >>> from_state_dict({"weight": np.ones((2, 3)), "biases": np.ones(2)}, "LayerNorm")
     Traceback (most recent call last):
@@ -266,9 +266,9 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     kind : str
         Name of the module's class or the family, as for :func:`from_state_dict`.
     config : LanguageModelConfig or None
-        What a model of the families "gpt2" and "llama" consists of. The others need none.
+        Architecture of a model of the families "gpt2" and "llama". The others need none.
     prefix : str, default ""
-        What the names begin with.
+        Beginning of the names.
 
     Returns
     -------
@@ -278,23 +278,24 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     Raises
     ------
     TypeError
-        If `prefix` is not a text, `config` is not what the kind needs, or an array not real.
+        If `prefix` is not a text, `config` is not of the type that the kind needs, or an array not
+        real.
     ValueError
         If `kind` is not known, or parameters are missing, too many or of the wrong shape: the
-        message names all of them. If `config` is that of a model which the family does not have.
+        message names all of them. If `config` describes a model that the family does not have.
 
     See Also
     --------
-    from_state_dict : The inverse, with a table of what belongs to each kind.
+    from_state_dict : The inverse, with a table of the contents of each kind.
 
     Notes
     -----
     Reading a state dict and writing it gives the same names and the same bits. Only
     ``num_batches_tracked`` is not written; PyTorch takes a state dict without it.
 
-    The names of "gpt2" and "llama" are those of the models with a head, as in
-    ``transformer.wte.weight``; a tied head is not written, as in Hugging Face's files. Those of
-    "bert" and "t5" are the encoders'.
+    The names of "gpt2" and "llama" are the names of the models with a head, as in
+    ``transformer.wte.weight``; a tied head is not written, as in Hugging Face's files. For "bert"
+    and "t5" they are the encoders'.
 
     With PyTorch at hand, ``module.load_state_dict({name: torch.tensor(a) for name, a in
     state.items()})`` puts the tensors into a module.
@@ -349,7 +350,7 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     See Also
     --------
     from_state_dict : Makes parameters of the tensors.
-    dlref.transformer.load_params : Reads what dlref itself has saved.
+    dlref.transformer.load_params : Reads files that dlref itself has saved.
 
     Notes
     -----
@@ -400,7 +401,7 @@ def _read_npz(name: str) -> State:
                 state = {key: archive[key] for key in archive}
     except (EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
         raise _unreadable(name, error) from None
-    for key, value in state.items():  # what is no npy file comes as bytes
+    for key, value in state.items():  # members that are no npy files come as bytes
         if not isinstance(value, np.ndarray):
             raise _unreadable(name, TypeError(f"{key!r} is not an array"))
     return state

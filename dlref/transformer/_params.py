@@ -38,7 +38,7 @@ class FeedForwardParams(NamedTuple):
 
     See Also
     --------
-    feed_forward : What they are parameters of.
+    feed_forward : Takes them.
     GatedFeedForwardParams : Three matrices instead of two.
 
     Notes
@@ -70,13 +70,13 @@ class GatedFeedForwardParams(NamedTuple):
     w_gate : ndarray, shape (F, D)
         Weights of the gate.
     w_up : ndarray, shape (F, D)
-        Weights of what is gated.
+        Weights of the gated branch.
     w_down : ndarray, shape (D, F)
         Weights of the output.
 
     See Also
     --------
-    gated_feed_forward : What they are parameters of.
+    gated_feed_forward : Takes them.
     FeedForwardParams : Without a gate.
 
     Notes
@@ -113,7 +113,7 @@ class NormParams(NamedTuple):
     See Also
     --------
     encoder_block : Has one for each sub-layer.
-    dlref.normalization.layer_norm, dlref.normalization.rms_norm : What they are parameters of.
+    dlref.normalization.layer_norm, dlref.normalization.rms_norm : Takes them.
 
     Notes
     -----
@@ -135,7 +135,7 @@ class NormParams(NamedTuple):
 @displayed
 class EncoderBlockParams(NamedTuple):
     r"""
-    Parameters of an encoder block, which are those of a decoder-only model's block, too.
+    Parameters of an encoder block, and of a decoder-only model's block, too.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class EncoderBlockParams(NamedTuple):
 
     See Also
     --------
-    encoder_block : What they are parameters of.
+    encoder_block : Takes them.
     DecoderBlockParams : With cross-attention.
 
     Notes
@@ -201,7 +201,7 @@ class DecoderBlockParams(NamedTuple):
 
     See Also
     --------
-    decoder_block : What they are parameters of.
+    decoder_block : Takes them.
     EncoderBlockParams : Without cross-attention.
 
     Notes
@@ -249,7 +249,7 @@ class LanguageModelParams(NamedTuple):
 
     Notes
     -----
-    Nested named tuples of arrays: what :func:`dlref.training.adamw_step` takes and gives back.
+    Nested named tuples of arrays, as :func:`dlref.training.adamw_step` takes and returns them.
 
     Examples
     --------
@@ -327,7 +327,7 @@ class EncoderDecoderParams(NamedTuple):
     source_positions : ndarray or None
         Table of the encoder's scheme of positions, where it has one.
     positions : ndarray or None
-        That of the decoder.
+        Table of the decoder.
     encoder : tuple of EncoderBlockParams
         Parameters of the encoder's blocks.
     encoder_norm : NormParams or None
@@ -346,7 +346,7 @@ class EncoderDecoderParams(NamedTuple):
     Notes
     -----
     One vocabulary serves both texts, as in the paper. Two of them are one if the numbers of the
-    second begin where those of the first end.
+    second begin where the first ones end.
 
     Examples
     --------

@@ -61,7 +61,7 @@ KINDS: dict[str, Any] = {
     )
 }
 MODELS = EncoderDecoderParams, LanguageModelParams, SequenceClassifierParams
-UNREADABLE = (  # what zipfile and json raise, and the checks
+UNREADABLE = (  # errors of zipfile, of json, and of the checks
     EOFError,
     OverflowError,
     RuntimeError,
@@ -133,7 +133,7 @@ def _restored(node: Any, path: str, arrays: dict[str, Any]) -> Any:
 
 
 def _check_shapes(params: Any, config: LanguageModelConfig | None) -> None:
-    """Raise unless the parameters of a model are those of its configuration."""
+    """Raise unless the parameters of a model fit its configuration."""
     if config is not None and isinstance(params, MODELS):
         check_model("params", as_model(type(params), "params", params, config), config)
 
@@ -155,7 +155,7 @@ def _settings(config: LanguageModelConfig | None) -> Any:
 
 
 class Header(NamedTuple):
-    """What stands before the numbers of an array."""
+    """The header in front of the numbers of an array."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -311,7 +311,7 @@ def _write(file: IO[bytes], arrays: dict[str, Any], manifest: dict[str, Any]) ->
 
 
 def _checked_path(path: str | os.PathLike[str]) -> tuple[Path, int | None]:
-    """Return the path with links followed, and the mode of what is there."""
+    """Return the path with links followed, and the mode of the file there."""
     try:
         target = Path(os.path.realpath(os.fspath(path)))
         mode = target.stat().st_mode
@@ -345,7 +345,7 @@ def save_params(
     Parameters
     ----------
     path : str or path
-        Name of the file. What was there is replaced once all is written; its mode is kept, and a
+        Name of the file. An existing file is replaced once all is written; its mode is kept, and a
         symbolic link is followed.
     params : tuple
         Nested tuples and named tuples of this chapter, of arrays and None.
@@ -363,7 +363,7 @@ def save_params(
         If an array is neither integer nor float16, float32 or float64, a named tuple is none of
         this chapter's, `config` is not a configuration or `path` is not a path.
     ValueError
-        If the parameters of a model do not have the shapes of `config`, `config` holds what
+        If the parameters of a model do not have the shapes of `config`, `config` holds values that
         JSON cannot express, or `path` is a folder or a device.
     OSError
         If the file cannot be written.
@@ -446,7 +446,7 @@ def load_params(path: str | os.PathLike[str]) -> tuple[Any, LanguageModelConfig 
     ValueError
         If it was not written by :func:`save_params`, is damaged, or needs a newer version of dlref;
         if its parameters do not have the shapes of its configuration. The message names the
-        file and what is wrong in it.
+        file and its fault.
 
     See Also
     --------
