@@ -59,7 +59,8 @@ def test_larger_calls_keep_what_depends_on_sizes():
 
 def broken(_call):
     yield "unused", [np.zeros(3)]
-    raise KeyError("a bug")
+    msg = "a bug"
+    raise KeyError(msg)
 
 
 def test_a_verdict_outlives_an_error_inside_a_mistake(monkeypatch):
