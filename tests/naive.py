@@ -652,9 +652,12 @@ def gated_feed_forward(x, params, activation="silu"):
     return affine(globals()[activation](affine(x, w_gate)) * affine(x, w_up), w_down)
 
 
-def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None, kept=None):
+def attend_heads(
+    x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None, kept=None, *,
+    eps=1e-6, offset=0.0, after=False, scale=None, softcap=None,
+):  # fmt: skip
     """Attention head by head; `seen` and `bias` broadcast to (..., H, T, S)."""
-    w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o = params
+    w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_gate, sink = params
     Hk = Hk or H
     q, k, v = affine(x, w_q, b_q), affine(memory, w_k, b_k), affine(memory, w_v, b_v)
     E, V = q.shape[-1] // H, v.shape[-1] // Hk
@@ -664,20 +667,43 @@ def attend_heads(x, memory, params, H, Hk=None, seen=True, bias=0.0, rope=None, 
     out = []
     for h in range(H):
         g = h // (H // Hk)
-        qh, kh = q[..., h * E : (h + 1) * E], k[..., g * E : (g + 1) * E]
-        if rope is not None:
-            qh, kh = apply_rope(qh, *rope), apply_rope(kh, *rope)
-        scores = qh @ np.swapaxes(kh, -1, -2) / np.sqrt(E) + bias[..., h, :, :]
-        e = np.where(seen[..., h, :, :], np.exp(scores), 0.0)
-        p = kept[..., h, :, :] * e / np.sum(e, axis=-1, keepdims=True)
+        qh = _prepared(q, h, E, q_norm, rope, eps, offset, after)
+        kh = _prepared(k, g, E, k_norm, rope, eps, offset, after)
+        scores = qh @ np.swapaxes(kh, -1, -2) * (E**-0.5 if scale is None else scale)
+        scores = scores if softcap is None else softcap * np.tanh(scores / softcap)
+        e = np.where(seen[..., h, :, :], np.exp(scores + bias[..., h, :, :]), 0.0)
+        total = np.sum(e, axis=-1, keepdims=True) + (0.0 if sink is None else np.exp(sink[h]))
+        p = kept[..., h, :, :] * e / total
         out.append(p @ v[..., g * V : (g + 1) * V])
-    return affine(np.concatenate(out, axis=-1), w_o, b_o)
+    merged = np.concatenate(out, axis=-1)
+    if w_gate is not None:
+        merged = merged / (1 + np.exp(-affine(x, w_gate, b_gate)))
+    return affine(merged, w_o, b_o)
 
 
-def norm_of(x, params, norm, eps):
+def _prepared(x, h, E, w, rope, eps, offset, after):
+    """One head of queries or keys, normalized and rotated, in either order."""
+
+    def turned(z):
+        heads = [z[..., i : i + E] for i in range(0, z.shape[-1], E)]
+        return z if rope is None else np.concatenate([apply_rope(a, *rope) for a in heads], -1)
+
+    def normed(z):
+        if w is None:
+            return z
+        whole = len(w) == z.shape[-1]
+        heads = [z] if whole else [z[..., i : i + E] for i in range(0, z.shape[-1], E)]
+        return np.concatenate([rms_norm(a, offset + w, eps) for a in heads], -1)
+
+    return (normed(turned(x)) if after else turned(normed(x)))[..., h * E : (h + 1) * E]
+
+
+def norm_of(x, params, norm, eps, offset=0.0):
+    if params is None:
+        return x
     weight, bias = params
     if norm == "rms" or (norm is None and bias is None):
-        return rms_norm(x, weight, eps)
+        return rms_norm(x, weight, eps, offset)
     return layer_norm(x, weight, bias, eps)
 
 
@@ -702,16 +728,28 @@ def causal(x, is_causal, mask):
 def encoder_block(
     x, params, num_heads, num_kv_heads=None, norm_first=False, norm=None, activation="relu",
     is_causal=False, mask=None, bias=0.0, rope=None, dropout=(None, None), eps=1e-5,
-    attention_dropout=None,
+    attention_dropout=None, scale=None, softcap=None, norm_offset=0.0, norm_after_rope=False,
+    parallel=False, residual_scale=1.0,
 ):  # fmt: skip
-    attention, norm1, network, norm2 = params
-    seen = causal(x, is_causal, mask)
-    heads = num_heads, num_kv_heads
-    x = sublayer(
-        x, lambda z: attend_heads(z, z, attention, *heads, seen, bias, rope, attention_dropout),
-        norm1, norm_first, norm, eps, dropout[0],
-    )  # fmt: skip
-    return sublayer(x, network_of(network, activation), norm2, norm_first, norm, eps, dropout[1])
+    attention, norm1, network, norm2, *outputs = (*params, None, None)[:6]
+
+    def attend(z):
+        return attend_heads(
+            z, z, attention, num_heads, num_kv_heads, causal(x, is_causal, mask), bias, rope,
+            attention_dropout, eps=eps, offset=norm_offset, after=norm_after_rope, scale=scale,
+            softcap=softcap,
+        )  # fmt: skip
+
+    def normed(z, p):
+        return norm_of(z, p, norm, eps, norm_offset)
+
+    given, runs = x, (attend, network_of(network, activation))
+    for f, before, after, factor in zip(runs, (norm1, norm2), outputs, dropout, strict=True):
+        z = given if parallel else x
+        z = normed(z, norm1 if parallel and before is None else before) if norm_first else z
+        x = x + residual_scale * (1.0 if factor is None else factor) * normed(f(z), after)
+        x = x if norm_first else normed(x, before)
+    return x
 
 
 def decoder_block(
@@ -722,7 +760,7 @@ def decoder_block(
     own, norm1, cross, norm2, network, norm3 = params
     seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
     x = sublayer(
-        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope, attention_dropout),
+        x, lambda z: attend_heads(z, z, own, *heads, seen, bias, rope, attention_dropout, eps=eps),
         norm1, *order, eps, dropout[0],
     )  # fmt: skip
     x = sublayer(

@@ -90,7 +90,7 @@ def test_the_text_says_what_was_measured(rows):
     rope = f"from {at['apply_rope'][0]:.2f} to {at['apply_rope'][2]:.2f}"
     assert rope in said
     assert f"differ by up to {spread:.2f}" in said
-    assert f"CoPE cost {rows['cope']['cost']} times" in said
+    assert f"CoPE costs {rows['cope']['cost']} times" in said
     for name in ("fire_bias", "shaw_scores"):
         assert 9 < float(rows[name]["cost"]) < 11
     for name in ("fire_bias", "shaw_scores", "transformer_xl_scores", "cope"):

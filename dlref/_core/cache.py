@@ -1,9 +1,9 @@
 """
 Files of compiled code, kept from one process to the next.
 
-What is read is executed.  So a file must belong to the user, be writable by no one else, and hold
-undamaged what was written under its name; otherwise it is as if it were not there.  What cannot be
-written is not: a cache never makes a call fail.
+The content of a file is executed.  So a file must belong to the user, be writable by no one else,
+and hold undamaged the data written under its name; otherwise it is ignored.  Failed writes are
+ignored too: a cache never makes a call fail.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _is_safe(found: os.stat_result) -> bool:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the folders beside a new one that have not been used for a month."""
+    """Remove the sibling folders of a new one that have not been used for a month."""
     for other in folder.parent.iterdir():
         found = other.lstat()
         unused = time.time() - found.st_mtime > MONTH
@@ -83,12 +83,12 @@ def _path(folder: Path, name: str) -> Path:
 
 
 def _digest(name: str, data: bytes) -> bytes:
-    """Return what says that data are undamaged, and those of a name."""
+    """Return a digest of a name and its data, which shows damage and exchanged files."""
     return hashlib.blake2b(name.encode() + b"\0" + data, digest_size=DIGEST).digest()
 
 
 def read(folder: Path | None, name: str) -> bytes | None:
-    """Return what was written under a name, or None."""
+    """Return the data written under a name, or None."""
     if folder is None:
         return None
     try:

@@ -1,1 +1,1 @@
-"""What two or more chapters compute with."""
+"""Numerical building blocks that several chapters share."""

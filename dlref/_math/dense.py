@@ -1,4 +1,4 @@
-"""The dense layer and large products, on NumPy's BLAS, in the dtype of their operands."""
+"""Dense layers and large matrix products by NumPy's BLAS, in the dtype of their operands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 __all__ = ["affine", "affine_jvp", "affine_vjp", "column_sums", "product"]
 
-#: Multiplications that BLAS does at once, a tenth of a second: it does not look for Ctrl-C.
+#: Multiplications per BLAS call, about a tenth of a second: BLAS does not check for Ctrl-C.
 AT_ONCE = 2**31
 
 
 def product(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
-    """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), a large one by groups of rows."""
+    """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), split if `a` is large."""
     *lead, rows, depth = a.shape
     shape = np.broadcast_shapes(lead, b.shape[:-2]) if lead or b.ndim > 2 else ()
     piece = max(1, AT_ONCE // max(1, math.prod(shape) * depth * b.shape[-1]))
@@ -66,7 +66,7 @@ def affine_jvp(
     primals: tuple[FloatArray, FloatArray, FloatArray | None],
     tangents: tuple[FloatArray | None, FloatArray | None, FloatArray | None],
 ) -> FloatArray:
-    """Return the tangent of `affine`: dx w' + x dw' + db, where None is zero."""
+    """Return the tangent of `affine`: dx w' + x dw' + db, where None means zero."""
     (x, w, _), (dx, dw, db) = primals, tangents
     out = np.zeros((*x.shape[:-1], len(w)), x.dtype)
     if dx is not None:

@@ -1,28 +1,27 @@
 r"""
-The elementary functions, as code that LLVM vectorizes.
+Elementary functions as code that LLVM can vectorize.
 
-A call of ``math.exp`` in a loop is a call of the C library, once an element.  The functions
-here consist of additions, multiplications and selections alone, so that a loop over one of
-them handles four or eight elements at a time.  All compute in float64; a float32 result is
-their value rounded once.
+``math.exp`` in a loop calls the C library once per element. The functions here consist only of
+additions, multiplications and selections, so that a loop over one of them handles four or eight
+elements at a time. All compute in float64; a float32 result is their value rounded once.
 
 **The exponential.**  Write :math:`x = n \log 2 + r` with an integer n and
 :math:`|r| \le \frac12 \log 2`; then :math:`e^x = 2^n e^r`.
 
 1. *The integer.*  Adding :math:`1.5 \cdot 2^{52}` to :math:`x / \log 2` leaves no bit for a
-   fraction: the sum is rounded to an integer by the addition itself, and subtracting the constant
-   again returns n.  The low bits of the sum hold n as a binary number.
+   fraction: the addition itself rounds the sum to an integer, and subtracting the constant gives n.
+   The low bits of the sum hold n as a binary number.
 2. *The remainder.*  :math:`\log 2` is kept as a sum of two constants, the first with 32 bits: its
-   product with n (11 bits) is exact, and so is the difference from x, since the two agree
-   in the leading bits.  What is lost is less than :math:`2^{-53}` in absolute terms.
+   product with n (11 bits) is exact, and so is the difference from x, since the two agree in the
+   leading bits.  The absolute error is less than :math:`2^{-53}`.
 3. *The polynomial.*  :math:`e^r - 1 = r + r^2 c(r)` with c of degree 10; the error of the
-   polynomial is below 0.01 units in the last place, far below that of its evaluation.
+   polynomial is below 0.01 units in the last place, far below the error of its evaluation.
 4. *The power of two.*  Shifting :math:`n + 1023` by 52 bits writes the exponent of a float64
    whose value is :math:`2^n`.  Two factors
    :math:`2^{\lfloor n/2 \rfloor} 2^{n - \lfloor n/2 \rfloor}` reach
    the subnormal numbers and the largest finite ones; only the last product rounds.
 
-Subtracting one *before* the scaling is done turns the same pieces into :math:`e^x - 1` without
+Subtracting one *before* the scaling turns the same pieces into :math:`e^x - 1` without
 cancellation: :math:`2^n (e^r - 1) + (2^n - 1)`, where the bracket on the right is exact.
 
 **The logarithm.**  Write :math:`w = 2^k m` with :math:`m \in [\sqrt{1/2}, \sqrt 2)`, so that
@@ -31,25 +30,24 @@ cancellation: :math:`2^n (e^r - 1) + (2^n - 1)`, where the bracket on the right 
 .. math:: \log m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).
 
 Since :math:`2s = f - s f`, the leading term f is exact, and :math:`\log(1 + u)` remains accurate
-for the smallest u.  (The arrangement is that of the C library written at Sun in 1993.)
+for the smallest u.  (The C library written at Sun in 1993 arranges the terms in this way.)
 
 **The Mills ratio.**  It is :math:`\sqrt{2\pi}\, m(t)` with :math:`m(t) = e^{t^2/2} \Phi(-t)` and
 the standard normal CDF :math:`\Phi(t) = \frac12 \operatorname{erfc}(-t / \sqrt 2)`.  The factor m
 decreases slowly from 1/2 towards :math:`1 / (t \sqrt{2\pi})`.  Multiplied by :math:`1 +
 \frac{13}{16} t`, nearly its inverse for small t, it varies between 0.5 and 0.32 only, and :math:`q
 = (t - 4) / (t + 4)` maps the half-line to :math:`[-1, 1)`: one polynomial in q, of degree 22,
-serves up to t = 40, where the tail underflows.  (The form is that of :cite:t:`Shepherd1981`.)  The
-factor :math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``two_square`` finds
-them.
+serves up to t = 40, where the tail underflows.  (:cite:t:`Shepherd1981` use this form.)  The factor
+:math:`e^{-t^2/2}` needs more digits of :math:`t^2` than a float64 has; ``two_square`` finds them.
 
 **Half the digits.**  A float32 result is within 0.501 ULP if the float64 that is rounded to it has
 a relative error below :math:`0.001 \cdot 2^{-24}`, about :math:`2^{-34}` (next to a power of two a
-unit is half as large).  ``single`` exchanges the building
-blocks of a formula for short ones that have an error below :math:`2^{-36}`:
+unit is half as large).  ``single`` replaces the building blocks of a formula by shorter ones with
+an error below :math:`2^{-36}`:
 
 - their polynomials stop earlier;
-- :math:`\log 2` is one constant, and what an argument lacks, at most its rounding
-  :math:`2^{-53} |x| < 2^{-43}`, is left out (a float32 has an exact square);
+- :math:`\log 2` is one constant, and the low-order part of an argument, at most its rounding
+  :math:`2^{-53} |x| < 2^{-43}`, is ignored (a float32 has an exact square);
 - one power of two suffices: the exponential is clipped to :math:`e^{-700}`, a float64 that
   is not subnormal, but far below all of float32, and no formula asks for more than
   :math:`e^{700}`, far above it: a sigmoid need not tell the signs of its argument apart;
@@ -57,22 +55,22 @@ blocks of a formula for short ones that have an error below :math:`2^{-36}`:
   that one division does for both; it is good up to t = 20, where the tail is :math:`10^{-89}`;
 - a division by the sum of a row of float32 is a product with its reciprocal.
 
-**What a rounding lost.**  ``fma`` is the processor's :math:`x y + z`, rounded once.  With
-z the rounded product, negative, it returns exactly what that product lacks: the digits of
-:math:`x^2` that :math:`e^{-x^2/2}` needs, or of a rotary angle, of which only the rest after
-whole turns matters.  It also divides: with the rounded inverse i of y, the guess :math:`q = x i`
-leaves the remainder :math:`x - q y`, which is a float64 again, and :math:`q + (x - q y)\, i`,
-rounded once, is the quotient to the last bit :cite:p:`Markstein1990`.  Where many x are divided by
-one y, these three operations are several times as fast as the division.
+**Low-order parts.** ``fma`` is the processor's :math:`x y + z`, rounded once. With z minus the
+rounded product, it returns the rounding error of that product exactly: the digits of :math:`x^2`
+that :math:`e^{-x^2/2}` needs, or the digits of a rotary angle, where only the remainder after whole
+turns matters.  It also divides: with the rounded inverse i of y, the guess :math:`q = x i` leaves
+the remainder :math:`x - q y`, which is a float64 again, and :math:`q + (x - q y)\, i`, rounded
+once, is the quotient to the last bit :cite:p:`Markstein1990`.  Where many x are divided by one y,
+these three operations are several times as fast as the division.
 
-**Pairs.**  Where several roundings meet, each number is kept as a pair, the rounded one and what
-it lacks: ``pair_sum``, ``pair_product`` and ``pair_quotient`` are the three operations, and only
-the quotient at the end of a formula is rounded.  So a sigmoid or a GELU is off by little more than
-half a unit, at the price of some additions.  For float32 the second number is left out.
+**Pairs.** Where several roundings add up, each number is kept as a pair of high-order and low-order
+part: ``pair_sum``, ``pair_product`` and ``pair_quotient`` are the three operations, and only the
+quotient at the end of a formula is rounded.  So a sigmoid or a GELU is off by little more than half
+a unit, at the price of some additions.  For float32 the low-order part is dropped.
 
-The coefficients are computed by ``tests/elementary_coefficients.py``; a test compares.
-Errors stated in the source are the largest seen over dense grids, in units in the last
-place (ULP) of float64.
+The coefficients are computed by ``tests/elementary_coefficients.py``; a test compares. Errors
+stated in the source are the largest errors over dense grids, in units in the last place (ULP) of
+float64.
 """
 
 from __future__ import annotations
@@ -138,12 +136,12 @@ SPLIT = 2.0**27 + 1.0  # halves the digits of a float64
 SHIFT_SINGLE = SHIFT + 1023
 LOG2E = 1.4426950408889634
 DENSITY = 0.3989422804014327  #: 1 / sqrt(2 pi), the normal density at 0
-DENSITY_REST = -2.49232720227773e-17  #: what that lacks
+DENSITY_REST = -2.49232720227773e-17  #: its low-order part
 SHIFT_BITS = 0x4338000000000000  #: SHIFT as an integer
 SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  #: sqrt(1/2) as an integer
 MAGNITUDE, MAGNITUDE_SINGLE = 2**63 - 1, 2**31 - 1  #: all bits but the sign
 
-#: the upper 32 digits of ln 2, and the rest
+#: the upper 32 digits of ln 2, and the low-order part
 LN2 = (
     0.6931471806019545,
     -4.2009150726810846e-11,
@@ -213,7 +211,7 @@ TANH = (
     -2.5155023659382105e-08,
 )
 
-TANH_REST = 1.850371707708594e-17  #: what the first coefficient lacks to 1/3
+TANH_REST = 1.850371707708594e-17  #: the first coefficient minus 1/3
 
 #: (1 + 13/16 t) e^(t^2 / 2) Phi(-t) in q
 NORMAL = (
@@ -241,7 +239,7 @@ NORMAL = (
     3.140613571069273e-09,
     3.897331436719611e-11,
 )
-NORMAL_REST = 2.2588377956936774e-17  #: what the first coefficient lacks
+NORMAL_REST = 2.2588377956936774e-17  #: low-order part of the first coefficient
 
 #: the same for half the digits; (t + 5) e^(t^2 / 2) Phi(-t) in q
 LN2_SINGLE = 0.6931471805599453
@@ -291,7 +289,7 @@ NORMAL_SINGLE = (
     6.551643232466027e-06,
 )
 
-#: sqrt(2), and what the first lacks
+#: sqrt(2), and its low-order part
 SQRT2 = (
     1.4142135623730951,
     -9.667293313452913e-17,
@@ -341,7 +339,7 @@ fma_single = intrinsic(_fma_single, _emit_fma, "float32")
 
 @inline_strict
 def pair_sum(x: Number, y: Number) -> tuple[Number, Number]:
-    """Return x + y, rounded, and what it lacks, for finite numbers."""
+    """Return x + y for finite numbers as a pair: the rounded sum and its error."""
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
@@ -349,7 +347,7 @@ def pair_sum(x: Number, y: Number) -> tuple[Number, Number]:
 
 @inline_strict
 def fast_sum(x: Number, y: Number) -> tuple[Number, Number]:
-    """`pair_sum` if x is 0 or y not greater in size."""
+    """`pair_sum` if x is 0 or y is not larger in absolute value."""
     total = x + y
     return total, y - (total - x)
 
@@ -374,9 +372,10 @@ def exp_parts(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
     """
     Return r, t, a, b with ``exp(x + low) = (1 + (r + t)) * a * b``.
 
-    r is between -0.35 and 0.35, t the smaller rest of e^r - 1, a and b are powers of two.
-    `low` is what x lacks to the exact argument: an error of the argument is a relative error
-    of the result, and at x = -700 the rounding of x alone would cost 500 units in the last place.
+    r is between -0.35 and 0.35, t the smaller remainder of e^r - 1, a and b are powers of two.
+    `low` is the low-order part of the argument (exact argument = x + low): an error of the argument
+    is a relative error of the result, and at x = -700 the rounding of x alone would cost 500 units
+    in the last place.
     """
     x = -800.0 if x < -800.0 else x  # a NaN stays
     x = 710.0 if x > 710.0 else x
@@ -387,7 +386,7 @@ def exp_parts(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
     rest = low - k * LN2[1]
     r = first + rest
     lost = (first - r) + rest
-    c, s = EXPM1, r * r  # in pairs: fewer steps wait for another than one by one
+    c, s = EXPM1, r * r  # in pairs: fewer steps depend on one another than in Horner's scheme
     low4 = (c[0] + r * c[1]) + s * (c[2] + r * c[3])
     mid4 = (c[4] + r * c[5]) + s * (c[6] + r * c[7])
     tail = low4 + (s * s) * (mid4 + (s * s) * ((c[8] + r * c[9]) + s * c[10]))
@@ -423,7 +422,7 @@ def raised(factor: Number, x: Number, low: Number) -> Number:
 @inline_fma
 def expm1_pair(x: Number) -> tuple[Number, Number]:
     """e^x - 1 without cancellation, as a pair."""
-    bounded = -40.0 if x < -40.0 else x  # e^-40 is invisible beside 1
+    bounded = -40.0 if x < -40.0 else x  # e^-40 does not change 1
     r, t, a, b = exp_parts(bounded, 0.0)
     half = 0.5 * a * b  # 2^n may be infinite where e^x is not
     p = r + t
@@ -507,7 +506,7 @@ def log(x: Number) -> Number:
     mantissa = number(bits(w) - (exponent << 52))
     k = np.float64(exponent) - (54.0 if tiny else 0.0)
     inside = log_mantissa(mantissa - 1.0, k, 0.0)
-    outside = -np.inf if x == 0.0 else (np.nan if x < 0.0 else x)  # NaN and inf as they are
+    outside = -np.inf if x == 0.0 else (np.nan if x < 0.0 else x)  # NaN and inf are unchanged
     return inside if (x > 0.0) & (x < np.inf) else outside
 
 
@@ -525,7 +524,7 @@ def log1p_pair(u: Number, u_low: Number) -> Number:
     mantissa = number(bits(w) - (exponent << 52))
     lost = 1.0 - (w - u) if u > 1.0 else u - (w - 1.0)
     f = u if exponent == 0 else mantissa - 1.0
-    low = ((0.0 if exponent == 0 else lost) + u_low) / w  # ln(1 + u + u_low) - ln of what f is
+    low = ((0.0 if exponent == 0 else lost) + u_low) / w  # beyond ln(w)
     inside = log_mantissa(f, np.float64(exponent), low)
     inside = u if abs(u) < 1e-17 else inside
     outside = -np.inf if u == -1.0 else (np.nan if u < -1.0 else u)
@@ -537,8 +536,8 @@ def log1p_exp(x: Number) -> Number:
     """
     ln(1 + e^x) for x <= 0, to 1.3 ULP.
 
-    The sum lies between 1 and 2, so the power of two is 0 or 1; what the roundings of the
-    exponential and of the sum lost is known, and changes the logarithm by that over the sum.
+    The sum lies between 1 and 2, so the power of two is 0 or 1. The rounding errors of the
+    exponential and of the sum are known, and change the logarithm by their quotient with the sum.
     """
     r, t, a, b = exp_parts(x, 0.0)
     p = r + t
@@ -567,7 +566,7 @@ def quotient(x: Number, y: Number, y_low: Number) -> Number:
 
 @inline_strict
 def two_diff_error(x: Number, y: Number) -> Number:
-    """Return what the rounded difference x - y lacks to the exact one."""
+    """Return the rounding error of x - y, exact minus rounded."""
     d = x - y
     back = d - x
     return (x - (d - back)) - (y + back)
@@ -575,13 +574,13 @@ def two_diff_error(x: Number, y: Number) -> Number:
 
 @inline_strict
 def two_prod_error(x: Number, y: Number) -> Number:
-    """Return what the rounded product x y lacks to the exact one, if neither is tiny."""
+    """Return the rounding error of x y, exact minus rounded, if neither is tiny."""
     return fma(x, y, -(x * y))
 
 
 @inline_strict
 def two_square(x: Number) -> tuple[Number, Number]:
-    """Return x^2, rounded, and what it lacks."""
+    """Return x^2 as a pair: the rounded square and its error."""
     return x * x, two_prod_error(x, x)
 
 
@@ -611,7 +610,7 @@ def erfcx(x: Number) -> Number:
     """
     e^(x^2) erfc(x) = 2 m(sqrt(2) x) for x in [0, 28], where m is `normal_tail`; to 1.8 ULP.
 
-    The rounding of sqrt(2) x is repaired with m' = t m - 1 / sqrt(2 pi).
+    The rounding of sqrt(2) x is corrected with m' = t m - 1 / sqrt(2 pi).
     """
     t = SQRT2[0] * x
     m = normal_tail(t)
@@ -646,7 +645,7 @@ def exp_parts_single(x: Number, _low: Number) -> tuple[Number, Number, Number, N
     """
     `exp_parts` to half the digits, for x < 700: ln 2 is one constant, 2^n one factor.
 
-    The shift adds 1023 besides, so that the low bits of z are the exponent of 2^n.
+    The shift also adds 1023, so that the low bits of z are the exponent of 2^n.
     """
     x = -700.0 if x < -700.0 else x
     z = x * LOG2E + SHIFT_SINGLE
@@ -658,14 +657,14 @@ def exp_parts_single(x: Number, _low: Number) -> tuple[Number, Number, Number, N
 
 @inline_fma
 def sigmoid_single(x: Number) -> Number:
-    """`sigmoid` to half the digits, which e^-x, far larger than any float32, does not endanger."""
+    """`sigmoid` to half the digits; e^-x may exceed any float32 without harm."""
     r, t, a, _ = exp_parts_single(-(-700.0 if x < -700.0 else x), 0.0)
     return 1.0 / (1.0 + (1.0 + (r + t)) * a)
 
 
 @inline_fma
 def tanh_single(x: Number) -> Number:
-    """`tanh` to half the digits: what the sum t + 2 lost is left out."""
+    """`tanh` to half the digits: the rounding error of t + 2 is ignored."""
     size = abs(x)
     t = expm1_single(2.0 * (20.0 if size > 20.0 else size))
     ratio = t / (t + 2.0)
@@ -697,7 +696,7 @@ def tanh_gap_single(x: Number) -> Number:
 
 @inline_fma
 def log1p_exp_single(x: Number) -> Number:
-    """`log1p_exp` to half the digits: what exponential and sum lost is left out."""
+    """`log1p_exp` to half the digits: the rounding errors of exponential and sum are ignored."""
     r, t, a, _ = exp_parts_single(x, 0.0)
     e = (1.0 + (r + t)) * a
     upper = e > 0.4
@@ -730,7 +729,7 @@ def expm1_pair_single(x: Number) -> tuple[Number, Number]:
 
 @inline_fma
 def pair_sum_single(x: Number, y: Number) -> tuple[Number, Number]:
-    """`pair_sum` without what the sum lacks."""
+    """`pair_sum` without the low-order part."""
     return x + y, 0.0
 
 
@@ -738,7 +737,7 @@ def pair_sum_single(x: Number, y: Number) -> tuple[Number, Number]:
 def pair_product_single(
     x: Number, _x_low: Number, y: Number, _y_low: Number
 ) -> tuple[Number, Number]:
-    """`pair_product` without what the product lacks."""
+    """`pair_product` without the low-order part."""
     return x * y, 0.0
 
 
@@ -757,7 +756,7 @@ def raised_single(factor: Number, x: Number, low: Number) -> Number:
 
 @inline_fma
 def two_diff_error_single(_x: Number, _y: Number) -> Number:
-    """Stand for `two_diff_error`: half the digits lack nothing."""
+    """Replace `two_diff_error`: half the digits need no correction."""
     return 0.0
 
 
@@ -788,9 +787,10 @@ def normal_tail_pair_single(t: Number) -> tuple[Number, Number, Number, Number]:
 @inline_fma
 def near_zero(d: Number, rest: Number, c: tuple[Number, ...], value: Number) -> Number:
     """
-    Return the polynomial c of d, times d, for the distance d + rest from a zero; value if far.
+    Return d c(d) for the distance d + rest from a zero, or `value` if it is far.
 
-    In float32, too: half the digits of value are not half of those of a small difference.
+    It is used for float32, too: half the digits of `value` are not half the digits of a small
+    difference.
     """
     d, d_low = fast_sum(d, rest)
     low4 = d * c[1] + (d * d) * (c[2] + d * c[3])
@@ -808,9 +808,9 @@ def largest(x: FloatArray) -> Number:
     """
     Return the maximum of some numbers; a positive NaN counts as the largest.
 
-    The bits of a number, read as an integer, grow with the number if it is positive and
-    fall if it is negative; the latter are mirrored.  Integers, unlike floats, have a maximum
-    that does not depend on the order, so LLVM may compare several at a time.
+    The bits of a number, read as an integer, grow with the number if it is positive and fall if it
+    is negative; negative ones are mirrored.  Integers, unlike floats, have a maximum that does not
+    depend on the order, so LLVM may compare several at a time.
     """
     top = np.int64(-MAGNITUDE - 1)
     for j in range(x.size):
@@ -840,7 +840,7 @@ def summed(x: FloatArray) -> Number:
     return total
 
 
-#: What takes the place of what where half the digits are enough.
+#: Replacements, for results that need half the digits only.
 SINGLE = {
     exp_pair: exp_pair_single,
     exp_parts: exp_parts_single,
@@ -866,5 +866,5 @@ SINGLE = {
 
 @cache
 def single(function: F) -> F:
-    """Return the copy of a formula, or of a kernel, for float32: of half the digits."""
+    """Return the copy of a formula or a kernel for float32, with half the digits."""
     return specialize(function, SINGLE, "single")

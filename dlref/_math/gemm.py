@@ -1,12 +1,12 @@
 """
 Products of matrices inside kernels and threads.
 
-The right operand is copied once into *panels*, a few columns each, so narrow that the innermost
-loop (`dlref._math.gemm_tiles`) reads whole vectors, one after the other.  A recurrent network
-keeps its panels for all steps.
+The right operand is copied once into *panels* of a few columns, so narrow that the innermost loop
+(`dlref._math.gemm_tiles`) reads whole vectors in sequence. A recurrent network keeps its panels for
+all steps.
 
-Not BLAS: it has threads of its own, which would wait for those that call it.  Here an element of
-the result is a sum over k in ascending order, by blocks of 512, for any number of rows.
+BLAS is not used here, since its own threads would compete with the threads that call it. Here an
+element of the result is a sum over k in ascending order, in blocks of 512, for any number of rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_product", "matmul", "multiply", "panels"]
 
-DEPTH = 512  # terms that are added up before they are added to others; a panel has 64 KiB then
+DEPTH = 512  # terms that are summed before they are added to the result; a panel then has 64 KiB
 
 
 @kernel
@@ -31,7 +31,7 @@ def multiply(a: FloatArray, w: FloatArray, out: FloatArray, last: FloatArray) ->
     """
     Add the product of `a` (R, K) with panels of K rows to `out` (R, N).
 
-    `last` (R, W) is room for the sums of the last panel, if it reaches beyond the last column.
+    `last` (R, W) is a workspace for the last panel, if it reaches beyond the last column.
     """
     (rows, columns), width = out.shape, w.shape[2]
     whole, inside = rows - rows % ROWS, columns // width

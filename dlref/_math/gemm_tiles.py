@@ -1,9 +1,9 @@
 """
 The innermost loop of a product of matrices, for whole tiles of the result.
 
-A processor of today multiplies and adds two vectors of 16 numbers in each cycle, if they are in its
-registers; a loop over rows and columns has it wait for memory instead.  So a product is cut
-into tiles small enough for the registers.  For each index k of the sum, the tile ::
+A current processor multiplies and adds two vectors of 16 numbers in each cycle if they are in its
+registers; a loop over rows and columns waits for memory instead. So a product is divided into tiles
+small enough for the registers.  For each index k of the sum, the tile ::
 
             w[k, 0:16]     w[k, 16:32]
     a[0,k]  a[0,k] * w     a[0,k] * w
@@ -11,13 +11,13 @@ into tiles small enough for the registers.  For each index k of the sum, the til
     ...
     a[7,k]  a[7,k] * w     a[7,k] * w
 
-loads 2 vectors and 8 numbers and computes 16 vectors with them, while the sums stay where they
-are.  To read the columns as vectors, one after the other, they are copied into *panels* before
+loads 2 vectors and 8 numbers and computes 16 vectors with them, while the sums stay in registers.
+To read the columns as vectors in sequence, they are first copied into *panels*
 (`dlref._math.gemm`).
 
-A compiler that is given the loops finds the vectors but keeps the sums in memory, at half the
-speed, so this function is written in LLVM's own language, through llvmlite.  It says what
-`_interpreted` says.
+A compiler that gets the loops finds the vectors but keeps the sums in memory, at half the speed, so
+this function is written in LLVM's intermediate language, through llvmlite. It computes the same as
+`_interpreted`.
 
 .. [1] K. Goto, R. A. van de Geijn: Anatomy of high-performance matrix multiplication.
    ACM Trans. Math. Softw. 34(3), 2008, https://doi.org/10.1145/1356052.1356053
@@ -50,22 +50,22 @@ __all__ = [
 if COMPILED:
     from llvmlite import ir
 
-#: Bytes of a vector.  Sixteen registers of AVX2 hold sums of 6 rows, 32 of AVX-512 those of 8.
+#: Bytes of a vector. Sixteen AVX2 registers hold the sums of 6 rows, 32 AVX-512 registers hold 8.
 WIDE = not COMPILED or target_has("avx512f")
 VECTOR = 64 if WIDE else 32
 VECTORS = 2
 WIDTH_BYTES = VECTORS * VECTOR  #: bytes in a row of a panel
 ROWS = 8 if WIDE else 6  #: rows of a tile
-HALF = ROWS // 2  #: rows of a smaller one, for what is left
-PANELS = 8 if WIDE else 4  #: side by side for a single row, so that there are sums enough
-FEW_PANELS = PANELS // 2  #: for what is left of them
+HALF = ROWS // 2  #: rows of a smaller one, for the remaining rows
+PANELS = 8 if WIDE else 4  #: side by side for a single row, so that there are enough sums
+FEW_PANELS = PANELS // 2  #: for the remaining panels
 
 
 def _interpreted(a: FloatArray, panels: FloatArray, out: FloatArray) -> None:
     """Add the product of rows `a` (R, K) with panels (P, K, W) to `out` (R, P W)."""
     width = panels.shape[2]
     for p, panel in enumerate(panels):
-        for i, row in enumerate(a):  # each by itself: NumPy adds several up in another order
+        for i, row in enumerate(a):  # one at a time: NumPy would sum several in another order
             out[i, p * width : (p + 1) * width] += row @ panel
 
 
@@ -90,7 +90,7 @@ class _Code:
         return self.builder.bitcast(place, kind.as_pointer())
 
     def load(self, array: Any, kind: Any, *offsets: Any) -> Any:
-        """Load a number, or a vector that may lie across lines of the cache."""
+        """Load a number, or a vector that may straddle cache lines."""
         return self.builder.load(self.at(array, kind, *offsets), align=4)
 
     def spread(self, number: Any) -> Any:
@@ -110,7 +110,7 @@ class _Code:
     def loop(
         self, end: Any, step: int, totals: int, body: Callable[[Any, list[Any]], list[Any]]
     ) -> list[Any]:
-        """Let `body` compute new totals for k = 0, step, ... below the end; return the last."""
+        """Emit a loop in which `body` computes new totals for k = 0, step, ... below the end."""
         builder, before = self.builder, self.builder.block
         names = ("product.while", "product.do", "product.end")
         condition, inside, after = (builder.append_basic_block(name) for name in names)
@@ -130,7 +130,7 @@ class _Code:
 
 
 def _begin(context: Any, builder: Any, signature: Any, args: Any) -> list[Any]:
-    """Return what writes code, and the arguments as arrays."""
+    """Return the code builder, and the arguments as arrays."""
     kinds = zip(signature.args, args, strict=True)
     arrays = [context.make_array(kind)(context, builder, value) for kind, value in kinds]
     number = context.get_data_type(signature.args[0].dtype)

@@ -1,4 +1,4 @@
-"""Activations by name, as options of other chapters give them."""
+"""Activations by name, for options of other chapters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._core.arguments import FloatArray, choice
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What an option `activation` may be: the functions of one number that have all derivatives.
+#: Values of an option `activation`: the element-wise functions that have all derivatives.
 ACTIVATIONS = (
     "identity",
     "gelu_tanh",

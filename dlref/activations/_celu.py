@@ -14,7 +14,7 @@ __all__ = ["celu", "celu_deriv", "celu_deriv2", "celu_jvp", "celu_vjp"]
 
 @inline_strict
 def _quotient(x: Number, alpha: Number) -> tuple[Number, Number]:
-    """Return x / alpha, and what it lacks to the exact quotient."""
+    """Return x / alpha as a pair: the rounded quotient and its error."""
     z = x / alpha
     rest = fma(-z, alpha, x) / alpha
     return z, (rest if abs(z) < 800.0 else 0.0)

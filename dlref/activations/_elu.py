@@ -110,8 +110,7 @@ def elu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
        \alpha e^x = f(x) + \alpha & x \le 0 \end{cases}
 
     The form :math:`f + \alpha` needs only the output. Here the exponential is used: near saturation
-    :math:`f + \alpha` cancels. At 0 the value is that of the left side, `alpha`, as in PyTorch and
-    JAX.
+    :math:`f + \alpha` cancels. At 0 it returns the left slope, `alpha`, as in PyTorch and JAX.
 
     Largest error found: 0.71 ULP.
 
@@ -122,7 +121,7 @@ def elu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     >>> elu_deriv(np.log([0.25, 1.0, 2.0]), alpha=0.5)
     array([0.125, 0.5  , 1.   ])
 
-    Output plus alpha, where it can be used:
+    Output plus alpha, where that form is accurate:
 
     >>> elu(np.log(0.25), alpha=0.5) + 0.5
     np.float64(0.125)
@@ -151,8 +150,8 @@ def elu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     .. math:: f''(x) = \begin{cases} 0 & x > 0 \\
        \dv{}{x} \alpha e^x = \alpha e^x & x \le 0 \end{cases}
 
-    The value at 0 is that of the left side. Even for :math:`\alpha = 1` the second derivative jumps
-    there, from 1 to 0: the unit is once but not twice continuously differentiable.
+    At 0 it returns the left value. Even for :math:`\alpha = 1` the second derivative jumps there,
+    from 1 to 0: the unit is once but not twice continuously differentiable.
 
     Largest error found: 0.71 ULP.
 
@@ -191,8 +190,8 @@ def elu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, alpha: float = 1.0) -> Flo
         \pdv{L}{x} = u\, f'(x)
           = u\, \begin{cases} 1 & x > 0 \\ \alpha e^x & x \le 0 \end{cases}
 
-    Saturated units pass a gradient that is small but not zero: at -5 it is 0.0067 of the
-    incoming one, at -20 it is 2e-9.
+    Saturated units pass a gradient that is small but not zero: at -5 it is 0.0067 times the
+    upstream gradient, at -20 it is 2e-9.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["gelu", "gelu_deriv", "gelu_deriv2", "gelu_jvp", "gelu_vjp"]
 
-CUBIC = (1.5957691216057308, -9.96930880911092e-17)  #: 2 sqrt(2 / pi), and what it lacks
+CUBIC = (1.5957691216057308, -9.96930880911092e-17)  #: 2 sqrt(2 / pi), and its low-order part
 
 
 CUBE = (0.07135481627260025, -6.175149918155315e-19)  #: 0.044715 times that
@@ -235,8 +235,8 @@ def gelu(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
 
        f(x) = \frac{x}{2} \Bigl( 1 + \tanh\bigl( \sqrt{2/\pi}\, (x + 0.044715\, x^3) \bigr) \Bigr),
 
-    which differs from it by up to 4.7e-4. PyTorch and ONNX take the exact map unless told
-    otherwise, JAX the approximation.
+    which differs from it by up to 4.7e-4. PyTorch and ONNX use the exact map by default, JAX the
+    approximation.
 
     **Numerics.** 1 + erf cancels for negative x: nothing is left below -8.38. The code writes
     :math:`\Phi(-t) = e^{-t^2/2} m(t)` with a slowly varying m, takes the exponential of the exact
@@ -284,7 +284,7 @@ def gelu_deriv(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
     Returns
     -------
     ndarray
-        :math:`\Phi(x) + x \phi(x)`, or that of the approximation.
+        :math:`\Phi(x) + x \phi(x)`, or the derivative of the approximation.
 
     Notes
     -----
@@ -302,8 +302,8 @@ def gelu_deriv(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
 
     where :math:`c = 2 \sqrt{2 / \pi}` and :math:`d = 0.044715\, c`.
 
-    The exact derivative is 0 at -0.7518, that of the approximation at -0.7525. Largest error found:
-    1.6 ULP exact, 3.5 ULP tanh, near the zero as elsewhere.
+    The exact derivative is 0 at -0.7518, and the derivative of the approximation at -0.7525.
+    Largest error found: 1.6 ULP exact, 3.5 ULP tanh, near the zero as elsewhere.
 
     Examples
     --------
@@ -330,7 +330,7 @@ def gelu_deriv2(x: npt.ArrayLike, *, approximate: str = "none") -> FloatArray:
     Returns
     -------
     ndarray
-        :math:`(2 - x^2) \phi(x)`, or that of the approximation.
+        :math:`(2 - x^2) \phi(x)`, or the derivative of the approximation.
 
     Notes
     -----

@@ -65,12 +65,12 @@ def hard_sigmoid(x: npt.ArrayLike, *, alpha: float = 1 / 6, beta: float = 0.5) -
     -----
     .. math:: f(x) = \max(0, \min(1, \alpha x + \beta))
 
-    The default slope 1/6 is that of PyTorch and Keras 3; ONNX and older Keras take 0.2, and the
-    tangent of :math:`\sigma` at 0 would be 1/4.
+    PyTorch and Keras 3 also use the slope 1/6; ONNX and older Keras use 0.2, and the tangent of
+    :math:`\sigma` at 0 would be 1/4.
 
-    Near the lower kink :math:`\alpha x` and :math:`\beta` cancel. What the rounding of
-    :math:`\alpha x` loses is computed and added back, hence the value is right to the last digit
-    for the `alpha` that was passed.
+    Near the lower kink :math:`\alpha x` and :math:`\beta` cancel. The rounding error of
+    :math:`\alpha x` is computed and added back, so the value is right to the last digit for the
+    `alpha` that was passed.
 
     Examples
     --------

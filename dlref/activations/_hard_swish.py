@@ -65,8 +65,8 @@ def hard_swish(x: npt.ArrayLike) -> FloatArray:
        f(x) = x \max\Bigl(0, \min\Bigl(1, \frac{x + 3}{6}\Bigr)\Bigr)
             = \begin{cases} 0 & x \le -3 \\ x (x + 3) / 6 & -3 < x < 3 \\ x & x \ge 3 \end{cases}
 
-    The minimum follows from :math:`2 x + 3 = 0`: it is :math:`f(-3/2) = -3/8`, while that of silu
-    is -0.278 at -1.278.
+    The minimum follows from :math:`2 x + 3 = 0`: it is :math:`f(-3/2) = -3/8`, while the minimum of
+    silu is -0.278 at -1.278.
 
     Examples
     --------

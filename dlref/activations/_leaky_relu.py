@@ -94,7 +94,7 @@ def leaky_relu_deriv(x: npt.ArrayLike, *, negative_slope: float = 0.01) -> Float
     -----
     .. math:: f'(x) = \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}
 
-    At the kink the slope of the left side is taken, as in PyTorch; JAX takes 1.
+    At the kink it returns the left slope, as PyTorch does; JAX returns 1.
 
     Examples
     --------

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
 from .._math.elementary import log1p_pair, two_diff_error
-from ._kernels.softmax_rows import added, along, dot, exponentials, run
+from .._math.softmax_rows import added, along, dot, exponentials, run
 from ._softmax import softmax
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     See Also
     --------
     softmax : The probabilities.
-    logsumexp : What is subtracted.
+    logsumexp : The number that is subtracted.
 
     Notes
     -----

@@ -1,9 +1,9 @@
 r"""
 ReLU: the positive part of its input, and its derivatives.
 
-Where a derivative jumps, there is no derivative; a program has to return something.  Here it
-is what PyTorch returns, so that gradients can be compared without exceptions.  The docstrings
-say the value, and what JAX chooses if that differs.
+The derivative does not exist at a kink, but a program has to return a number. dlref returns the
+same number as PyTorch, so that gradients can be compared everywhere. The docstrings state the
+value, and the choice of JAX if it differs.
 """
 
 from __future__ import annotations
@@ -63,8 +63,9 @@ def relu(x: npt.ArrayLike) -> FloatArray:
     .. math:: \operatorname{relu}(x) = \max(x, 0) = \tfrac12 (x + \abs{x}).
 
     The map is positively homogeneous, :math:`\operatorname{relu}(c x) = c \operatorname{relu}(x)`
-    for :math:`c > 0`: a layer of such units can be rescaled without changing what it selects. Two
-    of them restore the identity, :math:`x = \operatorname{relu}(x) - \operatorname{relu}(-x)`.
+    for :math:`c > 0`: a layer of such units can be rescaled without changing which units are
+    active. Two of them restore the identity,
+    :math:`x = \operatorname{relu}(x) - \operatorname{relu}(-x)`.
 
     No rounding takes place. NaN stays NaN, :math:`\operatorname{relu}(-0) = 0`.
 

@@ -15,7 +15,7 @@ SELU_SCALE = 1.0507009873554805
 
 
 SELU_SLOPE = 1.7580993408473766  #: their product, the left derivative at 0
-SELU_SLOPE_REST = 5.75014648756476e-17  #: what that lacks
+SELU_SLOPE_REST = 5.75014648756476e-17  #: its low-order part
 
 
 @inline_fma
@@ -167,7 +167,7 @@ def selu_deriv2(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f''(x) = \lambda \begin{cases} 0 & x > 0 \\ \alpha e^x & x \le 0 \end{cases}
 
-    The value at 0 is that of the left side; the jump of the slope is not part of it.
+    At 0 it returns the left value; the jump of the slope is not part of it.
 
     Largest error found: 0.86 ULP.
 
@@ -205,9 +205,9 @@ def selu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
         \pdv{L}{x} = u\, f'(x)
           = u\, \lambda \begin{cases} 1 & x > 0 \\ \alpha e^x & x \le 0 \end{cases}
 
-    Positive units enlarge the gradient by 5 percent, and so do slightly negative ones, up to
-    76 percent; strongly negative ones weaken it. SELU's constants preserve the moments of the
-    forward pass, not those of the gradient: for a standard normal x,
+    Positive units enlarge the gradient by 5 percent, and so do slightly negative ones, up to 76
+    percent; strongly negative ones weaken it. SELU's constants preserve the moments of the forward
+    pass, not of the gradient: for a standard normal x,
 
     .. math:: \E f'(x)^2 = \lambda^2 \Bigl( \tfrac12 + \alpha^2
         \E\bigl[e^{2x};\, x < 0\bigr] \Bigr)
@@ -257,7 +257,7 @@ def selu_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
         \dot y = f'(x)\, \dot x
           = \lambda \begin{cases} 1 & x > 0 \\ \alpha e^x & x \le 0 \end{cases}\, \dot x
 
-    A slope above 1 near 0 is what raises the variance of too small activations.
+    A slope above 1 near 0 raises the variance of activations that are too small.
 
     Examples
     --------

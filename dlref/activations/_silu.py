@@ -3,10 +3,10 @@ SiLU (swish): the input times its sigmoid.
 
 All have the form x g(x) with a sigmoid g.  To the left they decay like :math:`x e^x` or faster, and
 are computed down to the smallest subnormal number: the power of two of the exponential is
-multiplied last.  Their first derivatives change sign at a number that is no float64.  Near it, an
-absolute error of :math:`2^{-52}` would be many units of a tiny result; there they are the distance
-from the zero, which is known to 106 digits, times a polynomial.  The second derivatives do without:
-near their zeros the error is an absolute one.
+multiplied last.  Their first derivatives change sign at a number that is not a float64. Near it, an
+absolute error of :math:`2^{-52}` would be many units in the last place of a tiny result, so there
+the code multiplies the distance from the zero, which is known to 106 digits, by a polynomial. The
+second derivatives have no such form: near their zeros the error is absolute.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["silu", "silu_deriv", "silu_deriv2", "silu_jvp", "silu_vjp"]
 
-#: where the derivatives vanish, in two parts, and the derivatives over the distance from there, of
-#: which the absolute error of their other formulas would be most (tests/elementary_coefficients.py)
+#: the zeros of the derivatives, in two parts, and the derivatives divided by the distance from the
+#: zero, where their usual formulas would be least accurate (tests/elementary_coefficients.py)
 SILU_ZERO = (-1.2784645427610737, -1.0946994183093437e-16)
 
 
@@ -65,7 +65,7 @@ SILU_SLOPE = (
 
 @inline_strict
 def _scaled(x: Number, beta: Number) -> tuple[Number, Number, Number]:
-    """Return u = beta x, -|u|, and what that lacks to the exact product."""
+    """Return u = beta x, -|u|, and the rounding error of the product."""
     u = beta * x
     rest = two_prod_error(beta, x) if abs(u) < 800.0 else 0.0
     return u, -abs(u), (-rest if u > 0.0 else rest)
@@ -73,7 +73,7 @@ def _scaled(x: Number, beta: Number) -> tuple[Number, Number, Number]:
 
 @inline_fma
 def _unscaled(x: Number, _beta: Number) -> tuple[Number, Number, Number]:
-    """`_scaled` for beta = 1, where nothing is lost."""
+    """`_scaled` for beta = 1, where nothing is rounded."""
     return x, -abs(x), 0.0
 
 
@@ -171,8 +171,8 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     -0.2785 at -1.2785, where :math:`1 + x + e^x = 0` makes the value equal to 1 + x.
 
     **Numerics.** For a negative product u = βx the code computes :math:`x e^u / (1 + e^u)`, the
-    power of two last. The rounding of u would cost up to 512 units in the last place; what it lost
-    is added to the exponent. Largest error found: 1.7 ULP.
+    power of two last. The rounding of u would cost up to 512 units in the last place; the rounding
+    error is added to the exponent. Largest error found: 1.7 ULP.
 
     References
     ----------

@@ -152,7 +152,7 @@ def softplus_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \sigma(x)
 
-    Where the slope of relu jumps from 1 to 0, that of softplus falls gradually.
+    Where the slope of relu jumps from 1 to 0, the slope of softplus falls gradually.
 
     Examples
     --------

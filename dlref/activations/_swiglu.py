@@ -99,7 +99,7 @@ def swiglu_vjp(
 
     The sums run over the axes along which an argument was broadcast.
 
-    For a large gate the two gradients are those of a product: each half receives the other.
+    For a large gate the two gradients are the gradients of a product: each half receives the other.
 
     Examples
     --------

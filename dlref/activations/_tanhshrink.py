@@ -46,7 +46,7 @@ def _tanhshrink_deriv2(x: Number) -> Number:
 
 def tanhshrink(x: npt.ArrayLike) -> FloatArray:
     r"""
-    What the hyperbolic tangent takes away.
+    The input minus its hyperbolic tangent.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def tanhshrink_deriv2(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The second derivative of tanh with the opposite sign, since that of x is 0:
+    The second derivative of tanh with the opposite sign, since x itself has none:
 
     .. math:: f'' = -\tanh'' x = \frac{2 \tanh x}{\cosh^2 x}
 

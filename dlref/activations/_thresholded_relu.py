@@ -31,7 +31,7 @@ def _thresholded_relu_deriv(x: Number, alpha: Number) -> Number:
 
 def thresholded_relu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     r"""
-    Rectifier that is inactive up to a threshold.
+    Rectifier that is zero up to a threshold.
 
     Parameters
     ----------

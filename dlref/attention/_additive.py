@@ -47,7 +47,7 @@ def _seen(mask: npt.ArrayLike | None, q: FloatArray, k: FloatArray) -> FloatArra
 
 
 def _blocks(q: FloatArray, k: FloatArray, inner: int) -> list[slice]:
-    """Cut the queries into blocks for which all hidden values fit into `BLOCK` numbers."""
+    """Split the queries into blocks for which all hidden values fit into `BLOCK` numbers."""
     T, S = q.shape[-2], k.shape[-2]
     others = int(np.prod(q.shape[:-2], dtype=np.int64)) * S * max(inner, 1)
     size = max(1, BLOCK // max(others, 1))
@@ -67,7 +67,7 @@ def _block(
 
 
 def _gapped(p: FloatArray, v: FloatArray) -> FloatArray:
-    """Return ``p @ v`` in which a zero of p takes nothing from v, not even a NaN."""
+    """Return ``p @ v``, where a zero of p ignores the value, even a NaN."""
     if np.isfinite(v).all():
         return p @ v
     terms = np.where((p == 0.0)[..., None], 0.0, p[..., None] * v[..., None, :, :])
@@ -159,14 +159,14 @@ def additive_attention(
         \vec o_i = \sum_j p_{ij} \vec v_j .
 
     This was the first content-based attention in machine translation; a window that moves over a
-    text is older (:cite:t:`Graves2013`). Query and key may have different widths. The
-    score is bounded by :math:`\sum_m |a_m|`, so it needs no :math:`1/\sqrt E`: the variance of
-    a dot product grows with the width, that of bounded units is what :math:`\vec a` makes it.
+    text is older (:cite:t:`Graves2013`). Query and key may have different widths. The score is
+    bounded by :math:`\sum_m |a_m|`, so it needs no :math:`1/\sqrt E`: the variance of a dot product
+    grows with the width, while :math:`\vec a` sets the variance of bounded units.
 
     **Cost.** T S A values of tanh, and T A D + S A :math:`D_k` multiplications for the projections.
-    A dot product of width A costs T S A multiplications, but those are a product of matrices, and
-    here each of them is a function call: the reason why the dot product prevailed. The hidden
-    values are computed for a block of queries at a time, in float64.
+    A dot product of width A costs T S A multiplications, but as one product of matrices, while here
+    each of them is a function call: the reason why the dot product prevailed. The hidden values are
+    computed for a block of queries at a time, in float64.
 
     A row with nothing to attend to gives 0. A key of weight 0 contributes nothing, even if it is
     NaN.
@@ -310,7 +310,7 @@ def additive_attention_vjp(
 
 
 def _clean_sum(db: FloatArray, k: FloatArray) -> FloatArray:
-    """Sum outer products up, without those of keys that nothing depends on."""
+    """Sum outer products, leaving out keys that nothing depends on."""
     return _summed(db, np.where(np.all(db == 0.0, axis=-1, keepdims=True), 0.0, k))
 
 

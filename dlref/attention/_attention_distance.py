@@ -155,7 +155,7 @@ def attention_distance_jvp(
 
     Examples
     --------
-    Moving weight from the own token to the one before it:
+    Moving weight from a token itself to the one before it:
 
     >>> import numpy as np
     >>> from dlref.attention import attention_distance_jvp

@@ -11,7 +11,7 @@ __all__ = ["attention_entropy", "attention_entropy_jvp", "attention_entropy_vjp"
 
 
 def _minus_log(p: FloatArray) -> FloatArray:
-    """Return -log p, and 0 for what is not attended to."""
+    """Return -log p, and 0 for keys of weight 0."""
     with np.errstate(all="ignore"):
         return -np.log(np.where(p == 0.0, 1.0, p))
 
@@ -46,12 +46,12 @@ def attention_entropy(weights: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: H = -\sum_j p_j \log p_j, \qquad 0 \log 0 = 0 .
 
-    :math:`e^H` is a number of keys: n keys of weight 1/n give :math:`H = \log n`, wherever
-    they are. It is the same for any order of the keys and for any number of masked ones. Unlike
-    "the mean weight is above 0.1", which says no more than that there are fewer than ten
-    keys (every row that sums to 1 has the mean 1/S), it tells one map from another. A row
-    with nothing to attend to has entropy 0. :cite:t:`Clark2019` found heads of BERT of both kinds,
-    focused on a few tokens and spread over all.
+    :math:`e^H` is a number of keys: n keys of weight 1/n give :math:`H = \log n`, wherever they
+    are. It is the same for any order of the keys and for any number of masked ones. Unlike "the
+    mean weight is above 0.1", which only says that there are fewer than ten keys (every row that
+    sums to 1 has the mean 1/S), it distinguishes one map from another. A row with nothing to attend
+    to has entropy 0. :cite:t:`Clark2019` found heads of BERT of both kinds, focused on a few tokens
+    and spread over all.
 
     References
     ----------

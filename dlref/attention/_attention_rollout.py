@@ -71,8 +71,8 @@ def attention_rollout(weights: npt.ArrayLike, *, residual: float = 0.5) -> Float
 
     Notes
     -----
-    A layer replaces each token by a mixture: itself by its residual connection, others by
-    attention. With the mean over the heads, and L mixtures one after the other,
+    A layer replaces each token by a mixture: of itself, by the residual connection, and of others,
+    by attention. With the mean over the heads, and L mixtures one after the other,
 
     .. math::
 
@@ -80,7 +80,7 @@ def attention_rollout(weights: npt.ArrayLike, *, residual: float = 0.5) -> Float
         \mat R = \mat A_L \cdots \mat A_2 \mat A_1 .
 
     The first layer stands on the right, because it acts on the inputs first. A product of matrices
-    whose rows are shares has rows that are shares. It is a bookkeeping, not a derivative: values,
+    whose rows are shares has rows that are shares. It is bookkeeping, not a derivative: values,
     their projections, feed-forward layers and normalization are left out.
 
     The published form has r = 1/2. Cost: L products of T × T matrices.
@@ -131,7 +131,7 @@ def attention_rollout_vjp(
     Notes
     -----
     A layer in the middle of :math:`\mat R = \mat B\, \mat A_l\, \mat C`, with B the product of the
-    later and C that of the earlier ones, has
+    later and C the product of the earlier ones, has
 
     .. math::
 
@@ -140,8 +140,8 @@ def attention_rollout_vjp(
         \pdv{L}{\mat A_l} = \mat B^\top \mat U \mat C^\top, \qquad
         \pdv{L}{\mat P_{lh}} = \frac{1 - r}{H} \pdv{L}{\mat A_l} .
 
-    The products C are kept from the forward pass; :math:`\mat B^\top \mat U` is
-    multiplied up in the backward pass.
+    The products C are kept from the forward pass; :math:`\mat B^\top \mat U` is accumulated in the
+    backward pass.
 
     Examples
     --------

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray
+from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import matrix_cotangent, scores, scores_jvp, scores_vjp
-from ._kernels.scores import Attention, jvp_arguments
 
 __all__ = ["attention_scores", "attention_scores_jvp", "attention_scores_vjp"]
 
@@ -39,7 +39,7 @@ def attention_scores(
     Returns
     -------
     ndarray, shape (..., H, T, S) or (T, S)
-        Scores; −inf where nothing is to be seen.
+        Scores; −inf where a key is hidden.
 
     See Also
     --------
@@ -58,14 +58,14 @@ def attention_scores(
     of query i among the keys, at the keys j > p if `is_causal`, and at those before
     :math:`p - \text{left}` or after :math:`p + \text{right}` if there is a `window`.
 
-    The cap comes first: a bias of −inf has to stay −inf, and a capped one would let a key through
-    that is masked.
+    The cap comes first: a bias of −inf has to stay −inf, and capping it would let a masked key
+    through.
 
     **Why minus infinity.** A large negative number such as −1e9 is not a mask: in float16 it does
     not exist, a row in which all are masked becomes uniform (subtracting the maximum leaves 0
-    everywhere), and added to scores in float64 it leaves their differences, so that the row
-    is the softmax as if nothing were masked. −inf has weight 0 by itself, and the empty row is a
-    case one has to think about, see `scaled_dot_product_attention`.
+    everywhere), and added to scores in float64 it leaves their differences, so that the row is the
+    softmax as if nothing were masked. −inf has weight 0 by itself; for rows without keys see
+    `scaled_dot_product_attention`.
 
     References
     ----------
@@ -83,7 +83,7 @@ def attention_scores(
     array([[  1., -inf],
            [  1.,   0.]])
 
-    Five tokens with random scores, and what a causal mask leaves of them:
+    Five tokens with random scores, under a causal mask:
 
     >>> raw = np.random.RandomState(42).randn(5, 5)  # scores, given by a legacy generator
     >>> raw[0].round(2)

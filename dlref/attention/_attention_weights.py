@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray
+from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import (
     matrix_cotangent,
     scores,
@@ -15,7 +16,6 @@ from ._kernels.matrices import (
     softmax_parts,
     weights_jvp,
 )
-from ._kernels.scores import Attention, jvp_arguments
 
 __all__ = ["attention_weights", "attention_weights_jvp", "attention_weights_vjp"]
 
@@ -46,11 +46,11 @@ def attention_weights(
     Returns
     -------
     ndarray, shape (..., H, T, S) or (T, S)
-        Weights; each row sums to 1 minus the share of the sink, or is 0 if there is nothing to see.
+        Weights; each row sums to 1 minus the share of the sink, or is 0 if all keys are hidden.
 
     See Also
     --------
-    attention_entropy, attention_distance : What a matrix of weights says.
+    attention_entropy, attention_distance : Statistics of the weights.
 
     Notes
     -----
@@ -65,8 +65,8 @@ def attention_weights(
     :math:`\mat S = c\, \mat Q \mat K^\top \to \mat \Pi \mat S \mat \Pi^\top`. The softmax acts
     on each row, whatever the order of its elements, so :math:`\mat P \to \mat \Pi \mat P \mat
     \Pi^\top` and :math:`\mat P \mat V \to \mat \Pi \mat P \mat \Pi^\top \mat \Pi \mat V
-    = \mat \Pi (\mat P \mat V)`: the outputs are permuted like the tokens. That is not
-    *invariance*; the scores do change their places, and only a pooled output would not change.
+    = \mat \Pi (\mat P \mat V)`: the outputs are permuted like the tokens. This is not
+    *invariance*; the scores do change places, and only a pooled output would not change.
     A causal mask does not commute with :math:`\mat \Pi`, so a decoder knows about order without
     any positional encoding.
 
@@ -90,7 +90,7 @@ def attention_weights(
            [0.2106, 0.1342, 0.5061, 0.1491, 0.    ],
            [0.617 , 0.1137, 0.1524, 0.0343, 0.0827]])
 
-    Permuted tokens have permuted weights, unless there is a mask that knows their order:
+    Permuted tokens have permuted weights, unless a mask depends on their order:
 
     >>> x, order = np.random.default_rng(0).normal(size=(4, 3)), [2, 0, 3, 1]
     >>> P, moved = attention_weights(x, x), attention_weights(x[order], x[order])
@@ -217,7 +217,7 @@ def attention_weights_jvp(
 
     Notes
     -----
-    With the tangents :math:`\dot s_{ij}` of the scores, and that of the sink as one more of them in
+    With the tangents :math:`\dot s_{ij}` of the scores, and with the sink as one more of them in
     the sum over m,
 
     .. math:: \dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .

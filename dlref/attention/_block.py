@@ -8,7 +8,7 @@ Arrays have one dtype; only the options of `Attention` are checked here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,20 +16,23 @@ from .._core.arguments import (
     FloatArray,
     as_array,
     as_integer,
+    as_number,
     check_flags,
     check_multiple,
     check_pattern,
     check_shape,
+    check_symbols,
     entries,
 )
 from .._math.dense import affine, affine_jvp, affine_vjp
+from ..activations import sigmoid, sigmoid_vjp
+from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
 from ..positions import apply_rope, apply_rope_vjp
+from ._cache import KVCache
+from ._kernels.arguments import Attention
 from ._kernels.matrices import scores, softmax_parts
-from ._kernels.scores import Attention
+from ._params import AttentionParams
 from ._scaled_dot_product import gradients, scaled_dot_product_attention_jvp
-
-if TYPE_CHECKING:
-    from ._multi_head import AttentionParams, KVCache
 
 
 class Heads(NamedTuple):
@@ -39,6 +42,9 @@ class Heads(NamedTuple):
     keys: int
     rope: tuple[FloatArray, FloatArray] | None = None
     interleaved: bool = True
+    norm_eps: float = 1e-6
+    norm_offset: float = 0.0
+    norm_after_rope: bool = False
 
     def rotated(self, x: FloatArray) -> FloatArray:
         """Rotate queries or keys."""
@@ -52,16 +58,79 @@ class Heads(NamedTuple):
             return dx
         return np.asarray(apply_rope_vjp(dx, dx, *self.rope, **self._pairs))
 
+    def prepared(self, z: FloatArray, w: FloatArray | None) -> FloatArray:
+        """Normalize queries or keys (..., H, T, E) by `w` if there is one, and rotate them."""
+        if self.norm_after_rope:
+            return self._normed(self.rotated(z), w)
+        return self.rotated(self._normed(z, w))
+
+    def prepared_vjp(
+        self, u: FloatArray, z: FloatArray, w: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Return the gradients of queries or keys before that, and of the weight."""
+        if self.norm_after_rope:
+            dz, dw = self._normed_vjp(u, self.rotated(z), w)
+            return self.rotated_vjp(dz), dw
+        return self._normed_vjp(self.rotated_vjp(u), z, w)
+
+    def prepared_jvp(
+        self, z: FloatArray, v: FloatArray, w: FloatArray | None, dw: FloatArray | None
+    ) -> FloatArray:
+        """Return the tangent after that."""
+        if self.norm_after_rope:
+            return self._normed_jvp(self.rotated(z), self.rotated(v), w, dw)
+        return self.rotated(self._normed_jvp(z, v, w, dw))
+
+    def _normed(self, z: FloatArray, w: FloatArray | None) -> FloatArray:
+        if w is None:
+            return z
+        rows = _rows_of_norm(z, w)
+        return _heads_of_norm(rms_norm(rows, w, **self._norm), z)
+
+    def _normed_vjp(
+        self, u: FloatArray, z: FloatArray, w: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray | None]:
+        if w is None:
+            return u, None
+        dz, dw = rms_norm_vjp(_rows_of_norm(u, w), _rows_of_norm(z, w), w, **self._norm)
+        return _heads_of_norm(dz, z), dw
+
+    def _normed_jvp(
+        self, z: FloatArray, v: FloatArray, w: FloatArray | None, dw: FloatArray | None
+    ) -> FloatArray:
+        if w is None:
+            return v
+        rows, moved = _rows_of_norm(z, w), _rows_of_norm(v, w)
+        return _heads_of_norm(rms_norm_jvp((rows, w), (moved, dw), **self._norm), z)
+
+    @property
+    def _norm(self) -> Any:
+        return {"eps": self.norm_eps, "weight_offset": self.norm_offset}
+
     @property
     def _pairs(self) -> Any:
         assert self.rope is not None
         return {"interleaved": self.interleaved, "rotary_dim": 2 * self.rope[0].shape[-1]}
 
 
+def _rows_of_norm(z: FloatArray, w: FloatArray) -> FloatArray:
+    """Return the rows that a norm of weight `w` takes: those of each head, or of all together."""
+    return z if len(w) == z.shape[-1] else merge(z)
+
+
+def _heads_of_norm(rows: FloatArray, like: FloatArray) -> FloatArray:
+    """Return rows in heads again."""
+    return rows if rows.ndim == like.ndim else split(rows, like.shape[-3])
+
+
 def as_heads(
-    num_heads: int, num_kv_heads: int | None, rope: Any = None, rope_interleaved: bool = True
+    num_heads: int,
+    num_kv_heads: int | None,
+    rope: Any = None,
+    rope_interleaved: bool = True,
+    **norm: Any,
 ) -> Heads:
-    """Check the options that say how channels are cut into heads."""
+    """Check the options that say how channels are cut into heads, normalized and rotated."""
     check_flags(rope_interleaved=rope_interleaved)
     H = as_integer("num_heads", num_heads, least=1)
     Hk = H if num_kv_heads is None else as_integer("num_kv_heads", num_kv_heads, least=1)
@@ -72,7 +141,15 @@ def as_heads(
         cos, sin = (as_array(name, table) for name, table in entries("rope", rope, 2).items())
         # tables of their own for each sequence serve all its heads
         rope = (cos, sin) if cos.ndim <= 2 else (cos[..., None, :, :], sin[..., None, :, :])
-    return Heads(H, Hk, rope, rope_interleaved)
+    return Heads(H, Hk, rope, rope_interleaved, *_checked_norm(**norm))
+
+
+def _checked_norm(
+    norm_eps: float = 1e-6, norm_offset: float = 0.0, norm_after_rope: bool = False
+) -> tuple[float, float, bool]:
+    check_flags(norm_after_rope=norm_after_rope)
+    eps, offset = as_number("norm_eps", norm_eps, least=0), as_number("norm_offset", norm_offset)
+    return eps, offset, bool(norm_after_rope)
 
 
 def check_attention_params(
@@ -87,9 +164,23 @@ def check_attention_params(
         check_multiple(label, "a number of rows", len(w), count)
     check_pattern(names[1], p.w_k, (len(p.w_q) // heads.queries * heads.keys, memory))
     check_pattern(names[3], p.w_o, ("D_out", len(p.w_v) // heads.keys * heads.queries))
-    for label, b, w in zip(names[4:], p[4:], p[:4], strict=True):
+    for label, b, w in zip(names[4:8], p[4:8], p[:4], strict=True):
         if b is not None:
             check_shape(label, b, w.shape[:1])
+    for key, w, count in (("q_norm", p.w_q, heads.queries), ("k_norm", p.w_k, heads.keys)):
+        norm = getattr(p, key)
+        if norm is not None and norm.shape != w.shape[:1]:
+            check_symbols(f"{name}.{key}", norm, "(E,)", (len(w) // count,))
+    merged = p.w_o.shape[1]
+    if p.w_gate is not None:
+        check_shape(f"{name}.w_gate", p.w_gate, (merged, width))
+    if p.b_gate is not None:
+        if p.w_gate is None:
+            msg = f"Argument '{name}.b_gate' must be None where w_gate is None, not an array."
+            raise ValueError(msg)
+        check_shape(f"{name}.b_gate", p.b_gate, (merged,))
+    if p.sink is not None:
+        check_shape(f"{name}.sink", p.sink, (heads.queries,))
 
 
 def split(x: FloatArray, heads: int) -> FloatArray:
@@ -108,7 +199,7 @@ class AttentionBlock:
     A forward pass: tokens `x_q` ask tokens `x_kv`, and those in the cache.
 
     `options` are those of `Attention`: mask, bias, is_causal, q_offset, window, scale, softcap and
-    sink.
+    sink, which the parameters may have instead.
     """
 
     def __init__(
@@ -121,20 +212,28 @@ class AttentionBlock:
         **options: Any,
     ) -> None:
         p, self.x_q, self.x_kv, self.p, self.heads = params, x_q, x_kv, params, heads
-        self.options = options
-        q = heads.rotated(split(affine(x_q, p.w_q, p.b_q), heads.queries))
-        k = heads.rotated(split(affine(x_kv, p.w_k, p.b_k), heads.keys))
+        self.options = options | ({} if p.sink is None else {"sink": p.sink})
+        self.raw = (  # queries and keys before norm and rotation
+            split(affine(x_q, p.w_q, p.b_q), heads.queries),
+            split(affine(x_kv, p.w_k, p.b_k), heads.keys),
+        )
+        q, k = heads.prepared(self.raw[0], p.q_norm), heads.prepared(self.raw[1], p.k_norm)
         v = split(affine(x_kv, p.w_v, p.b_v), heads.keys)
         if cache is not None:
             k, v = cache.append(k, v)
         self.operands = q, k, v
-        self.at = Attention(("q", "k", "v"), self.operands, **options)
+        self.at = Attention(("q", "k", "v"), self.operands, **self.options)
         self.averages, self.log_sums = self.at.attend()
         self.merged = merge(self.at.of_queries(self.averages, self.at.T, self.at.V))
+        self.gate, self.opened = None, self.merged
+        if p.w_gate is not None:
+            self.gate = affine(x_q, p.w_gate, p.b_gate)
+            self.openness = sigmoid(self.gate)
+            self.opened = self.openness * self.merged
 
     def out(self) -> FloatArray:
         """Return the output (..., T, D_out)."""
-        return affine(self.merged, self.p.w_o, self.p.b_o)
+        return affine(self.opened, self.p.w_o, self.p.b_o)
 
     def lse(self) -> FloatArray:
         """Return the log-sum-exp (..., H, T) of the scores."""
@@ -148,17 +247,28 @@ class AttentionBlock:
     def vjp(self, dout: FloatArray) -> tuple[Any, ...]:
         """Return (dx_q, dx_kv, dparams), then the gradients of bias and sink if there are any."""
         p, heads = self.p, self.heads
-        dmerged, dw_o, db_o = affine_vjp(dout, self.merged, p.w_o, p.b_o)
+        dmerged, dw_o, db_o = affine_vjp(dout, self.opened, p.w_o, p.b_o)
+        own: dict[str, FloatArray | None] = {}
+        dx_gate = None
+        if self.gate is not None and p.w_gate is not None:
+            dgate = sigmoid_vjp(dmerged * self.merged, self.gate)
+            dx_gate, dw_gate, db_gate = affine_vjp(dgate, self.x_q, p.w_gate, p.b_gate)
+            own |= {"w_gate": dw_gate, "b_gate": db_gate}
+            dmerged = dmerged * self.openness
         dq, dk, dv, *rest = gradients(
             self.at, split(dmerged, heads.queries), known=(self.averages, self.log_sums)
         )
-        dq, dk = heads.rotated_vjp(dq), heads.rotated_vjp(dk)
+        if p.sink is not None:
+            *rest, own["sink"] = rest
+        dq, own["q_norm"] = heads.prepared_vjp(dq, self.raw[0], p.q_norm)
+        dk, own["k_norm"] = heads.prepared_vjp(dk, self.raw[1], p.k_norm)
         dx_q, dw_q, db_q = affine_vjp(merge(dq), self.x_q, p.w_q, p.b_q)
         dx_k, dw_k, db_k = affine_vjp(merge(dk), self.x_kv, p.w_k, p.b_k)
         dx_v, dw_v, db_v = affine_vjp(merge(dv), self.x_kv, p.w_v, p.b_v)
         dparams = p._replace(
-            w_q=dw_q, w_k=dw_k, w_v=dw_v, w_o=dw_o, b_q=db_q, b_k=db_k, b_v=db_v, b_o=db_o
+            w_q=dw_q, w_k=dw_k, w_v=dw_v, w_o=dw_o, b_q=db_q, b_k=db_k, b_v=db_v, b_o=db_o, **own
         )  # fmt: skip
+        dx_q = dx_q if dx_gate is None else dx_q + dx_gate
         return dx_q, dx_k + dx_v, dparams, *rest
 
     def jvp(
@@ -177,11 +287,19 @@ class AttentionBlock:
         dq = affine_jvp((self.x_q, p.w_q, p.b_q), (dx_q, dp.w_q, dp.b_q))
         dk = affine_jvp((self.x_kv, p.w_k, p.b_k), (dx_kv, dp.w_k, dp.b_k))
         dv = affine_jvp((self.x_kv, p.w_v, p.b_v), (dx_kv, dp.w_v, dp.b_v))
-        dq = heads.rotated(split(dq, heads.queries))
-        dk, dv = heads.rotated(split(dk, heads.keys)), split(dv, heads.keys)
+        dq = heads.prepared_jvp(self.raw[0], split(dq, heads.queries), p.q_norm, dp.q_norm)
+        dk = heads.prepared_jvp(self.raw[1], split(dk, heads.keys), p.k_norm, dp.k_norm)
+        dv = split(dv, heads.keys)
+        if p.sink is not None:
+            tangents["dsink"] = dp.sink
         moved = scaled_dot_product_attention_jvp(
             self.operands, (dq, dk, dv), **self.options, **tangents
         )
         dout, *more = moved if isinstance(moved, tuple) else (moved,)
-        dout = affine_jvp((self.merged, p.w_o, p.b_o), (merge(dout), dp.w_o, dp.b_o))
+        dout = merge(dout)
+        if self.gate is not None and p.w_gate is not None:
+            moved_gate = (dx_q, dp.w_gate, dp.b_gate)
+            dgate = affine_jvp((self.x_q, p.w_gate, p.b_gate), moved_gate)
+            dout = self.openness * dout + sigmoid_vjp(dgate * self.merged, self.gate)
+        dout = affine_jvp((self.opened, p.w_o, p.b_o), (dout, dp.w_o, dp.b_o))
         return dout, *more

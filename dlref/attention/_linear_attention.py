@@ -1,7 +1,7 @@
 r"""
 Linear attention: a product of features in place of the exponential.
 
-Then the sums over keys can be taken first, and a state of fixed size stands for all of the past.
+Then the sums over keys can be taken first, and a state of fixed size summarizes the past.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def linear_attention(
     is_causal : bool, default False
         Whether query i sees the keys :math:`j \le i` only; then S must be T.
     normalize : bool, default True
-        Whether to divide by the sum of the weights. Without it they are just products.
+        Whether to divide by the sum of the weights. Otherwise they are plain products.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def linear_attention(
         If an array is neither integer nor a real floating-point array, or `is_causal` or
         `normalize` is not a bool.
     ValueError
-        If the shapes do not fit, or an option is none of those listed.
+        If the shapes do not fit, or an option is unknown.
 
     See Also
     --------
@@ -251,8 +251,8 @@ def linear_attention_vjp(
         \pdv{L}{\vec b_j} = \sum_i (\vec c_j \cdot \vec g_i)\, \vec a_i, \qquad
         \pdv{L}{\vec c_j} = \sum_i (\vec b_j \cdot \vec a_i)\, \vec g_i .
 
-    The gradient of :math:`\vec v_j` is that of :math:`\vec c_j` without its last element. The
-    features pass the other two on to queries and keys:
+    The gradient of :math:`\vec v_j` is the gradient of :math:`\vec c_j` without its last element.
+    The features pass the other two on to queries and keys:
 
     .. math::
 

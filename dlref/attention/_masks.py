@@ -12,7 +12,7 @@ from .._core.arguments import (
     check_range,
     check_size,
 )
-from ._kernels.scores import as_side
+from ._kernels.arguments import as_side
 
 __all__ = ["causal_mask", "padding_mask", "window_mask"]
 
@@ -31,7 +31,7 @@ def causal_mask(
     T: int, S: int | None = None, *, q_offset: npt.ArrayLike = 0
 ) -> npt.NDArray[np.bool_]:
     r"""
-    Mask under which a query attends to itself and to what came before it.
+    Mask under which a query attends to itself and to everything before it.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def causal_mask(
 
         M_{ij} = [\, j \le i + \text{offset} \,] .
 
-    A model that predicts token i + 1 from tokens 0 to i must not see what it is to predict. With
-    the mask, one pass over a sequence of T tokens computes T predictions, each as if the
-    sequence ended there.
+    A model that predicts token i + 1 from tokens 0 to i must not see token i + 1. With the mask,
+    one pass over a sequence of T tokens computes T predictions, each as if the sequence ended
+    there.
 
     For T = S there is one way to put the triangle. For T < S there are two: at the first key
     (offset 0; PyTorch, JAX) and at the last one (offset S − T; flash-attention since 2.1, and ONNX
@@ -141,8 +141,8 @@ def window_mask(
         M_{ij} = [\, -\text{left} \le j - (i + \text{offset}) \le \text{right} \,] .
 
     A query sees at most left + right + 1 keys, so T queries cost T (left + right + 1) scores
-    instead of T S. After L such layers a token depends on others up to L left positions back: what
-    a layer cannot see, several can pass on.
+    instead of T S. After L such layers a token depends on others up to L left positions back:
+    several layers can pass on information from beyond the window.
 
     References
     ----------
@@ -164,7 +164,7 @@ def window_mask(
 
 def padding_mask(lengths: npt.ArrayLike, S: int) -> npt.NDArray[np.bool_]:
     r"""
-    Mask of the keys that a batch of sequences of different lengths really has.
+    Mask of the real keys in a padded batch of sequences of different lengths.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ def padding_mask(lengths: npt.ArrayLike, S: int) -> npt.NDArray[np.bool_]:
     Returns
     -------
     ndarray of bool, shape (..., 1, 1, S)
-        True for the first `lengths` keys. The two axes of length 1 stand for heads and
-        queries: the mask broadcasts against (..., H, T, S) as it is.
+        True for the first `lengths` keys. The two axes of length 1 stand for heads and queries: the
+        mask broadcasts against (..., H, T, S).
 
     Raises
     ------
@@ -199,8 +199,8 @@ def padding_mask(lengths: npt.ArrayLike, S: int) -> npt.NDArray[np.bool_]:
         M_{n, 1, 1, j} = [\, j < \ell_n \,], \qquad j = 0, \dots, S - 1 .
 
     Only keys are masked. A query in the padding still has an output, which the loss has to ignore;
-    if it were masked too, its row would be empty and its output 0. A sequence of length 0 has
-    empty rows. What stands in masked keys and values does not matter, not even if it is NaN.
+    if it were masked too, its row would be empty and its output 0. A sequence of length 0 has empty
+    rows. The contents of masked keys and values do not matter, even if they are NaN.
 
     Examples
     --------

@@ -1,268 +1,53 @@
-r"""Multi-head attention: projections, heads, and a cache of keys and values."""
+r"""Multi-head attention: projections and heads."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
-    as_array,
     as_floats,
-    as_integer,
-    as_integers,
     check_constant,
     check_flags,
     check_given,
     check_ndim,
     check_pattern,
-    check_range,
     check_shape,
     entries,
-    float_dtype,
     result,
     shown,
 )
-from .._core.pytree import displayed
 from ._block import AttentionBlock, Heads, as_heads, check_attention_params
+from ._cache import KVCache
+from ._params import AttentionParams
 
 if TYPE_CHECKING:
-    from ._kernels.scores import HeadOptions, TangentHeadOptions
+    from ._kernels.arguments import HeadOptions, TangentHeadOptions
 
 __all__ = [
-    "AttentionParams",
-    "KVCache",
     "multi_head_attention",
     "multi_head_attention_jvp",
     "multi_head_attention_vjp",
 ]
 
 
-@displayed
-class AttentionParams(NamedTuple):
-    r"""
-    Weights and biases of multi-head attention.
-
-    Parameters
-    ----------
-    w_q : ndarray, shape (H E, D)
-        Projection to the queries; the rows of head h are h E to (h + 1) E − 1.
-    w_k : ndarray, shape (Hk E, D_kv)
-        Projection to the keys.
-    w_v : ndarray, shape (Hk V, D_kv)
-        Projection to the values.
-    w_o : ndarray, shape (D_out, H V)
-        Projection of the merged heads.
-    b_q, b_k, b_v, b_o : ndarray or None, shape (rows of the weight,)
-        Biases, None where there is none.
-
-    See Also
-    --------
-    multi_head_attention : What they are for.
-
-    Notes
-    -----
-    Every weight has the layout (n_out, n_in) of :func:`dlref.neurons.linear` and of PyTorch, whose
-    ``in_proj_weight`` is ``w_q``, ``w_k`` and ``w_v`` on top of each other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.attention import AttentionParams
-    >>> in_proj = np.arange(12.0).reshape(6, 2)
-    >>> params = AttentionParams(*np.split(in_proj, 3), w_o=np.eye(2))
-    >>> params.w_v, params.b_v
-    (array([[ 8., 9.], [10., 11.]]), None)
-    """
-
-    w_q: FloatArray
-    w_k: FloatArray
-    w_v: FloatArray
-    w_o: FloatArray
-    b_q: FloatArray | None = None
-    b_k: FloatArray | None = None
-    b_v: FloatArray | None = None
-    b_o: FloatArray | None = None
-
-
 def _params(arrays: list[FloatArray | None]) -> AttentionParams:
     return AttentionParams(*arrays)  # type: ignore[arg-type]  # the weights among them are given
 
 
-class KVCache:
-    r"""
-    Keys and values of the tokens so far, for decoding step by step.
-
-    Parameters
-    ----------
-    keys : array_like, shape (..., Hk, S, E)
-        Keys to begin with; they are copied.
-    values : array_like, shape (..., Hk, S, V)
-        Values that belong to them.
-
-    Raises
-    ------
-    TypeError
-        If an array is neither integer nor a real floating-point array.
-    ValueError
-        If the shapes do not fit.
-
-    See Also
-    --------
-    multi_head_attention : Appends to the cache it is given.
-
-    Notes
-    -----
-    ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
-        makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
-        the type of what is stored, float32 by default, and ``capacity``, the number of tokens for
-        which memory is allocated at once.
-
-    ``cache.append(k, v)``
-        appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, and returns all
-        keys and values stored so far. With rotary positions the keys are rotated before.
-
-    ``cache.reorder(texts)``
-        keeps the texts with these indices on the first batch axis, in this order.
-
-    ``cache.keys``, ``cache.values``, ``len(cache)``
-        are the keys and values stored, as read-only views, and the number of tokens.
-
-    A cache is the one thing in dlref that is written to. Its buffers double when they are
-    full, so that n tokens, appended one by one, cause at most 2 n row copies; n tokens take
-    n Hk (E + V) numbers. Without it, step t of decoding would project all t tokens anew.
-
-    Examples
-    --------
-    >>> from dlref.attention import KVCache
-    >>> cache = KVCache.empty((), 1, 2)
-    >>> keys, values = cache.append([[[1.0, 2.0]]], [[[3.0, 4.0]]])
-    >>> keys, values = cache.append([[[5.0, 6.0]]], [[[7.0, 8.0]]])
-    >>> len(cache), keys[0].tolist()
-    (2, [[1.0, 2.0], [5.0, 6.0]])
-    """
-
-    def __init__(self, keys: npt.ArrayLike, values: npt.ArrayLike) -> None:
-        dtype, (k, v) = as_floats({"keys": keys, "values": values}, work=np.float32)
-        check_ndim("keys", k, 3)
-        check_pattern("values", v, (*k.shape[:-1], "V"))
-        self._length: int = k.shape[-2]
-        self._keys, self._values = np.array(k, dtype), np.array(v, dtype)
-
-    @classmethod
-    def empty(
-        cls,
-        batch_shape: tuple[int, ...],
-        num_kv_heads: int,
-        head_width: int,
-        value_width: int | None = None,
-        *,
-        dtype: npt.DTypeLike = np.float32,
-        capacity: int = 0,
-    ) -> KVCache:
-        """
-        Return a cache that holds no token yet.
-
-        Parameters
-        ----------
-        batch_shape : tuple of int
-            Lengths of the batch axes.
-        num_kv_heads : int
-            Number Hk of heads.
-        head_width : int
-            Width E of a key.
-        value_width : int or None
-            Width V of a value; None is E.
-        dtype : dtype, default float32
-            Type of what is stored.
-        capacity : int, default 0
-            Number of tokens for which memory is allocated at once.
-
-        Returns
-        -------
-        KVCache
-            An empty cache.
-        """
-        heads = as_integer("num_kv_heads", num_kv_heads, least=1)
-        width = as_integer("head_width", head_width, least=0)
-        value = width if value_width is None else as_integer("value_width", value_width, least=0)
-        rows = as_integer("capacity", capacity, least=0)
-        kind = float_dtype("dtype", dtype)
-        lead = (
-            *(as_integer(f"batch_shape[{i}]", n, least=0) for i, n in enumerate(batch_shape)),
-            heads,
-        )
-        cache = cls(np.empty((*lead, rows, width), kind), np.empty((*lead, rows, value), kind))
-        cache._length = 0
-        return cache
-
-    def __len__(self) -> int:
-        return self._length
-
-    @property
-    def keys(self) -> FloatArray:
-        """Keys so far, a read-only view."""
-        return self._seen(self._keys)
-
-    @property
-    def values(self) -> FloatArray:
-        """Values so far, a read-only view."""
-        return self._seen(self._values)
-
-    def _seen(self, buffer: FloatArray) -> FloatArray:
-        view = buffer[..., : self._length, :]
-        view.flags.writeable = False
-        return view
-
-    def append(self, k: npt.ArrayLike, v: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """
-        Append keys and values, and return all there are now.
-
-        Parameters
-        ----------
-        k : array_like, shape (..., Hk, T, E)
-            Keys of T new tokens, already rotated if positions are rotary.
-        v : array_like, shape (..., Hk, T, V)
-            Their values.
-
-        Returns
-        -------
-        keys, values : ndarray
-            All keys and values, read-only views that stay valid.
-        """
-        k, v = as_array("k", k), as_array("v", v)
-        check_pattern("k", k, (*self._keys.shape[:-2], "T", self._keys.shape[-1]))
-        check_shape("v", v, (*k.shape[:-1], self._values.shape[-1]))
-        start, stop = self._length, self._length + k.shape[-2]
-        if stop > self._keys.shape[-2]:
-            room = max(stop, 2 * self._keys.shape[-2])
-            self._keys, self._values = (self._grown(b, room) for b in (self._keys, self._values))
-        self._keys[..., start:stop, :] = k
-        self._values[..., start:stop, :] = v
-        self._length = stop
-        return self.keys, self.values
-
-    def reorder(self, texts: npt.ArrayLike) -> None:
-        """
-        Go on with some of the texts of the first batch axis, as beam search does.
-
-        Parameters
-        ----------
-        texts : array_like of int, shape (B',)
-            Their numbers in the new order; one may be wanted twice, another not at all.
-        """
-        which = as_integers("texts", texts)
-        check_pattern("texts", which, ("B'",))
-        check_ndim("keys", self._keys, 4)
-        check_range("texts", which, len(self._keys))
-        self._keys, self._values = self._keys[which], self._values[which]
-
-    def _grown(self, buffer: FloatArray, room: int) -> FloatArray:
-        larger = np.empty((*buffer.shape[:-2], room, buffer.shape[-1]), buffer.dtype)
-        larger[..., : self._length, :] = buffer[..., : self._length, :]
-        return larger
+def _as_params(name: str, params: Any) -> AttentionParams:
+    """Return a tuple as parameters; what comes after the biases may be left out."""
+    most = len(AttentionParams._fields)
+    if not isinstance(params, tuple | list):
+        msg = f"Argument {name!r} must be a tuple of 8 to {most} arrays, not {shown(params)}."
+        raise TypeError(msg)
+    if not 8 <= len(params) <= most:
+        msg = f"Argument {name!r} must be a tuple of 8 to {most} arrays, not of {len(params)}."
+        raise ValueError(msg)
+    return _params([*params])
 
 
 class _Layer:
@@ -275,11 +60,12 @@ class _Layer:
         x_kv: npt.ArrayLike,
         params: Any,
         heads: Heads,
+        sink: Any,
         **more: Any,
     ) -> None:
-        fields = entries(names[2], params, 8)
+        fields = _as_params(names[2], params)
         labels = [f"{names[2]}.{field}" for field in AttentionParams._fields]
-        given = {n: p for n, p in zip(labels, fields.values(), strict=True) if p is not None}
+        given = {n: p for n, p in zip(labels, fields, strict=True) if p is not None}
         for label in labels[:4]:
             check_given(label, given.get(label))
         check_given("dout", more.get("dout", ()))
@@ -292,6 +78,9 @@ class _Layer:
         self.params = _params([arrays.get(label) for label in labels])
         self.more = dict(zip(tangent_arguments, found[2 + len(given) :], strict=True))
         self.heads = heads
+        if self.params.sink is not None and sink is not None:
+            msg = f"Argument 'sink' must be None where {names[2]}.sink is given."
+            raise ValueError(msg)
         check_ndim(names[0], self.x_q, 2)
         check_pattern(names[1], self.x_kv, (*self.x_q.shape[:-2], "S", "D_kv"))
         widths = self.x_q.shape[-1], self.x_kv.shape[-1]
@@ -347,6 +136,9 @@ def multi_head_attention(
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
     dropout: npt.ArrayLike | None = None,
+    norm_eps: float = 1e-6,
+    norm_offset: float = 0.0,
+    norm_after_rope: bool = False,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -362,7 +154,8 @@ def multi_head_attention(
         cross-attention.
     params : AttentionParams
         Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
-        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), and their biases or None.
+        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), their biases or None, and what else a model
+        has: weights of norms, an output gate, sinks. The head width E follows from the shapes.
     num_heads : int
         Number H of heads of queries.
     num_kv_heads : int or None
@@ -380,6 +173,12 @@ def multi_head_attention(
         Position of query 0 among the keys; None is the length of the cache, 0 without one.
     window, scale, softcap, sink, dropout : as in `scaled_dot_product_attention`
         The same.
+    norm_eps : float, default 1e-6
+        Epsilon of the norms of queries and keys, where `params` has their weights.
+    norm_offset : float, default 0.0
+        Added to these weights: 1 for models that learn the difference from 1.
+    norm_after_rope : bool, default False
+        Whether queries and keys are rotated before they are normalized, instead of after.
     return_lse, return_weights : as in `scaled_dot_product_attention`
         The same.
 
@@ -395,8 +194,8 @@ def multi_head_attention(
         If an array is not real, `params` is not a tuple, a weight None, or an option has the wrong
         type.
     ValueError
-        If the shapes do not fit in H, Hk, T, S, E or V, H is not a multiple of Hk, or an option
-        is out of range.
+        If the shapes do not fit in H, Hk, T, S, E or V, H is not a multiple of Hk, an option
+        is out of range, or there are sinks among the parameters and as an option.
 
     See Also
     --------
@@ -439,6 +238,33 @@ def multi_head_attention(
     **Positions.** Rotary tables rotate queries and keys after the projection, not values. A bias
     per distance is `bias`. Sinusoidal or learned positions are added to the tokens before.
 
+    **Norms of queries and keys.** With weights :math:`\vec w^q` and :math:`\vec w^k` among the
+    parameters, and the offset :math:`\delta`, every query is divided by its root mean square and
+    then rotated,
+
+    .. math::
+
+        \hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
+        \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
+        \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \varepsilon},
+
+    and every key likewise, with :math:`\vec w^k`. Scores cannot run away in training any more: with
+    weights of 1 no score exceeds :math:`\sqrt E` in size, whatever the projections. The order
+    matters. A rotation leaves :math:`\rho` alone, but it mixes two channels that have different
+    weights, so a model that was trained with the norm before the rotation (Qwen3, Gemma 3) computes
+    something else with it after. A weight of H E (Hk E) numbers belongs to one norm of
+    all heads together (OLMo 2): then :math:`\rho_i` is the same for all heads.
+
+    **Output gate.** With :math:`\mat W_G`, a token decides how much of each channel it takes:
+
+    .. math::
+
+        \vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr)
+            + \vec b_O .
+
+    It lets a head be silent, which a softmax cannot be: its weights sum to 1. A **sink** does the
+    same inside the softmax, with one logit for each head.
+
     **Cache.** The keys of token j depend, in a causal model, on the tokens up to j alone, so they
     never change when more are appended. Fed in chunks of any size, with the tables of their own
     positions, the tokens give the same as in one pass.
@@ -450,6 +276,8 @@ def multi_head_attention(
     - :cite:t:`Vaswani2017`
     - :cite:t:`Shazeer2019`
     - :cite:t:`Ainslie2023`
+    - :cite:t:`Henry2020` on norms of queries and keys
+    - :cite:t:`Qiu2025` on the gate; :cite:t:`Xiao2024` on sinks
 
     Examples
     --------
@@ -481,10 +309,19 @@ def multi_head_attention(
     >>> steps = [attend(t, t + 1, cache) for t in range(3)]
     >>> bool(np.allclose(np.concatenate(steps), attend(0, 3), rtol=1e-13)), len(cache)
     (True, 3)
+
+    With norms, queries a thousand times as large attend as before:
+
+    >>> normed = params._replace(q_norm=np.ones(2), k_norm=np.ones(2))
+    >>> large = normed._replace(w_q=1000 * normed.w_q)
+    >>> y, z = (multi_head_attention(x, x, p, norm_eps=0, **options) for p in (normed, large))
+    >>> bool(np.allclose(y, z, rtol=1e-12))
+    True
     """
     check_flags(return_lse=return_lse, return_weights=return_weights)
-    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved)
-    layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads)
+    norm = {"norm_eps": norm_eps, "norm_offset": norm_offset, "norm_after_rope": norm_after_rope}
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, **norm)
+    layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads, sink)
     if not isinstance(cache, KVCache | None):
         msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
         raise TypeError(msg)
@@ -521,6 +358,9 @@ def multi_head_attention_vjp(
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
     dropout: npt.ArrayLike | None = None,
+    norm_eps: float = 1e-6,
+    norm_offset: float = 0.0,
+    norm_after_rope: bool = False,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of multi-head attention.
@@ -534,6 +374,8 @@ def multi_head_attention_vjp(
     rope_interleaved, mask, bias, is_causal, q_offset : as in `multi_head_attention`
         The same.
     window, scale, softcap, sink, dropout : as in `multi_head_attention`
+        The same.
+    norm_eps, norm_offset, norm_after_rope : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -547,7 +389,8 @@ def multi_head_attention_vjp(
     dbias : ndarray
         Gradient of a bias. Only if one is given.
     dsink : ndarray, shape (H,)
-        Gradient of the sinks. Only if they are given.
+        Gradient of the sinks. Only if they are given as an option; sinks among the parameters
+        have theirs in `dparams`.
 
     See Also
     --------
@@ -576,6 +419,19 @@ def multi_head_attention_vjp(
 
            \vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .
 
+       With norms it arrives at the normalized queries or keys. Let :math:`\vec a_{hj} = (\vec w^k +
+       \delta) \odot \vec g_{hj}`, and :math:`\vec n_{hj} = \vec k_{hj} / \rho_{hj}`. Then
+
+       .. math::
+
+           \pdv{L}{\vec w^k} = \sum_h \sum_j \vec n_{hj} \odot \vec g_{hj}, \qquad
+           \pdv{L}{\vec k_{hj}} = \frac{1}{\rho_{hj}} \Bigl( \vec a_{hj} - \vec n_{hj}\,
+               \frac{\vec n_{hj} \cdot \vec a_{hj}}{E} \Bigr) .
+
+       Ports get the first wrong in two ways: :math:`\vec g_{hj}` is the gradient *after* it was
+       rotated back, and the sum goes over all heads of keys and all tokens, since one weight
+       serves them all. Each head of keys has collected the gradients of its H / Hk heads of
+       queries before.
     4. Merge the heads. With :math:`\vec g_i`, :math:`\vec g^k_i`, :math:`\vec g^v_i` for the merged
        gradients of queries, keys and values, of length H E, Hk E and Hk V, in self-attention,
 
@@ -588,6 +444,16 @@ def multi_head_attention_vjp(
 
        and likewise for the weights of keys and values. In cross-attention the first term of the sum
        is the gradient of `x_q`, the other two that of `x_kv`.
+
+    An output gate stands between 1 and 2. With :math:`\vec z_i = \mat W_G \vec x_i + \vec b_G` and
+    :math:`\vec u'_i = \mat W_O^\top \vec u_i`,
+
+    .. math::
+
+        \pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad
+        \pdv{L}{\vec z_i} = \sigma(\vec z_i) \odot \sigma(-\vec z_i) \odot \vec o_i \odot \vec u'_i,
+
+    and the gradients of :math:`\mat W_G`, :math:`\vec b_G` and `x_q` are those of a dense layer.
 
     The bias :math:`\vec b_K` shifts all scores of a row alike, in each head by
     :math:`c\, \vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
@@ -610,8 +476,9 @@ def multi_head_attention_vjp(
     >>> dx_q, dx_kv, dparams.w_v, dparams.b_v
     (array([[0.]]), array([[15.]]), array([[35.]]), None)
     """
-    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved)
-    layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads, dout=dout)
+    norm = {"norm_eps": norm_eps, "norm_offset": norm_offset, "norm_after_rope": norm_after_rope}
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, **norm)
+    layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads, sink, dout=dout)
     check_shape("dout", layer.more["dout"], (*layer.x_q.shape[:-1], len(layer.params.w_o)))
     block = layer.block(
         mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window, scale=scale,
@@ -660,6 +527,9 @@ def multi_head_attention_jvp(
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
     dropout: npt.ArrayLike | None = None,
+    norm_eps: float = 1e-6,
+    norm_offset: float = 0.0,
+    norm_after_rope: bool = False,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -681,7 +551,9 @@ def multi_head_attention_jvp(
         Tangent of the option `sink`; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `multi_head_attention`
         The same.
-    softcap, sink, dropout, return_lse, return_weights : as in `multi_head_attention`
+    softcap, sink, dropout, norm_eps, norm_offset : as in `multi_head_attention`
+        The same.
+    norm_after_rope, return_lse, return_weights : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -698,7 +570,8 @@ def multi_head_attention_jvp(
         \dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q, \\
         \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,
 
-    likewise for keys and values. A rotation rotates the tangent like the vector, and
+    likewise for keys and values. A rotation rotates the tangent like the vector, a norm has the
+    tangent of :func:`dlref.normalization.rms_norm_jvp`, a gate the product rule, and
     :func:`scaled_dot_product_attention_jvp` gives :math:`\dot{\vec o}_i` in between.
 
     Examples
@@ -715,14 +588,15 @@ def multi_head_attention_jvp(
     """
     x_q, x_kv, params = entries("primals", primals, 3).values()
     dx_q, dx_kv, dparams = entries("tangents", tangents, 3).values()
-    moves = (None,) * 8 if dparams is None else tuple(entries("tangents[2]", dparams, 8).values())
+    moves = _as_params("tangents[2]", (None,) * 8 if dparams is None else dparams)
     extra = {"tangents[0]": dx_q, "tangents[1]": dx_kv} | {
         f"tangents[2].{field}": move
         for field, move in zip(AttentionParams._fields, moves, strict=True)
     }
-    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved)
+    norm = {"norm_eps": norm_eps, "norm_offset": norm_offset, "norm_after_rope": norm_after_rope}
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, **norm)
     names = "primals[0]", "primals[1]", "primals[2]"
-    layer = _Layer(names, x_q, x_kv, params, heads, **extra)
+    layer = _Layer(names, x_q, x_kv, params, heads, sink, **extra)
     still = layer.x_q, layer.x_kv, *layer.params
     for name, point in zip(extra, still, strict=True):
         if point is None:

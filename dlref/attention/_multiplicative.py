@@ -24,7 +24,7 @@ from ._scaled_dot_product import (
 )
 
 if TYPE_CHECKING:
-    from ._kernels.scores import ScoreOptions, TangentOptions
+    from ._kernels.arguments import ScoreOptions, TangentOptions
 
 __all__ = [
     "multiplicative_attention",
@@ -223,7 +223,8 @@ def multiplicative_attention_vjp(
     -----
     Let :math:`\vec r_i = \mat W^\top \vec q_i` be the projected query, of length E, and
     :math:`\vec g_i = \partial L / \partial \vec r_i` its gradient, which
-    :func:`scaled_dot_product_attention_vjp` gives together with those of keys and values. Then
+    :func:`scaled_dot_product_attention_vjp` gives together with the gradients of keys and values.
+    Then
 
     .. math::
 
@@ -322,7 +323,8 @@ def multiplicative_attention_jvp(
     Returns
     -------
     ndarray, shape (..., T, V)
-        Tangent of the averages; a tuple with those of the log-sum-exp and the weights if asked for.
+        Tangent of the averages; a tuple with the tangents of the log-sum-exp and the weights if
+        asked for.
 
     Notes
     -----

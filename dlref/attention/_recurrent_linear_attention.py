@@ -95,11 +95,11 @@ def recurrent_linear_attention(
     v : array_like, shape (..., T, V)
         Values.
     decay : array_like or None, shape (..., T, E) or (..., T, 1)
-        Logarithm :math:`\vec g_t` of what is kept of the memory, at most 0 as a rule; for each row
-        of it or for all alike. None keeps everything.
+        Logarithm :math:`\vec g_t` of the factor that decays the memory, usually at most 0; one for
+        each row or one for all. None keeps everything.
     beta : array_like or None, shape (..., T)
         Share :math:`\beta_t` of the error that is corrected (the delta rule). None adds the value
-        without asking what is there.
+        regardless of the memory's content.
     state : array_like or None, shape (..., E, V)
         Memory :math:`\mat S_0` before the first token; None is zero.
     scale : float, default 1.0
@@ -108,7 +108,7 @@ def recurrent_linear_attention(
     Returns
     -------
     out : ndarray, shape (..., T, V)
-        What each query reads.
+        Output of each query.
     state : ndarray, shape (..., E, V)
         Memory after the last token.
 
@@ -144,11 +144,10 @@ def recurrent_linear_attention(
     causal linear attention, not normalized. A channel of ones in the values gives
     the denominator.
 
-    **The delta rule.** :math:`\mat S'^\top \vec k` is what the memory answers to the key now. If
-    the key has length 1 and :math:`\beta = 1`, it answers :math:`\vec v_t` after the step: a step
-    of gradient descent on :math:`\tfrac12 \norm{\mat S^\top \vec k_t - \vec v_t}^2` with rate
-    :math:`\beta`. Adding alone would answer with the sum of all values ever written
-    under this key.
+    **The delta rule.** :math:`\mat S'^\top \vec k` is the current answer of the memory to the key.
+    If the key has length 1 and :math:`\beta = 1`, it answers :math:`\vec v_t` after the step: a
+    step of gradient descent on :math:`\tfrac12 \norm{\mat S^\top \vec k_t - \vec v_t}^2` with rate
+    :math:`\beta`. Adding alone would answer with the sum of all values ever written under this key.
 
     Cost: 2 T E V multiplications, to write and to read, and T E V more each for decay and for beta.
     One state is kept at a time. In float64.
@@ -184,7 +183,7 @@ def recurrent_linear_attention(
 def _run(
     x: dict[str, FloatArray], factor: float, *, keep: bool = True
 ) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
-    """Return the output, all states from the first (or the last only), and what was written."""
+    """Return the output, all states from the first (or the last only), and the values written."""
     q, k, v, kept = x["q"], x["k"], x["v"], _kept(x)
     states, written, out = [_first_state(x)], [], np.empty(v.shape)
     for t in range(q.shape[-2]):
@@ -230,8 +229,8 @@ def recurrent_linear_attention_vjp(
     Notes
     -----
     Backpropagation through time. Let :math:`\vec u_t` be the cotangent of :math:`\vec o_t`, and
-    :math:`\mat D`, of shape (E, V), the gradient of :math:`\mat S_t` from what comes later; it
-    starts as the cotangent of the last state. At each step, backwards:
+    :math:`\mat D`, of shape (E, V), the gradient of :math:`\mat S_t` from later steps; it starts as
+    the cotangent of the last state. At each step, backwards:
 
     .. math::
 
@@ -252,7 +251,7 @@ def recurrent_linear_attention_vjp(
 
     Examples
     --------
-    What was written reaches the last state, faded by what came after:
+    A written value reaches the last state, decayed by the later steps:
 
     >>> import numpy as np
     >>> from dlref.attention import recurrent_linear_attention_vjp

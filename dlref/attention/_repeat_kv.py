@@ -25,7 +25,7 @@ __all__ = ["repeat_kv", "repeat_kv_jvp", "repeat_kv_vjp"]
 
 def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
     r"""
-    Copy each head n times, so that queries in groups find keys of their own.
+    Copy each head n times, so that each head of queries has its own keys.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
     -----
     .. math:: y_{h} = x_{\lfloor h / n \rfloor} .
 
-    This states what grouped heads mean; it is not needed to compute them. Attention reads the same
-    keys n times instead of copying them, which is the point of grouping: what has to be read, and
-    kept in a cache, is 1/n.
+    This function defines grouped heads; it is not needed to compute them. Attention reads the same
+    keys n times instead of copying them, which is the point of grouping: memory traffic and cache
+    shrink to 1/n.
 
     References
     ----------
@@ -100,7 +100,7 @@ def repeat_kv_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, n: int) -> FloatArray:
 
     Notes
     -----
-    What is read n times gets n gradients, which add up:
+    An array that is read n times gets n gradients, which add up:
 
     .. math::
 

@@ -13,11 +13,11 @@ from .._core.arguments import (
     check_shape,
 )
 from ._kernels import flash
+from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import scores, softmax_parts, weights_jvp
-from ._kernels.scores import Attention, jvp_arguments
 
 if TYPE_CHECKING:
-    from ._kernels.scores import ScoreOptions, TangentOptions
+    from ._kernels.arguments import ScoreOptions, TangentOptions
 
 __all__ = [
     "scaled_dot_product_attention",
@@ -123,7 +123,7 @@ def scaled_dot_product_attention(
     See Also
     --------
     scaled_dot_product_attention_vjp : Reverse mode, with the derivation.
-    attention_weights : The weights alone, and what a permutation does to them.
+    attention_weights : The weights alone, and the effect of a permutation.
     multi_head_attention : With the projections around it.
 
     Notes
@@ -174,12 +174,12 @@ def scaled_dot_product_attention(
         \vec a \leftarrow e^{m - m'} \vec a + \sum_{j\ \text{new}} e^{s_j - m'} \vec v_j ,
 
     because :math:`e^{s_j - m'} = e^{m - m'} e^{s_j - m}`. At the end :math:`\vec o = \vec a / z`
-    and :math:`\ell = m + \log z`. The result is that of the whole row up to rounding, whatever the
-    tiles are. No exponent is ever positive, so nothing overflows. A sink is a start with
-    :math:`m = \sigma`, :math:`z = 1`, :math:`\vec a = 0`.
+    and :math:`\ell = m + \log z`. The result equals the result for the whole row up to rounding,
+    whatever the tiles are. No exponent is ever positive, so nothing overflows. A sink is a start
+    with :math:`m = \sigma`, :math:`z = 1`, :math:`\vec a = 0`.
 
-    Tiles hidden by causality or a window are left out; those cut by the edge are masked. Beyond the
-    inputs, memory is that of the output, of a copy of the queries times the scale, and of 1.5 MB of
+    Tiles hidden by causality or a window are skipped; tiles on the edge are masked. Beyond the
+    inputs, memory is needed for the output, a copy of the queries times the scale, and 1.5 MB of
     tiles for each thread: for (1, 8, 16384, 64) in float32 twice 34 MB and the tiles, where a
     matrix of scores would take 8 GB.
 
@@ -194,10 +194,12 @@ def scaled_dot_product_attention(
     **Grouped heads.** With H heads of queries and Hk of keys, H / Hk consecutive ones share keys
     and values, which are not copied. Hk = 1 is multi-query attention.
 
-    **Numerics.** float64 is computed in float64: 1e-15 of the largest element apart from
-    PyTorch. float32 (and the narrower types) is computed in float32, sums of weights over
-    tiles in float64: within 64 units of :math:`2^{-23}` of the exact result, normwise. The bits do
-    not depend on the number of threads.
+    **Numerics.** float64 is computed in float64, float32 (and the narrower types) in float32, with
+    sums of weights over tiles in float64. The rounding error of a score is a *relative* error of
+    its weight. So the error is a small number of machine epsilons times
+    :math:`(1 + \max_{ij} \sum_e |q_{ie} k_{je}| / \sqrt E) \max_i \sum_j p_{ij} |v_j|`: large
+    scores cost digits in any implementation that rounds them. The page :doc:`/accuracy` has the
+    largest error found in these units. The bits do not depend on the number of threads.
 
     Cost: T S (E + V) multiplications and T S exponentials for each head; half of it if causal.
 
@@ -233,7 +235,7 @@ def scaled_dot_product_attention(
     array([[1., 2.],
            [2., 3.]])
 
-    Of keys of the same length the weights are those of a Gaussian of the distances:
+    For keys of the same length the weights are a Gaussian of the distances:
 
     >>> rng = np.random.default_rng(0)
     >>> q, k = rng.normal(size=(2, 3, 4))
@@ -243,7 +245,7 @@ def scaled_dot_product_attention(
     >>> bool(np.allclose(weights, w / w.sum(axis=1, keepdims=True), rtol=1e-14))
     True
 
-    A row with nothing to attend to gives 0, and NaN behind a mask stays there:
+    A row with nothing to attend to gives 0, and a masked NaN has no effect:
 
     >>> k, v = [[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [np.nan, np.nan]]
     >>> mask = [[False, False], [True, False]]
@@ -295,7 +297,7 @@ def gradients(
     dlse: FloatArray | None = None,
     known: tuple[FloatArray, FloatArray] | None = None,
 ) -> tuple[FloatArray, ...]:
-    """Return (dq, dk, dv), and those of bias and sink; `known` as for `flash.vjp`."""
+    """Return (dq, dk, dv), and the gradients of bias and sink; `known` as for `flash.vjp`."""
     dq, dk, dv, dbias, dsink = flash.vjp(
         at.queries(dout),
         dlse,
@@ -381,7 +383,7 @@ def scaled_dot_product_attention_vjp(
            \sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m
                = \vec u_i \cdot \sum_m p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .
 
-       One number per row, from the output that is there already. Without it, a row of weights
+       It is one number per row, from the output that is already there. Without it, a row of weights
        would have to be complete before its first gradient, and tiles would be of no use.
     4. The log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
        cotangent only shifts :math:`D_i`. All in all
@@ -408,10 +410,10 @@ def scaled_dot_product_attention_vjp(
 
     The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
     tile of scores a second time, which is cheaper than to keep them: five products of tiles where
-    the forward pass has two. Memory beyond inputs and gradients is that of the forward pass; and
-    where the batch has n < 8 heads of keys in all, the gradient of the queries is kept in up to ⌈8
-    / n⌉ parts, which threads form at the same time. Heads that share keys add their gradients up.
-    Rows without keys and masked keys get 0, even where there is NaN.
+    the forward pass has two. Beyond inputs and gradients it needs as much memory as the forward
+    pass; and where the batch has n < 8 heads of keys in all, the gradient of the queries is kept in
+    up to ⌈8 / n⌉ parts, which threads form at the same time. Heads that share keys add their
+    gradients up. Rows without keys and masked keys get 0, even where there is NaN.
 
     References
     ----------
@@ -419,7 +421,7 @@ def scaled_dot_product_attention_vjp(
 
     Examples
     --------
-    Two keys alike: the values share the cotangent, and the query can change nothing.
+    Two equal keys: the values share the cotangent, and the query has no influence.
 
     >>> from dlref.attention import scaled_dot_product_attention_vjp
     >>> arguments = [[2.0]], [[1.0]], [[1.0], [1.0]], [[3.0], [5.0]]
@@ -528,11 +530,11 @@ def scaled_dot_product_attention_jvp(
 
     In tiles this would be six products where the map has two. But if the scores of whole rows are
     at hand, :math:`\mu_i` is known before the values are averaged, :math:`\vec o_i` is not needed,
-    and the sum is that of :math:`p_{ij} (\dot s_{ij} - \mu_i) \vec v_j + p_{ij} \dot{\vec v}_j`:
+    and the sum is the one of :math:`p_{ij} (\dot s_{ij} - \mu_i) \vec v_j + p_{ij} \dot{\vec v}_j`:
     five. So few queries are taken at once, as many as give 2 MB of scores and tangents, and at
-    least eight, for each thread; keys and values are copied once. A sink is one more score with
-    the value 0; it enters :math:`\mu_i`. Dropout multiplies :math:`p_{ij}` by :math:`m_{ij}` in
-    both sums over values, and not in :math:`\mu_i`.
+    least eight, for each thread; keys and values are copied once. A sink is one more score with the
+    value 0; it enters :math:`\mu_i`. Dropout multiplies :math:`p_{ij}` by :math:`m_{ij}` in both
+    sums over values, and not in :math:`\mu_i`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-r"""What a chain of Jacobians costs, by the order of multiplication."""
+r"""The cost of a chain of Jacobians, by the order of multiplication."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["chain_cost"]
 
 def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> tuple[int, Order]:
     r"""
-    Number of multiplications of a chain of Jacobians, and the order that takes them.
+    Number of multiplications of a chain of Jacobians, and the order that attains it.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
         Shapes of the Jacobians, the outermost function first, as in the product
         :math:`\mat J_1 \mat J_2 \cdots \mat J_L`: the columns of each are the rows of the next.
     mode : {"optimal", "forward", "reverse"}
-        Order of accumulation: from the inputs on, from the outputs back, or the cheapest
+        Order of accumulation: from the inputs forward, from the outputs backward, or the cheapest
         of all.
 
     Returns
@@ -64,13 +64,13 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
 
     .. math:: C_\text{reverse} = n_0 \sum_{k=2}^{L} n_{k-1} n_k .
 
-    The sums differ by their end terms alone. With equal inner widths :math:`n`, forward
-    wins if :math:`n_L (n_0 + (L - 2) n) < n_0 (n_L + (L - 2) n)`, that is, if there are
-    fewer inputs than outputs: :math:`n_L < n_0`. A loss has :math:`n_0 = 1` output and
-    millions of inputs: this is why backpropagation runs in reverse.
+    The sums differ only in their end terms. With equal inner widths :math:`n`, forward wins if
+    :math:`n_L (n_0 + (L - 2) n) < n_0 (n_L + (L - 2) n)`, that is, if there are fewer inputs than
+    outputs: :math:`n_L < n_0`. A loss has :math:`n_0 = 1` output and millions of inputs: this is
+    why backpropagation runs in reverse.
 
     **Optimal.** The cost :math:`m_{ij}` of the best order for :math:`\mat J_i \cdots \mat J_j` is
-    that of its best last product:
+    the cost of its best last product:
 
     .. math::
 

@@ -83,8 +83,8 @@ def add_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatA
     >>> bool((J_w == J_x).all())
     True
 
-    Adding a scalar :math:`z = 5` to :math:`x = (1, 2, 3)` gives :math:`(6, 7, 8)`, and
-    raising :math:`z` raises them all alike:
+    Adding a scalar :math:`z = 5` to :math:`x = (1, 2, 3)` gives :math:`(6, 7, 8)`, and raising
+    :math:`z` raises them all equally:
 
     >>> J_x, J_z = add_jacobian([1, 2, 3], [5])
     >>> J_z
@@ -120,8 +120,9 @@ def add_vjp(
     .. math:: \pdv{L}{w_j} = \sum_i u_i\, \delta_{ij} = u_j , \qquad \pdv{L}{x_j} = u_j
 
     The Jacobian is the identity, and the cotangent is unchanged: a sum *copies* gradients. An
-    operand that was broadcast is used by several outputs, so its gradient is the sum of theirs,
-    accumulated in float64. The gradient of a bias added to a batch is a sum over the batch.
+    operand that was broadcast is used by several outputs, so its gradient is the sum of their
+    gradients, accumulated in float64. The gradient of a bias added to a batch is a sum over the
+    batch.
 
     Examples
     --------

@@ -25,10 +25,10 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     Parameters
     ----------
     *jacobians : array_like
-        Jacobians of the functions, the outermost first, each evaluated at the output of
-        the next. The shape is that of the output, then that of the input, of the function:
-        ``(m, n)`` between vectors, ``()`` between scalars, ``(n,)`` if one side is a
-        scalar. Leading axes of ``(..., m, n)`` are batch axes and broadcast.
+        Jacobians of the functions, the outermost first, each evaluated at the output of the next.
+        The shape is the shape of the output followed by the shape of the input of the function:
+        ``(m, n)`` between vectors, ``()`` between scalars, ``(n,)`` if one side is a scalar.
+        Leading axes of ``(..., m, n)`` are batch axes and broadcast.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     See Also
     --------
     total_derivative : Several paths from the input to the output.
-    chain_cost : What the order of multiplication costs.
+    chain_cost : The cost of an order of multiplication.
 
     Notes
     -----
@@ -67,14 +67,13 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
         \qquad\text{that is,}\qquad
         J_{f \circ g}(x) = J_f(g(x))\, J_g(x) .
 
-    The sum over :math:`k` is a matrix product, and the scalar rule is its
-    :math:`1 \times 1` case. Longer chains multiply on. The product is associative, so
-    every order gives the same matrix, but not at the same cost: the code takes the
-    cheapest, by :func:`chain_cost`.
+    The sum over :math:`k` is a matrix product, and the scalar rule is its :math:`1 \times 1` case.
+    Longer chains continue in the same way. The product is associative, so every order gives the
+    same matrix, but not at the same cost: the code takes the cheapest, by :func:`chain_cost`.
 
-    **Scalars in the chain** lose their axis, so a Jacobian of shape ``(n,)`` is a row or
-    a column. Its neighbours tell which; if all have one axis, the output is a scalar, as
-    a loss is, and the first is a row.
+    **Scalars in the chain** lose their axis, so a Jacobian of shape ``(n,)`` is a row or a column.
+    Its neighbours determine which; if all have one axis, the output is a scalar, such as a loss,
+    and the first is a row.
 
     References
     ----------
@@ -164,7 +163,7 @@ def total_derivative(
 
     References
     ----------
-    The name, and the example, are those of :cite:t:`ParrHoward2018`.
+    The name and the example are from :cite:t:`ParrHoward2018`.
 
     Examples
     --------
@@ -244,10 +243,10 @@ def _multiply(matrices: list[FloatArray], order: Order) -> FloatArray:
 
 def _scalar_variables(names: list[str], jacobians: list[FloatArray]) -> list[bool]:
     """
-    Tell which variables of the chain, from output to input, are scalars.
+    Return which variables of the chain, from output to input, are scalars.
 
-    Two scalars meet at a Jacobian without axes, two vectors at a matrix, one of each at a
-    Jacobian with one axis.  The first of another kind than that decides about all before.
+    Two scalars meet at a Jacobian without axes, two vectors at a matrix, one of each at a Jacobian
+    with one axis.  The first Jacobian with another number of axes decides for all before it.
     """
     decisive = next((k for k, array in enumerate(jacobians) if array.ndim != 1), None)
     if decisive is None:

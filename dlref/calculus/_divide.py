@@ -100,9 +100,9 @@ def divide_vjp(
     Returns
     -------
     dw : ndarray, shape ``w.shape``
-        :math:`u / x`, summed over what was broadcast.
+        :math:`u / x`, summed over broadcast axes.
     dx : ndarray, shape ``x.shape``
-        :math:`-u \odot w / x^2`, summed over what was broadcast.
+        :math:`-u \odot w / x^2`, summed over broadcast axes.
 
     Notes
     -----
@@ -154,7 +154,7 @@ def divide_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Examples
     --------
-    One per cent more of both leaves the quotient as it is:
+    Raising both by one percent leaves the quotient unchanged:
 
     >>> from dlref.calculus import divide_jvp
     >>> divide_jvp(([2, 3, 8], [4, 2, 1]), ([0.02, 0.03, 0.08], [0.04, 0.02, 0.01])).round(15)

@@ -131,8 +131,7 @@ def logdet_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Examples
     --------
-    Growing an :math:`n \times n` matrix by a factor grows its volume :math:`n`-fold as
-    fast:
+    The logarithm of the volume grows :math:`n` times as fast as the logarithm of the scale:
 
     >>> from dlref.calculus import logdet_jvp
     >>> A = [[2, 1, 0], [0, 4, 0], [0, 0, 1]]

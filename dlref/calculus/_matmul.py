@@ -130,9 +130,9 @@ def matmul_vjp(
     Returns
     -------
     da : ndarray, shape ``a.shape``
-        :math:`\mat U \mat B^\top`, summed over what was broadcast.
+        :math:`\mat U \mat B^\top`, summed over broadcast axes.
     db : ndarray, shape ``b.shape``
-        :math:`\mat A^\top \mat U`, summed over what was broadcast.
+        :math:`\mat A^\top \mat U`, summed over broadcast axes.
 
     Notes
     -----
@@ -146,9 +146,8 @@ def matmul_vjp(
         \pdv{L}{B_{rs}} = \sum_{i,l} U_{il}\, A_{ir} \delta_{ls}
                         = (\mat A^\top \mat U)_{rs} .
 
-    Shapes leave no choice: only :math:`\mat U \mat B^\top` is :math:`n \times k`. Both products
-    together cost twice the forward one. NumPy's BLAS computes them in the dtype of the
-    input.
+    The shapes leave no choice: only :math:`\mat U \mat B^\top` is :math:`n \times k`. Both products
+    together cost twice the forward product. NumPy's BLAS computes them in the dtype of the input.
 
     References
     ----------
@@ -157,7 +156,7 @@ def matmul_vjp(
     Examples
     --------
     A dense layer without bias, :math:`\vec y = \mat W \vec x`: its weight gradient is the outer
-    product of what comes back and what went in.
+    product of the upstream gradient and the input.
 
     >>> from dlref.calculus import matmul_vjp
     >>> dW, dx = matmul_vjp([1, 10], [[1, 2], [3, 4]], [5, 6])

@@ -98,8 +98,8 @@ def maximum_vjp(
     Returns
     -------
     dw : ndarray, shape ``w.shape``
-        :math:`u` where :math:`w` is larger, half of it at a tie, else 0; summed over
-        what was broadcast.
+        :math:`u` where :math:`w` is larger, half of it at a tie, else 0; summed over broadcast
+        axes.
     dx : ndarray, shape ``x.shape``
         The rest of :math:`u`.
 
@@ -114,7 +114,7 @@ def maximum_vjp(
 
     Examples
     --------
-    Clipping from below at 0 stops the gradient of what was clipped:
+    Clipping from below at 0 stops the gradient of clipped elements:
 
     >>> from dlref.calculus import maximum_vjp
     >>> dw, dfloor = maximum_vjp([10, 20, 30], [-1, 5, -2], 0)

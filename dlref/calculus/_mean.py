@@ -54,8 +54,8 @@ def mean_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
 
     .. math:: \pdv{y}{x_j} = \frac{1}{n} .
 
-    This factor is why a loss averaged over a batch has gradients that do not grow with
-    the batch, and a summed one has.
+    This factor is why a loss averaged over a batch has gradients that do not grow with the batch,
+    while the gradients of a summed loss do.
 
     Examples
     --------

@@ -49,8 +49,8 @@ def minimum_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Fl
 
     Notes
     -----
-    From :math:`\min(w, x) + \max(w, x) = w + x` the slopes of the minimum are what the
-    maximum leaves over:
+    From :math:`\min(w, x) + \max(w, x) = w + x` the slopes of the minimum are 1 minus the slopes of
+    the maximum:
 
     .. math::
 
@@ -86,8 +86,8 @@ def minimum_vjp(
     Returns
     -------
     dw : ndarray, shape ``w.shape``
-        :math:`u` where :math:`w` is smaller, half of it at a tie, else 0; summed over
-        what was broadcast.
+        :math:`u` where :math:`w` is smaller, half of it at a tie, else 0; summed over broadcast
+        axes.
     dx : ndarray, shape ``x.shape``
         The rest of :math:`u`.
 

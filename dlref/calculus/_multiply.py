@@ -58,9 +58,9 @@ def multiply_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, F
 
     .. math:: J_w = \operatorname{diag}(x), \qquad J_x = \operatorname{diag}(w) .
 
-    A product with a diagonal matrix is an element-wise product: :math:`n`
-    multiplications instead of :math:`n^2`. This is what makes backpropagation through
-    element-wise layers cheap, and why :func:`multiply_vjp` forms no matrix.
+    A product with a diagonal matrix is an element-wise product: :math:`n` multiplications instead
+    of :math:`n^2`. This makes backpropagation through element-wise layers cheap, and is the reason
+    why :func:`multiply_vjp` forms no matrix.
 
     **Scalar expansion.** For :math:`y = x z` with one scalar :math:`z`,
     :math:`\partial y_i / \partial x_j = z\, \delta_{ij}` and
@@ -123,9 +123,9 @@ def multiply_vjp(
     Returns
     -------
     dw : ndarray, shape ``w.shape``
-        :math:`u \odot x`, summed over what was broadcast.
+        :math:`u \odot x`, summed over broadcast axes.
     dx : ndarray, shape ``x.shape``
-        :math:`u \odot w`, summed over what was broadcast.
+        :math:`u \odot w`, summed over broadcast axes.
 
     Notes
     -----
@@ -133,9 +133,9 @@ def multiply_vjp(
 
         \pdv{L}{w_j} = \sum_i u_i \pdv{y_i}{w_j} = \sum_i u_i x_i \delta_{ij} = u_j x_j .
 
-    A product *swaps* its operands in the backward pass. Where :math:`w` is a scalar, all
-    outputs hold it and the sum over :math:`i` stays: :math:`\partial L / \partial w =
-    \sum_i u_i x_i`, accumulated in float64.
+    A product *swaps* its operands in the backward pass. Where :math:`w` is a scalar, all outputs
+    contain it and the sum over :math:`i` remains: :math:`\partial L / \partial w = \sum_i u_i x_i`,
+    accumulated in float64.
 
     Examples
     --------
@@ -172,9 +172,9 @@ def multiply_jvp(primals: Any, tangents: Any) -> FloatArray:
     -----
     .. math:: \dot y = x \odot \dot w + w \odot \dot x
 
-    The product rule. From :math:`(w + \epsilon \dot w)(x + \epsilon \dot x) =
-    w x + \epsilon (x \dot w + w \dot x) + \epsilon^2 \dot w \dot x`, what is linear
-    in :math:`\epsilon` is the derivative.
+    The product rule. From :math:`(w + \epsilon \dot w)(x + \epsilon \dot x) = w x + \epsilon (x
+    \dot w + w \dot x) + \epsilon^2 \dot w \dot x`, the term linear in :math:`\epsilon` is the
+    derivative.
 
     Examples
     --------

@@ -77,9 +77,9 @@ def norm_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
 
     .. math:: \nabla y = \frac{x}{\norm{x}} .
 
-    It has length one: away from the origin, the distance grows as fast as one
-    walks. Where the squares would overflow or underflow, x is multiplied by a power of two
-    first, which changes no digit.
+    It has length one: a step of length h away from the origin increases the norm by h. Where the
+    squares would overflow or underflow, x is multiplied by a power of two first, which changes no
+    digit.
 
     **The kink.** At :math:`x = 0` the norm is a cone and every vector of length at most
     one is a subgradient. dlref returns the one of minimum norm, 0, as PyTorch does; JAX returns

@@ -105,10 +105,9 @@ def power_vjp(
     Returns
     -------
     dw : ndarray, shape ``w.shape``
-        :math:`u \odot x \odot w^{x-1}`, summed over what was broadcast.
+        :math:`u \odot x \odot w^{x-1}`, summed over broadcast axes.
     dx : ndarray, shape ``x.shape``
-        :math:`u \odot w^x \odot \log w`, summed over what was broadcast; NaN for a
-        negative base.
+        :math:`u \odot w^x \odot \log w`, summed over broadcast axes; NaN for a negative base.
 
     Notes
     -----

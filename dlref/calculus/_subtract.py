@@ -88,9 +88,9 @@ def subtract_vjp(
     Returns
     -------
     dw : ndarray, shape ``w.shape``
-        :math:`u`, summed over what was broadcast.
+        :math:`u`, summed over broadcast axes.
     dx : ndarray, shape ``x.shape``
-        :math:`-u`, summed over what was broadcast.
+        :math:`-u`, summed over broadcast axes.
 
     Notes
     -----

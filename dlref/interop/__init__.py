@@ -1,4 +1,4 @@
-"""Conventions of other libraries, and how to get from one to the other."""
+"""Conventions of other libraries, and conversions between them."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-r"""What libraries mean by a mask, and by the rest: the table of conventions."""
+r"""The table of conventions: how libraries define masks, layouts and defaults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .._core.arguments import (
 
 __all__ = ["Convention", "conventions", "mask_convention"]
 
-#: What True means in a library's mask, or that it is a number to be added.
+#: The meaning of True in a library's mask, or that the mask is a number to be added.
 MASKS = {
     "dlref": "attend",
     "torch_sdpa": "attend",
@@ -31,7 +31,7 @@ MASKS = {
 
 class Convention(NamedTuple):
     """
-    One row of the table: what a library does in one matter.
+    One row of the table: how a library handles one topic.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Convention(NamedTuple):
     library : str
         The library, or libraries.
     fact : str
-        What it does.
+        The behaviour of the library.
     code : str
         How to get the same from dlref, an expression; "" where there is no way, or need.
 
@@ -50,10 +50,10 @@ class Convention(NamedTuple):
 
     Notes
     -----
-    Facts were observed by running the libraries; versions change, and with them defaults. In the
-    expressions, functions are those of dlref, q, k and v are queries, keys and values, x is any
-    other input; the tests of dlref run each of them beside the library, or beside its formula where
-    it cannot be installed.
+    Facts were observed by running the libraries; versions change, and defaults with them. In the
+    expressions, functions belong to dlref, q, k and v are queries, keys and values, x is any other
+    input; the tests of dlref compare each expression with the library, or with its formula where it
+    cannot be installed.
 
     Examples
     --------
@@ -255,7 +255,7 @@ TABLE = [
 
 def conventions(topic: str | None = None) -> tuple[Convention, ...]:
     r"""
-    List what libraries do where they differ.
+    List the behaviour of libraries where they differ.
 
     Parameters
     ----------
@@ -296,12 +296,12 @@ def conventions(topic: str | None = None) -> tuple[Convention, ...]:
 
 def mask_convention(mask: npt.ArrayLike, source: str, target: str) -> npt.NDArray[Any]:
     r"""
-    Bring a mask of attention from the convention of one library to another's.
+    Convert an attention mask from the convention of one library to another's.
 
     Parameters
     ----------
     mask : array_like
-        Boolean, or real for "additive": what is added to the scores, 0 or −inf.
+        Boolean, or real for "additive": the number added to each score, 0 or −inf.
     source, target : {"dlref", "torch_sdpa", "torch_mha", "jax", "onnx", "keras", "additive"}
         The library that the mask comes from, and the one that it is for.
 
@@ -330,7 +330,7 @@ def mask_convention(mask: npt.ArrayLike, source: str, target: str) -> npt.NDArra
     future and nothing else, and training shows a suspiciously small loss.
 
     A finite number such as −1e9 is not a mask: in float16 it overflows, and a row of nothing but
-    such numbers attends to all keys, in float32 alike, in float64 as if there were no mask. So it
+    such numbers attends to all keys: equally in float32, as if there were no mask in float64. So it
     is refused here; a finite bias is an argument of its own in dlref.
 
     Examples

@@ -1,4 +1,4 @@
-r"""The order in which libraries keep the gates of recurrent cells."""
+r"""The order in which libraries store the gates of recurrent cells."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def convert_gates(w: npt.ArrayLike, source: str, target: str, *, cell: str) -> F
 
     See Also
     --------
-    dlref.recurrent.lstm, dlref.recurrent.gru : What the gates do.
+    dlref.recurrent.lstm, dlref.recurrent.gru : The meaning of the gates.
 
     Notes
     -----
@@ -51,7 +51,7 @@ def convert_gates(w: npt.ArrayLike, source: str, target: str, *, cell: str) -> F
     z update, n candidate (also called h).
 
     ============ ============ ========== ==========================================================
-    library      LSTM         GRU        what else differs
+    library      LSTM         GRU        other differences
     ============ ============ ========== ==========================================================
     PyTorch      i, f, g, o   r, z, n    reset after the product; weights (gates H, D); two biases
     ONNX         i, o, f, g   z, r, n    reset before by default (``linear_before_reset``); an axis
@@ -68,9 +68,9 @@ def convert_gates(w: npt.ArrayLike, source: str, target: str, *, cell: str) -> F
     ============ ============ ========== ==========================================================
 
     This function permutes blocks and nothing else: it transposes no matrix and adds no bias. It is
-    linear and orthogonal; a gradient is brought back by exchanging `source` and `target`.
-    That a wrong order goes unnoticed is common: with constant weights, as in the test cases
-    that ONNX publishes, all orders agree.
+    linear and orthogonal; to convert a gradient back, exchange `source` and `target`. A wrong order
+    often goes unnoticed: with constant weights, as in the test cases that ONNX publishes, all
+    orders agree.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def convert_gates(w: npt.ArrayLike, source: str, target: str, *, cell: str) -> F
     >>> convert_gates([1, 2, 3, 4], "torch", "onnx", cell="lstm")
     array([1., 4., 2., 3.])
 
-    And back, here of a GRU with two units:
+    And back, here for a GRU with two units:
 
     >>> convert_gates([3, 4, 1, 2, 5, 6], "onnx", "torch", cell="gru")
     array([1., 2., 3., 4., 5., 6.])

@@ -119,7 +119,8 @@ def to_interleaved(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The inverse permutation: channel i of the first half goes to 2i, that of the second to 2i + 1.
+    The inverse permutation: channel i of the first half goes to 2i, channel i of the second half to
+    2i + 1.
 
     Examples
     --------
@@ -135,7 +136,7 @@ def transpose_heads(
     x: npt.ArrayLike, source: str, target: str, *, num_heads: int | None = None
 ) -> FloatArray:
     r"""
-    Bring queries, keys or values from the axes of one library to those of another.
+    Convert queries, keys or values from the axes of one library to the axes of another.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def transpose_heads(
     source, target : {"dlref", "torch", "onnx", "jax", "flash", "keras", "onnx_3d"}
         The library that `x` comes from, and the one that it is for.
     num_heads : int or None
-        Number H of heads. It is needed for "onnx_3d" as the source, which does not tell.
+        Number H of heads. It is needed for "onnx_3d" as the source, whose shape does not show it.
 
     Returns
     -------

@@ -1,8 +1,7 @@
 """
-Where the arrays of a tree of parameters stand in a state dict.
-
-A layout is a tree like that of the parameters, with a `Tensor` in the place of each array. Read
-with a state dict, it gives the parameters; read with the parameters, the state dict.
+Maps between trees of parameters and state dicts. A layout is a tree with the structure of the
+parameters and a `Tensor` in place of each array. Read with a state dict, it gives the parameters;
+read with the parameters, it gives the state dict.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Tensor(NamedTuple):
         return _pairs(array, self.heads, to_interleaved) if self.heads else array
 
     def given(self, arrays: list[Array]) -> Array:
-        """Return what is stored, from all its parts: the inverse of `taken`."""
+        """Return the stored tensor from all its parts: the inverse of `taken`."""
         if self.heads:
             arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
         array = np.concatenate(arrays) if self.parts > 1 else arrays[0]
@@ -60,7 +59,7 @@ def _axis(term: str) -> tuple[int, str]:
 
 
 def _misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
-    """Return what a shape should be, or nothing if it is that; new symbols get their size."""
+    """Return the expected shape if a shape differs, else nothing; new symbols get their size."""
     axes = [_axis(term) for term in symbols.split(", ")]
     if len(axes) == len(shape):
         for n, (factor, symbol) in zip(shape, axes, strict=True):
@@ -75,7 +74,7 @@ def _misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
 
 
 def raise_all(start: str, problems: list[str]) -> None:
-    """Raise ValueError with all that was found, if there is anything."""
+    """Raise ValueError with all problems, if there are any."""
     if problems:
         shown, more = problems[:12], len(problems) - 12
         tail = f"; and {more} more" if more > 0 else ""
@@ -90,7 +89,7 @@ def _array(name: str, value: Any) -> Array:
 
 
 def _described(value: Any) -> str:
-    """Return what stands where a tuple should, in a word or two."""
+    """Describe a value that should have been a tuple, in a word or two."""
     name = type(value).__name__
     return f"{name} of {len(value)}" if type(value) in (tuple, list) else name
 
@@ -108,7 +107,7 @@ def read(
     """
     Return the parameters that a state dict holds.
 
-    `left_out` says what is not a parameter, `base` what may stand between prefix and names.
+    `left_out` matches names that are not parameters, `base` may stand between prefix and names.
     """
     check_mapping("state", state)
     sizes = {} if sizes is None else sizes
@@ -148,7 +147,7 @@ def read(
 
 
 def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
-    """Return what stands before most of the names in a state dict, nothing if nothing does."""
+    """Return the common prefix of most names in a state dict, or nothing."""
     found = (key.removesuffix(name) for name in names for key in state if key.endswith(f".{name}"))
     prefix = next(found, "")
     if 2 * sum(prefix + name in state for name in names) < len(names):

@@ -33,7 +33,7 @@ def _halves(
     yes_slope: FloatArray,
     no_slope: FloatArray,
 ) -> None:
-    """Write what each class costs, log(1 + e^-z) and log(1 + e^z), and how steeply."""
+    """Write the costs of both classes, log(1 + e^-z) and log(1 + e^z), and their slopes."""
     z, yes, no = z[start:stop], yes[start:stop], no[start:stop]
     yes_slope, no_slope = yes_slope[start:stop], no_slope[start:stop]
     for i in range(z.size):
@@ -129,9 +129,9 @@ def binary_cross_entropy(
     .. math:: \ell = w \bigl( \pi\, t\, s(-z) + (1 - t)\, s(z) \bigr) , \qquad
               s(z) = \log (1 + e^z) = \max(z, 0) + \log (1 + e^{-\abs z}) .
 
-    Nothing overflows and, for t from 0 to 1, neither term is negative: no digit is lost. The
-    frequent form :math:`(1 - t) z + s(-z)` subtracts at t = 0: it is 0 from z = -33.3 on, and
-    3e-7 of its value are lost at -20.
+    Nothing overflows and, for t from 0 to 1, neither term is negative, so no digit is lost. The
+    frequent form :math:`(1 - t) z + s(-z)` subtracts at t = 0: it is 0 from z = -33.3 on, and loses
+    3e-7 of its value at -20.
 
     The mean divides by the number of elements, whatever the weights are, as PyTorch does.
 

@@ -115,12 +115,12 @@ def hinge_grad(
 
         \pdv{\ell}{p} = \begin{cases} -t & t p < 1 \\ 0 & t p \ge 1 . \end{cases}
 
-    At :math:`t p = 1` every number between :math:`-t` and 0 is a subgradient. We take 0, as
-    PyTorch has it if the loss is written with ``relu``; written with ``clamp(min=0)`` it
-    takes :math:`-t`, and ``jax.numpy.maximum`` takes the middle.
+    At :math:`t p = 1` every number between :math:`-t` and 0 is a subgradient. We take 0, as in
+    PyTorch if the loss is written with ``relu``; written with ``clamp(min=0)`` it takes :math:`-t`,
+    and ``jax.numpy.maximum`` takes the middle.
 
-    Examples beyond the margin have no part in the gradient: what is learned depends on the
-    others alone, the *support vectors*.
+    Examples beyond the margin contribute nothing to the gradient: training depends only on the
+    others, the *support vectors*.
 
     Examples
     --------

@@ -72,7 +72,7 @@ def huber(
     See Also
     --------
     huber_grad : The derivative, with its derivation.
-    squared_error, absolute_error : What it is made of.
+    squared_error, absolute_error : Its two pieces.
 
     Notes
     -----

@@ -75,10 +75,9 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
              \; - \; \underbrace{\Bigl( -\sum_c q_c \log q_c \Bigr)}_{\text{entropy of } q} .
 
     It is never negative for distributions: over the classes with :math:`q_c > 0`, by
-    :math:`\log x \le x - 1`,
-    :math:`-\ell = \sum_c q_c \log (p_c / q_c) \le \sum_c (p_c - q_c) \le 0`, and 0 only where
-    p = q. It is not symmetric, and infinite where q expects what p excludes. A class with
-    :math:`q_c = 0` costs nothing, whatever :math:`\log p_c` is; a negative :math:`q_c` is NaN.
+    :math:`\log x \le x - 1`, :math:`-\ell = \sum_c q_c \log (p_c / q_c) \le \sum_c (p_c - q_c) \le
+    0`, and 0 only where p = q. It is not symmetric, and infinite where p is 0 and q is not. A class
+    with :math:`q_c = 0` costs nothing, whatever :math:`\log p_c` is; a negative :math:`q_c` is NaN.
 
     The mean is over rows, of all axes but the last. PyTorch's ``kl_div`` has it for two axes as
     ``"batchmean"``, which divides by the length of the first axis, whatever the others are. Its

@@ -87,9 +87,9 @@ def neuron_squared_error(
     .. math:: C(\vec w, b) = \frac1N \sum_{n=1}^{N}
               \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n \bigr)^2 .
 
-    The data are given, the weights vary: C is a surface over D + 1 parameters. It is made of
-    pieces, on each of which the same examples are active; a piece is a quadratic, and where
-    no example is active C is flat, at the height :math:`\frac1N \sum_n y_n^2`.
+    The data are given, the weights vary: C is a surface over D + 1 parameters. It consists of
+    pieces; within each piece the same examples are active. A piece is a quadratic, and where no
+    example is active C is flat, at the height :math:`\frac1N \sum_n y_n^2`.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def neuron_squared_error_grad(
 
     Notes
     -----
-    Name what happens between the parameters and the loss, for one example:
+    Give every intermediate value between the parameters and the loss a name, for one example:
 
     .. math::
 
@@ -153,8 +153,8 @@ def neuron_squared_error_grad(
         \qquad
         \pdv{a_n}{b} = \begin{cases} 0 & z_n \le 0 \\ 1 & z_n > 0 . \end{cases}
 
-    *Step 3*, the chain rule. All examples share the weights, so their parts add up, and the
-    inactive ones (:math:`z_n \le 0`) have none:
+    *Step 3*, the chain rule. All examples share the weights, so their gradients add up, and
+    inactive examples (:math:`z_n \le 0`) contribute nothing:
 
     .. math::
 
@@ -168,8 +168,8 @@ def neuron_squared_error_grad(
     the weight of a constant input 1.
 
     At :math:`z_n = 0` the subgradient 0 is taken, as PyTorch and JAX do for their ``relu``. If
-    every example is inactive the gradient is 0 although the loss is not: the neuron is *dead*,
-    and descent leaves it so.
+    every example is inactive the gradient is 0 although the loss is not: the neuron is *dead*, and
+    descent never revives it.
 
     Examples
     --------

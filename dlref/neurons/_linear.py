@@ -73,9 +73,9 @@ def linear(
 
     .. math:: \mat Y = \mat X \mat W^\top + \vec 1 \vec b^\top ,
 
-    which is the same equation transposed: a column :math:`\vec y = \mat W \vec x + \vec b`
-    stands in each row. The layout of `weight` is PyTorch's; Keras and the papers that
-    write :math:`\vec x \mat W` keep its transpose.
+    which is the same equation transposed: a column :math:`\vec y = \mat W \vec x + \vec b` stands
+    in each row. The layout of `weight` is PyTorch's; Keras and the papers that write
+    :math:`\vec x \mat W` keep its transpose.
 
     The product costs :math:`n_{out} n_{in}` multiplications per row. NumPy's BLAS computes it in
     the dtype of the input: in float32, with :math:`n_{in} = 1000`, the error is some

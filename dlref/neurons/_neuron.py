@@ -73,8 +73,8 @@ def neuron(
     on one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
 
     The sum is formed in float64 by BLAS. Its error is at most
-    :math:`(D + 1)\, 2^{-53} (\sum_i \abs{w_i x_i} + \abs b)`, small beside the terms; beside
-    z only if the terms do not cancel.
+    :math:`(D + 1)\, 2^{-53} (\sum_i \abs{w_i x_i} + \abs b)`, small relative to the terms, and
+    relative to z only if the terms do not cancel.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def neuron_grad(
 
     See Also
     --------
-    dlref.losses.neuron_squared_error_grad : What a loss makes of it.
+    dlref.losses.neuron_squared_error_grad : The gradient of a loss of it.
 
     Notes
     -----
@@ -215,7 +215,7 @@ def neuron_vjp(
 
     Examples
     --------
-    Two inputs, of which only the first makes the neuron active:
+    Only the first of two inputs makes the neuron active:
 
     >>> from dlref.neurons import neuron_vjp
     >>> dx, dw, db = neuron_vjp([10, 10], [[1, 2, 3], [1, 8, 3]], [0.5, -1, 2], 0.1)

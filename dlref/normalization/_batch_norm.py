@@ -61,7 +61,7 @@ def batch_norm(
 
     Notes
     -----
-    Let n run over the M elements of a channel, those of all examples and positions:
+    Let n run over the M elements of a channel, over all examples and positions:
 
     .. math::
 
@@ -69,14 +69,14 @@ def batch_norm(
         \sigma_c^2 = \frac1M \sum_n (x_{nc} - \mu_c)^2, \qquad
         y_{nc} = w_c \frac{x_{nc} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + b_c .
 
-    It is layer normalization of the transposed matrix. What differs is what that means: the
-    examples of a batch now depend on each other, and at inference, when there is no batch, other
-    statistics must stand in. With M = 1, one example without further positions, the output is
-    `bias`. The variance is the biased one here (divided by M), in PyTorch and ONNX too.
+    It is layer normalization of the transposed matrix. The consequences differ: the examples of a
+    batch now depend on each other, and at inference, when there is no batch, other statistics must
+    be used. With M = 1, one example without further positions, the output is `bias`. The variance
+    is the biased one here (divided by M), in PyTorch and ONNX too.
 
-    A bias added to `x` by the layer before has no effect, since the mean takes it away
-    again. Neither has a positive factor of that layer's weights, as long as :math:`\epsilon` is
-    small beside the variance.
+    A bias added to `x` by the layer before has no effect, since subtracting the mean removes it.
+    Nor does a positive factor of that layer's weights, as long as :math:`\epsilon` is small
+    compared with the variance.
 
     **Why it helps.** The inputs of a layer change their distribution while the layers before it
     learn. The paper calls this *internal covariate shift* and wants to reduce it.
@@ -87,10 +87,11 @@ def batch_norm(
     elements are random, with a relative error of the order of :math:`1 / \sqrt M`: the output of an
     example changes with the others of its batch, a noise that can regularize.
 
-    **Numerics.** As in :func:`layer_norm`: differences from the mean of an eighth are formed first,
-    and their own mean is taken off; here for pieces of the batch, which are then combined
-    (:cite:t:`Chan1983`). The sums of all channels are formed side by side, in the order of memory.
-    Arithmetic is in float64 for narrower inputs too, rounded once.
+    **Numerics.** As in :func:`layer_norm`: differences from the rounded mean are formed, and their
+    own mean is subtracted; here for pieces of the batch, which are then combined
+    (:cite:t:`Chan1983`). The sums of all channels are formed side by side, 64 rows at a time, and
+    then added to totals, so that rounding errors do not add up over a long batch. Arithmetic is in
+    float64 for narrower inputs too, rounded once.
 
     References
     ----------
@@ -190,10 +191,10 @@ def batch_norm_vjp(
 
     Notes
     -----
-    Channels do not mix, so take one and drop its index. Let :math:`g_n = w u_n` be what arrives
-    at :math:`\hat x_n = (x_n - \mu) / \tau`, with :math:`\tau = \sqrt{\sigma^2 + \epsilon}`. The
-    input acts along three paths: directly, through :math:`\mu`, and through
-    :math:`\sigma^2`. Go through them backwards.
+    Channels do not mix, so take one and drop its index. Let :math:`g_n = w u_n` be the gradient
+    that arrives at :math:`\hat x_n = (x_n - \mu) / \tau`, with
+    :math:`\tau = \sqrt{\sigma^2 + \epsilon}`. The input acts along three paths: directly, through
+    :math:`\mu`, and through :math:`\sigma^2`. Go through them backwards.
 
     1. To the variance, from :math:`\partial \tau / \partial \sigma^2 = 1 / (2 \tau)`:
 

@@ -167,7 +167,7 @@ def batch_norm_inference_vjp(
 
     Examples
     --------
-    The path through the statistics is what training adds:
+    Training adds the path through the statistics:
 
     >>> import numpy as np
     >>> from dlref.normalization import batch_norm_inference_vjp, batch_norm_vjp

@@ -16,7 +16,7 @@ def batch_norm_update(
     running: npt.ArrayLike, batch: npt.ArrayLike, *, momentum: float
 ) -> FloatArray:
     r"""
-    Move a running statistic towards that of the present batch.
+    Move a running statistic towards the statistic of the current batch.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def batch_norm_update(
 
     See Also
     --------
-    batch_norm_inference : What the statistics are for.
+    batch_norm_inference : Normalizes with the running statistics.
 
     Notes
     -----
@@ -61,10 +61,9 @@ def batch_norm_update(
 
     **Two conventions.** *momentum* here is the weight of the *new* value, as in PyTorch (default
     0.1). ONNX and Keras give that name to the weight of the *old* one (0.9 and 0.99): pass 1 minus
-    theirs. They differ in the variance, too: PyTorch feeds its running variance with the
-    unbiased variance of the batch, :math:`M / (M - 1)` times the biased one with which the
-    same batch was normalized; ONNX and Keras with the biased one. This function takes
-    whichever it is given.
+    theirs. They differ in the variance, too: PyTorch updates its running variance with the unbiased
+    variance of the batch, :math:`M / (M - 1)` times the biased one that normalized the same batch;
+    ONNX and Keras use the biased one. This function takes whichever you pass.
 
     References
     ----------
@@ -144,7 +143,7 @@ def batch_norm_update_jvp(primals: Any, tangents: Any, *, momentum: float) -> Fl
     Parameters
     ----------
     primals : tuple (running, batch) of array_like
-        Statistic gathered so far, and that of the batch; equal shapes.
+        Statistic gathered so far, and statistic of the batch; equal shapes.
     tangents : tuple of array_like or None
         Directions :math:`\dot r, \dot s`; None is zero.
     momentum : as in `batch_norm_update`

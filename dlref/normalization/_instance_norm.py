@@ -72,7 +72,7 @@ def instance_norm(
 
     Examples
     --------
-    Brightness and contrast of each sample go:
+    Brightness and contrast of each sample have no effect:
 
     >>> import numpy as np
     >>> from dlref.normalization import instance_norm

@@ -64,17 +64,17 @@ def rms_norm(
         \hat x_i = \frac{x_i}{\rho}, \qquad
         y_i = (w_i + c) \, \hat x_i, \qquad c = \texttt{weight\_offset}.
 
-    It is layer normalization without the projection orthogonal to :math:`\vec 1`; for rows of
-    mean 0 the two agree. One sum less, and no bias.
+    It is layer normalization without the projection orthogonal to :math:`\vec 1`; for rows of mean
+    0 the two agree. It needs one sum less, and has no bias.
 
-    **Conventions.** Gemma stores :math:`w - 1` (an offset of 1), so that weight decay pulls
-    towards 1 instead of 0. The default of `eps` is that of LLaMA; ONNX has 1e-5, and
-    PyTorch the machine epsilon of the dtype in which it computes: 2.2e-16 for float64, and 1.2e-7
-    for float32, float16 and bfloat16. :math:`\epsilon` stands inside the root.
+    **Conventions.** Gemma stores :math:`w - 1` (an offset of 1), so that weight decay pulls towards
+    1 instead of 0. The default of `eps` is the value of LLaMA; ONNX has 1e-5, and PyTorch the
+    machine epsilon of the dtype in which it computes: 2.2e-16 for float64, and 1.2e-7 for float32,
+    float16 and bfloat16. :math:`\epsilon` stands inside the root.
 
     **Numerics.** The sum is of squares: nothing cancels. float32 is computed in float64 and rounded
-    once; each row is read from memory once. Where squares overflow or vanish, the row is measured
-    in another unit, as in :func:`layer_norm`.
+    once; each row is read from memory once. Where squares overflow or vanish, the row is rescaled
+    first, as in :func:`layer_norm`.
 
     **Special values.** Zeros stay 0 if :math:`\epsilon > 0`, else they give NaN. Width 1 gives
     the sign, for :math:`\epsilon \to 0`.

@@ -52,7 +52,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     num_heads : int
         Number H of heads.
     rule : {"official", "paper"}
-        What to do if H is not a power of two.
+        The rule for an H that is not a power of two.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
 
     See Also
     --------
-    alibi_bias : What the slopes are for.
+    alibi_bias : The bias with these slopes.
 
     Notes
     -----
@@ -77,8 +77,8 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
 
     .. math:: m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .
 
-    With 8 heads these are 1/2, 1/4, ..., 1/256. A slope m makes a distance of 1/m cost
-    as much as a score lower by 1, so the heads look back over some 2 to 256 tokens.
+    With 8 heads these are 1/2, 1/4, ..., 1/256. A slope m makes a distance of 1/m cost as much as a
+    score lower by 1, so the heads look back some 2 to 256 tokens.
 
     For other H there are two rules. "paper" uses the formula as it stands. "official", in the
     authors' code and in models such as BLOOM, which has 112 heads, takes the slopes for the
@@ -87,7 +87,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
 
     .. math:: 2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .
 
-    Slopes are neither learned nor state of the model; they follow from H.
+    Slopes are neither learned nor part of the state of a model; they follow from H.
 
     References
     ----------
@@ -100,8 +100,7 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     >>> 1 / alibi_slopes(8)
     array([  2.,   4.,   8.,  16.,  32.,  64., 128., 256.])
 
-    Twelve heads: after the slopes for 8 one that is steeper, and three in between; and the other
-    rule.
+    Twelve heads: the slopes for 8, then a steeper one and three in between; below, the other rule.
 
     >>> alibi_slopes(12)[[0, 7, 8, 9, 10, 11]].round(4)
     array([0.5   , 0.0039, 0.7071, 0.3536, 0.1768, 0.0884])
@@ -133,8 +132,8 @@ def alibi_bias(
     q_offset : int, default 0
         Position of the first query; with a cache of t keys it is t.
     symmetric : bool, default False
-        Whether keys after the query are penalized alike; otherwise their bias is 0, as a
-        causal mask hides them.
+        Whether keys after the query are penalized, too; otherwise their bias is 0, as a causal mask
+        hides them.
 
     Returns
     -------
@@ -159,7 +158,7 @@ def alibi_bias(
     .. math:: B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad
        -m_h\, \abs{i + \text{q\_offset} - j}
 
-    Here :math:`(d)_+ = \max(d, 0)`; the second form is that of `symmetric`. The scores become
+    Here :math:`(d)_+ = \max(d, 0)`; the second form is for `symmetric`. The scores become
     :math:`\vec q_i \cdot \vec k_j / \sqrt E + B_{hij}`. Since :math:`e^{s + B} = e^s\, e^B`, the
     weight of a key at the distance d is multiplied by :math:`e^{-m d}` before it is normalized: the
     bias is additive in the scores and multiplicative in the weights. At a distance of 1000 that is
@@ -170,7 +169,7 @@ def alibi_bias(
 
     With a cache, one query at position t needs row t alone: T = 1 and q_offset = t.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------

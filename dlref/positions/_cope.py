@@ -1,8 +1,8 @@
 r"""
 Contextual positions: a query counts the tokens that matter to it, not all of them.
 
-Each key opens a gate by so much as the query cares for it; the position of a key is the sum of the
-gates from it to the query.
+Each key opens a gate to the degree that it matters to the query; the position of a key is the sum
+of the gates from it to the query.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _interpolated(
 
 def cope(q: npt.ArrayLike, scores: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     r"""
-    Score queries against learned vectors for positions that the text itself counts out.
+    Score queries against learned vectors for positions that depend on the text itself.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def cope(q: npt.ArrayLike, scores: npt.ArrayLike, table: npt.ArrayLike) -> Float
     Returns
     -------
     ndarray, shape (..., T, S)
-        What is to be added to the scores.
+        The term to be added to the scores.
 
     Raises
     ------
@@ -102,16 +102,16 @@ def cope(q: npt.ArrayLike, scores: npt.ArrayLike, table: npt.ArrayLike) -> Float
     all gates 1 it counts tokens and :math:`p_{ij} = i - j + 1`; with gates open at the ends
     of sentences alone it counts sentences, which no fixed encoding can.
 
-    Positions are real numbers, so between two vectors is interpolated. As the score is linear in
-    the vector, that is done with the products :math:`z_{in} = \vec q_i \cdot \vec a_n`, of which
-    there are only T P:
+    Positions are real numbers, so the code interpolates between two vectors. As the score is linear
+    in the vector, it interpolates the products :math:`z_{in} = \vec q_i \cdot \vec a_n`, and there
+    are only T P of these:
 
     .. math:: c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\;
        w = p_{ij} - n .
 
     At the bound :math:`p_{ij} = P - 1` the share w is 0, and there is no second term.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------
@@ -119,8 +119,8 @@ def cope(q: npt.ArrayLike, scores: npt.ArrayLike, table: npt.ArrayLike) -> Float
 
     Examples
     --------
-    Five keys, of which the query opens the gates of the second and the last: it finds the keys
-    from the third on at position 1, the others further back at position 2.
+    Five keys. The query opens the gates of the second and the last, and finds the keys from the
+    third on at position 1, the others further back at position 2.
 
     >>> import numpy as np
     >>> from dlref.positions import cope
@@ -160,7 +160,8 @@ def cope_vjp(
 
     Notes
     -----
-    With the cotangent :math:`U_{ij}`, and a bar for the gradient with respect to what is below it:
+    With the cotangent :math:`U_{ij}`, and a bar for the gradient with respect to the symbol below
+    it:
 
     1. The interpolation gives a share of U to each of its two products, which are bilinear in query
        and vector:
@@ -181,7 +182,7 @@ def cope_vjp(
            \bar p_{ij} = U_{ij} (z_{i,n+1} - z_{i,n}), \qquad
            \pdv{L}{s_{it}} = \sigma'(s_{it}) \sum_{j \le t} \bar p_{ij} .
 
-       At a whole number the slope is that to the right.
+       At a whole number it returns the right slope.
 
     Examples
     --------

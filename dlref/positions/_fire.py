@@ -83,7 +83,7 @@ def fire_bias(
     c : array_like, shape ()
         Scale of the distance inside the logarithm, positive.
     threshold : array_like, shape ()
-        Length M up to which distances are not measured against the position, positive.
+        Length M, positive; up to it distances are not divided by the position.
     T : int
         Number of queries, at least 1.
     S : int
@@ -116,19 +116,20 @@ def fire_bias(
     .. math:: u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad
        B_{hij} = b^{(2)}_h + \sum_f w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) .
 
-    For a key before the query u is between 0 and 1, at *any* length: the network never
-    meets an input beyond those it was trained on, which is the idea (*progressive
-    interpolation*). The price is that the bias is not a function of the offset: the same two tokens
-    get another bias when text is put in front of them. The threshold keeps short texts
-    from being stretched over the whole range.
+    For a key before the query u is between 0 and 1, at *any* length: the network never meets an
+    input beyond those it was trained on, which is the idea (*progressive interpolation*). The price
+    is that the bias is not a function of the offset: the same two tokens get a different bias when
+    text is put in front of them. The threshold keeps short texts from being stretched over the
+    whole range.
 
-    At :math:`i = M` the slope of the maximum with respect to M is taken to be 1, and that of relu
-    at 0 to be 0. Keys after the query get the bias of their distance; a causal mask hides them.
+    At :math:`i = M` the slope of the maximum with respect to M is taken to be 1, and the slope of
+    relu at 0 to be 0. Keys after the query get the bias of their distance; a causal mask hides
+    them.
 
     Cost: T S F (H + 1) multiplications; beyond the result, memory in proportion to S F, as F
     queries are taken at a time. The derivatives hold arrays of T × S.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------
@@ -136,8 +137,8 @@ def fire_bias(
 
     Examples
     --------
-    A network that passes u on, minus itself. Below the threshold 3 the rows are Toeplitz,
-    beyond it they are stretched: the first key is always at u = 1.
+    A network that returns u, and minus u. Below the threshold 3 the rows are Toeplitz, beyond it
+    they are stretched: the first key is always at u = 1.
 
     >>> import numpy as np
     >>> from dlref.positions import fire_bias
@@ -206,7 +207,7 @@ def fire_bias_vjp(
 
     Notes
     -----
-    Through the network as through any other: for a pair (i, j) let :math:`h_f` be the hidden units
+    The network has the usual backward pass: for a pair (i, j) let :math:`h_f` be the hidden units
     and :math:`g_f` the gradients of their pre-activations. With U for the cotangent, and sums over
     all pairs,
 
@@ -229,7 +230,7 @@ def fire_bias_vjp(
 
     and 0 elsewhere; so :math:`\partial L / \partial c = \sum_{ij} \bar u_{ij}\, \partial u /
     \partial c`, and likewise for M. The two terms of the first cancel where c m is small: its
-    relative error is about :math:`10^{-15} / (c m)`, which is felt from :math:`c m < 10^{-8}` on.
+    relative error is about :math:`10^{-15} / (c m)`, which matters below :math:`c m = 10^{-8}`.
 
     Examples
     --------

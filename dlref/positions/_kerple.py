@@ -69,7 +69,7 @@ def kerple_bias(
     q_offset : int, default 0
         Position of the first query; with a cache of t keys it is t.
     symmetric : bool, default False
-        Whether keys after the query are penalized alike; otherwise their bias is 0.
+        Whether keys after the query are penalized, too; otherwise their bias is 0.
 
     Returns
     -------
@@ -106,9 +106,9 @@ def kerple_bias(
         -d^{\,r_2} \propto \int_0^\infty \frac{\cos(d\, t) - 1}{t^{1 + r_2}}\, dt \quad (r_2 < 2).
 
     In a quadratic form :math:`\sum_{ij} c_i c_j B_{ij}` with :math:`\sum_i c_i = 0` the constants
-    cancel and what remains is not negative: the bias is a *conditionally positive definite* kernel,
-    which is where the name KERPLE comes from (:cite:t:`Chi2022`; it also holds for
-    :math:`r_2 = 2`, and for no greater power). What remains is even positive, unless all c are 0
+    cancel and the remainder is not negative: the bias is a *conditionally positive definite*
+    kernel, which is where the name KERPLE comes from (:cite:t:`Chi2022`; it also holds for
+    :math:`r_2 = 2`, and for no greater power). The remainder is even positive, unless all c are 0
     or the power is 2. For any number of positions a large enough constant C then makes
     :math:`B + C` positive definite, so that it consists of inner products of features
     :math:`\vec\phi_i` of the positions. No softmax sees the constant, and the bias acts like
@@ -122,12 +122,12 @@ def kerple_bias(
             {\sum_m e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_m, \vec\phi_m)}} .
 
     The weight is multiplied by :math:`e^B`, that is :math:`(1 + r_2 d)^{-r_1}`: a power law. It
-    forgets far less than ALiBi, whose factor is an exponential. A distance of 1000 costs
-    :math:`r_1 = r_2 = 1` a factor of 1001, the slope 1/16 one of :math:`10^{27}`.
+    forgets far less than ALiBi, whose factor is an exponential. At a distance of 1000 the weight is
+    divided by 1001 with :math:`r_1 = r_2 = 1`, and by :math:`10^{27}` with the slope 1/16 of ALiBi.
 
     There are T + S − 1 distances; the function is evaluated once for each.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------

@@ -75,19 +75,19 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
     -----
     .. math:: y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}
 
-    Reading rows and multiplying by a matrix of ones and zeros (*one-hot*) are the same linear
-    map. The first costs D per position, the second L D; the table is as large either way.
+    Reading rows and multiplying by a matrix of ones and zeros (*one-hot*) are the same linear map.
+    The first costs D per position, the second L D; the table has the same size either way.
 
     The table has L D parameters and no row for position L: such a model has a maximum length,
     which the formula of the sinusoids does not have. Negative positions, which NumPy would count
     from the end, are an error.
 
-    **Around it.** Models add the rows to the token embeddings, scaled or not, may normalize the
-    sum, and apply dropout to it. Dropout of the sum hides parts of a token together with
-    the same parts of its place. It sets elements to zero with probability p and divides
-    the others by 1 − p; at inference it does nothing.
+    **In a model.** Models add the rows to the token embeddings, scaled or not, may normalize the
+    sum, and apply dropout to it. Dropout of the sum hides parts of a token together with the same
+    parts of its place. It sets elements to zero with probability p and divides the others by 1 − p;
+    at inference it does nothing.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------
@@ -138,8 +138,8 @@ def learned_positions_vjp(
 
     .. math:: \pdv{L}{W_{ld}} = \sum_n U_{nd}\, [p_n = l] .
 
-    Rows that were never read have gradient zero; the array is dense all the same. Rows read
-    several times get the sum, accumulated in float64.
+    Rows that were never read have gradient zero, but the array is dense. Rows read several times
+    get the sum, accumulated in float64.
 
     Examples
     --------

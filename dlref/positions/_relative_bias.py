@@ -121,7 +121,7 @@ def relative_bias(table: npt.ArrayLike, T: int, S: int) -> FloatArray:
     that many entries *per channel* would be something else: offsets count tokens.) For keys that
     began t tokens earlier, T and S are the same and the meaning of the table shifts by t.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------

@@ -79,14 +79,14 @@ def rope_score(
        a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = q_{i2} k_{i1} - q_{i1} k_{i2} .
 
     **Not symmetric.** The cosines are the even part in r and the sines the odd one. If the
-    frequencies are positive and no two are equal, the score at −r equals that at r for all r only
-    if every :math:`b_i` is zero, for instance for q = k.
+    frequencies are positive and no two are equal, the score at −r equals the score at r for all r
+    only if every :math:`b_i` is zero, for instance for q = k.
 
     **Not decaying.** If the elements of q and k are independent with mean 0 and variance 1, then
     :math:`a_i` and :math:`b_i` are uncorrelated, each of variance 2, and the score has the variance
-    :math:`\sum_i 2 (\cos^2 r \theta_i + \sin^2 r \theta_i) = 2n` at *every* distance. What
-    decays is the mean for q = k, :math:`2 \sum_i \cos r \theta_i`, as the terms get out of step;
-    and an upper bound, which is what the paper shows.
+    :math:`\sum_i 2 (\cos^2 r \theta_i + \sin^2 r \theta_i) = 2n` at *every* distance. Only the mean
+    for q = k decays, :math:`2 \sum_i \cos r \theta_i`, as the terms get out of step; and an upper
+    bound, as the paper shows.
 
     **Periodic or not.** The score has a period in r only if the ratios of the :math:`\theta_i` are
     rational. For b = 10 000 and 8 channels, :math:`\theta_i = 10^{-i}`, the period is
@@ -261,7 +261,8 @@ def rope_score_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> 
     .. math:: \dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i
        + (b_i \cos\phi_i - a_i \sin\phi_i)\, \dot\phi_i,
 
-    where :math:`\dot a_i` and :math:`\dot b_i` are those of (q̇, k) plus those of (q, k̇).
+    where :math:`\dot a_i` and :math:`\dot b_i` are the sums of the coefficients of (q̇, k) and of
+    (q, k̇).
 
     Examples
     --------

@@ -1,8 +1,8 @@
 r"""
 Rotary position embedding: queries and keys rotated by an angle that grows with the position.
 
-A pair of channels is a complex number, and rotating it a multiplication by a phase.  The score
-of two rotated vectors knows the difference of the two angles only.
+A pair of channels is a complex number, and rotating it a multiplication by a phase.  The score of
+two rotated vectors depends only on the difference of the two angles.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def checked_tables(
     sin: npt.ArrayLike,
     rotary_dim: int | None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Check what apply_rope is given besides x; return both tables."""
+    """Check the arguments of apply_rope except x; return both tables."""
     check_ndim(names[0], x, 1)
     width = x.shape[-1]
     if rotary_dim is None:
@@ -133,7 +133,7 @@ def checked_tables(
 def with_constants(
     primals: Any, tangents: Any, count: int
 ) -> tuple[FloatDType, FloatArray, FloatArray, list[npt.ArrayLike]]:
-    """Take apart the arguments of a jvp whose primals but the first are constants."""
+    """Unpack the arguments of a jvp in which all primals but the first are constants."""
     points, directions = entries("primals", primals, count), entries("tangents", tangents, count)
     names = list(directions)
     for name in names[1:]:
@@ -232,7 +232,7 @@ def rope_tables(
 
     See Also
     --------
-    apply_rope : What the tables are for.
+    apply_rope : The rotation by these tables.
     rope_attention_factor : The factor of YaRN and LongRoPE.
 
     Notes
@@ -291,8 +291,8 @@ def apply_rope(
     x : array_like, shape (..., T, E)
         Queries or keys.
     cos, sin : array_like, shape (T, R / 2) or (..., T, R / 2)
-        Tables of `rope_tables`. Axes before the last broadcast to those of `x`, for sequences
-        with positions of their own.
+        Tables of `rope_tables`. Axes before the last broadcast to the axes of `x`, for sequences
+        with their own positions.
     interleaved : bool, default True
         Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
     rotary_dim : int or None
@@ -333,28 +333,28 @@ def apply_rope(
        y_1 + \mathrm i y_2 &= (x_1 + \mathrm i x_2)(\cos\phi + \mathrm i \sin\phi)
          = (x_1 + \mathrm i x_2)\, e^{\mathrm i \phi} .
 
-    The second line is the first multiplied out, and is what the code computes; it is also the
-    real and imaginary part of the third. The matrix for all pairs would have E² entries of which
-    2E are not zero; the pairwise form takes 2E multiplications and reads the input once.
+    The second line is the first multiplied out, and the code computes it; it is also the real and
+    imaginary part of the third. The matrix for all pairs would have E² entries, with only 2E of
+    them not zero; the pairwise form takes 2E multiplications and reads the input once.
 
     **Where it is applied.** To the queries and keys of every layer and head, after their projection
     and before their scores. Values are not rotated, and nothing is added to the embeddings. The
     sinusoidal encoding has the same sines and cosines, but adds them, once and to the tokens, where
-    they mix with what the token is; here they are factors, which mix the channels of a pair.
+    they mix with the content; here they are factors, which mix the channels of a pair.
 
     **Why a rotation.** The dot product of two vectors depends on their lengths and on the angle
     between them. Rotated by m and n times the same angle, a query and a key keep their lengths, and
     the angle between them changes by n − m times it: the score depends on the distance.
 
-    **What is asked for.** The converse also holds: rotations are the only way. Take a map f(x, p)
-    of a vector at position p, linear in x, such that the score depends on the positions only
-    through their difference:
+    **The converse.** The converse also holds: rotations are the only way. Take a map f(x, p) of a
+    vector at position p, linear in x, such that the score depends on the positions only through
+    their difference:
 
     .. math:: \langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .
 
-    Write :math:`f(\vec x, p) = \mat R_p \vec x` and let vectors at position 0
-    stay as they are, :math:`\mat R_0 = \mat I`. Then :math:`\mat R_m^\top \mat R_n` depends on
-    n − m alone; call it :math:`\mat S_{n-m}`.
+    Write :math:`f(\vec x, p) = \mat R_p \vec x` and let vectors at position 0 be unchanged,
+    :math:`\mat R_0 = \mat I`. Then :math:`\mat R_m^\top \mat R_n` depends on n − m alone; call it
+    :math:`\mat S_{n-m}`.
 
     1. With n = m: :math:`\mat R_m^\top \mat R_m = \mat S_0 = \mat R_0^\top \mat R_0 = \mat I`.
        Every :math:`\mat R_m` is orthogonal, lengths are kept.
@@ -382,11 +382,11 @@ def apply_rope(
            = 0,
 
        as :math:`e^{2 \mathrm i \theta} \ne 1` for a value that is not real. So :math:`\mat R_1`
-       rotates the plane of :math:`\vec a` and :math:`-\vec b` by :math:`\theta`. What is orthogonal
-       to this plane stays orthogonal to it, and the argument is repeated there, until only
+       rotates the plane of :math:`\vec a` and :math:`-\vec b` by :math:`\theta`. Vectors orthogonal
+       to this plane stay orthogonal to it, and the argument is repeated there, until only
        eigenvalues 1 and −1 are left.
-    5. The orthonormal basis of these planes is absorbed by the projections before the score; what
-       is left to choose is an angle :math:`\theta_i` for each plane.
+    5. The orthonormal basis of these planes is absorbed by the projections before the score; the
+       only choice left is an angle :math:`\theta_i` for each plane.
 
     So the requirement leaves rotations of planes, here of two channels each (and reflections, which
     only integer positions allow).
@@ -398,7 +398,7 @@ def apply_rope(
     **Error.** Two products and a sum in float64, rounded once: at most :math:`2 \cdot 2^{-53}` of
     the length of the pair in float64, 0.501 ULP for float32 tables and input.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------
@@ -414,7 +414,7 @@ def apply_rope(
     >>> apply_rope([[1.0, 0.0]], [[c]], [[c]])
     array([[0.70710678, 0.70710678]])
 
-    The score of a query at position 2 and a key at 5 is that of positions 102 and 105:
+    The score of a query at position 2 and a key at 5 is the same as at positions 102 and 105:
 
     >>> from dlref.positions import rope_frequencies, rope_tables
     >>> rng = np.random.default_rng(0)
@@ -426,8 +426,8 @@ def apply_rope(
     >>> bool(np.isclose(near, far)), bool(np.isclose(near, other))
     (True, False)
 
-    Of four channels two are rotated, by a quarter of a turn; first neighbours, then with the
-    halves of all four:
+    Two of four channels are rotated by a quarter of a turn, as neighbours; then all four, in
+    halves:
 
     >>> apply_rope([[1, 2, 3, 4]], [[0]], [[1]], rotary_dim=2)
     array([[-2., 1., 3., 4.]])
@@ -480,12 +480,12 @@ def apply_rope_vjp(
 
     .. math:: \pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,
 
-    since the transpose of a rotation rotates back. In the code the sign of the sine changes.
-    Tables with a factor are transposed as they are: the gradient has the factor, too.
+    since the transpose of a rotation rotates back. In the code the sign of the sine changes. A
+    factor in the tables is unchanged by the transposition: the gradient has it, too.
 
     Examples
     --------
-    What was rotated forth is rotated back:
+    The backward pass applies the inverse rotation:
 
     >>> import numpy as np
     >>> from dlref.positions import apply_rope, apply_rope_vjp
@@ -645,7 +645,7 @@ def rope_permutation(dim: int) -> npt.NDArray[np.int64]:
     Notes
     -----
     ``x[..., perm]`` has the first elements of all pairs in its first half and the second ones in
-    the other. With h the map for halves and f that for neighbours,
+    the other. With h the map for halves and f the map for neighbours,
 
     .. math:: h(\vec x_\pi) = f(\vec x)_\pi .
 

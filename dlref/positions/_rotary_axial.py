@@ -36,7 +36,7 @@ def _tables(
 def _rotated(
     v: FloatArray, tables: tuple[FloatArray, FloatArray], sign: float, interleaved: bool
 ) -> FloatArray:
-    """Rotate the blocks of channels, one a coordinate."""
+    """Rotate the blocks of channels, one per coordinate."""
     axes, pairs = tables[0].shape[-2:]
     blocks = v.reshape(*v.shape[:-1], axes, 2 * pairs)
     return rotated(blocks, *tables, sign, interleaved).reshape(v.shape)
@@ -77,7 +77,7 @@ def apply_rope_axial(
 
     Notes
     -----
-    The channels are cut into A blocks of equal width, and block a is rotated by coordinate
+    The channels are split into A blocks of equal width, and block a is rotated by coordinate
     :math:`p_a`, with the rotation :math:`\mat R` of :func:`rope_matrix`:
 
     .. math:: \vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .

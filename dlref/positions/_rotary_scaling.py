@@ -1,8 +1,8 @@
 r"""
-Frequencies of the rotations, and their scalings for texts longer than those of the training.
+Frequencies of the rotations, and their scalings for texts longer than in training.
 
 A pair that rotates once in 50 000 tokens has seen only a part of its circle when training ends at
-4096.  Every scaling slows such pairs down; they differ in what they do to the fast ones.
+4096. Every scaling slows such pairs down; they differ in their treatment of the fast ones.
 """
 
 from __future__ import annotations
@@ -97,10 +97,10 @@ def rope_frequencies(
     scaling : dict or None
         ``{"type": ..., ...}`` as in the published configurations, where the key is also called
         ``rope_type``; both may be there. The list below says which parameters a type takes;
-        ``original_max_position_embeddings`` and ``finetuned`` may stand beside those of any type.
+        ``original_max_position_embeddings`` and ``finetuned`` may be added for any type.
     seq_len : int or None
-        Number of tokens at hand, for the types "dynamic" and "longrope". None is a text no longer
-        than those of the training.
+        Number of tokens of the text, for the types "dynamic" and "longrope". None means no longer
+        than in training.
 
     Returns
     -------
@@ -129,14 +129,14 @@ def rope_frequencies(
     :math:`2\pi b`. Writing the angle of pair i as a linear function of the position and
     the frequency as a geometric one of i makes every scale of distance equally well resolved.
 
-    **What fails at length.** A pair with :math:`\lambda_i > L`, the length of the training texts,
-    has shown only the angles up to :math:`L\theta_i` of its circle. Beyond L it takes angles on
-    which nothing was trained. For b = 10 000, d = 128 and L = 4096 these are 18 of the 64 pairs;
+    **The problem with long texts.** A pair with :math:`\lambda_i > L`, the length of the training
+    texts, has shown only the angles up to :math:`L\theta_i` of its circle. Beyond L it takes angles
+    on which nothing was trained. For b = 10 000, d = 128 and L = 4096 these are 18 of the 64 pairs;
     periodicity does not help them. Let :math:`s` be the factor by which the text grows.
 
     *linear* (position interpolation), ``factor`` s. Divide positions by s, which is
     :math:`\theta_i / s`: no angle is new (:cite:t:`Chen2023`). Neighbours are now 1/s apart, also
-    for the fast pairs that had no need of it.
+    for the fast pairs, which did not need it.
 
     *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base such that pair 0
     does not change and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
@@ -151,7 +151,7 @@ def rope_frequencies(
 
     *yarn*, ``factor`` s and L, optionally ``beta_fast`` 32, ``beta_slow`` 1, ``truncate`` True.
     Pair i makes :math:`r_i = L / \lambda_i` turns during the training. Pairs with more than
-    ``beta_fast`` turns stay, those with fewer than ``beta_slow`` are divided by s, a ramp lies
+    ``beta_fast`` turns stay, pairs with fewer than ``beta_slow`` are divided by s, and a ramp lies
     between. Solving :math:`L \theta_i = 2\pi r` gives the index of r turns,
 
     .. math:: i(r) = \frac{d}{2} \cdot \frac{\log (L / 2\pi r)}{\log b}, \qquad
@@ -202,7 +202,7 @@ def rope_frequencies(
     >>> ratio
     array([1.   , 0.5  , 0.25 , 0.125])
 
-    Pairs that were trained on a part of their circle only:
+    Pairs that were trained on only a part of their circle:
 
     >>> import numpy as np
     >>> int(np.sum(2 * np.pi / rope_frequencies(128) > 4096))
@@ -268,7 +268,7 @@ def rope_attention_factor(
     scaling: Mapping[str, Any] | None, *, max_position_embeddings: int | None = None
 ) -> float:
     r"""
-    Factor of the tables that a scaling asks for.
+    Factor of the tables that a scaling requires.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape (..., T, T)
-        What is added to the scores of the T keys at the same positions, before the scale.
+        The term added to the scores of the T keys at the same positions, before the scale.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     output is :math:`\sum_j p_{ij} (\vec v_j + \vec a^V_{\operatorname{clip}(j - i, -K, K)})`. That
     sum is not computed here.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------

@@ -115,16 +115,16 @@ def sinusoidal(
     :math:`\sqrt{D/2}`.
 
     **Every position has a row of its own.** Two rows agree in pair 0 only if p and q differ by a
-    multiple of :math:`2\pi`, since :math:`\omega_0 = 1`. No integer but 0 is one, as :math:`\pi`
-    is irrational: the rows of all whole positions differ, at any length. How much, the Gram matrix
+    multiple of :math:`2\pi`, since :math:`\omega_0 = 1`. No integer but 0 is one, as :math:`\pi` is
+    irrational: the rows of all whole positions differ, at any length. How much, the Gram matrix
     says: :math:`\abs{PE_p - PE_q}^2 = D - 2 \sum_i \cos (p - q) \omega_i`. Among 512 rows of width
-    128 the smallest distance is 1.95, that of neighbours.
+    128 the smallest distance is 1.95, between neighbours.
 
-    **What the sum does to scores.** With a row added to the token, the score of two tokens has four
-    terms (:func:`transformer_xl_scores`): content with content, content with position twice, and
-    position with position. For embeddings of variance 1 each of the first three has a spread of
-    about :math:`\sqrt D` or less, while the last is the Gram matrix, up to D/2 and the same for all
-    tokens. The squared length of the sum is on average that of the token plus D/2.
+    **Effect on scores.** With a row added to the token, the score of two tokens has four terms
+    (:func:`transformer_xl_scores`): content with content, content with position twice, and position
+    with position. For embeddings of variance 1 each of the first three has a spread of about
+    :math:`\sqrt D` or less, while the last is the Gram matrix, up to D/2 and the same for all
+    tokens. The squared length of the sum is on average the squared length of the token plus D/2.
 
     **Low columns are fast.** Column 0 has the wavelength :math:`2\pi`, the last ones nearly
     :math:`2\pi b`: over 512 positions they hardly change.
@@ -133,7 +133,7 @@ def sinusoidal(
     ULP in float64 up to position :math:`10^6`, 0.501 ULP in float32. A table of width 128
     made in float32 throughout is off by 6e-6 in 100 positions and by 8e-3 in 131 072.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------
@@ -248,9 +248,10 @@ def sinusoidal_shift(
         \mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
         \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},
 
-    a rotation, hence :math:`\mat M_k^{-1} = \mat M_k^\top = \mat M_{-k}` and :math:`\mat M_j \mat
-    M_k = \mat M_{j+k}`. A layer that multiplies queries by it looks k positions ahead, wherever it
-    stands. An odd width has no such matrix, as its last sine lacks the cosine.
+    a rotation, hence :math:`\mat M_k^{-1} = \mat M_k^\top = \mat M_{-k}` and
+    :math:`\mat M_j \mat M_k = \mat M_{j+k}`. A layer that multiplies queries by it looks k
+    positions ahead, from any position. An odd width has no such matrix, as its last sine lacks the
+    cosine.
 
     References
     ----------

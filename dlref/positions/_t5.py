@@ -65,7 +65,7 @@ def t5_relative_position_bucket(
     Parameters
     ----------
     relative_position : array_like of int
-        Position of the key minus that of the query.
+        Position of the key minus position of the query.
     bidirectional : bool, default True
         Whether keys after the query have buckets of their own, one half of all. Otherwise
         all of them are in bucket 0.
@@ -103,11 +103,11 @@ def t5_relative_position_bucket(
 
     and keys after the query are moved up by n.
 
-    **Thresholds.** Bucket e + k begins at the least integer r with
-    :math:`(r/e)^{n-e} \ge (M/e)^k`. Multiplied out, :math:`r^{n-e} \ge M^k e^{n-e-k}` is a
-    statement about integers, and is decided as one. With logarithms in float32 an exact power
-    may land on the wrong side. For the defaults the buckets 8 to 15 begin at 8, 12, 16, 23, 32,
-    46, 64 and 91: the last one is reached long before 128.
+    **Thresholds.** Bucket e + k begins at the least integer r with :math:`(r/e)^{n-e} \ge (M/e)^k`.
+    Multiplied out, :math:`r^{n-e} \ge M^k e^{n-e-k}` is a statement about integers, and the code
+    evaluates it in integers. With logarithms in float32 an exact power may land on the wrong side.
+    For the defaults the buckets 8 to 15 begin at 8, 12, 16, 23, 32, 46, 64 and 91: the last one is
+    reached long before 128.
 
     References
     ----------
@@ -182,7 +182,7 @@ def t5_bias(
     Returns
     -------
     ndarray, shape (H, T, S)
-        The bias, to be added to the scores. T5 does not divide those by the square root of E.
+        The bias, to be added to the scores. T5 does not divide scores by the square root of E.
 
     Raises
     ------
@@ -201,13 +201,13 @@ def t5_bias(
     -----
     .. math:: B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}
 
-    It depends on the offset alone: nothing here knows an absolute position, and any length is
-    possible, with all distant keys alike. The layers of a T5 stack share one table.
+    It depends on the offset alone: it does not depend on absolute positions, and any length is
+    possible, with the same number for all distant keys. The layers of a T5 stack share one table.
 
     There are T + S − 1 offsets, so the buckets of these are looked up and the matrix is filled
     along its diagonals: O(T S) copies and no logarithms.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------

@@ -63,7 +63,7 @@ def transformer_xl_scores(
         Keys, computed from the content of the tokens.
     r : array_like, shape (T + S - 1, E) or (..., T + S - 1, E)
         Keys of the offsets: projected sinusoids, entry j − i + T − 1 for key j and query i.
-    u, v : array_like, shape (E,), or one that broadcasts to that of `q`
+    u, v : array_like, shape (E,), or one that broadcasts to the shape of `q`
         Learned biases of the queries, for content and for offsets.
 
     Returns
@@ -109,7 +109,7 @@ def transformer_xl_scores(
     one entry further to the left than the row before. That is O(T (T + S) E) instead of a vector
     for each pair.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------

@@ -1,7 +1,6 @@
 r"""
-A rotation that also grows: scores that turn with the offset and decay with it.
-
-Queries grow with the position and keys shrink, so that of both factors the distance is left.
+A rotation with a scale: scores rotate with the offset and decay with it. Queries grow with the
+position and keys shrink, so that the product of both factors depends on the distance.
 """
 
 from __future__ import annotations
@@ -76,14 +75,14 @@ def xpos_scales(
 
     See Also
     --------
-    apply_xpos : What the factors are for.
+    apply_xpos : The rotation with these factors.
 
     Notes
     -----
     .. math:: \zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1
 
-    They rise from :math:`\gamma / (1 + \gamma)` for the fast pair 0 towards 1 for the slow
-    ones: what rotates fast is a detail of the neighbourhood, and fades first.
+    They rise from :math:`\gamma / (1 + \gamma)` for the fast pair 0 towards 1 for the slow ones:
+    fast pairs encode details of the neighbourhood, and fade first.
 
     Only differences of positions matter. With an origin in the middle of the text the factors
     stay close to 1; at :math:`p = 36\,000` from the origin the smallest is no longer a
@@ -167,7 +166,7 @@ def apply_xpos(
         z_i\, \zeta_i^{m/b} e^{\mathrm i m \theta_i}, \qquad
         w_i\, \zeta_i^{-n/b} e^{\mathrm i n \theta_i}
 
-    so that the score is that of `rope_score` with a factor in each term,
+    so that the score is `rope_score` with a factor in each term,
 
     .. math:: \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i r \theta_i}\, \zeta_i^{-r/b},
        \qquad r = n - m .
@@ -179,7 +178,7 @@ def apply_xpos(
 
     A scale commutes with the rotation of its pair; the code multiplies both tables by it.
 
-    :doc:`/positions_compared` has the loss, cost and cache of this scheme beside all others.
+    :doc:`/positions_compared` has the loss, cost and cache of this scheme compared with all others.
 
     References
     ----------
@@ -187,7 +186,7 @@ def apply_xpos(
 
     Examples
     --------
-    The score of equal vectors, with one pair that does not turn: a power of the distance.
+    The score of equal vectors, with one pair that does not rotate: a power of the distance.
 
     >>> import numpy as np
     >>> from dlref.positions import apply_xpos, rope_tables, xpos_scales

@@ -1,4 +1,4 @@
-"""How values and gradients travel through depth, and how to start so that they arrive."""
+"""How values and gradients propagate through depth, and how to initialize weights for that."""
 
 import lazy_loader
 

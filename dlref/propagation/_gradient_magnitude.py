@@ -55,9 +55,8 @@ def gradient_magnitude(
     weights of at least 4 in size to preserve a gradient, and a ReLU multiplies it by 1 or by 0.
 
     **Matrices.** For layers :math:`\vec h_l = \phi(\mat W \vec h_{l-1})` the factors are matrices
-    :math:`\mat D_l \mat W` with the slopes on the diagonal of :math:`\mat D_l`. It is then
-    *not* the size of the weights that decides. If slopes are bounded by
-    :math:`\gamma`, then
+    :math:`\mat D_l \mat W` with the slopes on the diagonal of :math:`\mat D_l`. In that case the
+    size of the weights does *not* decide. If slopes are bounded by :math:`\gamma`, then
 
     .. math:: \Bigl\lVert \prod_l \mat D_l \mat W \Bigr\rVert \le (\gamma \, \sigma_{\max})^L,
 

@@ -83,7 +83,7 @@ def glorot_uniform(
     --------
     glorot_normal : The same variance, normally distributed.
     he_uniform : For rectifiers.
-    signal_propagation : What becomes of the variance in a network.
+    signal_propagation : The variance from layer to layer.
 
     Notes
     -----
@@ -107,7 +107,7 @@ def glorot_uniform(
     That independence is an assumption: :math:`\partial L / \partial z_i` depends on
     :math:`\vec z = \mat W \vec h`, and so on the weights. It is exact if everything after the layer
     is linear, since then the gradient does not depend on z; in wide networks with random weights it
-    is a good approximation, which :func:`signal_propagation` measures.
+    is a good approximation, as :func:`signal_propagation` measures.
 
     If the activation is nearly the identity, forward moments are preserved if
     :math:`n_{in} \operatorname{Var} W = 1` and backward moments if
@@ -117,9 +117,9 @@ def glorot_uniform(
     .. math:: \operatorname{Var} W = \frac{2 g^2}{n_{in} + n_{out}}, \qquad
        W \sim U(-a, a), \quad a = g \sqrt{\frac{6}{n_{in} + n_{out}}},
 
-    since the variance of :math:`U(-a, a)` is :math:`\frac{1}{2a} \int_{-a}^a w^2 dw = a^2 / 3`.
-    The gain g is for activations that are not: :func:`critical_gain`. In a convolution
-    :math:`n_{in}` and :math:`n_{out}` are the channels times the size of the window.
+    since the variance of :math:`U(-a, a)` is :math:`\frac{1}{2a} \int_{-a}^a w^2 dw = a^2 / 3`. The
+    gain g is for other activations: :func:`critical_gain`. In a convolution :math:`n_{in}` and
+    :math:`n_{out}` are the channels times the size of the window.
 
     References
     ----------
@@ -384,7 +384,7 @@ def lecun_normal(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray
 
     Examples
     --------
-    SELU returns the moments 0 and 1 that it is given:
+    SELU preserves the moments 0 and 1:
 
     >>> import numpy as np
     >>> from dlref.activations import selu
@@ -431,7 +431,7 @@ def orthogonal(
     See Also
     --------
     critical_gain : The gain for an activation.
-    signal_propagation : What becomes of second moments.
+    signal_propagation : Second moments from layer to layer.
 
     Notes
     -----
@@ -447,8 +447,9 @@ def orthogonal(
 
     Independent weights keep *mean* squares, yet the singular values of a product of L such matrices
     spread: some directions vanish and others grow, exponentially in L, even where the mean is 1.
-    The singular values of an orthogonal matrix are all 1, those of products of them too. A
-    Jacobian from input to output whose singular values all stay near 1 is what
+    The singular values of an orthogonal matrix are all 1, and so are the singular values of
+    products of such matrices. A Jacobian from input to output whose singular values all stay near 1
+    is
     :cite:t:`Saxe2014` call *dynamical isometry*: every gradient, not only the average one,
     keeps its length. It is exact for linear networks, near for tanh with a gain slightly
     above 1, and impossible for ReLU, which drops half of the directions at every layer

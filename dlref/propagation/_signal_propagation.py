@@ -55,9 +55,9 @@ class SignalPropagation(NamedTuple):
     backward : ndarray, shape (L,)
         Measured :math:`\E (\partial L / \partial z_l)^2`.
     forward_predicted : ndarray, shape (L,)
-        What the recursion predicts for the pre-activations.
+        The prediction of the recursion for the pre-activations.
     backward_predicted : ndarray, shape (L,)
-        What the recursion predicts for the gradients.
+        The prediction of the recursion for the gradients.
 
     See Also
     --------
@@ -151,9 +151,9 @@ def signal_propagation(
     The layers are :math:`\vec z_l = \mat W_l \vec h_{l-1}`,
     :math:`\vec h_l = \phi(\vec z_l)` with :math:`\vec h_0` standard normal.
 
-    **Forward.** Each :math:`z_i` is a sum of many independent terms, hence nearly normal, with
-    mean 0 and the second moment that :func:`glorot_uniform` derives. So one number describes a
-    layer, :math:`q_l = \E z_l^2`, and an integral leads to that of the next layer:
+    **Forward.** Each :math:`z_i` is a sum of many independent terms, hence nearly normal, with mean
+    0 and the second moment that :func:`glorot_uniform` derives. So one number describes a layer,
+    :math:`q_l = \E z_l^2`, and an integral gives the second moment of the next layer:
 
     .. math::
 
@@ -194,7 +194,7 @@ def signal_propagation(
 
     Examples
     --------
-    ReLU halves second moments. LeCun's variance does not compensate for that, He's does:
+    ReLU halves second moments. LeCun's variance does not compensate for this, but He's does:
 
     >>> import numpy as np
     >>> from dlref.propagation import signal_propagation
@@ -302,9 +302,9 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     with a standard normal t. After some layers q reaches a fixed point :math:`q^*`, and there the
     second moment of the gradient changes by the factor :math:`\chi` from layer to layer.
 
-    The same factor decides what becomes of two nearly equal inputs. Let their pre-activations have
-    the variance :math:`q^*` and the correlation c. With independent standard normal s and t, the
-    next layer has the correlation
+    The same factor decides the fate of two nearly equal inputs. Let their pre-activations have the
+    variance :math:`q^*` and the correlation c. With independent standard normal s and t, the next
+    layer has the correlation
 
     .. math::
 

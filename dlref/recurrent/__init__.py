@@ -1,4 +1,4 @@
-"""Recurrent networks: RNN, LSTM, GRU, through time and back, and what is built of them."""
+"""Recurrent networks: RNN, LSTM, GRU, their derivatives, and networks built from them."""
 
 import lazy_loader
 

@@ -22,6 +22,7 @@ from ._kernels.recurrence import (
     cotangents,
     inputs,
     jvp_arguments,
+    named,
     over_batch,
     over_steps,
     padded,
@@ -48,10 +49,10 @@ def _gates(
     inside: FloatArray,
 ) -> None:
     """
-    Turn the pre-activations of r and z of some entries into gates, and prepare what is inside of n.
+    Turn the pre-activations of r and z of some entries into gates, and prepare the argument of n.
 
     `hidden` (B, ...) is the product of the old state with the weights of r and z, and of n if the
-    reset is `after` it; it is cleared.  `bias` has four parts: those of r, z, n, and W_hn.
+    reset is `after` it; it is cleared.  `bias` has four parts, for r, z, n, and W_hn.
     """
     size = inside.shape[1]
     for r in range(start, stop):
@@ -120,7 +121,7 @@ def _forward(
     """
     Compute the states h (T + 1, B, H); z (T, B, ...), products of the inputs, become gates.
 
-    `inside` (T, B, H) is what W_hn makes of the state (after), or the reset state (before).
+    `inside` (T, B, H) is the product of W_hn and the state (after), or the reset state (before).
     """
     for t in range(begin, end):
         add_product(h[t, start:stop], w, hidden[start:stop])
@@ -146,8 +147,8 @@ def _candidate_vjp(
     """
     Put the gradients of the pre-activations of n and z in their places.
 
-    If the reset is `after` the product, also that of r, and `inside` becomes the gradient of what
-    W_hn made of the state.  dn (B, H) is what goes through W_hn.
+    If the reset is `after` the product, do the same for r, and `inside` becomes the gradient of the
+    product of W_hn and the state. dn (B, H) is the gradient that W_hn gets.
     """
     size = h.shape[2]
     for i in range(start, stop):
@@ -176,7 +177,7 @@ def _reset_vjp(
     dreset: FloatArray,
     dh: FloatArray,
 ) -> None:
-    """Let the gradient of what W_hn multiplies go on, through r if that is not `after`."""
+    """Propagate the gradient of the factor of W_hn, through r if the reset is not `after`."""
     for i in range(start, stop):
         for j in range(h.shape[2]):
             d = dreset[i, j]
@@ -206,7 +207,7 @@ def _backward(
     dreset: FloatArray,
     dh: FloatArray,
 ) -> None:
-    """Turn the gates z into gradients; dh becomes that of the first state."""
+    """Turn the gates z into gradients; dh becomes the gradient of the first state."""
     for t in range(end - 1, begin - 1, -1):
         _candidate_vjp(start, stop, t, after, dout, h, z, inside, dn, dh)
         add_product(dn[start:stop], w_n, dreset[start:stop])
@@ -218,8 +219,8 @@ class _Forward(NamedTuple):
     """A forward pass, in the order of the steps."""
 
     x: FloatArray  # (T, B, D)
-    z: FloatArray  # (T, B, ...): the gates, and what fills the last panel up
-    inside: FloatArray  # (T, B, H): what W_hn made of the state (after), or the reset state
+    z: FloatArray  # (T, B, ...): the gates, and padding of the last panel
+    inside: FloatArray  # (T, B, H): W_hn times the state (after), or the reset state
     h: FloatArray  # (T + 1, B, H), with the initial state
 
     @property
@@ -276,7 +277,7 @@ def _vjp(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Flo
         cost, weights = 3 * size * (size + 20), (panels(w_rz), panels(w_n))
         arrays = u, h, z, inside, dn, dreset, dh
         over_steps(_backward, cost, z.shape, *weights, after, *arrays, backward=True)
-    hidden = inside if after else z[..., two : 3 * size]  # the gradient of what W_hn, or of n
+    hidden = inside if after else z[..., two : 3 * size]  # the gradient that W_hn gets, or of n
     sums, rows, before = total(dz), rows_of(dz), rows_of(h[:-1])
     return a.gradients(
         x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
@@ -381,18 +382,18 @@ def gru_cell(
             + \mat W_{hn} (\vec r \odot \vec h) + \vec b_{hn}\bigr)
             && (\text{reset before}),
 
-    and the new state, a mean of the candidate and the old one, each unit with its weights:
+    and the new state, a mean of the candidate and the old state, with weights for each unit:
 
     .. math:: \vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .
 
     `w_ih` holds :math:`\mat W_{xr}, \mat W_{xz}, \mat W_{xn}` one below the other, `b_ih` the
     biases :math:`\vec b_{xr}, \vec b_{xz}, \vec b_{xn}`; `w_hh` and `b_hh` hold those with h in
-    place of x. The *update gate* z does the work of the forget and the input gate of an LSTM: as
-    much is kept as is not written. Where it is 1 the state is copied, and the input of the step is
-    skipped. The *reset gate* r decides how much of the state the candidate n sees (PyTorch calls n
-    the *new gate*): none where r is 0. With r = 1 and z = 0 the unit is a plain recurrent one,
-    :func:`rnn_cell`. The reset before or after the product makes two different functions; after it,
-    all products with the state can be one. (Cho and others print
+    place of x. The *update gate* z does the work of the forget and the input gate of an LSTM: it
+    keeps as much as it does not overwrite. Where it is 1 the state is copied, and the input of the
+    step is skipped. The *reset gate* r decides how much of the state the candidate n sees (PyTorch
+    calls n the *new gate*): none where r is 0. With r = 1 and z = 0 the unit is a plain recurrent
+    one, :func:`rnn_cell`. The reset before or after the product makes two different functions; with
+    the reset after it, all products with the state can be computed as one. (Cho and others print
     :math:`\vec z \odot \vec h + (1 - \vec z) \odot \vec n` as here; some papers exchange z and 1 -
     z.)
 
@@ -430,7 +431,7 @@ def gru_cell(
     array([0.268])
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, _ = inputs(values, gates=GATES, cell=True)
     return a.outputs(_states(a, ONE_STEP, after=after))[0]
 
@@ -459,7 +460,7 @@ def gru_cell_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
+        Gradients (dx, dh, dw_ih, dw_hh, db_ih, db_hh), without the arguments that are None.
 
     See Also
     --------
@@ -482,8 +483,9 @@ def gru_cell_vjp(
             + \mat W_{hz}^\top \vec\delta_z + \mat W_{hn}^\top (\vec r \odot \vec\delta_n) .
 
     On the direct path from state to state, the first term, the gradient is multiplied by the update
-    gate. The weights get the products :math:`\vec\delta\, \vec x^\top` and :math:`\vec\delta\, \vec
-    h^\top`, that of :math:`\mat W_{hn}` with :math:`\vec r \odot \vec\delta_n`.
+    gate. The weights get the products :math:`\vec\delta\, \vec x^\top` and
+    :math:`\vec\delta\, \vec h^\top`, and :math:`\mat W_{hn}` gets it with
+    :math:`\vec r \odot \vec\delta_n`.
 
     Examples
     --------
@@ -497,7 +499,7 @@ def gru_cell_vjp(
     array([0.5])
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, [u] = cotangents(dout, values, gates=GATES, cell=True)
     return _vjp(u, a, ONE_STEP, after=after)
 
@@ -531,8 +533,8 @@ def gru_cell_jvp(
 
     Notes
     -----
-    The product rule on the mean, with a dot for a tangent; those of the update gate and of the
-    candidate are in :func:`gru_jvp`:
+    The product rule on the mean, with a dot for a tangent; :func:`gru_jvp` has the tangents of the
+    update gate and of the candidate:
 
     .. math::
 
@@ -620,13 +622,13 @@ def gru(
             + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \odot (1 - \vec z_s)
               \odot \vec n_s ,
 
-    so it stays between -1 and 1 if it starts there, while the cell state of an LSTM may count.
-    As with the forget gate, memory is a matter of the bias of z: at 0 the state halves at each
-    step, at :math:`\log(d - 1)` it is kept for some d steps.
+    so it stays between -1 and 1 if it starts there, while the cell state of an LSTM has no bound.
+    As with the forget gate, memory depends on the bias of z: at 0 the state halves at each step, at
+    :math:`\log(d - 1)` it is kept for some d steps.
 
-    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
-    time in which threads share out the entries of the batch; 3 B T H (D + H) products, and
-    5 B T H numbers of memory, the result included. Errors in float32 are those of :func:`rnn`.
+    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over time
+    in which threads divide the entries of the batch among them; 3 B T H (D + H) products, and 5 B T
+    H numbers of memory, the result included. Errors in float32 are as in :func:`rnn`.
 
     References
     ----------
@@ -645,13 +647,13 @@ def gru(
     >>> gru(x, [0.25], w, zero, [0, -99, 0]).T
     array([[1., 1., 1.]])
 
-    Between them lies a mean that moves: 1 - (1 - h)/2 at each step.
+    In between, the state is a moving mean: 1 - (1 - h)/2 at each step.
 
     >>> gru(x, [0.0], w, zero).T
     array([[0.5  , 0.75 , 0.875]])
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=GATES)
     return a.outputs(_states(a, a.steps(lengths, reverse=reverse), after=after))[0]
 
@@ -675,7 +677,7 @@ def gru_vjp(
     Parameters
     ----------
     dout : array_like, shape (..., T, H)
-        Cotangent of the state after each step, not counting what reaches the loss through later
+        Cotangent of the state after each step, without the part that reaches the loss through later
         ones.
     x, h0, w_ih, w_hh, b_ih, b_hh, reset_after, reverse, lengths : as in `gru`
         Raises the same errors.
@@ -683,7 +685,7 @@ def gru_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh0, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
+        Gradients (dx, dh0, dw_ih, dw_hh, db_ih, db_hh), without the arguments that are None.
 
     See Also
     --------
@@ -691,9 +693,9 @@ def gru_vjp(
 
     Notes
     -----
-    Let :math:`\vec u_t` be the cotangent of :math:`\vec h_t` and :math:`\bar{\vec h}_t` what comes
-    from the step after, :math:`\vec 0` for t = T. With the gates of step t, and :math:`\vec\eta =
-    \vec u_t + \bar{\vec h}_t` for the whole gradient of :math:`\vec h_t`:
+    Let :math:`\vec u_t` be the cotangent of :math:`\vec h_t` and :math:`\bar{\vec h}_t` the
+    gradient from the next step, :math:`\vec 0` for t = T. With the gates of step t, and
+    :math:`\vec\eta = \vec u_t + \bar{\vec h}_t` for the whole gradient of :math:`\vec h_t`:
 
     1. *The mean* :math:`(1 - \vec z) \odot \vec n + \vec z \odot \vec h_{t-1}`:
 
@@ -737,9 +739,9 @@ def gru_vjp(
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. It keeps
-    the gates, whose place the gradients then take, :math:`\vec m` or the reset states, and the
-    states: 5 B T H numbers beside inputs and results, and a copy of the cotangent
-    with `reverse` or `lengths`.
+    the gates, which the gradients later overwrite, :math:`\vec m` or the reset states, and the
+    states: 5 B T H numbers in addition to inputs and results, and a copy of the cotangent with
+    `reverse` or `lengths`.
 
     References
     ----------
@@ -761,7 +763,7 @@ def gru_vjp(
     0.9132
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, [u] = cotangents(dout, values, gates=GATES)
     return _vjp(u, a, a.steps(lengths, reverse=reverse), after=after)
 
@@ -797,9 +799,9 @@ def gru_jvp(
 
     Notes
     -----
-    Tangents travel with the states. Write :math:`\vec a_r`, :math:`\vec a_z`, :math:`\vec a_n` for
-    the pre-activations in :func:`gru_cell`, where :math:`\vec z` is a gate. Their tangents have a
-    term for each factor of each product. With the reset after,
+    Tangents are propagated along with the states. Write :math:`\vec a_r`, :math:`\vec a_z`,
+    :math:`\vec a_n` for the pre-activations in :func:`gru_cell`, where :math:`\vec z` is a gate.
+    Their tangents have a term for each factor of each product. With the reset after,
 
     .. math::
 
@@ -815,7 +817,7 @@ def gru_jvp(
     and :math:`\dot{\vec z}` like :math:`\dot{\vec r}`. With the reset before, the last two terms of
     :math:`\dot{\vec a}_n` are :math:`\dot{\mat W}_{hn} (\vec r \odot \vec h) + \mat W_{hn}
     (\dot{\vec r} \odot \vec h + \vec r \odot \dot{\vec h}) + \dot{\vec b}_{hn}`.
-    :func:`gru_cell_jvp` says what becomes of the state.
+    :func:`gru_cell_jvp` has the tangent of the state.
 
     Examples
     --------

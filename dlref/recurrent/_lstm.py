@@ -22,6 +22,7 @@ from ._kernels.recurrence import (
     cotangents,
     inputs,
     jvp_arguments,
+    named,
     over_batch,
     over_steps,
     padded,
@@ -127,8 +128,8 @@ def _step_vjp(
     """
     Turn the gates z of a step into the gradients of their pre-activations.
 
-    `dh` and `dc` (B, ...) are the gradients that come from later steps; `dc` becomes that of the
-    cell state before, and `dh` zero, for a product.  `tanh_c` is a workspace (B, H).
+    `dh` and `dc` (B, ...) are the gradients that come from later steps; `dc` becomes the gradient
+    of the previous cell state, and `dh` zero, for a product.  `tanh_c` is a workspace (B, H).
     """
     size = c.shape[2]
     of_f, of_o = w_p[size:], w_p[2 * size :]
@@ -173,7 +174,7 @@ def _backward(
     dc: FloatArray,
     dh: FloatArray,
 ) -> None:
-    """Turn the gates z into gradients; dh and dc become those of the first states."""
+    """Turn the gates z into gradients; dh and dc become the gradients of the first states."""
     for t in range(end - 1, begin - 1, -1):
         _step_vjp(start, stop, t, w_p, dout_h, dout_c, c, z, tanh_c, dc, dh)
         add_product(z[t, start:stop], w, dh[start:stop])
@@ -183,7 +184,7 @@ class _Forward(NamedTuple):
     """A forward pass, in the order of the steps; the states begin with the initial ones."""
 
     x: FloatArray  # (T, B, D)
-    z: FloatArray  # (T, B, ...): the gates, and what fills the last panel up
+    z: FloatArray  # (T, B, ...): the gates, and padding of the last panel
     h: FloatArray  # (T + 1, B, H)
     c: FloatArray
 
@@ -230,7 +231,7 @@ def _split(z: FloatArray) -> list[FloatArray]:
 
 
 def _slopes(z: FloatArray) -> FloatArray:
-    """Return the slopes of the activations of the gates z, in the place of the gates."""
+    """Return the slopes of the activations of the gates z, in place."""
     i, f, g, o = _split(z)
     return np.concatenate([i * (1 - i), f * (1 - f), (1 - g) * (1 + g), o * (1 - o)], axis=-1)
 
@@ -246,7 +247,7 @@ def _vjp(
     u_h, u_c = as_carray(steps.arranged(u_h)), as_carray(steps.arranged(u_c))
     first_h = first_c = np.zeros((), h.dtype)
     direct = None
-    if u_z is not None:  # what the gates get by themselves goes on to the states before
+    if u_z is not None:  # cotangents of the gates reach earlier states
         direct = by_time(steps.arranged(u_z)) * _slopes(dz)
         (d_i, d_f, _, d_o), (p_i, p_f, p_o) = _split(direct), _peepholes(a)
         into_h, into_c = direct @ a.w_hh, d_i * p_i + d_f * p_f
@@ -318,7 +319,7 @@ class LSTMGates(NamedTuple):
     f : ndarray, shape (..., T, H)
         Forget gates, between 0 and 1: how much of the cell state is kept.
     g : ndarray, shape (..., T, H)
-        Candidates, between -1 and 1: what is written.
+        Candidates, between -1 and 1: the values that are written.
     o : ndarray, shape (..., T, H)
         Output gates, between 0 and 1: how much of the cell state is shown.
 
@@ -328,7 +329,7 @@ class LSTMGates(NamedTuple):
 
     Notes
     -----
-    The order is that of PyTorch and of the rows of all weights.
+    The order is the same as in PyTorch and in the rows of all weights.
     :func:`dlref.interop.convert_gates` changes it.
 
     Examples
@@ -369,7 +370,7 @@ def lstm_cell(
     w_hh : array_like, shape (4 H, H)
         Weights of the state, in the same order.
     b_ih, b_hh : array_like or None, shape (4 H,)
-        Biases, of which only the sum matters; None is zero.
+        Biases; only their sum matters. None is zero.
     w_p : array_like or None, shape (3 H,)
         Peepholes in the order i, f, o; None leaves them out.
 
@@ -412,15 +413,15 @@ def lstm_cell(
         \vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad
         \vec h' = \vec o \odot \tanh(\vec c').
 
-    `w_ih` holds :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other,
-    `w_hh` those with h in place of x.
+    `w_ih` holds :math:`\mat W_{xi}, \mat W_{xf}, \mat W_{xg}, \mat W_{xo}` one below the other, and
+    `w_hh` holds the same with h in place of x.
 
     **Gate by gate.** Say that a unit of a language model stores whether the subject is plural.
 
-    - The *forget gate* f is the share of the old cell state that is kept. At a new subject it
-      should be near 0, until then near 1.
-    - The *candidate* g is what could be stored, and the *input gate* i the share of it that is
-      added. At the word "dogs" both should be near 1.
+    - The *forget gate* f is the share of the old cell state that is kept. It should be near 0 at a
+      new subject, and near 1 until then.
+    - The *candidate* g is the value that could be stored, and the *input gate* i the share of it
+      that is added. At the word "dogs" both should be near 1.
     - The *output gate* o is the share of the cell state that the other layers see. It should be
       near 1 where a verb comes next, since the verb must agree with the subject.
 
@@ -438,7 +439,7 @@ def lstm_cell(
 
     **Relatives.** The first LSTM had no forget gate, :math:`\vec f = 1`; Gers and others added it.
     Coupled gates, :math:`\vec f = 1 - \vec i`, store something new only where something old is
-    dropped; :func:`gru_cell` has them, and no cell state beside h.
+    dropped; :func:`gru_cell` has them, and has no cell state in addition to h.
 
     References
     ----------
@@ -448,8 +449,8 @@ def lstm_cell(
 
     Examples
     --------
-    With weights of 0 the biases alone set the gates. Let i = 1/2, f = 3/4, g = 1/2 and o = 1/4, and
-    the old cell state be 2. Then the new one is 3/4 · 2 + 1/2 · 1/2 = 1.75:
+    With weights of 0 the biases alone determine the gates. Let i = 1/2, f = 3/4, g = 1/2 and o =
+    1/4, and the old cell state be 2. Then the new one is 3/4 · 2 + 1/2 · 1/2 = 1.75:
 
     >>> import numpy as np
     >>> from dlref.recurrent import lstm_cell
@@ -466,16 +467,7 @@ def lstm_cell(
     >>> h / np.tanh(1.5)
     array([0.5])
     """
-    values = {
-        "x": x,
-        "h": h,
-        "c": c,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h, c, w_ih, w_hh, b_ih, b_hh, w_p, cell=True)
     a, _ = inputs(values, gates=GATES, states=2, cell=True)
     return _states(a, ONE_STEP)
 
@@ -505,7 +497,8 @@ def lstm_cell_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh, dc, dw_ih, dw_hh, db_ih, db_hh, dw_p), without those of what was None.
+        Gradients (dx, dh, dc, dw_ih, dw_hh, db_ih, db_hh, dw_p), without the arguments that are
+        None.
 
     See Also
     --------
@@ -537,16 +530,7 @@ def lstm_cell_vjp(
     >>> dw_ih.T
     array([[0.  , 0.75, 0.5 , 0.  ]])
     """
-    values = {
-        "x": x,
-        "h": h,
-        "c": c,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h, c, w_ih, w_hh, b_ih, b_hh, w_p, cell=True)
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2, cell=True)
     return _vjp(a, ONE_STEP, u_h, u_c)
 
@@ -584,8 +568,8 @@ def lstm_cell_jvp(
 
     Notes
     -----
-    The product rule on both states, with a dot for a tangent; :func:`lstm_gates_jvp` has those of
-    the gates:
+    The product rule on both states, with a dot for a tangent; :func:`lstm_gates_jvp` has the
+    tangents of the gates:
 
     .. math::
 
@@ -639,7 +623,7 @@ def lstm(
     w_hh : array_like, shape (4 H, H)
         Weights of the state, in the same order.
     b_ih, b_hh : array_like or None, shape (4 H,)
-        Biases, of which only the sum matters; None is zero.
+        Biases; only their sum matters. None is zero.
     w_p : array_like or None, shape (3 H,)
         Peepholes in the order i, f, o; None leaves them out.
     reverse : bool, default False
@@ -683,15 +667,16 @@ def lstm(
             + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
               \odot \vec i_s \odot \vec g_s .
 
-    A gate at 0.99 keeps 37 % over 100 steps, one at 1/2, where it stands if weights and biases are
-    0, keeps :math:`10^{-30}`. So the bias of the forget gate is best started at 1 (f = 0.73) or
+    A gate at 0.99 keeps 37 % over 100 steps; a gate at 1/2, its value if weights and biases are 0,
+    keeps :math:`10^{-30}`. So it is best to start the bias of the forget gate at 1 (f = 0.73) or
     more (:cite:t:`Jozefowicz2015`): elements H to 2 H − 1 of `b_ih` or `b_hh`. If a unit is to
     remember d steps, a bias of :math:`\log(d - 1)` puts its gate at 1 - 1/d
     (:cite:t:`TallecOllivier2018`).
 
-    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over time
-    in which threads share out the entries of the batch. Time is proportional to 4 B T H (D + H);
-    the memory is 6 B T H numbers, results included. Errors in float32 are those of :func:`rnn`.
+    **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
+    time in which threads divide the entries of the batch among them. Time is proportional to 4 B T
+    H (D + H); the memory is 6 B T H numbers, results included. Errors in float32 are as in
+    :func:`rnn`.
 
     References
     ----------
@@ -702,7 +687,7 @@ def lstm(
 
     Examples
     --------
-    An open forget gate and a closed input gate keep what is there, whatever comes in:
+    An open forget gate and a closed input gate keep the cell state, whatever the input is:
 
     >>> import numpy as np
     >>> from dlref.recurrent import lstm
@@ -711,21 +696,12 @@ def lstm(
     >>> c.T
     array([[0.25, 0.25, 0.25, 0.25, 0.25]])
 
-    With biases of 0 it would have been halved at each step:
+    With biases of 0 it would be halved at each step:
 
     >>> lstm(x, [0.0], [0.25], zero, zero)[1].T * 4
     array([[0.5    , 0.25   , 0.125  , 0.0625 , 0.03125]])
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, _ = inputs(values, gates=GATES, states=2)
     return _states(a, a.steps(lengths, reverse=reverse))
 
@@ -750,7 +726,7 @@ def lstm_vjp(
     Parameters
     ----------
     dout : tuple (dh, dc) of array_like or None, shape (..., T, H)
-        Cotangents of the states after each step, not counting what reaches the loss through
+        Cotangents of the states after each step, without the part that reaches the loss through
         later ones; None is zero.
     x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths : as in `lstm`
         Raises the same errors.
@@ -758,7 +734,8 @@ def lstm_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh0, dc0, dw_ih, dw_hh, db_ih, db_hh, dw_p), without those of what was None.
+        Gradients (dx, dh0, dc0, dw_ih, dw_hh, db_ih, db_hh, dw_p), without the arguments that are
+        None.
 
     See Also
     --------
@@ -805,11 +782,11 @@ def lstm_vjp(
        After the first step these are the gradients of `h0` and `c0`. The input has
        :math:`\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta`.
 
-    6. *The weights* are those of a dense layer, summed over steps and batch: :math:`\partial L
-       / \partial \mat W_{hh} = \sum_t \vec\delta\, \vec h_{t-1}^\top`, with :math:`\vec x_t`
-       for :math:`\mat W_{ih}` and 1 for the biases;
-       :math:`\partial L / \partial \vec p_f = \sum_t \vec\delta_f \odot \vec c_{t-1}`,
-       likewise for i, and with :math:`\vec c_t` for o.
+    6. *The weights* get the gradients of a dense layer, summed over steps and batch:
+       :math:`\partial L / \partial \mat W_{hh} = \sum_t \vec\delta\, \vec h_{t-1}^\top`, with
+       :math:`\vec x_t` for :math:`\mat W_{ih}` and 1 for the biases; :math:`\partial L / \partial
+       \vec p_f = \sum_t \vec\delta_f \odot \vec c_{t-1}`, likewise for i, and with :math:`\vec c_t`
+       for o.
 
     **The direct path.** Along the cell states alone the Jacobian is
     :math:`\partial \vec c_T / \partial \vec c_0 = \prod_t \operatorname{diag} \vec f_t`. Gradients
@@ -819,11 +796,11 @@ def lstm_vjp(
     it may explode. So gradients of LSTMs are clipped, too.
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. The
-    backward pass needs the gates, whose place the gradients :math:`\vec\delta` then take, and both
-    states: 6 B T H numbers beside inputs and results, and copies of the
-    cotangents with `reverse` or `lengths`. The code
-    computes :math:`\tanh \vec c` again. Slopes come from values, :math:`o (1 - o)` and
-    :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to that of a saturated gate.
+    backward pass needs the gates, which the gradients :math:`\vec\delta` then overwrite, and both
+    states: 6 B T H numbers in addition to inputs and results, and copies of the cotangents with
+    `reverse` or `lengths`. The code computes :math:`\tanh \vec c` again. Slopes come from values,
+    :math:`o (1 - o)` and :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to the
+    slope of a saturated gate.
 
     References
     ----------
@@ -849,16 +826,7 @@ def lstm_vjp(
     >>> float(lstm_vjp((None, u), x, [0.0], [0.0], zero, zero, b)[2][0])
     0.9132
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2)
     return _vjp(a, a.steps(lengths, reverse=reverse), u_h, u_c)
 
@@ -899,7 +867,7 @@ def lstm_jvp(
 
     Notes
     -----
-    Tangents are carried along with the states. With a dot for a tangent, that of the
+    Tangents are carried along with the states. With a dot for a tangent, the tangent of the
     pre-activations is
 
     .. math::
@@ -907,10 +875,11 @@ def lstm_jvp(
         \dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
           + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,
 
-    with :math:`\vec b = \vec b_{ih} + \vec b_{hh}`, plus :math:`\vec p \odot \dot{\vec c} +
-    \dot{\vec p} \odot \vec c` with peepholes, where :math:`\vec c` is :math:`\vec c_{t-1}` for i
-    and f, :math:`\vec c_t` for o. :func:`lstm_gates_jvp` has the tangents of the gates, this times
-    their slopes, and :func:`lstm_cell_jvp` those of the states.
+    with :math:`\vec b = \vec b_{ih} + \vec b_{hh}`, plus
+    :math:`\vec p \odot \dot{\vec c} + \dot{\vec p} \odot \vec c` with peepholes, where
+    :math:`\vec c` is :math:`\vec c_{t-1}` for i and f, :math:`\vec c_t` for o.
+    :func:`lstm_gates_jvp` has the tangents of the gates, this times their slopes, and
+    :func:`lstm_cell_jvp` has the tangents of the states.
 
     Examples
     --------
@@ -956,7 +925,7 @@ def lstm_gates(
     w_hh : array_like, shape (4 H, H)
         Weights of the state, in the same order.
     b_ih, b_hh : array_like or None, shape (4 H,)
-        Biases, of which only the sum matters; None is zero.
+        Biases; only their sum matters. None is zero.
     w_p : array_like or None, shape (3 H,)
         Peepholes in the order i, f, o; None leaves them out.
     reverse : bool, default False
@@ -980,7 +949,7 @@ def lstm_gates(
     See Also
     --------
     lstm : The states of the same run.
-    LSTMGates : What each gate does.
+    LSTMGates : The meaning of each gate.
 
     Notes
     -----
@@ -1003,8 +972,8 @@ def lstm_gates(
 
     Examples
     --------
-    The product of the forget gates is what is left of the initial cell state if nothing is
-    written:
+    The product of the forget gates is the share of the initial cell state that remains if nothing
+    is written:
 
     >>> import numpy as np
     >>> from dlref.recurrent import lstm, lstm_gates
@@ -1017,16 +986,7 @@ def lstm_gates(
     >>> bool(np.allclose(c[-1], gates.f.prod(axis=0) * c0, rtol=1e-15))
     True
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, _ = inputs(values, gates=GATES, states=2)
     steps = a.steps(lengths, reverse=reverse)
     z = _forward_pass(a, steps).gates.swapaxes(0, 1)
@@ -1060,7 +1020,8 @@ def lstm_gates_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh0, dc0, dw_ih, dw_hh, db_ih, db_hh, dw_p), without those of what was None.
+        Gradients (dx, dh0, dc0, dw_ih, dw_hh, db_ih, db_hh, dw_p), without the arguments that are
+        None.
 
     See Also
     --------
@@ -1068,8 +1029,8 @@ def lstm_gates_vjp(
 
     Notes
     -----
-    A cotangent of a gate, times its slope, is a gradient of its pre-activation. It is added to what
-    arrives from the step after, :math:`\bar{\vec h}_t` and :math:`\bar{\vec c}_t` of
+    A cotangent of a gate, times its slope, is a gradient of its pre-activation. It is added to the
+    gradients from the next step, :math:`\bar{\vec h}_t` and :math:`\bar{\vec c}_t` of
     :func:`lstm_vjp`:
 
     .. math::
@@ -1084,8 +1045,8 @@ def lstm_gates_vjp(
             (1 - \vec f_t), \\
         \vec\delta_g &= (\vec u^g_t + \vec\kappa \odot \vec i_t) \odot (1 - \vec g_t^2) .
 
-    The step before and the weights get what they get in :func:`lstm_vjp`. A penalty on gates, say
-    to keep them open, is differentiated this way.
+    The gradients of the previous step and of the weights are as in :func:`lstm_vjp`. A penalty on
+    gates, say to keep them open, is differentiated in this way.
 
     Examples
     --------
@@ -1098,16 +1059,7 @@ def lstm_gates_vjp(
     >>> lstm_gates_vjp((None, u, None, None), [[2.0]], None, None, zero, zero, zero[:, 0])[3]
     array([0.  , 0.25, 0.  , 0.  ])
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, gates = cotangents(dout, values, outputs=GATES, gates=GATES, states=2)
     zero, steps = np.zeros_like(gates[0]), a.steps(lengths, reverse=reverse)
     return _vjp(a, steps, zero, zero, np.concatenate(gates, axis=-1))

@@ -22,6 +22,7 @@ from ._kernels.recurrence import (
     cotangents,
     inputs,
     jvp_arguments,
+    named,
     over_batch,
     over_steps,
     padded,
@@ -41,7 +42,7 @@ __all__ = [
     "rnn_vjp",
 ]
 
-#: What `activation` may be: functions whose slope is known from their value.
+#: Values of `activation`: functions whose slope follows from their value.
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
 
 
@@ -247,7 +248,7 @@ def rnn_cell(
     w_hh : array_like, shape (H, H)
         Weights of the state.
     b_ih, b_hh : array_like or None, shape (H,)
-        Biases, of which only the sum matters; None is zero.
+        Biases; only their sum matters. None is zero.
     activation : {"tanh", "relu", "sigmoid", "identity"}
         The function :math:`\phi`.
 
@@ -276,9 +277,9 @@ def rnn_cell(
         \vec z = \mat W_{ih}\, \vec x + \vec b_{ih} + \mat W_{hh}\, \vec h + \vec b_{hh}, \qquad
         \vec h' = \phi(\vec z).
 
-    It is one dense layer, with the matrix :math:`[\mat W_{ih}\; \mat W_{hh}]`, of the
-    concatenation of both vectors. That there are two biases, of which one would do, is a custom
-    of cuDNN and PyTorch. ReLU has slope 0 at 0.
+    It is one dense layer, with the matrix :math:`[\mat W_{ih}\; \mat W_{hh}]`, of the concatenation
+    of both vectors. The two biases are a custom of cuDNN and PyTorch; one would do. ReLU has slope
+    0 at 0.
 
     References
     ----------
@@ -298,7 +299,7 @@ def rnn_cell(
     array([42.])
     """
     code = _code(activation)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, _ = inputs(values, gates=1, cell=True)
     return a.outputs(_run(a, code, ONE_STEP))[0]
 
@@ -327,7 +328,7 @@ def rnn_cell_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
+        Gradients (dx, dh, dw_ih, dw_hh, db_ih, db_hh), without the arguments that are None.
 
     See Also
     --------
@@ -358,7 +359,7 @@ def rnn_cell_vjp(
     (array([0.]), array([0.]), array([[2.]]), array([[3.]]))
     """
     code = _code(activation)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, [u] = cotangents(dout, values, gates=1, cell=True)
     return _vjp(u, a, code, ONE_STEP, None)
 
@@ -397,7 +398,7 @@ def rnn_cell_jvp(primals: Any, tangents: Any, *, activation: str = "tanh") -> Fl
 
     Examples
     --------
-    Of a state of 3, whose weight grows, and of a weight of 2, whose state grows:
+    First the weight of a state of 3 grows, then the state of a weight of 2:
 
     >>> from dlref.recurrent import rnn_cell_jvp
     >>> primals = [0.0], [3.0], [[1.0]], [[2.0]], None, None
@@ -437,7 +438,7 @@ def rnn(
     w_hh : array_like, shape (H, H)
         Weights of the state.
     b_ih, b_hh : array_like or None, shape (H,)
-        Biases, of which only the sum matters; None is zero.
+        Biases; only their sum matters. None is zero.
     activation : {"tanh", "relu", "sigmoid", "identity"}
         The function :math:`\phi`.
     reverse : bool, default False
@@ -476,24 +477,24 @@ def rnn(
         \qquad \vec h_t = \phi(\vec z_t), \qquad t = 1 \dots T.
 
     Element t - 1 of the output is :math:`\vec h_t`. Unrolled, it is a feed-forward network of T
-    layers which share their weights, and each of which gets an input of its own.
+    layers which share their weights and have an input each.
 
     **Memory of an impulse.** With the identity for :math:`\phi`, the contribution of
     :math:`\vec x_s` to :math:`\vec h_t` is :math:`\mat W_{hh}^{t-s} \mat W_{ih} \vec x_s`. It
     decays like the t - s'th power of the spectral radius of :math:`\mat W_{hh}`; with tanh, as a
     rule, faster. (Never slower, if the radius is also the largest singular value, as it is for
-    symmetric and for orthogonal matrices. Otherwise slopes that differ between units may keep what
-    the identity would forget.) What counts is that radius, not the size of an entry: a matrix of H
-    × H entries 0.01 has the radius 0.01 H, forgets at once for H = 10, and for H = 1000 grows
-    tenfold per step.
+    symmetric and for orthogonal matrices. Otherwise slopes that differ between units may preserve
+    information that the identity would forget.) The radius counts, not the size of an entry: a
+    matrix of H × H entries 0.01 has the radius 0.01 H, forgets at once for H = 10, and for H = 1000
+    grows by a factor of 10 per step.
 
-    **Computation.** The products with :math:`\mat W_{ih}` do not wait for a state and are one
-    product of matrices; the rest is one compiled loop over time, in which entries of the batch are
-    shared out to threads. Time is proportional to B T H (D + H); the memory is 2 B T H numbers, the
-    result included. In float32 everything is computed in float32, which rounds at each step anyway:
-    at T = 100 and H = 128 errors are below 1e-6 of the largest state, and below 1.5e-6 of the
-    largest element of a gradient. In float64 products are summed in float64, and errors of 1e-15
-    were seen.
+    **Computation.** The products with :math:`\mat W_{ih}` depend on no state and are computed as
+    one matrix product; the rest is one compiled loop over time, which divides the entries of the
+    batch among threads. Time is proportional to B T H (D + H); the memory is 2 B T H numbers, the
+    result included. In float32 everything is computed in float32, since each step rounds the state
+    anyway: at T = 100 and H = 128 errors are below 1e-6 of the largest state, and below 1.5e-6 of
+    the largest element of a gradient. In float64 products are summed in float64, with measured
+    errors of 1e-15.
 
     References
     ----------
@@ -510,14 +511,14 @@ def rnn(
     >>> rnn(x, None, [[1]], [[1]], activation="identity", reverse=True).T
     array([[6., 5., 3.]])
 
-    Of an entry of length 2 the third input does not count:
+    For a sequence of length 2, the third input is ignored:
 
     >>> rnn([x, x], None, [[1]], [[1]], activation="identity", lengths=[3, 2])[..., 0]
     array([[1., 3., 6.],
            [1., 3., 0.]])
     """
     code = _code(activation)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=1)
     steps = a.steps(lengths, reverse=reverse)
     return a.outputs(_run(a, code, steps))[0]
@@ -543,8 +544,8 @@ def rnn_vjp(
     Parameters
     ----------
     dout : array_like, shape (..., T, H)
-        Cotangent :math:`\vec u_t = \partial L / \partial \vec h_t` of each output, not counting
-        what reaches the loss through later states.
+        Cotangent :math:`\vec u_t = \partial L / \partial \vec h_t` of each output, without the part
+        that reaches the loss through later states.
     x, h0, w_ih, w_hh, b_ih, b_hh : as in `rnn`
         The same.
     truncate : int or None
@@ -556,7 +557,7 @@ def rnn_vjp(
     Returns
     -------
     tuple of ndarray
-        Gradients (dx, dh0, dw_ih, dw_hh, db_ih, db_hh), without those of what was None.
+        Gradients (dx, dh0, dw_ih, dw_hh, db_ih, db_hh), without the arguments that are None.
 
     Raises
     ------
@@ -568,7 +569,7 @@ def rnn_vjp(
 
     See Also
     --------
-    rnn_state_jacobian : What the gradient is multiplied by on its way.
+    rnn_state_jacobian : The factor of the gradient on its way.
     lstm_vjp, gru_vjp : Through gates.
 
     Notes
@@ -584,7 +585,7 @@ def rnn_vjp(
            \dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1},
            \qquad \vec\delta_{T+1} = \vec 0 .
 
-    2. *The activation.* It acts on each unit for itself, so its Jacobian is diagonal:
+    2. *The activation.* It acts on each unit separately, so its Jacobian is diagonal:
 
        .. math::
            :label: bptt
@@ -604,9 +605,9 @@ def rnn_vjp(
            \pdv{L}{\vec b_{ih}} = \pdv{L}{\vec b_{hh}} = \sum_{t=1}^T \vec\delta_t ,
 
        and over the batch as well.
-    4. *What was given.* Inputs and the initial state enter once:
-       :math:`\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta_t` and
-       :math:`\partial L / \partial \vec h_0 = \mat W_{hh}^\top \vec\delta_1`.
+    4. *The inputs.* Inputs and the initial state enter once: :math:`\partial L / \partial \vec
+       x_t = \mat W_{ih}^\top \vec\delta_t` and :math:`\partial L / \partial \vec h_0 = \mat
+       W_{hh}^\top \vec\delta_1`.
 
     **Mean or sum.** The loss decides :math:`\vec u_t`, not this function. For outputs
     :math:`\hat y_t` and the loss :math:`\frac1T \sum_t (\hat y_t - y_t)^2` the cotangent of
@@ -615,15 +616,16 @@ def rnn_vjp(
     :math:`\frac12 \sum_t (\hat y_t - y_t)^2`, which is T/2 times as large, as are its gradients:
     see :doc:`/reference/recurrent`.
 
-    **Truncation.** Sums over long sequences are cut to save time, and memory where the states
-    are computed anew. Since :math:`\vec u_t` then does not reach the steps up to t - k, the
-    result is not the gradient of any loss of the network, but of one in which each state k steps
-    back is a constant: it is *biased*, towards short-term effects. What is left out is, by the
-    bound of :func:`rnn_state_jacobian`, of the order :math:`(\gamma \norm{\mat W_{hh}})^k`, small
-    if gradients vanish, and all that matters if they do not.
+    **Truncation.** Sums over long sequences are cut to save time, and memory where the states are
+    computed anew. Since :math:`\vec u_t` then does not reach the steps up to t - k, the result is
+    not the gradient of any loss of the network, but of one in which each state k steps back is a
+    constant: it is *biased*, towards short-term effects. By the bound of
+    :func:`rnn_state_jacobian`, the part that is left out is of the order
+    :math:`(\gamma \norm{\mat W_{hh}})^k`, small if gradients vanish, and the most important part if
+    they do not.
 
-    **Cost.** Twice the products of the forward pass, and the forward pass itself. The states are
-    kept, from which the slopes follow, and :math:`\vec\delta`: 2 B T H numbers beside inputs and
+    **Cost.** Twice the products of the forward pass, and the forward pass itself. It keeps the
+    states, which give the slopes, and :math:`\vec\delta`: 2 B T H numbers in addition to inputs and
     results, a copy of the cotangent with `reverse` or `lengths`, and more with `truncate`. With
     `truncate` the time of the backward pass is k times as long.
 
@@ -634,8 +636,8 @@ def rnn_vjp(
 
     Examples
     --------
-    A sum of three inputs, looked at in the end: the gradient goes back to all of them, truncated
-    only to the last two.
+    A sum of three inputs, read at the end: the full gradient reaches all of them, the truncated one
+    only the last two.
 
     >>> from dlref.recurrent import rnn_vjp
     >>> x, w = [[1.0], [2.0], [3.0]], [[1.0]]
@@ -654,7 +656,7 @@ def rnn_vjp(
     """
     code = _code(activation)
     reach = None if truncate is None else as_integer("truncate", truncate, least=1)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, [u] = cotangents(dout, values, gates=1)
     return _vjp(u, a, code, a.steps(lengths, reverse=reverse), reach)
 
@@ -686,7 +688,7 @@ def rnn_jvp(
 
     Notes
     -----
-    Tangents travel with the states, forward in time:
+    Tangents are propagated with the states, forward in time:
 
     .. math::
 
@@ -751,7 +753,7 @@ def rnn_state_jacobian(
     b_ih, b_hh : array_like or None, shape (H,)
         Biases; None is zero.
     t : int or None
-        Number of steps after which the state is looked at, at most T; None is T.
+        Number of steps after which the state is read, at most T; None is T.
     s : int, default 0
         Number of steps after which the state is varied, at most t; 0 is the initial state.
     activation : {"tanh", "relu", "sigmoid", "identity"}
@@ -823,7 +825,7 @@ def rnn_state_jacobian(
     0.0
     """
     code = _code(activation)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=1)
     count = a.x.shape[1]
     last = count if t is None else as_integer("t", t, least=0, most=count)

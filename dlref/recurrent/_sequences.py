@@ -1,4 +1,4 @@
-r"""Networks of recurrent cells: both directions, and what is read from them."""
+r"""Networks of recurrent cells: both directions, and their outputs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
     "vector_to_sequence_vjp",
 ]
 
-#: What f may be: its name, its vjp, its jvp, and how many states it has.
+#: Values of f: its name, its vjp, its jvp, and the number of its states.
 CELLS: dict[str, tuple[Any, Any, Any, int]] = {
     "rnn": (rnn, rnn_vjp, rnn_jvp, 1),
     "lstm": (lstm, lstm_vjp, lstm_jvp, 2),
@@ -122,7 +122,7 @@ def _masked(y: FloatArray, x: Any, options: Any) -> FloatArray:
 
 
 def _arguments(name: str, value: Any, least: int) -> tuple[Any, ...]:
-    """Check a tuple of arguments, of which the last two, biases, may be left out."""
+    """Check a tuple of arguments; the last two, biases, may be left out."""
     most = least + 2
     if not isinstance(value, tuple | list) or not least <= len(value) <= most:
         entries(name, value, most)
@@ -222,8 +222,8 @@ def bidirectional(
     x : array_like, shape (..., T, D)
         Inputs.
     forward, backward : tuple
-        What `f` takes after x, for each direction: the initial state or states, of which any may
-        be None, w_ih, w_hh and, if there are any, b_ih and b_hh.
+        Arguments of `f` after x, for each direction: the initial state or states (any may be None),
+        w_ih, w_hh and, if there are any, b_ih and b_hh.
     **options
         Keyword arguments of `f` for both: activation, reset_after, lengths.
 
@@ -238,8 +238,8 @@ def bidirectional(
         If an array is not real, the arguments of a network are not a tuple, or `f` does not take
         an option.
     ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        If `f` is none of the three, or a shape does not fit; messages use the argument names of
+        `f`.
 
     See Also
     --------
@@ -258,7 +258,7 @@ def bidirectional(
 
     for t from 1 to T and from T to 1. At time t the forward network has read
     :math:`\vec x_1 \dots \vec x_t`, the backward one :math:`\vec x_T \dots \vec x_t`; together they
-    have read the whole sequence, and what is near last. What is computed at t depends on later
+    have read the whole sequence, and the nearest inputs last. The output at t depends on later
     inputs: this is for tagging and encoding, not for prediction.
 
     With `lengths`, the backward network begins at the last step of each entry.
@@ -301,14 +301,15 @@ def bidirectional_vjp(
     Parameters
     ----------
     dout : array_like, shape (..., T, 2 H), or tuple of two
-        Cotangent of the output; for :func:`lstm` those of h and c, None being zero.
+        Cotangent of the output; for :func:`lstm` a tuple for h and c, where None is zero.
     f, x, forward, backward, **options : as in `bidirectional`
         Raises the same errors.
 
     Returns
     -------
     tuple
-        (dx, dforward, dbackward): the last two are tuples of the gradients of what was not None.
+        (dx, dforward, dbackward): the last two are tuples of gradients, without the arguments that
+        are None.
 
     See Also
     --------
@@ -329,8 +330,7 @@ def bidirectional_vjp(
 
     Examples
     --------
-    A sum over everything is reached by each input as often as there are steps from it on, both
-    ways: 4 times.
+    Each input enters the sum of all outputs once per step from it on, in both directions: 4 times.
 
     >>> import numpy as np
     >>> from dlref.recurrent import bidirectional_vjp, rnn
@@ -449,8 +449,8 @@ def sequence_to_sequence(
     x : array_like, shape (..., T, D)
         Inputs.
     arguments : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
+        Arguments of `f` after x: the initial state or states (any may be None), w_ih, w_hh and, if
+        there are any, b_ih and b_hh.
     w_out : array_like or None, shape (K, H)
         Weights of an output layer; None reads the state itself.
     b_out : array_like or None, shape (K,)
@@ -469,8 +469,8 @@ def sequence_to_sequence(
         If an array is not real, the arguments of a network are not a tuple, or `f` does not take
         an option.
     ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        If `f` is none of the three, or a shape does not fit; messages use the argument names of
+        `f`.
 
     See Also
     --------
@@ -481,7 +481,7 @@ def sequence_to_sequence(
     -----
     .. math:: \vec y_t = \mat W_{out}\, \vec h_t + \vec b_{out} .
 
-    The number of outputs is that of inputs: labels of words, the next value of a series.
+    There are as many outputs as inputs: labels of words, the next value of a series.
 
     Examples
     --------
@@ -519,7 +519,7 @@ def sequence_to_sequence_vjp(
     Returns
     -------
     tuple
-        (dx, darguments, dw_out, db_out), the second a tuple, without those of what was None.
+        (dx, darguments, dw_out, db_out), the second a tuple, without the arguments that are None.
 
     Notes
     -----
@@ -628,8 +628,8 @@ def sequence_to_vector(
     x : array_like, shape (..., T, D)
         Inputs.
     arguments : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
+        Arguments of `f` after x: the initial state or states (any may be None), w_ih, w_hh and, if
+        there are any, b_ih and b_hh.
     w_out : array_like or None, shape (K, H)
         Weights of an output layer; None reads the state itself.
     b_out : array_like or None, shape (K,)
@@ -648,8 +648,8 @@ def sequence_to_vector(
         If an array is not real, the arguments of a network are not a tuple, or `f` does not take
         an option.
     ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        If `f` is none of the three, or a shape does not fit; messages use the argument names of
+        `f`.
 
     See Also
     --------
@@ -660,10 +660,10 @@ def sequence_to_vector(
     -----
     .. math:: \vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .
 
-    A classifier of sequences. The last state of an entry is that after its last step, which is
-    at its length minus one in time, or at time 0 if reversed; that of an entry of length 0 is the
-    initial state. All that the output knows about the first input has come through T - 1
-    products with the recurrent weights.
+    A classifier of sequences. The last state of an entry is the state after its last step, which is
+    at its length minus one in time, or at time 0 if reversed; an entry of length 0 has the initial
+    state. All information about the first input has passed through T - 1 products with the
+    recurrent weights.
 
     Examples
     --------
@@ -701,7 +701,7 @@ def sequence_to_vector_vjp(
     Returns
     -------
     tuple
-        (dx, darguments, dw_out, db_out), the second a tuple, without those of what was None.
+        (dx, darguments, dw_out, db_out), the second a tuple, without the arguments that are None.
 
     Notes
     -----
@@ -808,8 +808,8 @@ def vector_to_sequence(
     x : array_like, shape (..., D)
         Input.
     arguments : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
+        Arguments of `f` after x: the initial state or states (any may be None), w_ih, w_hh and, if
+        there are any, b_ih and b_hh.
     w_out : array_like or None, shape (K, H)
         Weights of an output layer; None reads the state itself.
     b_out : array_like or None, shape (K,)
@@ -817,7 +817,7 @@ def vector_to_sequence(
     steps : int
         Number T of steps, at least 1.
     feed : {"repeat", "first"}
-        Whether x is the input of every step, or of the first, and those of the others 0.
+        Whether x is the input of every step, or of the first one only, with zeros for the others.
     **options
         Keyword arguments of `f`: activation, reset_after.
 
@@ -833,7 +833,7 @@ def vector_to_sequence(
         integer, or `f` does not take an option.
     ValueError
         If `f` is none of the three, a shape does not fit, `steps` is less than 1, or `feed` is
-        unknown; messages call the arguments what `f` calls them.
+        unknown; messages use the argument names of `f`.
 
     See Also
     --------
@@ -892,12 +892,12 @@ def vector_to_sequence_vjp(
     Returns
     -------
     tuple
-        (dx, darguments, dw_out, db_out), the second a tuple, without those of what was None.
+        (dx, darguments, dw_out, db_out), the second a tuple, without the arguments that are None.
 
     Notes
     -----
-    Where x is the input of every step, its gradients are summed over the steps, as those of
-    everything that is used more than once:
+    Where x is the input of every step, its gradients are summed over the steps, like the gradients
+    of any value that is used more than once:
 
     .. math::
 
@@ -1001,8 +1001,8 @@ def encoder_decoder(
     y : array_like, shape (..., U, D')
         Inputs of the decoder: in training, the targets, one step late.
     encoder : tuple
-        What `f` takes after x: the initial state or states, of which any may be None, w_ih, w_hh
-        and, if there are any, b_ih and b_hh.
+        Arguments of `f` after x: the initial state or states (any may be None), w_ih, w_hh and, if
+        there are any, b_ih and b_hh.
     decoder : tuple
         Weights w_ih, w_hh and, if there are any, b_ih and b_hh: the states come from the encoder.
     w_out : array_like or None, shape (K, H)
@@ -1024,8 +1024,8 @@ def encoder_decoder(
         If an array is not real, the arguments of a network are not a tuple, or `f` does not take
         an option.
     ValueError
-        If `f` is none of the three, or a shape does not fit; messages call the arguments what `f`
-        calls them.
+        If `f` is none of the three, or a shape does not fit; messages use the argument names of
+        `f`.
 
     See Also
     --------
@@ -1043,8 +1043,8 @@ def encoder_decoder(
         \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
         \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} .
 
-    All that the second network knows of the first sequence are these H numbers (2 H), however long
-    the sequence is: the bottleneck that attention was invented for.
+    These H numbers (2 H) are all that the second network knows of the first sequence, however long
+    it is: the bottleneck that attention was invented for.
 
     Lengths U and T are independent, hence translation. At inference the decoder's inputs are its
     own outputs; that is a loop over :func:`rnn_cell`, :func:`lstm_cell` or :func:`gru_cell`.
@@ -1055,7 +1055,7 @@ def encoder_decoder(
 
     Examples
     --------
-    The decoder goes on from the sum of the encoder:
+    The decoder continues from the sum of the encoder:
 
     >>> from dlref.recurrent import encoder_decoder, rnn
     >>> x, y, one = [[1.0], [2.0]], [[0.0], [10.0], [10.0]], [[1.0]]
@@ -1092,8 +1092,8 @@ def encoder_decoder_vjp(
     Returns
     -------
     tuple
-        (dx, dy, dencoder, ddecoder, dw_out, db_out), the third and fourth tuples, without those of
-        what was None.
+        (dx, dy, dencoder, ddecoder, dw_out, db_out), the third and fourth tuples, without the
+        arguments that are None.
 
     Notes
     -----
@@ -1163,7 +1163,7 @@ def encoder_decoder_jvp(
 
     Notes
     -----
-    The tangent of the encoder's last state is that of the decoder's initial one:
+    The tangent of the encoder's last state is the tangent of the decoder's initial state:
 
     .. math::
 

@@ -14,7 +14,7 @@ __all__ = ["AdagradState", "adagrad_step"]
 @displayed
 class AdagradState(NamedTuple):
     r"""
-    What :func:`adagrad_step` remembers.
+    State of :func:`adagrad_step`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def adagrad_step(
     weight_decay : float
         Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
     initial_accumulator_value : float
-        What the sums start with, at least 0.
+        Initial value of the sums, at least 0.
     eps : float
         Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
 
@@ -107,7 +107,7 @@ def adagrad_step(
 
     **Where the root comes from.** Let the losses :math:`\ell_t` be convex in one parameter, with
     gradients :math:`g_t` at :math:`\theta_{t-1}`, and let all parameters lie in an interval of
-    length D. The *regret* is what the steps lose against the best fixed :math:`\theta^*`; by
+    length D. The *regret* is the excess loss compared with the best fixed :math:`\theta^*`; by
     convexity it is at most :math:`\sum_t g_t (\theta_{t-1} - \theta^*)`. A step of length
     :math:`\eta_t g_t` changes the squared distance to :math:`\theta^*` by
 
@@ -115,7 +115,7 @@ def adagrad_step(
        = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 .
 
     Solve for the term of the regret and add up over t. In the sum the first squared distance has
-    the factor :math:`\frac{1}{2 \eta_1}`, that after step :math:`t < n` the factor
+    the factor :math:`\frac{1}{2 \eta_1}`, the one after step :math:`t < n` the factor
     :math:`\frac{1}{2 \eta_{t+1}} - \frac{1}{2 \eta_t}`, which is not negative if the rates do not
     grow, and the last one a negative factor. Each is at most :math:`D^2`, and the factors that are
     not negative add up to :math:`\frac{1}{2 \eta_n}`:

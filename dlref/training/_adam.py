@@ -16,7 +16,7 @@ __all__ = ["AdamState", "adam_step", "adamw_step"]
 @displayed
 class AdamState(NamedTuple):
     r"""
-    What :func:`adam_step` and :func:`adamw_step` remember.
+    State of :func:`adam_step` and :func:`adamw_step`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class AdamState(NamedTuple):
 
     Notes
     -----
-    The means are kept as they are, not yet corrected for their start at 0.
+    The means are stored without the correction for their start at 0.
 
     Examples
     --------
@@ -186,11 +186,11 @@ def adam_step(
 
     **AMSGrad.** A large gradient that occurs rarely is soon forgotten by :math:`v`. Then Adam can
     move to the wrong end of an interval even on a convex loss (:cite:t:`Reddi2018`; the third
-    exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root,
-    as PyTorch has it: before the correction, which is applied to the maximum.
+    exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root;
+    as in PyTorch, the maximum is taken before the correction.
 
     **Yogi.** Another remedy: :math:`v` becomes :math:`v_{t-1} + (1 - \beta_2)\, g_t^2
-    \operatorname{sign}(g_t^2 - v_{t-1})`, so that what it loses in a step does not grow with
+    \operatorname{sign}(g_t^2 - v_{t-1})`, so that its decrease in a step does not grow with
     :math:`v` itself (:cite:t:`Zaheer2018`). dlref does not have it.
 
     **Memory.** The state is two arrays of the size of the parameters, three with `amsgrad`.
@@ -236,7 +236,7 @@ def adam_step(
     >>> float(1 / abs(p - last))
     19.0000
 
-    The square of this gradient is no float64. Its root is, and so is the step:
+    The square of this gradient overflows in float64. Its root does not, nor does the step:
 
     >>> p, state = adam_step([0.0], [1e160], None, learning_rate=0.5, betas=(0.75, 0.75))
     >>> p, state.square
@@ -276,7 +276,7 @@ def adamw_step(
     eps : float
         Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
-        Share :math:`\lambda \ge 0` of the parameters that is lost per step, times the learning
+        Share :math:`\lambda \ge 0` of the parameters that each step removes, times the learning
         rate.
     amsgrad : bool
         Whether to divide by the largest mean square so far.
@@ -303,10 +303,10 @@ def adamw_step(
 
     Notes
     -----
-    In plain descent it is the same whether :math:`\lambda \theta` is added to the gradient or
-    the parameters are multiplied by :math:`1 - \eta \lambda`. In Adam it is not: what is added
-    to the gradient is divided by :math:`\sqrt{\hat v}` with it, so a parameter with large
-    gradients would hardly decay. AdamW decouples the two :cite:p:`LoshchilovHutter2019`:
+    In plain descent it is the same whether :math:`\lambda \theta` is added to the gradient or the
+    parameters are multiplied by :math:`1 - \eta \lambda`. In Adam it is not: a term added to the
+    gradient is divided by :math:`\sqrt{\hat v}` with it, so a parameter with large gradients would
+    hardly decay. AdamW decouples the two :cite:p:`LoshchilovHutter2019`:
 
     .. math:: \theta_t = (1 - \eta \lambda)\, \theta_{t-1}
               - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,
@@ -318,7 +318,7 @@ def adamw_step(
 
     Examples
     --------
-    Without a gradient only the decay is left:
+    Without a gradient only the decay remains:
 
     >>> from dlref.training import adam_step, adamw_step
     >>> p, _ = adamw_step([8.0, -8.0], [0.0, 0.0], None, learning_rate=0.5, weight_decay=0.25)

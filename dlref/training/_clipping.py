@@ -1,4 +1,4 @@
-r"""Gradients that are too long: cut every element, or shorten the whole."""
+r"""Gradients that are too long: clip every element, or rescale the whole."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     grads : array_like, or tuple
         Gradient: an array, or tuples and named tuples of arrays, nested.
     limit : float
-        Largest absolute value :math:`c > 0` that is left, in units of the gradient.
+        Largest absolute value :math:`c > 0` of the result, in units of the gradient.
 
     Returns
     -------
@@ -43,11 +43,10 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     -----
     .. math:: \hat g_i = \min(\max(g_i, -c), c)
 
-    Each element is clipped independently of the others. The signs agree with those of the gradient,
+    Each element is clipped independently of the others. The signs agree with the gradient's, but
     the direction need not: a step against it still goes down, since :math:`\vec g \cdot \hat{\vec
     g} = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0` unless the gradient is 0, but it leans towards a
-    corner of the cube :math:`[-c, c]^n`. With a small limit only the signs are left. A NaN stays a
-    NaN.
+    corner of the cube :math:`[-c, c]^n`. With a small limit only the signs remain. NaN stays NaN.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
         Gradient: an array, or tuples and named tuples of arrays, nested. All arrays together
         are one vector.
     max_norm : float
-        Largest Euclidean norm :math:`c > 0` that is left, in units of the gradient.
+        Largest Euclidean norm :math:`c > 0` of the result, in units of the gradient.
 
     Returns
     -------
@@ -95,15 +94,15 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
 
     .. math:: \vec g \; \leftarrow \; \vec g\, \min\Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .
 
-    One factor for all elements: the direction is that of the gradient, and the ratios between
-    the layers stay. This is what :cite:t:`Pascanu2013` propose against exploding gradients:
-    where the loss has a cliff its gradient is long but still points the right way. Clipping
-    each array by its own norm, or each element by its value, would change it.
+    One factor multiplies all elements: the direction and the ratios between the layers do not
+    change. :cite:t:`Pascanu2013` propose this against exploding gradients: where the loss has a
+    cliff its gradient is long but still points the right way. Clipping each array by its own norm,
+    or each element by its value, would change it.
 
-    PyTorch divides by :math:`\norm{\vec g} + 10^{-6}`, which leaves the result shorter by one
-    part in a million for a norm of 1. The norm is computed from elements scaled by the
-    largest, so that it neither overflows nor underflows. A NaN anywhere makes all of it NaN; so
-    does an infinite element, whose direction cannot be kept.
+    PyTorch divides by :math:`\norm{\vec g} + 10^{-6}`, which leaves the result shorter by one part
+    in a million for a norm of 1. The norm is computed from elements scaled by the largest, so that
+    it neither overflows nor underflows. A NaN anywhere makes all of it NaN; so does an infinite
+    element, whose direction cannot be preserved.
 
     Examples
     --------
@@ -111,7 +110,7 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
     >>> clip_by_norm([30.0, 40.0], 5.0)
     array([3., 4.])
 
-    The norm is that of all arrays together, and a short gradient is left as it is:
+    The norm is taken over all arrays together, and a short gradient is returned unchanged:
 
     >>> clip_by_norm(([0.0, 3.0], 4.0), 2.5)
     (array([0. , 1.5]), np.float64(2.0))

@@ -18,7 +18,7 @@ __all__ = ["FitResult", "fit_neuron"]
 
 class FitResult(NamedTuple):
     r"""
-    What :func:`fit_neuron` returns: the parameters it ended with, and how the loss fell.
+    Result of :func:`fit_neuron`: the final parameters, and the loss of each epoch.
 
     Parameters
     ----------
@@ -79,15 +79,15 @@ def fit_neuron(
     learning_rate : float or callable
         Step size, at least 0, or a function that returns it for the epoch 1, 2, ...
     epochs : int
-        How many steps to take; each uses all N examples.
+        Number of steps; each uses all N examples.
     callback : callable or None
         Called as ``callback(epoch, loss, (w, b))`` after each epoch.
 
     Returns
     -------
     FitResult
-        Weights, bias and the loss before each step. All has the dtype of the arguments;
-        the steps themselves are taken in float64.
+        Weights, bias and the loss before each step. All have the dtype of the arguments; the steps
+        themselves are computed in float64.
 
     Raises
     ------

@@ -36,13 +36,13 @@ def gradient_descent(
         Function of the parameters that returns (value, gradient): a number, and arrays in
         the structure of the parameters.
     params : array_like, or tuple
-        Where to start: an array, or tuples and named tuples of arrays, nested as you like; an
-        entry may be None. They are not written to. Integers count as float64.
+        Where to start: an array, or tuples and named tuples of arrays, nested as you like; an entry
+        may be None. They are not modified. Integers count as float64.
     learning_rate : float or callable
         Step size :math:`\eta`, at least 0, in units of the parameter squared per value; or a
         function that returns it for the step number 1, 2, ...
     steps : int
-        How many steps to take, at least 0.
+        Number of steps, at least 0.
     callback : callable or None
         Called as ``callback(step, value, params)`` after each step, with the value before the
         step and the parameters after it.
@@ -52,7 +52,7 @@ def gradient_descent(
     params : array, or tuple
         The parameters after the last step, in the structure and the dtypes of `params`.
     trace : ndarray, shape (steps,)
-        The value *before* each step: the first is that of the starting point.
+        The value *before* each step: the first one belongs to the starting point.
 
     Raises
     ------
@@ -71,7 +71,7 @@ def gradient_descent(
 
     Notes
     -----
-    **Algorithm.** Until the steps are used up:
+    **Algorithm.** For each step:
 
     1. compute the value :math:`C(\theta)`;
     2. compute the gradient :math:`\nabla C(\theta)`;
@@ -113,7 +113,7 @@ def gradient_descent(
     0.0 [128.   0.   0.]
     -8.0 [128. 128. 128.]
 
-    A long run prints its loss now and then. With the package tqdm the callback of a progress bar
+    A long run can print its loss now and then. With the package tqdm the callback of a progress bar
     is ``lambda step, value, params: bar.update()``.
 
     >>> def report(step, value, params):

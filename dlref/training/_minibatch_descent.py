@@ -26,7 +26,7 @@ __all__ = ["MinibatchResult", "minibatch_descent", "minibatches"]
 @displayed
 class MinibatchResult(NamedTuple):
     r"""
-    What :func:`minibatch_descent` returns.
+    Result of :func:`minibatch_descent`.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class MinibatchResult(NamedTuple):
     validation : ndarray, shape (epochs run,)
         Validation loss after each epoch; NaN without validation.
     best_epoch : int
-        Number of the epoch that ``params`` are of, from 1; 0 is the start.
+        Number of the epoch that ``params`` belong to, from 1; 0 is the start.
 
     See Also
     --------
@@ -45,8 +45,8 @@ class MinibatchResult(NamedTuple):
 
     Notes
     -----
-    The loss of an epoch is a mean over parameters that change meanwhile. While it falls, it lies
-    above that of the parameters at the epoch's end.
+    The loss of an epoch is a mean over parameters that change meanwhile. While it falls, it is
+    larger than the loss at the end of the epoch.
 
     Examples
     --------
@@ -105,8 +105,8 @@ def minibatches(
 
     .. math:: \operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .
 
-    As long as a batch is small beside N, four times the batch halves the noise at four times the
-    cost; a whole epoch in one batch has none.
+    As long as a batch is small compared with N, four times the batch halves the noise at four times
+    the cost; a whole epoch in one batch has no noise.
 
     Examples
     --------
@@ -157,14 +157,14 @@ def minibatch_descent(
         ``value_and_grad(params, *batch)`` returns the loss of a batch and its gradient, in the
         structure of `params`.
     params : array_like, or tuple
-        Where to start, in any nesting of tuples. They are not written to.
+        Starting point, in any nesting of tuples. The arrays are not modified.
     *arrays : array_like, shape (N, ...)
         The examples, as for :func:`minibatches`.
     step : callable
         ``step(params, grads, state)`` returns new parameters and a new state, which is None at
         first: an optimizer of this chapter with its options filled in by ``functools.partial``.
     epochs : int
-        How often to go through the examples, at least 0.
+        Number of passes over the examples, at least 0.
     batch_size : int
         Number of examples of a batch.
     rng : numpy.random.Generator
@@ -173,7 +173,7 @@ def minibatch_descent(
         ``validation(params)`` returns the loss on examples that are not trained on. With it, the
         parameters after the epoch where it was least are returned.
     patience : int or None
-        Stop when the validation loss has had no new minimum for this many epochs; None never does.
+        Stop when the validation loss has had no new minimum for this many epochs; None never stops.
     progress : callable or None
         Wraps the iterable of epochs, as ``tqdm.tqdm`` does to show a progress bar.
 
@@ -211,9 +211,9 @@ def minibatch_descent(
     3. Compute the validation loss. If it is the least so far, remember :math:`\theta`.
     4. Go on with the next epoch, unless it has had no new minimum for `patience` epochs.
 
-    **Early stopping.** The training loss keeps falling while the network learns what is particular
-    to its examples. The validation loss is an estimate for other examples; where it starts to rise,
-    what the network learns from then on no longer helps with those.
+    **Early stopping.** The training loss keeps falling while the network learns the peculiarities
+    of its examples. The validation loss is an estimate for other examples; once it starts to rise,
+    further training no longer helps with those.
 
     References
     ----------

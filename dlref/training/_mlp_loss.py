@@ -43,7 +43,7 @@ def mlp_loss(
     params : tuple of LinearParams
         Parameters of the layers.
     loss : {"cross_entropy", "squared_error"}
-        What the outputs are compared with the targets by; of logits, for the first.
+        Loss that compares the outputs with the targets; cross-entropy takes the outputs as logits.
     activation, dropout : as in `mlp`
         The same.
 
@@ -118,9 +118,9 @@ def mlp_loss_value_and_grad(
 
     Notes
     -----
-    The loss gives the cotangent of the outputs, which is all that :func:`~dlref.neurons.mlp_vjp`
-    has to know of it. For the cross-entropy of logits, with the softmax :math:`\vec p_n` and the
-    one-hot target :math:`\vec t_n`,
+    The loss gives the cotangent of the outputs; :func:`~dlref.neurons.mlp_vjp` needs nothing else
+    from it. For the cross-entropy of logits, with the softmax :math:`\vec p_n` and the one-hot
+    target :math:`\vec t_n`,
 
     .. math:: \vec \delta_L^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,
 

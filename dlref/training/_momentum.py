@@ -15,7 +15,7 @@ __all__ = ["MomentumState", "momentum_step", "nesterov_step"]
 @displayed
 class MomentumState(NamedTuple):
     r"""
-    What :func:`momentum_step` and :func:`nesterov_step` remember.
+    State of :func:`momentum_step` and :func:`nesterov_step`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def momentum_step(
     momentum : float
         Share :math:`\mu \ge 0` of the velocity that is kept; below 1, or it does not decay.
     dampening : float
-        Share :math:`\tau` of the gradient that is left out, but for the first step.
+        Share :math:`\tau` of the gradient that is left out, except in the first step.
     weight_decay : float
         Factor :math:`\lambda \ge 0` of the parameters that is added to the gradient.
 
@@ -211,14 +211,14 @@ def nesterov_step(
                = \tilde\theta_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) .
 
     This is the step taken here and in PyTorch; `params` holds :math:`\tilde\theta`. The look-ahead
-    form is that of :cite:t:`Sutskever2013`, the form in :math:`\tilde\theta` that of
+    form is from :cite:t:`Sutskever2013`, the form in :math:`\tilde\theta` from
     :cite:t:`Bengio2012`. For a convex function of bounded curvature, with a momentum that grows
-    towards 1 in the right way, its error falls as :math:`1 / t^2`, that of plain descent as
+    towards 1 in the right way, its error falls as :math:`1 / t^2`, the error of plain descent as
     :math:`1 / t` :cite:p:`Nesterov1983`.
 
     Examples
     --------
-    The first step is 1 + momentum times that of plain descent:
+    The first step is 1 + momentum times as long as in plain descent:
 
     >>> from dlref.training import nesterov_step
     >>> p, state = nesterov_step(0.0, 1.0, None, learning_rate=1, momentum=0.5)

@@ -14,7 +14,7 @@ __all__ = ["RMSpropState", "rmsprop_step"]
 @displayed
 class RMSpropState(NamedTuple):
     r"""
-    What :func:`rmsprop_step` remembers.
+    State of :func:`rmsprop_step`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def rmsprop_step(
 
     Unrolled, :math:`s_t = (1 - \alpha) \sum_{i} \alpha^{t-i} g_i^2`. The mean starts at 0 and is
     too small by the factor :math:`1 - \alpha^t`: the first step is :math:`1 / \sqrt{1 - \alpha}`
-    times too long, tenfold for 0.99. Adam repairs this.
+    times too long, 10 times for 0.99. Adam corrects this.
 
     *Centred*, the mean m of the gradient is tracked as well and :math:`s_t - m_t^2`, a variance,
     replaces :math:`s_t`: steps get longer where the gradient is steady. Rounding can make that

@@ -14,7 +14,7 @@ __all__ = ["SGDState", "sgd_step"]
 @displayed
 class SGDState(NamedTuple):
     r"""
-    What :func:`sgd_step` remembers: how many steps were taken.
+    State of :func:`sgd_step`: the number of steps.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class SGDState(NamedTuple):
 
     Notes
     -----
-    Plain descent needs no memory; the counter makes it interchangeable with the others.
+    Plain descent needs no state; the counter makes it interchangeable with the others.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def sgd_step(
     \norm\theta^2` is :math:`\lambda \theta`: weight decay shrinks the parameters by the factor
     :math:`1 - \eta \lambda` per step.
 
-    It is called *stochastic* if the gradient is that of a random part of the examples.
+    It is called *stochastic* if the gradient is computed from a random part of the examples.
 
     Examples
     --------

@@ -32,7 +32,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     Parameters
     ----------
     f : callable
-        Called as ``f(array, *arrays)`` with what stands at one place of `tree` and of each of
+        Called as ``f(array, *arrays)`` with the arrays at the same place of `tree` and of each of
         `others`.
     tree : array_like, or tuple
         Parameters: an array, or tuples and named tuples of arrays, nested. None, where there
@@ -43,8 +43,8 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     Returns
     -------
     array, or tuple
-        What `f` returned, in the structure of `tree`. Its arrays are copied, so that they share
-        no memory with those of `tree`, nor with each other.
+        The results of `f`, in the structure of `tree`. Arrays are copied, so that they share no
+        memory with `tree`, nor with each other.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def tree_ravel(tree: Any) -> FloatArray:
     Notes
     -----
     Many tools work on vectors only: the optimizers of SciPy, a Hessian, a norm, a check against
-    finite differences. The order is that of the fields, and within an array that of C.
+    finite differences. The order follows the fields, and within an array it is row by row.
     :func:`tree_unravel` reads the vector in the same order, so that
     ``tree_unravel(tree_ravel(tree), tree)`` is a copy of the tree.
 
@@ -159,9 +159,9 @@ def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
     Parameters
     ----------
     vector : array_like, shape (n,)
-        What :func:`tree_ravel` returned, or numbers in that order.
+        Result of :func:`tree_ravel`, or numbers in that order.
     like : array_like, or tuple
-        Tree that says structure, shapes and dtypes; its values do not matter.
+        Tree with the structure, shapes and dtypes; its values do not matter.
 
     Returns
     -------
@@ -214,5 +214,5 @@ def _copied(value: Any) -> Any:
 def _arrays(named: dict[str, Any]) -> list[Any]:
     arrays = {name: as_array(name, entry) for name, entry in named.items()}
     for name, array in arrays.items():
-        float_dtype(name, array.dtype)  # raises unless it is of reals
+        float_dtype(name, array.dtype)  # raises unless it is real
     return list(arrays.values())

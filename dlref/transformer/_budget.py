@@ -178,15 +178,15 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     """
     check_config(config)
     D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
-    K = config.kv_heads * config.head_width
+    Q, K = (n * config.head_width for n in (config.heads, config.kv_heads))
     tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.heads}
     with_bias = config.biases and config.norm == "layer"
-    biases = 2 * D + 2 * K if config.biases else 0
+    biases = D + Q + 2 * K if config.biases else 0
     plain = 2 * D * F + (F + D if config.biases else 0)
     return ParameterCounts(
         embedding=V * D,
         positions=tables.get(config.positions, 0),
-        attention=L * (2 * D * D + 2 * D * K + biases),
+        attention=L * (2 * D * Q + 2 * D * K + biases),
         feed_forward=L * (3 * D * F if config.gated else plain),
         norms=(2 * L + config.norm_first) * D * (2 if with_bias else 1),
         head=0 if config.tied else V * D,
@@ -263,10 +263,10 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     check_config(config)
     S = as_integer("context", context, least=1)
     D, F, L = config.width, config.hidden, config.layers
-    K = config.kv_heads * config.head_width
+    Q, K = (n * config.head_width for n in (config.heads, config.kv_heads))
     return MultiplicationCounts(
-        projections=L * (2 * D * D + 2 * D * K),
-        scores=L * 2 * D * S,
+        projections=L * (2 * D * Q + 2 * D * K),
+        scores=L * 2 * Q * S,
         feed_forward=L * (3 if config.gated else 2) * D * F,
         head=config.vocabulary * D,
     )

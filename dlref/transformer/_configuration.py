@@ -3,25 +3,28 @@ r"""The shape of a model: its configuration, its parameters, and where they star
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_even,
     as_generator,
     as_integer,
     as_number,
     check_flags,
+    check_keys,
     check_mapping,
     choice,
     float_dtype,
     shown,
 )
-from .._core.pytree import displayed, rounded
+from .._core.pytree import rounded
 from ..activations._by_name import ACTIVATIONS
 from ..attention import AttentionParams
 from ..positions import (
@@ -35,18 +38,24 @@ from ..positions import (
     t5_bias_vjp,
 )
 from ..propagation import lecun_normal
-from ._blocks import EncoderBlockParams, NormParams
-from ._feed_forward import FeedForwardParams, GatedFeedForwardParams
+from ._options import BlockOptions, as_options
+from ._params import (
+    EncoderBlockParams,
+    FeedForwardParams,
+    GatedFeedForwardParams,
+    LanguageModelParams,
+    NormParams,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["LanguageModelConfig", "LanguageModelParams", "init_language_model"]
+__all__ = ["LanguageModelConfig", "init_language_model"]
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
 GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
 GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu"}
 T5_BUCKETS = 32
+
+
+Block = TypeVar("Block")
 
 
 class Frozen(dict[str, Any]):
@@ -65,6 +74,13 @@ class Frozen(dict[str, Any]):
         raise TypeError(msg)
 
     __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse
+
+
+def _frozen(name: str, entries: Any) -> Frozen:
+    """Return a dictionary that can be hashed, with those in it."""
+    check_mapping(name, entries)
+    inner = {k: v for k, v in entries.items() if isinstance(v, Mapping)}
+    return Frozen(entries | {k: _frozen(f"{name}[{k!r}]", v) for k, v in inner.items()})
 
 
 def _hashable(value: Any) -> Any:
@@ -115,6 +131,21 @@ class LanguageModelConfig:
         positions.
     eps : float, default 1e-5
         Epsilon of the normalizations.
+    head_width : int or None
+        Number E of features of a head; None is D / H.
+    rope_dim : int or None
+        Number of rotated channels of each head, the first ones; None is all.
+    blocks : dict or tuple of dict or None
+        What else the blocks are: fields of :class:`BlockOptions`, for all of them or for each one,
+        which go before what the other fields of the configuration say. In place of tables ``rope``
+        may be None, for a block without rotations, or a dictionary with ``base``, ``scaling`` or
+        ``dim`` in place of `rope_base`, `rope_scaling` or `rope_dim`.
+    embedding_scale : float or None
+        Factor of the embeddings; None is :math:`\sqrt D` or 1, as `scale_embeddings` says.
+    logit_scale : float, default 1.0
+        Factor of the logits.
+    logit_softcap : float or None
+        Bound c of the logits z, which are :math:`c \tanh(z / c)` then.
 
     Raises
     ------
@@ -170,6 +201,12 @@ class LanguageModelConfig:
     rope_scaling: Mapping[str, Any] | None = None
     scale_embeddings: bool = field(default=None)  # type: ignore[assignment]
     eps: float = 1e-5
+    head_width: int = field(default=None)  # type: ignore[assignment]
+    rope_dim: int | None = None
+    blocks: Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None = None
+    embedding_scale: float = field(default=None)  # type: ignore[assignment]
+    logit_scale: float = 1.0
+    logit_softcap: float | None = None
 
     def __post_init__(self) -> None:
         """Check every field, and fill in those that follow from others."""
@@ -180,7 +217,9 @@ class LanguageModelConfig:
         self._integer("vocabulary")
         self._integer("width")
         self._integer("heads")
-        self._divides("heads", "width")
+        if self.head_width is None:
+            self._divides("heads", "width")
+        self._integer("head_width", self.width // self.heads)
         self._integer("kv_heads", self.heads)
         self._divides("kv_heads", "heads")
         self._integer("layers", least=0)
@@ -194,13 +233,33 @@ class LanguageModelConfig:
         check_flags(scale_embeddings=self.scale_embeddings)
         if self.rope_scaling is not None:
             check_mapping("rope_scaling", self.rope_scaling)
-            self._set("rope_scaling", Frozen(self.rope_scaling))
-        if self.positions == "rope" and self.head_width % 2:
-            msg = (
-                f"Argument 'positions' must not be 'rope' where width / heads = {self.head_width} "
-                "is odd: rotations turn pairs."
-            )
+            self._set("rope_scaling", _frozen("rope_scaling", self.rope_scaling))
+        root = math.sqrt(self.width) if self.scale_embeddings else 1.0
+        scale = root if self.embedding_scale is None else self.embedding_scale
+        self._set("embedding_scale", as_number("embedding_scale", scale))
+        self._set("logit_scale", as_number("logit_scale", self.logit_scale))
+        if self.logit_softcap is not None:
+            self._set("logit_softcap", as_number("logit_softcap", self.logit_softcap, above=0))
+        if self.rope_dim is not None:
+            as_even("rope_dim", self.rope_dim, least=2, most=self.head_width)
+        if self.positions == "rope" and self.rope_dim is None and self.head_width % 2:
+            odd = f"width / heads = {self.head_width} is odd: rotations turn pairs"
+            msg = f"Argument 'positions' must not be 'rope' where {odd}."
             raise ValueError(msg)
+        self._freeze_blocks()
+
+    def _freeze_blocks(self) -> None:
+        """Check what the blocks are besides, by making their options."""
+        if isinstance(self.blocks, tuple | list):
+            if len(self.blocks) != self.layers:
+                some = f"a tuple of layers = {self.layers} dictionaries, not {len(self.blocks)}"
+                msg = f"Argument 'blocks' must be a dictionary or {some}."
+                raise ValueError(msg)
+            each = (_frozen(f"blocks[{i}]", told) for i, told in enumerate(self.blocks))
+            self._set("blocks", tuple(each))
+        elif self.blocks is not None:
+            self._set("blocks", _frozen("blocks", self.blocks))
+        block_options(self)
 
     def _repr_html_(self) -> str:
         """Return a table, for notebooks."""
@@ -218,73 +277,15 @@ class LanguageModelConfig:
         self._set(name, as_integer(name, default if value is None else value, least=least))
 
     def _divides(self, name: str, whole: str) -> None:
-        if getattr(self, whole) % getattr(self, name):
-            msg = (
-                f"Argument {name!r} must divide {whole} = {getattr(self, whole)}, "
-                f"not {getattr(self, name)}."
-            )
+        count, total = getattr(self, name), getattr(self, whole)
+        if total % count:
+            msg = f"Argument {name!r} must divide {whole} = {total}, not {count}."
             raise ValueError(msg)
-
-    @property
-    def head_width(self) -> int:
-        """Number E of features of a head."""
-        return self.width // self.heads
 
     @property
     def gated(self) -> bool:
         """Whether the feed-forward networks are gated."""
         return self.activation in GATED
-
-    @property
-    def embedding_scale(self) -> float:
-        """Factor of the embeddings."""
-        return math.sqrt(self.width) if self.scale_embeddings else 1.0
-
-
-@displayed
-class LanguageModelParams(NamedTuple):
-    r"""
-    Parameters of a language model.
-
-    Parameters
-    ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
-    positions : ndarray or None
-        Table of learned positions (L, D), or of T5's biases (32, H); else None.
-    blocks : tuple of EncoderBlockParams
-        Parameters of each block.
-    norm : NormParams or None
-        Last normalization, of models that normalize first; else None.
-    head : ndarray or None, shape (V, D)
-        Weights of the last layer; None where they are the embeddings.
-
-    See Also
-    --------
-    init_language_model : Make them.
-    save_params : Keep them.
-
-    Notes
-    -----
-    Nested named tuples of arrays: what :func:`dlref.training.adamw_step` takes and gives back.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, LanguageModelParams
-    >>> from dlref.transformer import init_language_model
-    >>> params = init_language_model(np.random.default_rng(0), LanguageModelConfig(9, 8, 2))
-    >>> isinstance(params, LanguageModelParams), params.embedding.shape, params.head
-    (True, (9, 8), None)
-    >>> LanguageModelParams._fields
-    ('embedding', 'positions', 'blocks', 'norm', 'head')
-    """
-
-    embedding: FloatArray
-    positions: FloatArray | None
-    blocks: tuple[EncoderBlockParams, ...]
-    norm: NormParams | None
-    head: FloatArray | None
 
 
 def zeros_if(wanted: bool, size: int) -> FloatArray | None:
@@ -302,10 +303,11 @@ def init_attention(
     rng: np.random.Generator, config: LanguageModelConfig, shrink: float
 ) -> AttentionParams:
     """Draw projections; those whose output is added to the residual stream are smaller."""
-    D, keys = config.width, config.kv_heads * config.head_width
-    w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (D, keys, keys))
-    w_o = shrink * lecun_normal(rng, (D, D))
-    b_q, b_k, b_v, b_o = (zeros_if(config.biases, rows) for rows in (D, keys, keys, D))
+    D, E = config.width, config.head_width
+    asked, keys = config.heads * E, config.kv_heads * E
+    w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (asked, keys, keys))
+    w_o = shrink * lecun_normal(rng, (D, asked))
+    b_q, b_k, b_v, b_o = (zeros_if(config.biases, rows) for rows in (asked, keys, keys, D))
     return AttentionParams(w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o)
 
 
@@ -322,24 +324,25 @@ def init_network(
 
 
 def init_blocks(
-    rng: np.random.Generator, config: LanguageModelConfig
-) -> tuple[EncoderBlockParams, ...]:
+    rng: np.random.Generator, config: LanguageModelConfig, kind: type[Block]
+) -> tuple[Block, ...]:
     """Draw the parameters of all blocks."""
-    shrink = 1 / math.sqrt(2 * max(config.layers, 1)) if config.norm_first else 1.0
-    return tuple(
-        EncoderBlockParams(
-            init_attention(rng, config, shrink),
-            init_norm(config),
-            init_network(rng, config, shrink),
-            init_norm(config),
-        )
-        for _ in range(config.layers)
-    )
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    sums = sum("norm" not in name for name in fields) * max(config.layers, 1)
+    shrink = 1 / math.sqrt(sums) if config.norm_first else 1.0
+
+    def drawn(field: str) -> Any:
+        if "norm" in field:
+            return None if field.startswith("output") else init_norm(config)
+        draw = init_network if field == "feed_forward" else init_attention
+        return draw(rng, config, shrink)
+
+    return tuple(kind(*map(drawn, fields)) for _ in range(config.layers))
 
 
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
     """Draw embeddings."""
-    sd = 1 / math.sqrt(config.width) if config.scale_embeddings else 0.02
+    sd = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
     return as_generator("rng", rng).normal(0.0, sd, (rows, config.width))
 
 
@@ -410,8 +413,7 @@ def init_language_model(
     The first loss is that of a guess, log 50 = 3.91:
 
     >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, init_language_model
-    >>> from dlref.transformer import language_model_loss
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model_loss
     >>> rng = np.random.default_rng(0)
     >>> config = LanguageModelConfig(50, 32, 4)
     >>> params = init_language_model(rng, config)
@@ -425,11 +427,11 @@ def init_language_model(
     params = LanguageModelParams(
         embedding,
         init_positions(rng, config, config.length),
-        init_blocks(rng, config),
+        init_blocks(rng, config, EncoderBlockParams),
         init_norm(config) if config.norm_first else None,
         None if config.tied else rng.normal(0.0, 0.02, embedding.shape),
     )
-    return rounded(params, kind)  # type: ignore[no-any-return]
+    return rounded(params, kind)
 
 
 def check_config(config: Any) -> None:
@@ -443,7 +445,6 @@ class Places(NamedTuple):
     """What a scheme of positions gives to a model, one of them, or nothing."""
 
     vectors: FloatArray | None  # (T, D), added to the embeddings
-    rope: tuple[FloatArray, FloatArray] | None
     bias: FloatArray | None  # (H, T, S), added to the scores
 
 
@@ -458,7 +459,7 @@ def places(
 ) -> Places:
     """Return what the scheme gives to T positions from `start`, which see all up to their last."""
     S, scheme = start + T, config.positions
-    vectors, rope, bias = None, None, None
+    vectors, bias = None, None
     if scheme == "learned":
         assert table is not None
         if len(table) < S:
@@ -467,22 +468,57 @@ def places(
         vectors = table[start:S]
     elif scheme == "sinusoidal":
         vectors = sinusoidal(T, config.width, offset=start).astype(dtype)
-    elif scheme == "rope":
-        cos, sin = rotations(config, start, T)
-        rope = cos.astype(dtype), sin.astype(dtype)
     elif scheme == "alibi" and T:
         slopes = alibi_slopes(config.heads)
         bias = alibi_bias(slopes, T, S, q_offset=start, symmetric=not causal).astype(dtype)
     elif scheme == "t5" and T:
         assert table is not None
         bias = np.asarray(t5_bias(table, T, S, bidirectional=not causal, q_offset=start))
-    return Places(vectors, rope, bias)
+    return Places(vectors, bias)
 
 
-def rotations(config: LanguageModelConfig, start: int, T: int) -> tuple[FloatArray, FloatArray]:
+def block_options(
+    config: LanguageModelConfig,
+    T: int = 0,
+    dtype: npt.DTypeLike = np.float64,
+    *,
+    start: int = 0,
+    causal: bool = True,
+) -> list[BlockOptions]:
+    """Return the options of each block, and at least of one, for T positions from `start`."""
+    whole: dict[str, Any] = {
+        "num_heads": config.heads,
+        "num_kv_heads": config.kv_heads,
+        "norm_first": config.norm_first,
+        "norm": config.norm,
+        "activation": GATED.get(config.activation, config.activation),
+        "is_causal": causal,
+        "eps": config.eps,
+    }
+    dim = config.rope_dim or config.head_width
+    default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": dim}
+    given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
+    found: dict[Any, BlockOptions] = {}  # equal blocks share their tables
+    for told in given:
+        if told not in found:
+            own = whole | dict(told or {})
+            rotation = own.pop("rope", {} if config.positions == "rope" else None)
+            rope = None
+            if isinstance(rotation, Mapping):
+                check_keys("blocks['rope']", rotation, set(), {*default})
+                cos, sin = _rotation_tables(start, T, **(default | dict(rotation)))
+                rope = cos.astype(dtype), sin.astype(dtype)
+            found[told] = as_options(None, own | {"rope": rope})
+    each = [found[told] for told in given]
+    return each * max(config.layers, 1) if len(each) == 1 else each
+
+
+def _rotation_tables(
+    start: int, T: int, *, base: float, scaling: Mapping[str, Any] | None, dim: int
+) -> tuple[FloatArray, FloatArray]:
     """Return cosine and sine for the positions from `start`."""
-    scaling = None if config.rope_scaling is None else dict(config.rope_scaling)
-    frequencies = rope_frequencies(config.head_width, base=config.rope_base, scaling=scaling)
+    scaling = None if scaling is None else dict(scaling)
+    frequencies = rope_frequencies(dim, base=base, scaling=scaling)
     factor = 1.0 if scaling is None else rope_attention_factor(scaling)
     return rope_tables(np.arange(start, start + T), frequencies, attention_factor=factor)
 

@@ -47,9 +47,9 @@ fig.alt_text = (
 # %%
 # The largest gradient through ten layers
 # ---------------------------------------
-# The largest slope, to the tenth power: what ten layers multiply a gradient by
-# at most, with weights of 1. The sigmoid divides it by a million, the hard
-# sigmoid by sixty million; selu multiplies it by 282.
+# The largest slope to the tenth power: the largest factor that ten layers can
+# multiply a gradient by, with weights of 1. The sigmoid divides it by a
+# million, the hard sigmoid by sixty million; selu multiplies it by 282.
 
 finite = np.linspace(-20, 20, 100_001)
 largest = {

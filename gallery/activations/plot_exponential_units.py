@@ -3,14 +3,14 @@ Exponential units
 =================
 
 How smooth are elu, selu and celu where their two sides meet? Curves, slopes,
-and what happens to activations that pass through many layers.
+and the size of activations after many layers.
 """
 
 # %%
 # The corner
 # ----------
-# For a value of alpha other than 1 the slope of elu jumps at 0; celu curves
-# its left side so that it never does. The slope of selu always jumps.
+# For a value of alpha other than 1 the slope of elu jumps at 0; celu curves its
+# left side so that it never jumps. The slope of selu always jumps.
 
 import matplotlib.pyplot as plt
 import numpy as np

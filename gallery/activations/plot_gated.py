@@ -41,8 +41,8 @@ fig.alt_text = "Four heat maps of gated units over value and gate."
 # %%
 # Two gradients
 # -------------
-# The gradient of swiglu with respect to the value is the activated gate
-# alone; that with respect to the gate grows with the value.
+# The gradient of swiglu with respect to the value is the activated gate alone;
+# the gradient with respect to the gate grows with the value.
 
 dx, dgate = swiglu_vjp(np.ones_like(x), x, gate)
 fig, axes = plt.subplots(1, 2, figsize=(7, 3), sharey=True)

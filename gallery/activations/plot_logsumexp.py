@@ -9,8 +9,8 @@ and the sharpening of the corner.
 # %%
 # Rounding off the corner
 # -----------------------
-# The level lines of the maximum of two numbers have a corner on the
-# diagonal. Those of log-sum-exp are smooth, and the gap is at most log 2, on
+# The level lines of the maximum of two numbers have a corner on the diagonal.
+# The level lines of log-sum-exp are smooth, and the gap is at most log 2, on
 # the diagonal.
 
 import matplotlib.pyplot as plt

@@ -2,8 +2,8 @@ r"""
 Additive attention: a network that compares
 ===========================================
 
-How does the score of additive attention depend on query and key, beside
-that of a dot product?
+How does the score of additive attention depend on query and key, compared with
+a dot product?
 """
 
 # %%

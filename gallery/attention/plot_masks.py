@@ -2,8 +2,8 @@ r"""
 Attention masks
 ===============
 
-Which pairs of query and key does each mask leave, and what becomes of a
-window when layers are stacked?
+Which pairs of query and key does each mask leave, and how does a window grow
+when layers are stacked?
 """
 
 import matplotlib.pyplot as plt
@@ -34,8 +34,9 @@ axes[0].set_ylabel("query $i$")
 # %%
 # Layers of a window
 # ------------------
-# One layer sees two tokens back. What a token depends on after L layers is
-# the L-th power of the mask: two tokens further back with each layer.
+# One layer sees two tokens back. The L-th power of the mask shows the tokens
+# that a token depends on after L layers: two tokens further back with each
+# layer.
 
 window = window_mask(24, 24, left=2, right=0).astype(int)
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.8))

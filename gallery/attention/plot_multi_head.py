@@ -9,9 +9,9 @@ sentence reach each other?
 # %%
 # Paths between tokens
 # --------------------
-# In a recurrent network "fox" reaches "jumps" through every state between
-# them. Attention joins each pair in one step; the widths are examples of
-# weights, not those of a trained model.
+# In a recurrent network "fox" reaches "jumps" through every state between them.
+# Attention joins each pair in one step; the widths are examples of weights, not
+# taken from a trained model.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -68,9 +68,9 @@ fig.alt_text = (
 # %%
 # Heads as subspaces
 # ------------------
-# Tokens in the plane, two heads of width 1. Each head projects the tokens
-# onto its own line, attends there, and writes along its own direction; the
-# output is the sum of what both wrote.
+# Tokens in the plane, two heads of width 1. Each head projects the tokens onto
+# its own line, attends there, and writes along its own direction; the output is
+# the sum of both.
 
 rng = np.random.default_rng(4)
 x = rng.normal(size=(7, 2))
@@ -109,8 +109,8 @@ fig.alt_text = (
 # %%
 # Layers and heads
 # ----------------
-# Weights of four heads in three layers, random parameters, a causal mask.
-# Every map is another one, though nothing has been learned.
+# Weights of four heads in three layers, random parameters, a causal mask. Every
+# map is different, though nothing has been learned.
 
 x = rng.normal(size=(12, 16))
 fig, axes = plt.subplots(3, 4, figsize=(8, 6.2), sharex=True, sharey=True)

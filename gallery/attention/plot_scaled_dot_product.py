@@ -38,7 +38,7 @@ def project(sentence):
 
 
 def draw(word):
-    """Draw the way from one query to its output."""
+    """Draw the path from one query to its output."""
     tokens, q, k, v = project(SENTENCES[word])
     i = tokens.index(word)
     out, weights = scaled_dot_product_attention(q, k, v, return_weights=True)
@@ -78,7 +78,7 @@ draw("cat.")
 # %%
 # Raw and masked scores
 # ---------------------
-# Under a causal mask, what comes after the query is minus infinity before
+# Under a causal mask, scores of keys after the query are minus infinity before
 # the softmax and exactly 0 after it.
 
 raw = np.random.RandomState(42).randn(5, 5)  # as in the docstring
@@ -151,8 +151,8 @@ axes[0].legend()
 # In tiles
 # --------
 # The matrix of scores is never formed. A tile of queries goes along the keys;
-# for each query a maximum, a sum and an average are kept, and fade when a
-# larger score turns up. Causality hides the tiles above the diagonal, which
+# for each query a maximum, a sum and an average are kept, and scaled down when
+# a larger score turns up. Causality hides the tiles above the diagonal, which
 # are not visited.
 
 T, size = 6, 2
@@ -181,9 +181,8 @@ fig.alt_text = (
 )
 
 # %%
-# What the running sums do: one row of scores, key by key. Whenever a larger
-# score turns up, the sum so far fades; at the end it is that of the
-# whole row.
+# The running sums: one row of scores, key by key. Whenever a larger score turns
+# up, the sum so far is scaled down; at the end it is the sum of the whole row.
 
 row = np.array([0.5, 1.0, -0.5, 2.5, 0.0, 3.0, 1.0, -1.0])
 top, total = -np.inf, 0.0
@@ -209,9 +208,9 @@ axes[1].legend()
 # %%
 # Error and time
 # --------------
-# float32 beside float64 at growing length, and the time of one head as the
-# benchmark measured it (two threads). Time grows with the square of the
-# length; memory with the length, and the error hardly.
+# float32 and float64 at growing length, and the time of one head as the
+# benchmark measured it (two threads). Time grows with the square of the length;
+# memory with the length, and the error hardly.
 
 import csv
 from pathlib import Path

@@ -9,11 +9,10 @@ every map?
 # %%
 # Explorer
 # --------
-# Choose a sentence, a layer and a head. **The model is random**: embeddings
-# and projections are drawn, nothing is trained, so that no pattern here means
-# anything. What the numbers mean does not depend on that. A function
-# of sentence, layer and head gives the maps; a trained model can take
-# its place.
+# Choose a sentence, a layer and a head. **The model is random**: embeddings and
+# projections are drawn, nothing is trained, so that no pattern here means
+# anything. The meaning of the statistics does not depend on that. A function of
+# sentence, layer and head gives the maps; a trained model can take its place.
 
 try:
     from interactive import Control, Interactive, Panel

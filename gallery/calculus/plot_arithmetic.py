@@ -10,7 +10,7 @@ so the Jacobian is diagonal; a scalar operand reaches all of them.
 # Diagonals
 # ---------
 # The vectors are :math:`w = (2, 3, 4)` and :math:`x = (5, 6, 7)`. Rows are
-# outputs, columns are inputs. What is not on the diagonal is exactly zero.
+# outputs, columns are inputs. Elements off the diagonal are exactly zero.
 
 import time
 
@@ -49,7 +49,8 @@ fig.alt_text = "Eight diagonal 3 by 3 Jacobians, two for each operation."
 # Scalar expansion
 # ----------------
 # For a scalar :math:`z` the Jacobian of :math:`x + z` is a column of ones, and
-# that of :math:`x z` the column :math:`x`: every output depends on :math:`z`.
+# the Jacobian of :math:`x z` is the column :math:`x`: every output depends on
+# :math:`z`.
 
 x, z = np.array([1.0, 2, 3]), np.array([5.0])
 fig, axes = plt.subplots(
@@ -65,7 +66,7 @@ axes[0].set(ylabel="output $i$", xlabel="input $j$")
 fig.alt_text = "Two diagonal Jacobians with respect to x, two columns for z."
 
 # %%
-# What the structure saves
+# The structure saves work
 # ------------------------
 # The same product :math:`u^\top J_w`, once with the dense matrix and once with
 # its diagonal, timed on the machine that built this page: a diagonal product

@@ -9,8 +9,9 @@ When does a layer norm that computes its variance in one pass stop being right?
 # The mean of the squares minus the square of the mean
 # ----------------------------------------------------
 # It reads the row once and is found in many kernels. The larger the mean
-# beside the spread, the more digits of both terms cancel. The verdict compares
-# with dlref, which is right at any offset, and with what float32 allows.
+# relative to the spread, the more digits of both terms cancel. The verdict
+# compares with dlref, which is right at any offset, within the tolerance of
+# float32.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,12 +51,12 @@ ax.set_title("Layer norm of rows with spread 1, float32")
 ax.legend()
 
 # %%
-# In words, for the one pass at a mean of 1000:
+# In words, for the single pass at a mean of 1000:
 
 print(check_forward(one_pass, layer_norm, (rows + 1e3).astype(np.float32)))
 
 # %%
-# Over the inputs at which normalizations break, one line a case:
+# Over the inputs at which normalizations break, one line per case:
 
 for case in hard_inputs(layer_norm, "float32"):
     verdict = check_forward(one_pass, layer_norm, case.inputs[0])

@@ -9,9 +9,9 @@ mind?
 # %%
 # Error against step
 # ------------------
-# The derivative of :math:`e^x \sin x` at 1. With a large step the difference
-# is that of another function, with a small one it has lost its digits. The
-# imaginary part of one complex value has no difference in it.
+# The derivative of :math:`e^x \sin x` at 1. With a large step the difference is
+# a poor approximation, with a small one it loses its digits. The imaginary part
+# of one complex value needs no difference.
 
 import matplotlib.pyplot as plt
 import numpy as np

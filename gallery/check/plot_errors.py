@@ -2,7 +2,7 @@ r"""
 Errors in units in the last place (ULP)
 =======================================
 
-How does one see that a formula is right on average and worthless in the tail?
+How can you see that a formula is right on average and worthless in the tail?
 """
 
 # %%

@@ -46,7 +46,7 @@ def backward(dout, q, k, v, fixed=()):
 # %%
 # The ten lines
 # -------------
-# The verdict lists every gradient that is off, and what explains it.
+# The verdict lists every gradient that is wrong, and the cause.
 
 rng = np.random.default_rng(0)
 shapes = [(2, 4, 16, 8), (2, 4, 16, 8), (2, 4, 16, 8)]
@@ -57,8 +57,8 @@ for output in verdict.outputs:
     print(f"{output.name}: {output.cause}")
 
 # %%
-# Mended one by one
-# -----------------
+# Fixed one by one
+# ----------------
 
 mended = ["", "q", "qk", "qkv"]
 fig, ax = plt.subplots()
@@ -79,13 +79,13 @@ ax.legend(title="mended")
 # %%
 # Over the hard inputs
 # --------------------
-# Right on random numbers is not right yet: masks, grouped heads and soft caps
-# are options that this kernel does not have. The report says so case by case,
-# and names all options of the function that the kernel does not take.
+# A kernel that is right on random numbers may still be wrong: this one has no
+# masks, grouped heads or soft caps. The report says so case by case, and names
+# all options of the function that the kernel does not take.
 
 
 def whole(dout, q, k, v):
-    """Call the mended kernel."""
+    """Call the fixed kernel."""
     return backward(dout, q, k, v, fixed="qkv")
 
 

@@ -12,7 +12,7 @@ wrong; the intermediates tell where each goes astray.
 # A model of two blocks, and the same with another form of GELU, with a matrix
 # transposed, and with positions that begin at 1. :func:`dlref.check.trace` has
 # 34 intermediates of each, in the order in which they are computed. The dots
-# are what :func:`dlref.check.first_difference` finds.
+# mark the results of :func:`dlref.check.first_difference`.
 
 from dataclasses import replace
 
@@ -74,10 +74,10 @@ fig.alt_text = (
 )
 
 # %%
-# What is behind them
-# -------------------
-# An exact GELU where the tanh form was meant is off by a ten-thousandth, and
-# no test of plausibility sees that.
+# The causes
+# ----------
+# An exact GELU where the tanh form was meant is off by a ten-thousandth, and no
+# plausibility check detects that.
 
 for port in ports.values():
     found = first_difference(right, port)

@@ -9,8 +9,8 @@ happens if one takes them in the wrong order?
 # %%
 # Four libraries
 # --------------
-# Each row is the first axis of the weights of a layer, from top to bottom
-# of the matrix; the letters are those of dlref.
+# Each row is the first axis of the weights of a layer, from top to bottom of
+# the matrix; the letters are the ones dlref uses.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,15 +2,16 @@ r"""
 Layouts of heads and rotations
 ==============================
 
-What becomes of a head if its channels, or its axes, are taken for those of
+What happens to a head if its channels, or its axes, are read in the layout of
 another library?
 """
 
 # %%
 # Channels of rotated pairs
 # -------------------------
-# Eight channels; those of one colour are rotated together. The permutation
-# moves the first of each pair to the left half, the second to the right.
+# Eight channels; channels of the same colour are rotated together. The
+# permutation moves the first of each pair to the left half, the second to the
+# right.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,9 +33,9 @@ axes[1].set_xlabel("channel")
 # %%
 # Axes of heads
 # -------------
-# Three heads of four tokens, numbered by head (colour) and token. In memory
-# one library has all tokens of a head together, the other all heads of a
-# token. With as many heads as tokens, no shape would tell.
+# Three heads of four tokens, numbered by head (colour) and token. In memory one
+# library has all tokens of a head together, the other all heads of a token.
+# With as many heads as tokens, the shapes are the same.
 
 x = np.arange(12.0).reshape(3, 4, 1)
 fig, axes = plt.subplots(2, 1, figsize=(8, 2.6), sharex=True)

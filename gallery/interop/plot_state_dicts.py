@@ -10,7 +10,7 @@ talks nonsense. Where does it leave the path, and why?
 # The checkpoint
 # --------------
 # A model of two blocks with random numbers, in the names of Hugging Face.
-# :func:`dlref.interop.from_state_dict` makes dlref's parameters of it.
+# :func:`dlref.interop.from_state_dict` turns it into dlref's parameters.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -50,8 +50,7 @@ right = trace(language_model, tokens, params, config)
 # The port
 # --------
 # Parts that are known to be right are dlref's here, so that the port is short.
-# It keeps some of what it computes, by the names of
-# :func:`dlref.check.trace`.
+# It keeps some of its intermediates, by the names of :func:`dlref.check.trace`.
 
 NETWORK = "gate", "up", "down"
 tables = rope_tables(np.arange(T), rope_frequencies(D // H))
@@ -91,11 +90,10 @@ ported = port(state, interleaved=True)
 # %%
 # Layer by layer
 # --------------
-# The embeddings agree, the first block does not: the mistake is in a block.
-# And it spares the first token. At position 0 nothing is rotated, and a
-# token that sees only itself has no use for its scores anyway. So the
-# mistake has to do with scores; what differs between positions is the
-# rotation.
+# The embeddings agree, the first block does not: the mistake is in a block. And
+# it spares the first token. At position 0 nothing is rotated, and a token that
+# sees only itself has no use for its scores anyway. So the mistake has to do
+# with scores; only the rotation differs between positions.
 
 
 def distance(a, b):

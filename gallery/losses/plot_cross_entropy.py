@@ -10,9 +10,9 @@ than one, and never zero while the answer can be improved.
 # %%
 # Loss and gradient
 # -----------------
-# Three classes with the scores :math:`(m, 0, 0)`, of which the first is
-# right. Label smoothing shifts the minimum from infinity to a finite
-# margin: beyond it more confidence costs more.
+# Three classes with the scores :math:`(m, 0, 0)`; the first one is right. Label
+# smoothing shifts the minimum from infinity to a finite margin: beyond it more
+# confidence costs more.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -43,10 +43,9 @@ axes[0].legend()
 # %%
 # The digits of a confident answer
 # --------------------------------
-# Where the true class leads by 37 and more, :math:`p_y` is 1 to the last
-# digit. Its logarithm is 0 then, and so is :math:`p_y - 1`; adding up the
-# *other* classes keeps every digit. The true values fall as :math:`2
-# e^{-m}`.
+# Where the true class leads by 37 or more, :math:`p_y` is 1 to the last digit.
+# Its logarithm is 0 then, and so is :math:`p_y - 1`; adding up the *other*
+# classes keeps every digit. The true values fall as :math:`2 e^{-m}`.
 
 lead = np.linspace(1, 60, 237)
 scores = np.stack([lead, 0 * lead, 0 * lead], axis=-1)
@@ -68,8 +67,8 @@ for ax, name in zip(axes, ours, strict=True):
 axes[0].legend()
 
 # %%
-# What the z-loss does
-# --------------------
+# The effect of the z-loss
+# ------------------------
 # Adding a constant to all scores changes no probability, and the plain
 # loss is flat along it. The term :math:`\zeta \lambda^2` is not: it
 # prefers scores whose log-sum-exp :math:`\lambda` is 0.

@@ -2,16 +2,16 @@ r"""
 Hinge loss
 ==========
 
-When is the gradient of a right answer zero? That of the hinge is from a margin
-of one on; that of the cross-entropy never is.
+When is the gradient of a right answer zero? For the hinge loss it is zero from
+a margin of one on; for the cross-entropy it never is.
 """
 
 # %%
 # Two bounds of the number of errors
 # ----------------------------------
-# Loss and gradient against the margin :math:`t p`. The step is what one
-# would like to minimize, the number of errors; it has no useful gradient.
-# In bits, the cross-entropy lies above it as the hinge does.
+# Loss and gradient against the margin :math:`t p`. The step is the number of
+# errors, which you would like to minimize; it has no useful gradient. In bits,
+# the cross-entropy lies above it as the hinge does.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -3,7 +3,7 @@ The loss surface of a neuron
 ============================
 
 What does the loss of a neuron look like as a function of its parameters? It is
-a valley, and beside it a flat region where the gradient is zero.
+a valley, and next to it a flat region where the gradient is zero.
 """
 
 # %%
@@ -31,7 +31,7 @@ surface = np.array(
 
 
 def loss(params):
-    """Return value and gradient, as the descent wants them."""
+    """Return value and gradient, as the descent expects them."""
     return (
         neuron_squared_error(X, y, *params),
         neuron_squared_error_grad(X, y, *params),

@@ -10,8 +10,8 @@ the Huber loss is the first near zero and the second far away.
 # %%
 # Loss and gradient
 # -----------------
-# The gradient of the squared error grows without bound, that of the absolute
-# error jumps at 0.
+# The gradient of the squared error grows without bound, the gradient of the
+# absolute error jumps at 0.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -2,8 +2,8 @@ r"""
 Largest errors
 ==============
 
-How many digits does each library lose at worst? Points, dtypes and the meaning
-of the unit are explained on the page on accuracy.
+How many digits does each library lose at worst? The page on accuracy explains
+points, dtypes and the unit.
 """
 
 import csv

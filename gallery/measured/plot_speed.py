@@ -2,8 +2,8 @@ r"""
 Speed ratios
 ============
 
-How much longer do the others take? Shapes, threads and what is compared with
-what are explained on the page on speed.
+How much longer do the others take? The page on speed explains shapes, threads
+and the comparison.
 """
 
 import csv

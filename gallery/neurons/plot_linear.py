@@ -9,10 +9,10 @@ layer shears, rotates and scales a grid as a whole; the activation folds it.
 # %%
 # A grid before, between and after
 # --------------------------------
-# Straight lines stay straight and parallel under :math:`y = W x + b`,
-# since its Jacobian is :math:`W` everywhere. The ReLU folds what is left
-# of and below the axes onto them: of the four quadrants two become
-# half-lines and one a point, and there the layer cannot be inverted.
+# Straight lines stay straight and parallel under :math:`y = W x + b`, since its
+# Jacobian is :math:`W` everywhere. The ReLU folds the half-planes left of and
+# below the axes onto them: two of the four quadrants become half-lines and one
+# a point, and there the layer cannot be inverted.
 
 import matplotlib.pyplot as plt
 import numpy as np

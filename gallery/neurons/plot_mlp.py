@@ -3,7 +3,7 @@ The vanishing gradient, layer by layer
 ======================================
 
 How much of the gradient reaches the first of thirty layers? It is a product of
-thirty factors, and what they are decides whether the layer learns.
+thirty factors, and their size decides whether the layer learns.
 """
 
 # %%

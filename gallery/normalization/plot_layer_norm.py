@@ -78,9 +78,9 @@ axes[1].set(
 # %%
 # Large inputs, small gradients
 # -----------------------------
-# The output does not change when the row is scaled, so the gradient shrinks
-# as the row grows: their product is constant, as long as the variance of the
-# row is large beside ε.
+# The output does not change when the row is scaled, so the gradient shrinks as
+# the row grows: their product is constant, as long as the variance of the row
+# is large compared with ε.
 
 scale = np.logspace(-4, 3, 60)
 u = rng.normal(size=16)

@@ -42,9 +42,9 @@ fig.alt_text = (
 # %%
 # A mean that grows
 # -----------------
-# Add the same number to all 256 features. Layer norm does not notice; after
-# RMS norm the differences between the features fade, as the mean takes up
-# the whole norm.
+# Add the same number to all 256 features. Layer norm is unaffected; after RMS
+# norm the differences between the features fade, as the mean takes up the whole
+# norm.
 
 row = rng.normal(size=256)
 means = np.linspace(0, 10, 50)

@@ -27,8 +27,8 @@ axes[0].set_ylabel("query")
 fig.colorbar(image, ax=axes, label="bias", extend="min")
 
 # %%
-# What remains of a weight
-# ------------------------
+# The factor of a weight
+# ----------------------
 # The bias multiplies each weight, before they are normalized, by :math:`e^{-m
 # d}`, exponential in the distance d. The steepest head sees a handful of
 # tokens, the flattest about a thousand.

@@ -1,6 +1,6 @@
 r"""
-CoPE: positions that count what matters
-=======================================
+CoPE: positions that depend on content
+======================================
 
 How can a position be a number of sentences instead of a number of tokens?
 """
@@ -8,10 +8,10 @@ How can a position be a number of sentences instead of a number of tokens?
 # %%
 # Gates, and their sums
 # ---------------------
-# The last word is the query. If it cares for full stops alone, only their
-# gates open, and the position of a word is the number of full stops from it to
-# the query. A query that cares for everything counts tokens, up to the
-# bound of the table.
+# The last word is the query. If only full stops matter to it, only their gates
+# open, and the position of a word is the number of full stops from it to the
+# query. A query to which everything matters counts tokens, up to the bound of
+# the table.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -7,8 +7,8 @@ learned function of the share of the text?
 """
 
 # %%
-# What remains of a weight
-# ------------------------
+# The factor of a weight
+# ----------------------
 # ALiBi multiplies a weight by an exponential of the distance, KERPLE by a power
 # law or a stretched exponential. On logarithmic axes a power law is a line: it
 # never forgets entirely.
@@ -44,10 +44,10 @@ ax.legend()
 # %%
 # A share of the text instead of a distance
 # -----------------------------------------
-# FIRE divides the logarithm of the distance by that of the query's position,
-# at least the threshold of 64. What the network is fed lies between 0 and 1
-# at any length, and the lines of equal input fan out: beyond the threshold
-# the bias is not a function of the offset.
+# FIRE divides the logarithm of the distance by the logarithm of the query's
+# position, at least the threshold of 64. The input of the network lies between
+# 0 and 1 at any length, and the lines of equal input fan out: beyond the
+# threshold the bias is not a function of the offset.
 
 T = 256
 fed = fire_bias([1.0], [0.0], [[1.0]], [0.0], 0.1, 64.0, T, T)[0]

@@ -3,8 +3,8 @@ Learned positions: which rows does a batch train?
 =================================================
 
 A table of positions has a row for every place up to the maximum length. How
-much gradient does each row receive from texts of different lengths, and what
-does it start from?
+much gradient does each row receive from texts of different lengths, and how
+does the table start?
 """
 
 # %%
@@ -40,11 +40,11 @@ ax.set_title("Gradient of each row")
 # %%
 # Three tables
 # ------------
-# What a learned table starts from, noise without any order (of standard
-# deviation 0.02, shown 25 times as large), beside the sinusoids and the cosines
-# and sines of a rotation. The last two hold the same numbers in another order
-# of columns. What differs is what is done with them: one table is added to the
-# tokens, the other multiplies queries and keys.
+# The start of a learned table, noise without any order (of standard deviation
+# 0.02, shown 25 times as large), next to the sinusoids and the cosines and
+# sines of a rotation. The last two hold the same numbers in another order of
+# columns. Only their use differs: one table is added to the tokens, the other
+# multiplies queries and keys.
 
 places, dim = np.arange(60), 32
 cos, sin = rope_tables(places, rope_frequencies(dim))

@@ -7,8 +7,8 @@ its gradient go?
 """
 
 # %%
-# Forth along diagonals, and back
-# -------------------------------
+# Forward and backward along diagonals
+# ------------------------------------
 # A table of eleven numbers fills a matrix of 36, each along its diagonal. The
 # gradient of a number is the sum of the same diagonal: in the middle of six
 # terms, at the ends of one.
@@ -41,10 +41,10 @@ axes[2].set(
 # %%
 # A vector instead of a number
 # ----------------------------
-# Queries drawn at random, keys all zero, so that only the offsets score. With
-# a number per offset all rows would look alike. Here each query prefers
-# offsets of its own. Shaw's table ends at distance 4, beyond which the
-# score is constant.
+# Queries drawn at random, keys all zero, so that only the offsets score. With a
+# number per offset all rows would look alike. Here each query has its own
+# preferred offsets. Shaw's table ends at distance 4, beyond which the score is
+# constant.
 
 rng = np.random.default_rng(1)
 T, E = 24, 8

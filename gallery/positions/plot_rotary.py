@@ -2,8 +2,8 @@ r"""
 RoPE: rotation by position
 ==========================
 
-What happens to a vector as its position grows, and what does the score of two
-such vectors still know?
+What happens to a vector as its position grows, and on what does the score of
+two such vectors depend?
 """
 
 # %%
@@ -13,7 +13,7 @@ such vectors still know?
 # token, pair 24 by a thousandth: in 41 positions the first runs through its
 # circle six times, the last hardly moves. Slow pairs tell far from near, fast
 # ones tell neighbours apart. The frequencies of the four pairs shown are powers
-# of ten, and all that a head of 8 channels has.
+# of ten, and the only ones of a head of 8 channels.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -156,8 +156,8 @@ ax.set_title("Scores at a distance")
 ax.legend()
 
 # %%
-# What narrow angles lose
-# -----------------------
+# The error of narrow angles
+# --------------------------
 # The largest error of a table of 64 pairs in a block of positions: for
 # positions rounded to bfloat16, which has 8 bits and cannot tell 256 from 257;
 # for angles rounded to float32 before the cosine; and for tables that

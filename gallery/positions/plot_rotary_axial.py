@@ -10,7 +10,7 @@ the channels know the row and half the column?
 # Two axes, no distance
 # ---------------------
 # The score of a vector of ones at the centre with the same vector elsewhere.
-# Rows and columns contribute separate terms, so that the contours are no
+# Rows and columns contribute separate terms, so that the contours are not
 # circles: along an axis one half of the score does not change at all.
 
 import matplotlib.pyplot as plt

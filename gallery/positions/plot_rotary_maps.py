@@ -11,7 +11,7 @@ words survive when the sentence gets a prefix or a suffix?
 # --------------------
 # Two words as vectors of two channels. At position m a vector is rotated by m
 # times the frequency, here 0.4 radians per token. A suffix moves neither word.
-# A prefix of three words moves both by three positions, and turns both by the
+# A prefix of three words moves both by three positions, and rotates both by the
 # same 1.2 radians: they point elsewhere, the angle between them is the same,
 # and so is their dot product.
 
@@ -69,16 +69,16 @@ fig.alt_text = (
 )
 
 # %%
-# The angle is the one of the words plus that of three positions between them:
+# The angle is the angle of the words plus the rotation by three positions:
 # :math:`\phi + 3 \cdot 0.4`. With many pairs it is one such angle for each.
 #
 # Maps with and without rotation
 # ------------------------------
 # The same queries and keys, of 64 channels: each is a vector that all share,
-# plus something of its own, as trained ones are. Without rotation a weight
-# depends on the two vectors alone; what is near and what is far gets the same.
-# With it the shared part gives a score that is greatest on the diagonal, and
-# the mean over all draws depends on the offset.
+# plus one of its own, as in trained models. Without rotation a weight depends
+# on the two vectors alone, whether they are near or far. With it the shared
+# part gives a score that is greatest on the diagonal, and the mean over all
+# draws depends on the offset.
 
 dim, T = 64, 24
 rng = np.random.default_rng(0)

@@ -9,10 +9,10 @@ long text were never seen in training?
 # %%
 # Angles that are new
 # -------------------
-# Width 128, base 10 000, texts of 4096 tokens in training. Of each pair the
-# bar shows the part of its circle that training has covered, at most one
-# turn, and what a text of 16 384 tokens asks for. From pair 46 on it takes
-# angles that training never showed.
+# Width 128, base 10 000, texts of 4096 tokens in training. For each pair the
+# bars show the part of its circle that training has covered, at most one turn,
+# and the part that a text of 16 384 tokens needs. From pair 46 on these are
+# angles that never occurred in training.
 
 import matplotlib.pyplot as plt
 import numpy as np

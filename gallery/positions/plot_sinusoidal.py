@@ -7,8 +7,8 @@ make alike?
 """
 
 # %%
-# The table, both ways round
-# --------------------------
+# The table and its transpose
+# ---------------------------
 # Left 100 positions and 64 dimensions. The first dimensions are the fast
 # ones, and the last hardly change. Right the transpose, as many papers print
 # it, of a table of 512 positions and 128 dimensions: the fast waves are the
@@ -68,9 +68,9 @@ axes[1].set_title("One row of it")
 # %%
 # Added to embeddings
 # -------------------
-# Four tokens with embeddings in the plane, and what they become at the
-# positions 0 to 3: the same arrow for whatever token stands there. Arrows of
-# length 1 are not small beside such embeddings.
+# Four tokens with embeddings in the plane, and their sums at the positions 0 to
+# 3: each position has the same arrow for every token. Arrows of length 1 are
+# not small compared with such embeddings.
 
 words = ["cat", "sat", "on", "mat"]
 E = np.array([[1.0, 1.0], [1.0, 3.0], [3.0, 1.0], [3.0, 3.0]])

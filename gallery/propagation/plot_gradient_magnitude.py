@@ -54,13 +54,13 @@ def typical_slope(kind, alpha):
 
 
 def of_weights(weight):
-    """What the weights alone do."""
+    """The effect of the weights alone."""
     size = gradient_magnitude(weight, layers)
     return {"with slopes": size, "weights alone": size}
 
 
 def of_slopes(kind, alpha):
-    """What the slopes do to that."""
+    """The effect of the slopes."""
     size = gradient_magnitude(
         1.0, layers, activation_slope=typical_slope(kind, alpha)
     )
@@ -70,9 +70,9 @@ def of_slopes(kind, alpha):
 # %%
 # The dashboard
 # -------------
-# The axis of the magnitude grows with the curve, so that nothing is cut
-# off. Note what the slopes do at 0: with :math:`\alpha \ne 1` that of ELU
-# jumps, and that of SELU jumps from 1.758 to 1.051.
+# The axis of the magnitude grows with the curve, so that nothing is hidden.
+# Note the slopes at 0: with :math:`\alpha \ne 1` the slope of ELU jumps, and
+# the slope of SELU jumps from 1.758 to 1.051.
 
 try:
     from interactive import Control, Interactive, Panel

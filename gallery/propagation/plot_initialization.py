@@ -46,8 +46,8 @@ fig.alt_text = (
 )
 
 # %%
-# Mean squares are not all
-# ------------------------
+# Mean squares are not enough
+# ---------------------------
 # Independent weights of variance :math:`1/n` keep the mean square of a
 # gradient. Yet the singular values of a product of :math:`L` such matrices
 # spread, and most directions are lost. Orthogonal matrices lose none.

@@ -9,9 +9,9 @@ what does clipping the gradient do?
 # %%
 # The adding problem
 # ------------------
-# A sequence of 40 random numbers, two of which are marked, one in each half.
-# The answer is the sum of these two. Who ignores the marks and always
-# answers 1 has a mean squared error of 1/6.
+# A sequence of 40 random numbers; two are marked, one in each half. The answer
+# is the sum of these two. A model that ignores the marks and always answers 1
+# has a mean squared error of 1/6.
 #
 # RNN, LSTM and GRU get 24 units, the same sequences, Adam at the same rate,
 # 900 steps, and gradients clipped to norm 1. The gates that keep (f of the
@@ -94,13 +94,13 @@ ax.set(
 ax.legend(loc="lower left")
 
 # %%
-# What clipping does
-# ------------------
+# The effect of clipping
+# ----------------------
 # One unit, :math:`h_t = \sigma(w h_{t-1} + b)`, 50 steps, and a target of 0.7
 # for the last state. Two plains of the loss meet at a cliff, where the state
 # changes from one fixed point to the other. Descent zigzags along its edge,
 # until one step meets the cliff itself, and lands far away on a plain without
-# slope. Steps of the same directions, but of limited length, arrive.
+# slope. Steps in the same directions, but of limited length, reach the minimum.
 
 steps = np.zeros((50, 1))
 

@@ -113,9 +113,10 @@ fig.alt_text = (
 # %%
 # Step by step
 # ------------
-# The forget gate says how much of each element of the old cell state stays;
-# the candidate is what could be written, and the input gate how much of it is;
-# both are added up; and the output gate says how much the other layers see.
+# The forget gate says how much of each element of the old cell state stays; the
+# candidate is the value that could be written, and the input gate says how much
+# of it is; both are added up; and the output gate says how much the other
+# layers see.
 
 fig, axes = plt.subplots(2, 2, figsize=(9, 5.4))
 titles = (

@@ -1,6 +1,6 @@
 r"""
-Recurrent networks: what they see, what they keep
-=================================================
+Recurrent networks: states and memory
+=====================================
 
 What does a recurrent network do at each step, and how long does it remember
 a spike?
@@ -110,13 +110,13 @@ ax.legend()
 # A training run
 # --------------
 # Predict the next value of :math:`\sin 0.1 x` from the present one, sixteen
-# units, 300 epochs. One run uses the gradient of the reported loss, the mean
-# of squares; the other one that of half the sum, which is 50 times as large.
-# The dotted lines show what is to be compared with: the last value, repeated,
-# and a straight line through the last two. From epoch 120 on the loss of the
-# faster run falls by a tenth only. That is a plateau and not the best there is:
-# a straight line has a loss ten thousand times smaller. The series is less than
-# one sixth of a period long, so there is no wave in it to be learned.
+# units, 300 epochs. One run uses the gradient of the reported loss, the mean of
+# squares; the other one uses the gradient of half the sum, which is 50 times as
+# large. The dotted lines show two baselines: the last value, repeated, and a
+# straight line through the last two. From epoch 120 on the loss of the faster
+# run falls by only a tenth. That is a plateau and not a minimum: a straight
+# line has a loss ten thousand times smaller. The series is less than one sixth
+# of a period long, so there is no wave in it to be learned.
 
 series = np.sin(0.1 * np.linspace(0, 10, 101))
 x, y = series[:-1, None], series[1:, None]

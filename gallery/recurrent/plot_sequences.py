@@ -9,9 +9,9 @@ used?
 # %%
 # The configurations
 # ------------------
-# A cell is the same in all four. What is not fed in is zero; what is not
-# read out is computed all the same, and dropped. In the last one the decoder
-# has weights of its own, and starts from the encoder's last state.
+# A cell is the same in all four. Missing inputs are zero; unused outputs are
+# computed, and dropped. In the last one the decoder has its own weights, and
+# starts from the encoder's last state.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -101,9 +101,9 @@ fig.alt_text = (
 # %%
 # Two directions
 # --------------
-# A running mean knows only the past: where the signal jumps it comes late. The
-# same from the other end comes early. A bidirectional network has both at
-# every step.
+# A running mean knows only the past: where the signal jumps it lags behind. The
+# same from the other end is early. A bidirectional network has both at every
+# step.
 
 rng = np.random.default_rng(0)
 signal = np.where(np.arange(60) < 30, -1.0, 1.0)

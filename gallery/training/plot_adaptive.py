@@ -3,7 +3,8 @@ Adagrad, RMSprop and Adam
 =========================
 
 How long are the steps of the adaptive methods when the gradient changes its
-size? They divide it by what they remember, and they remember differently.
+size? They divide it by a memory of earlier gradients, and each has another kind
+of memory.
 """
 
 # %%
@@ -51,8 +52,8 @@ ax.set(
 ax.legend()
 
 # %%
-# What the correction of the start does
-# -------------------------------------
+# The correction of the start
+# ---------------------------
 # Noise around a mean of 1. Adam's two means start at 0 and would be far
 # too small at first, the slower one for a thousand steps. Divided by
 # :math:`1 - \beta^t` they are right from the beginning.
@@ -79,9 +80,9 @@ axes[0].legend()
 # %%
 # Weight decay in Adam and in AdamW
 # ---------------------------------
-# Two weights with gradients that are pure noise, of size 1 and of size
-# 0.01. Decay that goes through Adam is divided by that size; decay beside
-# it treats both weights alike.
+# Two weights with gradients that are pure noise, of size 1 and of size 0.01.
+# Decay that goes through Adam is divided by that size; decay outside of it
+# treats both weights alike.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
 for ax, step, decay, name in (

@@ -9,11 +9,10 @@ first, then slowly: two curvatures, two speeds.
 # %%
 # The loss curve
 # --------------
-# Three examples, a hundred epochs at a rate of 0.01. The first epochs
-# reduce the error along the steep direction, by a factor of 0.83 in the
-# loss each; what remains fades along the shallow one, by 0.977. Both
-# factors follow from the eigenvalues of the Hessian and are drawn as
-# broken lines.
+# Three examples, a hundred epochs at a rate of 0.01. The first epochs reduce
+# the error along the steep direction, by a factor of 0.83 in the loss each; the
+# rest fades along the shallow one, by 0.977. Both factors follow from the
+# eigenvalues of the Hessian and are drawn as broken lines.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -60,9 +60,9 @@ axes[0].set_ylabel("$x_2$")
 # %%
 # After a hundred steps
 # ---------------------
-# What is left of the loss, for every rate. To the left the shallow
-# direction has hardly changed, to the right of the broken line the steep one
-# diverges. The best rate, :math:`2 / (1 + 12)`, balances both.
+# The loss that is left, for every rate. To the left the shallow direction has
+# hardly changed, to the right of the broken line the steep one diverges. The
+# best rate, :math:`2 / (1 + 12)`, balances both.
 
 rates = np.linspace(0.002, 0.18, 357)
 left = [

@@ -9,11 +9,11 @@ cancel, along it they add up.
 # %%
 # The same path for each optimizer
 # --------------------------------
-# The quadratic :math:`\frac12 (x_1^2 + 50\, x_2^2)`, forty steps from the
-# same point. Plain descent must keep its rate below 2/50 and crawls along
-# the floor. The heavy ball runs ahead and overshoots; Nesterov's
-# look-ahead damps the swinging. The adaptive methods scale each axis by
-# itself: for a valley along the axes its width does not matter.
+# The quadratic :math:`\frac12 (x_1^2 + 50\, x_2^2)`, forty steps from the same
+# point. Plain descent must keep its rate below 2/50 and crawls along the floor.
+# The heavy ball runs ahead and overshoots; Nesterov's look-ahead damps the
+# swinging. The adaptive methods scale each axis separately: for a valley along
+# the axes its width does not matter.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -36,9 +36,9 @@ ax.legend()
 # %%
 # Why the rate falls
 # ------------------
-# A parabola whose gradient is noisy, as that of a batch is. With a
-# constant rate the parameter keeps fluctuating around the minimum, the more
-# the larger the rate is; with a falling one it converges. Mean over 400 runs.
+# A parabola with a noisy gradient, like the gradient of a batch. With a
+# constant rate the parameter keeps fluctuating around the minimum, the more the
+# larger the rate is; with a falling one it converges. Mean over 400 runs.
 
 noise = np.random.default_rng(0).normal(size=(2001, 400))
 schedules = {

@@ -2,13 +2,13 @@ r"""
 A network as one vector
 =======================
 
-The optimizers of SciPy, and the Hessian matrix, know vectors only. With its
-parameters written into one vector, a network can have both.
+The optimizers of SciPy, and the Hessian matrix, work with vectors only. With
+all parameters in one vector, a network can use both.
 """
 
 # %%
-# L-BFGS beside Adam
-# ------------------
+# L-BFGS and Adam
+# ---------------
 # A perceptron with 16 hidden units learns whether two numbers have the same
 # sign. :func:`dlref.training.tree_ravel` makes a vector of its parameters and
 # of its gradient, :func:`dlref.training.tree_unravel` makes parameters of a
@@ -16,9 +16,9 @@ parameters written into one vector, a network can have both.
 # than Adam.
 #
 # The right panel is the matrix of second derivatives: one gradient for each
-# entry of the vector, by central differences. The lines lie between the
-# arrays. Dark blocks off the diagonal say that what is best for one layer
-# depends on the other.
+# entry of the vector, by central differences. The lines lie between the arrays.
+# Dark blocks off the diagonal say that the best weights of one layer depend on
+# the other.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -104,8 +104,8 @@ fig.alt_text = (
 )
 
 # %%
-# What the vector is
-# ------------------
+# The vector
+# ----------
 # Numbers in the order of the layers; a parameter that is None has no place.
 
 for layer, shape in enumerate(tree_map(np.shape, start)):

@@ -110,7 +110,7 @@ def stage(width, height, title):
 # Before and after
 # ----------------
 # The order of 2017 normalizes the sum; nearly all models since GPT-2 normalize
-# what goes into a sub-layer, and leave the stream alone.
+# the input of a sub-layer, and leave the stream alone.
 
 fig, ax = stage(6, 4.6, "One block of an encoder, in both orders")
 PARTS = [("self-attention", "attention"), ("feed-forward", "network")]

@@ -9,8 +9,8 @@ Which parts of a model hold its parameters, and which parts take its time?
 # Parameters
 # ----------
 # The smaller a model, the larger the share of its embeddings; they grow with
-# the width, the blocks with its square. The four sizes are those of GPT-2:
-# embeddings are 31 % of the smallest, and 5 % of the largest.
+# the width, the blocks with its square. The four sizes of GPT-2: embeddings are
+# 31 % of the smallest, and 5 % of the largest.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -76,9 +76,8 @@ ax.legend()
 # %%
 # A cache
 # -------
-# What has to be kept for each token of a text, in a model like LLaMA 3 with
-# 8 billion parameters: fewer heads of keys make it smaller, and change little
-# else.
+# The memory for each token of a text, in a model like LLaMA 3 with 8 billion
+# parameters: fewer heads of keys make it smaller, and change little else.
 
 fig, ax = plt.subplots(figsize=(7, 2.6))
 for k, groups in enumerate((32, 8, 1)):

@@ -9,8 +9,8 @@ without?
 # %%
 # Texts of 12 letters contain one A and one B; the class is whether A stands
 # before B. The letters are the same in both classes, so a model without
-# positions cannot do better than guess, however long it is trained. Nor could
-# one whose rotation of queries and keys is only promised.
+# positions cannot do better than guess, however long it is trained. Nor could a
+# model that claims a rotation of queries and keys and has none.
 
 import matplotlib.pyplot as plt
 import numpy as np

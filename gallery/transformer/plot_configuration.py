@@ -2,7 +2,7 @@ r"""
 Length extrapolation
 ====================
 
-Which scheme of positions learns best, and what is each worth at positions that
+Which scheme of positions learns best, and how good is each at positions that
 training never reached?
 """
 
@@ -83,9 +83,9 @@ for scheme in SCHEMES:
 # %%
 # Learning
 # --------
-# Rotations and ALiBi say from the first step on what is near, and get
-# furthest. A table has to find out. Even without any scheme the model keeps up
-# with it: a causal mask tells it about places, too.
+# Rotations and ALiBi encode distance from the first step on, and get furthest.
+# A table has to learn it. Even without any scheme the model keeps up with it: a
+# causal mask tells it about places, too.
 
 fig, ax = plt.subplots()
 for k, (scheme, (trace, _)) in enumerate(results.items()):
@@ -107,10 +107,10 @@ ax.legend(ncols=2)
 # Reading on
 # ----------
 # Beyond the dashed line no position was ever trained. Rotations fail worst,
-# though they are defined at any position: their slow pairs come to angles that
-# were never met. The untrained rows of the learned table are noise to the
-# model; sinusoids have values there, and the model little use for them. ALiBi
-# goes on as before.
+# though they are defined at any position: their slow pairs reach angles that
+# never occurred in training. The untrained rows of the learned table are noise
+# to the model; sinusoids have values there, and the model little use for them.
+# ALiBi is as good as before.
 
 fig, ax = plt.subplots()
 within, beyond = {}, {}

@@ -31,7 +31,7 @@ params, state = init_encoder_decoder_model(rng, config, dtype=np.float32), None
 
 
 def pairs(rng, count):
-    """Draw texts, and what is to be written: the start token 0 first."""
+    """Draw texts and targets: the start token 0 first."""
     source = rng.integers(1, 1 + SYMBOLS, (count, N))
     start = np.zeros((count, 1), int)
     return source, np.concatenate([start, source[:, ::-1]], axis=1)
@@ -74,8 +74,8 @@ axes[1].set(
 # %%
 # Where it looks
 # --------------
-# Cross-attention of the trained model for one text. Row t is what was read in
-# order to write symbol t: mean of the four heads. The anti-diagonal is the
+# Cross-attention of the trained model for one text. Row t has the weights for
+# writing symbol t, the mean of the four heads. The anti-diagonal is the
 # algorithm.
 
 source, target = fresh[0][:1], fresh[1][:1]

@@ -29,7 +29,7 @@ V = len(letters)
 
 
 def followers(context):
-    """Count what follows a context in the text."""
+    """Count the characters that follow a context in the text."""
     counts = 0.05 + 1e-6 * np.arange(V)  # no ties
     for place in range(len(text) - len(context)):
         if text.startswith(context, place):
@@ -84,8 +84,8 @@ ax.set(
 ax.legend()
 
 # %%
-# What a cache saves
-# ------------------
+# The savings of a cache
+# ----------------------
 # Multiplications for a text of n tokens by GPT-2 small: with the cache each
 # token costs one pass, without it the whole text again.
 

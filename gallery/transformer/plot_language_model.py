@@ -10,9 +10,9 @@ file ``alice.txt`` has one line for each paragraph.
 """
 
 # %%
-# Characters are the tokens. The last tenth of the text is held out. What a
-# model has to beat: the entropy of single characters, and the prediction from
-# the previous character alone, both measured on the held-out part.
+# Characters are the tokens. The last tenth of the text is held out. A model has
+# to beat two baselines: the entropy of single characters, and the prediction
+# from the previous character alone, both measured on the held-out part.
 
 from pathlib import Path
 
@@ -138,8 +138,8 @@ ax.set(
 ax.legend(loc=(0.42, 0.62))
 
 # %%
-# What it writes
-# --------------
+# Samples
+# -------
 # The same prompt and the same random numbers at four stages.
 
 for step, sample in samples.items():

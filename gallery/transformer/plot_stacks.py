@@ -78,12 +78,12 @@ fig.alt_text = (
 )
 
 # %%
-# What a block changes
-# --------------------
-# The deeper a pre-norm block stands, the smaller its contribution is beside
-# the stream. Dividing the output matrices by the square root of the number of
-# sub-layers, as :func:`~dlref.transformer.init_language_model` does, keeps the
-# stream from growing, whatever the depth.
+# The contribution of a block
+# ---------------------------
+# The deeper a pre-norm block stands, the smaller its contribution is relative
+# to the stream. Dividing the output matrices by the square root of the number
+# of sub-layers, as :func:`~dlref.transformer.init_language_model` does, keeps
+# the stream from growing, whatever the depth.
 
 fig, ax = plt.subplots()
 for layers in (8, 16, 32):

@@ -10,10 +10,10 @@ take?
 # The task
 # --------
 # Eight keys, each followed by a value; then the keys again in another order.
-# After each key of the second half the model has to give its value. Which
-# value belongs to which key changes from text to text, so nothing can be
-# learned by heart: chance is log 8 = 2.08 nats. To guess each value as often
-# as the text has it costs 1.56 nats, without knowing which key it belongs to.
+# After each key of the second half the model has to give its value. Which value
+# belongs to which key changes from text to text, so nothing can be learned by
+# heart: chance is log 8 = 2.08 nats. Guessing each value as often as the text
+# has it costs 1.56 nats, without knowing which key it belongs to.
 #
 # Two models with a single head in each layer, one layer and two.
 
@@ -159,8 +159,8 @@ fig.alt_text = (
 
 # %%
 # In numbers, for 200 texts: how much weight the head of the first layer has on
-# the previous token, at the values of the first half, and that of the second
-# layer on the value after the key that is asked for.
+# the previous token, at the values of the first half, and the head of the
+# second layer on the value after the key that is asked for.
 
 first, second = (
     w[:, 0] for w in language_model_trace(fresh, params, config).weights
@@ -178,7 +178,7 @@ print(f"second layer, on the value searched: {found:.2f}")
 # %%
 # Other texts
 # -----------
-# The same two heads at work on four texts, of which one stands above the maps.
+# The same two heads at work on four texts; one of them is shown above the maps.
 # The page offers the parameters of the model, as ``load_params`` reads them.
 
 here = Path(__file__).parent if "__file__" in globals() else Path()

@@ -8,9 +8,9 @@ sentences, what does it do with a word it never met, and where does it look?
 
 # %%
 # Words are the tokens here, and punctuation marks. The text is *Alice* again,
-# nine tenths of it, with five sentences of which attention is often explained
-# read in between. A word that occurs only once in the text gets no vector of
-# its own: it is read as ``<unk>``, as every word will be that is not in the
+# nine tenths of it, with five sentences, often used to explain attention, read
+# in between. A word that occurs only once in the text gets no vector of its
+# own: it is read as ``<unk>``, as every word will be that is not in the
 # vocabulary.
 
 import re
@@ -93,11 +93,11 @@ for text in (*SENTENCES[:1], "The quick brown wombat jumps over the lazy dog."):
 # --------
 # With so little text, a model can learn all of it by heart. Dropout on the
 # embeddings, the weights of attention and the layers slows that down; the loss
-# that counts is that of the last tenth. It has to be lower than what the
-# frequencies of the words give. The table of all pairs of words, mixed with the
-# frequencies, is hard to beat with eight thousand words to learn from, and this
-# model does not. Its settings were chosen among six by this same last tenth, so
-# its loss there is a little flattered.
+# on the last tenth counts. It has to be lower than the loss of guessing by word
+# frequency. The table of all pairs of words, mixed with the frequencies, is
+# hard to beat with eight thousand words to learn from, and this model does not.
+# Its settings were chosen among six by this same last tenth, so its loss there
+# is a little flattered.
 
 T, B, STEPS, RATE = 24, 16, 240, 0.1
 config = LanguageModelConfig(
@@ -183,8 +183,8 @@ ax.legend()
 # -------------
 # After each beginning, the five words that are most probable. The sentences
 # were read often enough to be known by heart: that is memory, not grammar. A
-# beginning that occurs nowhere gets what fits its last words; and an unknown
-# word is shown for what it is, also where the model proposes it.
+# beginning that occurs nowhere gets a continuation that fits its last words;
+# and an unknown word is shown as such, even where the model proposes it.
 
 BEGINNINGS = [
     "The quick brown fox jumps over the lazy",

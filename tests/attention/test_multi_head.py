@@ -1,5 +1,6 @@
 """Multi-head attention: projections, heads, rotation and the cache."""
 
+import naive
 import numpy as np
 import peers
 import pytest
@@ -32,6 +33,18 @@ def draw(rng, biases=True, width=(D, D_KV)):
     weights = [rng.normal(size=shape) for shape in shapes]
     return AttentionParams(
         *weights, *(rng.normal(size=w.shape[0]) if biases else None for w in weights)
+    )
+
+
+def whole(rng, together=False, width=(D, D_KV)):
+    """Parameters with norms, of each head or of all together, a gate and sinks."""
+    sizes = (H * E, Hk * E) if together else (E, E)
+    return draw(rng, width=width)._replace(
+        q_norm=1 + 0.3 * rng.normal(size=sizes[0]),
+        k_norm=1 + 0.3 * rng.normal(size=sizes[1]),
+        w_gate=rng.normal(size=(H * V, width[0])) / 2,
+        b_gate=rng.normal(size=H * V),
+        sink=rng.normal(size=H),
     )
 
 
@@ -133,7 +146,7 @@ class TestDerivatives:
         params, x, y = draw(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
         options = {"num_heads": H, "num_kv_heads": Hk}
         dx = rng.normal(size=x.shape)
-        zeros = AttentionParams(*(np.zeros_like(p) for p in params))
+        zeros = AttentionParams(*(np.zeros_like(p) for p in params[:8]))
         want = multi_head_attention_jvp((x, y, params), (dx, 0 * y, zeros), **options)
         got = multi_head_attention_jvp((x, y, params), (dx, None, None), **options)
         np.testing.assert_array_equal(got, want)
@@ -158,6 +171,170 @@ class TestDerivatives:
         assert abs(d.b_k).max() < 1e-13 * abs(d.b_q).max()
 
 
+def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
+    """Attention of PyTorch with norms, a gate and sinks, written as transformers writes it."""
+    torch = peers.torch
+    w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_gate, sink = params
+
+    def norm(z, w):
+        n = z * torch.rsqrt(z.pow(2).mean(-1, keepdim=True) + eps)
+        return n * (offset + w)
+
+    def turn(z):
+        cos, sin = (torch.tensor(table) for table in rope)
+        a, b = z[..., 0::2], z[..., 1::2]
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
+
+    def prepared(z, w, heads):
+        z = norm(z, w) if len(w) > E and not after else z
+        z = z.unflatten(-1, (heads, E)).transpose(-2, -3)
+        if len(w) > E:
+            z = turn(z)
+            return _norm_together(z, w) if after else z
+        return norm(turn(z), w) if after else turn(norm(z, w))
+
+    def _norm_together(z, w):
+        merged = norm(z.transpose(-2, -3).flatten(-2), w)
+        return merged.unflatten(-1, (z.shape[-3], E)).transpose(-2, -3)
+
+    q, k = prepared(x @ w_q.T + b_q, q_norm, H), prepared(y @ w_k.T + b_k, k_norm, Hk)
+    v = (y @ w_v.T + b_v).unflatten(-1, (Hk, V)).transpose(-2, -3)
+    k, v = (a.repeat_interleave(H // Hk, -3) for a in (k, v))
+    scores = (q @ k.transpose(-1, -2) / E**0.5).masked_fill(~torch.tensor(mask), -torch.inf)
+    column = sink[:, None, None].expand(*scores.shape[:-1], 1)
+    weights = torch.cat([scores, column], -1).softmax(-1)[..., :-1]
+    merged = (weights @ v).transpose(-2, -3).flatten(-2)
+    return (merged * torch.sigmoid(x @ w_gate.T + b_gate)) @ w_o.T + b_o
+
+
+class TestNormsGateAndSinks:
+    @pytest.mark.parametrize("together", [False, True])
+    @pytest.mark.parametrize(("after", "offset"), [(False, 0.0), (True, 0.0), (False, 1.0)])
+    def test_value_and_gradients_of_pytorch(self, rng, assert_close, together, after, offset):
+        params = whole(rng, together)
+        x, y, u = (rng.normal(size=(B, T, n)) for n in (D, D_KV, D_OUT))
+        rope, mask = rope_tables(np.arange(T), [1.0, 0.3]), np.tri(T, dtype=bool)
+        told = {"after": after, "offset": offset, "eps": 0.01, "mask": mask}
+
+        def f(x, y, *params):
+            return torch_attention(x, y, params, rope, **told)
+
+        value, grads = peers.value_and_vjp(f, x, y, *params, dout=u)
+        options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope, "is_causal": True}
+        options |= {"norm_eps": 0.01, "norm_offset": offset, "norm_after_rope": after}
+        assert_close(multi_head_attention(x, y, params, **options), value)
+        dx, dy, dparams = multi_head_attention_vjp(u, x, y, params, **options)
+        for got, want in zip((dx, dy, *dparams), grads, strict=True):
+            assert_close(got, want, tolerance=2e-14)
+
+    @pytest.mark.parametrize("together", [False, True])
+    @pytest.mark.parametrize("after", [False, True])
+    def test_forward_mode_is_the_adjoint(self, rng, together, after):
+        params = whole(rng, together)
+        primals = rng.normal(size=(T, D)), rng.normal(size=(T, D_KV)), params
+        tangents, u = (
+            tuple(tangent_like(rng, each) for each in primals),
+            rng.normal(size=(T, D_OUT)),
+        )
+        options = {"num_heads": H, "num_kv_heads": Hk, "norm_after_rope": after}
+        options["rope"] = rope_tables(np.arange(T), [1.0])
+        moved = multi_head_attention_jvp(primals, tangents, **options)
+        grads = multi_head_attention_vjp(u, *primals, **options)
+        terms = [g * t for g, t in zip(flat(*grads), flat(*tangents), strict=True)]
+        scale = sum(abs(term).sum() for term in terms)
+        assert abs((u * moved).sum() - sum(term.sum() for term in terms)) <= 4e-15 * scale
+        for field in ("q_norm", "k_norm", "w_gate", "b_gate", "sink"):  # each one alone
+            alone = AttentionParams(*8 * [None])._replace(**{field: getattr(tangents[2], field)})
+            moved = multi_head_attention_jvp(primals, (None, None, alone), **options)
+            want = np.sum(getattr(grads[2], field) * getattr(alone, field))
+            assert np.sum(u * moved) == pytest.approx(want, rel=1e-11)
+
+    def test_the_naive_formula(self, rng, assert_close):
+        for together, after in ((False, True), (True, False)):
+            params, x = whole(rng, together, (D, D)), rng.normal(size=(T, D))
+            rope = rope_tables(np.arange(T), [1.0, 0.2])
+            options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope, "norm_after_rope": after}
+            want = naive.attend_heads(x, x, params, H, Hk, rope=rope, after=after)
+            assert_close(multi_head_attention(x, x, params, **options), want)
+
+    def test_the_order_of_norm_and_rotation(self, rng):
+        params, x = whole(rng), rng.normal(size=(T, D_KV))
+        params = params._replace(w_q=rng.normal(size=(H * E, D_KV)), w_gate=None, b_gate=None)
+        options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope_tables(np.arange(T), [1.0])}
+        alike = params._replace(q_norm=np.full(E, 0.7), k_norm=np.full(E, 1.3))
+        for p, same in ((alike, True), (params, False)):
+            y, z = (
+                multi_head_attention(x, x, p, norm_after_rope=after, **options)
+                for after in (False, True)
+            )
+            assert np.allclose(y, z, rtol=1e-12) == same
+
+    def test_sinks_are_those_of_the_option(self, rng):
+        params, x, y = whole(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
+        u, options = rng.normal(size=(T, D_OUT)), {"num_heads": H, "num_kv_heads": Hk}
+        without = params._replace(sink=None)
+        np.testing.assert_array_equal(
+            multi_head_attention(x, y, params, **options),
+            multi_head_attention(x, y, without, sink=params.sink, **options),
+        )
+        *_, dparams = multi_head_attention_vjp(u, x, y, params, **options)
+        *_, dsink = multi_head_attention_vjp(u, x, y, without, sink=params.sink, **options)
+        np.testing.assert_array_equal(dparams.sink, dsink)
+
+    def test_decoding_with_a_cache_is_one_pass(self, rng, assert_close):
+        params, x = whole(rng, width=(D, D)), rng.normal(size=(T, D))
+        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True}
+        cache, parts = KVCache.empty((), Hk, E, V, dtype=np.float64), []
+        for t in range(T):
+            part, rope = x[t : t + 1], rope_tables(np.arange(t, t + 1), [1.0])
+            parts.append(
+                multi_head_attention(part, part, params, rope=rope, cache=cache, **options)
+            )
+        rope = rope_tables(np.arange(T), [1.0])
+        want = multi_head_attention(x, x, params, rope=rope, **options)
+        assert_close(np.concatenate(parts), want)
+
+    def test_float32(self, rng):
+        params = AttentionParams(*(p.astype(np.float32) for p in whole(rng)))
+        x, y = rng.normal(size=(T, D)).astype("f4"), rng.normal(size=(S, D_KV)).astype("f4")
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        got = multi_head_attention(x, y, params, **options)
+        wide = AttentionParams(*(p.astype(np.float64) for p in params))
+        want = multi_head_attention(x.astype(float), y.astype(float), wide, **options)
+        assert got.dtype == np.float32
+        assert abs(got - want).max() <= 64 * 2**-24 * abs(want).max()
+        *_, dparams = multi_head_attention_vjp(got, x, y, params, **options)
+        assert {p.dtype for p in dparams} == {np.dtype(np.float32)}
+
+    def test_errors(self, rng):
+        params, x, y = whole(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
+
+        def attend(told=None, **changes):
+            options = {"num_heads": H, "num_kv_heads": Hk} | (told or {})
+            return multi_head_attention(x, y, params._replace(**changes), **options)
+
+        with pytest.raises(ValueError, match=r"'params.q_norm' must have shape \(E,\) = \(4,\)"):
+            attend(q_norm=np.ones(5))
+        with pytest.raises(ValueError, match=r"'params.k_norm' must have shape \(E,\) = \(4,\)"):
+            attend(k_norm=np.ones(H * E))
+        with pytest.raises(ValueError, match=r"'params.w_gate' must have shape \(12, 6\)"):
+            attend(w_gate=np.ones((12, 7)))
+        with pytest.raises(ValueError, match=r"'params.b_gate' must have shape \(12,\)"):
+            attend(b_gate=np.ones(3))
+        with pytest.raises(ValueError, match=r"'params.b_gate' must be None where w_gate is None"):
+            attend(w_gate=None)
+        with pytest.raises(ValueError, match=r"'params.sink' must have shape \(4,\)"):
+            attend(sink=np.ones(3))
+        with pytest.raises(ValueError, match=r"'sink' must be None where params.sink is given"):
+            attend({"sink": np.ones(H)})
+        with pytest.raises(ValueError, match=r"'norm_eps' must be"):
+            attend({"norm_eps": -1.0})
+        with pytest.raises(TypeError, match=r"'norm_after_rope' must be"):
+            attend({"norm_after_rope": 1})
+        with pytest.raises(ValueError, match=r"'params' must be .* 8 to 13 arrays, not of 7"):
+            multi_head_attention(x, y, params[:7], num_heads=H)
+
+
 class TestHeads:
     def test_output_is_a_sum_over_heads(self, rng, assert_close):
         params, x = draw(rng, biases=False, width=(D, D)), rng.normal(size=(T, D))
@@ -173,7 +350,7 @@ class TestHeads:
         assert_close(got, total)
 
     def test_dtype_of_all_together(self, rng):
-        params = AttentionParams(*(p.astype(np.float32) for p in draw(rng)))
+        params = AttentionParams(*(p.astype(np.float32) for p in draw(rng)[:8]))
         x, y = rng.normal(size=(T, D)).astype(np.float16), rng.normal(size=(S, D_KV))
         options = {"num_heads": H, "num_kv_heads": Hk}
         assert multi_head_attention(x, y, params, **options).dtype == np.float64

@@ -9,7 +9,7 @@ import pytest
 from dlref import activations, calculus, losses
 
 PAGE = Path(__file__).parents[2] / "docs" / "conventions.rst"
-HEAD = ":header: map, at, slopes beside it, dlref, PyTorch, JAX\n\n"
+HEAD = ":header: map, at, slopes on either side, dlref, PyTorch, JAX\n\n"
 TABLE = PAGE.read_text(encoding="utf-8").partition(HEAD)[2].partition("\n\n")[0]
 ROWS = [[cell.strip() for cell in line.split(",")] for line in TABLE.splitlines()]
 #: For each map its slope in dlref, and what it is called in torch and in jax.

@@ -773,6 +773,84 @@ def chain_of_gradients_by_complex_step():
     yield dx, np.array([w_q.T @ g_q[i] + w_k.T @ g_k[i] + w_v.T @ g_v[i] for i in range(T)])
 
 
+W_GATE, B_GATE = RNG.normal(size=(N_HEADS * WIDTH, 6)), RNG.normal(size=N_HEADS * WIDTH)
+Q_NORM, K_NORM = RNG.normal(size=(2, WIDTH))
+SHIFT, NORM_EPS = 0.4, 0.05
+
+
+def logistic(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def normed_rows(x, w):
+    """Normalize each head of rows, by the displayed formula."""
+    parts = [
+        (w + SHIFT) * part / np.sqrt(np.sum(part**2, axis=1, keepdims=True) / WIDTH + NORM_EPS)
+        for part in np.split(x, N_HEADS, axis=1)
+    ]
+    return np.concatenate(parts, axis=1)
+
+
+def whole(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_gate, **bumps):
+    """Return the result with norms and a gate; bumps of k, of normed k, of o and of z."""
+    q, k, v = x @ w_q.T + b_q, x @ w_k.T + b_k + bumps.get("k", 0), x @ w_v.T + b_v
+    normed = normed_rows(k, k_norm) + bumps.get("normed", 0)
+    o = heads_of(turn(normed_rows(q, q_norm)), turn(normed), v) + bumps.get("o", 0)
+    z = x @ w_gate.T + b_gate + bumps.get("z", 0)
+    return o, z, (logistic(z) * o) @ w_o.T + b_o
+
+
+ALL = *SELF, Q_NORM, K_NORM, W_GATE, B_GATE
+
+
+@definition(
+    r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
+    \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
+    \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \varepsilon},""",
+    r"""\vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr)
+    + \vec b_O .""",
+)
+def norms_and_gate():
+    options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
+    angles = np.arange(T)[:, None]
+    options["rope"] = np.cos(angles), np.sin(angles)
+    yield whole(*ALL)[2], multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
+
+
+@equation(
+    r"""\pdv{L}{\vec w^k} = \sum_h \sum_j \vec n_{hj} \odot \vec g_{hj}, \qquad
+    \pdv{L}{\vec k_{hj}} = \frac{1}{\rho_{hj}} \Bigl( \vec a_{hj} - \vec n_{hj}\,
+    \frac{\vec n_{hj} \cdot \vec a_{hj}}{E} \Bigr) .""",
+    r"""\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad
+    \pdv{L}{\vec z_i} = \sigma(\vec z_i) \odot \sigma(-\vec z_i) \odot \vec o_i \odot
+    \vec u'_i,""",
+)
+def gradients_of_norms_and_gate_by_complex_step():
+    u = RNG.normal(size=(T, 5))
+
+    def loss(*operands, **bumps):
+        return np.sum(u * whole(*operands, **bumps)[2])
+
+    def of(name):
+        return gradients(lambda b: loss(*ALL, **{name: b}), NOTHING)[0]
+
+    dw = gradients(lambda w: loss(*ALL[:10], w, *ALL[11:]), K_NORM)[0]
+    (x, _, w_k, *_), b_k = ALL, ALL[6]
+    k = np.split(x @ w_k.T + b_k, N_HEADS, axis=1)
+    g, dk, total = (*(np.split(of(n), N_HEADS, axis=1) for n in ("normed", "k")), 0)
+    for h in range(N_HEADS):
+        for j in range(T):
+            rho = np.sqrt(np.mean(k[h][j] ** 2) + NORM_EPS)
+            n, a = k[h][j] / rho, (K_NORM + SHIFT) * g[h][j]
+            total = total + n * g[h][j]
+            yield dk[h][j], (a - n * (n @ a) / WIDTH) / rho
+    yield dw, total
+    o, z, _ = whole(*ALL)
+    back = u @ ALL[4]
+    yield of("o"), logistic(z) * back
+    yield of("z"), logistic(z) * logistic(-z) * o * back
+
+
 @equation(
     r"""\dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q, \\
     \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,"""

@@ -26,6 +26,14 @@ class Draw:
         sides = [0.3 * self.rng.normal(size=s[0]) if biases else None for s in shapes]
         return AttentionParams(*weights, *sides)
 
+    def rich_attention(self, D, H, Hk, E, *, together=False):
+        """Draw attention with norms, a gate and sinks."""
+        plain, draw = self.attention(D, H, Hk, E, biases=False), self.rng.normal
+        sizes = (H * E, Hk * E) if together else (E, E)
+        q_norm, k_norm = (1 + 0.2 * draw(size=n) for n in sizes)
+        gate = draw(size=(H * E, D)), draw(size=H * E)
+        return AttentionParams(*plain[:8], q_norm, k_norm, *gate, draw(size=H))
+
     def norm(self, D, bias=True):
         weight = 1 + 0.2 * self.rng.normal(size=D)
         return NormParams(weight, 0.2 * self.rng.normal(size=D) if bias else None)

@@ -1,5 +1,6 @@
 """Blocks: the formulas, PyTorch's layers with all their gradients, and what masks do."""
 
+import dataclasses
 import inspect
 
 import naive
@@ -11,6 +12,7 @@ from naive import rope_tables
 
 from dlref.attention import AttentionParams
 from dlref.transformer import (
+    BlockOptions,
     DecoderBlockParams,
     EncoderBlockParams,
     FeedForwardParams,
@@ -24,12 +26,13 @@ from dlref.transformer import (
     encoder_block,
     encoder_block_jvp,
     encoder_block_vjp,
+    encoder_jvp,
     encoder_vjp,
 )
-from dlref.transformer._blocks import BlockOptions
 
 DROPPED = np.array([[2.0, 0, 0], [0, 2, 1], [2, 0, 0.5]])
 ROPE = rope_tables(np.arange(3), np.array([0.7]))
+WIDE = rope_tables(np.arange(3), np.array([0.7, 0.2]))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,6 +71,69 @@ class TestEncoderBlock(trees.Contract):
         encoding(options={"bias": np.linspace(-1, 1, 18).reshape(2, 3, 3)}),
         encoding(options={"attention_dropout": DROPPED, "is_causal": True}),
     ]
+
+
+def modern(norms, options=None, **kind):
+    """Blocks whose norms stand where the names say, with attention of 2025."""
+
+    def problem(rng):
+        draw = Draw(rng)  # noqa: F821
+        params = draw.encoder_block(rms=True, gated=True)._replace(
+            attention=draw.rich_attention(4, 2, 1, 4, **kind)
+        )
+        fields = ("norm1", "norm2", "output_norm1", "output_norm2")
+        params = params._replace(**{n: draw.norm(4, False) if n in norms else None for n in fields})
+        told = {"num_heads": 2, "num_kv_heads": 1, "is_causal": True, "norm_first": True}
+        told |= {"activation": "silu", "rope": WIDE}
+        return (rng.normal(size=(2, 3, 4)), params), (), told | (options or {})
+
+    return problem
+
+
+class TestModernBlock(trees.Contract):
+    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, naive.encoder_block
+    problems = [  # noqa: RUF012
+        modern(["norm1", "norm2"]),
+        modern(["output_norm1", "output_norm2"], together=True),
+        modern(["norm1", "norm2", "output_norm1", "output_norm2"], {"norm_offset": 1.0}),
+        modern([], {"residual_scale": 0.3, "scale": 0.7}),
+        modern(["norm1", "norm2"], {"parallel": True, "residual_scale": 0.5}),
+        modern(["norm1"], {"parallel": True, "softcap": 2.0}),
+        modern([], {"parallel": True, "dropout": (np.array([2.0, 0, 2, 0]), None)}),
+        modern(["norm1", "norm2", "output_norm1"], {"norm_after_rope": True, "eps": 0.1}),
+        modern(["norm1", "norm2", "output_norm2"], {"norm_first": False, "norm_offset": 0.5}),
+    ]
+
+
+class TestPlacesOfNorms:
+    def test_without_norms_a_block_is_two_sums(self, rng, draw):
+        params, x = draw.encoder_block()._replace(norm1=None, norm2=None), rng.normal(size=(3, 4))
+        before, after = (encoder_block(x, params, num_heads=2, norm_first=f) for f in (True, False))
+        np.testing.assert_array_equal(before, after)
+
+    def test_one_norm_for_both_is_the_same_norm_twice(self, rng, draw):
+        params, x, u = draw.encoder_block(), *rng.normal(size=(2, 3, 4))
+        o = BlockOptions(num_heads=2, norm_first=True, parallel=True)
+        one, two = params._replace(norm2=None), params._replace(norm2=params.norm1)
+        np.testing.assert_array_equal(encoder_block(x, one, o), encoder_block(x, two, o))
+        dx, shared = encoder_block_vjp(u, x, one, o)
+        dy, apart = encoder_block_vjp(u, x, two, o)
+        np.testing.assert_array_equal(dx, dy)
+        assert shared.norm2 is None
+        want = apart.norm1.weight + apart.norm2.weight
+        np.testing.assert_allclose(shared.norm1.weight, want, rtol=1e-13)
+
+    def test_errors(self, rng, draw):
+        x, params = rng.normal(size=(3, 4)), draw.encoder_block()
+        with pytest.raises(ValueError, match=r"'parallel' must be False unless norm_first is True"):
+            encoder_block(x, params, num_heads=2, parallel=True)
+        with pytest.raises(ValueError, match=r"'norm_offset' must be 0 where norm is 'layer'"):
+            encoder_block(x, params, num_heads=2, norm="layer", norm_offset=1.0)
+        with pytest.raises(ValueError, match=r"'params.norm1.bias' must be None where norm_offset"):
+            encoder_block(x, params, num_heads=2, norm_offset=1.0)
+        told, memory = {"num_heads": 2, "parallel": True, "norm_first": True}, np.ones((2, 3))
+        with pytest.raises(ValueError, match=r"'parallel' must be False for a decoder block"):
+            decoder_block(x, memory, draw.decoder_block(), **told)
 
 
 class TestDecoderBlock(trees.Contract):
@@ -134,7 +200,7 @@ def tensors(tree):
 def numbers(tree):
     if isinstance(tree, tuple):
         return type(tree)(*(numbers(entry) for entry in tree))
-    return tree.detach().numpy()
+    return None if tree is None else tree.detach().numpy()
 
 
 def check_gradients(layer, convert, inputs, out, u, ours):
@@ -234,15 +300,86 @@ class TestOrder:
             decoder_block_jvp((x, memory, params), (None, *still), num_heads=2, dbias=move)
 
 
-class TestSignature:
+FIELDS = {field.name for field in dataclasses.fields(BlockOptions)}
+
+
+class TestOptions:
     @pytest.mark.parametrize(
         "f", [encoder_block, encoder_block_vjp, encoder, encoder_vjp, decoder_block, decoder_vjp]
     )
-    def test_options_stand_in_the_order_of_the_tuple_they_are_put_in(self, f):
-        parameters = inspect.signature(f).parameters.values()
-        names = tuple(p.name for p in parameters if p.kind == p.KEYWORD_ONLY)
-        assert names == BlockOptions._fields[: len(names)]
+    def test_no_field_is_an_argument_too(self, f):
+        parameters = inspect.signature(f).parameters
+        assert not FIELDS & {*parameters}
+        assert {"options", "keywords"} <= {*parameters}
 
+    def test_the_object_and_its_fields_are_the_same(self, rng, draw):
+        params, x = draw.encoder_block(), rng.normal(size=(3, 4))
+        o = BlockOptions(num_heads=2, norm_first=True, activation="gelu", is_causal=True)
+        told = {"num_heads": 2, "norm_first": True, "activation": "gelu", "is_causal": True}
+        want = encoder_block(x, params, **told)
+        np.testing.assert_array_equal(encoder_block(x, params, o), want)
+        np.testing.assert_array_equal(encoder_block(x, params, options=o), want)
+        other = dataclasses.replace(o, is_causal=False, eps=0.1)
+        np.testing.assert_array_equal(
+            encoder_block(x, params, other, is_causal=True, eps=1e-5), want
+        )
+        dx, dparams = encoder_block_vjp(x, x, params, o)
+        trees.assert_close(encoder_vjp(x, x, (params,), None, o), (dx, (dparams,)), 0)
+        moved = encoder_block_jvp((x, params), (x, None), o)
+        np.testing.assert_array_equal(moved, encoder_block_jvp((x, params), (x, None), **told))
+
+    def test_each_block_may_have_its_own(self, rng):
+        draw = Draw(rng)  # noqa: F821
+        blocks, x, u = [draw.encoder_block() for _ in range(2)], *rng.normal(size=(2, 3, 4))
+        kinds = (
+            BlockOptions(num_heads=2, rope=ROPE, norm_first=True),
+            BlockOptions(num_heads=1, is_causal=True, window=(1, 0), activation="tanh"),
+        )
+        y = [x]
+        for p, o in zip(blocks, kinds, strict=True):
+            y.append(encoder_block(y[-1], p, o))
+        np.testing.assert_array_equal(encoder(x, tuple(blocks), None, kinds), y[-1])
+        du, second = encoder_block_vjp(u, y[1], blocks[1], kinds[1])
+        dx, first = encoder_block_vjp(du, x, blocks[0], kinds[0])
+        got = encoder_vjp(u, x, tuple(blocks), None, kinds)
+        trees.assert_close(got, (dx, (first, second)), 0)
+        moved = encoder_jvp((x, tuple(blocks)), (u, None), kinds)
+        assert np.sum(moved * u) == pytest.approx(np.sum(dx * u), rel=1e-12)
+
+    def test_a_decoder_is_causal_and_an_encoder_is_not(self, rng, draw):
+        x, memory = rng.normal(size=(3, 4)), rng.normal(size=(2, 3))
+        o = BlockOptions(num_heads=2)
+        own, both = draw.encoder_block(), draw.decoder_block()
+        np.testing.assert_array_equal(
+            encoder_block(x, own, o), encoder_block(x, own, o, is_causal=False)
+        )
+        np.testing.assert_array_equal(
+            decoder_block(x, memory, both, o), decoder_block(x, memory, both, o, is_causal=True)
+        )
+
+    def test_errors(self, rng, draw):
+        x, params = rng.normal(size=(3, 4)), draw.encoder_block()
+        with pytest.raises(TypeError, match=r"'num_head'. Did you mean 'num_heads'\?"):
+            encoder_block(x, params, num_head=2)
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'xyz'\.$"):
+            encoder_block(x, params, num_heads=2, xyz=1)
+        with pytest.raises(TypeError, match=r"'options' must be BlockOptions, or 'num_heads'"):
+            encoder_block(x, params)
+        with pytest.raises(TypeError, match=r"'options' must be BlockOptions or None, not 2"):
+            encoder_block(x, params, 2)
+        with pytest.raises(TypeError, match="positional"):
+            BlockOptions(2)
+        o = BlockOptions(num_heads=2)
+        with pytest.raises(ValueError, match=r"'options' must be .* tuple of 1, one for each"):
+            encoder(x, (params,), None, (o, o))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            o.num_heads = 3
+        for bad in ({"norm": "none"}, {"eps": -1}, {"activation": "x"}, {"num_kv_heads": 3}):
+            with pytest.raises(ValueError, match=next(iter(bad))):
+                BlockOptions(**{"num_heads": 2} | bad)
+
+
+class TestPairs:
     def test_rotation_of_halves(self, rng, draw):
         # channels in another order are rotated in pairs of another kind
         params, x = draw.encoder_block(), rng.normal(size=(3, 4))
@@ -341,7 +478,7 @@ class TestErrors:
         with pytest.raises(TypeError, match=r"'params' must be EncoderBlockParams\(attention, "):
             encoder_block(x, params[:3], num_heads=2)
         with pytest.raises(TypeError, match=r"'params.norm1' must be NormParams\(weight, bias\)"):
-            encoder_block(x, params._replace(norm1=None), num_heads=2)
+            encoder_block(x, params._replace(norm1=np.ones(4)), num_heads=2)
 
     def test_rms_norm_has_no_bias(self, x, draw):
         with pytest.raises(
@@ -357,7 +494,7 @@ class TestErrors:
 
     def test_plain_tuples_are_fine(self, x, draw):
         params = draw.encoder_block()
-        bare = tuple(tuple(part) for part in params)
+        bare = tuple(tuple(part) for part in params[:4])
         got = encoder_block(x, bare, num_heads=2)
         np.testing.assert_array_equal(got, encoder_block(x, params, num_heads=2))
 

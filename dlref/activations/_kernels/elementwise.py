@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["forward", "jvp", "product", "vjp"]
 
-#: Nanoseconds, or elementary operations, an element; and where a formula calls no other, and the
-#: time is that of memory.
+#: Nanoseconds, or elementary operations, an element; and for a formula that calls no other one,
+#: whose time is spent on memory.
 COST, LIGHT = 2.0, 0.25
 
 
 def _formula(x: Any, *options: Any) -> Any:
-    """Stand for the formula that `instantiate` puts here."""
+    """Placeholder for the formula that `instantiate` inserts."""
 
 
 def _map(start: int, stop: int, x: FloatArray, options: tuple[Any, ...], out: FloatArray) -> None:
@@ -76,7 +76,7 @@ def forward(
     *options: float,
     short: Callable[..., Any] | None = None,
 ) -> FloatArray:
-    """Apply the formula, or one that is short and good enough for float32, to every element."""
+    """Apply the formula, or a shorter one that suffices for float32, to every element."""
     dtype, [array] = as_floats({"x": x}, work=np.float32)
     if short is not None and array.dtype == np.float32:
         formula = short
@@ -95,7 +95,7 @@ def forward(
 def product(
     formula: Callable[..., Any], v: FloatArray, x: FloatArray, *options: float
 ) -> FloatArray:
-    """Multiply every element of `v` by the formula of that of `x`; equal shapes and dtypes."""
+    """Multiply `v` element by element by the formula of `x`; equal shapes and dtypes."""
     out = np.empty_like(x, order="C", subok=False)
     over_rows(
         _loop(_product, formula, x.dtype),

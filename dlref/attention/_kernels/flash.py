@@ -3,18 +3,18 @@ Scaled dot-product attention in tiles: one pass over the keys, never the whole m
 
 A tile is a product of some queries with some keys, small enough for the cache.  The forward pass
 keeps, for each query, the largest score so far, the sum of exponentials relative to it, and the
-weighted sum of values; a larger score makes all earlier ones fade by the same factor.  The
-backward pass computes the tiles anew from the log-sum-exp that the forward pass left.  The forward
-mode of differentiation takes whole rows of scores, a few at a time.
+weighted sum of values; a larger score scales all earlier ones down by the same factor. The backward
+pass recomputes the tiles from the log-sum-exp that the forward pass saved.  The forward mode of
+differentiation takes whole rows of scores, a few at a time.
 
-Tiles are the rows that threads share, in Python: a tile takes a tenth of a millisecond, almost all
-of it in compiled loops and NumPy.
+Threads divide the tiles, in Python: a tile takes a tenth of a millisecond, almost all of it in
+compiled loops and NumPy.
 
 float32 is computed in float32, sums over the rows of a tile included; the sums of tiles are
 float64.
 
-A weight that is exactly zero takes nothing from its key and gives nothing to it, not even a NaN:
-zero times NaN would be NaN, so where an operand is not finite, `product_with_gaps` is used.
+A weight that is exactly zero ignores its key in both directions, even a NaN: zero times NaN would
+be NaN, so where an operand is not finite, `product_with_gaps` is used.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Matrices(NamedTuple):
 
 
 class TileSpec(NamedTuple):
-    """What decides about scores besides queries and keys; see `Attention`."""
+    """The inputs of scores other than queries and keys; see `Attention`."""
 
     mask: Matrices | None
     bias: Matrices | None
@@ -145,7 +145,7 @@ def _sum(x: FloatArray) -> Number:
 
 @inline_strict
 def _between(position: int, left: int, right: int, size: int) -> tuple[int, int]:
-    """Return where what a row at some position sees begins and ends among `size` columns."""
+    """Return the start and the end of the columns, out of `size`, that a row at a position sees."""
     return min(max(position - left, 0), size), min(max(position + right + 1, 0), size)
 
 
@@ -160,10 +160,9 @@ def _online(
     fade: FloatArray,
 ) -> None:
     """
-    Turn a tile of scores into weights relative to the largest score so far, what is hidden into 0.
-
-    `position` is that of the first query among the keys.  `total` is the sum of all weights so
-    far, `fade` becomes the factor of those of earlier tiles.
+    Turn a tile of scores into weights relative to the largest score so far; hidden ones become 0.
+    `position` is the place of the first query among the keys. `total` is the sum of all weights so
+    far, and `fade` becomes the factor of the weights of earlier tiles.
     """
     for n in range(scores.shape[0]):
         for i in range(scores.shape[1]):
@@ -200,7 +199,7 @@ def _gradient(
     """
     Turn a transposed tile of scores S into weights P, and dP into dS = P * (dP - shift).
 
-    Rows belong to keys, columns to queries; what is hidden gets 0.  Where P is zero, dS is.
+    Rows belong to keys, columns to queries; hidden elements get 0.  Where P is zero, dS is.
     """
     for n in range(scores.shape[0]):
         for j in range(scores.shape[1]):
@@ -218,7 +217,7 @@ def _gradient(
                 row[i] = drow[i] = 0.0
 
 
-#: What takes the place of what in float32.
+#: Replacements in float32.
 SINGLE = {rescaled: rescaled_single, largest: largest_single}
 
 
@@ -234,7 +233,7 @@ def finite(*arrays: FloatArray) -> bool:
 
 
 def product_with_gaps(a: FloatArray, b: FloatArray) -> FloatArray:
-    """``a @ b`` in which a zero of `a` takes nothing from `b`, not even infinity or NaN."""
+    """``a @ b``, where a zero of `a` ignores the element of `b`, even infinity or NaN."""
     with np.errstate(all="ignore"):
         out = np.asarray(a @ np.where(np.isfinite(b), b, np.where(b < 0, -1, 1).astype(b.dtype)))
         kinds = a > 0, a < 0, a != 0, b == np.inf, b == -np.inf, np.isnan(b)
@@ -250,20 +249,20 @@ def _add_with_gaps(a: FloatArray, b: FloatArray, out: FloatArray) -> None:
 
 
 def _tiles(length: int, size: int) -> list[slice]:
-    """Cut a length into parts of nearly one size, at most `size`."""
+    """Split a length into parts of nearly equal size, at most `size`."""
     count = -(-length // size)
     return [slice(length * i // count, length * (i + 1) // count) for i in range(count)]
 
 
 def _place(rows: slice, columns: slice, offset: int, left: int, right: int) -> tuple[int, ...]:
-    """Return where the first row stands among the columns, and what it sees to both sides."""
+    """Return the place of the first row among the columns, and how far it sees on both sides."""
     return rows.start + offset - columns.start, left, right
 
 
 def _overlapping(
     tiles: list[slice], rows: slice, offset: int, left: int, right: int
 ) -> Iterator[slice]:
-    """Yield the tiles of which some of the rows see something."""
+    """Yield the tiles in which some row sees something."""
     low, high = rows.start + offset - left, rows.stop + offset + right
     return (tile for tile in tiles if tile.start < high and tile.stop > low)
 
@@ -281,7 +280,7 @@ def _adjust(
     if spec.bias is not None:
         bias = spec.bias.tile(heads, rows, columns)
         scores += bias
-        np.copyto(scores, -np.inf, where=bias == -np.inf)  # hides even what is NaN
+        np.copyto(scores, -np.inf, where=bias == -np.inf)  # hides even NaN
     if spec.mask is not None:
         np.copyto(scores, -np.inf, where=~spec.mask.tile(heads, rows, columns))
     return slope
@@ -336,7 +335,7 @@ def _start(sink: FloatArray, heads: slice, rows: slice) -> tuple[FloatArray, Flo
 def _run(
     loop: Callable[..., None], grid: _Grid, tasks: list[Any], inner: int, *arguments: Any
 ) -> None:
-    """Share tasks out among threads; the products of a score have `inner` terms in all."""
+    """Distribute tasks among threads; the products of a score have `inner` terms in all."""
     size = arguments[0].itemsize
     cost = grid.scores * (inner / 40 + 0.5) * size / 4
     over_rows(loop, len(tasks), cost / max(1, len(tasks)), tasks, grid, *arguments)
@@ -393,7 +392,7 @@ def attend(
 
 @np.errstate(all="ignore")
 def grouped(multiply: Any, a: FloatArray, b: FloatArray) -> FloatArray:
-    """Multiply the matrix of each head of queries by that of its head of keys."""
+    """Multiply the matrix of each head of queries by the matrix of its head of keys."""
     each = a.reshape(len(a) // max(len(b), 1), len(b), *a.shape[1:])
     out: FloatArray = multiply(each, b)
     return out.reshape(len(a), *out.shape[2:])
@@ -486,7 +485,7 @@ def vjp(
     """
     Return the gradients of the scaled q, of k, v, of the matrices of the bias, and of the sinks.
 
-    `known` is what `attend` returned for the same operands, if that has been kept.
+    `known` is the result of `attend` for the same operands, if available.
     """
     out, lse = attend(q, k, v, sink, spec) if known is None else known
     # a sum over the row, in float64: rowsum(dO * O), minus the cotangent of the log-sum-exp
@@ -499,7 +498,7 @@ def vjp(
     tasks, dbias = [[(kv, piece)] for piece in range(parts) for kv in grid.kv_heads], None
     if spec.bias is not None:
         dbias = spec.bias._replace(values=np.zeros_like(spec.bias.values))
-        # what adds to one gradient of a bias does so one after the other
+        # additions to the same gradient of a bias run one after the other
         tasks = [[(kv, piece) for kv in grid.kv_heads] for piece in range(parts)]
         if spec.bias.values.shape[2] == 1:
             tasks = [list(itertools.chain(*tasks))]

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.arguments import FloatArray, check_shape
 from . import flash
-from .scores import Attention, TangentAttention
+from .arguments import Attention, TangentAttention
 
 __all__ = [
     "matrix_cotangent",
@@ -24,7 +24,7 @@ def scores(at: Attention) -> FloatArray:
 
 
 def softmax_parts(at: Attention, s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the weights that belong to all scores, and that of the sink in each row."""
+    """Return the weights that belong to all scores, and the weight of the sink in each row."""
     with np.errstate(all="ignore"):
         top = np.maximum(np.max(s, axis=-1, initial=-np.inf), at.sinks[:, None])
         shift = np.where(top == -np.inf, 0, top)
@@ -35,7 +35,7 @@ def softmax_parts(at: Attention, s: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def matrix_cotangent(at: Attention) -> FloatArray:
-    """Return the cotangent of a matrix of scores or weights, by heads and not the caller's."""
+    """Return the cotangent of a matrix of scores or weights by heads, as a copy."""
     dout = at.more["dout"]
     check_shape("dout", dout, (*at.output_shape[:-1], at.S))
     return np.array(at.queries(dout))
@@ -43,7 +43,7 @@ def matrix_cotangent(at: Attention) -> FloatArray:
 
 @np.errstate(all="ignore")
 def scores_vjp(at: Attention, moved: FloatArray) -> tuple[FloatArray, ...]:
-    """Return the gradients of q, k and the bias for those of the scores, which are used up."""
+    """Return the gradients of q, k and the bias; overwrite the gradients of the scores."""
     dbias = () if at.bias is None else (at.bias_of_scores(moved),)
     slope = flash.slope_of(at.q, at.k, at.spec)
     if slope is not None:
@@ -58,7 +58,7 @@ def scores_vjp(at: Attention, moved: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def scores_jvp(at: TangentAttention, hidden: FloatArray) -> FloatArray:
-    """Return the tangents of all scores; those of `hidden` ones are 0."""
+    """Return the tangents of all scores, 0 for `hidden` ones."""
     dq, dk, *_ = at.tangents
     with np.errstate(all="ignore"):
         moved = flash.grouped(np.matmul, dq, at.k.swapaxes(1, 2))

@@ -48,7 +48,7 @@ def max_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatAr
 def by_rows(
     row_kernel: RowKernel, dout: FloatArray, x: FloatArray, axes: tuple[int, ...]
 ) -> FloatArray:
-    """Give the slices of `x` to a kernel as rows; return what it makes of them in x's shape."""
+    """Pass the slices of `x` to a kernel as rows; return its results in the shape of `x`."""
     if row_kernel is max_rows and 0 in (x.shape[axis] for axis in axes):
         msg = f"Argument 'x' must not be empty where it is reduced, not of shape {x.shape}."
         raise ValueError(msg)

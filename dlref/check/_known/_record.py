@@ -11,10 +11,6 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .._oracle.calls import Call
-    from .._oracle.causes.common import Trial
-    from .._oracle.causes.signs import Pair
-
     Case = tuple[str, tuple[Any, ...], dict[str, Any]]
     Cases = Callable[[Any], Iterator[Case]]
     Formula = Callable[..., Any]
@@ -126,15 +122,16 @@ class Known:
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
     options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
+    fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
     # What other kernels compute.
     plain: Mapping[str, Formula] = field(default_factory=dict)  # by form
     variants: Mapping[str, tuple[Formula, ...]] = field(default_factory=dict)
-    mistakes: tuple[Callable[[Call], Iterator[Trial]], ...] = ()
-    later: tuple[Callable[[Call], Iterator[Trial]], ...] = ()  # if no option is ignored or another
-    signs: tuple[Callable[[Pair], str], ...] = ()
-    last_signs: tuple[Callable[[Pair], str], ...] = ()
-    exponent: Callable[[Call], float] | None = None  # the largest, if no maximum is subtracted
+    mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
+    later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
+    signs: tuple[Callable[[Any], str], ...] = ()
+    last_signs: tuple[Callable[[Any], str], ...] = ()
+    exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted
     is_loss: bool = False
 
     @property

@@ -179,6 +179,10 @@ def _multi_head_options(rng: Any) -> Iterator[Case]:
     yield from each(lambda: (x, sequence(rng, 7), p), each_of(5, 7), **HEADS)
     yield words("q_offset"), (x, x, p), {**HEADS, "is_causal": True, "q_offset": 2}
     yield from rotated((x, x, p))
+    weight = np.linspace(0.5, 2.0, len(p.w_q) // HEADS["num_heads"])
+    normed = x, x, p._replace(q_norm=weight, k_norm=weight[::-1].copy())
+    for key, value in {"norm_eps": 0.5, "norm_offset": 1.0, "norm_after_rope": True}.items():
+        yield words(key), normed, {**HEADS, **rotations(), key: value}
 
 
 FLASH = {"weights": plain.weights_by_logsumexp}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +61,14 @@ OF_HEADS = np.array([2.0, 0.5]).reshape(2, 1, 1)
 MEMORY = {"memory_mask": each_of(5, 7)["mask"]}
 
 
+#: Fields of the options of a block, which may be given as keywords, and their defaults.
+OF_BLOCKS = {
+    field.name: field.default
+    for field in dataclasses.fields(t.BlockOptions)
+    if field.default is not dataclasses.MISSING
+}
+
+
 def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: bool) -> Known:
     """Return the record of a block or a stack; `told` are options that others lack."""
 
@@ -86,7 +95,10 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
         yield words("num_kv_heads"), inputs(rng, kv_heads=1), {**HEADS, "num_kv_heads": 1}
         yield words("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
 
-    return Known(f=f, hard=hard, options=options, mistakes=(mistakes.masks_of_itself,))
+    fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
+    return Known(
+        f=f, hard=hard, options=options, fields=fields, mistakes=(mistakes.masks_of_itself,)
+    )
 
 
 def network(f: Any, **changes: Any) -> Known:

@@ -173,16 +173,17 @@ class Call:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Return what the options are if they are not told."""
+        """Return the default value of every option."""
         try:
             known = inspect.signature(self.core).parameters.values()
         except (TypeError, ValueError):
             known = {}.values()
-        return {
+        own = {
             p.name: p.default
             for p in known
             if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
         }
+        return {**own, **record_of(self.core)[0].fields}
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -61,14 +61,14 @@ def divided_sum(terms: FloatArray, divisor: Any) -> Any:
 
 
 def reduced(terms: FloatArray, reduction: str) -> Any:
-    """Reduce the losses of the elements or rows as told; the mean of nothing is NaN."""
+    """Reduce the losses of the elements or rows; the mean over none is NaN."""
     if reduction == "none":
         return terms
     return divided_sum(terms, np.float64(terms.size) if reduction == "mean" else np.float64(1.0))
 
 
 def seeds(dout: FloatArray, shape: tuple[int, ...], reduction: str) -> FloatArray:
-    """Return the cotangent of each element's loss, given that of the reduced loss."""
+    """Return the cotangent of each element's loss, given the cotangent of the reduced loss."""
     check_shape("dout", dout, shape if reduction == "none" else ())
     count = np.prod(shape, dtype=np.float64) if reduction == "mean" else np.float64(1.0)
     return np.broadcast_to(dout / count, shape)
@@ -83,7 +83,7 @@ class Loss(NamedTuple):
 
 
 def _formula(p: Number, t: Number, option: Number) -> Number:
-    """Stand for the formula that `instantiate` puts here."""
+    """Placeholder for the formula that `instantiate` inserts."""
 
 
 def _each(
@@ -169,7 +169,7 @@ def loss_grad(
     reduction: str,
     option: float = 0.0,
 ) -> FloatArray:
-    """Return the gradient of the reduced loss for the predictions."""
+    """Return the gradient of the reduced loss with respect to the predictions."""
     dtype, (pred, target) = as_floats({"pred": pred, "target": target}, work=np.float32)
     check_shape("target", target, pred.shape)
     choice("reduction", reduction, REDUCTIONS[:2])

@@ -1,15 +1,15 @@
 r"""
 Cosine and sine of position times frequency, at any position.
 
-The angle p f of a late position is a large number, of which only the remainder after whole turns
-matters.  A float64 product of :math:`10^6` has a rounding error of :math:`10^{-10}`, and so has
-its remainder.  Here nothing is lost:
+The angle p f of a late position is a large number, but only its remainder after whole turns
+matters.  A float64 product of :math:`10^6` has a rounding error of :math:`10^{-10}`, and so has its
+remainder.  Here no digits are lost:
 
 1. *Turns.*  The frequency is kept as turns per position, :math:`f / 2 \pi`, in two float64 whose
-   sum has 106 digits.  The product with p is a sum, too: the rounded product and what
-   `two_prod_error` says it lacks.
-2. *The remainder.*  The nearest quarter turn is subtracted.  The subtraction is exact, and what the
-   product lacked is added to what is left, an angle of at most :math:`\pi / 4`.
+   sum has 106 digits.  The product with p is a sum, too: the rounded product and its error from
+   `two_prod_error`.
+2. *The remainder.*  The nearest quarter turn is subtracted.  The subtraction is exact, and the
+   error of the product is added to the remainder, an angle of at most :math:`\pi / 4`.
 3. *The series* of sine and cosine, to the order 17 and 16: the next terms are below
    :math:`10^{-17}` of the result.
 4. *The quarter.*  Four cases: sine and cosine change places, and signs.
@@ -17,12 +17,12 @@ its remainder.  Here nothing is lost:
 All steps are additions, multiplications and selections, hence vectorized by LLVM.
 
 For float32 tables half the digits are enough (see `_elementary`): the series are shorter
-polynomials, good to :math:`2^{-35}`, and of the angle only what the product of turns lacked is
-made up for, since it alone can be as large as the remainder.
+polynomials, good to :math:`2^{-35}`, and only the rounding error of the product of turns is
+corrected, since it alone can be as large as the remainder.
 
-Even those are rarely needed.  A whole position is a multiple of `STEPS` and a step, and the
-addition theorem gives cosine and sine of the sum of two angles from theirs, which for the
-multiples are needed once in `STEPS` rows, and for the steps once in a program:
+Even those are rarely needed.  A whole position is a multiple of `STEPS` plus a step, and the
+addition theorem gives cosine and sine of the sum of both angles. The multiples need the series once
+in `STEPS` rows, and the steps once in a program:
 
 .. math:: \cos(a + b) = \cos a \cos b - \sin a \sin b, \qquad
    \sin(a + b) = \sin a \cos b + \cos a \sin b .
@@ -52,7 +52,7 @@ STEPS = 32  #: rows that one use of the series serves in float32
 NEAR = 2.0**-16  #: results below it have too few digits if they are differences
 
 PI = Decimal("3.1415926535897932384626433832795028841971693993751")
-TURN = (6.283185307179586, 2.4492935982947064e-16)  #: 2 pi, and what the first lacks
+TURN = (6.283185307179586, 2.4492935982947064e-16)  #: 2 pi, and its low-order part
 PER_TURN = (0.15915494309189535, -9.839338337591243e-18)  #: its inverse
 MOST = 2.0**49  #: turns, above which quarters of one are no longer told apart
 
@@ -143,7 +143,7 @@ def _in_turns(f: FloatArray, high: FloatArray, low: FloatArray) -> None:
 
 
 def in_turns(frequencies: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return radians per position as turns per position, rounded and what that lacks."""
+    """Return radians per position as turns per position, in high-order and low-order part."""
     f = np.ascontiguousarray(frequencies, np.float64)
     high, low = np.empty_like(f), np.empty_like(f)
     _in_turns(f, high, low)
@@ -311,7 +311,7 @@ def powers(base: float, numerator: int, denominator: int, count: int) -> list[De
 def powers_in_turns(
     base: float, numerator: int, denominator: int, count: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the powers, divided by 2 pi, rounded and what that lacks."""
+    """Return the powers, divided by 2 pi, in high-order and low-order part."""
     with localcontext(prec=50):
         turns = [w / (2 * PI) for w in powers(base, numerator, denominator, count)]
         high = [float(t) for t in turns]

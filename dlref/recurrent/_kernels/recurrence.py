@@ -1,16 +1,15 @@
 """
-What the recurrent cells share: their arguments, the order of steps, and the product of each step.
+Shared code of the recurrent cells: their arguments, the order of steps, and the product of each
+step. A kernel loops over time for some entries of the batch. Entries are independent, so threads
+divide them and never wait for one another. The products of the inputs and of the gradients depend
+on no state, and are computed at once for all steps.  So a step finds its entries next to each
+other: arrays of all steps are (T, B, ...) in here.
 
-A kernel walks through time with some entries of the batch: entries do not know of each other, so
-that threads share them out and never wait for one another.  What does not wait for a state, the
-products of the inputs and those of the gradients, is computed at once for all steps.  So a step
-finds its entries next to each other: arrays of all steps are (T, B, ...) in here.
-
-A step multiplies few rows, the states, by a matrix that stays the same.  The product of a BLAS
-would rearrange that matrix at each step; here it is copied once into the panels of
-`dlref._math.gemm_tiles`, which takes half of the time or less.  So is the matrix of the inputs,
-because a BLAS has threads of its own, which would spin while those of the steps want to begin.
-The products of a single step, and of the gradients, are NumPy's.
+A step multiplies few rows, the states, by a matrix that stays the same.  A BLAS would rearrange
+that matrix at each step; here it is copied once into the panels of `dlref._math.gemm_tiles`, which
+takes half of the time or less. So is the matrix of the inputs, because the threads of a BLAS would
+still be spinning when the steps begin. The products of a single step, and of the gradients, are
+NumPy's.
 """
 
 from __future__ import annotations
@@ -102,8 +101,8 @@ def tanh_float32(x: Number) -> Number:
     """
     Hyperbolic tangent in the arithmetic of float32, to 5 ULP (7 where products are rounded).
 
-    States go through many steps in float32, each with rounding errors of its own, so that more
-    digits of a gate would be lost at once.  No coefficient is negative: nothing cancels.
+    States go through many steps in float32, each with its own rounding errors, so more digits of a
+    gate would be lost at once.  No coefficient is negative: nothing cancels.
     """
     x = np.float32(x)
     x = FAR if x > FAR else x  # NaN stays
@@ -154,7 +153,7 @@ def add_product(a: FloatArray, w: FloatArray, out: FloatArray) -> None:
 
 
 def over_batch(loop: Callable[..., None], operations: int, batch: int, *arguments: Any) -> None:
-    """Call a kernel, or its copy for float32, on all entries; `operations` are those of one."""
+    """Call a kernel, or its copy for float32, on all entries of `operations` operations each."""
     short = any(getattr(a, "dtype", None) == np.float32 for a in arguments)
     loop = for_float32(loop) if short else loop
     over_rows(loop, batch, operations / 20, *arguments, even=True)
@@ -170,8 +169,8 @@ def over_steps(
     """
     Call a kernel on all entries of a batch for ranges of steps; `shape` begins with T, B.
 
-    `operations` are those of a step of one entry.  A range takes no longer than `over_rows` lets a
-    piece take, so that a long sequence can be interrupted.
+    `operations` is the number for one step of one entry.  A range takes no longer than `over_rows`
+    lets a piece take, so that a long sequence can be interrupted.
     """
     steps, batch = shape[:2]
     most = max(1, int(20 * MAX_PIECE // max(batch * operations, 1)))
@@ -181,12 +180,12 @@ def over_steps(
 
 
 def by_time(a: FloatArray) -> FloatArray:
-    """Bring (B, T, N) into the order (T, B, N)."""
+    """Transpose (B, T, N) to (T, B, N)."""
     return np.ascontiguousarray(a.swapaxes(0, 1))
 
 
 def with_first(first: FloatArray, steps: int) -> FloatArray:
-    """Return room for the initial state (B, H) and those of all steps: (T + 1, B, H)."""
+    """Return a workspace (T + 1, B, H) for the initial state and the states of all steps."""
     states = np.empty((steps + 1, *first.shape), first.dtype)
     states[0] = first
     return states
@@ -233,9 +232,8 @@ class Steps(NamedTuple):
 
     def arranged(self, a: FloatArray) -> FloatArray:
         """
-        Bring (B, T, ...) from the order of time into that of the steps, with 0 beyond the end.
-
-        The same again brings it back, as each entry is reversed within its length.
+        Reorder (B, T, ...) from the order of time to the order of the steps, with 0 beyond the end.
+        Applied twice it restores the order, as each entry is reversed within its length.
         """
         if self.lengths is None:
             return as_carray(a[:, ::-1]) if self.reverse else a
@@ -287,7 +285,7 @@ class Inputs(NamedTuple):
         return Steps(array.reshape(-1), reverse)
 
     def outputs(self, *arrays: FloatArray) -> tuple[FloatArray, ...]:
-        """Give arrays (B, T, H) the batch axes of the input, and the dtype of the result."""
+        """Give arrays (B, T, H) the batch axes of the input and the dtype of the result."""
         inner = [a[:, 0] if self.cell else a for a in arrays]
         return tuple(
             result(np.ascontiguousarray(a).reshape(*self.batch, *a.shape[1:]), self.dtype)
@@ -295,7 +293,7 @@ class Inputs(NamedTuple):
         )
 
     def gradients(self, **grads: FloatArray) -> tuple[FloatArray, ...]:
-        """Return the gradients of what was given, in its order, with its shape."""
+        """Return the gradients of the arguments that are not None, in order, with their shapes."""
         if self.cell:
             grads["x"] = grads["x"][:, 0]
         for role in grads.keys() & {"x", *STATES}:
@@ -306,7 +304,7 @@ class Inputs(NamedTuple):
 def _flat(
     found: dict[str, FloatArray], states: int, batch: tuple[int, ...], *, cell: bool
 ) -> dict[str, Any]:
-    """Return the arrays of Inputs: batch axes merged into one, zeros for what is missing."""
+    """Return the arrays of Inputs: batch axes merged into one, zeros for missing arguments."""
     x, (rows, size) = found["x"], found["w_hh"].shape
     count = math.prod(batch)
     flat: dict[str, Any] = {
@@ -348,9 +346,17 @@ def _check(
 
 
 def _labels(names: Iterable[str], states: int) -> dict[str, str]:
-    """Say what each role is called among the arguments."""
+    """Return the name of the argument for each role."""
     roles = ("x", *STATES[:states], "w_ih", "w_hh", "b_ih", "b_hh", "w_p")
     return dict(zip(roles, names, strict=False))
+
+
+def named(*arrays: npt.ArrayLike | None, cell: bool = False) -> dict[str, npt.ArrayLike | None]:
+    """Return the arrays of a cell or a sequence by name: 6, or 8 with cell state and peepholes."""
+    states = ("h", "c")[: 1 + (len(arrays) > 6)]
+    states = states if cell else tuple(f"{name}0" for name in states)
+    names = "x", *states, "w_ih", "w_hh", "b_ih", "b_hh", "w_p"
+    return dict(zip(names, arrays, strict=False))
 
 
 def inputs(

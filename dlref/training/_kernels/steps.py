@@ -2,8 +2,8 @@
 One step of an optimizer, in one pass over memory.
 
 NumPy writes an array for each operation of a formula, ten for a step of Adam; a kernel reads each
-parameter, its gradient and its slots once and writes the new ones.  It computes in the dtype of
-the parameters, as PyTorch does: the coefficients are brought to that dtype.
+parameter, its gradient and its slots once and writes the new ones.  It computes in the dtype of the
+parameters, as PyTorch does: the coefficients are converted to that dtype.
 
 Adagrad, RMSprop and Adam keep squares of gradients.  A square can be too large or too small for
 the dtype while its root, and the step, are not.  Such a slot holds *minus the root* instead, a sign
@@ -38,7 +38,7 @@ def _with_decay(slope: Number, decay: Number, p: Number) -> Number:
 
 @inline_fma
 def _root(slot: Number) -> Number:
-    """Return the root of what a slot stands for."""
+    """Return the root of the square that a slot stands for."""
     return np.sqrt(slot) if slot >= slot - slot else -slot
 
 
@@ -331,8 +331,8 @@ def updated(
 
     A kernel that keeps squares gets the smallest normal number of the dtype as last coefficient.
 
-    Slots are what an optimizer remembers, in the structure of the parameters; None stands for one
-    full of `start`.  One that is not used stays None.
+    Slots are the state of an optimizer, in the structure of the parameters; None stands for one
+    full of `start`. An unused slot stays None.
     """
     used = used or (True,) * len(slots)
     ready = [

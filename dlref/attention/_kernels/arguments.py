@@ -1,10 +1,8 @@
 """
-The arguments of attention, checked and brought into the shapes of the flash kernels.
-
-Heads and batch axes become one axis.  That of the keys has all heads of the first entry of the
-batch, then those of the second; that of the queries has one head of queries for each of these,
-then the next one: head h shares keys and values with head h mod len(keys).  Mask and bias stay as
-small as they are.
+The arguments of attention, checked and reshaped for the flash kernels. Heads and batch axes become
+one axis. For keys it has all heads of the first entry of the batch, then all heads of the second.
+For queries it has one head of queries for each of these, then the next one: head h shares keys and
+values with head h mod len(keys). Mask and bias are not expanded.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ __all__ = [
 
 
 class ScoreOptions(TypedDict, total=False):
-    """What masks, biases and changes the scores or the weights."""
+    """Options that mask, bias or change the scores or the weights."""
 
     mask: npt.ArrayLike | None
     bias: npt.ArrayLike | None
@@ -67,7 +65,7 @@ class ScoreOptions(TypedDict, total=False):
 
 
 class TangentOptions(ScoreOptions, total=False):
-    """The same, and the tangents of what has one."""
+    """The same, and the tangents of arguments that have one."""
 
     q_offset: int
     dbias: npt.ArrayLike | None
@@ -75,13 +73,16 @@ class TangentOptions(ScoreOptions, total=False):
 
 
 class HeadOptions(ScoreOptions, total=False):
-    """The same, and how heads are cut and rotated."""
+    """The same, and how heads are split and rotated."""
 
     num_heads: Required[int]
     num_kv_heads: int | None
     rope: tuple[npt.ArrayLike, npt.ArrayLike] | None
     rope_interleaved: bool
     scale: float | None
+    norm_eps: float
+    norm_offset: float
+    norm_after_rope: bool
 
 
 class TangentHeadOptions(HeadOptions, TangentOptions, total=False):
@@ -107,10 +108,9 @@ def as_side(name: str, side: Any) -> int:
 @dataclass
 class Attention:
     """
-    What an attention computes with; the methods bring results back into the shapes of arguments.
-
-    `names` are those of q, k and v in error messages; v may be missing.  `extra` are more
-    arrays that take part in the promotion of dtypes.
+    Operands and options of an attention; its methods reshape results like the arguments. `names`
+    are the names of q, k and v in error messages; v may be missing. `extra` are more arrays that
+    take part in the promotion of dtypes.
     """
 
     names: tuple[str, ...]
@@ -201,7 +201,7 @@ class Attention:
         self.spec = TileSpec(mask, bias, *reach, self.cap, dropout)
 
     def _of_heads(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return what belongs to each head of queries, broadcast to (..., H), in their order."""
+        """Return an option of each head of queries, broadcast to (..., H), in their order."""
         whole = np.broadcast_to(array, self.lead).reshape(*self.batch, self.Hk, self.groups)
         return np.moveaxis(whole, -1, 0).ravel()
 
@@ -246,16 +246,16 @@ class Attention:
         return flash.attend(self.q, self.k, self.v, self.sinks, self.spec)
 
     def bias_gradient(self, matrices: FloatArray) -> FloatArray:
-        """Return the gradient of the bias from that of its matrices."""
+        """Return the gradient of the bias from the gradient of its matrices."""
         return result(matrices.reshape(self.bias_shape), self.dtype)
 
     def bias_of_scores(self, moved: FloatArray) -> FloatArray:
-        """Return the gradient of the bias from that of all scores (q_heads, T, S)."""
+        """Return the gradient of the bias from the gradient of all scores (q_heads, T, S)."""
         whole = self.of_queries(moved, self.T, self.S).reshape(*self.lead, self.T, self.S)
         return result(np.array(unbroadcast(whole, self.bias_shape)), self.dtype)
 
     def sink_gradient(self, by_heads: FloatArray) -> FloatArray:
-        """Return the gradient of the sinks from those of all heads of queries."""
+        """Return the gradient of the sinks from the gradients of all heads of queries."""
         whole = self.of_queries(by_heads).reshape(math.prod(self.batch), self.H)
         return result(whole.sum(0), self.dtype)
 
