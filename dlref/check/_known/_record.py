@@ -166,10 +166,7 @@ class Known:
 
     def told(self, sample: Sample) -> list[str]:
         """Return the options of a sample that have a default."""
-        try:
-            known = inspect.signature(self.functions[-1]).parameters
-        except (TypeError, ValueError):
-            return [*sample.options]
+        known = inspect.signature(self.functions[-1]).parameters
         return [k for k in sample.options if k in known and known[k].kind == known[k].KEYWORD_ONLY]
 
     @property

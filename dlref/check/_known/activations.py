@@ -91,7 +91,7 @@ RECORDS = [
     elementwise(
         a.softsign, plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
     ),
-    elementwise(a.silu, {"beta": 1.7}, plain=by_slope(u.silu, u.silu_deriv)),
+    elementwise(a.silu, {"beta": 0.75}, plain=by_slope(u.silu, u.silu_deriv)),
     elementwise(
         a.mish, plain=by_slope(u.mish, u.mish_deriv), variants={"vjp": (u.mish_vjp_of_jax,)},
     ),
@@ -116,7 +116,7 @@ RECORDS = [
         hard=[call((5, 7), (7,))],
     ),
     gated(a.glu, plain=u.gated(sigmoid, u.sigmoid_deriv)),
-    gated(a.swiglu, {"beta": 1.7}, plain=u.gated(u.silu, u.silu_deriv)),
+    gated(a.swiglu, {"beta": 0.75}, plain=u.gated(u.silu, u.silu_deriv)),
     gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu),
     along_rows(
         a.softmax, call((1,)),
