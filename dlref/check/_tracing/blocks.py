@@ -32,9 +32,11 @@ Mistake = tuple[str, Any, Options]  # words, parameters, options
 
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
     """Normalize as a block with these parameters and options does."""
+    if p is None:
+        return x
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
         return layer_norm(x, *p, eps=o["eps"])
-    y = rms_norm(x, p.weight, eps=o["eps"])
+    y = rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])
     return y if p.bias is None else y + p.bias  # a bias only after a mistake
 
 
@@ -55,23 +57,49 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
         _heads(linear(y, p.w_v, p.b_v), keys, wrong),
     )
     steps: Steps = {"q": q, "k": k, "v": v}
-    if o["rope"] is not None:
-        cos, sin = o["rope"]
-        tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
-        rotated = [np.asarray(apply_rope(a, cos, sin, **tables)) for a in (q, k, v)]
-        q, k = rotated[0], k if wrong == "keys" else rotated[1]
-        v = rotated[2] if wrong == "values" else v
-        steps |= {"q_rotated": q, "k_rotated": k}
+    order = (_rotate, _normalize) if o["norm_after_rope"] else (_normalize, _rotate)
+    for change in order:
+        found = change(q, k, v, p, o)
+        q, k, v = found.get("q", q), found.get("k", k), found.get("v", v)
+        name = {_rotate: "rotated", _normalize: "normed"}[change]
+        steps |= {f"{key}_{name}": found[key] for key in ("q", "k") if key in found}
     options = {name: o[name] for name in ATTENTION}
     steps["scores"] = attention_scores(q, k, **options)
-    steps["weights"] = attention_weights(q, k, **options)
+    steps["weights"] = attention_weights(q, k, sink=p.sink, **options)
     if wrong == "axis":
         steps["weights"] = _over_queries(steps["scores"])
     steps["averages"] = steps["weights"] @ np.repeat(v, H // keys, axis=-3)
     merged = steps["averages"] if wrong == "merge" else np.swapaxes(steps["averages"], -2, -3)
     merged = merged.reshape(*x.shape[:-1], H * v.shape[-1])
+    if p.w_gate is not None:
+        steps["gate"] = linear(x, p.w_gate, p.b_gate)
+        merged = merged * sigmoid(steps["gate"])
     steps["out"] = linear(merged, p.w_o, p.b_o)
     return {f"{part}.{name}": value for name, value in steps.items()}
+
+
+def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:
+    """Return queries and keys after the rotation, if there is one."""
+    if o["rope"] is None:
+        return {}
+    (cos, sin), wrong = o["rope"], o.get("wrong", "")
+    tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
+    rotated = [np.asarray(apply_rope(a, cos, sin, **tables)) for a in (q, k, v)]
+    found = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
+    return found | ({"v": rotated[2]} if wrong == "values" else {})
+
+
+def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:
+    """Return queries and keys after their norms, where there are any."""
+    found = {}
+    for name, x, w in (("q", q, p.q_norm), ("k", k, p.k_norm)):
+        if w is not None:
+            together = len(w) != x.shape[-1]
+            rows = np.swapaxes(x, -2, -3)
+            rows = rows.reshape(*rows.shape[:-2], -1) if together else rows
+            y = rms_norm(rows, w, eps=o["eps"], weight_offset=o["norm_offset"])
+            found[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
+    return found
 
 
 def _over_queries(scores: FloatArray) -> FloatArray:
@@ -107,23 +135,28 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
     """Return the steps of sub-layers with their norms and sums, the output last."""
     steps: Steps = {}
     wrong, given = o.get("wrong", ""), x
-    for i, (run, norm) in enumerate(parts, 1):
-        z = given if wrong == "parallel" else x
-        if o["norm_first"]:
+    for i, (run, norm, output_norm) in enumerate(parts, 1):
+        z = given if o["parallel"] != (wrong == "parallel") else x
+        norm = parts[0][1] if o["parallel"] and norm is None else norm  # noqa: PLW2901
+        if o["norm_first"] and norm is not None:
             steps[f"norm{i}"] = normed(z, norm, o)
             z = z if wrong == "unnormed" else steps[f"norm{i}"]
         steps |= run(z)
+        out = list(steps.values())[-1]
+        if output_norm is not None:
+            out = steps[f"output_norm{i}"] = normed(out, output_norm, o)
+        out = out if o["residual_scale"] == 1 else out * out.dtype.type(o["residual_scale"])
         beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
-        x = steps[f"sum{i}"] = np.asarray(beside + list(steps.values())[-1])
-        if not o["norm_first"]:
+        x = steps[f"sum{i}"] = np.asarray(beside + out)
+        if not o["norm_first"] and norm is not None:
             x = steps[f"norm{i}"] = normed(x, norm, o)
     return steps | {"out": x}
 
 
 def block_steps(x: FloatArray, p: Any, o: Options) -> Steps:
     """Return the steps of an encoder block."""
-    attend = (lambda z: _attend(z, p.attention, o)), p.norm1
-    network = (lambda z: _network(z, p.feed_forward, o)), p.norm2
+    attend = (lambda z: _attend(z, p.attention, o)), p.norm1, p.output_norm1
+    network = (lambda z: _network(z, p.feed_forward, o)), p.norm2, p.output_norm2
     return _sublayers(x, (attend, network), o)
 
 
@@ -136,6 +169,6 @@ def decoder_block_steps(given: tuple[FloatArray, FloatArray], p: Any, o: Options
         source = z if across["own"] else memory
         return _attend(z, p.cross_attention, across, source, "cross_attention")
 
-    attend = (lambda z: _attend(z, p.self_attention, o, part="self_attention")), p.norm1
-    network = (lambda z: _network(z, p.feed_forward, o)), p.norm3
-    return _sublayers(x, (attend, (read, p.norm2), network), o)
+    attend = (lambda z: _attend(z, p.self_attention, o, part="self_attention")), p.norm1, None
+    network = (lambda z: _network(z, p.feed_forward, o)), p.norm3, None
+    return _sublayers(x, (attend, (read, p.norm2, None), network), o)

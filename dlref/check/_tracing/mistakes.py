@@ -130,7 +130,7 @@ def _swapped(a: Any, one: str, two: str) -> Any:
 
 
 def _weights(p: Any, o: Options) -> Iterator[Mistake]:
-    for part in (name for name in p._fields if not name.startswith("norm")):
+    for part in (name for name in p._fields if "norm" not in name):
         arrays = getattr(p, part)
         for words, changes in _changes(part, arrays):
             yield words, p._replace(**{part: arrays._replace(**changes)}), o
@@ -145,9 +145,9 @@ def _weights(p: Any, o: Options) -> Iterator[Mistake]:
 def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield biases that are missing and weights that are transposed, one and several at a time."""
     there = {name: w for name, w in arrays._asdict().items() if w is not None}
-    biases = [name for name, w in there.items() if w.ndim == 1]
+    biases = [name for name, w in there.items() if w.ndim == 1 and name[0] == "b"]
     square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
-    for name in biases:
+    for name in (n for n, w in there.items() if w.ndim == 1):
         yield f"{part}.{name} is missing", {name: None}
     for name in square:
         yield f"{part}.{name} is transposed", {name: there[name].T}
@@ -287,8 +287,9 @@ def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _weights(p, o)
     for words, options in other_norms(o):
         yield words, p, options
-    norms = {name: getattr(p, name) for name in p._fields if name.startswith("norm")}
-    for some in (*({name: norm} for name, norm in norms.items()), norms):
+    norms = {name: getattr(p, name) for name in p._fields if "norm" in name}
+    norms = {name: norm for name, norm in norms.items() if norm is not None}
+    for some in (*({name: norm} for name, norm in norms.items()), *([norms] if norms else [])):
         for words, change in NORM_WEIGHTS.items():
             changed = {name: with_weight(norm, change) for name, norm in some.items()}
             yield f"the weight of {' and '.join(some)} {words}", p._replace(**changed), o

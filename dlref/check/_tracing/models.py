@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Trace(dict[str, FloatArray]):
             for words, *changed in mistakes(*arguments[1:]):
                 found = run(arguments[0], *changed)
                 for step in steps.keys() - found.keys():  # there is no rotation
-                    found[step] = found[step.removesuffix("_rotated")]
+                    found[step] = found[re.sub("_(rotated|normed)$", "", step)]
                 yield words, {prefix + step: value for step, value in found.items()}
 
         for step, value in steps.items():
@@ -127,7 +128,7 @@ def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
 
 def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
     """Raise unless the parameters of a block are the named tuples, not plain ones."""
-    if not all(hasattr(part, "_fields") for part in (p, *p)):
+    if not all(hasattr(part, "_fields") for part in (p, *p) if part is not None):
         msg = f"Argument {name!r} must be {kind} of named tuples, not plain tuples."
         raise TypeError(msg)
 
@@ -215,7 +216,7 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
 def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     root = p.embedding.dtype.type(config.width**0.5)
     factor, words = (
-        (1 / root, "not multiplied") if config.scale_embeddings else (root, "multiplied")
+        (1 / root, "not multiplied") if config.embedding_scale != 1 else (root, "multiplied")
     )
     changed = p._replace(embedding=p.embedding * factor)
     yield f"the embeddings are {words} by the root of D", changed, config
@@ -227,16 +228,22 @@ def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
         yield "the positions are missing", p._replace(positions=none), config
 
 
-def _add_head(found: Trace, x: FloatArray, p: Any) -> None:
+def _add_head(found: Trace, x: FloatArray, p: Any, config: Any) -> None:
     """Add the logits; before the last norm x was the step before the last one."""
     raw = x if p.norm is None else [*found.values()][-2]
-    found.add("", _head, functools.partial(_head_mistakes, raw), x, p, None)
+    run = functools.partial(_head, config=config)
+    found.add("", run, functools.partial(_head_mistakes, raw), x, p, None)
 
 
-def _head(x: FloatArray, p: Any, instead: Any) -> Steps:
+def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
     """Return the logits, of another input, or what else is taken for them."""
     x, after = (instead, None) if isinstance(instead, np.ndarray) else (x, instead)
     logits = linear(x, p.embedding if p.head is None else p.head)
+    kind, cap = logits.dtype.type, config.logit_softcap
+    if config.logit_scale != 1:
+        logits = np.asarray(logits * kind(config.logit_scale))
+    if cap is not None:
+        logits = np.asarray(np.tanh(logits / kind(cap)) * kind(cap))
     return {"logits": logits if after is None else np.asarray(after(logits))}
 
 
@@ -259,26 +266,33 @@ def _class_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
 
 def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True) -> Options:
     """Return the options of attention that a scheme of positions makes."""
-    if config.positions == "rope":
-        scaling = config.rope_scaling
-        frequencies = rope_frequencies(config.head_width, base=config.rope_base, scaling=scaling)
-        factor = rope_attention_factor(scaling)
-        tables = rope_tables(np.arange(T), frequencies, attention_factor=factor)
-        wrong = {}
-        if scaling is not None:
-            plain = rope_frequencies(config.head_width, base=config.rope_base)
-            wrong["the scaling of the rotation is missing"] = rope_tables(np.arange(T), plain)
-        if factor != 1:
-            words = f"the rotation's attention factor of {factor:.4g} is missing"
-            wrong[words] = rope_tables(np.arange(T), frequencies)
-        cast = {key: tuple(a.astype(dtype) for a in pair) for key, pair in wrong.items()}
-        return {"rope": tuple(a.astype(dtype) for a in tables), "scalings": cast}
     if config.positions == "alibi":
         slopes = alibi_slopes(config.heads)
         return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
     if config.positions == "t5":
         return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=not causal))}
     return {}
+
+
+def _rotation(config: Any, own: Any, T: int, dtype: Any) -> Options:
+    """Return the rotation of a block, and what is wrong with others; `own` are its settings."""
+    if own is None:
+        return {"rope": None, "scalings": {}}
+    told = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
+    told |= own
+    scaling, base, E = told["scaling"], told["base"], told["dim"] or config.head_width
+    frequencies = rope_frequencies(E, base=base, scaling=scaling)
+    factor = 1.0 if scaling is None else rope_attention_factor(scaling)
+    tables = rope_tables(np.arange(T), frequencies, attention_factor=factor)
+    wrong = {}
+    if scaling is not None:
+        words = "the scaling of the rotation is missing"
+        wrong[words] = rope_tables(np.arange(T), rope_frequencies(E, base=base))
+    if factor != 1:
+        words = f"the rotation's attention factor of {factor:.4g} is missing"
+        wrong[words] = rope_tables(np.arange(T), frequencies)
+    cast = {key: tuple(a.astype(dtype) for a in pair) for key, pair in wrong.items()}
+    return {"rope": tuple(a.astype(dtype) for a in tables), "scalings": cast}
 
 
 def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
@@ -288,7 +302,7 @@ def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
     x = _add_blocks(found, x, params.blocks, params.norm, each)
-    _add_head(found, x, params)
+    _add_head(found, x, params, config)
     return found
 
 
@@ -306,8 +320,16 @@ def _of_config(
         "is_causal": causal,
         "eps": config.eps,
     }
-    each = _of_blocks(None, told | there | call, config.layers)
-    return [o | {"scalings": there.get("scalings", {})} for o in each]
+    given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
+    given = given * max(config.layers, 1) if len(given) == 1 else given
+    found = []
+    for own in given:
+        more = dict(own or {})
+        rotation = more.pop("rope", {} if config.positions == "rope" else None)
+        turned = _rotation(config, rotation, x.shape[-2], x.dtype)
+        [o] = _of_blocks(None, told | more | there | call | {"rope": turned["rope"]})
+        found.append(o | {"scalings": turned["scalings"]})
+    return found
 
 
 def _sequence_classifier(
@@ -342,7 +364,7 @@ def _encoder_decoder(
     x = found.add("decoder.", _embed, _embed_mistakes, answer, p, config)
     each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
     x = _add_decoder(found, x, memory, p.decoder, p.norm, each, "decoder.")
-    _add_head(found, x, p)
+    _add_head(found, x, p, config)
     return found
 
 
