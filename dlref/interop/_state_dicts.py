@@ -3,14 +3,15 @@ r"""State dicts of PyTorch's modules and of models as dlref's parameters, and ba
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import zlib
+import zipfile
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
-from zipfile import BadZipFile
 
 import numpy as np
 
+from .._core.archives import UNREADABLE, members_of, read_array
 from .._core.arguments import check_mapping, choice, shown
 from ._families import FAMILIES, BertParams, T5EncoderParams, read_family, write_family
 from ._modules import MODULES, is_no_parameter
@@ -358,9 +359,10 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     own files (``.pt``, ``.bin``) are not read; PyTorch does that, with
     ``torch.load(path, weights_only=True)``.
 
-    The package safetensors is installed with ``pip install dlref[interop]``. Tensors of bfloat16
-    need the package ml_dtypes besides. A checkpoint in several files is read file by file:
-    ``state = read_state_dict(a) | read_state_dict(b)``.
+    The package safetensors is installed with ``pip install safetensors``. Members of a ``.npz`` may
+    be compressed, but together take no more than 64 times the file and 16 MB. Tensors of bfloat16
+    need the package ml_dtypes besides. A checkpoint in several files is read file by file: ``state
+    = read_state_dict(a) | read_state_dict(b)``.
 
     Examples
     --------
@@ -393,18 +395,18 @@ def _unreadable(name: str, error: Exception) -> ValueError:
 def _read_npz(name: str) -> State:
     try:
         with open(name, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
+            if file.read(6) == b"\x93NUMPY":
                 msg = "it is one array, as np.save writes"
                 raise TypeError(msg)
-            with archive:
-                state = {key: archive[key] for key in archive}
-    except (EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+            archive = zipfile.ZipFile(file)
+            members = members_of(archive, os.fstat(file.fileno()).st_size, compressed=True)
+            return {key: read_array(key, archive, info) for key, info in members.items()}
+    except UNREADABLE as error:
         raise _unreadable(name, error) from None
-    for key, value in state.items():  # members that are no npy files come as bytes
-        if not isinstance(value, np.ndarray):
-            raise _unreadable(name, TypeError(f"{key!r} is not an array"))
-    return state
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile seeks to before the beginning
+            raise
+        raise _unreadable(name, error) from None
 
 
 def _read_safetensors(name: str) -> State:
@@ -412,13 +414,15 @@ def _read_safetensors(name: str) -> State:
         package = import_module("safetensors")
         load = import_module("safetensors.numpy").load_file
     except ImportError:
-        msg = "A file of safetensors needs the package safetensors: pip install dlref[interop]."
+        msg = "A file of safetensors needs the package safetensors: pip install safetensors."
         raise ImportError(msg) from None
     with contextlib.suppress(ImportError):
         import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
+    with open(name, "rb"):  # an OSError that names the file, also of a folder
+        pass
     try:
         state: State = load(name)
-    except (package.SafetensorError, TypeError) as error:
+    except (package.SafetensorError, MemoryError, OverflowError, TypeError, ValueError) as error:
         raise _unreadable(name, error) from None
     except AttributeError as error:  # of NumPy, which is asked for its dtypes
         raise _unreadable(name, TypeError(f"NumPy has no dtype {error.name}")) from None
