@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import zipfile
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -18,8 +19,6 @@ from ._modules import MODULES, is_no_parameter
 from ._tensors import read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..transformer import LanguageModelConfig, LanguageModelParams
 
 __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
@@ -79,14 +78,14 @@ def from_state_dict(
 @overload
 def from_state_dict(
     state: Mapping[str, Any],
-    kind: str,
+    kind: str | None = None,
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
 ) -> Any: ...
 def from_state_dict(
     state: Mapping[str, Any],
-    kind: str,
+    kind: str | None = None,
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
@@ -99,12 +98,13 @@ def from_state_dict(
     state : dict of array_like
         Tensors by name, of PyTorch or any other library, as ``module.state_dict()`` or
         :func:`read_state_dict` returns them.
-    kind : str
+    kind : str or None
         Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
         "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM",
         "RNNCell", "GRUCell", "LSTMCell", "MultiheadAttention", "TransformerEncoderLayer",
         "TransformerDecoderLayer", "TransformerEncoder" or "TransformerDecoder". Or a family of
-        models with the names of Hugging Face: "gpt2", "llama", "bert" or "t5".
+        models with the names of Hugging Face, see the table below. None takes the family from the
+        entry ``model_type`` of `config`.
     config : dict or None
         Configuration of a family's model: the contents of its ``config.json``. Missing
         entries have the defaults of Hugging Face.
@@ -187,10 +187,35 @@ def from_state_dict(
     gpt2    ``LanguageModelParams``,         ``language_model(tokens, params, config)``
             ``LanguageModelConfig``
     llama   the same                         the same
+    others  the same                         the same, see the next table
     bert    :class:`BertParams`, options     three lines, see there
     t5      :class:`T5EncoderParams`,        three lines, see there; the encoder only
             options
     ======= ================================ ================================================
+
+    ============= ==========================================================================
+    kind          what it has that LLaMA has not
+    ============= ==========================================================================
+    mistral       a window of attention (``window=(W - 1, 0)``), a head width of its own
+    ministral     the same in some layers
+    qwen2         biases of queries, keys and values; windows in the upper layers
+    qwen3         norms of queries and keys of each head, before the rotation
+    smollm3       layers without rotations
+    gemma         norms by 1 + w (``norm_offset=1``), embeddings times the root of D
+    gemma2        also norms before and after each sub-layer, caps of scores and logits, windows
+                  in every other layer
+    gemma3_text   (or gemma3) also norms of queries and keys, two bases of rotations
+    granite       multipliers of embeddings, scores, sums and logits
+    olmo2         norms of the outputs alone; norms of all queries, and of all keys, at once
+    phi3          fused matrices; rotations of some channels
+    stablelm      layer norms; rotations of a quarter of the channels
+    gpt_neox      layer norms, attention and network side by side, a fused matrix of heads
+    cohere        one layer norm for attention and network side by side, scaled logits
+    ============= ==========================================================================
+
+    Their rotations turn halves of a head, as their rows do: ``rope_interleaved=False`` is among
+    ``config.blocks``, and nothing is reordered or folded, so that :func:`to_state_dict` maps
+    gradients, too.
 
     A model with or without its head can be read: names with ``transformer.``, ``model.`` or
     ``bert.`` before them, or without. The following are taken care of.
@@ -210,8 +235,10 @@ def from_state_dict(
       :func:`~dlref.positions.t5_bias`; a warning says so.
 
     A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
-    left out. A `config` whose ``model_type`` is another family's is refused: Gemma, say,
-    has LLaMA's names, and computes something else.
+    left out. A `config` whose ``model_type`` or ``architectures`` are another family's is refused:
+    Gemma, say, has LLaMA's names, and computes something else. So is an entry that the family does
+    not have and that changes numbers in another one, such as a window or a multiplier, unless it is
+    neutral.
 
     Examples
     --------
@@ -244,6 +271,11 @@ def from_state_dict(
     >>> config == small, language_model([1, 2, 3], params, config).shape
     (True, (3, 9))
     """
+    if kind is None:
+        kind = config.get("model_type") if isinstance(config, Mapping) else None
+        if kind is None:
+            msg = "Argument 'kind' must be given, unless config has 'model_type'."
+            raise ValueError(msg)
     choice("kind", kind, KINDS)
     names = _names(state, prefix)
     if kind in FAMILIES:
@@ -267,7 +299,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     kind : str
         Name of the module's class or the family, as for :func:`from_state_dict`.
     config : LanguageModelConfig or None
-        Architecture of a model of the families "gpt2" and "llama". The others need none.
+        Architecture of a family's language model. "bert" and "t5" need none.
     prefix : str, default ""
         Beginning of the names.
 
