@@ -32,9 +32,11 @@ from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
     EncoderDecoderParams,
+    ExpertParams,
     FeedForwardParams,
     GatedFeedForwardParams,
     LanguageModelParams,
+    MixtureParams,
     NormParams,
     SequenceClassifierParams,
 )
@@ -53,9 +55,11 @@ KINDS: dict[str, Any] = {
         DecoderBlockParams,
         EncoderBlockParams,
         EncoderDecoderParams,
+        ExpertParams,
         FeedForwardParams,
         GatedFeedForwardParams,
         LanguageModelParams,
+        MixtureParams,
         NormParams,
         SequenceClassifierParams,
     )
