@@ -1,14 +1,19 @@
 """The architecture of dlref, as assertions: where things are and how they are named."""
 
 import ast
+import functools
 import importlib
 import inspect
 import re
 from pathlib import Path
 
+import naive
 import pytest
+from cases import STRATEGIES
 
 import dlref
+from dlref.check._known import CHAPTERS as KNOWN
+from dlref.check._known import NOTHING, record_of, records
 
 ROOT = Path(dlref.__file__).parents[1]
 CHAPTERS = [  # in reading order; a chapter imports only from those before it
@@ -193,11 +198,22 @@ class TestPublicObject:
         assert re.search(rf">>> .*\b{f.__name__}\b", examples), "imported from its chapter"
         assert re.search(rf"\b{f.__name__}[(.]", examples)
 
-    def test_is_listed_on_the_chapter_page(self, chapter, f):
-        page = (ROOT / "docs" / "reference" / f"{chapter}.rst").read_text()
-        assert re.search(rf"^ +{f.__name__}$", page, re.MULTILINE)
+
+def place(path):
+    """Return the chapter of a topic, and the names it exports."""
+    chapter = path.parent.name
+    return chapter, importlib.import_module(f"dlref.{chapter}.{path.stem}").__all__
 
 
+def known(path):
+    """Yield the functions of a topic with their records."""
+    module = importlib.import_module(f"dlref.{path.parent.name}.{path.stem}")
+    for name in module.__all__:
+        if inspect.isfunction(f := getattr(module, name)):
+            yield name, record_of(f)[0]
+
+
+@functools.cache
 def mentioned(pattern):
     """Return the words in the files of a chapter's tests or gallery."""
     return {word for path in ROOT.glob(pattern) for word in re.findall(r"\w+", path.read_text())}
@@ -205,14 +221,53 @@ def mentioned(pattern):
 
 @pytest.mark.parametrize("path", TOPICS, ids=topic_id)
 class TestTopic:
+    def test_is_exported(self, path):
+        chapter, exported = place(path)
+        missing = {*exported} - {*getattr(dlref, chapter).__all__}
+        assert not missing, f"tox run -e stubs: it writes {missing} to {chapter}/__init__.pyi"
+
+    def test_has_a_record(self, path):
+        chapter, _ = place(path)
+        missing = [name for name, record in known(path) if record is NOTHING and chapter != "check"]
+        file = f"dlref/check/_known/{chapter}.py"
+        assert not missing, f"{file}: add a record of {path.stem[1:]}, for {missing}"
+
+    def test_its_calls_have_an_oracle(self, path):
+        for name in {record.name for _, record in known(path) if record.calls}:
+            words = f"tests/naive.py: transcribe the displayed formula of {name}, with its options"
+            assert hasattr(naive, name), words
+
+    def test_its_calls_are_drawn(self, path):
+        for record in {record for _, record in known(path) if record.calls}:
+            key = f"{path.parent.name}.{record.name}"
+            words = f"tests/cases.py: STRATEGIES wants a strategy of {key}"
+            assert (record.family or key) in STRATEGIES, words
+
+    def test_is_listed_on_the_chapter_page(self, path):
+        chapter, exported = place(path)
+        page = ROOT / "docs" / "reference" / f"{chapter}.rst"
+        listed = {*re.findall(r"^ +(\w+)$", page.read_text(), re.MULTILINE)}
+        missing = [name for name in exported if name not in listed]
+        words = f"docs/reference/{chapter}.rst: list {missing} below an autosummary"
+        assert not missing, words
+
+    def test_stands_in_the_comparison(self, path):
+        """The chapter of activations compares those of single elements in a table."""
+        chapter, exported = place(path)
+        if chapter == "activations" and f"{path.stem[1:]}_deriv2" in exported:
+            page = (ROOT / "docs" / "reference" / f"{chapter}.rst").read_text()
+            words = f"docs/reference/{chapter}.rst: the table under Comparison lacks a row of "
+            assert f"* - :func:`{path.stem[1:]}`" in page, words + path.stem[1:]
+
     def test_its_map_has_tests_and_a_figure(self, path):
-        chapter = path.parent.name
-        exported = importlib.import_module(f"dlref.{chapter}.{path.stem}").__all__
+        chapter, exported = place(path)
         if f"{path.stem[1:]}_deriv2" in exported:
             return  # the contract and gallery/activations/plot_activations.py know it already
-        assert {path.stem[1:], *exported} & mentioned(f"tests/{chapter}/**/test_*.py")
+        tested = {path.stem[1:], *exported} & mentioned(f"tests/{chapter}/**/test_*.py")
+        assert tested, f"tests/{chapter}/test_{path.stem[1:]}.py: nothing tests it"
         drawn = {DRAWN_WITH.get(path.stem[1:], path.stem[1:]), *exported}
-        assert drawn & mentioned(f"gallery/{chapter}/plot_*.py")
+        words = f"gallery/{chapter}/plot_{path.stem[1:]}.py: no figure draws it"
+        assert drawn & mentioned(f"gallery/{chapter}/plot_*.py"), words
 
     def test_kernels_neither_validate_nor_return(self, path):
         tree = ast.parse(path.read_text())
@@ -223,6 +278,17 @@ class TestTopic:
                 assert node.name.startswith("_")
                 for child in ast.walk(node):
                     assert not isinstance(child, ast.Assert | ast.Raise | ast.Return), node.name
+
+
+def test_every_record_is_of_a_public_function():
+    assert {*KNOWN} == {*PRESENT} - {"check"}
+    for chapter in KNOWN:
+        public = {
+            getattr(getattr(dlref, chapter), name) for name in getattr(dlref, chapter).__all__
+        }
+        found = [f for record in records(chapter) for f in record.functions]
+        assert {*found} <= public
+        assert len(found) == len({*found})
 
 
 def test_every_test_and_figure_belongs_to_a_map():

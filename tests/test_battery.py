@@ -129,11 +129,12 @@ def test_sees_an_answer_that_is_lost():
     assert battery.lost(np.array([2e300, 2.0]), true, 3 * true, 0) == ""  # the formula is no better
 
 
-def test_runs_and_resumes(tmp_path):
+def test_runs_and_resumes(tmp_path, monkeypatch):
     """A run that is stopped goes on where it was, and says how many failed."""
     pytest.importorskip("tqdm")
     script, results = Path(battery.__file__), tmp_path / "battery.jsonl"
     run = [sys.executable, str(script), "--only", "bad arrays/activations.relu/", "--results"]
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent))  # as tox does
     first = subprocess.run([*run, str(results)], capture_output=True, text=True, check=True)
     lines = results.read_text().splitlines()
     assert f"{len(lines) // 2} trials, 0 failed" in first.stdout

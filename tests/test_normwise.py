@@ -1,4 +1,6 @@
-"""A sample of what tests/normwise.py measures."""
+"""The table that measure/normwise.py writes: each of its errors is there, and little is beyond."""
+
+import csv
 
 import normwise
 import numpy as np
@@ -8,28 +10,46 @@ from conftest import FUSED
 pytestmark = pytest.mark.skipif(
     np.finfo(np.longdouble).nmant < 63, reason="long doubles are no wider than float64 here"
 )
+with normwise.RESULTS.open(newline="") as file:
+    ROWS = list(csv.DictReader(file))
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(
-    ("case", "path", "bounds"),
-    [
-        ("", "losses.kl_divergence", (2, 2)),
-        ("mean 1e4", "normalization.layer_norm", (3, 4)),
-        ("mean 1e4", "normalization.instance_norm", (3, 4)),
-        ("", "recurrent.rnn", (6, 12) if FUSED else (12, 25)),
-    ],
-)
-def test_errors_are_a_few_roundings(case, path, bounds, dtype):
-    value, gradient = normwise.errors(case, path, dtype, normwise.of_dlref)
-    assert 0 < value < bounds[0]
-    assert 0 < gradient < bounds[1]
+def again(row, of):
+    """Measure at the input that a row of the table names: the errors of value and vjp."""
+    kind, size, seed = (row[key + of] for key in ("kind", "size", "seed"))
+    return normwise.measured(row["function"], row["dtype"], kind, int(size), int(seed))
 
 
-def test_a_wrong_result_is_seen():
-    def wrong(*arguments):
-        value, *gradients = normwise.of_dlref(*arguments)
-        return [value * np.float32(1 + 1e-5), *gradients]
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['function']}-{row['dtype']}")
+def test_is_what_the_table_says(row):
+    value, vjp = float(row["largest error"]), float(row["vjp"])
+    slack = 1.5 if FUSED else 3.0  # the order of sums depends on the width of vectors
+    assert value / 3 <= again(row, "")[0][0] <= slack * value
+    assert vjp / 3 <= again(row, " of vjp")[1][0] <= slack * vjp
 
-    value, _ = normwise.errors("", "losses.squared_error", np.float32, wrong)
+
+@pytest.mark.parametrize("name", normwise.MAPS)
+def test_another_search_finds_little_more(name):
+    (row,) = [r for r in ROWS if r["function"] == name and r["dtype"] == "float64"]
+    _, _, value, *_, vjp, _, _, _, _ = normwise.search((name, np.float64), 4e4, 77)
+    slack = 1.25 if FUSED else 3.0
+    assert float(value) <= slack * float(row["largest error"])
+    assert float(vjp) <= slack * float(row["vjp"])
+
+
+def test_of_all_dtypes():
+    assert {(row["function"], row["dtype"]) for row in ROWS} == {
+        (name, dtype) for name in normwise.MAPS for dtype in ("float32", "float64")
+    }
+
+
+def test_a_wrong_result_is_seen(monkeypatch):
+    made = normwise.MAPS["layer_norm"]
+
+    def wrong(*inputs):
+        value, grads = made.got(*inputs)
+        return value * np.float32(1 + 1e-5), grads
+
+    monkeypatch.setitem(normwise.MAPS, "layer_norm", made._replace(got=wrong))
+    (value, _), _ = normwise.measured("layer_norm", np.float32, "usual", 64, 0)
     assert 80 < value < 90  # 1e-5 in units of 2^-23

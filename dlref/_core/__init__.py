@@ -1,1 +1,1 @@
-"""What two or more chapters use, with no mathematics of its own."""
+"""Helpers of two or more chapters, with no mathematics of their own."""

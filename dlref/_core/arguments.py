@@ -1,7 +1,7 @@
 """
 Argument checks shared by the public functions, never by kernels.
 
-The only place that words argument errors: which argument, what it must be, what it was.
+The only place that words argument errors: each names the argument, the requirement and the value.
 """
 
 from __future__ import annotations
@@ -136,9 +136,9 @@ def as_floats(
     """
     Return the common dtype of the arguments, and the arguments as arrays to compute with.
 
-    The dtype is that of the result: NumPy's promotion, in which integers count as float64
-    and Python scalars follow the arrays.  The arrays have the dtype `work`, or that of the
-    result where it is wider; they may be the caller's own and must not be written to.
+    The dtype is the result's: NumPy's promotion, in which integers count as float64 and Python
+    scalars follow the arrays.  The arrays have the dtype `work`, or the result's where it is wider;
+    they may be the caller's own and must not be written to.
     """
     values: list[Any] = list(arguments.values())
     dtype = getattr(values[0], "dtype", None) if values else None
@@ -163,7 +163,11 @@ def as_floats(
 
 
 def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Return `value` as an array of int64."""
+    """
+    Return `value` as a new array of int64.
+
+    It is a copy, since it will index: another thread may change the caller's array after the check.
+    """
     array = as_array(name, value)
     if array.dtype.kind not in "biu":
         msg = f"Argument {name!r} must be integer, not {array.dtype}."
@@ -171,7 +175,7 @@ def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
     if array.dtype == np.uint64 and array.size and array.max() > MAX_INTEGER:
         msg = f"Argument {name!r} must hold integers of at most {MAX_INTEGER}, not {array.max()}."
         raise ValueError(msg)
-    return np.ascontiguousarray(array, np.int64).reshape(array.shape)
+    return np.array(array, np.int64, order="C")
 
 
 def as_tangents(
@@ -181,7 +185,7 @@ def as_tangents(
     Check both arguments of a jvp; return the common dtype, the primals and the tangents.
 
     They are tuples of `count` arrays, bare arrays if that is 1.  A tangent of None is zero.  `work`
-    is that of `as_floats`.
+    is as in `as_floats`.
     """
     points = entries("primals", primals, count)
     directions = entries("tangents", tangents, count)
@@ -257,7 +261,7 @@ def check_fits(name: str, array: npt.NDArray[Any], shape: tuple[int, ...], axes:
 
 
 def check_multiple(name: str, what: str, number: int, of: int) -> None:
-    """Raise ValueError unless `number`, of what `name` has, is a multiple of `of`."""
+    """Raise ValueError unless `number`, the `what` of `name`, is a multiple of `of`."""
     if number % of if of else number:
         msg = f"Argument {name!r} must have {what} that is a multiple of {of}, not {number}."
         raise ValueError(msg)

@@ -9,9 +9,9 @@ Accumulators start as ``np.float64(0.0)``: a bare ``0.0`` is float64 when compil
 takes the dtype of the other operand when interpreted (NEP 50).
 
 Compiled code is kept on disk, in a folder named after all that it depends on: dlref's sources, the
-versions of what compiles them, and the processor they are compiled for.  numba itself only notices
-edits of the file that holds the kernel; a kernel inlined from another file would be answered by
-stale code.
+versions of the compiler's packages, and the processor it is compiled for.  numba itself only
+notices edits of the file that holds the kernel; a kernel inlined from another file would be
+answered by stale code.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import inspect
 import os
 import pickle
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +32,7 @@ import numpy as np
 from .cache import folder_of, read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FunctionType
 
 try:
@@ -65,12 +66,12 @@ SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VE
 #: threads must see, would take as long as a row of a hundred numbers.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
-#: What each kernel and formula was compiled from, and by what.
+#: The function that each kernel and formula was compiled from, and its decorator.
 SOURCES: dict[Any, tuple[FunctionType, Callable[[Any], Any]]] = {}
 
 if COMPILED:
-    # numba loads what it knows about NumPy and SciPy, a quarter of a second, at the first
-    # call of a process.  Done here it belongs to the import, and a first call whose code is
+    # numba loads its tables of NumPy and SciPy, a quarter of a second, at the first call of
+    # a process.  Done here it belongs to the import, and a first call whose code is
     # on disk takes milliseconds.
     numba.core.registry.cpu_target.typing_context.refresh()
     numba.core.registry.cpu_target.target_context.refresh()
@@ -118,6 +119,22 @@ def announce() -> None:
         sys.stderr.write(f"dlref: first calls compile for this processor{place}\n")
 
 
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    """
+    Compile without the cache where a function has no file, or its entry cannot be loaded.
+
+    The cache uses numba's private interface. Another version of numba may change it, which is said.
+    """
+    try:
+        yield
+    except (AttributeError, ImportError) as error:
+        message = f"{type(error).__name__}: {error}; every process will compile anew"
+        warnings.warn(f"dlref's cache of compiled code failed: {message}", RuntimeWarning, 2)
+    except Exception:
+        pass
+
+
 @cache
 def _hash_of_file(path: str) -> str:
     return hashlib.blake2b(Path(path).read_bytes()).hexdigest()
@@ -126,7 +143,7 @@ def _hash_of_file(path: str) -> str:
 if COMPILED:
 
     class _Cache(numba.core.caching.FunctionCache):  # type: ignore[misc]
-        """The compiled code of a kernel on disk; what cannot be loaded is compiled anew."""
+        """The compiled code of a kernel on disk; code that cannot be loaded is compiled anew."""
 
         def __init__(self, function: FunctionType) -> None:
             self._py_func, self._cache_path = function, None
@@ -139,7 +156,7 @@ if COMPILED:
 
         def load_overload(self, signature: Any, context: Any) -> Any:
             context.refresh()
-            with contextlib.suppress(Exception):
+            with _without_cache():
                 data = read(cache_folder(), self._name(signature, context.codegen()))
                 if data is not None:
                     rebuild = numba.core.compiler.CompileResult._rebuild
@@ -148,7 +165,7 @@ if COMPILED:
             return None
 
         def save_overload(self, signature: Any, compiled: Any) -> None:
-            with contextlib.suppress(Exception):
+            with _without_cache():
                 if not compiled.library.has_dynamic_globals:  # addresses of this process
                     data = numba.core.serialize.dumps(compiled._reduce())
                     write(cache_folder(), self._name(signature, compiled.library.codegen), data)
@@ -214,7 +231,7 @@ def intrinsic(interpreted: F, emit: Callable[..., Any], result: str = "void") ->
     Return a function, of arrays or numbers, which, compiled, is the LLVM code that `emit` writes.
 
     `emit` gets numba's context and builder, the signature and the arguments, and returns a value
-    of numba's type `result`, that of None for "void".  Interpreted it is `interpreted`, which has
+    of numba's type `result`, or None for "void".  Interpreted it is `interpreted`, which has
     three arguments.
     """
     if not COMPILED:

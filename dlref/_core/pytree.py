@@ -275,7 +275,7 @@ def _rows(tree: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _look(entry: Any) -> tuple[str, str]:
-    """Return shape and dtype of an array, as text, or what else there is."""
+    """Return shape and dtype of an array, as text, or the kind of another value."""
     if entry is Ellipsis:
         return "as 0", ""
     if hasattr(entry, "shape") and hasattr(entry, "dtype"):

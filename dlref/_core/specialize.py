@@ -20,7 +20,7 @@ def instantiate(template: F, **formulas: Callable[..., Any]) -> F:
     Compile a copy of the loop `template` in which the given global names mean `formulas`.
 
     Globals, not arguments or a closure: only so can numba keep the code on disk.  There it is
-    found by its name, which is therefore that of the template and of the formulas.
+    found by its name, which is therefore made of the names of template and formulas.
     """
     parts = [f"{f.__module__.rpartition('.')[2]}_{f.__name__}" for f in formulas.values()]
     copy: F = _renamed(template, "_of_".join([template.__name__, *parts]), formulas)
@@ -31,8 +31,9 @@ def specialize(function: F, replacements: Mapping[Any, Any], suffix: str) -> F:
     """
     Return a copy of a kernel or formula that computes with other formulas.
 
-    Wherever it, or what it calls, calls a key of `replacements`, the copy calls the value.  Its
-    name ends in `suffix`; a function in which there is nothing to replace is its own copy.
+    Wherever it, or a function that it calls, calls a key of `replacements`, the copy calls the
+    value.  Its name ends in `suffix`; a function in which there is nothing to replace is its own
+    copy.
     """
     if function in replacements:
         return replacements[function]  # type: ignore[no-any-return]

@@ -4,19 +4,20 @@ Rows over threads.
 A kernel that treats rows independently takes ``(start, stop, ...)`` and handles the rows of that
 range.  `over_rows` cuts the rows into pieces; the calling thread and others, which wait at a queue
 for calls to help with, take one after another.  Kernels release the GIL, so that the threads run at
-once, and since no row is split the result has the same bits for any number of threads.  (Those of
-`concurrent.futures` keep more books: a call that they help with took a tenth of 90 us longer.)
+once, and since no row is split the result has the same bits for any number of threads.  (A
+`ThreadPoolExecutor` does more bookkeeping: a call of 90 us took a tenth longer with it.)
 
 Between two pieces the calling thread looks for signals.  A piece takes at most a tenth of a second,
 so that Ctrl-C need not wait for a long call; when it is raised, no thread writes to an array any
 more.
 
 Nothing spins: an idle thread sleeps.  numba's OpenMP layer keeps threads that spin after their work
-is done, and on a small machine they wait for those of OpenBLAS and PyTorch.
+is done, and on a small machine they compete with the threads of OpenBLAS and PyTorch.
 """
 
 from __future__ import annotations
 
+import _thread
 import math
 import os
 import threading
@@ -97,23 +98,55 @@ def available() -> int:
 
 
 def _from_environment() -> int:
-    text = os.environ.get("DLREF_NUM_THREADS")
-    if text is None:
+    text = os.environ.get("DLREF_NUM_THREADS", "").strip()
+    if not text:
         return available()
-    number = int(text) if text.isdecimal() else text
-    return as_integer("DLREF_NUM_THREADS", number, least=1, most=MOST_THREADS)
+    short = len(text) < 20 and text.removeprefix("+").isdecimal()  # int() refuses 5000 digits
+    return as_integer("DLREF_NUM_THREADS", int(text) if short else text, least=1, most=MOST_THREADS)
+
+
+class _Pool:
+    """Threads that wait at a queue for calls to help with."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[Any] = SimpleQueue()  # None ends a thread
+        self.started = 0
+        self.ended = False
+
+    def ask(self, call: Callable[[], None], count: int) -> None:
+        """
+        Have `count` threads, or as many as can be started, make a call, which raises nothing.
+
+        A signal handler may raise at any step of Python: so a thread is counted before it starts,
+        and starts in one step of C, where `threading.Thread` takes many.
+        """
+        while self.started < count and not self.ended:
+            self.started += 1
+            try:
+                _thread.start_new_thread(_serve, (self.calls,))
+            except RuntimeError:  # no thread can be started, or the interpreter is ending
+                self.started -= 1
+                break
+        for _ in range(min(count, self.started)):
+            self.calls.put(call)
+
+    def end(self) -> None:
+        """Let the threads end when they are idle."""
+        self.ended = True
+        for _ in range(self.started):
+            self.calls.put(None)
 
 
 _num_threads = _from_environment()
-_calls: SimpleQueue[Any] = SimpleQueue()  #: what the threads are asked to do; None ends one
-_started = 0
-_lock = threading.Lock()
+_pool = _Pool()
+#: A signal handler may call dlref while its thread holds the lock, which is therefore re-entrant.
+_lock = threading.RLock()
 
 
 def _after_fork() -> None:  # pragma: no cover  # in the child, which reports nothing
     """Begin anew: threads do not survive a fork, and one of them may have held the lock."""
-    global _calls, _started, _lock
-    _calls, _started, _lock = SimpleQueue(), 0, threading.Lock()
+    global _pool, _lock
+    _pool, _lock = _Pool(), threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
@@ -191,15 +224,7 @@ def set_num_threads(num_threads: int) -> None:
     number = as_integer("num_threads", num_threads, least=1, most=MOST_THREADS)
     with _lock:
         _num_threads = number
-        _end_threads()
-
-
-def _end_threads() -> None:
-    """Let the threads end when they are idle; `_lock` is held."""
-    global _calls, _started
-    for _ in range(_started):
-        _calls.put(None)
-    _calls, _started = SimpleQueue(), 0
+        _pool.end()
 
 
 def _serve(calls: SimpleQueue[Any]) -> None:
@@ -209,17 +234,13 @@ def _serve(calls: SimpleQueue[Any]) -> None:
 
 
 def _ask(call: Callable[[], None], count: int) -> None:
-    """Have `count` threads, or as many as can be started, make a call, which raises nothing."""
-    global _started  # noqa: PLW0603
+    global _pool
     with _lock:
-        try:
-            while _started < count:
-                threading.Thread(target=_serve, args=(_calls,), name="dlref", daemon=True).start()
-                _started += 1
-        except RuntimeError:  # no thread can be started, or the interpreter is ending
-            pass
-        for _ in range(min(count, _started)):
-            _calls.put(call)
+        if _pool.ended:
+            new = _Pool()
+            before, _pool = _pool, new  # a signal handler that does the same runs before or after
+            before.end()  # once more, if a signal handler raised while it did
+        _pool.ask(call, count)
 
 
 def threads_for(rows: int, cost: float) -> int:
@@ -276,12 +297,14 @@ class _Job:
 
     def end(self) -> None:
         """Have no thread begin a piece, and wait for those that have, even if interrupted."""
-        self.pieces.clear()
         interruption = None
-        while self.helping:  # a thread that is busy elsewhere is not needed any more
+        while True:
             try:
-                self.ended.get()
-            except KeyboardInterrupt as error:
+                self.pieces.clear()
+                while self.helping:  # a thread that is busy elsewhere is not needed any more
+                    self.ended.get()
+                break
+            except BaseException as error:  # of a signal handler: Ctrl-C, or a test's time limit
                 interruption = error
         self.arguments = ()  # but may hold this job for a while
         if interruption is not None:

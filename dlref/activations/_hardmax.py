@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, result
-from ._kernels.softmax_rows import along
+from .._math.softmax_rows import along
 
 __all__ = ["hardmax"]
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
 from .._math.elementary import log1p_pair, two_diff_error
-from ._kernels.softmax_rows import added, along, dot, exponentials, run
+from .._math.softmax_rows import added, along, dot, exponentials, run
 from ._softmax import softmax
 
 if TYPE_CHECKING:

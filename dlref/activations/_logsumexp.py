@@ -19,7 +19,7 @@ from .._core.arguments import (
 )
 from .._core.jit import kernel
 from .._math.elementary import log1p_pair, quotient, two_diff_error
-from ._kernels.softmax_rows import dot, exponentials, run
+from .._math.softmax_rows import dot, exponentials, run
 from ._softmax import softmax_jacobian
 
 __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", "logsumexp_vjp"]
@@ -101,7 +101,8 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     Adding c to all scores adds c to f. It is convex, its Hessian being a covariance; in physics
     it is a free energy, in statistics the normalizer of a log-likelihood.
 
-    **Error.** Largest error found: 2 ULP of the larger of the two terms. Where the result is near
+    **Error.** Largest error found: 2 ULP of the largest of the two terms and
+    their sum. Where the result is near
     0 nothing better is possible, since it changes by as much when the scores are rounded.
 
     **Special values.** Over no scores, or -inf alone, -inf; with infinity among the scores,

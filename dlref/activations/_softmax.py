@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
 from .._math.elementary import quotient, two_diff_error
-from ._kernels.softmax_rows import along, dot, exponentials, run
+from .._math.softmax_rows import along, dot, exponentials, run
 
 __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 

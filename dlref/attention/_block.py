@@ -114,7 +114,7 @@ class Heads(NamedTuple):
 
 
 def _rows_of_norm(z: FloatArray, w: FloatArray) -> FloatArray:
-    """Return the rows that a norm of weight `w` takes: those of each head, or of all together."""
+    """Return the rows that a norm of weight `w` takes: one a head, or one for all."""
     return z if len(w) == z.shape[-1] else merge(z)
 
 
@@ -198,7 +198,7 @@ class AttentionBlock:
     """
     A forward pass: tokens `x_q` ask tokens `x_kv`, and those in the cache.
 
-    `options` are those of `Attention`: mask, bias, is_causal, q_offset, window, scale, softcap and
+    `options` are as in `Attention`: mask, bias, is_causal, q_offset, window, scale, softcap and
     sink, which the parameters may have instead.
     """
 
@@ -279,9 +279,10 @@ class AttentionBlock:
         **tangents: Any,
     ) -> tuple[FloatArray, ...]:
         """
-        Return the tangent of the output, and those of log-sum-exp and weights if asked for.
+        Return the tangents of the output, and of log-sum-exp and weights if asked for.
 
-        `tangents` are those of bias and sink, and what `scaled_dot_product_attention_jvp` returns.
+        `tangents` are the tangents of bias and sink; the result is as in
+        `scaled_dot_product_attention_jvp`.
         """
         p, heads = self.p, self.heads
         dq = affine_jvp((self.x_q, p.w_q, p.b_q), (dx_q, dp.w_q, dp.b_q))

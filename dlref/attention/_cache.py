@@ -47,8 +47,8 @@ class KVCache:
     -----
     ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
         makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
-        the type of what is stored, float32 by default, and ``capacity``, the number of tokens for
-        which memory is allocated at once.
+        the type of the stored arrays, float32 by default, and ``capacity``, the number of tokens
+        for which memory is allocated at once.
 
     ``cache.append(k, v)``
         appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, and returns all
@@ -106,7 +106,7 @@ class KVCache:
         value_width : int or None
             Width V of a value; None is E.
         dtype : dtype, default float32
-            Type of what is stored.
+            Type of the stored arrays.
         capacity : int, default 0
             Number of tokens for which memory is allocated at once.
 

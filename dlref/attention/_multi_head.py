@@ -39,7 +39,7 @@ def _params(arrays: list[FloatArray | None]) -> AttentionParams:
 
 
 def _as_params(name: str, params: Any) -> AttentionParams:
-    """Return a tuple as parameters; what comes after the biases may be left out."""
+    """Return a tuple as parameters; fields after the biases may be left out."""
     most = len(AttentionParams._fields)
     if not isinstance(params, tuple | list):
         msg = f"Argument {name!r} must be a tuple of 8 to {most} arrays, not {shown(params)}."
@@ -154,8 +154,8 @@ def multi_head_attention(
         cross-attention.
     params : AttentionParams
         Weights :math:`\mat W_Q` (H E, D), :math:`\mat W_K` (Hk E, D_kv), :math:`\mat W_V`
-        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), their biases or None, and what else a model
-        has: weights of norms, an output gate, sinks. The head width E follows from the shapes.
+        (Hk V, D_kv), :math:`\mat W_O` (D_out, H V), their biases or None, and the options of a
+        model: weights of norms, an output gate, sinks. The head width E follows from the shapes.
     num_heads : int
         Number H of heads of queries.
     num_kv_heads : int or None
@@ -166,7 +166,7 @@ def multi_head_attention(
     rope_interleaved : bool, default True
         Whether pairs of channels are neighbours, or else stand in two halves.
     cache : KVCache or None
-        Keys and values of earlier tokens. Those of `x_kv` are appended to it.
+        Keys and values of earlier tokens. The keys and values of `x_kv` are appended to it.
     mask, bias, is_causal : as in `scaled_dot_product_attention`
         S counts the cache.
     q_offset : int or None
@@ -218,8 +218,8 @@ def multi_head_attention(
     is only another way to count the channels, (..., T, H E) as (..., H, T, E). Keys
     :math:`\vec k_{hj}` and values :math:`\vec v_{hj}` are projected likewise, by
     :math:`\mat W_K` and :math:`\mat W_V` from the tokens of `x_kv`; with fewer heads of keys,
-    head h has those of head :math:`\lfloor h H_k / H \rfloor`, counted from 0. The weights
-    :math:`p_{hij}` are those of :func:`attention_weights` for :math:`\vec q_{hi}` and
+    head h uses head :math:`\lfloor h H_k / H \rfloor`, counted from 0. The weights
+    :math:`p_{hij}` are the :func:`attention_weights` for :math:`\vec q_{hi}` and
     :math:`\vec k_{hj}`.
 
     **Heads as subspaces.** Cut :math:`\mat W_O` into blocks of columns :math:`\mat W_O^{(h)}`.
@@ -233,7 +233,7 @@ def multi_head_attention(
     a sum over heads. Each reads from the row space of its :math:`\mat W_V^{(h)}`, of dimension V at
     most, by its own pattern of attention, and writes to a space of the same dimension. A single
     head of width D has one pattern only: it must average what it reads. With E = D / H, the cost is
-    that of one head of full width.
+    the same as for one head of full width.
 
     **Positions.** Rotary tables rotate queries and keys after the projection, not values. A bias
     per distance is `bias`. Sinusoidal or learned positions are added to the tokens before.
@@ -269,7 +269,8 @@ def multi_head_attention(
     never change when more are appended. Fed in chunks of any size, with the tables of their own
     positions, the tokens give the same as in one pass.
 
-    The products with weights are formed in the dtype of the arguments, as are those of attention.
+    The products with weights are formed in the dtype of the arguments, as are the products within
+    attention.
 
     References
     ----------
@@ -293,7 +294,7 @@ def multi_head_attention(
            [-1., 1.]])
 
     As LLaMA attends, with four heads of queries, two of keys, and rotations. Fed token by token,
-    with a cache and the tables of its own position, each gives what one pass gives:
+    with a cache and the tables of its own position, the result is the same as in one pass:
 
     >>> from dlref.attention import KVCache
     >>> from dlref.positions import rope_frequencies, rope_tables
@@ -381,7 +382,7 @@ def multi_head_attention_vjp(
     Returns
     -------
     dx_q : ndarray, shape (..., T, D)
-        Gradient of `x_q`. In self-attention that of the tokens is dx_q + dx_kv.
+        Gradient of `x_q`. In self-attention the gradient of the tokens is dx_q + dx_kv.
     dx_kv : ndarray, shape (..., S, D_kv)
         Gradient of `x_kv`.
     dparams : AttentionParams
@@ -443,7 +444,7 @@ def multi_head_attention_vjp(
                \vec g^v_i .
 
        and likewise for the weights of keys and values. In cross-attention the first term of the sum
-       is the gradient of `x_q`, the other two that of `x_kv`.
+       is the gradient of `x_q`, and the other two add up to the gradient of `x_kv`.
 
     An output gate stands between 1 and 2. With :math:`\vec z_i = \mat W_G \vec x_i + \vec b_G` and
     :math:`\vec u'_i = \mat W_O^\top \vec u_i`,
@@ -453,7 +454,7 @@ def multi_head_attention_vjp(
         \pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad
         \pdv{L}{\vec z_i} = \sigma(\vec z_i) \odot \sigma(-\vec z_i) \odot \vec o_i \odot \vec u'_i,
 
-    and the gradients of :math:`\mat W_G`, :math:`\vec b_G` and `x_q` are those of a dense layer.
+    and the gradients of :math:`\mat W_G`, :math:`\vec b_G` and `x_q` are as in a dense layer.
 
     The bias :math:`\vec b_K` shifts all scores of a row alike, in each head by
     :math:`c\, \vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
@@ -559,7 +560,7 @@ def multi_head_attention_jvp(
     Returns
     -------
     ndarray, shape (..., T, D_out)
-        Tangent of the output; a tuple with those of the log-sum-exp and the weights if asked for.
+        Tangent of the output; a tuple with the tangents of log-sum-exp and weights if asked for.
 
     Notes
     -----

@@ -41,7 +41,7 @@ class AttentionParams(NamedTuple):
 
     See Also
     --------
-    multi_head_attention : What they are for.
+    multi_head_attention : Takes them.
 
     Notes
     -----

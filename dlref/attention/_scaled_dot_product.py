@@ -194,10 +194,12 @@ def scaled_dot_product_attention(
     **Grouped heads.** With H heads of queries and Hk of keys, H / Hk consecutive ones share keys
     and values, which are not copied. Hk = 1 is multi-query attention.
 
-    **Numerics.** float64 is computed in float64: it differs from PyTorch by 1e-15 of the largest
-    element. float32 (and the narrower types) is computed in float32, sums of weights over tiles in
-    float64: within 64 units of :math:`2^{-23}` of the exact result, normwise. The bits do not
-    depend on the number of threads.
+    **Numerics.** float64 is computed in float64, float32 (and the narrower types) in float32, with
+    sums of weights over tiles in float64. The rounding error of a score is a *relative* error of
+    its weight. So the error is a small number of machine epsilons times
+    :math:`(1 + \max_{ij} \sum_e |q_{ie} k_{je}| / \sqrt E) \max_i \sum_j p_{ij} |v_j|`: large
+    scores cost digits in any implementation that rounds them. The page :doc:`/accuracy` has the
+    largest error found in these units. The bits do not depend on the number of threads.
 
     Cost: T S (E + V) multiplications and T S exponentials for each head; half of it if causal.
 

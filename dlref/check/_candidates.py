@@ -626,14 +626,8 @@ def check_vjp(
         Gradient of a loss with respect to the output.
     *inputs : array_like
         Inputs in the dtype to test.
-    factor : float
-        How often the error of the same formula, computed plainly in the dtype, is allowed.
-    rtol, atol : float
-        What is allowed on top: times the size of the element, and as it is.
-    framework : {"numpy", "torch", "jax"} or None
-        What arrays the candidate is given; None means those that the inputs are.
-    **options : object
-        Keyword arguments of both.
+    factor, rtol, atol, framework, **options : as in `check_forward`
+        Raises the same errors.
 
     Returns
     -------
@@ -698,14 +692,8 @@ def check_jvp(
         The point, in the dtype to test.
     tangents : array_like or tuple of array_like
         The direction.
-    factor : float
-        How often the error of the same formula, computed plainly in the dtype, is allowed.
-    rtol, atol : float
-        What is allowed on top: times the size of the element, and as it is.
-    framework : {"numpy", "torch", "jax"} or None
-        What arrays the candidate is given; None means those that the inputs are.
-    **options : object
-        Keyword arguments of both.
+    factor, rtol, atol, framework, **options : as in `check_forward`
+        Raises the same errors.
 
     Returns
     -------

@@ -2,8 +2,6 @@ r"""Inputs to test with: random ones that are valid, and hard ones."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,109 +10,18 @@ import numpy.typing as npt
 
 from .._core.arguments import as_bool, as_generator, check_callable, float_dtype, shown
 from .._core.pytree import rebuilt
-from ._oracle import examples, optional
+from ._known import NOTHING, record_of
+from ._known._record import words
+from ._oracle import examples
+from ._oracle.arrays import copied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ._oracle.examples import Case
+    from ._known import Known
+    from ._known._record import Case
 
 __all__ = ["HardCase", "hard_inputs", "random_inputs"]
-
-
-def _log_distribution(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    x = rng.normal(size=shape)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
-def _distribution(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return np.exp(_log_distribution(rng, shape))
-
-
-def _positive(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return rng.uniform(0.5, 2.0, shape)
-
-
-def _unit(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return rng.uniform(0.0, 1.0, shape)
-
-
-def _invertible(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return 3.0 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, shape)
-
-
-def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
-    return rng.choice([-1.0, 1.0], shape)
-
-
-#: Arguments that are no normal numbers: of a function, or of any (an empty name).
-DRAWN: dict[tuple[str, str], Any] = {
-    ("kl_divergence", "log_p"): _log_distribution,
-    ("kl_divergence", "q"): _distribution,
-    ("nll", "log_probs"): _log_distribution,
-    ("binary_cross_entropy", "target"): _unit,
-    ("hinge", "target"): _signs,
-    ("recurrent_linear_attention", "decay"): _unit,
-    ("recurrent_linear_attention", "beta"): _unit,
-    ("kerple_bias", "r1"): _positive,
-    ("kerple_bias", "r2"): _positive,
-    ("alibi_bias", "slopes"): _positive,
-    ("apply_xpos", "scales"): _positive,
-    ("fire_bias", "c"): _positive,
-    ("fire_bias", "threshold"): _positive,
-    ("inverse", "a"): _invertible,
-    ("logdet", "a"): _invertible,
-    ("power", "w"): _positive,
-    ("", "var"): _positive,
-    ("attention_entropy", "weights"): _distribution,
-    ("attention_distance", "weights"): _distribution,
-    ("attention_rollout", "weights"): _distribution,
-    ("attention_shares", "weights"): _distribution,
-}
-#: Arguments that count rows or columns of the first one: its axis.
-COUNTS = {
-    ("cross_entropy", "target"): -1,
-    ("nll", "target"): -1,
-    ("learned_positions", "positions"): 0,
-}
-
-
-def _parameters(op: Callable[..., Any]) -> list[str]:
-    try:
-        return list(inspect.signature(op).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _draw(
-    op: Callable[..., Any], shapes: Sequence[Any], kind: np.dtype[Any], rng: np.random.Generator
-) -> tuple[Any, ...]:
-    return _drawn(getattr(op, "__name__", ""), _parameters(op), shapes, kind, rng)
-
-
-def _drawn(
-    own: str,
-    names: list[str],
-    shapes: Sequence[Any],
-    kind: np.dtype[Any],
-    rng: np.random.Generator,
-) -> tuple[Any, ...]:
-    drawn: list[Any] = []
-    angles = None
-    for i, shape in enumerate(shapes):
-        name = names[i] if i < len(names) else ""
-        if not isinstance(shape, tuple | list):
-            drawn.append(shape)
-        elif (own, name) in COUNTS:
-            drawn.append(rng.integers(0, shapes[0][COUNTS[own, name]], shape))
-        elif name in ("cos", "sin"):
-            angles = rng.uniform(0, 2 * np.pi, shape) if angles is None else angles
-            drawn.append(getattr(np, name)(angles).astype(kind))
-        else:
-            draw = DRAWN.get((own, name)) or DRAWN.get(("", name))
-            values = draw(rng, tuple(shape)) if draw else rng.normal(size=shape)
-            drawn.append(np.asarray(values).astype(kind))
-    return tuple(drawn)
 
 
 def random_inputs(
@@ -183,7 +90,9 @@ def random_inputs(
     """
     kind = float_dtype("dtype", dtype)
     rng = as_generator("rng", rng)
-    inputs = _draw(op, shapes, kind, rng)
+    known, form = record_of(op)
+    known = NOTHING if form else known
+    inputs: tuple[Any, ...] = _as(known.inputs(rng, shapes), kind)
     op(*inputs)
     return inputs
 
@@ -224,190 +133,6 @@ class HardCase(NamedTuple):
     options: dict[str, Any]
 
 
-#: Shapes of the inputs of functions of several, for the cases that any function has.
-SHAPES: dict[str, list[tuple[Any, ...]]] = {
-    "linear": [((5, 7), (7, 7), (7,)), ((1, 130), (3, 130), None), ((2, 0, 4), (3, 4), (3,))],
-    "neuron": [((5, 7), (7,), ())],
-    "neuron_squared_error": [((5, 7), (5,), (7,), ())],
-    "prelu": [((5, 7), (7,))],
-    "nll": [((6, 5), (6,))],
-    "batch_norm": [((8, 5), (5,), (5,)), ((4, 3, 6), (6,), (6,))],
-    "batch_norm_inference": [((8, 5), (5,), (5,), (5,), (5,))],
-    "instance_norm": [((3, 5, 7), (7,), (7,))],
-    "group_norm": [((3, 7, 6), 3, (6,), (6,)), ((3, 7, 6), 6, None, None)],
-    "layer_norm": [((5, 7), (7,), (7,)), ((3, 130), None, None)],
-    "rms_norm": [((5, 7), (7,)), ((3, 130), None)],
-    "rnn": [((2, 5, 3), (2, 4), (4, 3), (4, 4), (4,), (4,))],
-    "gru": [((2, 5, 3), (2, 4), (12, 3), (12, 4), (12,), (12,))],
-    "lstm": [((2, 5, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,), (16,))],
-    "gru_cell": [((2, 3), (2, 4), (12, 3), (12, 4), (12,), (12,))],
-    "lstm_cell": [((2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,), (16,))],
-    "rnn_cell": [((2, 3), (2, 4), (4, 3), (4, 4), (4,), (4,))],
-    "apply_rope": [((2, 3, 5, 8), (5, 4), (5, 4))],
-}
-SHAPES |= {name: [((5, 7), (5, 7))] for name in ("glu", "geglu", "reglu", "swiglu")}
-SHAPES |= {
-    name: [((5, 7), (5, 7)), ((130,), (130,))]
-    for name in ("absolute_error", "binary_cross_entropy", "hinge", "huber", "squared_error")
-}
-SHAPES |= {"kl_divergence": [((5, 7), (5, 7))]}
-#: Options that change what a function computes.
-OPTIONS: dict[str, list[dict[str, Any]]] = {
-    "gelu": [{"approximate": "tanh"}],
-    "softmax": [{"axis": 0}],
-    "log_softmax": [{"axis": 0}],
-    "logsumexp": [{"axis": 0}],
-    "gru": [{"reset_after": False}, {"reverse": True}],
-    "gru_cell": [{"reset_after": False}],
-    "lstm": [{"reverse": True}],
-    "apply_rope": [{"interleaved": False}],
-    "rms_norm": [{"weight_offset": 1.0}],
-}
-OPTIONS |= {
-    name: [{"reduction": "sum"}, {"reduction": "none"}]
-    for name in (
-        "absolute_error",
-        "binary_cross_entropy",
-        "hinge",
-        "huber",
-        "kl_divergence",
-        "nll",
-        "squared_error",
-    )
-}
-ROWS = frozenset({"softmax", "log_softmax", "logsumexp"})
-ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
-NORMS = frozenset({"layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm"})
-
-
-def _elementwise(rng: np.random.Generator, size: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    yield "zeros of both signs", (np.array([0.0, -0.0, 1.0, -1.0]),)
-    yield "tiny", (np.array([1e-5, -1e-5, 2.0**-14, -(2.0**-14)]),)
-    yield "tails", (np.linspace(-30.0, 30.0, 61),)
-    yield "huge", (np.array([1e4, -1e4, size / 4, -size / 4]),)
-    yield "a length that is no multiple of a tile", (rng.normal(size=(3, 37)),)
-    yield "no elements", (np.empty((0, 3)),)
-
-
-def _rows(rng: np.random.Generator, size: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    x = rng.normal(size=(4, 37))
-    yield "ties", (np.repeat(x[:, :1], 8, 1),)
-    yield "large", (100.0 * x,)
-    yield "an offset of 1e4", (x + 1e4,)
-    yield "an offset of -1e4", (x - 1e4,)
-    yield "one that is far ahead", (np.where(np.arange(37) == 5, 80.0, x),)
-    masked = x.copy()
-    masked[0, ::2] = masked[1, 1:] = -np.inf
-    yield "some of -inf", (masked,)
-    yield "one element per row", (x[:, :1],)
-    yield "a length that is no multiple of a tile", (rng.normal(size=(3, 131)),)
-
-
-def _norms(op: Any, rng: np.random.Generator, kind: Any) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    x, *rest = _draw(op, SHAPES[op.__name__][0], kind, rng)
-    x = x.astype(np.float64)
-    yield "a small variance", (x * 1e-2, *rest)
-    yield "a variance near eps", (x * 3e-3, *rest)
-    yield "a mean of 100", (x + 100.0, *rest)
-    if op.__name__ != "batch_norm":
-        sizes = 10.0 ** np.linspace(-2, 2, len(x)).reshape(-1, *[1] * (x.ndim - 1))
-        yield "rows of different sizes", (x * sizes, *rest)
-    if op.__name__ != "rms_norm":
-        yield "no variance", (np.ones_like(x), *rest)
-
-
-def _attention(rng: np.random.Generator) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    def qkv(t: int, s: int, *, heads: int = 2, keys: int = 2) -> tuple[Any, ...]:
-        return (
-            rng.normal(size=(2, heads, t, 8)),
-            rng.normal(size=(2, keys, s, 8)),
-            rng.normal(size=(2, keys, s, 6)),
-        )
-
-    mask = rng.random((5, 7)) < 0.6
-    mask[:, 0] = True
-    yield "as many queries as keys", qkv(6, 6), {}
-    yield "causal", qkv(6, 6), {"is_causal": True}
-    yield "fewer queries than keys, causal", qkv(3, 7), {"is_causal": True}
-    yield "a cache before the queries", qkv(3, 7), {"is_causal": True, "q_offset": 4}
-    yield "a mask", qkv(5, 7), {"mask": mask}
-    mask = mask.copy()
-    mask[2] = False
-    yield "a row that sees no key", qkv(5, 7), {"mask": mask}
-    yield "one key", qkv(5, 1), {}
-    yield "one query", qkv(1, 7), {}
-    yield "grouped heads", qkv(5, 7, heads=4), {}
-    yield "a bias", qkv(5, 7), {"bias": rng.normal(size=(2, 5, 7))}
-    yield "a scale", qkv(5, 7), {"scale": 0.1}
-    yield "a soft cap", qkv(5, 7), {"softcap": 2.0}
-    bias = 2.0 * rng.normal(size=(5, 7))
-    yield "a soft cap before a bias", qkv(5, 7), {"softcap": 2.0, "bias": bias}
-    causal = {"is_causal": True, "q_offset": 2}
-    yield "a soft cap before a causal mask", qkv(5, 7), {"softcap": 2.0, **causal}
-    masked = {"mask": mask, "bias": bias, **causal}
-    yield "mask, bias, causal, grouped heads", qkv(5, 7, heads=4), masked
-    q, k, v = qkv(5, 7)
-    yield "large scores", (20.0 * q, k, v), {}
-    yield "a length that is no multiple of a tile", qkv(33, 67), {}
-
-
-def _cross_entropy(
-    rng: np.random.Generator,
-) -> Iterator[tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    x, target = rng.normal(size=(6, 5)), np.array([0, 1, 2, 3, 4, 0])
-    ignored = np.array([0, -100, 2, -100, 4, 0])
-    yield "random", (x, target), {}
-    yield "a sum", (x, target), {"reduction": "sum"}
-    yield "no reduction", (x, target), {"reduction": "none"}
-    yield "ignored targets", (x, ignored), {}
-    yield "smoothed labels", (x, target), {"label_smoothing": 0.1}
-    weight = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
-    yield "weights", (x, target), {"weight": weight}
-    every = {"weight": weight, "label_smoothing": 0.1}
-    yield "weights, ignored targets, smoothed labels", (x, ignored), every
-    yield "ignored targets, no reduction", (x, ignored), {"reduction": "none"}
-    yield "an offset of 1e4", (np.round(x * 4) * 8 + 1e4, target), {}
-    sure = np.where(np.arange(5) == target[:, None], 30.0, x)
-    yield "sure and right", (sure, target), {}
-    yield "sure and wrong", (sure, np.roll(target, 1)), {}
-
-
-def _of_shapes(op: Any, name: str, kind: Any, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield the cases of a function of several arrays."""
-    for shapes in SHAPES[name]:
-        yield f"shapes {_listed(shapes)}", _draw(op, shapes, kind, rng), {}
-    for options in OPTIONS.get(name, []):
-        yield str(options), _draw(op, SHAPES[name][0], kind, rng), options
-    if name == "nll":
-        log_probs, target = _draw(op, SHAPES[name][0], kind, rng)
-        yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
-    if name in NORMS:
-        for what, inputs in _norms(op, rng, kind):
-            yield what, inputs, {}
-
-
-def _own_cases(op: Any, kind: Any) -> Iterator[Case]:
-    """Yield the cases of a function that has some of its own."""
-    name, rng = op.__name__, np.random.default_rng(0)
-    if name in ATTENTION:
-        for what, inputs, options in _attention(rng):
-            yield what, inputs if name == ATTENTION[0] else inputs[:2], options
-    elif name == "cross_entropy":
-        yield from _cross_entropy(rng)
-    elif name in SHAPES:
-        yield from _of_shapes(op, name, kind, rng)
-    else:
-        yield "random", (rng.normal(size=(5, 7)),), {}
-        for options in OPTIONS.get(name, []):
-            yield str(options), (rng.normal(size=(5, 7)),), options
-        for what, inputs in (_rows if name in ROWS else _elementwise)(rng, _huge(kind)):
-            yield what, inputs, {}
-    if name in ("linear", *NORMS, *ROWS):
-        first, *rest = _draw(op, SHAPES.get(name, [((5, 7),)])[0], kind, rng)
-        strided = np.repeat(first, 2, axis=0)[::2]
-        yield "memory with gaps", (strided, *rest), {}
-
-
 def _huge(kind: np.dtype[Any]) -> float:
     return 6e4 if kind.name == "float16" else 1e6
 
@@ -416,63 +141,40 @@ def _listed(shapes: Any) -> str:
     return " and ".join(str(s) for s in shapes if isinstance(s, tuple))
 
 
-def _general_cases(op: Any, name: str, suffix: str, kind: Any) -> Iterator[Case]:
-    """Yield calls that are known to be valid, and the first with other numbers."""
-    cases = _known_calls(op, name, kind)
+def _cases(known: Known, kind: np.dtype[Any]) -> Iterator[Case]:
+    """Yield the inputs of a map at which its kernels break."""
+    rng = np.random.default_rng(0)
+    if callable(known.hard):
+        yield from known.hard(rng)
+        return
+    names: set[str] = set()
+    for shapes, options in known.hard_samples:
+        name = f"shapes {_listed(shapes)}" if names or len(shapes) > 1 else "random"
+        if names and options:
+            name = str(options) if str(options) not in names else f"{name}, {options}"
+        names.add(name)
+        yield name, known.inputs(rng, shapes), options
+    if known.more:
+        yield from known.more(known, rng, _huge(kind))
+
+
+def _calls_with_options(known: Known) -> Iterator[Case]:
+    """Yield a call for each option that a candidate may lack."""
+    rng = np.random.default_rng(0)
+    if callable(known.options):
+        yield from known.options(rng)
+        return
+    for sample in known.option_samples:
+        yield words([*sample.options][-1]), known.inputs(rng, sample.shapes), sample.options
+
+
+def _in_form(op: Any, known: Known, form: str, kind: Any) -> Iterator[Case]:
+    """Yield the cases of a form, or of a map that has none of its own; the first is varied."""
+    cases = _cases(known, kind)
     first = next(cases)
-    more = examples.varied(name, first, _huge(kind))
-    given = {case[0]: examples.in_form(op, name, suffix, case) for case in (first, *cases, *more)}
-    yield from given.values()
-
-
-def _known_calls(op: Any, name: str, kind: Any) -> Iterator[Case]:
-    rng = np.random.default_rng(0)
-    if name.endswith("_step"):
-        yield from examples.steps(op, rng)
-    elif name in examples.TREES:
-        yield from examples.TREES[name](rng)
-    elif name in examples.ARRAYS:
-        for shapes, told in examples.ARRAYS[name]:
-            words = f"shapes {_listed(shapes)}" + (f", {told}" if told else "")
-            yield words, _arrays_of(op, name, shapes, kind, rng), told
-    else:
-        yield from _own_cases(examples.map_of(op, name), kind)
-
-
-def _arrays_of(op: Any, name: str, shapes: Any, kind: Any, rng: Any) -> tuple[Any, ...]:
-    names = [one for one in _parameters(examples.described(op, name)) if one != "dout"]
-    return _drawn(name, names, shapes, kind, rng)
-
-
-def _calls_with_options(op: Any, name: str, kind: Any) -> Iterator[Case]:
-    rng = np.random.default_rng(0)
-    if name.endswith("_step"):
-        yield from optional.steps(op, _parameters(op), rng)
-    elif name in optional.TREES:
-        yield from optional.TREES[name](rng)
-    for shapes, told in optional.ARRAYS.get(name, []):
-        yield optional.words([*told][-1]), _arrays_of(op, name, shapes, kind, rng), told
-
-
-def _has_own(op: Any, name: str) -> bool:
-    """Return whether there are cases for a function itself, or it takes x alone."""
-    if name in {*NORMS, *ATTENTION, "linear", "cross_entropy"}:
-        return True
-    return name not in {*SHAPES, *examples.ARRAYS, *examples.TREES} and _takes_x(op, name)
-
-
-def _takes_x(op: Any, name: str) -> bool:
-    f = op if name == op.__name__ else examples.map_of(op, name)
-    if f is None:
-        return False
-    arrays = [p for p in inspect.signature(f).parameters.values() if p.kind != p.KEYWORD_ONLY]
-    return [p.name for p in arrays] == ["x"]
-
-
-def _is_known(op: Any, name: str) -> bool:
-    listed = {*SHAPES, *examples.ARRAYS, *examples.TREES}
-    step = name.removesuffix("_step") in examples.STEPS and name.endswith("_step")
-    return name in listed or step or _has_own(op, name)
+    more = () if known.fixed else examples.varied(first, _huge(kind))
+    given = {case[0]: examples.in_form(known, form, case) for case in (first, *cases, *more)}
+    yield from (case for case in given.values() if examples.is_valid(op, case))
 
 
 def hard_inputs(
@@ -532,39 +234,35 @@ def hard_inputs(
     {'beta': 0.75}
     """
     kind = float_dtype("dtype", dtype)
-    name, suffix = _base_of(op)
-    cases = _cases(op, name, suffix, kind)
+    known, form = _known(op)
+    of_map = not form and known.more is not None
+    cases = _cases(known, kind) if of_map else _in_form(op, known, form, kind)
     if as_bool("every_option", every_option):
-        cases = itertools.chain(cases, option_inputs(op, dtype))
-    return cases
+        cases = itertools.chain(cases, _with_options(known, form))
+    return (_rounded(case, kind) for case in cases)
 
 
 def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
     """Return what `hard_inputs` appends for `every_option`."""
     kind = float_dtype("dtype", dtype)
-    name, suffix = _base_of(op)
-    cases = _calls_with_options(op, name, kind)
-    return (_rounded(examples.in_form(op, name, suffix, case), kind) for case in cases)
+    return (_rounded(case, kind) for case in _with_options(*_known(op)))
 
 
-def _base_of(op: Any) -> tuple[str, str]:
-    """Return the name of the map whose inputs are known, and the suffix of the form."""
+def _with_options(known: Known, form: str) -> Iterator[Case]:
+    return (examples.in_form(known, form, case) for case in _calls_with_options(known))
+
+
+def _known(op: Any) -> tuple[Known, str]:
+    """Return what is known of a function, and which form of the map it is."""
     check_callable("op", op)
-    name, suffix = examples.base_of(op, functools.partial(_is_known, op))
-    if not name:
+    known, form = record_of(op)
+    if known.why_not:
         msg = (
             "Argument 'op' must be a function whose inputs are known here, not "
-            f"{shown(op)}: {examples.why_not(op)}."
+            f"{shown(op)}: {known.why_not}."
         )
         raise TypeError(msg)
-    return name, suffix
-
-
-def _cases(op: Any, name: str, suffix: str, kind: Any) -> Iterator[HardCase]:
-    if suffix or not _has_own(op, name):
-        cases = (_rounded(case, kind) for case in _general_cases(op, name, suffix, kind))
-        return (case for case in cases if examples.is_valid(op, case))
-    return (_rounded(case, kind) for case in _own_cases(op, kind))
+    return known, form
 
 
 def _rounded(case: Case, kind: np.dtype[Any]) -> HardCase:
@@ -579,4 +277,4 @@ def _as(value: Any, kind: np.dtype[Any]) -> Any:
         return rebuilt(value, [_as(part, kind) for part in value])
     if not isinstance(value, np.ndarray) or value.dtype == kind or value.dtype.kind in "biu":
         return value
-    return value.astype(kind)
+    return copied(value, kind)

@@ -15,6 +15,7 @@ from .._core.arguments import check_callable
 from .._core.pytree import flat
 from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table
 from ._inputs import hard_inputs, option_inputs
+from ._known import record_of
 from ._oracle.calls import is_float
 from ._oracle.examples import along, drawn_like
 from ._oracle.pictures import as_html
@@ -344,7 +345,7 @@ def _arguments(
         if "vjp" in given:
             yield "vjp", (drawn_like(out, rng), *case.inputs)
         if "jvp" in given:
-            yield "jvp", along(op, case.inputs, rng)
+            yield "jvp", along(record_of(op)[0], case.inputs, rng)
 
 
 def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:

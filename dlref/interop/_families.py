@@ -65,7 +65,7 @@ class BertParams(NamedTuple):
 
     Notes
     -----
-    With the options that :func:`from_state_dict` returns beside them, the model is::
+    With the options that :func:`from_state_dict` returns with them, the model is::
 
         x = params.embedding[tokens] + params.positions[:T] + params.types[0]
         x = layer_norm(x, *params.norm, eps=options["eps"])
@@ -113,7 +113,7 @@ class T5EncoderParams(NamedTuple):
 
     Notes
     -----
-    With the options that :func:`from_state_dict` returns beside them, the encoder is::
+    With the options that :func:`from_state_dict` returns with them, the encoder is::
 
         bias = t5_bias(params.positions, T, T)
         x = params.embedding[tokens]
@@ -267,7 +267,7 @@ def _llama(config: LanguageModelConfig, base: str) -> LanguageModelParams:
 
 
 class Encoder(NamedTuple):
-    """What the layout of an encoder depends on, and the options of `encoder`."""
+    """The sizes that the layout of an encoder depends on, and the options of `encoder`."""
 
     layers: int
     gated: bool
@@ -368,7 +368,7 @@ def _t5_network(s: Settings) -> tuple[bool, str]:
     if projection == "gated-gelu":
         activation = "gelu_new"  # as Hugging Face reads it
     gated, named = s.flag(gate == "gated", "is_gated_act"), s.get(None, "dense_act_fn")
-    if named is not None:  # these two go before what is made of feed_forward_proj
+    if named is not None:  # these two override feed_forward_proj
         return gated, s.translated("dense_act_fn", named)
     return gated, s.translated("feed_forward_proj", activation)
 
@@ -417,7 +417,7 @@ class Family(NamedTuple):
     layout: Callable[[Any, str], Any]
     base: str  # before the names, in models that have a head
     twins: dict[str, str]  # tensors that may be there once more, and which they are
-    left_out: str  # what is not a parameter here
+    left_out: str  # tensors that are no parameters here
 
 
 FAMILIES: dict[str, Family] = {
@@ -553,7 +553,7 @@ def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[st
 
 
 def _sizes(config: Any) -> Sizes:
-    """Return what the symbols of the layouts are in a configuration."""
+    """Return the values of the layouts' symbols in a configuration."""
     if isinstance(config, Encoder):
         return dict(config.sizes)
     E = config.head_width
@@ -606,7 +606,7 @@ def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> N
 
 def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
     array = as_array(name, value)
-    float_dtype(name, array.dtype)  # raises what is wrong with it
+    float_dtype(name, array.dtype)  # raises an error that names the fault
     return array
 
 
@@ -615,7 +615,7 @@ def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
     return a.shape == b.shape and bool(np.all((a == b) | (np.isnan(a) & np.isnan(b))))
 
 
-#: What a configuration must be, since the family's models are so, and no tensor shows it.
+#: Entries that a configuration must have, since all models of the family do and no tensor shows it.
 FIXED: dict[str, dict[str, Any]] = {
     "gpt2": {"positions": "learned", "norm": "layer", "biases": True},
     "llama": {"positions": "rope", "norm": "rms"},

@@ -39,12 +39,13 @@ class BatchNormParams(NamedTuple):
     See Also
     --------
     from_state_dict : Makes them of a ``BatchNorm``.
-    dlref.normalization.batch_norm_inference : What they are parameters of.
+    dlref.normalization.batch_norm_inference : Takes them.
 
     Notes
     -----
-    The order is that of the arguments of :func:`dlref.normalization.batch_norm_inference` after x,
-    which takes ``*params``. PyTorch has the channels on the second axis, dlref on the last.
+    The order is the order of the arguments of :func:`dlref.normalization.batch_norm_inference`
+    after x, which takes ``*params``. PyTorch has the channels on the second axis, dlref on the
+    last.
 
     Examples
     --------
@@ -81,12 +82,12 @@ class RecurrentParams(NamedTuple):
     See Also
     --------
     from_state_dict : Makes them of an ``RNN``, ``LSTM`` or ``GRU``, or of a cell.
-    dlref.recurrent.rnn, dlref.recurrent.lstm, dlref.recurrent.gru : What they are parameters of.
+    dlref.recurrent.rnn, dlref.recurrent.lstm, dlref.recurrent.gru : Takes them.
 
     Notes
     -----
-    The order is that of the arguments of :func:`dlref.recurrent.lstm` and its kin after the states,
-    which take ``*params``. Gates are in PyTorch's order, which is dlref's.
+    The order is the order of the arguments of :func:`dlref.recurrent.lstm` and its kin after the
+    states, which take ``*params``. Gates are in PyTorch's order, which is dlref's.
 
     Examples
     --------
@@ -276,7 +277,7 @@ _STATISTICS = BatchNormParams(
     *(Tensor(name, "C", optional=True) for name in ("weight", "bias")),
 )
 
-#: What `kind` may be, besides the families of models.
+#: Values of `kind` in addition to the families of models.
 MODULES: dict[str, Module] = {
     "Linear": _affine(LinearParams, "n_out, n_in", "n_out"),
     "Embedding": _plain(Tensor("weight", "V, D")),

@@ -3,15 +3,16 @@ r"""State dicts of PyTorch's modules and of models as dlref's parameters, and ba
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import zlib
+import zipfile
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
-from zipfile import BadZipFile
 
 import numpy as np
 
+from .._core.archives import UNREADABLE, members_of, read_array
 from .._core.arguments import check_mapping, choice, shown
 from ._families import FAMILIES, BertParams, T5EncoderParams, read_family, write_family
 from ._modules import MODULES, is_no_parameter
@@ -33,7 +34,7 @@ def _check_prefix(prefix: Any) -> None:
 
 
 def _names(state: Mapping[str, Any], prefix: str) -> list[str]:
-    """Return the names after the prefix, of which there must be some."""
+    """Return the names after the prefix; there must be at least one."""
     check_mapping("state", state)
     _check_prefix(prefix)
     if wrong := [key for key in state if not isinstance(key, str)]:
@@ -95,8 +96,8 @@ def from_state_dict(
     Parameters
     ----------
     state : dict of array_like
-        Tensors by name, of PyTorch or any other library: what ``module.state_dict()`` or
-        :func:`read_state_dict` returns.
+        Tensors by name, of PyTorch or any other library, as ``module.state_dict()`` or
+        :func:`read_state_dict` returns them.
     kind : str or None
         Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
         "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM",
@@ -105,10 +106,10 @@ def from_state_dict(
         models with the names of Hugging Face, see the table below. None takes the family from the
         entry ``model_type`` of `config`.
     config : dict or None
-        Configuration of a family's model: the contents of its ``config.json``. What is not
-        there has the default of Hugging Face.
+        Configuration of a family's model: the contents of its ``config.json``. Missing
+        entries have the defaults of Hugging Face.
     prefix : str, default ""
-        What the names of the tensors begin with, such as "encoder."; others are passed over.
+        Beginning of the names of the tensors, such as "encoder."; others are passed over.
 
     Returns
     -------
@@ -125,13 +126,13 @@ def from_state_dict(
         If `state` or `config` is not a dictionary, `prefix` is not a text or a tensor not real.
     ValueError
         If `kind` is not known; if tensors are missing, unexpected or of the wrong shape, where the
-        message names all of them; if `config` asks for what dlref cannot express.
+        message names all of them; if `config` asks for something that dlref cannot express.
 
     Warns
     -----
     UserWarning
-        If `config` has entries of which nothing is known, or one that is an argument of another
-        function. Those of training and generation are passed over silently.
+        If `config` has unknown entries, or one that is an argument of another function. Entries of
+        training and generation are passed over silently.
 
     See Also
     --------
@@ -181,7 +182,7 @@ def from_state_dict(
     **Families.**
 
     ======= ================================ ================================================
-    kind    what is returned                 use
+    kind    returned value                   use
     ======= ================================ ================================================
     gpt2    ``LanguageModelParams``,         ``language_model(tokens, params, config)``
             ``LanguageModelConfig``
@@ -255,7 +256,7 @@ def from_state_dict(
     >>> linear([1.0, 1.0], *params)
     array([6.])
 
-    What does not fit is named:
+    Tensors that do not fit are named:
 
     >>> from_state_dict({"weight": np.ones((2, 3)), "biases": np.ones(2)}, "LayerNorm")
     Traceback (most recent call last):
@@ -302,9 +303,9 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     kind : str
         Name of the module's class or the family, as for :func:`from_state_dict`.
     config : LanguageModelConfig or None
-        What a language model of a family consists of. "bert" and "t5" need none.
+        Architecture of a family's language model. "bert" and "t5" need none.
     prefix : str, default ""
-        What the names begin with.
+        Beginning of the names.
 
     Returns
     -------
@@ -314,23 +315,24 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     Raises
     ------
     TypeError
-        If `prefix` is not a text, `config` is not what the kind needs, or an array not real.
+        If `prefix` is not a text, `config` is not of the type that the kind needs, or an array not
+        real.
     ValueError
         If `kind` is not known, or parameters are missing, too many or of the wrong shape: the
-        message names all of them. If `config` is that of a model which the family does not have.
+        message names all of them. If `config` describes a model that the family does not have.
 
     See Also
     --------
-    from_state_dict : The inverse, with a table of what belongs to each kind.
+    from_state_dict : The inverse, with a table of the contents of each kind.
 
     Notes
     -----
     Reading a state dict and writing it gives the same names and the same bits. Only
     ``num_batches_tracked`` is not written; PyTorch takes a state dict without it.
 
-    The names of "gpt2" and "llama" are those of the models with a head, as in
-    ``transformer.wte.weight``; a tied head is not written, as in Hugging Face's files. Those of
-    "bert" and "t5" are the encoders'.
+    The names of "gpt2" and "llama" are the names of the models with a head, as in
+    ``transformer.wte.weight``; a tied head is not written, as in Hugging Face's files. For "bert"
+    and "t5" they are the encoders'.
 
     With PyTorch at hand, ``module.load_state_dict({name: torch.tensor(a) for name, a in
     state.items()})`` puts the tensors into a module.
@@ -385,7 +387,7 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     See Also
     --------
     from_state_dict : Makes parameters of the tensors.
-    dlref.transformer.load_params : Reads what dlref itself has saved.
+    dlref.transformer.load_params : Reads files that dlref itself has saved.
 
     Notes
     -----
@@ -393,9 +395,10 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     own files (``.pt``, ``.bin``) are not read; PyTorch does that, with
     ``torch.load(path, weights_only=True)``.
 
-    The package safetensors is installed with ``pip install dlref[interop]``. Tensors of bfloat16
-    need the package ml_dtypes besides. A checkpoint in several files is read file by file:
-    ``state = read_state_dict(a) | read_state_dict(b)``.
+    The package safetensors is installed with ``pip install safetensors``. Members of a ``.npz`` may
+    be compressed, but together take no more than 64 times the file and 16 MB. Tensors of bfloat16
+    need the package ml_dtypes besides. A checkpoint in several files is read file by file: ``state
+    = read_state_dict(a) | read_state_dict(b)``.
 
     Examples
     --------
@@ -428,18 +431,18 @@ def _unreadable(name: str, error: Exception) -> ValueError:
 def _read_npz(name: str) -> State:
     try:
         with open(name, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
+            if file.read(6) == b"\x93NUMPY":
                 msg = "it is one array, as np.save writes"
                 raise TypeError(msg)
-            with archive:
-                state = {key: archive[key] for key in archive}
-    except (EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+            archive = zipfile.ZipFile(file)
+            members = members_of(archive, os.fstat(file.fileno()).st_size, compressed=True)
+            return {key: read_array(key, archive, info) for key, info in members.items()}
+    except UNREADABLE as error:
         raise _unreadable(name, error) from None
-    for key, value in state.items():  # what is no npy file comes as bytes
-        if not isinstance(value, np.ndarray):
-            raise _unreadable(name, TypeError(f"{key!r} is not an array"))
-    return state
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile seeks to before the beginning
+            raise
+        raise _unreadable(name, error) from None
 
 
 def _read_safetensors(name: str) -> State:
@@ -447,13 +450,15 @@ def _read_safetensors(name: str) -> State:
         package = import_module("safetensors")
         load = import_module("safetensors.numpy").load_file
     except ImportError:
-        msg = "A file of safetensors needs the package safetensors: pip install dlref[interop]."
+        msg = "A file of safetensors needs the package safetensors: pip install safetensors."
         raise ImportError(msg) from None
     with contextlib.suppress(ImportError):
         import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
+    with open(name, "rb"):  # an OSError that names the file, also of a folder
+        pass
     try:
         state: State = load(name)
-    except (package.SafetensorError, TypeError) as error:
+    except (package.SafetensorError, MemoryError, OverflowError, TypeError, ValueError) as error:
         raise _unreadable(name, error) from None
     except AttributeError as error:  # of NumPy, which is asked for its dtypes
         raise _unreadable(name, TypeError(f"NumPy has no dtype {error.name}")) from None

@@ -87,10 +87,11 @@ def batch_norm(
     elements are random, with a relative error of the order of :math:`1 / \sqrt M`: the output of an
     example changes with the others of its batch, a noise that can regularize.
 
-    **Numerics.** As in :func:`layer_norm`: differences from the mean of an eighth are formed first,
-    and their own mean is subtracted; here for pieces of the batch, which are then combined
-    (:cite:t:`Chan1983`). The sums of all channels are formed side by side, in the order of memory.
-    Arithmetic is in float64 for narrower inputs too, rounded once.
+    **Numerics.** As in :func:`layer_norm`: differences from the rounded mean are formed, and their
+    own mean is subtracted; here for pieces of the batch, which are then combined
+    (:cite:t:`Chan1983`). The sums of all channels are formed side by side, 64 rows at a time, and
+    then added to totals, so that rounding errors do not add up over a long batch. Arithmetic is in
+    float64 for narrower inputs too, rounded once.
 
     References
     ----------

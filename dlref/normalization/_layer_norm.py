@@ -72,20 +72,15 @@ def layer_norm(
     multiplied by a positive number. (By a negative one, its sign changes.)
 
     **Numerics.** The textbook formula :math:`\sigma^2 = \overline{x^2} - \mu^2` loses all digits
-    at a large mean. The code forms :math:`d_i = x_i - m` with the mean m of the first eighth of the
-    features, and gets
+    at a large mean. The code computes the mean first, which comes out rounded, as m; then it forms
+    :math:`d_i = x_i - m` and gets
 
     .. math:: \mu = m + \overline d, \qquad \sigma^2 = \overline{d^2} - \overline d^2 .
 
-    This subtraction costs three bits at most. Let m be off by :math:`e = \mu - m`. The D / 8 first
-    features have the mean m, so that their squares about :math:`\mu` add up to at least
-    :math:`e^2 D / 8`. The others have the mean :math:`\mu + e / 7`, and theirs to at least
-    :math:`e^2 D / 56`. So :math:`\overline d^2 = e^2` is at most seven times :math:`\sigma^2`, and
-    :math:`\overline{d^2}` eight times. Where all :math:`x_i` lie within a factor of two of m,
-    :math:`d_i` is exact, and a large offset costs no digit of the result: at a mean of :math:`10^4`
-    and a variance of 1 the error, relative to the largest output, is below 1e-15 in float64. Where
-    a square overflows or underflows, the row is scaled by a power of two first, so that rows of any
-    magnitude have their result.
+    The correction :math:`\overline d` is the rounding error of m, so nothing cancels. Where all
+    :math:`x_i` lie within a factor of two of m, :math:`d_i` is exact, and a large offset costs no
+    digit of the result. Where a square overflows or underflows, the row is scaled by a power of two
+    first, so that rows of any magnitude have their result.
 
     float32 (and narrower) inputs are computed in float64 and rounded once. (At a mean of
     :math:`10^4` a float32 *input* is already rounded to 0.001.) Each row is read from memory once.

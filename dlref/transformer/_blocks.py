@@ -67,7 +67,7 @@ Caches = dict[str, KVCache]
 
 
 # Private functions compute in the dtype they are given and check nothing.  `..._forward` returns
-# the output and a pullback, which turns its cotangent into those of the inputs; `..._tangent`
+# the output and a pullback, which turns its cotangent into the inputs' cotangents; `..._tangent`
 # returns the output and its tangent.  An encoder block is a decoder block without cross-attention,
 # whose memory is None.
 
@@ -348,7 +348,7 @@ def dropout_mask(
     rng : numpy.random.Generator
         Source of randomness.
     shape : int or tuple of int
-        Shape of what is to be multiplied.
+        Shape of the array to be multiplied.
     rate : float
         Probability p of dropping an element, from 0 to 1.
     dtype : dtype, default float64
@@ -503,7 +503,7 @@ def encoder_block(
     options : BlockOptions or None
         Kind of the block, such as its heads, its normalization and its activation.
     mask, bias, q_offset : as in `dlref.attention.multi_head_attention`
-        What the self-attention sees, and what is added to its scores.
+        Positions that the self-attention sees, and a term added to its scores.
     dropout : tuple of array_like or None
         Factors of the outputs of both sub-layers, from :func:`dropout_mask`; None drops nothing.
     attention_dropout : array_like or None
@@ -540,9 +540,9 @@ def encoder_block(
         \text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), & \quad
             \mat Z &= \mat Y + N(\operatorname{norm}_2(\mat Y)).
 
-    **What each part does.** Attention moves information between positions, and is the only thing
-    that does. The network computes with what has arrived. The residual connection makes the block a
-    change of its input: with both sub-layers 0 a pre-norm block is the identity, and its
+    **The role of each part.** Attention moves information between positions, and nothing else does.
+    The network computes with the information that has arrived. The residual connection makes the
+    block a change of its input: with both sub-layers 0 a pre-norm block is the identity, and its
     gradient passes unchanged. Normalization keeps the sub-layers' inputs of one size.
 
     **Pre or post.** In a pre-norm stack one path from the last sum to the input meets no weight and
@@ -633,7 +633,7 @@ def encoder_block_vjp(
 
     .. math:: \pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :
 
-    the gradient itself passes, and that of the sub-layer is added. For a post-norm one,
+    the gradient itself passes, and the sub-layer's gradient is added. For a post-norm one,
     :math:`\mat Z = \operatorname{norm}(\mat Y + f(\mat Y))`, it goes through the norm first:
 
     .. math:: \pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .
@@ -762,7 +762,7 @@ def decoder_block(
     options : BlockOptions or None
         Kind of the block, such as its heads, its normalization and its activation.
     mask, bias, q_offset : as in `dlref.attention.multi_head_attention`
-        What the self-attention sees, and what is added to its scores.
+        Positions that the self-attention sees, and a term added to its scores.
     dropout : tuple of array_like or None
         Factors of the outputs of the three sub-layers; None drops nothing.
     attention_dropout : array_like or None
@@ -807,12 +807,12 @@ def decoder_block(
     In words:
 
     1. self-attention, masked: queries, keys and values from `x`;
-    2. cross-attention: queries from `x`, keys and values from `memory`, every position of
-       which may be seen;
+    2. cross-attention: queries from `x`, keys and values from `memory`, and every position of
+       it may be seen;
     3. the feed-forward network.
 
-    A decoder-only model is *not* a stack of these: it has no memory and no cross-attention, and
-    what is left is an encoder block with a causal mask.
+    A decoder-only model is *not* a stack of these: it has no memory and no cross-attention; it
+    is a stack of encoder blocks with a causal mask.
 
     References
     ----------
@@ -901,7 +901,7 @@ def decoder_block_vjp(
         \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
         \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,
 
-    and post-norm likewise, each norm before its sum. What is new is the last: the keys and values
+    and post-norm likewise, each norm before its sum. Only the last one is new: the keys and values
     of the cross-attention come from `memory`, so their gradient leaves the decoder there, and
     without it the encoder would not learn. Every block of a decoder reads the same memory, and the
     contributions add up.

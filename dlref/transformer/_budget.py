@@ -110,7 +110,7 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     Parameters
     ----------
     config : LanguageModelConfig
-        What the model consists of.
+        Architecture of the model.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
 
     See Also
     --------
-    multiplication_counts : What a token costs.
+    multiplication_counts : The cost of a token.
     init_language_model : Makes as many.
 
     Notes
@@ -140,7 +140,7 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
             \quad \text{or, gated,} \quad 3 L D F , \\
         \text{norms} &= (2 L + 1)\, D \, [\, \cdot\, 2 \,] , & \text{head} &= V D \text{ or } 0 ,
 
-    brackets only with biases, of which RMS norm has none: the 2 there is for layer norm alone. T5
+    brackets only with biases. RMS norm has no bias: the 2 there is for layer norm alone. T5
     has 32 H numbers for positions; rotary, sinusoidal and ALiBi none. A post-norm model has no last
     norm. For :math:`H_k = H` and :math:`F = 4 D` the blocks
     have about :math:`12 L D^2`.
@@ -200,7 +200,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     Parameters
     ----------
     config : LanguageModelConfig
-        What the model consists of.
+        Architecture of the model.
     context : int
         Number S of tokens that the token attends to, itself included.
 
@@ -218,7 +218,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
 
     See Also
     --------
-    parameter_counts : What has to be kept.
+    parameter_counts : The numbers to be kept.
 
     Notes
     -----
@@ -228,7 +228,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
         \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V D .
 
     A matrix element is used once for each token, so the projections, the networks and the head
-    cost as many multiplications as they have weights. What is left are the scores: a query of
+    cost as many multiplications as they have weights. The scores remain: a query of
     D numbers with each of S keys, and as many for the values.
 
     **When is attention the expensive part?** Scores cost more than everything else in a block from
@@ -240,7 +240,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     weight and token.
 
     **Generation** makes the same multiplications for one token at a time, and reads every
-    weight from memory for it: its time is that of reading the parameters.
+    weight from memory for it: it takes as long as reading the parameters.
 
     References
     ----------

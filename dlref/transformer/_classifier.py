@@ -53,7 +53,7 @@ def init_sequence_classifier(
     rng : numpy.random.Generator
         Source of random numbers.
     config : LanguageModelConfig
-        What the encoder consists of. A learned table has a row for the class token, too.
+        Architecture of the encoder. A learned table has a row for the class token, too.
     classes : int
         Number C of classes.
     dtype : dtype, default float64
@@ -74,7 +74,7 @@ def init_sequence_classifier(
     See Also
     --------
     init_language_model : The same start, with its reasons.
-    sequence_classifier : What they are for.
+    sequence_classifier : Takes them.
 
     Notes
     -----
@@ -163,7 +163,7 @@ def sequence_classifier(
     params : SequenceClassifierParams
         Parameters.
     config : LanguageModelConfig
-        What the encoder consists of.
+        Architecture of the encoder.
     lengths : array_like of int or None, shape (...)
         Number of tokens of each text that count, from 0 to T; None is all.
     dropout : tuple or None
@@ -171,7 +171,7 @@ def sequence_classifier(
     attention_dropout : tuple or None
         For each block, the factors (..., H, T + 1, T + 1) of its attention weights, or None.
     embedding_dropout : array_like or None, shape (..., T + 1, D)
-        Factors of the sum of embedding and position, that of the class token first, or an array
+        Factors of the sum of embedding and position, with the class token first, or an array
         that broadcasts to it.
 
     Returns
@@ -182,7 +182,7 @@ def sequence_classifier(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, the text longer than a learned table, or a shape does not fit.
 
@@ -198,7 +198,7 @@ def sequence_classifier(
         \mat H = \operatorname{encoder}(\vec c, \vec e_1, \dots, \vec e_T) , \qquad
         \text{logits} = \mat W \vec h_0 + \vec b
 
-    The vectors :math:`\vec e_t` of the tokens, and those of their places, are as in
+    The vectors :math:`\vec e_t` of the tokens and of their places are as in
     :func:`language_model`. The class token :math:`\vec c` is a parameter, the same before every
     text, and :math:`\vec h_0` its place in the output: attention lets it gather whatever the
     classes need. Without it :math:`\vec h_0` would be the output of the first *word*, which
@@ -213,7 +213,7 @@ def sequence_classifier(
 
     Examples
     --------
-    What follows the end of a text changes nothing:
+    Tokens after the end of a text change nothing:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig
@@ -336,8 +336,8 @@ def sequence_classifier_jvp(
 
     Notes
     -----
-    Value and tangent of all T + 1 positions go through the blocks; the head reads those
-    of the class token:
+    Value and tangent of all T + 1 positions go through the blocks; the head reads the
+    class token's:
 
     .. math::
 
@@ -386,7 +386,7 @@ def sequence_classifier_loss(
     classes : array_like of int, shape (...)
         Class of each text, from 0 to C − 1.
     params, config : as in `sequence_classifier`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     lengths, dropout, attention_dropout, embedding_dropout : as in `sequence_classifier`
         The same.
 
@@ -398,7 +398,7 @@ def sequence_classifier_loss(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token or class is out of range, or a shape does not fit.
 
@@ -528,7 +528,7 @@ def sequence_classifier_loss_grad(
 
         \pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .
 
-    The other parts are those of :func:`language_model_loss_grad`, without the causal mask.
+    The other parts are as in :func:`language_model_loss_grad`, without the causal mask.
 
     Examples
     --------

@@ -89,7 +89,7 @@ def _hashable(value: Any) -> Any:
 @dataclass(frozen=True)
 class LanguageModelConfig:
     r"""
-    Hyperparameters of a model: what it consists of, apart from its parameters.
+    Hyperparameters of a model: its architecture, apart from its parameters.
 
     Parameters
     ----------
@@ -135,10 +135,10 @@ class LanguageModelConfig:
     rope_dim : int or None
         Number of rotated channels of each head, the first ones; None is all.
     blocks : dict or tuple of dict or None
-        What else the blocks are: fields of :class:`BlockOptions`, for all of them or for each one,
-        which go before what the other fields of the configuration say. In place of tables ``rope``
-        may be None, for a block without rotations, or a dictionary with ``base``, ``scaling`` or
-        ``dim`` in place of `rope_base`, `rope_scaling` or `rope_dim`.
+        Further options of the blocks: fields of :class:`BlockOptions`, for all blocks or for each
+        one. They override the other fields of the configuration. In place of tables ``rope`` may be
+        None, for a block without rotations, or a dictionary with ``base``, ``scaling`` or ``dim``
+        in place of `rope_base`, `rope_scaling` or `rope_dim`.
     embedding_scale : float or None
         Factor of the embeddings; None is :math:`\sqrt D` or 1, as `scale_embeddings` says.
     logit_scale : float, default 1.0
@@ -156,7 +156,7 @@ class LanguageModelConfig:
     See Also
     --------
     init_language_model : Parameters of such a model.
-    language_model : What they do together.
+    language_model : The model that they make.
     parameter_counts : How many numbers that makes.
 
     Notes
@@ -168,7 +168,7 @@ class LanguageModelConfig:
     fewer heads of keys.
 
     T5's table has 32 buckets up to distance 128 and is shared by all blocks. ALiBi's slopes
-    are those of its code. The same configuration serves
+    are as in its code. The same configuration serves
     :func:`sequence_classifier` and :func:`encoder_decoder_model`, where positions are seen
     from both sides.
 
@@ -248,7 +248,7 @@ class LanguageModelConfig:
         self._freeze_blocks()
 
     def _freeze_blocks(self) -> None:
-        """Check what the blocks are besides, by making their options."""
+        """Check the further options of the blocks, by making them."""
         if isinstance(self.blocks, tuple | list):
             if len(self.blocks) != self.layers:
                 some = f"a tuple of layers = {self.layers} dictionaries, not {len(self.blocks)}"
@@ -368,7 +368,7 @@ def init_language_model(
     rng : numpy.random.Generator
         Source of random numbers.
     config : LanguageModelConfig
-        What the model consists of.
+        Architecture of the model.
     dtype : dtype, default float64
         Type of the parameters. float32 trains twice as fast.
 
@@ -385,7 +385,7 @@ def init_language_model(
 
     See Also
     --------
-    language_model : What they are for.
+    language_model : Takes them.
     dlref.propagation.lecun_normal : Where the matrices come from.
 
     Notes
@@ -409,7 +409,7 @@ def init_language_model(
 
     Examples
     --------
-    The first loss is that of a guess, log 50 = 3.91:
+    The first loss is a guess's, log 50 = 3.91:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model_loss
@@ -441,7 +441,7 @@ def check_config(config: Any) -> None:
 
 
 class Places(NamedTuple):
-    """What a scheme of positions gives to a model, one of them, or nothing."""
+    """The contribution of a scheme of positions to a model: one of these, or nothing."""
 
     vectors: FloatArray | None  # (T, D), added to the embeddings
     bias: FloatArray | None  # (H, T, S), added to the scores
@@ -456,7 +456,7 @@ def places(
     start: int = 0,
     causal: bool = True,
 ) -> Places:
-    """Return what the scheme gives to T positions from `start`, which see all up to their last."""
+    """Return the contribution to T positions from `start`, which see all up to their last."""
     S, scheme = start + T, config.positions
     vectors, bias = None, None
     if scheme == "learned":
@@ -531,7 +531,7 @@ def places_vjp(
     *,
     causal: bool = True,
 ) -> FloatArray | None:
-    """Return the gradient of the table, from those of the vectors and of the bias."""
+    """Return the gradient of the table, given the gradients of the vectors and of the bias."""
     if table is None:
         return None
     T = du.shape[-2]

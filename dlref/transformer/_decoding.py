@@ -53,7 +53,7 @@ class Decoding:
         ]
 
     def feed(self, tokens: npt.NDArray[np.int64]) -> FloatArray:
-        """Append tokens (..., t) and return the logits (..., V) of what comes next."""
+        """Append tokens (..., t) and return the logits (..., V) of the next token."""
         p = self.p
         text = Text(tokens, p.embedding, p.positions, self.config, start=self.length)
         x, stack = text.enter(self.blocks, p.norm, self.call)

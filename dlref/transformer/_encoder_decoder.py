@@ -77,7 +77,7 @@ def init_encoder_decoder_model(
     rng : numpy.random.Generator
         Source of random numbers.
     config : LanguageModelConfig
-        What both halves consist of: `layers` blocks each.
+        Architecture of both halves: `layers` blocks each.
     dtype : dtype, default float64
         Type of the parameters.
 
@@ -95,7 +95,7 @@ def init_encoder_decoder_model(
     See Also
     --------
     init_language_model : The same start, with its reasons.
-    encoder_decoder_model : What they are for.
+    encoder_decoder_model : Takes them.
 
     Notes
     -----
@@ -127,7 +127,7 @@ def init_encoder_decoder_model(
 
 
 def _halves(*drops: Any) -> tuple[Dropout, ...]:
-    """Return the factors of the encoder and those of the decoder."""
+    """Return the factors of the encoder and of the decoder."""
     names = "dropout", "attention_dropout", "embedding_dropout"
     for name, value in zip(names, drops, strict=True):
         if value is not None and not (isinstance(value, tuple | list) and len(value) == 2):
@@ -145,7 +145,7 @@ def _texts(
     config: LanguageModelConfig,
     dropout: tuple[Dropout, ...] = (NO_DROPOUT, NO_DROPOUT),
 ) -> tuple[Text, Text]:
-    """Return what enters the encoder and what enters the decoder."""
+    """Return the inputs of the encoder and of the decoder."""
     here, there = dropout
     return (
         Text(source, p.embedding, p.source_positions, config, here, causal=False),
@@ -239,7 +239,7 @@ def encoder_decoder_model(
     params : EncoderDecoderParams
         Parameters.
     config : LanguageModelConfig
-        What both halves consist of.
+        Architecture of both halves.
     lengths : array_like of int or None, shape (...)
         Number of tokens of each source that count, from 0 to S; None is all.
     dropout : tuple or None
@@ -260,7 +260,7 @@ def encoder_decoder_model(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, a text longer than a learned table, or a shape does not fit.
 
@@ -466,9 +466,9 @@ def encoder_decoder_model_loss(
     target : array_like of int, shape (..., T)
         Text to write, from its start token on.
     params, config : as in `encoder_decoder_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     targets : array_like of int or None, shape (..., T)
-        What each position is to predict, −100 where nothing is asked. None is the next
+        The token that each position is to predict, −100 where it does not count. None is the next
         token: the decoder reads all but the last token, and predicts all but the first.
     lengths, dropout, attention_dropout, embedding_dropout : as in `encoder_decoder_model`
         The same.
@@ -481,7 +481,7 @@ def encoder_decoder_model_loss(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, a text longer than a learned table, a shape does not fit, or
         `targets` is None and the target has fewer than two tokens.
@@ -554,14 +554,14 @@ def encoder_decoder_model_loss_value_and_grad(
 
     Notes
     -----
-    The loss is that of :func:`encoder_decoder_model_loss`, its gradient begins with
+    The loss is :func:`encoder_decoder_model_loss`; its gradient begins with
 
     .. math::
 
         \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,] \bigr)
             .
 
-    The forward pass is made once, and both halves keep what their backward pass needs.
+    The forward pass is made once, and both halves keep the arrays that their backward pass needs.
 
     Examples
     --------
@@ -618,7 +618,7 @@ def encoder_decoder_model_loss_grad(
         \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,] \bigr)
             .
 
-    The other parts are those of :func:`language_model_loss_grad`, and cross-attention.
+    The other parts are as in :func:`language_model_loss_grad`, with cross-attention.
 
     Examples
     --------
@@ -662,13 +662,13 @@ def encoder_decoder_generate(
     source : array_like of int, shape (..., S)
         Text to read.
     params, config : as in `encoder_decoder_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     start : int
         Token with which the target begins.
     steps : int
         Number of tokens to write after it.
     stop : int or None
-        Token that ends a target; what would follow it is filled with it.
+        Token that ends a target; later positions are filled with it.
     lengths : array_like of int or None, shape (...)
         As for :func:`encoder_decoder_model`.
 
@@ -680,7 +680,7 @@ def encoder_decoder_generate(
     Raises
     ------
     TypeError
-        If an argument has the wrong type, or `params` or `config` is not what it should be.
+        If an argument has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, a text longer than a learned table, or a shape does not fit.
 
@@ -697,7 +697,7 @@ def encoder_decoder_generate(
         \text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .
 
     The encoder runs once. Keys and values of the target so far are kept, as in :func:`generate`;
-    those of the memory, which every token reads, are projected once.
+    the memory's, which every token reads, are projected once.
 
     Examples
     --------
@@ -748,7 +748,7 @@ def encoder_decoder_weights(
     target : array_like of int, shape (..., T)
         Text to write.
     params, config : as in `encoder_decoder_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     lengths : array_like of int or None, shape (...)
         As for :func:`encoder_decoder_model`.
 
@@ -760,7 +760,7 @@ def encoder_decoder_weights(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, a text longer than a learned table, or a shape does not fit.
 

@@ -31,8 +31,9 @@ Pullback = Any  # a function from a cotangent to the cotangents of the inputs
 
 
 # Private functions compute in the dtype they are given and check nothing. `network_forward` returns
-# the output and a pullback, which turns its cotangent into those of the input and the parameters;
-# what that needs of the forward pass is kept, so that nothing in a model is computed twice.
+# the output and a pullback, which turns its cotangent into the cotangents of the input and
+# the parameters; intermediate results that it needs are kept, so that nothing in a model is
+# computed twice.
 
 
 @np.errstate(all="ignore")
@@ -169,8 +170,8 @@ def feed_forward(
     .. math:: \vec y = \mat W_2 \, f(\mat W_1 \vec x + \vec b_1) + \vec b_2
 
     "Position-wise" means that each row is computed by itself: attention mixes positions, and this
-    network works on what each position has gathered. Read row i of :math:`\mat W_1` as a key and
-    column i of :math:`\mat W_2` as a value, and the sum
+    network works on the information that each position has gathered. Read row i of :math:`\mat W_1`
+    as a key and column i of :math:`\mat W_2` as a value, and the sum
 
     .. math:: \vec y = \vec b_2 + \sum_i f(\vec k_i \cdot \vec x + b_{1i}) \, \vec v_i
 
@@ -228,7 +229,7 @@ def feed_forward_vjp(
 
     See Also
     --------
-    dlref.neurons.linear_vjp : The two layers of which this is made.
+    dlref.neurons.linear_vjp : The two layers that this is made of.
 
     Notes
     -----
@@ -244,7 +245,7 @@ def feed_forward_vjp(
             \pdv{L}{\vec x} &= \mat W_1^\top \vec g ,
 
     with sums over the positions. :math:`4 D F` multiplications per position, after the forward
-    pass; :math:`\vec a` and :math:`\vec h` are what has to be kept of it.
+    pass; :math:`\vec a` and :math:`\vec h` are the arrays to keep from it.
 
     Examples
     --------
@@ -404,8 +405,8 @@ def gated_feed_forward_vjp(
         \pdv{L}{\vec x} = \mat W_{up}^\top \pdv{L}{\vec p} + \mat W_{gate}^\top \pdv{L}{\vec a} ,
 
     and the matrices get :math:`\sum \vec u \vec h^\top`, :math:`\sum \pdv{L}{\vec p} \vec
-    x^\top` and :math:`\sum \pdv{L}{\vec a} \vec x^\top`. A closed gate stops the gradient of what
-    it gates, but not, where :math:`f' \ne 0`, its own.
+    x^\top` and :math:`\sum \pdv{L}{\vec a} \vec x^\top`. A closed gate stops the gradient of its
+    input, but not, where :math:`f' \ne 0`, its own.
 
     Examples
     --------

@@ -73,8 +73,8 @@ def next_token_probabilities(
        by their sum.
     3. **Top p.** Sorted by falling probability, :math:`p_{(1)} \ge p_{(2)} \ge \dots`, those
        tokens are kept before which less than p has been collected: the nucleus. Its size depends
-       on how certain the model is, which that of top k does not.
-    4. What is kept is divided by its sum.
+       on how certain the model is; the size of the top k does not.
+    4. The probabilities that are kept are divided by their sum.
 
     With K for the tokens that top k keeps (all, without it), and N for the nucleus, where p without
     an index is `top_p`,
@@ -190,7 +190,7 @@ def generate(
     prompt : array_like of int, shape (..., T)
         Beginnings of texts, at least one token each.
     params, config : as in `language_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     steps : int
         Number of tokens to append.
     temperature : float, default 1.0
@@ -200,12 +200,12 @@ def generate(
     rng : numpy.random.Generator or None
         Source of random numbers, one for each token. The same state gives the same text.
     stop : int or None
-        Token that ends a text; what would follow it is filled with it.
+        Token that ends a text; later positions are filled with it.
 
     Returns
     -------
     ndarray of int64, shape (..., T + steps)
-        Prompts and what follows.
+        Prompts and their continuations.
 
     Raises
     ------
@@ -226,11 +226,11 @@ def generate(
     token, append it. Sampling with temperature 1 and no limits draws texts from the model's
     distribution of texts.
 
-    **The cache.** The causal mask makes keys and values of a token independent of what follows it.
-    So they are computed once and kept, and a new token costs one pass of a single position, whose
-    query attends to all keys kept: :math:`2 D S` multiplications per layer for S tokens,
-    instead of the whole text again. The logits are those of :func:`language_model` up to rounding.
-    Memory is :math:`2 L H_k E S` numbers per text.
+    **The cache.** The causal mask makes keys and values of a token independent of later tokens. So
+    they are computed once and kept, and a new token costs one pass of a single position, whose
+    query attends to all keys kept: :math:`2 D S` multiplications per layer for S tokens, instead of
+    the whole text again. The logits are equal to :func:`language_model`'s up to rounding. Memory is
+    :math:`2 L H_k E S` numbers per text.
 
     **Drawing.** The token is the first whose cumulative probability exceeds a uniform number from
     `rng`:
@@ -318,13 +318,13 @@ def beam_search(
     prompt : array_like of int, shape (..., T)
         Beginnings of texts, at least one token each.
     params, config : as in `language_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     steps : int
         Number of tokens to append.
     beams : int, default 4
         Number K of continuations kept.
     stop : int or None
-        Token that ends a text; what would follow it is filled with it and counts nothing.
+        Token that ends a text; later positions are filled with it and counts nothing.
     length_penalty : float from 0 to 100, default 0.0
         Power a of the length by which log-probabilities are divided when texts are compared.
 
@@ -349,7 +349,7 @@ def beam_search(
 
     Notes
     -----
-    Texts are compared by the log-probability of the n tokens appended, the sum of those of the
+    Texts are compared by the log-probability of the n tokens appended, the sum over the
     tokens, with the length penalty a:
 
     .. math::

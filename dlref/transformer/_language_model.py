@@ -45,7 +45,7 @@ __all__ = [
 
 class LanguageModelTrace(NamedTuple):
     r"""
-    What goes on inside a model.
+    Intermediate results of a model.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class LanguageModelTrace(NamedTuple):
 def _run(
     p: LanguageModelParams, text: Text
 ) -> tuple[FloatArray, Callable[[FloatArray], LanguageModelParams]]:
-    """Run the model; the cotangent is that of the parameters."""
+    """Run the model; the pullback returns the cotangent of the parameters."""
     h, stack_pullback = stack_forward(*text.enter(p.blocks, p.norm))
 
     @np.errstate(all="ignore")
@@ -127,7 +127,7 @@ def language_model(
     params : LanguageModelParams
         Parameters, of the shapes that `config` asks for.
     config : LanguageModelConfig
-        What the model consists of.
+        Architecture of the model.
     dropout : tuple or None
         For each block, the factors of its two sub-layers, as :func:`encoder_block` takes them.
     attention_dropout : tuple or None
@@ -143,7 +143,7 @@ def language_model(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, the text longer than a learned table, or a shape does not fit.
 
@@ -151,7 +151,7 @@ def language_model(
     --------
     language_model_loss : How well it predicts.
     generate : Text from it.
-    language_model_trace : What happens inside.
+    language_model_trace : Its intermediate results.
 
     Notes
     -----
@@ -164,15 +164,15 @@ def language_model(
         \mat H = \operatorname{norm}(B_L(\cdots B_1(\mat X))) , \qquad
         \text{logits} = \mat H \mat W^\top ,
 
-    where the blocks are those of :func:`encoder_block` with a causal mask, the norm is missing if
+    where the blocks are :func:`encoder_block` with a causal mask, the norm is missing if
     blocks normalize their sums, and the head :math:`\mat W` is the matrix of embeddings again, if
     they are tied: the score of a token is the dot product of its vector with the output.
 
     **Dropout** has three places: the sum :math:`\vec x_t`, the weights of attention, and the output
     of each sub-layer before it is added. All factors are inputs, drawn by :func:`dropout_mask`, so
-    that a value and its gradient are those of the same subnetwork.
+    that a value and its gradient belong to the same subnetwork.
 
-    **The mask is what makes it a model of language.** Position t sees the tokens up to t, so all T
+    **The mask makes it a model of language.** Position t sees the tokens up to t, so all T
     predictions of a text are made at once, and none of them sees its answer. Without the
     mask the logits at a position would depend on later tokens. Without positions *and*
     without a mask the model would be equivariant to permutations.
@@ -186,7 +186,7 @@ def language_model(
 
     Examples
     --------
-    The prediction at a position does not depend on what follows it:
+    The prediction at a position does not depend on later tokens:
 
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
@@ -368,9 +368,9 @@ def language_model_loss(
     tokens : array_like of int, shape (..., T)
         Texts of T tokens from 0 to V − 1.
     params, config : as in `language_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
     targets : array_like of int or None, shape (..., T)
-        What each position is to predict, −100 where nothing is asked. None is the next
+        The token that each position is to predict, −100 where it does not count. None is the next
         token: the model reads all but the last token, and predicts all but the first.
     dropout, attention_dropout, embedding_dropout : as in `language_model`
         The same.
@@ -383,7 +383,7 @@ def language_model_loss(
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, the text longer than a learned table, a shape does not fit, or
         `targets` is None and the text has fewer than two tokens.
@@ -404,7 +404,7 @@ def language_model_loss(
     :math:`L / \log 2` are bits per token, and :math:`e^L` is the perplexity: the number of equally
     likely tokens that would be as hard to guess.
 
-    **What to compare with.** Guessing: :math:`\log V`. Always the same distribution: the entropy of
+    **Reference values.** Guessing: :math:`\log V`. Always the same distribution: the entropy of
     the tokens. Looking one token back: the conditional entropy of pairs.
 
     Examples
@@ -452,7 +452,7 @@ def language_model_loss_value_and_grad(
     See Also
     --------
     language_model_vjp : The backward pass through the model.
-    dlref.training.adamw_step : What to do with the gradient.
+    dlref.training.adamw_step : Uses the gradient.
 
     Notes
     -----
@@ -529,9 +529,9 @@ def language_model_loss_grad(
         \pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,] \bigr)
             .
 
-    The derivation is that of its parts, in the order in which they are met in the backward pass:
-    :func:`dlref.losses.cross_entropy_grad`, :func:`language_model_vjp`, :func:`encoder_vjp`,
-    :func:`encoder_block_vjp`, :func:`feed_forward_vjp`,
+    The derivation consists of the derivations of its parts, in the order in which they are met in
+    the backward pass: :func:`dlref.losses.cross_entropy_grad`, :func:`language_model_vjp`,
+    :func:`encoder_vjp`, :func:`encoder_block_vjp`, :func:`feed_forward_vjp`,
     :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
 
     Some gradients vanish for a reason. A bias of the keys adds the same number to all scores of
@@ -579,24 +579,24 @@ def language_model_trace(
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1.
     params, config : as in `language_model`
-        Parameters, and what the model consists of.
+        Parameters, and the architecture of the model.
 
     Returns
     -------
     LanguageModelTrace
-        What enters the first block and what leaves each, and each block's weights.
+        The input of the first block, the output of each, and each block's weights.
 
     Raises
     ------
     TypeError
-        If an array has the wrong type, or `params` or `config` is not what it should be.
+        If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
         If a token is out of range, the text longer than a learned table, or a shape does not fit.
 
     See Also
     --------
     language_model : Without looking inside.
-    dlref.attention.attention_entropy : What to ask of the weights.
+    dlref.attention.attention_entropy : A statistic of the weights.
 
     Notes
     -----

@@ -42,7 +42,7 @@ from ._stacks import Stack
 IntArray = npt.NDArray[np.int64]
 Model = TypeVar("Model")
 
-#: Fields of a model's parameters that are stacks, and what their blocks are.
+#: Fields of a model's parameters that are stacks, and the kind of their blocks.
 STACKS = {
     "blocks": EncoderBlockParams,
     "encoder": EncoderBlockParams,
@@ -73,7 +73,7 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
 
 
 def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
-    """Raise unless the shapes are those of the configuration."""
+    """Raise unless the shapes fit the configuration."""
     V, D = config.vocabulary, config.width
     each = block_options(config)
     shapes = {"embedding": (V, D), "head": (V, D), "class_token": (D,)}
@@ -153,7 +153,7 @@ def model_tangents(
 def next_tokens(
     name: str, tokens: npt.ArrayLike, targets: npt.ArrayLike | None
 ) -> tuple[IntArray, IntArray]:
-    """Return inputs and what they are to predict, by default the next token."""
+    """Return inputs and the tokens they are to predict, by default the next ones."""
     ids = as_integers(name, tokens)
     check_ndim(name, ids, 1)  # type: ignore[arg-type]
     if targets is not None:
@@ -186,7 +186,7 @@ class Dropout(NamedTuple):
     embedding: Any = None
 
     def of_embedding(self, x: FloatArray) -> FloatArray:
-        """Multiply what enters the first block, (..., T, D), or its cotangent, or its tangent."""
+        """Multiply the input of the first block, (..., T, D), or its cotangent, or its tangent."""
         if self.embedding is None:
             return x
         _, [factors] = as_floats({"embedding_dropout": self.embedding}, work=np.float32)
@@ -201,7 +201,7 @@ NO_DROPOUT = Dropout()
 
 
 class Text(NamedTuple):
-    """Tokens from position `start` on, and what makes the input of the first block of them."""
+    """Tokens from position `start` on, and arrays that make the first block's input."""
 
     tokens: IntArray
     embedding: FloatArray
@@ -250,7 +250,7 @@ class Text(NamedTuple):
     def pullback(
         self, dx: FloatArray, dbias: FloatArray | None
     ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
-        """Return the gradients of embedding, table and what stands before the text."""
+        """Return the gradients of embedding, table and the vector before the text."""
         dx = self.dropout.of_embedding(dx)
         dtable = places_vjp(self.config, self.table, dx, dbias, causal=self.causal)
         if self.config.embedding_scale != 1:
@@ -261,7 +261,7 @@ class Text(NamedTuple):
         return np.asarray(dembedding), dtable, first
 
     def tangent(self, moved: Text, stack: Stack) -> tuple[FloatArray, Stack]:
-        """Return the tangent of the input, and the blocks with that of the bias in `stack`."""
+        """Return the tangent of the input, and the blocks with the bias's tangent in `stack`."""
         table, T = moved.table, self._length
         v = moved._embedded(table[:T] if table is not None and self._adds else None)
         if self.config.positions != "t5" or table is None or not T:

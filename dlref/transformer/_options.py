@@ -31,7 +31,7 @@ __all__ = ["BlockOptions"]
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockOptions:
     r"""
-    Kind of a block: what it does, apart from its parameters and the arrays of one call.
+    Kind of a block: everything but its parameters and the arrays of one call.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class BlockOptions:
     softcap : float or None
         Bound c of the scores of self-attention, :math:`c \tanh(s / c)`.
     eps : float, default 1e-5
-        Epsilon of the normalizations, those of queries and keys among them.
+        Epsilon of the normalizations, including the norms of queries and keys.
     norm_offset : float, default 0.0
-        Added to the weights of RMS norms, those of queries and keys among them: 1 for models that
-        learn the difference from 1 (Gemma).
+        Added to the weights of RMS norms, including the norms of queries and keys: 1 for models
+        that learn the difference from 1 (Gemma).
     norm_after_rope : bool, default False
         Whether queries and keys are rotated before their norms, as for
         :func:`dlref.attention.multi_head_attention`.
@@ -220,7 +220,7 @@ def options_of_blocks(
 
 
 class Call(NamedTuple):
-    """What one call gives to a block besides tokens, parameters and options."""
+    """The arguments of one call of a block in addition to tokens, parameters and options."""
 
     mask: npt.ArrayLike | None = None
     bias: npt.ArrayLike | None = None
@@ -246,7 +246,7 @@ class Setup(NamedTuple):
 
 
 def set_up(o: BlockOptions, call: Call, sublayers: int, x: FloatArray) -> Setup:
-    """Check what a call gives; options of attention are checked where it begins."""
+    """Check the arguments of a call; options of attention are checked where it begins."""
     attention = {
         "mask": call.mask,
         "bias": call.bias,
@@ -281,7 +281,7 @@ def dropout_factors(dropout: Any, count: int, x: FloatArray) -> tuple[FloatArray
 def set_up_blocks(
     each: Sequence[BlockOptions], call: Call, count: int, sublayers: int, x: FloatArray
 ) -> list[Setup]:
-    """Check what a call gives to `count` blocks; the two of dropout have an entry for each."""
+    """Check the arguments of a call of `count` blocks; dropout has an entry for each."""
     dropout = _each("dropout", call.dropout, count, "tuples")
     weights = _each("attention_dropout", call.attention_dropout, count, "arrays or None")
     return [

@@ -40,7 +40,7 @@ class FeedForwardParams(NamedTuple):
 
     See Also
     --------
-    feed_forward : What they are parameters of.
+    feed_forward : Takes them.
     GatedFeedForwardParams : Three matrices instead of two.
 
     Notes
@@ -72,13 +72,13 @@ class GatedFeedForwardParams(NamedTuple):
     w_gate : ndarray, shape (F, D)
         Weights of the gate.
     w_up : ndarray, shape (F, D)
-        Weights of what is gated.
+        Weights of the gated branch.
     w_down : ndarray, shape (D, F)
         Weights of the output.
 
     See Also
     --------
-    gated_feed_forward : What they are parameters of.
+    gated_feed_forward : Takes them.
     FeedForwardParams : Without a gate.
 
     Notes
@@ -201,7 +201,7 @@ class NormParams(NamedTuple):
     See Also
     --------
     encoder_block : Has one for each sub-layer.
-    dlref.normalization.layer_norm, dlref.normalization.rms_norm : What they are parameters of.
+    dlref.normalization.layer_norm, dlref.normalization.rms_norm : Takes them.
 
     Notes
     -----
@@ -223,7 +223,7 @@ class NormParams(NamedTuple):
 @displayed
 class EncoderBlockParams(NamedTuple):
     r"""
-    Parameters of an encoder block, which are those of a decoder-only model's block, too.
+    Parameters of an encoder block, and of a decoder-only model's block, too.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class EncoderBlockParams(NamedTuple):
 
     See Also
     --------
-    encoder_block : What they are parameters of.
+    encoder_block : Takes them.
     DecoderBlockParams : With cross-attention.
 
     Notes
@@ -289,7 +289,7 @@ class DecoderBlockParams(NamedTuple):
 
     See Also
     --------
-    decoder_block : What they are parameters of.
+    decoder_block : Takes them.
     EncoderBlockParams : Without cross-attention.
 
     Notes
@@ -337,7 +337,7 @@ class LanguageModelParams(NamedTuple):
 
     Notes
     -----
-    Nested named tuples of arrays: what :func:`dlref.training.adamw_step` takes and gives back.
+    Nested named tuples of arrays, as :func:`dlref.training.adamw_step` takes and returns them.
 
     Examples
     --------
@@ -415,7 +415,7 @@ class EncoderDecoderParams(NamedTuple):
     source_positions : ndarray or None
         Table of the encoder's scheme of positions, where it has one.
     positions : ndarray or None
-        That of the decoder.
+        Table of the decoder.
     encoder : tuple of EncoderBlockParams
         Parameters of the encoder's blocks.
     encoder_norm : NormParams or None
@@ -434,7 +434,7 @@ class EncoderDecoderParams(NamedTuple):
     Notes
     -----
     One vocabulary serves both texts, as in the paper. Two of them are one if the numbers of the
-    second begin where those of the first end.
+    second begin where the first ones end.
 
     Examples
     --------

@@ -188,7 +188,7 @@ def _jvp(
 
 
 def _own(array: FloatArray, source: Any) -> FloatArray:
-    """Copy what is still the caller's: a stack of no blocks changes nothing."""
+    """Copy an array that is still the caller's: a stack of no blocks changes nothing."""
     return array.copy() if np.shares_memory(array, source) else array
 
 
@@ -243,7 +243,7 @@ def encoder(
     --------
     encoder_block : One of them.
     decoder : With cross-attention.
-    language_model, sequence_classifier : What is built on it.
+    language_model, sequence_classifier : Built on it.
 
     Notes
     -----
@@ -253,7 +253,7 @@ def encoder(
     sum. If the sub-layers' outputs are uncorrelated and of variance :math:`\sigma^2`, that
     sum, the residual stream, has variance :math:`\sigma_0^2 + 2 L \sigma^2` after L blocks, if it
     begins with :math:`\sigma_0^2`: its standard deviation grows as the square root of the depth.
-    What reads it must not depend on that. A post-norm
+    Its reader must not depend on that. A post-norm
     block ends in a norm already.
 
     References
@@ -337,8 +337,8 @@ def encoder_vjp(
         \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
         \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},
 
-    for k from L to 1. In the forward pass each block keeps what that takes; so the memory is
-    proportional to the depth, and the time that of one forward and one backward pass.
+    for k from L to 1. In the forward pass each block keeps its intermediate results; so the memory
+    is proportional to the depth, and the time is one forward and one backward pass.
 
     Examples
     --------
@@ -467,7 +467,7 @@ def decoder(
     See Also
     --------
     decoder_block : One of them.
-    encoder_decoder_model : What is built on it.
+    encoder_decoder_model : Built on it.
 
     Notes
     -----
@@ -479,7 +479,7 @@ def decoder(
         \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_L) .
 
     The encoder runs once, whatever the decoder's blocks and steps are; block k of the decoder
-    reads its *last* output, not that of the encoder's block k.
+    reads its *last* output, not the output of the encoder's block k.
 
     References
     ----------
@@ -545,7 +545,7 @@ def decoder_vjp(
 
     Notes
     -----
-    All blocks read one memory, so its gradient is the sum of what comes from each. With
+    All blocks read one memory, so its gradient is the sum over all blocks. With
     :math:`J_{B_k}` and :math:`J_{B_k, M}` for the Jacobians of block k with respect to its input
     and to the memory,
 
@@ -558,7 +558,7 @@ def decoder_vjp(
 
     Examples
     --------
-    What is not read has no gradient:
+    A position that is not read has no gradient:
 
     >>> from dlref.transformer import decoder_vjp
     >>> decoder_vjp([[1.0, 2.0]], [[3.0, 4.0]], [[5.0], [6.0]], (), num_heads=1)[:2]

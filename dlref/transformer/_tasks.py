@@ -128,9 +128,9 @@ def reverse_task(
 
     Notes
     -----
-    The distance to what is looked up grows by two from symbol to symbol, so every odd offset from 1
-    to 2 n − 1 occurs. The first symbol to write is the last that was read, which a recurrent
-    network knows best. Chance is :math:`\log (V - 1)` per symbol.
+    The distance to the symbol that is looked up grows by two from symbol to symbol, so every odd
+    offset from 1 to 2 n − 1 occurs. The first symbol to write is the last that was read, which a
+    recurrent network knows best. Chance is :math:`\log (V - 1)` per symbol.
 
     Examples
     --------
@@ -187,8 +187,8 @@ def associative_recall_task(
     -----
     What came after this token the last time? Answering takes two steps, and so two layers: one
     head writes into each position which token stands before it; a head of the next
-    layer looks for the position whose predecessor is the present token, and copies what
-    stands there. The pair is called an induction head. Which value belongs to which key is
+    layer looks for the position whose predecessor is the present token, and copies the token
+    there. The pair is called an induction head. Which value belongs to which key is
     drawn anew for each text, so nothing can be learned by heart; chance is log(values).
 
     References
@@ -265,7 +265,7 @@ def addition_task(
     Notes
     -----
     Ones first, as on paper: then a digit of the sum depends on two digits and one carry, which can
-    be read off what has been written. Written the usual way, the first digit would need
+    be read from the digits written so far. Written the usual way, the first digit would need
     all carries at once. Chance is log 10 per digit.
 
     Examples

@@ -102,12 +102,12 @@ def accuracy(topic, facts):
         )
     norms = {}
     for row in rows("normwise"):
-        norms.setdefault(row["function"], []).append(f"{row['dlref']} in {row['dtype']}")
+        norms.setdefault(row["function"], []).append(f"{row['largest error']} in {row['dtype']}")
     if name := first_of(topic, norms):
         found = ", ".join(norms[name])
         return (
-            f"*Largest error measured*, of ``{name}`` relative to the largest terms, in units of "
-            f"rounding: {found} (:doc:`/accuracy`)."
+            f"*Largest error found*, of ``{name}``, in machine epsilons times the size of what is "
+            f"added up: {found} (:doc:`/accuracy`)."
         )
     promise = wanted(facts, "precision", topic)
     return f"*Precision.* {promise}" if promise else ""

@@ -1,4 +1,4 @@
-"""The errors that tests/largest_errors.py found: so large there, and what docstrings quote."""
+"""The errors that measure/largest_errors.py found: so large there, and what docstrings quote."""
 
 import csv
 import json

@@ -7,13 +7,13 @@ import ml_dtypes
 import numpy as np
 import peers
 import pytest
+from chapters import PLAIN, VARIANTS
 
 import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, recurrent
 from dlref import normalization as norm
 from dlref._core.pytree import flat
-from dlref.check._oracle.plain import PLAIN, VARIANTS
 
 SDPA = attention.scaled_dot_product_attention
 CALLS = {

@@ -3,13 +3,13 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from chapters import PLAIN
 from scipy.special import erf, expit
 
 import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, positions, recurrent, transformer
 from dlref._core.pytree import flat
-from dlref.check._oracle.plain import PLAIN
 
 SDPA = attention.scaled_dot_product_attention
 R = np.random.default_rng(5)
@@ -429,3 +429,10 @@ def test_additive_attention_whose_tanhs_saturate_each_in_its_way(dtype, scale):
         wrong = check.check_vjp(lambda *a: [1.01 * g for g in of_another_tanh(*a)],
                                 ADDITIVE, u, *inputs)  # fmt: skip
         assert not wrong
+
+
+@pytest.mark.parametrize("op", [act.glu, act.swiglu, act.geglu])
+def test_a_gate_that_is_shared_by_rows_gets_one_gradient(op):
+    vjp = getattr(act, f"{op.__name__}_vjp")
+    assert check.check_vjp(vjp, op, X, X, G[0])
+    assert not check.check_vjp(lambda *a: (vjp(*a)[0], vjp(*a)[1] / len(X)), op, X, X, G[0])

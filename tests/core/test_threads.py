@@ -1,5 +1,6 @@
 """Tests of dlref._core.threads: rows over threads."""
 
+import _thread
 import concurrent.futures
 import gc
 import os
@@ -10,6 +11,7 @@ import threading
 import time
 import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -101,7 +103,7 @@ def test_small_work_is_one_call_on_this_thread(set_num_threads):
     calls = []
     over_rows(lambda *arguments: calls.append(arguments), 100, 1, "out")
     assert calls == [(0, 100, "out")]
-    assert threads._started == 0
+    assert threads._pool.ended  # none has been asked since
 
 
 @compiled_only
@@ -117,23 +119,22 @@ class TestPool:
         monkeypatch.setattr(threads, "available", lambda: 2)
         set_num_threads(64)
         assert threads.threads_for(1000, threads.MIN_WORK) == 2
-        before = set(threading.enumerate())
         for _ in range(20):
             over_rows(visit, 1000, threads.MIN_WORK, np.zeros(1000, np.int64))
-        assert len(set(threading.enumerate()) - before) <= 1
+        assert threads._pool.started <= 1
         monkeypatch.setattr(threads, "available", lambda: 1)
         assert threads.threads_for(1000, threads.MIN_WORK) == 1
 
     def test_threads_end_when_the_limit_changes(self, set_num_threads):
-        before = set(threading.enumerate())
         set_num_threads(8)
+        before = _thread._count()
         over_rows(Noted(8), 100, threads.MIN_WORK, np.zeros(100, np.int64))
-        started = set(threading.enumerate()) - before
-        assert len(started) == 7
+        assert threads._pool.started == 7
         set_num_threads(1)
-        for thread in started:
-            thread.join(10)
-            assert not thread.is_alive()
+        end = time.monotonic() + 10
+        while _thread._count() > before:
+            assert time.monotonic() < end
+            time.sleep(0.01)
 
     @pytest.mark.parametrize("count", [1, 4])
     def test_an_error_is_raised_here_and_ends_the_work(self, set_num_threads, count):
@@ -188,22 +189,22 @@ class TestPool:
     def test_does_without_threads_that_cannot_be_started(
         self, set_num_threads, monkeypatch, started
     ):
-        start, names = threading.Thread.start, []
+        start, tried = _thread.start_new_thread, []
 
-        def few(thread):
-            names.append(thread.name)
-            if len(names) > started:
+        def few(*arguments):
+            tried.append(arguments)
+            if len(tried) > started:
                 msg = "can't start new thread"
                 raise RuntimeError(msg)
-            start(thread)
+            return start(*arguments)
 
         set_num_threads(4)
-        monkeypatch.setattr(threading.Thread, "start", few)
+        monkeypatch.setattr(threads, "_thread", SimpleNamespace(start_new_thread=few))
         for _ in range(3):
             seen = np.zeros(100, np.int64)
             over_rows(visit, 100, threads.MIN_WORK, seen)
             assert (seen == 1).all()
-        assert len(names) > started
+        assert len(tried) > started
 
     def test_threads_hold_nothing_after_a_call(self, set_num_threads):
         set_num_threads(2)
@@ -461,16 +462,92 @@ def last():
     assert run(code) == "True\n"
 
 
+@compiled_only
+class TestSignalHandlers:
+    """Handlers run between any two steps of the main thread, also where it holds the lock."""
+
+    HANDLER = """
+import _thread, faulthandler, signal, time
+import numpy as np
+import dlref
+from dlref._core import threads
+
+faulthandler.dump_traceback_later(60, exit=True)
+seconds = {seconds}
+def visit(start, stop, seen):
+    seen[start:stop] += 1
+
+def call():
+    seen = np.zeros(80, np.int64)
+    threads.over_rows(visit, 80, threads.MIN_WORK, seen)
+    assert (seen == 1).all()
+
+{handler}
+
+end, count, before = time.monotonic() + seconds, 0, _thread._count()
+signal.signal(signal.SIGALRM, handle)
+signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+while True:
+    try:
+        while time.monotonic() < end:
+            dlref.set_num_threads(2 + count % 3)
+            call()
+            count += 1
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        break
+    except TimeoutError:
+        pass
+dlref.set_num_threads(1)
+time.sleep(0.5)
+call()
+print(_thread._count() <= before, count > 10)
+"""
+
+    def test_one_that_calls_does_not_hang(self):
+        handler = """
+inside = False
+def handle(number, frame):
+    global inside
+    if not inside:
+        inside = True
+        dlref.set_num_threads(4)
+        call()
+        inside = False
+"""
+        assert run(self.HANDLER.format(seconds=3, handler=handler)) == "True True\n"
+
+    def test_one_that_raises_leaves_no_thread(self):
+        handler = """
+def handle(number, frame):
+    if frame.f_code.co_filename.endswith(("threads.py", "threading.py")):
+        raise TimeoutError
+"""
+        assert run(self.HANDLER.format(seconds=3, handler=handler)) == "True True\n"
+
+
 class TestLimit:
     def test_of_the_environment(self):
         code = "import dlref; print(dlref.get_num_threads())"
         assert run(code, DLREF_NUM_THREADS="3") == "3\n"
 
-    @pytest.mark.parametrize("text", ["0", "-1", "many", str(2**62)])
+    @pytest.mark.parametrize(
+        "text", ["0", "-1", "many", str(2**62), "9" * 5000, "1.5", "+-2", "\N{SUPERSCRIPT TWO}"]
+    )
     def test_a_wrong_one_of_the_environment_is_refused(self, monkeypatch, text):
         monkeypatch.setenv("DLREF_NUM_THREADS", text)
         with pytest.raises((TypeError, ValueError), match=r"^Argument 'DLREF_NUM_THREADS' must be"):
             threads._from_environment()
+
+    @pytest.mark.parametrize("text", ["2", " 2", "+2", "2\n", "02"])
+    def test_of_the_environment_as_shells_write_it(self, monkeypatch, text):
+        monkeypatch.setenv("DLREF_NUM_THREADS", text)
+        assert threads._from_environment() == 2
+
+    @pytest.mark.parametrize("text", ["", " "])
+    def test_an_empty_one_is_none(self, monkeypatch, text):
+        monkeypatch.setenv("DLREF_NUM_THREADS", text)
+        monkeypatch.setattr(threads, "available", lambda: 5)
+        assert threads._from_environment() == 5
 
     def test_without_one_it_is_the_processors_there_are(self, monkeypatch):
         monkeypatch.delenv("DLREF_NUM_THREADS", raising=False)

@@ -51,7 +51,9 @@ FUNCTIONS = dict(functions())
 def test_every_public_map_displays_its_formula(name):
     if name in EXCLUDED:
         pytest.skip(EXCLUDED[name])
-    assert ledger.displayed(inspect.getdoc(FUNCTIONS[name])), name
+    file = FUNCTIONS[name].__module__.replace(".", "/") + ".py"
+    shown = ledger.displayed(inspect.getdoc(FUNCTIONS[name]))
+    assert shown, f"{file}: display the formula of {name}"
 
 
 def test_the_exclusions_are_needed():

@@ -785,7 +785,7 @@ class TestFiles:
 
     def test_without_the_package(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "safetensors", None)
-        with pytest.raises(ImportError, match=r"pip install dlref\[interop\]"):
+        with pytest.raises(ImportError, match=r"pip install safetensors"):
             read_state_dict(tmp_path / "x.safetensors")
 
     def test_names(self, tmp_path):

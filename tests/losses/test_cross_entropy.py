@@ -273,3 +273,53 @@ def test_the_optimum_is_finite_with_label_smoothing_only():
     assert z[0, 0] - z[0, 1] == pytest.approx(np.log(q[0] / q[1]), rel=1e-6)
     assert z[0, 0] - z[0, 1] == pytest.approx(3.332, abs=1e-3)
     assert free[0, 0] - free[0, 1] > 8
+
+
+class TestUnitsInTheLastPlace:
+    """At most 2 for a loss and 3 for an element of its gradient, of the larger of its two terms."""
+
+    @staticmethod
+    def exact(z, y, smoothing):
+        """Return the loss, the gradient and the larger of the two terms of each of its elements."""
+        with mpmath.workdps(40):
+            z = [mpmath.mpf(float(v)) for v in z]
+            top = max(range(len(z)), key=z.__getitem__)
+            e = [mpmath.exp(v - z[top]) for v in z]
+            others = mpmath.fsum(v for c, v in enumerate(e) if c != top)
+            rest, eps = mpmath.log1p(others), mpmath.mpf(smoothing)
+            q = [(1 - eps) * (c == y) + eps / len(z) for c in range(len(z))]
+            loss = mpmath.fsum(a * (rest - (b - z[top])) for a, b in zip(q, z, strict=True))
+            grad = [a / (1 + others) - b for a, b in zip(e, q, strict=True)]
+            size = [max(a / (1 + others), b) for a, b in zip(e, q, strict=True)]
+            if top == y:  # the others' probability, and the others' target
+                grad[y] = (1 - q[y]) - others / (1 + others)
+                size[y] = max(others / (1 + others), 1 - q[y])
+            return loss, grad, size
+
+    @staticmethod
+    def ulp(got, want, size):
+        if size < 1e-300:
+            return 0.0
+        with mpmath.workdps(40):
+            return float(abs(mpmath.mpf(float(got)) - want) / mpmath.mpf(np.spacing(float(size))))
+
+    @pytest.mark.parametrize("smoothing", [0.0, 0.125])
+    @pytest.mark.parametrize("lead", [0.0, 1e-3, 1.0, 10.0, 37.0, 100.0, 621.0, 700.0])
+    @pytest.mark.parametrize("classes", [2, 3, 17])
+    def test_of_rows_with_a_leader(self, classes, lead, smoothing, rng):
+        for offset in rng.normal(size=2) * 300:
+            z = np.full(classes, offset) + rng.normal(size=classes) * rng.choice([0.0, 1e-2])
+            z[1] += lead + rng.random()
+            for y in (0, 1):
+                loss, slopes, size = self.exact(z, y, smoothing)
+                got = cross_entropy(z, y, label_smoothing=smoothing)
+                grad = cross_entropy_grad(z, y, label_smoothing=smoothing)
+                assert self.ulp(got, loss, loss) <= 2
+                errors = [self.ulp(*each) for each in zip(grad, slopes, size, strict=True)]
+                assert max(errors) <= 3
+
+    def test_of_the_row_that_lost_508(self):
+        z = [279.6705452877446, -341.3974434231807]
+        loss, slopes, size = self.exact(z, 0, 0.0)
+        assert self.ulp(cross_entropy(z, 0), loss, loss) <= 1
+        assert self.ulp(cross_entropy_grad(z, 0)[0], slopes[0], size[0]) <= 1

@@ -35,13 +35,16 @@ def framework_of(values: Any, told: str | None = None) -> str:
     return "numpy"
 
 
-def _copied(array: Any) -> Any:
+def copied(array: Any, dtype: Any = None) -> Any:
     """Copy an array with the order and the gaps of its memory, which a kernel may overlook."""
+    dtype = array.dtype if dtype is None else dtype
     if not array.size:
-        return array.copy()
+        return array.astype(dtype)
     low, high = np.lib.array_utils.byte_bounds(array)
-    memory = np.zeros(high - low, np.uint8)
-    out = np.ndarray(array.shape, array.dtype, memory, array.ctypes.data - low, array.strides)
+    old, new = array.itemsize, dtype.itemsize
+    memory = np.zeros((high - low) // old * new, np.uint8)
+    strides = [stride // old * new for stride in array.strides]
+    out = np.ndarray(array.shape, dtype, memory, (array.ctypes.data - low) // old * new, strides)
     out[...] = array
     return out
 
@@ -65,7 +68,7 @@ def handed(value: Any, framework: str) -> Any:
     if isinstance(value, np.generic):
         return value.copy() if framework == "numpy" else _to(np.array(value), framework)
     if isinstance(value, np.ndarray):
-        copy = _copied(value)
+        copy = copied(value)
         return copy if framework == "numpy" else _to(copy, framework)
     return value
 

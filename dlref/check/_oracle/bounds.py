@@ -20,7 +20,6 @@ import numpy as np
 
 from ..._core.pytree import flat
 from .calls import Call, changed
-from .plain import PLAIN, VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,8 +83,8 @@ def _size(w: Any) -> float:
 
 def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -> list[FloatArray]:
     """Return how far the formula computed plainly in the dtype lies from the exact one."""
-    key = call.name, call.form
-    formulas = *((PLAIN[key],) if key in PLAIN else ()), *VARIANTS.get(key, ())
+    plain = call.known.plain.get(call.form)
+    formulas = *((plain,) if plain else ()), *call.known.variants.get(call.form, ())
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not formulas:
         return gaps
@@ -138,7 +137,7 @@ def _own_errors(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
 def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) -> list[float]:
     """Return the largest error of the plain formula, else of dlref's own result, by output."""
     floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
-    formula = PLAIN.get((call.name, call.form))
+    formula = call.known.plain.get(call.form)
     got = own
     if formula is not None and floats:
         coarse = max(floats, key=lambda d: EPS[d.name])

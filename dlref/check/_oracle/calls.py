@@ -13,10 +13,13 @@ import numpy as np
 
 from ..._core.arguments import shown
 from ..._core.pytree import flat, rebuilt
+from .._known import NOTHING, record_of
 from .differences import ridders
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .._known import Known
 
 
 def is_float(value: Any) -> bool:
@@ -150,10 +153,10 @@ class Call:
         return self.op.func if isinstance(self.op, functools.partial) else self.op
 
     @property
-    def name(self) -> str:
-        """Return the name of the function of dlref, empty for a lambda."""
-        of_dlref = (getattr(self.core, "__module__", None) or "").startswith("dlref.")
-        return self.core.__name__ if of_dlref else ""
+    def known(self) -> Known:
+        """Return what is known about the map; nothing of a lambda, or of a form as a function."""
+        record, form = record_of(self.core)
+        return NOTHING if form else record
 
     @property
     def inputs(self) -> tuple[Any, ...]:
@@ -170,16 +173,17 @@ class Call:
 
     @property
     def defaults(self) -> dict[str, Any]:
-        """Return what the options are if they are not told."""
+        """Return the default value of every option."""
         try:
             known = inspect.signature(self.core).parameters.values()
         except (TypeError, ValueError):
             known = {}.values()
-        return {
+        own = {
             p.name: p.default
             for p in known
             if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
         }
+        return {**own, **record_of(self.core)[0].fields}
 
     @property
     def settings(self) -> dict[str, Any]:

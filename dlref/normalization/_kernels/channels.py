@@ -5,11 +5,11 @@ x has the axes samples, positions, channels, and a group is some adjacent channe
 at all its positions.  Memory holds the channels of a position side by side, so the sums of all
 channels are formed side by side, too.  Where channels are few, several positions make one row.
 
-A sample is cut into pieces.  The sums of each column of a piece are taken over differences from the
-mean of its first eighth (`rows` says why that is near enough) and, for a product with the Jacobian,
-over the vector; so one read of memory serves all sums.  Pieces are combined as in [1]_: moving the
-mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A second read gives the result;
-where a sample is a single piece, it comes from the processor's cache.
+A sample is cut into pieces that fit the processor's cache.  Each column of a piece is summed up as
+differences from its mean, and, for a product with the Jacobian, so is the vector.
+Every 64 rows the sums are added to totals, so that few numbers are added to one total.  Pieces are
+combined as in [1]_: moving the mean by delta adds 2 delta s + n delta^2 to a sum of n squares.  A
+second read gives the result; where a sample is a single piece, it comes from the processor's cache.
 
 .. [1] T. F. Chan, G. H. Golub, R. J. LeVeque: Algorithms for computing the sample variance.
    The American Statistician 37(3), 1983, https://doi.org/10.1080/00031305.1983.10483115
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray
 from ..._core.jit import kernel
-from ..._core.threads import as_carray, over_rows
+from ..._core.threads import as_carray, over_rows, with_room
 from .rows import (
     Vector,
     affine,
@@ -42,48 +42,75 @@ __all__ = ["columns", "columns_jvp", "columns_vjp"]
 IntArray = npt.NDArray[np.int64]
 ROW = 256  #: numbers that a row has at least, if there are positions enough
 PIECE = 2**16  #: numbers of a piece, at most
+RUN = 64  #: rows that are added up before they are added to totals
 COST = 0.5  #: nanoseconds an element
 
 
 @kernel
-def _begin(part: FloatArray, sums: FloatArray) -> None:
-    """Write the mean of the first eighth of some rows to the first row of `sums`, 0 to the rest."""
-    some, mean = -(-part.shape[0] // 8), sums[0]
+def _clear(sums: FloatArray) -> None:
     for k in range(sums.shape[0]):
-        for c in range(mean.size):
+        for c in range(sums.shape[1]):
             sums[k, c] = 0.0
-    for i in range(some):
-        row = part[i]
-        for c in range(mean.size):
-            mean[c] += np.float64(row[c])
+
+
+@kernel
+def _flush(some: FloatArray, sums: FloatArray) -> None:
+    """Add the sums of some rows to the totals, and start anew."""
+    for k in range(some.shape[0]):
+        for c in range(some.shape[1]):
+            sums[k, c] += some[k, c]
+            some[k, c] = 0.0
+
+
+@kernel
+def _means(part: FloatArray, sums: FloatArray, some: FloatArray) -> None:
+    """Write the mean of each column of some rows to the first row of `sums`, 0 to the rest."""
+    _clear(sums)
+    for begin in range(0, part.shape[0], RUN):
+        for i in range(begin, min(begin + RUN, part.shape[0])):
+            row, to = part[i], some[0]
+            for c in range(to.size):
+                to[c] += np.float64(row[c])
+        _flush(some[:1], sums[:1])
+    mean = sums[0]
     for c in range(mean.size):
-        mean[c] /= some
+        mean[c] /= part.shape[0]
 
 
 @kernel
 def _moments(
-    start: int, stop: int, x: FloatArray, size: int, pieces: int, sums: FloatArray
+    start: int,
+    stop: int,
+    x: FloatArray,
+    size: int,
+    pieces: int,
+    sums: FloatArray,
+    some: FloatArray,
 ) -> None:
     """Write a mean and the sums of d = x - mean and of d**2 for each column of a piece."""
     for block in range(start, stop):
         begin = block % pieces * size
         part = x[block // pieces, begin : begin + size]
-        _begin(part, sums[block])
-        mean, s, q = sums[block, 0], sums[block, 1], sums[block, 2]
-        fours = part.shape[0] // 4
-        for i in range(fours):  # four rows at a time: the sums are read and written less often
-            a, b, e, f = part[4 * i], part[4 * i + 1], part[4 * i + 2], part[4 * i + 3]
-            for c in range(mean.size):
-                d0, d1 = difference(a[c], mean[c]), difference(b[c], mean[c])
-                d2, d3 = difference(e[c], mean[c]), difference(f[c], mean[c])
-                s[c] += (d0 + d1) + (d2 + d3)
-                q[c] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
-        for i in range(4 * fours, part.shape[0]):
-            row = part[i]
-            for c in range(mean.size):
-                d = difference(row[c], mean[c])
-                s[c] += d
-                q[c] += d * d
+        _clear(some)
+        _means(part, sums[block], some)
+        mean, s, q = sums[block, 0], some[0], some[1]
+        for first in range(0, part.shape[0], RUN):
+            run = part[first : first + RUN]
+            fours = run.shape[0] // 4
+            for i in range(fours):  # four rows at a time: the sums are read and written less often
+                a, b, e, f = run[4 * i], run[4 * i + 1], run[4 * i + 2], run[4 * i + 3]
+                for c in range(mean.size):
+                    d0, d1 = difference(a[c], mean[c]), difference(b[c], mean[c])
+                    d2, d3 = difference(e[c], mean[c]), difference(f[c], mean[c])
+                    s[c] += (d0 + d1) + (d2 + d3)
+                    q[c] += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3)
+            for i in range(4 * fours, run.shape[0]):
+                row = run[i]
+                for c in range(mean.size):
+                    d = difference(row[c], mean[c])
+                    s[c] += d
+                    q[c] += d * d
+            _flush(some[:2], sums[block, 1:])
 
 
 @kernel
@@ -95,32 +122,36 @@ def _products(
     pieces: int,
     sums: FloatArray,
     v: FloatArray,
+    some: FloatArray,
 ) -> None:
     """Do the same, and write the sums of v and of v d."""
     for block in range(start, stop):
         begin = block % pieces * size
-        part, u = x[block // pieces, begin : begin + size], v[block // pieces, begin : begin + size]
-        _begin(part, sums[block])
-        mean, s, q = sums[block, 0], sums[block, 1], sums[block, 2]
-        vs, vd = sums[block, 3], sums[block, 4]
-        pairs = part.shape[0] // 2
-        for i in range(pairs):
-            a, b, e, f = part[2 * i], part[2 * i + 1], u[2 * i], u[2 * i + 1]
-            for c in range(mean.size):
-                d0, d1 = difference(a[c], mean[c]), difference(b[c], mean[c])
-                v0, v1 = np.float64(e[c]), np.float64(f[c])
-                s[c] += d0 + d1
-                q[c] += d0 * d0 + d1 * d1
-                vs[c] += v0 + v1
-                vd[c] += v0 * d0 + v1 * d1
-        for i in range(2 * pairs, part.shape[0]):
-            row, of_v = part[i], u[i]
-            for c in range(mean.size):
-                d = difference(row[c], mean[c])
-                s[c] += d
-                q[c] += d * d
-                vs[c] += np.float64(of_v[c])
-                vd[c] += np.float64(of_v[c]) * d
+        part, of_v = x[block // pieces, begin : begin + size], v[block // pieces]
+        _clear(some)
+        _means(part, sums[block], some)
+        mean, s, q, vs, vd = sums[block, 0], some[0], some[1], some[2], some[3]
+        for first in range(0, part.shape[0], RUN):
+            run, u = part[first : first + RUN], of_v[begin + first : begin + first + RUN]
+            pairs = run.shape[0] // 2
+            for i in range(pairs):
+                a, b, e, f = run[2 * i], run[2 * i + 1], u[2 * i], u[2 * i + 1]
+                for c in range(mean.size):
+                    d0, d1 = difference(a[c], mean[c]), difference(b[c], mean[c])
+                    v0, v1 = np.float64(e[c]), np.float64(f[c])
+                    s[c] += d0 + d1
+                    q[c] += d0 * d0 + d1 * d1
+                    vs[c] += v0 + v1
+                    vd[c] += v0 * d0 + v1 * d1
+            for i in range(2 * pairs, run.shape[0]):
+                row, tail = run[i], u[i]
+                for c in range(mean.size):
+                    d = difference(row[c], mean[c])
+                    s[c] += d
+                    q[c] += d * d
+                    vs[c] += np.float64(tail[c])
+                    vd[c] += np.float64(tail[c]) * d
+            _flush(some, sums[block, 1:])
 
 
 @kernel
@@ -232,12 +263,13 @@ def _whole_samples(
     bias: FloatArray,
     lines: FloatArray,
     out: FloatArray,
+    some: FloatArray,
 ) -> None:
     """Do all of this for samples of one piece, which is read again from the processor's cache."""
     size = x.shape[1]
     for s in range(start, stop):
         one = slice(s, s + 1)
-        _moments(0, 1, x[one], size, 1, sums[s])
+        _moments(0, 1, x[one], size, 1, sums[s], some)
         _combine(sums[one], size, size, group_of, count, eps, unit[one], found[one], odd[one])
         _as_lines(found[one], group, weight, bias, lines[one])
         _standardized(0, 1, x[one], size, 1, lines[one], out[one])
@@ -286,8 +318,9 @@ class _Columns:
         self.found = np.empty((samples, 3, groups))
         self.sums = np.empty((samples, self.pieces, 3 if v is None else 5, self.flat[2]))
 
-    def over_pieces(self, function: Any, *arguments: Any) -> None:
+    def over_pieces(self, function: Any, *arguments: Any, room: int = 0) -> None:
         cost = COST * min(self.size, self.flat[1]) * self.flat[2]
+        function = with_room(function, room, self.flat[2]) if room else function
         over_rows(
             function, self.flat[0] * self.pieces, cost, self.x, self.size, self.pieces, *arguments
         )
@@ -296,9 +329,9 @@ class _Columns:
         """Find the statistics of each group: mean, scale and low."""
         by_piece = self.sums.reshape(-1, *self.sums.shape[2:])
         if self.v is None:
-            self.over_pieces(_moments, by_piece)
+            self.over_pieces(_moments, by_piece, room=2)
         else:
-            self.over_pieces(_products, by_piece, self.v)
+            self.over_pieces(_products, by_piece, self.v, room=4)
         arguments = self.sums, self.size, self.flat[1], self.group_of, self.count, eps
         _combine(*arguments, self.unit, self.found, self.odd)
 
@@ -322,7 +355,8 @@ class _Columns:
             kept = self.unit, self.found, self.odd, *vectors, lines, to
             grouping = self.group_of, self.group, self.count
             cost = 2 * COST * rows * columns
-            over_rows(_whole_samples, samples, cost, self.x, self.sums, *grouping, eps, *kept)
+            function = with_room(_whole_samples, 2, columns)
+            over_rows(function, samples, cost, self.x, self.sums, *grouping, eps, *kept)
         else:
             self.measure(eps)
             _as_lines(self.found, self.group, *vectors, lines)

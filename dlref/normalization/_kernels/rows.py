@@ -1,12 +1,11 @@
 """
-Shared kernels of the normalizations: standardized numbers, and products with their Jacobian. Sums
-are taken over differences d = x - m, with the mean m of the first eighth of the numbers. Where x
-and m agree within a factor of two the differences are exact, however large both are.  The mean is m
-plus the mean of d, and the variance is the mean of d**2 minus the square of the mean of d. That
-cancels three bits at most: if m is off by e, the squares about the mean of the n / 8 first numbers
-add up to at least n e**2 / 8 and the squares of the others, whose mean is off by e / 7, to at least
-n e**2 / 56, so that n e**2, which is subtracted, is at most seven times their sum.  All sums are
-float64.
+Shared kernels of the normalizations: standardized numbers, and products with their Jacobian.
+
+The mean m comes first, as the rounded sum of the numbers over their count; all other sums are taken
+over differences d = x - m.  Where x and m agree within a factor of two the differences are exact,
+however large both are.  The mean of d is the small error of m, and the variance is the mean of d**2
+minus the square of the mean of d, which changes it by a rounding.  All sums are float64, and long
+ones are taken piece by piece, so that few numbers are added to one total.
 
 Two layouts share the formulas.  Rows, here: the numbers of a group are adjacent, and a row stays
 in the first-level cache for the second look.  Columns, in `channels`: the numbers of a channel
@@ -41,6 +40,7 @@ __all__ = [
 ]
 
 COST = 0.5  #: nanoseconds an element
+PIECE = 256  #: numbers that are added to one total
 #: Variances between which no square was lost: float64 overflows beyond, and has few digits before.
 TINY, HUGE = 1e-280, 1e290
 Number = Any  # a float64
@@ -55,6 +55,15 @@ def difference(x: Number, mean: Number) -> Number:
 @inline_fma
 def affine(z: Number, weight: Number, bias: Number) -> Number:
     return np.float64(z) * weight + bias
+
+
+@kernel
+def _mean(x: FloatArray) -> Number:
+    """Return the mean of some numbers."""
+    total = np.float64(0.0)
+    for begin in range(0, x.size, PIECE):
+        total += summed(x[begin : begin + PIECE])
+    return total / x.size
 
 
 @inline_reassoc
@@ -84,12 +93,13 @@ def _products(
 @inline_strict
 def _moments_of(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, Number, Number]:
     """Return mean, scale and low: z = (x - mean) scale - low has mean 0 and variance 1."""
-    mean, shift, some = np.float64(0.0), np.float64(0.0), -(-x.size // 8)
-    if about_mean:
-        mean = summed(x[:some]) / some
-    s, q = _moments(x, mean)
-    if about_mean:
-        shift = s / x.size
+    mean = _mean(x) if about_mean else np.float64(0.0)
+    s, q = np.float64(0.0), np.float64(0.0)
+    for begin in range(0, x.size, PIECE):
+        of_d, of_squares = _moments(x[begin : begin + PIECE], mean)
+        s += of_d
+        q += of_squares
+    shift = s / x.size if about_mean else np.float64(0.0)
     var = q / x.size - shift * shift
     var = np.float64(0.0) if var < 0.0 else var  # NaN stays
     scale = 1.0 / np.sqrt(var + eps)
@@ -167,7 +177,12 @@ def _projection(
 
     The Jacobian projects out the components along 1 and along z.
     """
-    along_1, along_d = _products(row, mean, v, weight)
+    along_1, along_d = np.float64(0.0), np.float64(0.0)
+    for begin in range(0, row.size, PIECE):
+        piece = slice(begin, begin + PIECE)
+        of_v, of_vd = _products(row[piece], mean, v[piece], weight[piece])
+        along_1 += of_v
+        along_d += of_vd
     along_z = (along_d * scale - along_1 * low) / row.size
     rest = along_z * low
     if about_mean:

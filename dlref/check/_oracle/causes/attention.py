@@ -10,7 +10,7 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import ATTENTION, LN2, chapter
+from .common import LN2, chapter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,43 +28,44 @@ SPLITS = {
 }
 
 
+def _scale(call: Call) -> float:
+    told = call.settings["scale"]
+    return float(np.shape(call.inputs[0])[-1] ** -0.5 if told is None else told)
+
+
 def scales(call: Call) -> Iterator[Trial]:
     """Yield other scales of the scores."""
-    if call.name in ATTENTION:
-        d = np.shape(call.inputs[0])[-1]
-        told = call.settings["scale"]
-        scale = d**-0.5 if told is None else told
-        values = [
-            ("the scale of the scores is missing", 1.0),
-            ("the scale of the scores is applied twice", scale * scale),
-            ("the scores are multiplied by the root of the width, not divided", 1 / scale),
-            ("the exponential is to base 2, and the scores lack the factor log2(e)", scale * LN2),
-            ("the scores have the factor log2(e), but the exponential is to base e", scale / LN2),
-            (
-                "the scale of the scores has the number of heads, not the width of one",
-                (d * np.shape(call.inputs[0])[-3]) ** -0.5 if np.ndim(call.inputs[0]) > 2 else 1.0,
-            ),
-        ]
-        for words, value in values:
-            if not math.isclose(value, scale):
-                yield words, call.with_options(scale=value)
+    d = np.shape(call.inputs[0])[-1]
+    scale = _scale(call)
+    values = [
+        ("the scale of the scores is missing", 1.0),
+        ("the scale of the scores is applied twice", scale * scale),
+        ("the scores are multiplied by the root of the width, not divided", 1 / scale),
+        ("the exponential is to base 2, and the scores lack the factor log2(e)", scale * LN2),
+        ("the scores have the factor log2(e), but the exponential is to base e", scale / LN2),
+        (
+            "the scale of the scores has the number of heads, not the width of one",
+            (d * np.shape(call.inputs[0])[-3]) ** -0.5 if np.ndim(call.inputs[0]) > 2 else 1.0,
+        ),
+    ]
+    for words, value in values:
+        if not math.isclose(value, scale):
+            yield words, call.with_options(scale=value)
 
 
-def masks(call: Call) -> Iterator[Trial]:
+def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
     """Yield masks inverted, shifted, or anchored at the other end, and windows of another width."""
     settings = call.settings
-    if not {"mask", "is_causal", "q_offset", "window"} <= {*settings}:
-        return
     if (mask := settings["mask"]) is not None:
         yield "the mask is inverted: True has to mean attend", call.with_options(mask=~mask)
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
             yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
-    s = np.shape(call.inputs[1])[-2]
+    t, s = (np.shape(call.inputs[i])[-2] for i in (0, keys))
     for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
         kept = np.arange(s) != left_out
         yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
-        offset, t, s = settings["q_offset"], *(np.shape(a)[-2] for a in call.inputs[:2])
+        offset = settings["q_offset"] or 0
         for words, value in (
             ("the causal mask is anchored at the last key (bottom right)", s - t),
             ("the causal mask is anchored at the first key (top left)", 0),
@@ -91,6 +92,11 @@ def masks(call: Call) -> Iterator[Trial]:
                 yield words, call.with_options(window=tuple(window))
 
 
+def masks_of_itself(call: Call) -> Iterator[Trial]:
+    """Yield the same of what attends to itself."""
+    return masks(call, keys=0)
+
+
 def _seen(call: Call) -> Any:
     """Return which keys a query sees."""
     q, k = (np.zeros(np.shape(a)) for a in call.inputs[:2])
@@ -108,10 +114,10 @@ def _with_scores(call: Call, scores: Any, **options: Any) -> Call:
 def soft_caps(call: Call) -> Iterator[Trial]:
     """Yield soft caps of scores before their scale, with their bias, or with their mask."""
     cap, settings = call.settings.get("softcap"), call.settings
-    if cap is None or call.name not in ATTENTION:
+    if cap is None:
         return
     q, k = call.inputs[:2]
-    scale = np.shape(q)[-1] ** -0.5 if settings["scale"] is None else settings["scale"]
+    scale = _scale(call)
     words = "the soft cap is applied to the scores before their scale"
     yield words, call.with_options(softcap=cap * scale)
     if call.form != "forward":
@@ -129,7 +135,7 @@ def soft_caps(call: Call) -> Iterator[Trial]:
 
 def soft_masks(call: Call) -> Iterator[Trial]:
     """Yield masks that leave hidden keys a weight, or a place in the sum."""
-    if call.name not in ATTENTION or call.form != "forward" or (seen := _seen(call)).all():
+    if call.form != "forward" or (seen := _seen(call)).all():
         return
     names = ("bias", "scale", "softcap")
     options = {key: call.settings[key] for key in names}
@@ -144,7 +150,7 @@ def soft_masks(call: Call) -> Iterator[Trial]:
         yield words, _with_scores(call, np.where(seen, scores, value), **UNMASKED)
     words = "the mask is applied after the softmax, whose sum counts hidden keys"
     whole = call.with_options(**UNMASKED)
-    if call.name == "attention_weights":
+    if "sink" in call.settings and "dropout" not in call.settings:  # weights alone
         yield words, [whole.run() * seen]
     if "dropout" in call.settings:
         kept = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
@@ -153,13 +159,10 @@ def soft_masks(call: Call) -> Iterator[Trial]:
 
 def scaled_with_scores(call: Call) -> Iterator[Trial]:
     """Yield biases and sinks that are scaled with the scores."""
-    if call.name in ATTENTION:
-        q, told = call.inputs[0], call.settings["scale"]
-        scale = np.shape(q)[-1] ** -0.5 if told is None else told
-        for key in ("bias", "sink"):
-            if (value := call.settings.get(key)) is not None:
-                words = f"the {key} is scaled with the scores, which it has to be added to after"
-                yield words, call.with_options(**{key: value * scale})
+    for key in ("bias", "sink"):
+        if (value := call.settings.get(key)) is not None:
+            words = f"the {key} is scaled with the scores, which it has to be added to after"
+            yield words, call.with_options(**{key: value * _scale(call)})
 
 
 def _split(x: Any, heads: int, how: str) -> Any:
@@ -183,7 +186,7 @@ def _joined(x: Any, how: str) -> Any:
 
 def heads_reshaped(call: Call) -> Iterator[Trial]:
     """Yield multi-head attention whose heads are cut out of the wrong places."""
-    if call.name != "multi_head_attention" or call.form != "forward":
+    if call.form != "forward":
         return
     settings = call.settings
     if settings["rope"] is not None or settings["cache"] is not None:
@@ -203,7 +206,7 @@ def heads_reshaped(call: Call) -> Iterator[Trial]:
 
 def heads_tiled(call: Call) -> Iterator[Trial]:
     """Yield key heads tiled (0 1 0 1) where each has to serve neighbours (0 0 1 1)."""
-    q, k, *_ = call.inputs if call.name in ATTENTION else (np.empty(0), np.empty(0))
+    q, k = call.inputs[:2]
     if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
         n = np.shape(q)[-3] // np.shape(k)[-3]
         tiled = call.with_inputs(q, *(np.concatenate([a] * n, -3) for a in call.inputs[1:]))
@@ -211,27 +214,35 @@ def heads_tiled(call: Call) -> Iterator[Trial]:
         if call.form == "forward":
             yield words, tiled
         else:
-            dq, dk, dv, *rest = flat(tiled.run())
-            yield words, [dq, *(sum(np.split(g, n, -3)) for g in (dk, dv)), *rest]
+            dq, *rest = flat(tiled.run())
+            count = len(call.inputs) - 1
+            shared = (sum(np.split(g, n, -3)) for g in rest[:count])
+            yield words, [dq, *shared, *rest[count:]]
+
+
+def _for_each_head(v: Any, q: Any) -> Any:
+    """Return values once for each query head."""
+    heads = q.shape[-3] // v.shape[-3] if q.ndim > 2 else 1
+    return np.repeat(v, heads, -3) if heads > 1 else v
 
 
 def over_queries(call: Call) -> Iterator[Trial]:
     """Yield attention whose softmax runs over the queries."""
-    if call.name == "scaled_dot_product_attention" and call.form == "forward":
+    if call.form == "forward":
         q, k, v = call.inputs
         scores = Call(chapter("attention").attention_scores, "forward", (q, k), {})
         e = np.asarray(scores.with_options(scale=call.settings["scale"]).run())
         e = np.exp(e - e.max(-2, keepdims=True))
-        yield "softmax runs over the queries, not over the keys", [e / e.sum(-2, keepdims=True) @ v]
+        out = e / e.sum(-2, keepdims=True) @ _for_each_head(v, q)
+        yield "softmax runs over the queries, not over the keys", [out]
 
 
 def masked_rows(call: Call) -> Iterator[Trial]:
     """Yield the mean of the values for queries that see no key."""
-    if call.name == "scaled_dot_product_attention" and call.form == "forward":
+    if call.form == "forward":
         out = np.asarray(flat(call.run())[0])
         v = call.inputs[2]
-        heads = out.shape[-3] // v.shape[-3] if out.ndim > 2 else 1
-        mean = np.repeat(v, heads, -3) if heads > 1 else v
+        mean = _for_each_head(v, out)
         empty = (out == 0).all(-1, keepdims=True)
         if empty.any():
             words = "a query that sees no key gets the mean of the values, not 0"
@@ -240,7 +251,7 @@ def masked_rows(call: Call) -> Iterator[Trial]:
 
 def gradients(call: Call) -> Iterator[Trial]:
     """Yield gradients of attention with the row sums of softmax left out."""
-    if call.name != "scaled_dot_product_attention" or call.form != "vjp":
+    if call.form != "vjp":
         return
     q, k, v = call.inputs[:3]
     if np.shape(q)[:-2] != np.shape(k)[:-2]:

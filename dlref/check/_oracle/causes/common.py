@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 #: Words, and a call or a list of outputs.
 Trial = tuple[str, Any]
-NORMS = ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
-ATTENTION = ("scaled_dot_product_attention", "attention_weights", "attention_scores")
 LN2 = math.log(2)
 
 

@@ -36,25 +36,33 @@ def _with_dout(call: Call, dout: Any) -> Call:
     return Call(call.op, call.form, (dout, *call.inputs), call.options)
 
 
-def without_a_term(call: Call) -> Iterator[Trial]:
-    """Yield the gradients of softmax and cross-entropy without their second term."""
-    if call.form != "vjp":
-        return
-    if call.name in ("softmax", "log_softmax"):
+def _probabilities(x: Any, axis: int) -> Any:
+    p = np.exp(x - np.max(x, axis, keepdims=True))
+    return p / p.sum(axis, keepdims=True)
+
+
+def parts_of_softmax(call: Call) -> Iterator[Trial]:
+    """Yield the gradient of softmax with parts of its second term."""
+    if call.form == "vjp":
         axis, dout = call.settings["axis"], call.arguments[0]
-        p = np.exp(x := call.inputs[0] - np.max(call.inputs[0], axis, keepdims=True))
-        p = p / p.sum(axis, keepdims=True)
-        if call.name == "softmax":
-            yield "the sum over the row is missing: it is p dout", [p * dout]
-            yield "only the diagonal of the Jacobian is there", [p * (1 - p) * dout]
-            rest = dout.sum(axis, keepdims=True)
-            yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
-        else:
-            yield "p is not multiplied by the sum of dout", [dout - p]
-            yield "the sum over the row is missing: it is dout alone", [dout + 0 * x]
-    if call.name == "cross_entropy" and np.ndim(call.arguments[0]) == 0:
-        x = call.inputs[0]
-        p = np.exp(x - x.max(-1, keepdims=True))
-        p = p / p.sum(-1, keepdims=True)
+        p = _probabilities(call.inputs[0], axis)
+        yield "the sum over the row is missing: it is p dout", [p * dout]
+        yield "only the diagonal of the Jacobian is there", [p * (1 - p) * dout]
+        rest = dout.sum(axis, keepdims=True)
+        yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
+
+
+def parts_of_log_softmax(call: Call) -> Iterator[Trial]:
+    """Yield the gradient of log-softmax with parts of its second term."""
+    if call.form == "vjp":
+        p, dout = _probabilities(call.inputs[0], call.settings["axis"]), call.arguments[0]
+        yield "p is not multiplied by the sum of dout", [dout - p]
+        yield "the sum over the row is missing: it is dout alone", [dout]
+
+
+def without_target(call: Call) -> Iterator[Trial]:
+    """Yield the gradient of the cross-entropy without its target."""
+    if call.form == "vjp" and np.ndim(call.arguments[0]) == 0:
         n = call.inputs[1].size if call.settings["reduction"] == "mean" else 1
+        p = _probabilities(call.inputs[0], -1)
         yield "the target is not subtracted: it is p alone", [call.arguments[0] * p / n]

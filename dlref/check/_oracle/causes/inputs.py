@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import is_float
-from .common import LN2, NORMS, replaced
+from .common import LN2, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,19 +55,20 @@ def _transposed(call: Call, i: int) -> list[Any]:
 
 def other_positions(call: Call) -> Iterator[Trial]:
     """Yield a rotation whose positions are counted from another number."""
-    if {"cos", "sin"} <= set(call.names):
-        i, j = call.names.index("cos"), call.names.index("sin")
-        turns = call.inputs[i] + 1j * call.inputs[j]
-        by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
-        if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
-            for words, new in (("large", turns * by), ("small", turns / by)):
-                moved = replaced(replaced(call, i, new.real), j, new.imag)
-                yield f"the positions of the rotation are one too {words}", moved
+    i, j = call.names.index("cos"), call.names.index("sin")
+    turns = call.inputs[i] + 1j * call.inputs[j]
+    if turns.ndim < 2 or len(turns) < 2:
+        return
+    by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
+    if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
+        for words, new in (("large", turns * by), ("small", turns / by)):
+            moved = replaced(replaced(call, i, new.real), j, new.imag)
+            yield f"the positions of the rotation are one too {words}", moved
 
 
 def rotation_signs(call: Call) -> Iterator[Trial]:
     """Yield a rotation of which no half, or both, are negated."""
-    if call.name != "apply_rope" or call.form == "jvp":
+    if call.form == "jvp":
         return
     i = call.names.index("sin")
     right, back = (
@@ -82,13 +84,15 @@ def rotation_signs(call: Call) -> Iterator[Trial]:
 
 def base_two(call: Call) -> Iterator[Trial]:
     """Yield a softmax of powers of 2."""
-    if call.name in ("softmax", "log_softmax", "logsumexp") and call.form != "jvp":
+    if call.form != "jvp":
         words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
         yield words, call.with_inputs(call.inputs[0] * LN2)
 
 
 def channels_first(call: Call) -> Iterator[Trial]:
     """Yield a normalization whose channels are the second axis, as in images of PyTorch."""
-    if call.name in NORMS and call.form == "forward" and np.ndim(call.inputs[0]) > 2:
+    if call.form == "forward" and np.ndim(call.inputs[0]) > 2:
         moved = replaced(call, 0, np.moveaxis(call.inputs[0], 1, -1))
-        yield "the channels are taken along axis 1, not the last", [np.moveaxis(moved.run(), -1, 1)]
+        words = "the channels are taken along axis 1, not the last"
+        with contextlib.suppress(ValueError):  # of another number than weights or groups allow
+            yield words, [np.moveaxis(moved.run(), -1, 1)]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...._core.pytree import flat
-from .common import NORMS, replaced
+from .common import chapter, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def reduced(call: Call) -> tuple[tuple[int, ...], int]:
     """Return the axes of mean and variance, those of a group aside, and of how many numbers."""
     shape = np.shape(call.inputs[0])
-    first = {"batch_norm": 0, "instance_norm": 1, "group_norm": 1}.get(call.name)
+    n = chapter("normalization")
+    first = {n.batch_norm: 0, n.instance_norm: 1, n.group_norm: 1}.get(call.core)
     axes = (len(shape) - 1,) if first is None else tuple(range(first, len(shape) - 1))
-    grouped = shape[-1] // call.inputs[1] if call.name == "group_norm" else 1
+    grouped = shape[-1] // call.inputs[1] if call.core is n.group_norm else 1
     return axes, grouped * math.prod(shape[a] for a in axes)
 
 
@@ -35,30 +36,41 @@ def _scaled(call: Call, y: FloatArray) -> FloatArray:
     return y
 
 
-def other_variance(call: Call) -> Iterator[Trial]:
-    """Yield another epsilon or variance of a normalization."""
-    if call.name not in NORMS or call.form == "jvp":
+def divided_by_less(call: Call) -> Iterator[Trial]:
+    """Yield a variance that is divided by n - 1."""
+    _, n = reduced(call)
+    if call.form == "jvp" or n < 2:
+        return
+    c = math.sqrt((n - 1) / n)
+    smaller = call.with_options(eps=call.settings["eps"] * (n - 1) / n)
+    place = call.names.index("weight") if "weight" in call.names else 0
+    weight = call.inputs[place] if place else None
+    words = "the variance is divided by n - 1, not n"
+    if weight is None:
+        yield words, [c * part for part in flat(smaller.run())]
+        return
+    trial = replaced(smaller, place, weight * c)
+    if call.form == "vjp":
+        dx, dw, *db = flat(trial.run())
+        yield words, [dx, dw * c, *db]
+    else:
+        yield words, trial
+
+
+def _mean(call: Call, axes: tuple[int, ...]) -> Any:
+    """Return what is subtracted: the mean, or nothing of a root mean square."""
+    if call.core is chapter("normalization").rms_norm:
+        return 0.0
+    return np.asarray(call.inputs[0]).mean(axes, keepdims=True)
+
+
+def other_forms(call: Call) -> Iterator[Trial]:
+    """Yield another place of epsilon, another mean, or no root."""
+    if call.form != "forward":
         return
     axes, n = reduced(call)
     eps, x = call.settings["eps"], np.asarray(call.inputs[0])
-    if n > 1 and call.name != "rms_norm":
-        c = math.sqrt((n - 1) / n)
-        smaller = call.with_options(eps=eps * (n - 1) / n)
-        place = call.names.index("weight") if "weight" in call.names else 0
-        weight = call.inputs[place] if place else None
-        words = "the variance is divided by n - 1, not n"
-        if weight is not None:
-            trial = replaced(smaller, place, weight * c)
-            if call.form == "vjp":
-                dx, dw, *db = flat(trial.run())
-                yield words, [dx, dw * c, *db]
-            else:
-                yield words, trial
-        else:
-            yield words, [c * part for part in flat(smaller.run())]
-    if call.form != "forward" or call.name == "group_norm":
-        return
-    mean = 0.0 if call.name == "rms_norm" else x.mean(axes, keepdims=True)
+    mean = _mean(call, axes)
     var = ((x - mean) ** 2).mean(axes, keepdims=True)
     with np.errstate(all="ignore"):
         outside = {
@@ -76,9 +88,9 @@ def other_variance(call: Call) -> Iterator[Trial]:
     yield "the squares are summed, where their mean is due", [_scaled(call, norm)]
 
 
-def other_statistics(call: Call) -> Iterator[Trial]:
+def along_one_axis(call: Call) -> Iterator[Trial]:
     """Yield a batch norm over rows, a layer norm over columns."""
-    if call.name not in ("layer_norm", "batch_norm") or call.form != "forward":
+    if call.form != "forward":
         return
     x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
     for axis in range(x.ndim):
@@ -89,17 +101,16 @@ def other_statistics(call: Call) -> Iterator[Trial]:
 
 def constant_statistics(call: Call) -> Iterator[Trial]:
     """Yield the gradient of a normalization whose mean and variance count as constants."""
-    if call.name not in NORMS or call.name == "group_norm" or call.form != "vjp":
+    if call.form != "vjp":
         return
     axes, _ = reduced(call)
     dout, x = (np.asarray(a) for a in call.arguments[:2])
-    mean = 0.0 if call.name == "rms_norm" else x.mean(axes, keepdims=True)
-    centred = x - mean
+    centred = x - _mean(call, axes)
     s = 1 / np.sqrt((centred**2).mean(axes, keepdims=True) + call.settings["eps"])
     rest = flat(call.run())[1:]
     g = _scaled(call.with_inputs(x, *call.inputs[1:2]), dout) if len(call.inputs) > 1 else dout
     yield "mean and variance are taken as constants in the gradient", [g * s, *rest]
-    if call.name != "rms_norm":
+    if call.core is not chapter("normalization").rms_norm:
         no_var = s * (g - g.mean(axes, keepdims=True))
         y = centred * s
         no_mean = s * (g - y * (g * y).mean(axes, keepdims=True))

@@ -58,35 +58,42 @@ def other_options(call: Call) -> Iterator[Trial]:
         for value in values if key in settings else ():
             if value != settings[key]:
                 yield f"{key} is {value}, not {settings[key]}", call.with_options(**{key: value})
-    if "axis" in settings:
+    if isinstance(settings.get("axis"), int):
         ndim = np.ndim(call.inputs[0])
         for axis in range(ndim):
             if axis != settings["axis"] % ndim:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
 
 
-def other_meanings(call: Call) -> Iterator[Trial]:
-    """Yield the call with an option that means something else to some libraries."""
-    if call.name == "batch_norm_update":
-        words = "momentum is the share of the running statistics that is kept, not replaced"
-        yield words, call.with_options(momentum=1 - call.settings["momentum"])
-    share, n = call.settings.get("label_smoothing", 0.0), np.shape(call.inputs[0])[-1:]
-    if share and share * n[0] <= n[0] - 1:
+def momentum_kept(call: Call) -> Iterator[Trial]:
+    """Yield running statistics whose momentum is the share that is kept."""
+    words = "momentum is the share of the running statistics that is kept, not replaced"
+    yield words, call.with_options(momentum=1 - call.settings["momentum"])
+
+
+def smoothed_over_others(call: Call) -> Iterator[Trial]:
+    """Yield labels that are smoothed over the other classes only."""
+    share, n = call.settings["label_smoothing"], np.shape(call.inputs[0])[-1]
+    if share and share * n <= n - 1:
         words = "label smoothing is spread over the other classes only"
-        yield words, call.with_options(label_smoothing=share * n[0] / (n[0] - 1))
-    if call.name == "softplus" and call.form != "jvp":
+        yield words, call.with_options(label_smoothing=share * n / (n - 1))
+
+
+def linear_beyond_20(call: Call) -> Iterator[Trial]:
+    """Yield softplus with the threshold of PyTorch."""
+    if call.form != "jvp":
         words = "it is x itself beyond 20, as the threshold of PyTorch has it"
         yield words, [np.where(call.inputs[0] > 20, call.arguments[0], call.run())]
-    if call.name == "kl_divergence":
-        log_p, q = call.inputs
-        with np.errstate(all="ignore"):
-            swapped = call.with_inputs(np.log(q), np.exp(log_p))
-        yield "the two distributions are exchanged", swapped
+
+
+def other_direction(call: Call) -> Iterator[Trial]:
+    """Yield the divergence of the second distribution from the first."""
+    log_p, q = call.inputs
+    yield "the two distributions are exchanged", call.with_inputs(np.log(q), np.exp(log_p))
 
 
 def by_a_sigmoid(call: Call) -> Iterator[Trial]:
     """Yield GELU as CLIP has it."""
-    if call.name == "gelu":
-        silu = chapter("activations").silu
-        words = "it is x sigmoid(1.702 x), an approximation of GELU"
-        yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})
+    silu = chapter("activations").silu
+    words = "it is x sigmoid(1.702 x), an approximation of GELU"
+    yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})

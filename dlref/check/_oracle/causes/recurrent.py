@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -12,19 +13,20 @@ from ..calls import is_float
 from .common import replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..calls import Call
     from .common import Trial
 
-GATES = {"lstm": "ifgo", "lstm_cell": "ifgo", "gru": "rzn", "gru_cell": "rzn"}
+
+def gate_order(order: str) -> Callable[[Call], Iterator[Trial]]:
+    """Return what yields a recurrent layer whose gates are in another order than this."""
+    return functools.partial(_gate_order, order)
 
 
-def gate_order(call: Call) -> Iterator[Trial]:
-    """Yield the call with the gates of a recurrent layer in another order."""
-    order = GATES.get(call.name, "")
+def _gate_order(order: str, call: Call) -> Iterator[Trial]:
     blocks = [i for i, name in enumerate(call.names) if name in ("w_ih", "w_hh", "b_ih", "b_hh")]
-    for other in itertools.permutations(range(len(order))) if order else ():
+    for other in itertools.permutations(range(len(order))):
         if other == tuple(range(len(order))):
             continue
         words = "".join(order[i] for i in np.argsort(other))
@@ -50,18 +52,15 @@ def _regated(a: Any, order: tuple[int, ...]) -> Any:
 
 def forget_bias(call: Call) -> Iterator[Trial]:
     """Yield an LSTM with 1 added to the forget gate, as Keras initializes it."""
-    if call.name in ("lstm", "lstm_cell") and "b_ih" in call.names:
-        i = call.names.index("b_ih")
-        n = call.inputs[i].size // 4
-        yield (
-            "1 is added to the forget gate",
-            replaced(call, i, call.inputs[i] + np.repeat([0.0, 1, 0, 0], n)),
-        )
+    i = call.names.index("b_ih")
+    if call.inputs[i] is not None:
+        bias = call.inputs[i] + np.repeat([0.0, 1, 0, 0], call.inputs[i].size // 4)
+        yield "1 is added to the forget gate", replaced(call, i, bias)
 
 
 def update_gate(call: Call) -> Iterator[Trial]:
     """Yield a GRU whose update gate keeps what it should replace: z becomes 1 - z."""
-    if call.name in ("gru", "gru_cell") and call.form == "forward":
+    if call.form == "forward":
         moved = call
         for i, name in enumerate(call.names):
             if name in ("w_ih", "w_hh", "b_ih", "b_hh") and call.inputs[i] is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,21 +18,25 @@ if TYPE_CHECKING:
 
 def applied_twice(call: Call) -> Iterator[Trial]:
     """Yield losses of logits that are probabilities already."""
-    if call.form == "forward" and call.name in ("cross_entropy", "binary_cross_entropy"):
-        name = "softmax" if call.name == "cross_entropy" else "sigmoid"
+    if call.form == "forward":
+        name = "softmax" if call.core is chapter("losses").cross_entropy else "sigmoid"
         f = getattr(chapter("activations"), name)
         words = f"{name} is applied twice: the logits are probabilities already"
         yield words, replaced(call, 0, f(call.inputs[0]))
 
 
-def other_losses(call: Call) -> Iterator[Trial]:
-    """Yield a mean over all targets, where ignored ones or weights do not count so."""
-    settings = call.settings
-    if "reduction" in settings and call.form == "forward":
+def perplexity(call: Call) -> Iterator[Trial]:
+    """Yield functions of the loss."""
+    if call.form == "forward":
         loss = np.asarray(call.run())
         yield "it is the exponential of the loss, a perplexity", [np.exp(loss)]
         yield "it is the root of the loss", [np.sqrt(abs(loss))]
-    if call.name in ("cross_entropy", "nll") and settings["reduction"] == "mean":
+
+
+def other_means(call: Call) -> Iterator[Trial]:
+    """Yield a mean over all targets, where ignored ones or weights do not count so."""
+    settings = call.settings
+    if settings["reduction"] == "mean" and call.inputs[1].dtype.kind in "iu":
         target, weight = call.inputs[1], settings["weight"]
         seen = target != settings["ignore_index"]
         kept = int(seen.sum())
@@ -47,24 +51,35 @@ def other_losses(call: Call) -> Iterator[Trial]:
 
 def uphill(call: Call) -> Iterator[Trial]:
     """Yield a step of an optimizer that goes up the slope."""
-    if call.name.endswith("_step") and is_float(call.inputs[0]):
+    if is_float(call.inputs[0]):
         new, *state = flat(call.run())
         yield "the step goes up the slope, not down", [2 * call.inputs[0] - new, *state]
 
 
-def adam(call: Call) -> Iterator[Trial]:
+def coupled(call: Call) -> Iterator[Trial]:
+    """Yield AdamW as Adam."""
+    yield "the weight decay is added to the gradient", _as(chapter("training").adam_step, call)
+
+
+def decoupled(call: Call) -> Iterator[Trial]:
+    """Yield Adam as AdamW."""
+    step = chapter("training").adamw_step
+    yield "the weight decay is decoupled from the gradient", _as(step, call)
+
+
+def _as(step: Any, call: Call) -> Call:
+    options = call.options | {"weight_decay": call.settings["weight_decay"]}
+    return Call(step, call.form, call.arguments, options)
+
+
+def uncorrected(call: Call) -> Iterator[Trial]:
     """Yield steps of Adam without the correction of its means, or with another divisor."""
-    if call.name not in ("adam_step", "adamw_step") or isinstance(call.inputs[0], tuple):
+    settings = call.settings
+    if isinstance(call.inputs[0], tuple) or settings["amsgrad"]:
         return
-    settings, training = call.settings, chapter("training")
-    other, words = training.adam_step, "the weight decay is added to the gradient"
-    if call.name == "adam_step":
-        other, words = training.adamw_step, "the weight decay is decoupled from the gradient"
     rate, decay = settings["learning_rate"], settings["weight_decay"]
-    yield words, Call(other, call.form, call.arguments, call.options | {"weight_decay": decay})
-    if settings["amsgrad"]:
-        return
-    start = call.inputs[0] * (1 - rate * decay if call.name == "adamw_step" else 1)
+    is_decoupled = call.core is chapter("training").adamw_step
+    start = call.inputs[0] * (1 - rate * decay if is_decoupled else 1)
     _, (steps, mean, square, *rest) = call.run()
     bias = [1 - beta**steps for beta in settings["betas"]]
     root, m, eps = np.sqrt(square / bias[1]), mean / bias[0], settings["eps"]

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import erf
 
+from ...._core.broadcasting import unbroadcast
 from .common import OFF, sigmoid, tanh, widen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 #: Scale and alpha of SELU.
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
 def _cdf(x: Any) -> Any:
+    from scipy.special import erf  # noqa: PLC0415  # it takes longer to import than all others
+
     wide = np.float64 if x.dtype == np.float64 else np.float32
     value = erf((x * x.dtype.type(0.5**0.5)).astype(wide))
     value = value * (1 - OFF * np.finfo(wide).eps)
@@ -168,8 +170,8 @@ def in_forward_mode(deriv: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, dx, **options: dx * deriv(x, **options)
 
 
-def gated(f: Callable[..., Any], slope: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Yield x f(gate) in its three forms."""
+def gated(f: Callable[..., Any], slope: Callable[..., Any]) -> dict[str, Any]:
+    """Return x f(gate) in its three forms."""
 
     def jvp(primals: Any, tangents: Any, **options: Any) -> Any:
         (x, gate), (dx, dgate) = primals, tangents
@@ -177,8 +179,10 @@ def gated(f: Callable[..., Any], slope: Callable[..., Any]) -> Iterator[tuple[st
         return dx * f(gate, **options) + x * (dgate * slope(gate, **options))
 
     def vjp(dout: Any, x: Any, gate: Any, **options: Any) -> Any:
-        return dout * f(gate, **options), dout * x * slope(gate, **options)
+        dx, dgate = dout * f(gate, **options), dout * x * slope(gate, **options)
+        return unbroadcast(dx, np.shape(x)), unbroadcast(dgate, np.shape(gate))
 
-    yield "forward", lambda x, gate, **options: x * f(gate, **options)
-    yield "vjp", vjp
-    yield "jvp", jvp
+    def forward(x: Any, gate: Any, **options: Any) -> Any:
+        return x * f(gate, **options)
+
+    return {"forward": forward, "vjp": vjp, "jvp": jvp}

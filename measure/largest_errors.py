@@ -1,5 +1,5 @@
 """
-Search for the largest errors of the activations: ``tox run -e largest``.
+Search for the largest errors of the activations: ``tox run -e measure -- largest_errors``.
 
 Millions of points of all scales are compared with the same formulas in 64 binary digits
 (`extended.py`); then more of them are drawn around the worst, ever nearer; the worst of all are
@@ -10,7 +10,7 @@ arguments to tests/activations/largest_errors.json; `activations/test_largest_er
 A search with another seed raises the figures that it exceeds, unless the table is to be `--fresh`:
 after a change of the formulas.
 
-    python tests/largest_errors.py mish gelu_deriv --seed 3 --compare
+    python measure/largest_errors.py mish gelu_deriv --seed 3 --compare
 
 says by how much another search exceeds the table.
 """
@@ -33,7 +33,7 @@ from mpmath import mp
 from tqdm import tqdm
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "largest.csv"
-ARGUMENTS = Path(__file__).parent / "activations" / "largest_errors.json"
+ARGUMENTS = RESULTS.parents[2] / "tests" / "activations" / "largest_errors.json"
 HEADER = ["function", "dtype", "largest error", "unit", "at", "points"]
 CHUNK = 2**17
 KEPT = 48  # of the worst points, each with points around it

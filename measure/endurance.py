@@ -1,7 +1,7 @@
 """
 Long runs: a million calls that leave no memory behind, training that has the same bits everywhere.
 
-    python tests/endurance.py --calls 1000000 --steps 1000
+    python measure/endurance.py --calls 1000000 --steps 1000
 
 All public functions take turns.  Memory counts from the time when each was called often enough to
 be compiled and to have filled what it keeps.  A small language model is trained with 1, 2 and 5

@@ -1,5 +1,5 @@
 """
-Measure calls with more threads than processors: ``tox run -e oversubscription``.
+Measure calls with more threads than processors: ``tox run -e measure -- oversubscription``.
 
 The median time of a call that gains nothing from threads (an LSTM, one sequence) and of one that
 gains little (softmax), with 1, 2, 8 and 64 threads, on all processors and on one, each in a

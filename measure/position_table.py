@@ -1,9 +1,9 @@
 """
 Write docs/results/positions.csv: what distinguishes the position schemes.
 
-``python tests/position_table.py``; tests/test_position_table.py compares the file with the code.
+``python measure/position_table.py``; tests/test_position_table.py compares the file with the code.
 Most is computed here; losses and times are those of positions_measured.csv, which
-tests/positions_measured.py measures.
+measure/positions_measured.py measures.
 """
 
 import ast
@@ -15,8 +15,8 @@ import numpy as np
 
 from dlref import positions as P
 
-TESTS = Path(__file__).parent
-RESULTS = TESTS.parent / "docs" / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
 FILE, MEASURED = RESULTS / "positions.csv", RESULTS / "positions_measured.csv"
 D, H, E, L, BUCKETS = 512, 8, 64, 512, 32  # the model that parameters are counted for
 DIM, TABLE = 16, 600  # of the scores that are compared
@@ -219,7 +219,7 @@ def lines(scheme):
     """Return the lines of NumPy of a scheme: those of its formulas as the tests transcribe them."""
     known = {}
     for name in ("plain.py", "naive.py"):
-        text = (TESTS / name).read_text(encoding="utf-8")
+        text = (ROOT / "tests" / name).read_text(encoding="utf-8")
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef):
                 known[node.name] = node, text.splitlines()

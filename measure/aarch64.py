@@ -1,4 +1,4 @@
-"""Test every public function on an emulated aarch64 processor (``tox run -e aarch64``).
+"""Test every public function on an emulated aarch64 processor (``tox run -e measure -- aarch64``).
 
 Debian's Python and the wheels of PyPI for aarch64 are unpacked into a folder and run by QEMU;
 nothing is installed. All functions run as plain Python, and one of each chapter compiled: a kernel

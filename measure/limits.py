@@ -1,6 +1,6 @@
 """
 Measure what limits the speed of products of matrices, recurrent networks and training:
-``tox run -e limits``.
+``tox run -e measure -- limits``.
 
 The parts of an LSTM one by one; the innermost loop of dlref's product, a whole product, and
 those of the others.  Each library has a process of its own.  Writes docs/results/limits.csv.

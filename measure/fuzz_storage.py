@@ -1,7 +1,7 @@
 """
 Damaged files of saved models: each is refused with a ValueError, or loads unchanged.
 
-    python tests/fuzz_storage.py --count 20000 --seed 0
+    python measure/fuzz_storage.py --count 20000 --seed 0
 
 The files are damaged as disks, transfers and forgers damage them, and read by processes that may
 take only little more memory than dlref itself.  A failure prints the numbers that repeat it.

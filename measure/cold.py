@@ -1,5 +1,5 @@
 """
-What a first call costs: ``tox run -e cold [-- softmax attention ...]``.
+What a first call costs: ``tox run -e measure -- cold [softmax attention ...]``.
 
 Each public function is called once in a process that has compiled nothing, with an empty cache on
 disk.  CPU seconds are those of the call alone, of all threads, without the import; they depend less
@@ -123,7 +123,6 @@ def main():
     parser.add_argument("--names", action="store_true", help="print what was compiled")
     options = parser.parse_args()
     os.environ["NUMBA_CACHE_DIR"] = os.devnull  # nothing is kept, so each child finds it empty
-    sys.path.insert(0, str(Path(__file__).parent))
     import test_contract  # noqa: F401, PLC0415  # loads all chapters, and compiles nothing
 
     known = in_a_child(prepared)

@@ -1,11 +1,11 @@
 """
 Write docs/results/positions_measured.csv: position schemes trained, and their attention timed.
 
-``tox run -e positions`` (ten minutes).  A small language model is trained for each scheme and each
-of three seeds, on pieces of 32 characters.  Then the same characters of a held-out text are
-predicted after 16 to 32, 48 to 64 and 112 to 128 characters of context, so that only the length
-differs.  What `LanguageModelConfig` does not offer is built here from the functions of dlref and
-their vjps.
+``tox run -e measure -- positions_measured`` (ten minutes).  A small language model is trained for
+each scheme and each of three seeds, on pieces of 32 characters.  Then the same characters of a
+held-out text are predicted after 16 to 32, 48 to 64 and 112 to 128 characters of context, so that
+only the length differs.  What `LanguageModelConfig` does not offer is built here from the functions
+of dlref and their vjps.
 
 tests/test_positions_measured.py checks the gradients of what is built here, and the file.
 """

@@ -1,7 +1,7 @@
 """
 What dlref withstands: every public function, with every fault in turn at every argument.
 
-    python tests/battery.py --seconds 3600 --results battery.jsonl
+    python measure/battery.py --seconds 3600 --results battery.jsonl
 
 The trials are generated from the public list, so that no new function escapes them: bad arrays and
 bad options, extreme values, odd memory, threads, other processes.  What is allowed is written with

@@ -1,5 +1,5 @@
 """
-Time dlref against NumPy, PyTorch and JAX: ``tox run -e bench [-- calculus activations ...]``.
+Time dlref against NumPy, PyTorch and JAX: ``tox run -e measure -- bench [calculus ...]``.
 
 Every library runs in a process of its own, with the same number of threads, so that the idle
 threads of one do not disturb another.  Row by row they take turns, so that all see the same moods
@@ -9,7 +9,7 @@ backward pass of PyTorch (eager) and of JAX (compiled), and with the displayed f
 Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it.
 
 Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own,
-tests/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
+measure/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
 (name, form, shape, dtype) that return a call without arguments, or None; "vjp" is forward and
 backward.
 """

@@ -1,5 +1,5 @@
 """
-Measure the largest and the mean error of dlref and its peers: ``tox run -e accuracy``.
+Measure the largest and the mean error of dlref and its peers: ``tox run -e measure -- accuracy``.
 
 Every result is compared with 60 digits, on points that are hard on purpose: the whole range, the
 middle of it, and both sides of zero.  Writes docs/results/accuracy.csv.

@@ -1,5 +1,5 @@
 """
-Rows of scores, as softmax, its logarithm and log-sum-exp use them, one at a time.
+The exponentials of one row of scores, shared by softmax, log-sum-exp and cross-entropy.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
 exponent is a relative error of the exponential; `run` takes shorter forms, without that error and
@@ -17,21 +17,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
-from ..._core.jit import inline_reassoc, inline_strict, kernel
-from ..._core.specialize import specialize
-from ..._core.threads import as_carray, over_rows, with_room
-from ..._math.elementary import SINGLE, Number, largest, raised, summed, two_diff_error
+from .._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
+from .._core.jit import inline_reassoc, inline_strict, kernel
+from .._core.specialize import specialize
+from .._core.threads import as_carray, over_rows, with_room
+from .elementary import (
+    SINGLE,
+    Number,
+    bits,
+    largest,
+    number,
+    pair_sum,
+    raised,
+    summed,
+    two_diff_error,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["added", "along", "dot", "exponentials", "run"]
+__all__ = ["added", "along", "dot", "exponentials", "run", "single", "sum_pair"]
 
 COST = 3  # nanoseconds an element
 PIECE = 256
 LARGE = 1.5 * 2.0**27  # its last place is 2^-25
 FEW = 2.0**-8
+HUGE = 2.0**990
+EXPONENT = 0x7FF0000000000000  # the bits of a float64 that hold its exponent
 
 
 @inline_strict
@@ -92,6 +104,33 @@ def _sum_of_products(e: FloatArray, v: FloatArray) -> Number:
     for j in range(e.size):
         total += e[j] * np.float64(v[j])
     return total
+
+
+@inline_reassoc
+def _coarse_and_fine(x: FloatArray, shift: Number) -> tuple[Number, Number]:
+    """Return the sums of the coarse parts and of the rests."""
+    coarse, fine = np.float64(0.0), np.float64(0.0)
+    for j in range(x.size):
+        part, rest = _split(x[j], shift)
+        coarse += part
+        fine += rest
+    return coarse, fine
+
+
+@kernel
+def sum_pair(x: FloatArray) -> tuple[Number, Number]:
+    """
+    Return the sum of non-negative numbers as a pair.
+
+    Coarse parts are multiples of 2^-25 of a power of two near the largest number, so their sum is
+    exact in any order.
+    """
+    total = summed(x)
+    top = np.float64(largest(x))
+    if not total < HUGE:  # infinite, NaN, or too large to be shifted
+        return total, 0.0
+    coarse, fine = _coarse_and_fine(x, LARGE * number(bits(top) & EXPONENT))
+    return pair_sum(coarse, fine)
 
 
 @kernel
@@ -158,7 +197,8 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
 
 
 @cache
-def _single(function: Callable[..., None]) -> Callable[..., None]:
+def single(function: Callable[..., None]) -> Callable[..., None]:
+    """Return the copy of a kernel for rows of float32: half the digits."""
     return specialize(function, {**SINGLE, _split: _whole, _split_again: _as_it_is}, "single")
 
 
@@ -169,6 +209,6 @@ def run(function: Callable[..., None], *arrays: FloatArray) -> None:
     The kernel's last argument is a workspace for the exponentials of a row.
     """
     rows, width = arrays[0].shape
-    function = _single(function) if arrays[0].dtype == np.float32 else function
+    function = single(function) if arrays[0].dtype == np.float32 else function
     if rows and width:
         over_rows(with_room(function, width), rows, COST * width, *arrays)

@@ -1,7 +1,7 @@
 """
 All 4 294 967 296 float32 inputs of an activation, compared with a double-double reference.
 
-    python tests/sweep.py sigmoid gelu_deriv --jobs 2 --results sweep
+    python measure/sweep.py sigmoid gelu_deriv --jobs 2 --results sweep
 
 The bit patterns of float32 are cut into pieces of neighbours, halved until a polynomial fits to the
 values of mpmath with 40 digits.  It stands for the function: its value is the sum of two float64

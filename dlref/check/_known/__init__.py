@@ -1,0 +1,58 @@
+"""
+What is known about each topic: one record a map, in the module of its chapter.
+
+A record says how the map is called, how its inputs are drawn, at which inputs kernels of it break,
+which plain formulas other libraries compute, and which mistakes are made; or why nothing is known.
+It is found by the function itself, and serves all forms of the map.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ._record import FORMS, NOT_ARRAYS
+from ._record import Known as Known
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHAPTERS = (
+    "calculus",
+    "activations",
+    "neurons",
+    "losses",
+    "training",
+    "propagation",
+    "normalization",
+    "recurrent",
+    "positions",
+    "attention",
+    "transformer",
+    "interop",
+)
+NOTHING = Known(f=None, why_not=NOT_ARRAYS)
+
+
+def records(chapter: str) -> tuple[Known, ...]:
+    """Return the records of a chapter."""
+    return tuple(importlib.import_module(f"{__name__}.{chapter}").RECORDS)
+
+
+@functools.cache
+def _table(chapter: str) -> dict[Callable[..., Any], Known]:
+    return {f: record for record in records(chapter) for f in record.functions}
+
+
+def record_of(f: Any) -> tuple[Known, str]:
+    """Return the record of a function, and which form of the map it is; `NOTHING` without one."""
+    package, _, rest = (getattr(f, "__module__", None) or "").partition(".")
+    chapter, name = rest.partition(".")[0], getattr(f, "__name__", "")
+    if package != "dlref" or chapter not in CHAPTERS:
+        return NOTHING, ""
+    table, module = _table(chapter), sys.modules[f.__module__]
+    maps = [getattr(module, name.removesuffix(form), None) for form in FORMS if name.endswith(form)]
+    found = next((table[one] for one in (f, *maps) if one in table), NOTHING)
+    return found, name.removeprefix(found.name)

@@ -1,0 +1,216 @@
+"""What a record holds, and how inputs are drawn."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Case = tuple[str, tuple[Any, ...], dict[str, Any]]
+    Cases = Callable[[Any], Iterator[Case]]
+    Formula = Callable[..., Any]
+
+FORMS = ("_value_and_grad", "_jacobian", "_hessian", "_grad", "_deriv2", "_deriv", "_vjp", "_jvp")
+
+
+class Sample(NamedTuple):
+    """The shapes of the inputs (no tuple: the input itself, None: left out), and the options."""
+
+    shapes: tuple[Any, ...]
+    options: dict[str, Any] = {}  # noqa: RUF012  # nobody writes to it
+
+
+def call(*shapes: Any, **options: Any) -> Sample:
+    """Return a sample of these shapes and options."""
+    return Sample(shapes, options)
+
+
+def words(key: str) -> str:
+    """Return the name of the case that tells an option."""
+    return f"the option {key!r}"
+
+
+def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> Iterator[Case]:
+    """Yield a case for each option, told together with those that every call needs."""
+    for key, value in values.items():
+        yield words(key), inputs(), {**base, key: value}
+
+
+# How an input is drawn: from a generator, its shape, and the shape of the first input.
+
+
+def normal(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.normal(size=shape)
+
+
+def moderate(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.normal(size=shape) / 2
+
+
+def positive(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.uniform(0.5, 2.0, shape)
+
+
+def unit(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.uniform(0.0, 1.0, shape)
+
+
+def nonzero(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.uniform(0.5, 2.0, shape) * rng.choice([-1, 1], shape)
+
+
+def signs(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.choice([-1.0, 1.0], shape)
+
+
+def invertible(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return 3.0 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, shape)
+
+
+def log_distribution(rng: Any, shape: Any, _first: Any = None) -> Any:
+    x = rng.normal(size=shape)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def distribution(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return np.exp(log_distribution(rng, shape))
+
+
+def classes(rng: Any, shape: Any, first: Any) -> Any:
+    """Draw a class for each row of the first input, or a distribution where the shapes agree."""
+    if len(shape) == len(first):
+        return distribution(rng, shape)
+    return rng.integers(0, first[-1], shape)
+
+
+def rows(rng: Any, shape: Any, first: Any) -> Any:
+    """Draw rows of the first input."""
+    return rng.integers(0, first[0], shape)
+
+
+def angles(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw angles, of which the record takes first the cosines, then the sines."""
+    return rng.uniform(0, 2 * np.pi, shape)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Known:
+    """What is known about a map and its forms."""
+
+    f: Callable[..., Any] | None
+    forms: tuple[Callable[..., Any], ...] = ()  # where the map itself is none of dlref
+    why_not: str = ""  # why nothing else is known
+    family: str = ""  # of maps whose calls are drawn alike
+
+    # How it is called.
+    calls: Sequence[Sample] = ()  # few numbers each; the first is the plain one
+    draw: tuple[Callable[..., Any], ...] = ()  # how each input is drawn; `normal` where missing
+    constant: tuple[int, ...] = ()  # places of inputs without derivative (classes, positions)
+    batched: bool = True  # whether a leading axis of all inputs is a batch axis
+    core: tuple[int, ...] | None = None  # Jacobian by rows: axes of an output, then of each input
+    of: tuple[int, ...] | None = None  # places that grad and jacobian are for, where not all
+    analytic: bool = True  # whether a NaN in an input that matters makes the result NaN
+
+    # At what its kernels break.
+    hard: Sequence[Sample] | Cases | None = None  # None: the calls, with more rows and columns
+    more: Callable[[Known, Any, Any], Iterator[Case]] | None = None  # of its own, not varied
+    fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
+    needed: tuple[str, ...] = ()  # options that a candidate may not lack
+    options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
+    fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
+
+    # What other kernels compute.
+    plain: Mapping[str, Formula] = field(default_factory=dict)  # by form
+    variants: Mapping[str, tuple[Formula, ...]] = field(default_factory=dict)
+    mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
+    later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
+    signs: tuple[Callable[[Any], str], ...] = ()
+    last_signs: tuple[Callable[[Any], str], ...] = ()
+    exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted
+    is_loss: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return the name that the forms begin with."""
+        if not self.forms:
+            return self.f.__name__ if self.f else ""
+        name = self.forms[0].__name__
+        return next(name.removesuffix(form) for form in FORMS if name.endswith(form))
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """Return the functions of dlref that the record is found by."""
+        return self.forms or (() if self.f is None else (self.f,))
+
+    def inputs(self, rng: Any, shapes: Sequence[Any]) -> tuple[Any, ...]:
+        """Draw inputs of these shapes, in float64."""
+        drawn: list[Any] = []
+        turns: Any = None
+        for i, shape in enumerate(shapes):
+            draw = self.draw[i] if i < len(self.draw) else normal
+            if not isinstance(shape, tuple | list):
+                drawn.append(shape)
+            elif draw is angles and turns is None:
+                turns = draw(rng, tuple(shape))
+                drawn.append(np.cos(turns))
+            elif draw is angles:
+                drawn.append(np.sin(turns))
+            else:
+                drawn.append(np.asarray(draw(rng, tuple(shape), shapes[0])))
+        return tuple(drawn)
+
+    def told(self, sample: Sample) -> list[str]:
+        """Return the options of a sample that have a default."""
+        known = inspect.signature(self.functions[-1]).parameters
+        return [k for k in sample.options if k in known and known[k].kind == known[k].KEYWORD_ONLY]
+
+    @property
+    def hard_samples(self) -> list[Sample]:
+        """Return the samples at which its kernels break."""
+        if self.hard is not None:
+            return list(self.hard)  # type: ignore[arg-type]
+        calls = [one for one in self.calls if not _is_empty(one)]
+        plain = [one for one in calls if not self.told(one)]
+        needed = [one for one in calls if {*self.told(one)} & {*self.needed}]
+        return [*map(_grown, plain), *plain, *needed]
+
+    @property
+    def option_samples(self) -> list[Sample]:
+        """Return a sample for each option that a candidate may lack."""
+        if self.options is not None:
+            return list(self.options)  # type: ignore[arg-type]
+        some: dict[str, Sample] = {}
+        for one in self.calls:
+            told = self.told(one)
+            if told and not _is_empty(one) and not {*told} & {*self.needed}:
+                some.setdefault(told[-1], one)
+        return list(some.values())
+
+
+def _is_empty(sample: Sample) -> bool:
+    return any(0 in shape for shape in sample.shapes if isinstance(shape, tuple))
+
+
+def _grown(sample: Sample) -> Sample:
+    """Return a sample with three times the rows, columns, heads and so on."""
+    shapes = (
+        tuple(3 * n if n > 1 else n for n in shape) if isinstance(shape, tuple) else shape
+        for shape in sample.shapes
+    )
+    return Sample(tuple(shapes), sample.options)
+
+
+#: Why nothing is known of functions of integers, names, files and so on.
+NOT_ARRAYS = "it is no function of dlref that takes arrays of floats"
+RANDOM = "it draws random numbers"
+
+
+def without(why: str, *functions: Callable[..., Any]) -> Iterator[Known]:
+    """Yield the records of functions that nothing is known about, for this reason."""
+    for f in functions:
+        yield Known(f=f, why_not=why)

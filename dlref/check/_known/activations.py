@@ -1,0 +1,153 @@
+"""Activations: a new one of single elements is one line."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import activations as a
+from .._oracle.causes import derivatives, inputs, options, signs
+from .._oracle.plain import rows as r
+from .._oracle.plain import units as u
+from .._oracle.plain.common import sigmoid
+from ._record import Known, Sample, call, nonzero
+from .calculus import PAIRS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+
+def _elements(_: Known, rng: Any, size: Any) -> Iterator[Case]:
+    yield "zeros of both signs", (np.array([0.0, -0.0, 1.0, -1.0]),), {}
+    yield "tiny", (np.array([1e-5, -1e-5, 2.0**-14, -(2.0**-14)]),), {}
+    yield "tails", (np.linspace(-30.0, 30.0, 61),), {}
+    yield "huge", (np.array([1e4, -1e4, size / 4, -size / 4]),), {}
+    yield "a length that is no multiple of a tile", (rng.normal(size=(3, 37)),), {}
+    yield "no elements", (np.empty((0, 3)),), {}
+
+
+def _rows(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+    x = rng.normal(size=(4, 37))
+    yield "ties", (np.repeat(x[:, :1], 8, 1),), {}
+    yield "large", (100.0 * x,), {}
+    yield "an offset of 1e4", (x + 1e4,), {}
+    yield "an offset of -1e4", (x - 1e4,), {}
+    yield "one that is far ahead", (np.where(np.arange(37) == 5, 80.0, x),), {}
+    masked = x.copy()
+    masked[0, ::2] = masked[1, 1:] = -np.inf
+    yield "some of -inf", (masked,), {}
+    yield "one element per row", (x[:, :1],), {}
+    yield "a length that is no multiple of a tile", (rng.normal(size=(3, 131)),), {}
+    yield "memory with gaps", (np.repeat(rng.normal(size=(5, 7)), 2, axis=0)[::2],), {}
+
+
+def elementwise(f: Any, *told: dict[str, Any], needed: tuple[str, ...] = (), **known: Any) -> Known:
+    """Return the record of a map of single elements; each of `told` tells an option."""
+    calls = [call((5,)), call((2, 3)), call(()), call((0, 3))]
+    some = [Sample(((4, 7),), one) for one in told]
+    hard = [call((5, 7)), *(one for one in some if {*one.options} & {*needed})]
+    every: dict[str, Any] = {"family": "elements", "more": _elements, "hard": hard}
+    return Known(f=f, calls=[*calls, *some], needed=needed, **(every | known))
+
+
+def gated(f: Any, *told: dict[str, Any], **known: Any) -> Known:
+    calls = [*PAIRS, *(Sample(((2, 3), (3,)), one) for one in told)]
+    hard = [call((5, 7), (5, 7))]
+    return Known(f=f, family="pairs", calls=calls, hard=hard, **known)
+
+
+def along_rows(f: Any, *calls: Sample, **known: Any) -> Known:
+    every = [call((5,)), call((2, 3)), call((2, 1, 40)), call((0, 3)), *calls]
+    hard = [call((5, 7)), call((5, 7), axis=0)]
+    same: dict[str, Any] = {"family": "rows", "hard": hard, "more": _rows, "options": ()}
+    return Known(f=f, calls=every, core=(1, 1), **(same | known))
+
+
+def by_slope(f: Any, slope: Any) -> dict[str, Any]:
+    """Return the plain formulas of a map and of its slope."""
+    plain = {"vjp": u.in_reverse(slope), "jvp": u.in_forward_mode(slope)}
+    return plain if f is None else {"forward": f, **plain}
+
+
+RECORDS = [
+    elementwise(a.relu), elementwise(a.leaky_relu, {"negative_slope": 0.2}),
+    elementwise(
+        a.elu, {"alpha": 0.5}, plain=by_slope(u.elu, u.elu_deriv),
+        variants={"vjp": (u.in_reverse(u.elu_deriv_of_jax),)},
+    ),
+    elementwise(
+        a.selu, plain=by_slope(u.selu, u.selu_deriv),
+        variants={"vjp": (u.in_reverse(u.selu_deriv_of_jax),)},
+    ),
+    elementwise(a.celu, {"alpha": 0.5}, plain=by_slope(u.celu, u.celu_deriv)),
+    elementwise(a.sigmoid, plain=by_slope(None, u.sigmoid_deriv)), elementwise(a.log_sigmoid),
+    elementwise(a.hard_sigmoid, {"alpha": 0.2}, {"beta": 0.75}, {"alpha": 0.2, "beta": 0.4}),
+    elementwise(a.tanh, plain=by_slope(None, u.tanh_deriv), variants={"vjp": (u.tanh_vjp_of_jax,)}),
+    elementwise(a.hard_tanh), elementwise(a.softplus, mistakes=(options.linear_beyond_20,)),
+    elementwise(
+        a.softsign, plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
+    ),
+    elementwise(a.silu, {"beta": 0.75}, plain=by_slope(u.silu, u.silu_deriv)),
+    elementwise(
+        a.mish, plain=by_slope(u.mish, u.mish_deriv), variants={"vjp": (u.mish_vjp_of_jax,)},
+    ),
+    elementwise(a.hard_swish),
+    elementwise(
+        a.gelu, {"approximate": "tanh"}, needed=("approximate",),
+        plain=by_slope(u.gelu, u.gelu_deriv), later=(options.by_a_sigmoid,),
+    ),
+    elementwise(a.relu6),
+    elementwise(
+        a.tanhshrink, draw=(nonzero,),
+        plain={
+            "forward": u.tanhshrink, "vjp": u.tanhshrink_vjp, "jvp": lambda x,
+            dx: u.tanhshrink_vjp(dx, x),
+        },
+        variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
+    ),
+    elementwise(a.thresholded_relu, {"alpha": 0.5}),
+    Known(
+        f=a.prelu,
+        calls=[call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,))],
+        hard=[call((5, 7), (7,))],
+    ),
+    gated(a.glu, plain=u.gated(sigmoid, u.sigmoid_deriv)),
+    gated(a.swiglu, {"beta": 0.75}, plain=u.gated(u.silu, u.silu_deriv)),
+    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu),
+    along_rows(
+        a.softmax, call((1,)),
+        plain={
+            "forward": r.softmax, "vjp": r.softmax_vjp, "jvp": lambda x, dx,
+            **told: r.softmax_vjp(dx, x, **told),
+        },
+        variants={
+            "forward": (r.by_logsumexp,),
+            "vjp":(
+                r.through_maximum(r.softmax_vjp),
+                functools.partial(r.softmax_vjp, probabilities=r.by_logsumexp),
+                r.softmax_vjp_of_jax,
+            ),
+            "jvp": (r.softmax_jvp_shifted,),
+        },
+        later=(inputs.base_two, derivatives.parts_of_softmax), exponent=signs.largest_input,
+    ),
+    along_rows(
+        a.log_softmax, family="rows of several",
+        plain={"forward": r.log_softmax, "vjp": r.log_softmax_vjp, "jvp": r.log_softmax_jvp},
+        variants={
+            "vjp": (r.through_maximum(r.log_softmax_vjp),), "jvp": (r.log_softmax_jvp_shifted,),
+        },
+        later=(inputs.base_two, derivatives.parts_of_log_softmax), signs=(signs.unshifted,),
+        exponent=signs.largest_input,
+    ),
+    along_rows(
+        a.logsumexp, call((1,)), plain={"vjp": r.logsumexp_vjp, "jvp": r.logsumexp_jvp},
+        variants={"vjp": (r.through_maximum(r.logsumexp_vjp, total=True),)},
+        later=(inputs.base_two,), exponent=signs.largest_input,
+    ),
+    along_rows(a.hardmax, call((1,))),
+]  # fmt: skip

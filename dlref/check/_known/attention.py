@@ -1,0 +1,300 @@
+"""Attention: scores, weights, averages, heads, and what is told about weights."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import attention as a
+from .._oracle.causes import attention as mistakes
+from .._oracle.causes import signs
+from .._oracle.plain import attention as plain
+from ._record import (
+    NOT_ARRAYS,
+    Known,
+    Sample,
+    call,
+    distribution,
+    each,
+    normal,
+    unit,
+    without,
+    words,
+)
+from .neurons import sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
+DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
+QKV = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
+PROJECTED = ((2, 5, 7), (2, 6, 3), (2, 6, 4), (7, 3))
+
+
+def each_of(t: int, s: int) -> dict[str, Any]:
+    """Return a value for each option of T x S scores of two heads."""
+    grid = np.add.outer(np.arange(t), 2 * np.arange(s))
+    return {
+        "mask": grid % 3 != 1,
+        "bias": np.cos(grid),
+        "window": (2, 1),
+        "scale": 0.25,
+        "softcap": 0.5,
+        "sink": np.array([1.0, -1.0]),
+        "dropout": 2.0 * (grid % 2),
+    }
+
+
+def _told(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
+    """Return calls of attention with one option each."""
+    told = each_of(shapes[0][-2], shapes[1][-2])
+    some = [Sample(shapes, {key: value}) for key, value in told.items() if key not in without]
+    return [*some, call(*shapes, is_causal=True, q_offset=2)]
+
+
+def _hard(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+    count = len(known.calls[0].shapes)
+
+    def qkv(t: int, s: int, *, heads: int = 2, keys: int = 2) -> tuple[Any, ...]:
+        every = (
+            rng.normal(size=(2, heads, t, 8)),
+            rng.normal(size=(2, keys, s, 8)),
+            rng.normal(size=(2, keys, s, 6)),
+        )
+        return every[:count]
+
+    mask = rng.random((5, 7)) < 0.6
+    mask[:, 0] = True
+    yield "as many queries as keys", qkv(6, 6), {}
+    yield "causal", qkv(6, 6), {"is_causal": True}
+    yield "fewer queries than keys, causal", qkv(3, 7), {"is_causal": True}
+    yield "a cache before the queries", qkv(3, 7), {"is_causal": True, "q_offset": 4}
+    yield "a mask", qkv(5, 7), {"mask": mask}
+    mask = mask.copy()
+    mask[2] = False
+    yield "a row that sees no key", qkv(5, 7), {"mask": mask}
+    yield "one key", qkv(5, 1), {}
+    yield "one query", qkv(1, 7), {}
+    yield "grouped heads", qkv(5, 7, heads=4), {}
+    yield "a bias", qkv(5, 7), {"bias": rng.normal(size=(2, 5, 7))}
+    yield "a scale", qkv(5, 7), {"scale": 0.1}
+    yield "a soft cap", qkv(5, 7), {"softcap": 2.0}
+    bias = 2.0 * rng.normal(size=(5, 7))
+    yield "a soft cap before a bias", qkv(5, 7), {"softcap": 2.0, "bias": bias}
+    causal = {"is_causal": True, "q_offset": 2}
+    yield "a soft cap before a causal mask", qkv(5, 7), {"softcap": 2.0, **causal}
+    masked = {"mask": mask, "bias": bias, **causal}
+    yield "mask, bias, causal, grouped heads", qkv(5, 7, heads=4), masked
+    q, *others = qkv(5, 7)
+    yield "large scores", (20.0 * q, *others), {}
+    yield "a length that is no multiple of a tile", qkv(33, 67), {}
+
+
+OF_SCORES = (
+    mistakes.scales,
+    mistakes.masks,
+    mistakes.soft_caps,
+    mistakes.soft_masks,
+    mistakes.scaled_with_scores,
+    mistakes.heads_tiled,
+)
+
+
+def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> Known:
+    """Return the record of attention by dot products, its weights, or their scores."""
+    v, heads, none = ([(4, 2)], [(2, 2, 4, 1)], [(0, 1, 4, 1)]) if values else ([], [], [])
+    fixed = [
+        call((3, 2), (4, 2), *v),
+        call((3, 2), (4, 2), *v, mask=PART),
+        call((2, 4, 3, 2), (2, 2, 4, 2), *heads, is_causal=True, softcap=1.5),
+        call((3, 2), (4, 2), *v, window=(1, 0), q_offset=1, scale=2.0),
+        call((0, 2, 3, 2), (0, 1, 4, 2), *none),
+    ]
+    return Known(
+        f=f,
+        calls=[*fixed, *calls],
+        hard=(),
+        more=_hard,
+        signs=(signs.blind_rows,),
+        exponent=signs.largest_score,
+        **known,
+    )
+
+
+def of_weights(f: Any, *calls: Sample, hard: list[Sample]) -> Known:
+    every = [call((3, 4)), call((2, 3, 3)), call((0, 2, 3)), *calls]
+    draw = (distribution,)
+    return Known(f=f, family="weights", calls=every, draw=draw, hard=hard, options=(), fixed=True)
+
+
+# Heads, whose parameters are nested.
+
+HEADS = {"num_heads": 2}
+
+
+def blind(rows: int, columns: int) -> Any:
+    """Return a mask with a row that sees nothing."""
+    mask = np.add.outer(np.arange(rows), np.arange(columns)) % 3 != 1
+    mask[1] = False
+    return mask
+
+
+def rotations() -> dict[str, Any]:
+    turns = np.outer(np.arange(5), [1.0, 0.1])
+    return {"rope": (np.cos(turns), np.sin(turns))}
+
+
+def rotated(inputs: Any) -> Iterator[Case]:
+    told = {**HEADS, **rotations()}
+    yield words("rope"), inputs, told
+    yield words("rope_interleaved"), inputs, {**told, "rope_interleaved": False}
+
+
+def _projections(rng: Any, keys: int = 8) -> Any:
+    """Return weights and biases for a width of 8, and keys of another."""
+    shapes = (8, 8), (keys, 8), (keys, 8), (8, 8)
+    weights = [rng.normal(size=shape) / 3 for shape in shapes]
+    return a.AttentionParams(*weights, *(rng.normal(size=shape[0]) / 4 for shape in shapes))
+
+
+def _multi_head(rng: Any) -> Iterator[Case]:
+    p = _projections(rng)
+    yield "fewer queries than keys", (sequence(rng), sequence(rng, 7), p), HEADS
+    yield "one key", (sequence(rng), sequence(rng, 1), p), HEADS
+    yield "causal", (sequence(rng), sequence(rng), p), {**HEADS, "is_causal": True}
+    masked = {**HEADS, "mask": blind(5, 7)}
+    yield "a row that sees no key", (sequence(rng), sequence(rng, 7), p), masked
+    grouped = _projections(rng, 4)
+    yield "grouped heads", (sequence(rng), sequence(rng, 7), grouped), {**HEADS, "num_kv_heads": 1}
+    yield "a length that is no multiple of a tile", (sequence(rng, 33), sequence(rng, 67), p), HEADS
+
+
+def _multi_head_options(rng: Any) -> Iterator[Case]:
+    p, x = _projections(rng), sequence(rng)
+    yield from each(lambda: (x, sequence(rng, 7), p), each_of(5, 7), **HEADS)
+    yield words("q_offset"), (x, x, p), {**HEADS, "is_causal": True, "q_offset": 2}
+    yield from rotated((x, x, p))
+    weight = np.linspace(0.5, 2.0, len(p.w_q) // HEADS["num_heads"])
+    normed = x, x, p._replace(q_norm=weight, k_norm=weight[::-1].copy())
+    for key, value in {"norm_eps": 0.5, "norm_offset": 1.0, "norm_after_rope": True}.items():
+        yield words(key), normed, {**HEADS, **rotations(), key: value}
+
+
+FLASH = {"weights": plain.weights_by_logsumexp}
+STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
+
+RECORDS = [
+    dot_product(
+        a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout")), mistakes=OF_SCORES,
+    ),
+    dot_product(
+        a.attention_weights, options=_told(QKV[:2], without=("dropout",)),
+        plain={"vjp": plain.weights_vjp}, mistakes=OF_SCORES,
+    ),
+    dot_product(
+        a.scaled_dot_product_attention,
+        call((3, 2), (4, 2), (4, 2), dropout=DROPPED, is_causal=True, softcap=1.5),
+        call((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1), dropout=DROPPED[:1], mask=PART), values=True,
+        options=_told(QKV),
+        plain={"forward": plain.attention, "vjp": plain.attention_vjp, "jvp": plain.attention_jvp},
+        variants={
+            "forward": (functools.partial(plain.attention, **FLASH),),
+            "vjp": (functools.partial(plain.attention_vjp, **FLASH),),
+            "jvp": (functools.partial(plain.attention_jvp, **FLASH),),
+        },
+        mistakes=(
+            mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
+            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.over_queries,
+            mistakes.heads_tiled, mistakes.gradients,
+        ),
+    ),
+    Known(
+        f=a.multiplicative_attention,
+        calls=[
+            call((3, 2), (4, 3), (4, 2), (2, 3)),
+            call((2, 2, 3, 1), (2, 1, 4, 3), (2, 1, 4, 2), (1, 3)),
+            call((0, 1, 3, 2), (0, 1, 4, 3), (0, 1, 4, 2), (2, 3), scale=0.5),
+        ],
+        batched=False,
+        hard=[
+            call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
+            call((2, 6, 7), (2, 6, 3), (2, 6, 4), (7, 3), is_causal=True),
+        ],
+        options=_told(PROJECTED), mistakes=(mistakes.masks,),
+    ),
+    Known(
+        f=a.additive_attention,
+        calls=[
+            call((3, 2), (4, 3), (4, 2), (5, 2), (5, 3), (5,)),
+            call((2, 3, 2), (2, 4, 3), (2, 4, 2), (1, 2), (1, 3), (1,), mask=np.arange(4) != 1),
+            call((0, 3, 2), (0, 4, 3), (0, 4, 2), (5, 2), (5, 3), (5,)),
+        ],
+        batched=False,
+        hard=[
+            call((5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,)),
+            call((33, 7), (1, 3), (1, 4), (5, 7), (5, 3), (5,)),
+            call((5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,), mask=np.arange(6) != 1),
+        ],
+        options=(), plain={"vjp": plain.additive_attention_vjp},
+    ),
+    Known(
+        f=a.linear_attention,
+        calls=[
+            call((3, 2), (4, 2), (4, 3)),
+            call((2, 3, 2), (2, 3, 2), (2, 3, 1), is_causal=True, feature_map="exp"),
+            call((3, 2), (3, 2), (3, 1), is_causal=True),
+            call((3, 2), (4, 2), (4, 1), feature_map="identity", normalize=False),
+            call((0, 3, 2), (0, 4, 2), (0, 4, 1)),
+        ],
+        hard=[
+            call((5, 4), (7, 4), (7, 3)), call((67, 4), (67, 4), (67, 3), is_causal=True),
+            call((5, 4), (7, 4), (7, 3), feature_map="exp"),
+        ],
+        options=[call((5, 4), (7, 4), (7, 3), normalize=False)],
+        plain={"forward": plain.linear_attention, "vjp": plain.linear_attention_vjp},
+        signs=(signs.divided_by_nothing,),
+    ),
+    Known(
+        f=a.recurrent_linear_attention,
+        calls=[
+            call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
+            call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
+            call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
+        ],
+        draw=(*3 * [normal], unit, unit),
+        hard=[
+            call((5, 4), (5, 4), (5, 3), None, None, None),
+            call((33, 4), (33, 4), (33, 3), (33, 4), (33,), (4, 3), scale=0.5),
+        ],
+        options=(),
+    ),
+    Known(
+        f=a.repeat_kv, calls=[call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1)],
+        constant=(1,), batched=False,
+    ),
+    of_weights(a.attention_entropy, hard=[call((5, 7)), call((2, 3, 33, 67))]),
+    of_weights(
+        a.attention_distance, call((3, 4), q_offset=2),
+        hard=[call((5, 7)), call((5, 7), q_offset=2)],
+    ),
+    of_weights(
+        a.attention_shares, call((3, 4), q_offset=-1),
+        hard=[call((5, 7)), call((5, 7), q_offset=-1)],
+    ),
+    Known(
+        f=a.attention_rollout,
+        calls=[call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1))],
+        draw=(distribution,), batched=False,
+        hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)], options=(), fixed=True,
+    ),
+    Known(
+        f=a.multi_head_attention, hard=_multi_head, options=_multi_head_options,
+        mistakes=(mistakes.masks, mistakes.heads_reshaped),
+    ),
+    *without(NOT_ARRAYS, a.causal_mask, a.padding_mask, a.window_mask),
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""Layouts and conventions of other libraries."""
+
+from __future__ import annotations
+
+from ... import interop as i
+from ._record import NOT_ARRAYS, Known, call, without
+
+RECORDS = [
+    Known(f=i.to_half_split, hard=[call((5, 8)), call((2, 33, 6))]),
+    Known(f=i.to_interleaved, hard=[call((5, 8)), call((2, 33, 6))]),
+    Known(
+        f=i.transpose_heads, hard=[call((2, 3, 5, 4), "torch", "flash")],
+        options=[call((2, 5, 8), "onnx_3d", "dlref", num_heads=2)],
+    ),
+    Known(
+        f=i.convert_gates,
+        hard=[
+            call((12, 5), "torch", "onnx", cell="gru"),
+            call((16, 5), "torch", "keras", cell="lstm"),
+        ],
+    ),
+    *without(
+        NOT_ARRAYS, i.conventions, i.from_state_dict, i.mask_convention, i.read_state_dict,
+        i.to_state_dict,
+    ),
+]  # fmt: skip

@@ -1,0 +1,136 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import losses as m
+from .._oracle.causes import derivatives, options, signs, training
+from .._oracle.plain import losses as p
+from .._oracle.plain.rows import through_maximum
+from ._record import Known, Sample, call, classes, distribution, log_distribution, normal, unit
+from ._record import signs as of_both_signs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+REDUCED = ("reduction",)
+WEIGHTS = np.array([0.5, 2.0, 1.25])
+FACTORS = np.linspace(0.5, 2.0, 7)
+HARD = [
+    call((5, 7), (5, 7)),
+    call((130,), (130,)),
+    call((5, 7), (5, 7), reduction="sum"),
+    call((5, 7), (5, 7), reduction="none"),
+]
+ROWS = [
+    call((5, 3), (5,)),
+    call((2, 3, 3), (2, 3), reduction="none"),
+    call((4, 3), (4,), reduction="sum", ignore_index=1),
+    call((6, 3), (6,), weight=WEIGHTS, ignore_index=2),
+    call((3,), ()),
+]
+
+
+def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **known: Any) -> Known:
+    calls = [
+        call((5,), (5,)),
+        call((2, 3), (2, 3), reduction="sum"),
+        call((3, 2), (3, 2), reduction="none"),
+        call((), ()),
+        *(Sample(((2, 3), (2, 3)), one) for one in told),
+    ]
+    every: dict[str, Any] = {"family": "losses", "hard": HARD, "needed": REDUCED}
+    every |= {"f": f, "calls": calls, "draw": draw, "later": (training.perplexity,)}
+    return Known(batched=False, of=(0,), is_loss=True, **(every | known))
+
+
+def _cross_entropy(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+    x, target = rng.normal(size=(6, 5)), np.array([0, 1, 2, 3, 4, 0])
+    ignored = np.array([0, -100, 2, -100, 4, 0])
+    yield "random", (x, target), {}
+    yield "a sum", (x, target), {"reduction": "sum"}
+    yield "no reduction", (x, target), {"reduction": "none"}
+    yield "ignored targets", (x, ignored), {}
+    yield "smoothed labels", (x, target), {"label_smoothing": 0.1}
+    weight = np.array([1.0, 2.0, 0.5, 1.0, 3.0])
+    yield "weights", (x, target), {"weight": weight}
+    every = {"weight": weight, "label_smoothing": 0.1}
+    yield "weights, ignored targets, smoothed labels", (x, ignored), every
+    yield "ignored targets, no reduction", (x, ignored), {"reduction": "none"}
+    yield "an offset of 1e4", (np.round(x * 4) * 8 + 1e4, target), {}
+    sure = np.where(np.arange(5) == target[:, None], 30.0, x)
+    yield "sure and right", (sure, target), {}
+    yield "sure and wrong", (sure, np.roll(target, 1)), {}
+
+
+def _ignored(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+    log_probs, target = known.inputs(rng, ((6, 5), (6,)))
+    yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
+
+
+RECORDS = [
+    elementwise(m.squared_error), elementwise(m.absolute_error),
+    elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
+    elementwise(m.hinge, draw=(normal, of_both_signs)),
+    elementwise(
+        m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5}, draw=(normal, unit),
+        options=[call((5, 7), (5, 7), weight=FACTORS), call((5, 7), (5, 7), pos_weight=FACTORS)],
+        plain={"forward": p.binary_cross_entropy, "vjp": p.binary_cross_entropy_vjp},
+        later=(training.applied_twice, training.perplexity),
+    ),
+    Known(
+        f=m.cross_entropy,
+        calls=[
+            *ROWS, call((4, 11), (4,), label_smoothing=0.125),
+            call((4, 3), (4,), label_smoothing=0.5, weight=WEIGHTS, z_loss=0.25),
+            call((4, 9), (4, 9)),
+            call((2, 3), (2, 3), label_smoothing=0.125, weight=WEIGHTS, z_loss=0.5),
+            call((2, 2, 3), (2, 2, 3), reduction="none"),
+        ],
+        draw=(normal, classes), batched=False, of=(0,), hard=(), more=_cross_entropy,
+        options=[call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), z_loss=0.1)],
+        plain={"forward": p.cross_entropy, "vjp": p.cross_entropy_vjp},
+        variants={"vjp": (through_maximum(p.cross_entropy_vjp),)},
+        mistakes=(options.smoothed_over_others,),
+        later=(
+            training.applied_twice, derivatives.without_target, training.perplexity,
+            training.other_means,
+        ),
+        exponent=signs.largest_input, is_loss=True,
+    ),
+    Known(
+        f=m.nll, calls=ROWS, draw=(log_distribution, classes), batched=False,
+        hard=[
+            call((6, 5), (6,)), call((6, 5), (6,), reduction="sum"),
+            call((6, 5), (6,), reduction="none"),
+        ],
+        more=_ignored, fixed=True,
+        options=[
+            call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
+        ],
+        later=(training.perplexity, training.other_means), is_loss=True,
+    ),
+    Known(
+        f=m.kl_divergence,
+        calls=[
+            call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
+            call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
+        ],
+        draw=(log_distribution, distribution), batched=False, of=(0,), hard=HARD[:1] + HARD[2:],
+        options=(), fixed=True, mistakes=(options.other_direction,), later=(training.perplexity,),
+        is_loss=True,
+    ),
+    Known(
+        f=m.neuron_squared_error,
+        calls=[
+            call((5, 3), (5,), (3,), ()), call((1, 1), (1,), (1,), ()),
+            call((2, 0), (2,), (0,), ()),
+        ],
+        hard=[call((5, 7), (5,), (7,), ())], batched=False, of=(2, 3), is_loss=True,
+    ),
+]  # fmt: skip

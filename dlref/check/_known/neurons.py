@@ -1,0 +1,76 @@
+"""Neurons, dense layers and stacks of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import neurons as n
+from .._oracle.plain import layers
+from ._record import Known, call, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+
+def with_gaps(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+    """Yield inputs whose first array has every second row of its memory."""
+    first, *rest = known.inputs(rng, known.hard_samples[0].shapes)
+    yield "memory with gaps", (np.repeat(first, 2, axis=0)[::2], *rest), {}
+
+
+def sequence(rng: Any, length: int = 5) -> Any:
+    return rng.normal(size=(2, length, 8))
+
+
+def dense_layers(rng: Any) -> Any:
+    sizes = ((12, 8), (3, 12))
+    return tuple(n.LinearParams(rng.normal(size=s) / 2, rng.normal(size=s[0])) for s in sizes)
+
+
+def mlp_calls(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
+    for activation in ("relu", "tanh", "gelu"):
+        inputs = (*before, sequence(rng), *after, dense_layers(rng))
+        yield f"{{'activation': {activation!r}}}", inputs, {"activation": activation}
+
+
+def mlp_options(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
+    inputs = (*before, sequence(rng), *after, dense_layers(rng))
+    yield words("dropout"), inputs, {"dropout": (np.linspace(0.0, 2.0, 12),)}
+
+
+def _upstream(rng: Any) -> tuple[Any, ...]:
+    return (rng.normal(size=(2, 5, 3)),)
+
+
+RECORDS = [
+    Known(
+        f=n.neuron,
+        calls=[
+            call((4, 3), (3,), ()), call((3,), (3,), (), activation="tanh"),
+            call((2, 3, 2), (2,), (), activation="identity"), call((0, 2), (2,), ()),
+            call((2, 0), (0,), ()),
+        ],
+        hard=[call((5, 7), (7,), ())], batched=False,
+    ),
+    Known(
+        f=n.linear,
+        calls=[
+            call((4, 3), (2, 3), (2,)), call((3,), (2, 3), None), call((2, 2, 3), (1, 3), (1,)),
+            call((0, 3), (2, 3), (2,)),
+        ],
+        hard=[
+            call((5, 7), (7, 7), (7,)), call((1, 130), (3, 130), None),
+            call((2, 0, 4), (3, 4), (3,)),
+        ],
+        more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
+    ),
+    Known(f=n.mlp, hard=mlp_calls, options=mlp_options),
+    Known(
+        f=n.mlp_deltas, hard=lambda rng: mlp_calls(rng, before=_upstream(rng)),
+        options=lambda rng: mlp_options(rng, before=_upstream(rng)),
+    ),
+]  # fmt: skip

@@ -1,0 +1,93 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import normalization as n
+from .._oracle.causes import inputs, options, signs
+from .._oracle.causes import normalization as mistakes
+from .._oracle.plain import layers
+from ._record import Known, Sample, call, normal, positive
+from .neurons import with_gaps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+
+def _rows(known: Known, rng: Any, size: Any) -> Iterator[Case]:
+    x, *rest = known.inputs(rng, known.hard_samples[0].shapes)
+    yield "a small variance", (x * 1e-2, *rest), {}
+    yield "a variance near eps", (x * 3e-3, *rest), {}
+    yield "a mean of 100", (x + 100.0, *rest), {}
+    if known.f is not n.batch_norm:
+        sizes = 10.0 ** np.linspace(-2, 2, len(x)).reshape(-1, *[1] * (x.ndim - 1))
+        yield "rows of different sizes", (x * sizes, *rest), {}
+    if known.f is not n.rms_norm:
+        yield "no variance", (np.ones_like(x), *rest), {}
+    yield from with_gaps(known, rng, size)
+
+
+CENTRED = (inputs.channels_first, mistakes.divided_by_less, mistakes.other_forms)
+GRADIENT = (mistakes.constant_statistics,)
+
+
+def norm(f: Any, *calls: Sample, **known: Any) -> Known:
+    """Return the record of a normalization, whose first sample is the plain one."""
+    hard = known.pop("hard")
+    eps = [Sample(hard[0].shapes, {"eps": 0.5})]
+    every: dict[str, Any] = {
+        "later": (*CENTRED, *GRADIENT),
+        "more": _rows,
+        "last_signs": (signs.cancelled,),
+    }
+    every |= {"f": f, "calls": calls, "batched": False, "of": (0,), "hard": hard, "options": eps}
+    return Known(**(every | known))
+
+
+RECORDS = [
+    norm(
+        n.layer_norm, call((2, 8), (8,), (8,)), call((5,), None, None, eps=0.25),
+        call((2, 3, 4), None, (4,)), call((3, 7), (7,), None), call((0, 3), (3,), (3,)),
+        core=(1, 1), hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
+        plain={"forward": layers.layer_norm}, later=(*CENTRED, *GRADIENT, mistakes.along_one_axis),
+    ),
+    norm(
+        n.rms_norm, call((2, 8), (8,)), call((5,), None, eps=0.25),
+        call((2, 3, 4), (4,), weight_offset=1.0), call((0, 3), (3,)), core=(1, 1),
+        hard=[call((5, 7), (7,)), call((3, 130), None), call((5, 7), (7,), weight_offset=1.0)],
+        plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
+        later=(inputs.channels_first, mistakes.other_forms, *GRADIENT), last_signs=(),
+    ),
+    norm(
+        n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),
+        call((5, 1), None, (1,)), call((0, 3), (3,), (3,)),
+        hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
+        later=(*CENTRED, *GRADIENT, mistakes.along_one_axis),
+    ),
+    norm(
+        n.batch_norm_inference, call((6, 3), (3,), (3,), (3,), (3,)),
+        call((3,), (3,), (3,), None, None), call((2, 2, 3), (3,), (3,), None, (3,), eps=0.25),
+        call((0, 3), (3,), (3,), (3,), None), draw=(normal, normal, positive),
+        hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None, later=(), last_signs=(),
+    ),
+    Known(
+        f=n.batch_norm_update, calls=[call((3,), (3,), momentum=0.25), call((), (), momentum=1)],
+        hard=[call((7,), (7,), momentum=0.25)], options=(), mistakes=(options.momentum_kept,),
+    ),
+    norm(
+        n.group_norm, call((2, 3, 4), 2, (4,), (4,)), call((2, 6), 2, None, None, eps=0.25),
+        call((2, 2, 2, 3), 1, None, (3,)), call((0, 3, 2), 2, (2,), None), constant=(1,),
+        hard=[call((3, 7, 6), 3, (6,), (6,)), call((3, 7, 6), 6, None, None)],
+        later=(inputs.channels_first, mistakes.divided_by_less),
+    ),
+    norm(
+        n.instance_norm, call((2, 5, 3), (3,), (3,)), call((2, 2, 3, 2), None, None, eps=0.25),
+        call((1, 4, 1), None, (1,)), call((0, 3, 2), (2,), None),
+        hard=[call((3, 5, 7), (7,), (7,))],
+    ),
+]  # fmt: skip

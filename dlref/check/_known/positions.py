@@ -1,0 +1,171 @@
+"""Positions: rotations, biases of scores, learned tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import positions as p
+from .._oracle.causes import inputs
+from ._record import NOT_ARRAYS, Known, Sample, angles, call, normal, positive, rows, without
+
+TABLE = {"T": 5, "S": 7}
+
+
+def of_angles(f: Any, *calls: Sample) -> Known:
+    every = [call((4,), (3,)), call((2, 3), (2,)), call((), (1,)), call((0,), (2,)), *calls]
+    return Known(f=f, family="angles", calls=every, batched=False, fixed=True)
+
+
+RECORDS = [
+    of_angles(p.rope_angles),
+    of_angles(p.rope_tables, call((3,), (2,), attention_factor=1.25)),
+    of_angles(p.rope_matrix),
+    Known(
+        f=p.apply_rope,
+        calls=[
+            call((3, 4), (3, 2), (3, 2)), call((2, 3, 8), (3, 4), (3, 4), interleaved=False),
+            call((2, 3, 7), (2, 3, 2), (2, 3, 2), rotary_dim=4),
+            call((2, 3, 5), (1, 2), (1, 2), rotary_dim=4, interleaved=False),
+            call((0, 4), (0, 2), (0, 2)), call((4,), (2,), (2,)),
+        ],
+        draw=(normal, angles, angles), constant=(1, 2),
+        hard=[
+            call((2, 3, 5, 8), (5, 4), (5, 4)),
+            call((2, 3, 5, 8), (5, 4), (5, 4), interleaved=False),
+        ],
+        options=[call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4)],
+        later=(inputs.other_positions, inputs.rotation_signs),
+    ),
+    Known(
+        f=p.apply_rope_axial,
+        calls=[
+            call((3, 8), (3, 2, 2), (3, 2, 2)),
+            call((2, 3, 6), (3, 3, 1), (3, 3, 1), interleaved=False),
+            call((0, 4), (0, 1, 2), (0, 1, 2)),
+        ],
+        draw=(normal, angles, angles), constant=(1, 2), hard=[call((5, 8), (5, 2, 2), (5, 2, 2))],
+        options=[call((5, 8), (5, 2, 2), (5, 2, 2), interleaved=False)],
+        later=(inputs.other_positions,),
+    ),
+    Known(
+        f=p.apply_xpos,
+        calls=[
+            call((3, 4), *3 * [(3, 2)]),
+            call((2, 3, 8), *3 * [(3, 4)], interleaved=False, inverse=True),
+            call((2, 3, 7), *3 * [(2, 3, 2)], rotary_dim=4), call((0, 4), *3 * [(0, 2)]),
+        ],
+        draw=(normal, angles, angles, positive), constant=(1, 2, 3),
+        hard=[
+            call((5, 8), *3 * [(5, 4)]),
+            call((5, 8), *3 * [(5, 4)], inverse=True, interleaved=False),
+        ],
+        options=[call((5, 8), *3 * [(5, 2)], rotary_dim=4)], later=(inputs.other_positions,),
+    ),
+    Known(
+        f=p.xpos_scales,
+        calls=[
+            call((4,), dim=6), call((2, 3), dim=2, gamma=1.5, scale_base=3.0), call((), dim=4),
+            call((0,), dim=4),
+        ],
+        hard=[call((7,), 8)], options=[call((7,), 8, gamma=0.2), call((7,), 8, scale_base=64.0)],
+        fixed=True,
+    ),
+    Known(
+        f=p.rope_score,
+        calls=[
+            call((4,), (4,), (), (2,)), call((2, 6), (6,), (5, 1), (3,), interleaved=False),
+            call((0, 2), (2,), (), (1,)),
+        ],
+        batched=False,
+        hard=[call((5, 8), (5, 8), 2, (4,)), call((8,), (8,), -1, (4,), interleaved=False)],
+        options=(),
+    ),
+    Known(
+        f=p.alibi_bias,
+        calls=[
+            call((2,), T=3, S=4), call((2, 3), T=3, S=2, symmetric=True),
+            call((), T=2, S=5, q_offset=3), call((0,), T=2, S=2),
+        ],
+        draw=(positive,),
+        hard=[call((4,), **TABLE), call((4,), **TABLE, symmetric=True, q_offset=3)], options=(),
+        fixed=True,
+    ),
+    Known(
+        f=p.kerple_bias,
+        calls=[
+            call((2,), (2,), T=3, S=4),
+            call((2, 3), (2, 3), T=3, S=2, kind="power", symmetric=True),
+            call((), (), T=2, S=5, q_offset=3, kind="power"), call((0,), (0,), T=2, S=2),
+        ],
+        draw=(positive, positive),
+        hard=[call((4,), (4,), **TABLE), call((4,), (4,), **TABLE, kind="power")],
+        options=[call((4,), (4,), **TABLE, symmetric=True), call((4,), (4,), **TABLE, q_offset=2)],
+        fixed=True,
+    ),  # a hidden unit that is off hides what enters it
+    Known(
+        f=p.fire_bias,
+        calls=[
+            call((3,), (3,), (2, 3), (2,), (), (), T=3, S=4),
+            call((2,), (2,), (1, 2), (1,), (), (), T=2, S=3, q_offset=9),
+        ],
+        draw=(normal, normal, normal, normal, positive, positive), batched=False, analytic=False,
+        hard=[
+            call((6,), (6,), (2, 6), (2,), (), (), **TABLE),
+            call((6,), (6,), (2, 6), (2,), (), (), **TABLE, q_offset=9),
+        ],
+        options=(), fixed=True,
+    ),
+    Known(
+        f=p.t5_bias,
+        calls=[
+            call((32, 2), T=3, S=4), call((8, 1), T=9, S=12, max_distance=10),
+            call((6, 3), T=2, S=9, bidirectional=False, q_offset=7),
+        ],
+        batched=False, hard=[call((32, 4), **TABLE), call((8, 4), **TABLE, bidirectional=False)],
+        options=[call((32, 4), T=5, S=90, max_distance=16), call((32, 4), **TABLE, q_offset=2)],
+    ),
+    Known(
+        f=p.relative_bias,
+        calls=[
+            call((2, 6), T=3, S=4), call((3,), T=3, S=1), call((2, 2, 5), T=2, S=4),
+            call((0, 3), T=2, S=2),
+        ],
+        hard=[call((4, 11), **TABLE)],
+    ),
+    Known(
+        f=p.learned_positions,
+        calls=[call((3, 4), (5,)), call((4, 2), (2, 3)), call((3, 2), ()), call((3, 2), (0,))],
+        draw=(normal, rows), constant=(1,), batched=False,
+        hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
+    ),
+    Known(
+        f=p.shaw_scores,
+        calls=[
+            call((4, 3), (5, 3)), call((2, 2, 2), (1, 2)), call((0, 2, 2), (3, 2)),
+            call((0, 2), (3, 2)),
+        ],
+        batched=False,
+    ),
+    Known(
+        f=p.transformer_xl_scores,
+        calls=[
+            call((3, 2), (4, 2), (6, 2), (2,), (2,)),
+            call((2, 3, 2), (2, 2, 2), (4, 2), (2, 1, 2), (2,)),
+            call((2, 3, 2), (2, 2, 2), (2, 4, 2), (2, 3, 2), (1,)),
+            call((0, 2, 2), (0, 1, 2), (2, 2), (2,), (2,)),
+        ],
+        batched=False, hard=[call((5, 4), (7, 4), (11, 4), (4,), (4,))],
+    ),
+    Known(
+        f=p.cope,
+        calls=[
+            call((3, 2), (3, 3), (4, 2)), call((2, 3, 2), (2, 3, 5), (2, 2)),
+            call((2, 2), (2, 3), (1, 2)), call((0, 2, 2), (0, 2, 3), (2, 2)),
+        ],
+        batched=False,
+    ),
+    *without(
+        NOT_ARRAYS, p.alibi_slopes, p.rope_attention_factor, p.rope_frequencies, p.rope_permutation,
+        p.sinusoidal, p.sinusoidal_shift, p.t5_relative_position_bucket,
+    ),
+]  # fmt: skip

@@ -1,0 +1,158 @@
+"""Recurrent cells, sequences and their configurations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import recurrent as r
+from .._oracle.causes import recurrent as mistakes
+from .._oracle.plain import recurrent as plain
+from ._record import Known, Sample, moderate, normal, words
+from .neurons import sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+SHORTER = np.array([5, 2])
+PEEPHOLES = np.linspace(-1.0, 1.0, 12)
+SIZES = {"T": 3, "D": 2, "H": 3}
+EVERY = (True, True, True)
+
+
+def shapes(
+    gates: int,
+    states: int,
+    batch: tuple[int, ...],
+    T: int,
+    D: int,
+    H: int,
+    given: tuple[bool, ...] = EVERY,
+    cell: bool = False,
+) -> tuple[Any, ...]:
+    """Return shapes of x, states, weights, biases; `given`: whether of states, b_ih, b_hh."""
+    return (
+        (*batch, D) if cell else (*batch, T, D),
+        *states * [(*batch, H) if given[0] else None],
+        (gates * H, D),
+        (gates * H, H),
+        (gates * H,) if given[1] else None,
+        (gates * H,) if given[2] else None,
+    )
+
+
+def layer(
+    f: Any,
+    gates: int,
+    states: int,
+    *told: dict[str, Any],
+    cell: bool = False,
+    options: tuple[dict[str, Any], ...] = (),
+    hard: tuple[dict[str, Any], ...] = (),
+    **known: Any,
+) -> Known:
+    """Return the record of a cell or a sequence; `told` are options of further calls."""
+    sequences = [] if cell else [{"reverse": True}, {"reverse": True, "lengths": [2, 0]}]
+    rows: list[Any] = [
+        ((2,), SIZES, EVERY, {}),
+        ((), {"T": 1, "D": 1, "H": 2}, (True, True, False), {}),
+        ((2, 1), {"T": 2, "D": 2, "H": 1}, (False, False, False), {}),
+        ((0,), SIZES, (True, False, True), {}),
+        *(((2,), SIZES, EVERY, one) for one in (*sequences, *told)),
+    ]
+    if not cell:
+        rows.append(((2,), {**SIZES, "T": 0}, EVERY, {}))
+        rows.append(((3,), SIZES, (True, False, False), {"lengths": [1, 3, 2]}))
+    calls = [
+        Sample(shapes(gates, states, batch, **sizes, given=given, cell=cell), one)
+        for batch, sizes, given, one in rows
+    ]
+    large = shapes(gates, states, (2,), 5, 3, 4, cell=cell)
+    every = {
+        "f": f,
+        "family": f"cells {gates} {states}" if cell else f"sequences {gates} {states}",
+        "calls": calls,
+        "draw": (normal,) * (1 + states) + (moderate, moderate),
+        "hard": [Sample(large, one) for one in ({}, *hard)],
+        "options": [Sample(large, one) for one in options],
+        "batched": False,
+    }
+    return Known(**(every | known))
+
+
+def cell_of(rng: Any, gates: int) -> Any:
+    sizes = ((2, 4), (4 * gates, 8), (4 * gates, 4), (4 * gates,), (4 * gates,))
+    return tuple(rng.normal(size=size) / 2 for size in sizes)
+
+
+def _bidirectional(rng: Any) -> Iterator[Case]:
+    yield "rnn", ("rnn", sequence(rng), cell_of(rng, 1), cell_of(rng, 1)), {}
+    yield "gru", ("gru", sequence(rng), cell_of(rng, 3), cell_of(rng, 3)), {}
+
+
+def _readout(rng: Any) -> tuple[Any, Any]:
+    return rng.normal(size=(6, 4)), rng.normal(size=6)
+
+
+def _sequences(rng: Any, first: Any = None, **told: Any) -> Iterator[Case]:
+    first, out = sequence(rng) if first is None else first, _readout(rng)
+    yield "rnn", ("rnn", first, cell_of(rng, 1), *out), told
+    yield "gru, without another layer", ("gru", first, cell_of(rng, 3)), told
+
+
+def _vector_to_sequence(rng: Any) -> Iterator[Case]:
+    yield from _sequences(rng, sequence(rng)[:, 0], steps=5)
+
+
+def _fed(rng: Any) -> Iterator[Case]:
+    inputs = "rnn", rng.normal(size=(2, 8)), cell_of(rng, 1)
+    yield words("feed"), inputs, {"steps": 5, "feed": "first"}
+
+
+def _pair(rng: Any) -> Iterator[Case]:
+    out, cell = _readout(rng), cell_of(rng, 1)
+    yield "rnn", ("rnn", sequence(rng), sequence(rng, 7), cell, cell[1:], *out), {}
+
+
+LENGTHS, REVERSE, WITH_PEEPHOLES = {"lengths": SHORTER}, {"reverse": True}, {"w_p": PEEPHOLES}
+BEFORE, RELU = {"reset_after": False}, {"activation": "relu"}
+LSTM = (mistakes.gate_order("ifgo"), mistakes.forget_bias)
+GRU = (mistakes.gate_order("rzn"), mistakes.update_gate)
+
+RECORDS = [
+    layer(
+        r.rnn, 1, 1, RELU, {"activation": "sigmoid"}, {"activation": "identity"},
+        options=(RELU, REVERSE, LENGTHS),
+    ),
+    layer(r.rnn_cell, 1, 1, {"activation": "sigmoid"}, cell=True, options=(RELU,)),
+    layer(
+        None, 1, 1, forms=(r.rnn_state_jacobian,), family="states",
+        calls=[
+            Sample(shapes(1, 1, (2,), 3, 2, 3)),
+            Sample(shapes(1, 1, (), 2, 1, 2), {"activation": "sigmoid"}),
+            Sample(shapes(1, 1, (0,), 2, 1, 2)),
+        ],
+        core=(1, 1), of=(1,),
+    ),
+    layer(r.lstm, 4, 2, hard=(REVERSE,), options=(LENGTHS, WITH_PEEPHOLES), mistakes=LSTM),
+    layer(
+        r.lstm_cell, 4, 2, cell=True, options=(WITH_PEEPHOLES,),
+        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp}, mistakes=LSTM,
+    ),
+    layer(r.lstm_gates, 4, 2, options=(LENGTHS, REVERSE, WITH_PEEPHOLES)),
+    layer(
+        r.gru, 3, 1, BEFORE, {**BEFORE, "reverse": True, "lengths": [1, 3]}, hard=(BEFORE, REVERSE),
+        options=(LENGTHS,), mistakes=GRU,
+    ),
+    layer(
+        r.gru_cell, 3, 1, BEFORE, cell=True, hard=(BEFORE,),
+        plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp}, mistakes=GRU,
+    ),
+    Known(f=r.bidirectional, hard=_bidirectional), Known(f=r.sequence_to_sequence, hard=_sequences),
+    Known(f=r.sequence_to_vector, hard=_sequences),
+    Known(f=r.vector_to_sequence, hard=_vector_to_sequence, options=_fed),
+    Known(f=r.encoder_decoder, hard=_pair),
+]  # fmt: skip

@@ -1,0 +1,104 @@
+"""Optimizers, schedules and losses of stacked layers."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import training as t
+from .._oracle.calls import changed
+from .._oracle.causes import training as mistakes
+from ._record import RANDOM, Known, call, without, words
+from .neurons import dense_layers, mlp_calls, mlp_options, sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ._record import Case
+
+#: Options of optimizers.
+STEPS: dict[str, Any] = {
+    "alpha": 0.5,
+    "amsgrad": True,
+    "betas": (0.5, 0.75),
+    "centered": True,
+    "dampening": 0.5,
+    "eps": 0.5,
+    "initial_accumulator_value": 0.5,
+    "lr_decay": 0.5,
+    "momentum": 0.5,
+    "weight_decay": 0.5,
+}
+
+
+def tree(rng: Any) -> Any:
+    return rng.normal(size=(3, 4)), (rng.normal(size=3), rng.normal(size=()))
+
+
+def optimizer(f: Any, *more: Any) -> Known:
+    def two_steps(rng: Any) -> Iterator[Case]:
+        params, grads = tree(rng), tree(rng)
+        yield "the first step", (params, grads, None), {"learning_rate": 0.1}
+        _, state = f(params, grads, None, learning_rate=0.1)
+        yield "the second step", (params, grads, state), {"learning_rate": 0.1}
+
+    def second_steps(rng: Any) -> Iterator[Case]:
+        """Yield a second step, with a smaller gradient, for each option."""
+        params, grads = tree(rng), tree(rng)
+        smaller = changed(lambda a: a / 8, grads)
+        for key in (key for key in STEPS if key in inspect.signature(f).parameters):
+            told = {"learning_rate": 0.1, key: STEPS[key]}
+            if key == "dampening":
+                told["momentum"] = 0.5
+            _, state = f(params, grads, None, **told)
+            # the state holds the accumulator from then on
+            state = None if key == "initial_accumulator_value" else state
+            yield words(key), (params, smaller, state), told
+
+    return Known(f=f, hard=two_steps, options=second_steps, later=(mistakes.uphill, *more))
+
+
+def schedule(f: Any, options: Any = (), **told: Any) -> Known:
+    def steps(_: Any) -> Iterator[Case]:
+        yield "steps", (np.arange(12),), {"peak": 1.0, **told}
+
+    return Known(f=f, hard=steps, options=options)
+
+
+def _floor(_: Any) -> Iterator[Case]:
+    yield words("floor"), (np.arange(12),), {"peak": 1.0, "steps": 9, "floor": 0.1}
+
+
+def _targets(rng: Any) -> Any:
+    return rng.integers(0, 3, (2, 5))
+
+
+def _mlp_loss_options(rng: Any) -> Iterator[Case]:
+    yield from mlp_options(rng, _targets(rng))
+    inputs = sequence(rng), rng.normal(size=(2, 5, 3)), dense_layers(rng)
+    yield words("loss"), inputs, {"loss": "squared_error"}
+
+
+RECORDS = [
+    *map(optimizer, (t.sgd_step, t.momentum_step, t.nesterov_step, t.adagrad_step, t.rmsprop_step)),
+    optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
+    optimizer(t.adamw_step, mistakes.coupled, mistakes.uncorrected),
+    schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
+    schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),
+    Known(
+        f=t.mlp_loss, hard=lambda rng: mlp_calls(rng, _targets(rng)), options=_mlp_loss_options,
+        is_loss=True,
+    ),
+    Known(
+        f=t.fit_neuron, hard=[call((7, 3), (7,), (3,), (), learning_rate=0.1, epochs=3)],
+        options=(), fixed=True,
+    ),
+    Known(f=t.clip_by_norm, hard=[call((5, 7), 0.5), call((5, 7), 1e3)]),
+    Known(f=t.clip_by_value, hard=[call((5, 7), 0.5)]),
+    Known(f=t.tree_unravel, hard=[call((35,), (5, 7))]),
+    Known(f=t.tree_ravel, hard=lambda rng: iter([("a tree", (tree(rng),), {})])),
+    *without(RANDOM, t.minibatch_descent, t.minibatches),
+    *without("it takes a function", t.gradient_descent, t.tree_map),
+]  # fmt: skip

@@ -1,0 +1,245 @@
+"""Blocks, stacks and models, whose parameters are nested."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ... import transformer as t
+from .._oracle.calls import changed
+from .._oracle.causes import attention as mistakes
+from ._record import NOT_ARRAYS, RANDOM, Known, call, each, without, words
+from .attention import HEADS, blind, each_of, rotated
+from .neurons import sequence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ._record import Case, Cases
+
+
+def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:
+    """Return parameters, none of them zero or one, and their configuration."""
+    told = {"layers": 1, "hidden": 12, "length": 40} | changes
+    config = t.LanguageModelConfig(11, 8, 2, **told)
+    params = init(rng, config, *more)
+    return changed(lambda a: a + rng.normal(size=a.shape) / 4, params), config
+
+
+def block(rng: Any, **changes: Any) -> Any:
+    return model(rng, t.init_language_model, **changes)[0].blocks[0]
+
+
+# Inputs of each, from a length and changes of the configuration.
+
+
+def _encoder_block(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
+    return sequence(rng, length), block(rng, **changes)
+
+
+def _encoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
+    p, _ = model(rng, t.init_language_model, layers=2, **changes)
+    return sequence(rng, length), p.blocks, p.norm
+
+
+def _decoder_block(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
+    p, _ = model(rng, t.init_encoder_decoder_model, **changes)
+    return sequence(rng, length), sequence(rng, 7), p.decoder[0]
+
+
+def _decoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
+    p, _ = model(rng, t.init_encoder_decoder_model, layers=2, **changes)
+    return sequence(rng, length), sequence(rng, 7), p.decoder
+
+
+#: Factors of two sub-layers, the first of which drops every other channel.
+DROPPED = (2.0 * (np.arange(8) % 2), np.linspace(0.5, 2.0, 8))
+OF_THREE = (*DROPPED, DROPPED[0])
+OF_HEADS = np.array([2.0, 0.5]).reshape(2, 1, 1)
+MEMORY = {"memory_mask": each_of(5, 7)["mask"]}
+
+
+#: Fields of the options of a block, which may be given as keywords, and their defaults.
+OF_BLOCKS = {
+    field.name: field.default
+    for field in dataclasses.fields(t.BlockOptions)
+    if field.default is not dataclasses.MISSING
+}
+
+
+def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: bool) -> Known:
+    """Return the record of a block or a stack; `told` are options that others lack."""
+
+    def hard(rng: Any) -> Iterator[Case]:
+        yield "norms after the sums", inputs(rng), HEADS
+        yield "norms before the parts", inputs(rng), {**HEADS, "norm_first": True}
+        yield "causal", inputs(rng), {**HEADS, "is_causal": True}
+        yield "a row that sees no key", inputs(rng), {**HEADS, "mask": blind(5, 5)}
+        yield "one position", inputs(rng, 1), HEADS
+        longer = inputs(rng, 33)
+        yield "a length that is no multiple of a tile", longer, {**HEADS, "activation": "gelu"}
+        if rms:
+            gated = inputs(rng, norm="rms", activation="swiglu")
+            options = {**HEADS, "activation": "silu", "norm": "rms"}
+            yield "root mean squares and gates", gated, options
+
+    def options(rng: Any) -> Iterator[Case]:
+        scores, causal = each_of(5, 5), "memory_mask" in told  # what a decoder is by default
+        some = {key: scores[key] for key in ("mask", "bias", "window", "scale", "softcap")}
+        every = {**some, **told, "eps": 0.5, "is_causal": not causal}
+        yield from each(lambda: inputs(rng), every, **HEADS)
+        yield words("q_offset"), inputs(rng), {**HEADS, "is_causal": True, "q_offset": 2}
+        yield from rotated(inputs(rng))
+        yield words("num_kv_heads"), inputs(rng, kv_heads=1), {**HEADS, "num_kv_heads": 1}
+        yield words("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
+
+    fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
+    return Known(
+        f=f, hard=hard, options=options, fields=fields, mistakes=(mistakes.masks_of_itself,)
+    )
+
+
+def network(f: Any, **changes: Any) -> Known:
+    def hard(rng: Any) -> Iterator[Case]:
+        p = block(rng, **changes).feed_forward
+        yield "random", (sequence(rng), p), {}
+        yield "{'activation': 'gelu'}", (sequence(rng), p), {"activation": "gelu"}
+        yield "a length that is no multiple of a tile", (sequence(rng, 67), p), {}
+
+    return Known(f=f, hard=hard)
+
+
+# Models.
+
+
+def _language_model(rng: Any) -> Iterator[Case]:
+    tokens = rng.integers(0, 11, (2, 5))
+    for what, changes in (
+        ("learned positions", {}),
+        ("sinusoidal positions", {"positions": "sinusoidal"}),
+        ("ALiBi", {"positions": "alibi"}),
+        ("T5's biases", {"positions": "t5"}),
+        ("norms after the sums", {"norm_first": False}),
+        ("grouped heads, rotations, gates", {
+            "positions": "rope", "norm": "rms", "activation": "swiglu", "kv_heads": 1,
+            "tied": False, "biases": False,
+        }),
+    ):  # fmt: skip
+        params, config = model(rng, t.init_language_model, **changes)
+        yield what, (tokens, params), {"config": config}
+    yield "one token", (tokens[:, :1], params), {"config": config}
+    longer = rng.integers(0, 11, (1, 33))
+    yield "a length that is no multiple of a tile", (longer, params), {"config": config}
+
+
+def _with_lengths(inputs: Callable[[Any], tuple[Any, Any]]) -> Cases:
+    """Return the cases of a model that takes lengths; `inputs` has its configuration, too."""
+
+    def cases(rng: Any) -> Iterator[Case]:
+        given, config = inputs(rng)
+        yield "whole rows", given, {"config": config}
+        yield "shorter rows", given, {"config": config, "lengths": np.array([5, 1])}
+
+    return cases
+
+
+def _with_options(inputs: Callable[[Any], tuple[Any, Any]], told: dict[str, Any]) -> Cases:
+    """Return the cases of options of a model."""
+
+    def cases(rng: Any) -> Iterator[Case]:
+        given, config = inputs(rng)
+        yield from each(lambda: given, told, config=config)
+
+    return cases
+
+
+def _of_tokens(rng: Any) -> tuple[Any, Any]:
+    params, config = model(rng, t.init_language_model)
+    return (rng.integers(0, 11, (2, 5)), params), config
+
+
+def _of_a_class(rng: Any) -> tuple[Any, Any]:
+    params, config = model(rng, t.init_sequence_classifier, 3)
+    return (rng.integers(0, 11, (2, 5)), params), config
+
+
+def _of_classes(rng: Any) -> tuple[Any, Any]:
+    (tokens, params), config = _of_a_class(rng)
+    return (tokens, np.array([2, 0]), params), config
+
+
+def _of_pairs(rng: Any) -> tuple[Any, Any]:
+    params, config = model(rng, t.init_encoder_decoder_model)
+    return (rng.integers(0, 11, (2, 5)), rng.integers(0, 11, (2, 4)), params), config
+
+
+#: Dropout at the three places of a model of one block, and of one with two stacks.
+OF_MODEL = {
+    "dropout": (DROPPED,),
+    "attention_dropout": (OF_HEADS,),
+    "embedding_dropout": DROPPED[0],
+}
+OF_STACKS = {
+    "dropout": ((DROPPED,), (OF_THREE,)),
+    "attention_dropout": ((OF_HEADS,), None),
+    "embedding_dropout": (None, DROPPED[0]),
+}
+TARGETS = np.array([[0, 3, -100, 10, 2], [-100, 1, 1, 5, -100]])
+OF_LOSS = {**OF_MODEL, "targets": TARGETS}
+OF_PAIRS = {**OF_STACKS, "targets": np.array([[0, 3, -100, 10], [-100, 1, 1, 5]])}
+
+RECORDS = [
+    network(t.feed_forward), network(t.gated_feed_forward, activation="swiglu"),
+    of_blocks(
+        t.encoder_block, _encoder_block, {"dropout": DROPPED, "attention_dropout": OF_HEADS},
+        rms=True,
+    ),
+    of_blocks(
+        t.encoder, _encoder, {"dropout": (DROPPED, None), "attention_dropout": (None, OF_HEADS)},
+        rms=False,
+    ),
+    of_blocks(
+        t.decoder_block, _decoder_block,
+        {"dropout": OF_THREE, "attention_dropout": OF_HEADS, **MEMORY}, rms=False,
+    ),
+    of_blocks(
+        t.decoder, _decoder,
+        {"dropout": (OF_THREE, None), "attention_dropout": (None, OF_HEADS), **MEMORY}, rms=False,
+    ),
+    Known(f=t.language_model, hard=_language_model, options=_with_options(_of_tokens, OF_MODEL)),
+    Known(f=t.language_model_trace, hard=_language_model),
+    Known(
+        f=t.language_model_loss, hard=_language_model, options=_with_options(_of_tokens, OF_LOSS),
+        is_loss=True,
+    ),
+    Known(
+        f=t.sequence_classifier, hard=_with_lengths(_of_a_class),
+        options=_with_options(_of_a_class, OF_MODEL),
+    ),
+    Known(
+        f=t.sequence_classifier_loss, hard=_with_lengths(_of_classes),
+        options=_with_options(_of_classes, OF_MODEL), is_loss=True,
+    ),
+    Known(
+        f=t.encoder_decoder_model, hard=_with_lengths(_of_pairs),
+        options=_with_options(_of_pairs, OF_STACKS),
+    ),
+    Known(
+        f=t.encoder_decoder_model_loss, hard=_with_lengths(_of_pairs),
+        options=_with_options(_of_pairs, OF_PAIRS), is_loss=True,
+    ),
+    Known(f=t.encoder_decoder_weights, hard=_with_lengths(_of_pairs)),
+    Known(
+        f=t.next_token_probabilities, hard=[call((5, 37)), call((5, 37), temperature=0.5)],
+        options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6)],
+    ),
+    *without(
+        RANDOM, t.addition_task, t.associative_recall_task, t.copy_task, t.dropout_mask, t.generate,
+        t.init_encoder_decoder_model, t.init_language_model, t.init_sequence_classifier,
+        t.reverse_task,
+    ),
+    *without("its result is tokens, not numbers", t.beam_search, t.encoder_decoder_generate),
+    *without(NOT_ARRAYS, t.load_params, t.multiplication_counts, t.parameter_counts, t.save_params),
+]  # fmt: skip
