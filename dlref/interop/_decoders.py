@@ -2,17 +2,18 @@ r"""Decoder-only families whose checkpoints are LLaMA's, but for what each has o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.arguments import as_integer, as_number
 from ..attention import AttentionParams
 from ..transformer import (
     EncoderBlockParams,
+    ExpertParams,
     FeedForwardParams,
     GatedFeedForwardParams,
     LanguageModelConfig,
     LanguageModelParams,
+    MixtureParams,
 )
 from ._modules import norm_layout
 from ._settings import Settings, rope_settings
@@ -240,8 +241,43 @@ def _phi3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return _everywhere(s, kin, told)
 
 
-def _only_clip(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def _router(s: Settings, kin: Kin, told: dict[str, Any], **options: Any) -> int:
+    """Read how experts are chosen; return how many there are."""
+    count = s.integer(kin.defaults["experts"], "num_local_experts", "num_experts")
+    k = s.integer(kin.defaults["k"], "num_experts_per_tok")
+    if k > count:
+        s.problems.append(f"'num_experts_per_tok' must be at most {count}, not {k}")
+    s.known |= {"router_aux_loss_coef", "router_jitter_noise"}  # of training
+    told["blocks"]["router"] = {"k": k, **options}
+    return count
+
+
+def _mixtral(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told)
+    return _everywhere(s, kin, told)
+
+
+def _qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+    s.known |= {"intermediate_size", "layer_types", "max_window_layers"}
+    plain = s.get([], "mlp_only_layers")
+    step = s.integer(1, "decoder_sparse_step")
+    dense = [i in plain or (i + 1) % step != 0 for i in range(told["layers"])]
+    s.integer(768, "moe_intermediate_size")  # the tensors have it
+    on = s.flag(False, "use_sliding_window")
+    window = _window(s, kin) if on else {}
+    return [window | ({"router": None} if d else {}) for d in dense]
+
+
+def _olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
     s.only("clip_qkv", None)
+
+
+def _gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    limit, beta = s.number(7.0, "swiglu_limit"), s.number(1.702, "swiglu_alpha")
+    _router(s, kin, told, score="softmax_of_top", limit=limit, shift=1.0, beta=beta)
+    return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
 
 
 def _defaults(*numbers: int, **more: Any) -> dict[str, Any]:
@@ -324,6 +360,43 @@ KIN: dict[str, Kin] = {
         norms=SANDWICH,
         qk_norm=True,
     ),
+    "mixtral": Kin(
+        "Mixtral",
+        "experts",
+        _defaults(
+            32000, 4096, 14336, 32, 32, 8, rope_theta=1e6, rms_norm_eps=1e-5, sliding_window=None,
+            head_dim=None, experts=8, k=2,
+        ),
+        _mixtral,
+    ),
+    "qwen3_moe": Kin(
+        "Qwen3Moe",
+        "experts, and norms of queries and keys",
+        _defaults(
+            151936, 2048, 6144, 24, 32, 4, sliding_window=4096, attention_bias=False, experts=128,
+            k=8,
+        ),
+        _qwen3_moe,
+        qk_norm=True,
+    ),
+    "olmoe": Kin(
+        "Olmoe",
+        "experts, and norms of all queries and keys at once",
+        _defaults(
+            50304, 2048, 2048, 16, 16, 16, rms_norm_eps=1e-5, attention_bias=False, experts=64, k=8
+        ),
+        _olmoe,
+        qk_norm=True,
+    ),
+    "gpt_oss": Kin(
+        "GptOss",
+        "experts with bounded gates, sinks, and windows in every other layer",
+        _defaults(
+            201088, 2880, 2880, 36, 64, 8, rope_theta=150000.0, rms_norm_eps=1e-5, head_dim=64,
+            sliding_window=128, attention_bias=True, experts=128, k=4,
+        ),
+        _gpt_oss,
+    ),
     "granite": Kin(
         "Granite",
         "multipliers of embeddings, scores, sums and logits",
@@ -397,12 +470,34 @@ def _projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
     return [*weights, *biases]
 
 
-def decoder_block(config: LanguageModelConfig, name: str, kind: str) -> EncoderBlockParams:
+def _experts(name: str, kind: str) -> MixtureParams:
+    """Return where a router and its experts are."""
+    inner = f"{name}mlp.experts."
+    if kind != "gpt_oss":
+        both = Tensor(f"{inner}gate_up_proj", "n, 2 M, D", parts=2, form="side by side")
+        arrays: list[Any] = [both, both._replace(part=1), Tensor(f"{inner}down_proj", "n, D, M")]
+        router: Any = Tensor(f"{name}mlp.gate.weight", "n, D")
+        return MixtureParams(router, ExpertParams(*arrays))
+    both = Tensor(f"{inner}gate_up_proj", "n, D, 2 M", parts=2, form="in turn")
+    bias = Tensor(f"{inner}gate_up_proj_bias", "n, 2 M", parts=2, form="in turn")
+    down = Tensor(f"{inner}down_proj", "n, M, D", form="swapped")
+    arrays = [both, both._replace(part=1), down, bias, bias._replace(part=1)]
+    arrays.append(Tensor(f"{inner}down_proj_bias", "n, D"))
+    router, of_router = (
+        Tensor(f"{name}mlp.router.{x}", n) for x, n in (("weight", "n, D"), ("bias", "n"))
+    )
+    return MixtureParams(router, ExpertParams(*arrays), of_router)  # type: ignore[arg-type]
+
+
+def decoder_block(
+    config: LanguageModelConfig, name: str, kind: str, number: int
+) -> EncoderBlockParams:
     """Return where the parameters of a block are."""
+    told: Any = config.blocks[number] if isinstance(config.blocks, tuple) else config.blocks
     kin, own = KIN[kind], f"{name}self_attn."
     parts: list[Any] = _projections(own, config, kin)
     if kin.qk_norm:
-        sizes = ("Q", "K") if kind == "olmo2" else ("E", "E")
+        sizes = ("Q", "K") if kind in ("olmo2", "olmoe") else ("E", "E")
         parts += [Tensor(f"{own}{x}_norm.weight", n) for x, n in zip("qk", sizes, strict=True)]
     up = {"gate": "F, D", "up": "F, D", "down": "D, F"}
     network: Any = GatedFeedForwardParams(
@@ -426,12 +521,18 @@ def decoder_block(config: LanguageModelConfig, name: str, kind: str) -> EncoderB
         shapes = {f"{first}weight": "F, D", f"{first}bias": "F", f"{last}weight": "D, F"}
         shapes[f"{last}bias"] = "D"
         network = FeedForwardParams(*(Tensor(n, s) for n, s in shapes.items()))  # type: ignore[arg-type]
+    if (told or {}).get("router") is not None:
+        network = _experts(name, kind)
     norms = {
         field: norm_layout(f"{name}{key}.", bias=kin.norm_bias) for field, key in kin.norms.items()
     }
-    if kind == "stablelm" and isinstance(config.blocks, Mapping) and config.blocks.get("parallel"):
+    if kind == "stablelm" and (told or {}).get("parallel"):
         del norms["norm2"]
-    block = EncoderBlockParams(AttentionParams(*parts), None, network, None)
+    attention = AttentionParams(*parts)
+    if kind == "gpt_oss":
+        sink: Any = Tensor(f"{own}sinks", "H")
+        attention = attention._replace(sink=sink)
+    block = EncoderBlockParams(attention, None, network, None)
     return block._replace(**norms)  # type: ignore[arg-type]
 
 
@@ -443,7 +544,9 @@ def decoder_layout(kind: str) -> Callable[[LanguageModelConfig, str], LanguageMo
         head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
         names = ("embed_in", "final_layer_norm.") if old else ("embed_tokens", "norm.")
         embedding: Any = Tensor(f"{base}{names[0]}.weight", "V, D")
-        blocks = [decoder_block(config, f"{base}layers.{i}.", kind) for i in range(config.layers)]
+        blocks = [
+            decoder_block(config, f"{base}layers.{i}.", kind, i) for i in range(config.layers)
+        ]
         norm = norm_layout(f"{base}{names[1]}", bias=KIN[kind].norm_bias)
         return LanguageModelParams(embedding, None, tuple(blocks), norm, head)
 

@@ -490,10 +490,40 @@ def _of_the_text_model(named: dict[str, Any]) -> dict[str, Any]:
                 for name, value in named.items()
                 if name.startswith((old, *heads))
             }
-    return {
-        "lm_head.weight" if name == "embed_out.weight" else name: value
-        for name, value in named.items()
-    }
+    return _with_experts_together(
+        {
+            "lm_head.weight" if name == "embed_out.weight" else name: value
+            for name, value in named.items()
+        }
+    )
+
+
+#: Names of one expert's matrices in published files, of gate, up and down.
+ONE_EXPERT = re.compile(
+    r"(.*)(?:block_sparse_moe|mlp)\.experts\.(\d+)\.(w1|w3|w2|gate_proj|up_proj|down_proj)\.weight"
+)
+OF_GATE_UP_DOWN = {"w1": 0, "gate_proj": 0, "w3": 1, "up_proj": 1, "w2": 2, "down_proj": 2}
+
+
+def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
+    """Return tensors in which all experts of a layer are one, as in the modules of today."""
+    found: dict[str, dict[int, dict[int, Any]]] = {}
+    rest: dict[str, Any] = {}
+    for name, value in named.items():
+        if match := ONE_EXPERT.fullmatch(name):
+            layer, number, matrix = match.groups()
+            found.setdefault(layer, {}).setdefault(int(number), {})[OF_GATE_UP_DOWN[matrix]] = value
+        else:
+            rest[name.replace("block_sparse_moe.gate.", "mlp.gate.")] = value
+    for layer, experts in found.items():
+        whole = [experts[e] for e in sorted(experts)]
+        if [*sorted(experts)] != [*range(len(whole))] or any(len(one) != 3 for one in whole):
+            msg = f"Argument 'state' must hold gate, up and down of each expert of {layer!r}."
+            raise ValueError(msg)
+        gate, up, down = (np.stack([_numbers(layer, one[i]) for one in whole]) for i in range(3))
+        rest[f"{layer}mlp.experts.gate_up_proj"] = np.concatenate([gate, up], axis=1)
+        rest[f"{layer}mlp.experts.down_proj"] = down
+    return rest
 
 
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first checkpoints
@@ -530,7 +560,7 @@ def _sizes(config: Any) -> Sizes:
     Q, K = config.heads * E, config.kv_heads * E
     return {
         "V": config.vocabulary, "D": config.width, "F": config.hidden, "L": config.length,
-        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K,
+        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.heads,
     }  # fmt: skip
 
 

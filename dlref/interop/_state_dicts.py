@@ -211,6 +211,10 @@ def from_state_dict(
     stablelm      layer norms; rotations of a quarter of the channels
     gpt_neox      layer norms, attention and network side by side, a fused matrix of heads
     cohere        one layer norm for attention and network side by side, scaled logits
+    mixtral       experts
+    qwen3_moe     experts, and norms of queries and keys
+    olmoe         experts, and norms of all queries and keys at once
+    gpt_oss       experts with bounded gates, sinks, and windows in every other layer
     ============= ==========================================================================
 
     Their rotations turn halves of a head, as their rows do: ``rope_interleaved=False`` is among

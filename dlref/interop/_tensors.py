@@ -33,9 +33,12 @@ class Tensor(NamedTuple):
     heads: int = 0  # whose rotated pairs are halves in so many heads, 0: no rotation
     cut: tuple[int, ...] = ()  # rows at which parts of other sizes begin
     grouped: int = 0  # heads, each of which has its rows of all parts together
+    form: str = ""  # of experts: see `_of_experts`
 
     def taken(self, stored: Array) -> Array:
         """Return dlref's array."""
+        if self.form:
+            return _of_experts(stored, self.form)[self.part]
         array = stored.T if self.transposed else stored
         if self.grouped:
             rows = array.reshape(self.grouped, self.parts, -1, *array.shape[1:])
@@ -46,6 +49,8 @@ class Tensor(NamedTuple):
 
     def given(self, arrays: list[Array]) -> Array:
         """Return the stored tensor from all its parts: the inverse of `taken`."""
+        if self.form:
+            return _stored_experts(arrays, self.form)
         if self.heads:
             arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
         if self.grouped:
@@ -55,6 +60,25 @@ class Tensor(NamedTuple):
         else:
             array = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
         return array.T if self.transposed else array
+
+
+def _of_experts(stored: Array, form: str) -> list[Array]:
+    """Return the parts of an array of all experts, (n, rows, D) each, or biases (n, rows)."""
+    if form == "side by side":  # the rows of one, then those of the other
+        return np.split(stored, 2, axis=1)
+    array = np.swapaxes(stored, -1, -2) if stored.ndim == 3 else stored
+    return [array] if form == "swapped" else [array[:, 0::2], array[:, 1::2]]  # "in turn"
+
+
+def _stored_experts(parts: list[Array], form: str) -> Array:
+    """Return the stored array from its parts, the inverse of `_of_experts`."""
+    if form == "side by side":
+        return np.concatenate(parts, axis=1)
+    array = parts[0]
+    if form == "in turn":
+        n, rows, *rest = array.shape
+        array = np.stack(parts, axis=2).reshape(n, 2 * rows, *rest)
+    return np.swapaxes(array, -1, -2) if array.ndim == 3 else array
 
 
 def _pairs(array: Array, heads: int, convert: Callable[[Array], Array]) -> Array:

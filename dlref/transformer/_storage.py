@@ -33,9 +33,11 @@ from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
     EncoderDecoderParams,
+    ExpertParams,
     FeedForwardParams,
     GatedFeedForwardParams,
     LanguageModelParams,
+    MixtureParams,
     NormParams,
     SequenceClassifierParams,
 )
@@ -54,9 +56,11 @@ KINDS: dict[str, Any] = {
         DecoderBlockParams,
         EncoderBlockParams,
         EncoderDecoderParams,
+        ExpertParams,
         FeedForwardParams,
         GatedFeedForwardParams,
         LanguageModelParams,
+        MixtureParams,
         NormParams,
         SequenceClassifierParams,
     )

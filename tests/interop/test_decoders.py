@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import peers
 import pytest
+import trees
 
 from dlref.check import first_difference, trace
 from dlref.interop import from_state_dict, to_state_dict
@@ -32,7 +33,7 @@ SIZES = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 64,
-    "pad_token_id": 0,
+    "pad_token_id": None,
     "bos_token_id": 1,
     "eos_token_id": 2,
 }
@@ -46,6 +47,7 @@ MULTIPLIERS = {
     "residual_multiplier": 0.3,
     "attention_multiplier": 0.2,
 }
+EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
 #: kind -> what its classes are called, and settings.
 FAMILIES = {
     "mistral": (
@@ -93,6 +95,18 @@ FAMILIES = {
         ],
     ),
     "cohere": ("Cohere", [{"logit_scale": 0.3}, {"attention_bias": True}]),
+    "mixtral": ("Mixtral", [EXPERTS, EXPERTS | {"sliding_window": 4, "num_experts_per_tok": 3}]),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        [
+            EXPERTS | {"head_dim": 8, "moe_intermediate_size": 12},
+            EXPERTS
+            | {"head_dim": 8, "moe_intermediate_size": 12, "mlp_only_layers": [1]}
+            | {"norm_topk_prob": True},
+        ],
+    ),
+    "olmoe": ("Olmoe", [EXPERTS]),
+    "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
 }
 CASES = [
     pytest.param(kind, name, settings, id=f"{kind}-{i}")
@@ -110,7 +124,7 @@ def made(name, settings, dtype):
         sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
         settings = {}
     config = getattr(transformers, f"{name}Config")(**sizes | settings)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
     model = cls(config).to(dtype).eval()
     with torch.no_grad():
@@ -120,7 +134,7 @@ def made(name, settings, dtype):
 
 
 def tokens(rng, *shape):
-    return rng.integers(3, V, shape)  # the token of padding has no gradient there
+    return rng.integers(3, V, shape)
 
 
 @pytest.mark.parametrize(("kind", "name", "settings"), CASES)
@@ -317,6 +331,37 @@ class TestSpellings:
         state = {k.replace("lm_head.", "embed_out."): v for k, v in model.state_dict().items()}
         params, _ = from_state_dict(state, "gpt_neox", config)
         np.testing.assert_array_equal(params.head, state["embed_out.weight"].numpy())
+
+    @pytest.mark.parametrize("names", [("w1", "w3", "w2"), ("gate_proj", "up_proj", "down_proj")])
+    def test_one_matrix_an_expert(self, names):
+        model, config = made("Mixtral", EXPERTS, peers.torch.float32)
+        state, published = model.state_dict(), {}
+        for key, value in state.items():
+            layer = key.split("mlp.")[0]
+            if key.endswith("gate_up_proj"):
+                for e, both in enumerate(value):
+                    for name, part in zip(names, both.chunk(2), strict=False):
+                        inner = f"{layer}block_sparse_moe.experts.{e}.{name}.weight"
+                        published[inner] = part
+            elif key.endswith("down_proj"):
+                for e, down in enumerate(value):
+                    inner = f"{layer}block_sparse_moe.experts.{e}.{names[2]}.weight"
+                    published[inner] = down
+            else:
+                published[key.replace("mlp.gate.", "block_sparse_moe.gate.")] = value
+        got, own = from_state_dict(published, "mixtral", config)
+        want, same = from_state_dict(state, "mixtral", config)
+        assert own == same
+        trees.assert_close(got, want, 0)
+        gone = next(key for key in published if "experts.1" in key)
+        del published[gone]
+        with pytest.raises(ValueError, match="must hold gate, up and down of each expert"):
+            from_state_dict(published, "mixtral", config)
+
+    def test_more_experts_than_there_are(self):
+        model, config = made("Mixtral", EXPERTS, peers.torch.float32)
+        with pytest.raises(ValueError, match="'num_experts_per_tok' must be at most 4, not 5"):
+            from_state_dict(model.state_dict(), "mixtral", config | {"num_experts_per_tok": 5})
 
     def test_parts_of_a_fused_matrix_must_fit(self):
         model, config = made("Phi3", {"sliding_window": 4}, peers.torch.float32)
