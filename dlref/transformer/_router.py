@@ -415,11 +415,11 @@ def top_k_router_jvp(
         Tokens (..., D) and the weight (n, D).
     tangents : tuple (dx, dweight)
         Directions; None is zero.
-    k, bias, score, correction, groups, top_groups : as in `top_k_router`
+    k, bias : as in `top_k_router`
         The same.
     dbias : array_like or None, shape (n,)
         Tangent of the bias; None is zero.
-    normalize, scale : as in `top_k_router`
+    score, correction, groups, top_groups, normalize, scale : as in `top_k_router`
         Raises the same errors.
 
     Returns
