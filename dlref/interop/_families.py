@@ -568,7 +568,9 @@ def read_family(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
 ) -> tuple[Any, Any]:
     """Return parameters, and the configuration or the options of `encoder`."""
-    family, settings = FAMILIES[kind], Settings(_of_text(config), kind, KNOWN)
+    config = _of_text(config)
+    _check_layers(config, len(state))
+    family, settings = FAMILIES[kind], Settings(config, kind, KNOWN)
     found = family.config(settings)
     settings.finish()
     named = _with_new_names(state, prefix, kind)
@@ -592,6 +594,19 @@ def read_family(
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
     )
     return params, found.options if isinstance(found, Encoder) else found
+
+
+def _check_layers(config: Any, tensors: int) -> None:
+    """Raise if there are far more layers than tensors: no layout is made of a number alone."""
+    most = max(tensors, 1024)
+    for name in ("n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"):
+        count = config.get(name) if isinstance(config, Mapping) else None
+        if isinstance(count, int) and count > most:
+            msg = (
+                f"Argument 'config.{name}' must be at most {most} for a state of {tensors} "
+                f"tensors, not {shown(count)}."
+            )
+            raise ValueError(msg)
 
 
 def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> None:

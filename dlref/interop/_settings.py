@@ -11,6 +11,8 @@ from .._core.arguments import as_integer, as_number, check_mapping, shown
 from ..positions import rope_attention_factor, rope_frequencies
 from ._tensors import raise_all
 
+LARGEST = 1e30  # of numbers in a configuration; infinity would load in silence
+
 #: Activations by Hugging Face's names.
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -119,7 +121,7 @@ class Settings:
         return n
 
     def number(self, default: float, name: str) -> float:
-        return as_number(f"config.{name}", self.get(default, name), least=0)
+        return as_number(f"config.{name}", self.get(default, name), least=0, most=LARGEST)
 
     def flag(self, default: bool, name: str) -> bool:
         value = self.get(default, name)
@@ -201,7 +203,7 @@ def rope_settings(
     key, scaling = _scaling(s, by_kind=by_kind)
     base = s.get(base, "rope_theta", "rotary_emb_base")
     length, trained = s.integer(2048, "max_position_embeddings"), s.get(None, TRAINED)
-    base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1)
+    base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1, most=LARGEST)
     share = 1.0 if partial is None else partial
     share = s.get(share, "partial_rotary_factor", "rotary_pct", "rope_pct")
     share = as_number("config.partial_rotary_factor", scaling.pop("partial_rotary_factor", share))
@@ -212,6 +214,8 @@ def rope_settings(
         s.problems.append(f"the width of a head, {width}, must be even: pairs are rotated")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if not scaling or kind == "default":
+        if scaling.get("factor", 1) not in (1, None):
+            s.problems.append(f"{key!r} has a factor, and must have a rope_type that says of what")
         return base, None, width
     if kind in ("dynamic", "longrope"):
         s.problems.append(f"the rope type must not be {kind!r}, which depends on the text's length")
