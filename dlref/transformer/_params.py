@@ -108,7 +108,7 @@ class ExpertParams(NamedTuple):
     Parameters
     ----------
     w_gate, w_up : ndarray, shape (n, F, D)
-        Weights of the gates and of what they open.
+        Weights of the gates, and of the units that they multiply.
     w_down : ndarray, shape (n, D, F)
         Weights of the outputs.
     b_gate, b_up : ndarray or None, shape (n, F)
@@ -118,12 +118,12 @@ class ExpertParams(NamedTuple):
 
     See Also
     --------
-    mixture_of_experts : What they are parameters of.
-    GatedFeedForwardParams : Those of one network.
+    mixture_of_experts : Uses them.
+    GatedFeedForwardParams : The parameters of a single network.
 
     Notes
     -----
-    :math:`3 n F D` numbers, of which a token is multiplied with :math:`3 k F D`.
+    :math:`3 n F D` numbers; a token is multiplied with :math:`3 k F D` of them.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class MixtureParams(NamedTuple):
 
     See Also
     --------
-    mixture_of_experts : What they are parameters of.
+    mixture_of_experts : Uses them.
     BlockOptions : Its field `router` has the options.
 
     Notes
