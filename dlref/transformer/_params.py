@@ -165,7 +165,7 @@ class MixtureParams(NamedTuple):
     See Also
     --------
     mixture_of_experts : Uses them.
-    BlockOptions : Its field `router` has the options.
+    BlockOptions : Its field ``router`` has the options.
 
     Notes
     -----
@@ -235,10 +235,10 @@ class EncoderBlockParams(NamedTuple):
         Feed-forward network.
     norm2 : NormParams or None
         Normalization that belongs to it; None leaves it out. In a parallel block without it both
-        sub-layers read the output of `norm1`.
+        sub-layers read the output of ``norm1``.
     output_norm1, output_norm2 : NormParams or None
-        Normalizations of the sub-layers' outputs before they are added (OLMo 2; with `norm1` and
-        `norm2` before the sub-layers, as in Gemma 2, a sandwich). None, the default, leaves
+        Normalizations of the sub-layers' outputs before they are added (OLMo 2; with ``norm1`` and
+        ``norm2`` before the sub-layers, as in Gemma 2, a sandwich). None, the default, leaves
         them out.
 
     See Also
