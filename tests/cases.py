@@ -197,6 +197,7 @@ STRATEGIES = {
     "calculus.logdet": batch_of("nn"),
     "calculus.chain_rule": batch_of("mn", "nk", "kp"),
     "activations.prelu": batch_of("d", "d"),
+    "activations.gumbel_softmax": SOME.map(lambda shape: Sample((shape, shape))),
     "neurons.neuron": NEURON,
     "neurons.neuron_grad": NEURON,
     "neurons.linear": layers(),
@@ -215,6 +216,9 @@ STRATEGIES = {
     "propagation.gradient_magnitude": SHAPES.map(lambda shape: Sample((shape, 2))),
     "normalization.layer_norm": normalized_rows(),
     "normalization.rms_norm": normalized_rows(bias=False),
+    "normalization.l2_norm": normalized_rows(bias=False).map(
+        lambda call: Sample(call.shapes[:1], call.options)
+    ),
     "normalization.batch_norm": normalized_rows(min_dims=2),
     "normalization.batch_norm_inference": normalized_rows().map(
         lambda call: Sample((call.shapes[0], *2 * [call.shapes[0][-1:]], *call.shapes[1:]))

@@ -109,12 +109,17 @@ def log_sigmoid_deriv2(x):
     return -sigmoid_deriv(x)
 
 
-def softplus(x):
-    return max(x, mpf(0)) + mp.log1p(mp.exp(-abs(x)))
+def softplus(x, beta=1.0):
+    b = mpf(beta)
+    return max(x, mpf(0)) + mp.log1p(mp.exp(-b * abs(x))) / b
 
 
-softplus_deriv = sigmoid
-softplus_deriv2 = sigmoid_deriv
+def softplus_deriv(x, beta=1.0):
+    return sigmoid(mpf(beta) * x)
+
+
+def softplus_deriv2(x, beta=1.0):
+    return mpf(beta) * sigmoid_deriv(mpf(beta) * x)
 
 
 def tanh(x):

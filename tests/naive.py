@@ -114,6 +114,10 @@ def relu(x):
     return np.maximum(x, 0)
 
 
+def relu_squared(x):
+    return np.where(x.real > 0, x**2, 0)
+
+
 def leaky_relu(x, negative_slope=0.01):
     return np.where(x > 0, x, negative_slope * x)
 
@@ -159,8 +163,8 @@ def log_sigmoid(x):
     return np.log(sigmoid(x))
 
 
-def softplus(x):
-    return np.log(1 + np.exp(x))
+def softplus(x, beta=1.0):
+    return np.log(1 + np.exp(beta * x)) / beta
 
 
 def tanh(x):
@@ -201,8 +205,11 @@ def glu(x, gate):
     return x * sigmoid(gate)
 
 
-def swiglu(x, gate, beta=1.0):
-    return x * silu(gate, beta)
+def swiglu(x, gate, beta=1.0, limit=None, shift=0.0):
+    if limit is not None:
+        x = np.where(abs(x.real) > limit, np.sign(x.real) * limit, x)
+        gate = np.where(gate.real > limit, limit, gate)
+    return (x + shift) * silu(gate, beta)
 
 
 def geglu(x, gate):
@@ -216,6 +223,19 @@ def reglu(x, gate):
 def softmax(x):
     e = np.exp(x)
     return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def sparsemax(x):
+    order = -np.sort(-x.real, axis=-1)
+    k = np.arange(1, x.shape[-1] + 1)
+    size = np.sum(1 + k * order > np.cumsum(order, axis=-1), axis=-1, keepdims=True)
+    inside = x.real >= np.take_along_axis(order, size - 1, -1) if x.size else x.real > 0
+    threshold = (np.sum(np.where(inside, x, 0), axis=-1, keepdims=True) - 1) / size
+    return np.where(inside, x - threshold, 0)
+
+
+def gumbel_softmax(logits, noise, temperature=1.0, hard=False):
+    return softmax((logits + noise) / temperature)
 
 
 def log_softmax(x):
@@ -357,6 +377,21 @@ def normalized(x, weight, bias, eps, axes):
 
 def layer_norm(x, weight=None, bias=None, eps=1e-5):
     return normalized(x, weight, bias, eps, -1)
+
+
+def l2_norm(x, eps=1e-6):
+    return x / np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
+
+
+def batch_norm_train(x, mean, var, weight=None, bias=None, momentum=0.1, eps=1e-5):
+    axes = tuple(range(x.ndim - 1))
+    mu = np.mean(x, axis=axes)
+    squares = np.sum((x - mu) ** 2, axis=axes)
+    count = np.prod(x.shape[:-1])
+    y = (x - mu) / np.sqrt(squares / count + eps)
+    y = (y if weight is None else weight * y) + (0 if bias is None else bias)
+    unbiased = squares / (count - 1)
+    return y, (1 - momentum) * mean + momentum * mu, (1 - momentum) * var + momentum * unbiased
 
 
 def rms_norm(x, weight=None, eps=1e-6, weight_offset=0.0):

@@ -55,7 +55,9 @@ TOPICS = sorted(
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
+    "batch_norm_train": "batch_norm",
     "families": "from_state_dict",
+    "l2_norm": "rms_norm",
     "modules": "from_state_dict",
     "nll": "cross_entropy",
     "prelu": "leaky_relu",

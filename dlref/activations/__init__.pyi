@@ -19,6 +19,9 @@ from ._gelu import gelu_vjp as gelu_vjp
 from ._glu import glu as glu
 from ._glu import glu_jvp as glu_jvp
 from ._glu import glu_vjp as glu_vjp
+from ._gumbel_softmax import gumbel_softmax as gumbel_softmax
+from ._gumbel_softmax import gumbel_softmax_jvp as gumbel_softmax_jvp
+from ._gumbel_softmax import gumbel_softmax_vjp as gumbel_softmax_vjp
 from ._hard_sigmoid import hard_sigmoid as hard_sigmoid
 from ._hard_sigmoid import hard_sigmoid_deriv as hard_sigmoid_deriv
 from ._hard_sigmoid import hard_sigmoid_deriv2 as hard_sigmoid_deriv2
@@ -75,6 +78,11 @@ from ._relu6 import relu6_deriv as relu6_deriv
 from ._relu6 import relu6_deriv2 as relu6_deriv2
 from ._relu6 import relu6_jvp as relu6_jvp
 from ._relu6 import relu6_vjp as relu6_vjp
+from ._relu_squared import relu_squared as relu_squared
+from ._relu_squared import relu_squared_deriv as relu_squared_deriv
+from ._relu_squared import relu_squared_deriv2 as relu_squared_deriv2
+from ._relu_squared import relu_squared_jvp as relu_squared_jvp
+from ._relu_squared import relu_squared_vjp as relu_squared_vjp
 from ._selu import selu as selu
 from ._selu import selu_deriv as selu_deriv
 from ._selu import selu_deriv2 as selu_deriv2
@@ -104,6 +112,10 @@ from ._softsign import softsign_deriv as softsign_deriv
 from ._softsign import softsign_deriv2 as softsign_deriv2
 from ._softsign import softsign_jvp as softsign_jvp
 from ._softsign import softsign_vjp as softsign_vjp
+from ._sparsemax import sparsemax as sparsemax
+from ._sparsemax import sparsemax_jacobian as sparsemax_jacobian
+from ._sparsemax import sparsemax_jvp as sparsemax_jvp
+from ._sparsemax import sparsemax_vjp as sparsemax_vjp
 from ._swiglu import swiglu as swiglu
 from ._swiglu import swiglu_jvp as swiglu_jvp
 from ._swiglu import swiglu_vjp as swiglu_vjp

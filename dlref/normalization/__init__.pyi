@@ -4,6 +4,9 @@ from ._batch_norm import batch_norm_vjp as batch_norm_vjp
 from ._batch_norm_inference import batch_norm_inference as batch_norm_inference
 from ._batch_norm_inference import batch_norm_inference_jvp as batch_norm_inference_jvp
 from ._batch_norm_inference import batch_norm_inference_vjp as batch_norm_inference_vjp
+from ._batch_norm_train import batch_norm_train as batch_norm_train
+from ._batch_norm_train import batch_norm_train_jvp as batch_norm_train_jvp
+from ._batch_norm_train import batch_norm_train_vjp as batch_norm_train_vjp
 from ._batch_norm_update import batch_norm_update as batch_norm_update
 from ._batch_norm_update import batch_norm_update_jvp as batch_norm_update_jvp
 from ._batch_norm_update import batch_norm_update_vjp as batch_norm_update_vjp
@@ -13,6 +16,9 @@ from ._group_norm import group_norm_vjp as group_norm_vjp
 from ._instance_norm import instance_norm as instance_norm
 from ._instance_norm import instance_norm_jvp as instance_norm_jvp
 from ._instance_norm import instance_norm_vjp as instance_norm_vjp
+from ._l2_norm import l2_norm as l2_norm
+from ._l2_norm import l2_norm_jvp as l2_norm_jvp
+from ._l2_norm import l2_norm_vjp as l2_norm_vjp
 from ._layer_norm import layer_norm as layer_norm
 from ._layer_norm import layer_norm_jacobian as layer_norm_jacobian
 from ._layer_norm import layer_norm_jvp as layer_norm_jvp

@@ -166,3 +166,28 @@ def test_options_must_be_numbers(name, option):
     for form in ("", "_deriv", "_deriv2"):
         with pytest.raises(TypeError, match=f"^Argument '{option}' must be a number"):
             getattr(A, name + form)(1.0, **{option: "x"})
+
+
+class TestSquaredRelu:
+    def test_transformers_and_pytorch(self, rng):
+        peers = pytest.importorskip("peers")
+        x, dout = rng.normal(scale=3, size=(2, 200))
+        x[0] = 0.0
+        f = lambda t: peers.torch.nn.functional.relu(t).square()  # noqa: E731
+        value, (grad,) = peers.value_and_vjp(f, x, dout=dout)
+        np.testing.assert_array_equal(A.relu_squared(x), value)
+        np.testing.assert_allclose(A.relu_squared_vjp(dout, x), grad, rtol=1e-15, atol=1e-300)
+
+    def test_is_a_gated_unit_with_shared_weights(self, rng):
+        x = rng.normal(size=50)
+        np.testing.assert_array_equal(A.relu_squared(x), A.reglu(x, x))
+
+    def test_special_values(self):
+        x = [-np.inf, -0.0, np.inf, np.nan, 1e200, 1.4e-162]
+        np.testing.assert_array_equal(A.relu_squared(x), [0, 0, np.inf, np.nan, np.inf, 0])
+        np.testing.assert_array_equal(A.relu_squared_deriv2([-1.0, 0.0, np.nan]), [0, 0, np.nan])
+
+    def test_is_float32_rounded_once(self, rng):
+        x = rng.normal(size=500).astype(np.float32)
+        want = np.square(np.maximum(x.astype(float), 0)).astype(np.float32)
+        np.testing.assert_array_equal(A.relu_squared(x), want)

@@ -37,6 +37,45 @@ def test_accuracy(name, low, high, bound, rng):
     exact.assert_accurate(getattr(A, name), getattr(exact, name), low, high, bound, rng=rng)
 
 
+@pytest.mark.parametrize("beta", [0.3, 1.7, 20.0])
+@pytest.mark.parametrize(("form", "bound"), [("", 2.5), ("_deriv", 2), ("_deriv2", 3.5)])
+def test_accuracy_of_a_steep_softplus(form, bound, beta, rng):
+    f, want = getattr(A, f"softplus{form}"), getattr(exact, f"softplus{form}")
+    exact.assert_accurate(f, want, -740 / beta, 740 / beta, bound, rng=rng, beta=beta)
+
+
+class TestSteepSoftplus:
+    @pytest.mark.parametrize("beta", [0.3, 4.0])
+    def test_pytorch(self, beta, rng):
+        peers = pytest.importorskip("peers")
+        x, dout = rng.normal(scale=3, size=(2, 200))
+        f = peers.torch.nn.functional.softplus
+        value, (grad,) = peers.value_and_vjp(lambda t: f(t, beta, 1e9), x, dout=dout)
+        np.testing.assert_allclose(A.softplus(x, beta=beta), value, rtol=1e-14)
+        np.testing.assert_allclose(A.softplus_vjp(dout, x, beta=beta), grad, rtol=1e-14)
+        np.testing.assert_array_equal(
+            A.softplus_jvp(x, dout, beta=beta), A.softplus_vjp(dout, x, beta=beta)
+        )
+
+    def test_above_the_threshold_pytorch_returns_its_input(self):
+        torch = pytest.importorskip("torch")
+        x = 20.5 / 4
+        assert torch.nn.functional.softplus(torch.tensor(x), 4.0).item() == x
+        assert 0 < A.softplus(x, beta=4) - x < 2e-9 / 4
+
+    def test_far_out(self):
+        np.testing.assert_array_equal(A.softplus([-np.inf, np.inf], beta=2), [0, np.inf])
+        np.testing.assert_array_equal(A.softplus_deriv([-1e308, 1e308], beta=5), [0, 1])
+        np.testing.assert_array_equal(A.softplus_deriv2([-1e308, 1e308], beta=5), [0, 0])
+        assert np.isnan(A.softplus(np.nan, beta=2))
+
+    @pytest.mark.parametrize("form", ["", "_deriv", "_deriv2"])
+    @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan])
+    def test_beta_must_be_positive(self, form, bad):
+        with pytest.raises(ValueError, match=r"^Argument 'beta' must be greater than 0, not"):
+            getattr(A, f"softplus{form}")(1.0, beta=bad)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_pytorch(name, rng):
     peers = pytest.importorskip("peers")

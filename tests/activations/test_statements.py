@@ -22,6 +22,8 @@ OTHERS = {
     "geglu": PRODUCTS,
     "reglu": PRODUCTS,
     "softmax": PRODUCTS | {"_jacobian"},
+    "sparsemax": PRODUCTS | {"_jacobian"},
+    "gumbel_softmax": PRODUCTS,
     "log_softmax": PRODUCTS | {"_jacobian"},
     "logsumexp": PRODUCTS | {"_grad", "_hessian"},
     "hardmax": set(),

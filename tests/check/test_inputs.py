@@ -170,6 +170,9 @@ REFUSED = {
         "reverse_task",
     },
     "it takes lists": {"total_derivative"},
+    "its derivatives are of its first output alone": {
+        "batch_norm_train", "batch_norm_train_jvp", "batch_norm_train_vjp",
+    },
     "it takes a function": {"gradient_descent", "tree_map"},
     "its result is tokens, not numbers": {"beam_search", "encoder_decoder_generate"},
     "it is no function of dlref that takes arrays of floats": {

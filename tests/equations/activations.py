@@ -175,13 +175,33 @@ def the_log_sigmoid():
     )
 
 
-@definition(r"f(x) = \log(1 + e^x) = \max(x, 0) + \log\bigl(1 + e^{-\abs{x}}\bigr)")
+@definition(
+    r"""f(x) = \frac1\beta \log(1 + e^{\beta x})
+    = \max(x, 0) + \frac1\beta \log\bigl(1 + e^{-\beta \abs{x}}\bigr)"""
+)
 def the_softplus():
-    yield (
-        np.log(1 + np.exp(X)),
-        np.maximum(X, 0) + np.log(1 + np.exp(-np.abs(X))),
-        activations.softplus(X),
-    )
+    for beta in (1.0, 1.7):
+        yield (
+            np.log(1 + np.exp(beta * X)) / beta,
+            np.maximum(X, 0) + np.log(1 + np.exp(-beta * np.abs(X))) / beta,
+            activations.softplus(X, beta=beta),
+        )
+
+
+@definition(r"f(x) = \max(x, 0)^2 = x \max(x, 0)")
+def the_squared_relu():
+    yield np.maximum(X, 0) ** 2, X * np.maximum(X, 0), activations.relu_squared(X)
+
+
+@definition(
+    r"""x' = \min(\max(x, -\ell), \ell) , \qquad g' = \min(g, \ell) , \qquad
+    f(x, g) = (x' + c)\, g'\, \sigma(\beta g') ."""
+)
+def the_swiglu_with_a_bound():
+    g, limit, c, beta = X[::-1], 1.1, 0.7, 1.702
+    values, gate = np.minimum(np.maximum(X, -limit), limit), np.minimum(g, limit)
+    want = (values + c) * gate * sigmoid(beta * gate)
+    yield want, activations.swiglu(X, g, beta=beta, limit=limit, shift=c)
 
 
 @definition(r"f(x) = x \, \sigma(\beta x) = \frac{x}{1 + e^{-\beta x}}")

@@ -7,7 +7,7 @@ cotangent or the tangent.
 
 import numpy as np
 import scipy.special
-from equations.ledger import equation
+from equations.ledger import definition, equation
 from equations.numeric import complex_step, nth_derivative
 
 from dlref import activations
@@ -96,7 +96,20 @@ MAPS = {
     ),
     "sigmoid": (r"\sigma(x)\, \sigma(-x)", sigmoid, lambda x: sigmoid(x) * sigmoid(-x), {}, []),
     "log_sigmoid": (r"\sigma(-x)", lambda x: np.log(sigmoid(x)), lambda x: sigmoid(-x), {}, []),
-    "softplus": (r"\sigma(x)", lambda x: np.log(1 + np.exp(x)), sigmoid, {}, []),
+    "softplus": (
+        r"\sigma(\beta x)",
+        lambda x: np.log(1 + np.exp(B * x)) / B,
+        lambda x: sigmoid(B * x),
+        {"beta": B},
+        [],
+    ),
+    "relu_squared": (
+        r"2 \max(x, 0)",
+        lambda x: where(x.real > 0, x**2, 0),
+        lambda x: 2 * np.maximum(x, 0),
+        {},
+        [0],
+    ),
     "tanh": (r"(1 - \tanh^2 x)", np.tanh, lambda x: 1 - np.tanh(x) ** 2, {}, []),
     "tanhshrink": (r"\tanh^2 x", lambda x: x - np.tanh(x), lambda x: np.tanh(x) ** 2, {}, []),
     "softsign": (
@@ -307,21 +320,44 @@ def derivatives_of_log_sigmoid():
 
 
 @equation(
-    r"f' = \dv{}{x} \log(1 + e^x) = \frac{e^x}{1 + e^x} = \sigma(x)",
-    r"f'' = \sigma'(x) = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x)\, \sigma(-x)",
+    r"""f' = \frac1\beta \dv{}{x} \log(1 + e^{\beta x})
+    = \frac{e^{\beta x}}{1 + e^{\beta x}} = \sigma(\beta x)""",
+    r"""f'' = \beta\, \sigma'(\beta x) = \beta\, \frac{e^{-\beta x}}{(1 + e^{-\beta x})^2}
+    = \beta\, \sigma(\beta x)\, \sigma(-\beta x)""",
 )
 def derivatives_of_softplus():
+    def f(x):
+        return np.log(1 + np.exp(B * x)) / B
+
     yield (
-        complex_step(lambda x: np.log(1 + np.exp(x)), X),
-        np.exp(X) / (1 + np.exp(X)),
-        sigmoid(X),
+        complex_step(f, X),
+        complex_step(lambda x: np.log(1 + np.exp(B * x)), X) / B,
+        np.exp(B * X) / (1 + np.exp(B * X)),
+        sigmoid(B * X),
+        activations.softplus_deriv(X, beta=B),
     )
     yield (
-        nth_derivative(lambda x: np.log(1 + np.exp(x)), X, 2),
-        complex_step(sigmoid, X),
-        np.exp(-X) / (1 + np.exp(-X)) ** 2,
-        sigmoid(X) * sigmoid(-X),
+        nth_derivative(f, X, 2),
+        B * complex_step(sigmoid, B * X),
+        B * np.exp(-B * X) / (1 + np.exp(-B * X)) ** 2,
+        B * sigmoid(B * X) * sigmoid(-B * X),
+        activations.softplus_deriv2(X, beta=B),
     )
+
+
+@equation(
+    r"f'(x) = 2 \max(x, 0)",
+    r"f''(x) = \begin{cases} 2 & x > 0 \\ 0 & x \le 0 \end{cases}",
+)
+def derivatives_of_squared_relu():
+    def f(x):
+        return where(x.real > 0, x**2, 0)
+
+    at = np.append(X, 0.0)
+    yield complex_step(f, X), 2 * np.maximum(X, 0)
+    yield 2 * np.maximum(at, 0), activations.relu_squared_deriv(at)
+    yield complex_step(lambda x: where(x.real > 0, 2 * x, 0), X), where(X > 0, 2, 0)
+    yield where(at > 0, 2, 0), activations.relu_squared_deriv2(at)
 
 
 @equation(
@@ -517,3 +553,115 @@ def constants_of_selu():
     yield 0, right + mean(negative), 1 / np.sqrt(2 * np.pi) + ALPHA * (integral[1] - integral[0])
     square = 0.5 + ALPHA**2 * (integral[2] - 2 * integral[1] + integral[0])
     yield 1, LAMBDA**2 * (mean(z**2) + mean(negative**2)), LAMBDA**2 * square
+
+
+# Sparsemax and Gumbel-softmax
+
+
+def projected(x):
+    """Return sparsemax by bisection for the threshold, whose definition is a sum of one."""
+    low, high = x.max() - 1, x.max()
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(x - middle, 0).sum() > 1 else (low, middle)
+    return low
+
+
+ROW = np.array([0.9, 0.3, -0.2, 0.6, -1.5])
+
+
+@definition(
+    r"""\vec p = \operatorname*{argmin}_{\vec p \ge 0,\; \sum_i p_i = 1}
+    \tfrac12 \norm{\vec p - \vec x}^2"""
+)
+def the_projection_onto_the_simplex():
+    p = activations.sparsemax(ROW)
+    yield p.sum(), 1.0
+    yield np.minimum(p, 0), np.zeros(5)
+    slope = p - ROW  # no other point of the simplex is nearer: slope . (q - p) >= 0 at its corners
+    yield np.minimum((np.eye(5) - p) @ slope, 0), np.zeros(5)
+
+
+@equation(
+    r"""p_i = \max(x_i - \tau, 0) , \qquad \tau = \frac1{|S|} \Bigl( \sum_{i \in S} x_i - 1
+    \Bigr) , \qquad S = \{ i : x_i > \tau \} .""",
+    r"|S| = \max \Bigl\{ k : 1 + k\, x_{(k)} > \sum_{j \le k} x_{(j)} \Bigr\} .",
+)
+def threshold_of_sparsemax():
+    for scale in (0.2, 1.0, 3.0):
+        x = scale * ROW
+        tau = projected(x)
+        support = x > tau
+        yield tau, (x[support].sum() - 1) / support.sum()
+        yield np.maximum(x - tau, 0), activations.sparsemax(x)
+        falling = -np.sort(-x)
+        fits = [k for k in range(1, 6) if 1 + k * falling[k - 1] > falling[:k].sum()]
+        yield support.sum(), max(fits)
+
+
+@equation(
+    r"""\dd \tau = \frac1{|S|} \sum_{j \in S} \dd x_j , \qquad
+    J_{ij} = s_i \Bigl( \delta_{ij} - \frac{s_j}{|S|} \Bigr) , \qquad
+    \mat J = \operatorname{diag}(\vec s) - \frac{\vec s \vec s^\top}{|S|} .""",
+    r"""(\mat J \vec v)_i = s_i (v_i - \bar v) , \qquad
+    \bar v = \frac1{|S|} \sum_{j \in S} v_j""",
+    r"""\pdv{L}{x_j} = s_j (u_j - \bar u) , \qquad \bar u = \frac1{|S|} \sum_{i \in S} u_i""",
+)
+def derivatives_of_sparsemax():
+    s = 1.0 * (projected(ROW) < ROW)
+    size, h = s.sum(), 1e-3
+
+    def slope(f, v):  # piecewise linear: exact but for rounding
+        return (f(ROW + h * v) - f(ROW - h * v)) / (2 * h)
+
+    v, u = DX[:5], U[:5]
+    yield slope(projected, v), (s * v).sum() / size
+    jac = np.array([[s[i] * ((i == j) - s[j] / size) for j in range(5)] for i in range(5)])
+    yield jac, np.diag(s) - np.outer(s, s) / size, activations.sparsemax_jacobian(ROW)
+    by_hand = s * (v - (s * v).sum() / size)
+    yield slope(activations.sparsemax, v), jac @ v, by_hand, activations.sparsemax_jvp(ROW, v)
+    by_hand = s * (u - (s * u).sum() / size)
+    yield [u @ slope(activations.sparsemax, e) for e in np.eye(5)], by_hand
+    yield by_hand, activations.sparsemax_vjp(u, ROW)
+
+
+@definition(
+    r"""\vec y = \operatorname{softmax}\Bigl( \frac{\vec x + \vec g}{T} \Bigr) , \qquad
+    g_i = -\log(-\log U_i) , \quad U_i \sim \mathcal{U}(0, 1)"""
+)
+def the_gumbel_softmax():
+    g = -np.log(-np.log(np.array([0.1, 0.5, 0.7, 0.9, 0.99])))
+    e = np.exp((ROW + g) / 0.7)
+    yield e / e.sum(), activations.gumbel_softmax(ROW, g, temperature=0.7)
+    drawn = np.sort(np.random.default_rng(0).gumbel(size=200_001))
+    yield round(drawn[100_000], 1), round(-np.log(-np.log(0.5)), 1)  # the medians
+
+
+@equation(r"\int_0^\infty e^{x_a} e^{-w Z}\, \dd w = \frac{e^{x_a}}{Z} .")
+def probability_that_a_class_is_drawn():
+    total = np.exp(ROW).sum()
+    nodes, weights = np.polynomial.laguerre.laggauss(40)
+    w = nodes / 2
+    inside = np.exp(ROW)[:, None] * np.exp(-w * total) * np.exp(nodes) / 2
+    yield inside @ weights, np.exp(ROW) / total
+
+
+@equation(
+    r"""\pdv{L}{x_j} = \pdv{L}{g_j} = \frac{y_j}{T} \Bigl( u_j - \sum_i y_i u_i \Bigr)""",
+    r"\dot y_i = \frac{y_i}{T} \Bigl( v_i - \sum_j y_j v_j \Bigr)",
+)
+def products_of_gumbel_softmax():
+    T, g, u, v = 0.7, DX[:5], U[:5], DX[5:10]
+
+    def f(x):
+        e = np.exp((x + g) / T)
+        return e / e.sum()
+
+    y = f(ROW)
+    grad = y / T * (u - (y * u).sum())
+    yield [u @ complex_step(f, ROW, e) for e in np.eye(5)], grad
+    for hard in (False, True):
+        options = {"temperature": T, "hard": hard}
+        yield grad, *activations.gumbel_softmax_vjp(u, ROW, g, **options)
+        pushed = activations.gumbel_softmax_jvp((ROW, g), (v, None), **options)
+        yield complex_step(f, ROW, v), y / T * (v - (y * v).sum()), pushed

@@ -7,9 +7,15 @@ from equations.numeric import gradients, jacobian_of, rate
 from dlref.normalization import (
     batch_norm,
     batch_norm_inference,
+    batch_norm_train,
+    batch_norm_train_jvp,
+    batch_norm_train_vjp,
     batch_norm_update,
     group_norm,
     instance_norm,
+    l2_norm,
+    l2_norm_jvp,
+    l2_norm_vjp,
     layer_norm,
     layer_norm_jacobian,
     rms_norm,
@@ -489,3 +495,79 @@ def update_tangents_by_complex_step():
     dr, ds = RNG.normal(size=(2, 4))
     moved = rate(lambda r, s: (1 - M) * r + M * s, (R, NEW), (dr, ds))
     yield moved, (1 - M) * dr + M * ds
+
+
+@definition(r"y_i = \frac{x_i}{\ell} , \qquad \ell = \sqrt{\sum_j x_j^2 + \epsilon}")
+def row_of_length_one():
+    for x in X:
+        length = np.sqrt(sum(value**2 for value in x) + EPS)
+        yield [value / length for value in x], l2_norm(x, eps=EPS)
+
+
+@equation(
+    r"""\dd \vec y &= \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell
+    = \frac1\ell \bigl( \dd \vec x - \vec y\, (\vec y \cdot \dd \vec x) \bigr) \\
+    \vec u \cdot \dd \vec y &= \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr)
+    \cdot \dd \vec x , \qquad
+    \pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .""",
+    r"""\dot{\vec y} = \frac1\ell \bigl( \vec v - \vec y\, (\vec y \cdot \vec v) \bigr)""",
+)
+def derivatives_of_the_division_by_the_length():
+    x, u, v = X[0], U[0], V[0]
+    length = np.sqrt(x @ x + EPS)
+    y = x / length
+
+    def unit(x):
+        return x / np.sqrt(np.sum(x * x) + EPS)
+
+    moved = rate(lambda x: np.sqrt(np.sum(x * x) + EPS), [x], [v])
+    pushed = (v - y * (y @ v)) / length
+    yield (
+        rate(unit, [x], [v]),
+        v / length - x / length**2 * moved,
+        pushed,
+        l2_norm_jvp(x, v, eps=EPS),
+    )
+    grad = (u - y * (y @ u)) / length
+    yield u @ pushed, grad @ v
+    yield gradients(lambda x: np.sum(u * unit(x)), x)[0], grad, l2_norm_vjp(u, x, eps=EPS)
+
+
+@definition(
+    r"""y_n = w\, \frac{x_n - \mu}{\sqrt{\sigma^2 + \epsilon}} + b , \qquad
+    \mu_\text{run}' = (1 - m)\, \mu_\text{run} + m\, \mu , \qquad
+    \sigma_\text{run}'^2 = (1 - m)\, \sigma_\text{run}^2 + m\, \frac{M}{M - 1}\, \sigma^2 ."""
+)
+def a_training_step():
+    m, running, spread = 0.3, DW, DB**2
+    for c in range(C):
+        x = X[:, c]
+        mu = x.sum() / N
+        biased = ((x - mu) ** 2).sum() / N
+        got = batch_norm_train(X, running, spread, W, B, momentum=m, eps=EPS)
+        yield W[c] * (x - mu) / np.sqrt(biased + EPS) + B[c], got[0][:, c]
+        yield (1 - m) * running[c] + m * mu, got[1][c]
+        yield (1 - m) * spread[c] + m * N / (N - 1) * biased, got[2][c]
+
+
+@equation(
+    r"""\pdv{L}{x_n} = \frac w\tau \bigl( u_n - \overline u - \hat x_n\, \overline{u \hat x}
+    \bigr) .""",
+    r"""\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n\, \overline{v \hat x}
+    \bigr) + \dot w\, \hat x_n + \dot b .""",
+)
+def derivatives_of_a_training_step():
+    def f(x, w, b):
+        return w * standardized(x, 0)[0] + b
+
+    hat, tau = standardized(X, 0)
+    statistics, options = (np.zeros(C), np.ones(C)), {"momentum": 0.3, "eps": EPS}
+    got = batch_norm_train_vjp(U, X, *statistics, W, B, **options)
+    by_hand = W / tau * (U - U.mean(0) - hat * (U * hat).mean(0))
+    yield gradients(lambda x: np.sum(U * f(x, W, B)), X)[0], by_hand, got[0]
+    yield gradients(lambda w: np.sum(U * f(X, w, B)), W)[0], got[1]
+    yield gradients(lambda b: np.sum(U * f(X, W, b)), B)[0], got[2]
+    by_hand = W / tau * (V - V.mean(0) - hat * (V * hat).mean(0)) + DW * hat + DB
+    moves = V, *statistics, DW, DB
+    yield rate(f, [X, W, B], [V, DW, DB]), by_hand
+    yield by_hand, batch_norm_train_jvp((X, *statistics, W, B), moves, **options)

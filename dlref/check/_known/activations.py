@@ -74,7 +74,8 @@ def by_slope(f: Any, slope: Any) -> dict[str, Any]:
 
 
 RECORDS = [
-    elementwise(a.relu), elementwise(a.leaky_relu, {"negative_slope": 0.2}),
+    elementwise(a.relu), elementwise(a.relu_squared),
+    elementwise(a.leaky_relu, {"negative_slope": 0.2}),
     elementwise(
         a.elu, {"alpha": 0.5}, plain=by_slope(u.elu, u.elu_deriv),
         variants={"vjp": (u.in_reverse(u.elu_deriv_of_jax),)},
@@ -87,7 +88,8 @@ RECORDS = [
     elementwise(a.sigmoid, plain=by_slope(None, u.sigmoid_deriv)), elementwise(a.log_sigmoid),
     elementwise(a.hard_sigmoid, {"alpha": 0.2}, {"beta": 0.75}, {"alpha": 0.2, "beta": 0.4}),
     elementwise(a.tanh, plain=by_slope(None, u.tanh_deriv), variants={"vjp": (u.tanh_vjp_of_jax,)}),
-    elementwise(a.hard_tanh), elementwise(a.softplus, mistakes=(options.linear_beyond_20,)),
+    elementwise(a.hard_tanh),
+    elementwise(a.softplus, {"beta": 0.75}, mistakes=(options.linear_beyond_20,)),
     elementwise(
         a.softsign, plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
     ),
@@ -116,7 +118,10 @@ RECORDS = [
         hard=[call((5, 7), (7,))],
     ),
     gated(a.glu, plain=u.gated(sigmoid, u.sigmoid_deriv)),
-    gated(a.swiglu, {"beta": 0.75}, plain=u.gated(u.silu, u.silu_deriv)),
+    gated(
+        a.swiglu, {"beta": 0.75}, {"limit": 0.8}, {"shift": 1.0},
+        plain=u.gated(u.silu, u.silu_deriv),
+    ),
     gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu),
     along_rows(
         a.softmax, call((1,)),
@@ -148,6 +153,18 @@ RECORDS = [
         a.logsumexp, call((1,)), plain={"vjp": r.logsumexp_vjp, "jvp": r.logsumexp_jvp},
         variants={"vjp": (r.through_maximum(r.logsumexp_vjp, total=True),)},
         later=(inputs.base_two,), exponent=signs.largest_input,
+    ),
+    along_rows(a.sparsemax, call((1,))),
+    Known(
+        f=a.gumbel_softmax,
+        calls=[
+            call((5,), (5,)),
+            call((2, 3), (2, 3), temperature=0.5),
+            call((2, 1, 4), (2, 1, 4)),
+            call((0, 3), (0, 3)),
+        ],
+        hard=[call((5, 7), (5, 7)), call((3, 131), (3, 131), temperature=0.5)],
+        options=[call((5, 7), (5, 7), temperature=0.5), call((5, 7), (5, 7), hard=True)],
     ),
     along_rows(a.hardmax, call((1,))),
 ]  # fmt: skip

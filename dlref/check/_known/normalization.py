@@ -10,7 +10,7 @@ from ... import normalization as n
 from .._oracle.causes import inputs, options, signs
 from .._oracle.causes import normalization as mistakes
 from .._oracle.plain import layers
-from ._record import Known, Sample, call, normal, positive
+from ._record import Known, Sample, call, normal, positive, without
 from .neurons import with_gaps
 
 if TYPE_CHECKING:
@@ -64,6 +64,10 @@ RECORDS = [
         later=(inputs.channels_first, mistakes.other_forms, *GRADIENT), last_signs=(),
     ),
     norm(
+        n.l2_norm, call((2, 8)), call((5,), eps=0.25), call((2, 3, 4)), call((0, 3)),
+        hard=[call((5, 7)), call((3, 130))], later=(inputs.channels_first,), last_signs=(),
+    ),
+    norm(
         n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),
         call((5, 1), None, (1,)), call((0, 3), (3,), (3,)),
         hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
@@ -90,4 +94,5 @@ RECORDS = [
         call((1, 4, 1), None, (1,)), call((0, 3, 2), (2,), None),
         hard=[call((3, 5, 7), (7,), (7,))],
     ),
+    *without("its derivatives are of its first output alone", n.batch_norm_train),
 ]  # fmt: skip

@@ -170,19 +170,35 @@ def in_forward_mode(deriv: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, dx, **options: dx * deriv(x, **options)
 
 
+def _bounded(x: Any, gate: Any, limit: float | None, shift: float) -> tuple[Any, Any, Any, Any]:
+    """Return the two factors of a gated unit with a bound, and where derivatives pass."""
+    if limit is None:
+        return x + shift, gate, 1, 1
+    inside = np.abs(x) <= limit, gate <= limit
+    return np.clip(x, -limit, limit) + shift, np.minimum(gate, limit), *inside
+
+
 def gated(f: Callable[..., Any], slope: Callable[..., Any]) -> dict[str, Any]:
     """Return x f(gate) in its three forms."""
 
-    def jvp(primals: Any, tangents: Any, **options: Any) -> Any:
-        (x, gate), (dx, dgate) = primals, tangents
-        dx, dgate = (0 if d is None else d for d in (dx, dgate))
+    def jvp(
+        primals: Any, tangents: Any, limit: Any = None, shift: float = 0.0, **options: Any
+    ) -> Any:
+        dx, dgate = (0 if d is None else d for d in tangents)
+        x, gate, *inside = _bounded(*primals, limit, shift)
+        dx, dgate = dx * inside[0], dgate * inside[1]
         return dx * f(gate, **options) + x * (dgate * slope(gate, **options))
 
-    def vjp(dout: Any, x: Any, gate: Any, **options: Any) -> Any:
+    def vjp(
+        dout: Any, x: Any, gate: Any, limit: Any = None, shift: float = 0.0, **options: Any
+    ) -> Any:
+        shapes = np.shape(x), np.shape(gate)
+        x, gate, *inside = _bounded(x, gate, limit, shift)
         dx, dgate = dout * f(gate, **options), dout * x * slope(gate, **options)
-        return unbroadcast(dx, np.shape(x)), unbroadcast(dgate, np.shape(gate))
+        return unbroadcast(dx * inside[0], shapes[0]), unbroadcast(dgate * inside[1], shapes[1])
 
-    def forward(x: Any, gate: Any, **options: Any) -> Any:
+    def forward(x: Any, gate: Any, limit: Any = None, shift: float = 0.0, **options: Any) -> Any:
+        x, gate, *_ = _bounded(x, gate, limit, shift)
         return x * f(gate, **options)
 
     return {"forward": forward, "vjp": vjp, "jvp": jvp}

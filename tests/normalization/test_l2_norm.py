@@ -1,0 +1,50 @@
+"""Tests of dlref.normalization._l2_norm."""
+
+import numpy as np
+import pytest
+
+from dlref.normalization import l2_norm, l2_norm_jvp, l2_norm_vjp, rms_norm
+
+
+@pytest.mark.parametrize("eps", [1e-6, 0.3])
+def test_pytorch(eps, rng):
+    peers = pytest.importorskip("peers")
+    x, u = rng.normal(size=(2, 5, 4, 64))
+
+    def qwen3_next(t):  # l2norm of transformers' modeling_qwen3_next.py
+        return t * peers.torch.rsqrt((t * t).sum(-1, keepdim=True) + eps)
+
+    value, (grad,) = peers.value_and_vjp(qwen3_next, x, dout=u)
+    np.testing.assert_allclose(l2_norm(x, eps=eps), value, rtol=0, atol=4e-15)
+    np.testing.assert_allclose(l2_norm_vjp(u, x, eps=eps), grad, rtol=0, atol=4e-15)
+    np.testing.assert_array_equal(l2_norm_jvp(x, u, eps=eps), l2_norm_vjp(u, x, eps=eps))
+
+
+def test_is_rms_norm_over_the_root_of_the_width(rng):
+    x = rng.normal(size=(3, 16))
+    np.testing.assert_allclose(l2_norm(x, eps=1.6), rms_norm(x, eps=0.1) / 4, rtol=1e-15)
+
+
+def test_rows_have_length_one(rng):
+    x = rng.normal(size=(20, 7)) * 10.0 ** rng.integers(-3, 3, size=(20, 1))
+    np.testing.assert_allclose(np.linalg.norm(l2_norm(x, eps=0), axis=-1), 1, rtol=1e-15)
+
+
+def test_extreme_rows():
+    np.testing.assert_allclose(l2_norm([3e200, 4e200], eps=0), [0.6, 0.8], rtol=1e-15)
+    np.testing.assert_allclose(l2_norm([3e-200, 4e-200], eps=0), [0.6, 0.8], rtol=1e-15)
+    assert l2_norm([0.0, 0.0]).tolist() == [0, 0]
+    assert np.isnan(l2_norm([0.0, 0.0], eps=0)).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0,)])
+def test_empty(shape):
+    x = np.zeros(shape)
+    assert l2_norm(x).shape == l2_norm_vjp(x, x).shape == l2_norm_jvp(x, None).shape == shape
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"^Argument 'x' must have at least 1 axis"):
+        l2_norm(1.0)
+    with pytest.raises(ValueError, match=r"^Argument 'eps' must be at least 0, not -1"):
+        l2_norm([1.0], eps=-1)
