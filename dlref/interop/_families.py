@@ -461,7 +461,7 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
-#: With what the names of a family's classes begin, and what it has, in words.
+#: The first part of the names of a family's classes, and its features in words.
 KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
 KNOWN |= {
     "gpt2": ("GPT2", "learned positions and layer norms"),
@@ -472,13 +472,13 @@ KNOWN |= {
 
 
 def _of_text(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the configuration of the text model in that of a multimodal one."""
+    """Return the configuration of the text model inside a multimodal configuration."""
     inner = config.get("text_config") if isinstance(config, Mapping) else None
     return inner if isinstance(inner, Mapping) else config
 
 
 def _of_the_text_model(named: dict[str, Any]) -> dict[str, Any]:
-    """Return the tensors of the text model in those of a multimodal one, and names of today."""
+    """Return the tensors of a multimodal model's text model, under their current names."""
     for old, new in (
         ("model.language_model.", "model."),
         ("language_model.model.", "model."),

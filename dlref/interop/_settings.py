@@ -1,4 +1,4 @@
-r"""What configurations of Hugging Face say, and what is asked of them."""
+r"""Configurations of Hugging Face's models, read entry by entry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ACTIVATIONS = {
     "swish": "silu",
     **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
 }
-#: Those of a gate, by LanguageModelConfig's names.
+#: Activations of a gate, by LanguageModelConfig's names.
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 GATES |= {"sigmoid": "glu", "identity": "bilinear"}
 
@@ -65,7 +65,7 @@ def _is_neutral(value: Any) -> bool:
 
 
 class Settings:
-    """A configuration as it is found, and what has been asked of it so far."""
+    """A configuration, and the entries of it that have been read so far."""
 
     def __init__(
         self, config: Mapping[str, Any] | None, family: str, families: Mapping[str, tuple[str, str]]
@@ -77,7 +77,7 @@ class Settings:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
-        self.families = families  # with what its classes' names begin, and what each has
+        self.families = families  # first part of the classes' names, and features in words
         self._check_family(family)
 
     def _check_family(self, family: str) -> None:
@@ -105,7 +105,7 @@ class Settings:
         return f"{kind!r}, which has {self.families[kind][1]} and is read by kind={kind!r}"
 
     def get(self, default: Any, *names: str) -> Any:
-        """Return what is set under the first of the names, or the default."""
+        """Return the first of these entries that is set, or the default."""
         self.known |= {*names}
         there = [name for name in names if self.config.get(name) is not None]
         return self.config[there[0]] if there else default
@@ -130,7 +130,7 @@ class Settings:
         return bool(value)
 
     def only(self, name: str, wanted: Any) -> None:
-        """Note a problem unless an entry is what dlref can express."""
+        """Note a problem unless an entry has the value that dlref can express."""
         value = self.get(wanted, name)
         if value != wanted:
             self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}")
@@ -149,11 +149,11 @@ class Settings:
         return GATES.get(plain, "identity") if gated else plain
 
     def refuse(self) -> None:
-        """Raise what was found so far."""
+        """Raise an error with all problems found so far."""
         raise_all("Argument 'config' must be what dlref can express", self.problems)
 
     def finish(self) -> None:
-        """Raise what was found, and warn of what nobody asked for."""
+        """Raise an error with all problems, and warn of entries that were not read."""
         self.refuse()
         for note in self.notes:
             warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
