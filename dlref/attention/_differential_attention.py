@@ -63,10 +63,14 @@ def differential_attention(
 
     Parameters
     ----------
-    q1, q2 : array_like, shape (..., H, T, E)
-        Queries of the two maps.
-    k1, k2 : array_like, shape (..., Hk, S, E)
-        Keys of the two maps.
+    q1 : array_like, shape (..., H, T, E)
+        Queries of the first map.
+    k1 : array_like, shape (..., Hk, S, E)
+        Keys of the first map.
+    q2 : array_like, shape (..., H, T, E)
+        Queries of the second map.
+    k2 : array_like, shape (..., Hk, S, E)
+        Keys of the second map.
     v : array_like, shape (..., Hk, S, V)
         Values, which both maps share.
     lam : array_like, shape () or (H, 1, 1)
