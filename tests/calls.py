@@ -175,12 +175,29 @@ def _blocks(rng):
     yield from _derivatives(rng, attention, "multi_head_attention", (x, y, params), **heads)
     yield from _derivatives(rng, transformer, "feed_forward", (x, network))
     yield from _derivatives(rng, transformer, "gated_feed_forward", (x, gated))
+    yield from _mixtures(rng, x)
     yield from _derivatives(rng, transformer, "encoder_block", (x, encoder), **heads)
     yield from _derivatives(rng, transformer, "decoder_block", (x, memory, decoder), **heads)
     stack = (encoder, encoder)
     yield from _derivatives(rng, transformer, "encoder", (x, stack, norm), **heads)
     stack = (decoder, decoder)
     yield from _derivatives(rng, transformer, "decoder", (x, memory, stack, norm), **heads)
+
+
+def _mixtures(rng, x):
+    shapes = (5, 6, D), (5, 6, D), (5, D, 6)
+    experts = transformer.ExpertParams(*(rng.normal(size=s) / 2 for s in shapes))
+    weight, told = rng.normal(size=(5, D)), {"k": 2}
+    yield from _derivatives(rng, transformer, "mixture_of_experts", (x, weight, experts), **told)
+    yield "transformer.top_k_router", (x, weight), told
+    u, v = rng.normal(size=(B, T, 2)), rng.normal(size=(B, T, 5))
+    yield "transformer.top_k_router_vjp", ((None, u, v), x, weight), told
+    moves = tuple(rng.normal(size=a.shape) for a in (x, weight))
+    yield "transformer.top_k_router_jvp", ((x, weight), moves), told
+    scores, chosen = rng.uniform(size=(B, T, 5)), rng.integers(0, 5, (B, T, 2))
+    for form in ("", "_grad"):
+        yield f"transformer.load_balancing_loss{form}", (scores, chosen), {}
+        yield f"transformer.router_z_loss{form}", (v,), {}
 
 
 def _models(rng):

@@ -1035,3 +1035,28 @@ def gru(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, reset_after=True, **options):
 
 def gru_cell(x, h, *weights, **options):
     return one_step(gru, x, [h], *weights, **options)
+
+
+def mixture_of_experts(
+    x, weight, params, chosen, k, score="softmax", normalize=True, scale=1.0, router_bias=None,
+    activation="swiglu", limit=None, shift=0.0, beta=1.0, shared=None, shared_gate=None, **_,
+):  # fmt: skip
+    """Every token through every expert, with weight 0 where it was not chosen."""
+    z = affine(x, weight, router_bias)
+    e = np.exp(z - z.max(-1, keepdims=True))
+    s = 1 / (1 + np.exp(-z)) if score == "sigmoid" else e / e.sum(-1, keepdims=True)
+    mask = np.zeros(s.shape)
+    np.put_along_axis(mask, chosen, 1.0, -1)
+    w = scale * mask * s / (np.sum(mask * s, -1, keepdims=True) if normalize else 1.0)
+    f = {"swiglu": lambda g: g / (1 + np.exp(-beta * g)), "geglu": gelu}[activation]
+    out = np.zeros(x.shape)
+    for i in range(len(weight)):
+        w_gate, w_up, w_down, b_gate, b_up, b_down = (None if p is None else p[i] for p in params)
+        g, u = affine(x, w_gate, b_gate), affine(x, w_up, b_up)
+        if limit is not None:
+            g, u = np.minimum(g, limit), np.clip(u, -limit, limit)
+        out += w[..., i : i + 1] * affine(f(g) * (u + shift), w_down, b_down)
+    if shared is not None:
+        gate = 1.0 if shared_gate is None else 1 / (1 + np.exp(-affine(x, shared_gate)))
+        out += gate * gated_feed_forward(x, shared)
+    return out

@@ -872,8 +872,8 @@ def gpt(tokens, params, heads):
         return h @ w2.T + b2
 
     x = embedding[tokens] + positions[: len(tokens)]
-    for attention_weights, norm_1, network_weights, norm_2 in blocks:
-        x = x + attend(norm(x, *norm_1), *attention_weights)
+    for attention_weights, norm_1, network_weights, norm_2, *_ in blocks:
+        x = x + attend(norm(x, *norm_1), *attention_weights[:8])
         x = x + network(norm(x, *norm_2), *network_weights)
     return norm(x, *norm_f) @ embedding.T
 

@@ -41,6 +41,8 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
+    "interop._decoders",
+    "interop._settings",
     "interop._tensors",
     "transformer._decoding",
     "transformer._model",

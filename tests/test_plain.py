@@ -1,14 +1,21 @@
 """The plain NumPy of the pages gives what the compiled functions give."""
 
 import ast
+import builtins
+import importlib
 import inspect
+import symtable
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import naive
 import numpy as np
 import plain
 import pytest
+from cases import SPECS
 
+import dlref
 from dlref import (
     activations,
     attention,
@@ -49,6 +56,95 @@ def test_every_transcription_is_compared():
         source = ast.walk(ast.parse(inspect.getsource(test)))
         used = {node.attr for node in source if isinstance(node, ast.Attribute)}
         assert name in used | ELEMENTARY.keys(), name
+
+
+def displayed():
+    """Return the pages' transcriptions, and for each topic the functions that it shows."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "_ext"))
+    from transcripts import Transcripts  # noqa: PLC0415
+
+    topics = [
+        SimpleNamespace(chapter=path.parent.name, name=path.stem[1:], names=module.__all__)
+        for path in Path(dlref.__file__).parent.glob("*/_*.py")
+        if not path.name.startswith("__") and not path.parent.name.startswith("_")
+        for module in [importlib.import_module(f"dlref.{path.parent.name}.{path.stem}")]
+        if getattr(module, "__all__", None)
+    ]
+    transcripts = Transcripts(topics)
+    return transcripts, {
+        f"{key} {f.name}": f for key, shown in transcripts.shown.items() for f in shown
+    }
+
+
+TRANSCRIPTS, DISPLAYED = displayed()
+
+
+def run_alone(function):
+    """Run a displayed block where only NumPy is known; return its function."""
+    code = TRANSCRIPTS.code(function)
+    assert "globals()" not in code
+    space = {"np": np, "__name__": "pasted"}
+    exec(compile(code, function.name, "exec"), space)
+    table = symtable.symtable(code, function.name, "exec")
+    missing = set().union(*map(transcribed_names, table.get_children())) - space.keys()
+    assert missing - vars(builtins).keys() == set()
+    return space[function.name]
+
+
+def transcribed_names(scope):
+    found = {s.get_name() for s in scope.get_symbols() if s.is_global() and s.is_referenced()}
+    return found.union(*map(transcribed_names, scope.get_children()))
+
+
+@pytest.mark.parametrize("name", DISPLAYED)
+def test_a_displayed_block_runs_when_pasted(name):
+    run_alone(DISPLAYED[name])
+
+
+@pytest.mark.parametrize("name", [n for n, f in DISPLAYED.items() if f.name in FUNCTIONS])
+def test_and_gives_what_dlref_gives(name, monkeypatch):
+    """The tests of this file, called with the displayed code."""
+    function = DISPLAYED[name]
+    if TRANSCRIPTS.module[function] is not TRANSCRIPTS.module[TRANSCRIPTS.plain["gpt"]]:
+        pytest.skip("an oracle of tests/naive.py, which the next test calls")
+    alone = run_alone(function)
+    monkeypatch.setattr(plain, function.name, alone)
+    monkeypatch.setitem(FUNCTIONS, function.name, alone)
+    test = CHECKED[function.name]
+    for mark in getattr(test, "pytestmark", []):
+        if mark.name == "parametrize" and test is not test_elementary:
+            for value in mark.args[1]:
+                test(*value) if "," in mark.args[0] else test(value)
+            return
+    if test is test_elementary:
+        test(function.name)
+    else:
+        test()
+
+
+ORACLES = {
+    f"{key}.{f.name}": f
+    for key, shown in TRANSCRIPTS.shown.items()
+    for f in shown
+    if TRANSCRIPTS.module[f] is not TRANSCRIPTS.module[TRANSCRIPTS.plain["gpt"]]
+}
+
+
+@pytest.mark.parametrize("name", ORACLES)
+def test_a_displayed_oracle_can_be_called(name):
+    """With the inputs of the first call in the record of its map."""
+    chapter, function = name.partition(".")[0], ORACLES[name]
+    spec = SPECS.get(f"{chapter}.{function.name}")
+    alone = run_alone(function)
+    if spec is None:
+        return  # it takes trees, states or generators
+    call = spec.calls[0]
+    options = dict(call.options)
+    if "activation" in options:
+        options["activation"] = getattr(naive, options["activation"])
+    got = alone(*spec.inputs(np.random.default_rng(0), call.shapes), **options)
+    want = getattr(naive, function.name)
+    close(got, want(*spec.inputs(np.random.default_rng(0), call.shapes), **call.options))
 
 
 def test_transcriptions_are_short():

@@ -32,6 +32,28 @@ def test_pythons_are_those_that_the_package_names():
     assert f'python: ["{oldest}"' in test
 
 
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actions_are_pinned_by_commit(path):
+    actions = re.findall(r"uses: (\S+)", path.read_text())
+    assert actions
+    assert [name for name in actions if not re.fullmatch(r"[\w/.-]+@[0-9a-f]{40}", name)] == []
+
+
+def test_only_jobs_that_run_nothing_of_the_project_may_write():
+    """A job that installs or runs packages must not hold a token that can change the repository."""
+    for path in WORKFLOWS:
+        for job in re.split(r"\n  (?=\w+:)", path.read_text()):
+            if re.search(r"(contents|id-token): write", job):
+                assert not re.search(r"pip install|tox|npm", job), (path.name, job[:20])
+
+
+def test_nightly_scripts_exist():
+    text = (ROOT / ".github/workflows/nightly.yml").read_text()
+    scripts = re.findall(r"measure -- (\w+)", text)
+    assert scripts
+    assert all((ROOT / "measure" / f"{name}.py").is_file() for name in scripts)
+
+
 def test_environments_are_found():
     assert {"docs", "lint", "package"} <= environments()
     assert "nothing" not in environments()

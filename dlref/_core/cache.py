@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import re
 import shutil
+import stat
 import sys
 import tempfile
 import time
@@ -21,14 +21,18 @@ from pathlib import Path
 __all__ = ["folder_of", "read", "user_folder", "write"]
 
 DIGEST = 16  # bytes
+LARGEST = 2**27  # bytes of a file that is read; compiled code takes some hundred thousand
 MONTH = 30 * 24 * 3600.0  # seconds after which an unused folder is removed
+MARKER = ".dlref"  # a file that says that a folder was made here
+TEMPORARY = "tmp-"
+BINARY = getattr(os, "O_BINARY", 0)  # of Windows
 
 
 def user_folder() -> Path | None:
     """Return the folder that the platform reserves for caches, or None."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
+    chosen = Path(os.environ.get("NUMBA_CACHE_DIR", ""))
+    if chosen.is_absolute():  # a relative one would follow the working directory
+        return chosen
     variable, inside = {
         "win32": ("LOCALAPPDATA", "AppData/Local"),
         "darwin": ("", "Library/Caches"),
@@ -53,6 +57,7 @@ def folder_of(key: str) -> Path | None:
     try:
         try:
             folder.mkdir(mode=0o700, parents=True)
+            (folder / MARKER).touch(mode=0o600)
             _remove_unused(folder)
         except FileExistsError:
             with contextlib.suppress(OSError):  # read-only
@@ -70,12 +75,19 @@ def _is_safe(found: os.stat_result) -> bool:
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove the sibling folders of a new one that have not been used for a month."""
+    """Remove dlref's own sibling folders of a new one that have not been used for a month."""
     for other in folder.parent.iterdir():
         found = other.lstat()
-        unused = time.time() - found.st_mtime > MONTH
-        if unused and re.fullmatch(r".+-[0-9a-f]{16}", other.name) and _is_safe(found):
+        own = stat.S_ISDIR(found.st_mode) and _is_safe(found) and (other / MARKER).is_file()
+        if own and time.time() - found.st_mtime > MONTH:
             shutil.rmtree(other, ignore_errors=True)  # refuses links
+
+
+def _remove_temporary(folder: Path) -> None:
+    """Remove the files of processes that ended while they wrote, an hour ago or more."""
+    for path in folder.glob(f"{TEMPORARY}*"):
+        if time.time() - path.lstat().st_mtime > 3600:
+            path.unlink(missing_ok=True)
 
 
 def _path(folder: Path, name: str) -> Path:
@@ -92,8 +104,11 @@ def read(folder: Path | None, name: str) -> bytes | None:
     if folder is None:
         return None
     try:
-        with _path(folder, name).open("rb") as file:
-            if not _is_safe(os.fstat(file.fileno())):
+        # a pipe in the file's place would wait for a writer
+        number = os.open(_path(folder, name), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | BINARY)
+        with open(number, "rb") as file:
+            found = os.fstat(number)
+            if not (stat.S_ISREG(found.st_mode) and _is_safe(found) and found.st_size <= LARGEST):
                 return None
             digest, data = file.read(DIGEST), file.read()
     except OSError:
@@ -107,7 +122,8 @@ def write(folder: Path | None, name: str, data: bytes) -> None:
         return
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # it may have been removed
-        number, temporary = tempfile.mkstemp(dir=folder)
+        _remove_temporary(folder)
+        number, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
         try:
             with open(number, "wb") as file:
                 file.write(_digest(name, data) + data)

@@ -22,6 +22,7 @@ import inspect
 import os
 import pickle
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,7 +32,7 @@ import numpy as np
 from .cache import folder_of, read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FunctionType
 
 try:
@@ -118,6 +119,22 @@ def announce() -> None:
         sys.stderr.write(f"dlref: first calls compile for this processor{place}\n")
 
 
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    """
+    Compile without the cache where a function has no file, or its entry cannot be loaded.
+
+    The cache uses numba's private interface. Another version of numba may change it, which is said.
+    """
+    try:
+        yield
+    except (AttributeError, ImportError) as error:
+        message = f"{type(error).__name__}: {error}; every process will compile anew"
+        warnings.warn(f"dlref's cache of compiled code failed: {message}", RuntimeWarning, 2)
+    except Exception:
+        pass
+
+
 @cache
 def _hash_of_file(path: str) -> str:
     return hashlib.blake2b(Path(path).read_bytes()).hexdigest()
@@ -139,7 +156,7 @@ if COMPILED:
 
         def load_overload(self, signature: Any, context: Any) -> Any:
             context.refresh()
-            with contextlib.suppress(Exception):
+            with _without_cache():
                 data = read(cache_folder(), self._name(signature, context.codegen()))
                 if data is not None:
                     rebuild = numba.core.compiler.CompileResult._rebuild
@@ -148,7 +165,7 @@ if COMPILED:
             return None
 
         def save_overload(self, signature: Any, compiled: Any) -> None:
-            with contextlib.suppress(Exception):
+            with _without_cache():
                 if not compiled.library.has_dynamic_globals:  # addresses of this process
                     data = numba.core.serialize.dumps(compiled._reduce())
                     write(cache_folder(), self._name(signature, compiled.library.codegen), data)

@@ -188,7 +188,7 @@ def scaled_dot_product_attention(
     Tiles hidden by causality or a window are skipped; tiles on the edge are masked. Beyond the
     inputs, memory is needed for the output, a copy of the queries times the scale, and 1.5 MB of
     tiles for each thread: for (1, 8, 16384, 64) in float32 twice 34 MB and the tiles, where a
-    matrix of scores would take 8 GB.
+    matrix of scores would take 8.6 GB.
 
     **Rows without keys.** If every key is masked, :math:`z = 0`. The output is then 0, the
     log-sum-exp −inf, and all gradients through the row are 0. Masked keys and values have no

@@ -2,8 +2,8 @@ r"""Families of models as Hugging Face names their tensors and writes their conf
 
 from __future__ import annotations
 
+import functools
 import re
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,8 +12,6 @@ import numpy as np
 from .._core.arguments import (
     FloatArray,
     as_array,
-    as_integer,
-    as_number,
     check_mapping,
     float_dtype,
     shown,
@@ -21,7 +19,6 @@ from .._core.arguments import (
 from .._core.pytree import displayed
 from ..attention import AttentionParams
 from ..neurons import LinearParams
-from ..positions import rope_attention_factor, rope_frequencies
 from ..transformer import (
     EncoderBlockParams,
     FeedForwardParams,
@@ -30,7 +27,9 @@ from ..transformer import (
     LanguageModelParams,
     NormParams,
 )
+from ._decoders import KIN, Kin, decoder_config, decoder_layout
 from ._modules import linear_layout, norm_layout
+from ._settings import Settings, rope_settings
 from ._tensors import Sizes, Tensor, raise_all, read, write
 
 if TYPE_CHECKING:
@@ -137,111 +136,6 @@ class T5EncoderParams(NamedTuple):
     norm: NormParams
 
 
-#: Activations by Hugging Face's names.
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "hardswish": "hard_swish",
-    "linear": "identity",
-    "silu": "silu",
-    "swish": "silu",
-    **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
-}
-#: Activations of a gate, by LanguageModelConfig's names.
-GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
-GATES |= {"sigmoid": "glu", "identity": "bilinear"}
-
-#: Entries of configurations that say nothing about the map: training, generation, book-keeping.
-IRRELEVANT = re.compile(
-    r"_.*|.*dropout.*|.*_pdrop|.*_token_id|initializer_.*|summary_.*|output_.*|.*label.*|n_ctx"
-    r"|architectures|model_type|auto_map|(torch_)?dtype|transformers_version|return_dict.*"
-    r"|use_cache|chunk_size_feed_forward|problem_type|task_specific_params|pretraining_tp"
-    r"|gradient_checkpointing|reorder_and_upcast_attn|is_encoder_decoder|finetuning_task"
-    r"|torchscript|use_bfloat16|pruned_heads|tokenizer_class|prefix|.*(max|min)_length|do_sample"
-    r"|early_stopping|num_beam.*|temperature|top_[kp]|typical_p|.*_penalty|bad_words_ids"
-    r"|.*no_repeat_ngram_size|num_return_sequences|remove_invalid_values|suppress_tokens"
-    r"|begin_suppress_tokens|exponential_decay.*|cross_attention_hidden_size|tf_legacy_loss"
-    r"|n_positions|num_decoder_layers|scale_decoder_outputs|pooler_.*|directionality"
-)
-
-
-class Settings:
-    """A configuration as it is found, and the entries read so far."""
-
-    def __init__(self, config: Mapping[str, Any] | None, family: str) -> None:
-        if config is not None:
-            check_mapping("config", config)
-        self.config = {} if config is None else dict(config)
-        self.known: set[Any] = set()
-        self.problems: list[str] = []
-        self.notes: list[str] = []
-        self.only("model_type", family)
-
-    def get(self, default: Any, *names: str) -> Any:
-        """Return the value set under the first of the names, or the default."""
-        self.known |= {*names}
-        there = [name for name in names if self.config.get(name) is not None]
-        return self.config[there[0]] if there else default
-
-    def integer(self, default: int | None, *names: str) -> int:
-        return as_integer(f"config.{names[0]}", self.get(default, *names), least=1)
-
-    def divisor(self, whole: int, default: int, *names: str) -> int:
-        """Return a number of heads, and note a problem unless it divides the whole."""
-        n = self.integer(default, *names)
-        if whole % n:
-            self.problems.append(f"{names[0]!r} must divide {whole}, not be {n}")
-        return n
-
-    def number(self, default: float, name: str) -> float:
-        return as_number(f"config.{name}", self.get(default, name), least=0)
-
-    def flag(self, default: bool, name: str) -> bool:
-        value = self.get(default, name)
-        if not isinstance(value, bool):
-            self.problems.append(f"{name!r} must be True or False, not {shown(value)}")
-        return bool(value)
-
-    def only(self, name: str, wanted: Any) -> None:
-        """Note a problem unless dlref can express an entry."""
-        value = self.get(wanted, name)
-        if value != wanted:
-            self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}")
-
-    def activation(self, default: str, name: str, *, gated: bool = False) -> str:
-        return self.translated(name, self.get(default, name), gated=gated)
-
-    def translated(self, name: str, value: Any, *, gated: bool = False) -> str:
-        """Return dlref's name of an activation."""
-        if not isinstance(value, str) or value not in ACTIVATIONS:
-            self.problems.append(f"{name!r} must be one of {sorted(ACTIVATIONS)}, not {value!r}")
-            return "identity"
-        plain = ACTIVATIONS[value]
-        if gated and plain not in GATES:
-            self.problems.append(f"{name!r} must not be {value!r} for a gate")
-        return GATES.get(plain, "identity") if gated else plain
-
-    def refuse(self) -> None:
-        """Raise the problems found so far."""
-        raise_all("Argument 'config' must be what dlref can express", self.problems)
-
-    def finish(self) -> None:
-        """Raise the problems found, and warn of entries that nothing has read."""
-        self.refuse()
-        for note in self.notes:
-            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
-        rest = [k for k in self.config if k not in self.known and not IRRELEVANT.fullmatch(str(k))]
-        if rest:
-            names = ", ".join(map(repr, rest))
-            msg = f"Argument 'config' has entries of which nothing is known; ignored: {names}."
-            warnings.warn(msg, UserWarning, stacklevel=4)
-
-
 # GPT-2.
 
 
@@ -306,56 +200,13 @@ def _language_model(
 # LLaMA.
 
 
-TRAINED = "original_max_position_embeddings"
-
-
-def _scaling(s: Settings) -> tuple[str, dict[str, Any]]:
-    """Return the entry that describes the rotation: rope_scaling, or the newer rope_parameters."""
-    given = {key: s.get({}, key) for key in ("rope_scaling", "rope_parameters")}
-    for key, value in given.items():
-        check_mapping(f"config.{key}", value)
-    key = next((key for key, value in given.items() if value), "rope_scaling")
-    if any(isinstance(value, Mapping) for value in given[key].values()):
-        s.problems.append(f"{key!r} must not be one for each kind of layer")
-    return key, dict(given[key])
-
-
-def _rope(s: Settings, width: int) -> tuple[float, dict[str, Any] | None]:
-    """Return base and scaling of heads of a width."""
-    key, scaling = _scaling(s)
-    base = s.get(10000.0, "rope_theta")
-    length, trained = s.integer(2048, "max_position_embeddings"), s.get(None, TRAINED)
-    base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1)
-    if scaling.pop("partial_rotary_factor", s.get(1.0, "partial_rotary_factor")) != 1:
-        s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    if not scaling or kind == "default":
-        return base, None
-    if kind in ("dynamic", "longrope"):
-        s.problems.append(f"the rope type must not be {kind!r}, which depends on the text's length")
-        return base, None
-    if kind in ("llama3", "yarn"):
-        scaling[TRAINED] = trained or scaling.get(TRAINED) or length
-    if kind == "yarn" and scaling.get("factor") is None:
-        scaling["factor"] = length / as_integer(f"config.{TRAINED}", scaling[TRAINED], least=1)
-    if not s.problems:
-        try:
-            rope_frequencies(width, base=base, scaling=scaling)
-            rope_attention_factor(scaling)
-        except (TypeError, ValueError) as error:
-            s.problems.append(f"{key!r} does not fit: {str(error).rstrip('.')}")
-    return base, scaling
-
-
 def _llama_config(s: Settings) -> LanguageModelConfig:
     width = s.integer(4096, "hidden_size")
     heads = s.divisor(width, 32, "num_attention_heads")
     kv_heads = s.divisor(heads, heads, "num_key_value_heads")
-    s.only("head_dim", width // heads)
-    if width // heads % 2:
-        s.problems.append(f"the width of a head, {width // heads}, must be even: pairs are rotated")
+    E = s.integer(width // heads, "head_dim")
     s.only("mlp_bias", False)
-    base, scaling = _rope(s, width // heads)
+    base, scaling, _ = rope_settings(s, E)
     s.refuse()
     return LanguageModelConfig(
         s.integer(32000, "vocab_size"),
@@ -372,15 +223,16 @@ def _llama_config(s: Settings) -> LanguageModelConfig:
         rope_base=base,
         rope_scaling=scaling,
         eps=s.number(1e-6, "rms_norm_eps"),
+        head_width=E,
     )
 
 
 def _llama_block(config: LanguageModelConfig, name: str) -> EncoderBlockParams:
-    rows = {"q": "D", "k": "K", "v": "K", "o": "D"}
+    rows = {"q": ("Q", "D"), "k": ("K", "D"), "v": ("K", "D"), "o": ("D", "Q")}
     heads = {"q": config.heads, "k": config.kv_heads, "v": 0, "o": 0}
     pairs = [
-        linear_layout(f"{name}self_attn.{x}_proj.", n, "D", bias=config.biases)
-        for x, n in rows.items()
+        linear_layout(f"{name}self_attn.{x}_proj.", *shape, bias=config.biases)
+        for x, shape in rows.items()
     ]
     weights, biases = (
         [
@@ -551,6 +403,10 @@ def _t5(encoder: Encoder, base: str) -> T5EncoderParams:
     )
 
 
+def _kin_config(s: Settings, kin: Kin) -> LanguageModelConfig:
+    return decoder_config(s, kin)
+
+
 # All of them.
 
 
@@ -594,12 +450,90 @@ FAMILIES: dict[str, Family] = {
         r"(decoder|lm_head|classification_head|classifier|qa_outputs)\..*",
     ),
 }
+FAMILIES |= {
+    kind: Family(
+        functools.partial(_kin_config, kin=kin),
+        decoder_layout(kind),
+        "gpt_neox." if kind == "gpt_neox" else "model.",
+        {"lm_head.weight": "embed_in.weight" if kind == "gpt_neox" else "embed_tokens.weight"},
+        r"(layers\.\d+\.(self_attn|attention)\.)?rotary_emb\.inv_freq"
+        r"|layers\.\d+\.attention\.(masked_)?bias",
+    )
+    for kind, kin in KIN.items()
+}
+#: With what the names of a family's classes begin, and what it has, in words.
+KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
+KNOWN |= {
+    "gpt2": ("GPT2", "learned positions and layer norms"),
+    "llama": ("Llama", "rotations and RMS norms"),
+    "bert": ("Bert", "norms after the sums"),
+    "t5": ("T5", "a bias of each distance"),
+}
+
+
+def _of_text(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the configuration of the text model in that of a multimodal one."""
+    inner = config.get("text_config") if isinstance(config, Mapping) else None
+    return inner if isinstance(inner, Mapping) else config
+
+
+def _of_the_text_model(named: dict[str, Any]) -> dict[str, Any]:
+    """Return the tensors of the text model in those of a multimodal one, and names of today."""
+    for old, new in (
+        ("model.language_model.", "model."),
+        ("language_model.model.", "model."),
+    ):
+        if any(name.startswith(old) for name in named):
+            heads = ("lm_head.", "language_model.lm_head.")
+            named = {
+                name.replace(old, new, 1).removeprefix("language_model."): value
+                for name, value in named.items()
+                if name.startswith((old, *heads))
+            }
+    return _with_experts_together(
+        {
+            "lm_head.weight" if name == "embed_out.weight" else name: value
+            for name, value in named.items()
+        }
+    )
+
+
+#: Names of one expert's matrices in published files, of gate, up and down.
+ONE_EXPERT = re.compile(
+    r"(.*)(?:block_sparse_moe|mlp)\.experts\.(\d+)\.(w1|w3|w2|gate_proj|up_proj|down_proj)\.weight"
+)
+OF_GATE_UP_DOWN = {"w1": 0, "gate_proj": 0, "w3": 1, "up_proj": 1, "w2": 2, "down_proj": 2}
+
+
+def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
+    """Return tensors in which all experts of a layer are one, as in the modules of today."""
+    found: dict[str, dict[int, dict[int, Any]]] = {}
+    rest: dict[str, Any] = {}
+    for name, value in named.items():
+        if match := ONE_EXPERT.fullmatch(name):
+            layer, number, matrix = match.groups()
+            found.setdefault(layer, {}).setdefault(int(number), {})[OF_GATE_UP_DOWN[matrix]] = value
+        else:
+            rest[name.replace("block_sparse_moe.gate.", "mlp.gate.")] = value
+    for layer, experts in found.items():
+        whole = [experts[e] for e in sorted(experts)]
+        if [*sorted(experts)] != [*range(len(whole))] or any(len(one) != 3 for one in whole):
+            msg = f"Argument 'state' must hold gate, up and down of each expert of {layer!r}."
+            raise ValueError(msg)
+        gate, up, down = (np.stack([_numbers(layer, one[i]) for one in whole]) for i in range(3))
+        rest[f"{layer}mlp.experts.gate_up_proj"] = np.concatenate([gate, up], axis=1)
+        rest[f"{layer}mlp.experts.down_proj"] = down
+    return rest
+
+
 OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first checkpoints
 
 
 def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[str, Any]:
     """Return the tensors after the prefix, by the names of today."""
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
+    if kind in KIN:
+        named = _of_the_text_model(named)
     if kind == "bert":
         ends = {key: re.search(r"LayerNorm(\.gamma|\.beta)$", key) for key in named}
         today = {
@@ -622,9 +556,11 @@ def _sizes(config: Any) -> Sizes:
     """Return the values of the layouts' symbols in a configuration."""
     if isinstance(config, Encoder):
         return dict(config.sizes)
-    keys = config.kv_heads * config.head_width
+    E = config.head_width
+    Q, K = config.heads * E, config.kv_heads * E
     return {
-        "V": config.vocabulary, "D": config.width, "F": config.hidden, "K": keys, "L": config.length
+        "V": config.vocabulary, "D": config.width, "F": config.hidden, "L": config.length,
+        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.heads,
     }  # fmt: skip
 
 
@@ -632,7 +568,7 @@ def read_family(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
 ) -> tuple[Any, Any]:
     """Return parameters, and the configuration or the options of `encoder`."""
-    family, settings = FAMILIES[kind], Settings(config, kind)
+    family, settings = FAMILIES[kind], Settings(_of_text(config), kind, KNOWN)
     found = family.config(settings)
     settings.finish()
     named = _with_new_names(state, prefix, kind)
@@ -688,6 +624,9 @@ FIXED = {
     kind: entries | {"norm_first": True, "scale_embeddings": False}
     for kind, entries in FIXED.items()
 }
+FIXED |= {
+    kind: {"positions": "rope", "norm": kin.norm, "norm_first": True} for kind, kin in KIN.items()
+}
 
 
 def _check_config(config: Any, kind: str) -> None:
@@ -706,7 +645,7 @@ def _check_config(config: Any, kind: str) -> None:
 def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, Any]:
     """Return the state dict of a model with its head, if it has one."""
     family = FAMILIES[kind]
-    if kind in ("gpt2", "llama"):
+    if kind in FIXED:
         _check_config(config, kind)
         layout, sizes = family.layout(config, family.base), _sizes(config)
     else:

@@ -3,22 +3,22 @@ r"""State dicts of PyTorch's modules and of models as dlref's parameters, and ba
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
-import zlib
+import zipfile
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
-from zipfile import BadZipFile
 
 import numpy as np
 
+from .._core.archives import UNREADABLE, members_of, read_array
 from .._core.arguments import check_mapping, choice, shown
 from ._families import FAMILIES, BertParams, T5EncoderParams, read_family, write_family
 from ._modules import MODULES, is_no_parameter
 from ._tensors import read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..transformer import LanguageModelConfig, LanguageModelParams
 
 __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
@@ -78,14 +78,14 @@ def from_state_dict(
 @overload
 def from_state_dict(
     state: Mapping[str, Any],
-    kind: str,
+    kind: str | None = None,
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
 ) -> Any: ...
 def from_state_dict(
     state: Mapping[str, Any],
-    kind: str,
+    kind: str | None = None,
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
@@ -98,12 +98,13 @@ def from_state_dict(
     state : dict of array_like
         Tensors by name, of PyTorch or any other library, as ``module.state_dict()`` or
         :func:`read_state_dict` returns them.
-    kind : str
+    kind : str or None
         Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
         "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM",
         "RNNCell", "GRUCell", "LSTMCell", "MultiheadAttention", "TransformerEncoderLayer",
         "TransformerDecoderLayer", "TransformerEncoder" or "TransformerDecoder". Or a family of
-        models with the names of Hugging Face: "gpt2", "llama", "bert" or "t5".
+        models with the names of Hugging Face, see the table below. None takes the family from the
+        entry ``model_type`` of `config`.
     config : dict or None
         Configuration of a family's model: the contents of its ``config.json``. Missing
         entries have the defaults of Hugging Face.
@@ -186,10 +187,39 @@ def from_state_dict(
     gpt2    ``LanguageModelParams``,         ``language_model(tokens, params, config)``
             ``LanguageModelConfig``
     llama   the same                         the same
+    others  the same                         the same, see the next table
     bert    :class:`BertParams`, options     three lines, see there
     t5      :class:`T5EncoderParams`,        three lines, see there; the encoder only
             options
     ======= ================================ ================================================
+
+    ============= ==========================================================================
+    kind          what it has that LLaMA has not
+    ============= ==========================================================================
+    mistral       a window of attention (``window=(W - 1, 0)``), a head width of its own
+    ministral     the same in some layers
+    qwen2         biases of queries, keys and values; windows in the upper layers
+    qwen3         norms of queries and keys of each head, before the rotation
+    smollm3       layers without rotations
+    gemma         norms by 1 + w (``norm_offset=1``), embeddings times the root of D
+    gemma2        also norms before and after each sub-layer, caps of scores and logits, windows
+                  in every other layer
+    gemma3_text   (or gemma3) also norms of queries and keys, two bases of rotations
+    granite       multipliers of embeddings, scores, sums and logits
+    olmo2         norms of the outputs alone; norms of all queries, and of all keys, at once
+    phi3          fused matrices; rotations of some channels
+    stablelm      layer norms; rotations of a quarter of the channels
+    gpt_neox      layer norms, attention and network side by side, a fused matrix of heads
+    cohere        one layer norm for attention and network side by side, scaled logits
+    mixtral       experts
+    qwen3_moe     experts, and norms of queries and keys
+    olmoe         experts, and norms of all queries and keys at once
+    gpt_oss       experts with bounded gates, sinks, and windows in every other layer
+    ============= ==========================================================================
+
+    Their rotations turn halves of a head, as their rows do: ``rope_interleaved=False`` is among
+    ``config.blocks``, and nothing is reordered or folded, so that :func:`to_state_dict` maps
+    gradients, too.
 
     A model with or without its head can be read: names with ``transformer.``, ``model.`` or
     ``bert.`` before them, or without. The following are taken care of.
@@ -209,8 +239,10 @@ def from_state_dict(
       :func:`~dlref.positions.t5_bias`; a warning says so.
 
     A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
-    left out. A `config` whose ``model_type`` is another family's is refused: Gemma, say,
-    has LLaMA's names, and computes something else.
+    left out. A `config` whose ``model_type`` or ``architectures`` are another family's is refused:
+    Gemma, say, has LLaMA's names, and computes something else. So is an entry that the family does
+    not have and that changes numbers in another one, such as a window or a multiplier, unless it is
+    neutral.
 
     Examples
     --------
@@ -243,6 +275,11 @@ def from_state_dict(
     >>> config == small, language_model([1, 2, 3], params, config).shape
     (True, (3, 9))
     """
+    if kind is None:
+        kind = config.get("model_type") if isinstance(config, Mapping) else None
+        if kind is None:
+            msg = "Argument 'kind' must be given, unless config has 'model_type'."
+            raise ValueError(msg)
     choice("kind", kind, KINDS)
     names = _names(state, prefix)
     if kind in FAMILIES:
@@ -266,7 +303,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     kind : str
         Name of the module's class or the family, as for :func:`from_state_dict`.
     config : LanguageModelConfig or None
-        Architecture of a model of the families "gpt2" and "llama". The others need none.
+        Architecture of a family's language model. "bert" and "t5" need none.
     prefix : str, default ""
         Beginning of the names.
 
@@ -358,9 +395,10 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     own files (``.pt``, ``.bin``) are not read; PyTorch does that, with
     ``torch.load(path, weights_only=True)``.
 
-    The package safetensors is installed with ``pip install dlref[interop]``. Tensors of bfloat16
-    need the package ml_dtypes besides. A checkpoint in several files is read file by file:
-    ``state = read_state_dict(a) | read_state_dict(b)``.
+    The package safetensors is installed with ``pip install safetensors``. Members of a ``.npz`` may
+    be compressed, but together take no more than 64 times the file and 16 MB. Tensors of bfloat16
+    need the package ml_dtypes besides. A checkpoint in several files is read file by file: ``state
+    = read_state_dict(a) | read_state_dict(b)``.
 
     Examples
     --------
@@ -393,18 +431,18 @@ def _unreadable(name: str, error: Exception) -> ValueError:
 def _read_npz(name: str) -> State:
     try:
         with open(name, "rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
+            if file.read(6) == b"\x93NUMPY":
                 msg = "it is one array, as np.save writes"
                 raise TypeError(msg)
-            with archive:
-                state = {key: archive[key] for key in archive}
-    except (EOFError, KeyError, TypeError, ValueError, BadZipFile, zlib.error) as error:
+            archive = zipfile.ZipFile(file)
+            members = members_of(archive, os.fstat(file.fileno()).st_size, compressed=True)
+            return {key: read_array(key, archive, info) for key, info in members.items()}
+    except UNREADABLE as error:
         raise _unreadable(name, error) from None
-    for key, value in state.items():  # members that are no npy files come as bytes
-        if not isinstance(value, np.ndarray):
-            raise _unreadable(name, TypeError(f"{key!r} is not an array"))
-    return state
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # zipfile seeks to before the beginning
+            raise
+        raise _unreadable(name, error) from None
 
 
 def _read_safetensors(name: str) -> State:
@@ -412,13 +450,15 @@ def _read_safetensors(name: str) -> State:
         package = import_module("safetensors")
         load = import_module("safetensors.numpy").load_file
     except ImportError:
-        msg = "A file of safetensors needs the package safetensors: pip install dlref[interop]."
+        msg = "A file of safetensors needs the package safetensors: pip install safetensors."
         raise ImportError(msg) from None
     with contextlib.suppress(ImportError):
         import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
+    with open(name, "rb"):  # an OSError that names the file, also of a folder
+        pass
     try:
         state: State = load(name)
-    except (package.SafetensorError, TypeError) as error:
+    except (package.SafetensorError, MemoryError, OverflowError, TypeError, ValueError) as error:
         raise _unreadable(name, error) from None
     except AttributeError as error:  # of NumPy, which is asked for its dtypes
         raise _unreadable(name, TypeError(f"NumPy has no dtype {error.name}")) from None

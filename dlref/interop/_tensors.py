@@ -31,19 +31,54 @@ class Tensor(NamedTuple):
     part: int = 0  # which of
     parts: int = 1  # so many blocks of rows
     heads: int = 0  # whose rotated pairs are halves in so many heads, 0: no rotation
+    cut: tuple[int, ...] = ()  # rows at which parts of other sizes begin
+    grouped: int = 0  # heads, each of which has its rows of all parts together
+    form: str = ""  # of experts: see `_of_experts`
 
     def taken(self, stored: Array) -> Array:
         """Return dlref's array."""
+        if self.form:
+            return _of_experts(stored, self.form)[self.part]
         array = stored.T if self.transposed else stored
-        array = np.split(array, self.parts)[self.part]
+        if self.grouped:
+            rows = array.reshape(self.grouped, self.parts, -1, *array.shape[1:])
+            array = rows[:, self.part].reshape(len(array) // self.parts, *array.shape[1:])
+        else:
+            array = np.split(array, self.cut or self.parts)[self.part]
         return _pairs(array, self.heads, to_interleaved) if self.heads else array
 
     def given(self, arrays: list[Array]) -> Array:
         """Return the stored tensor from all its parts: the inverse of `taken`."""
+        if self.form:
+            return _stored_experts(arrays, self.form)
         if self.heads:
             arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
-        array = np.concatenate(arrays) if self.parts > 1 else arrays[0]
+        if self.grouped:
+            rows = [a.reshape(self.grouped, 1, -1, *a.shape[1:]) for a in arrays]
+            whole = np.concatenate(rows, axis=1)
+            array = whole.reshape(-1, *whole.shape[3:])
+        else:
+            array = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
         return array.T if self.transposed else array
+
+
+def _of_experts(stored: Array, form: str) -> list[Array]:
+    """Return the parts of an array of all experts, (n, rows, D) each, or biases (n, rows)."""
+    if form == "side by side":  # the rows of one, then those of the other
+        return np.split(stored, 2, axis=1)
+    array = np.swapaxes(stored, -1, -2) if stored.ndim == 3 else stored
+    return [array] if form == "swapped" else [array[:, 0::2], array[:, 1::2]]  # "in turn"
+
+
+def _stored_experts(parts: list[Array], form: str) -> Array:
+    """Return the stored array from its parts, the inverse of `_of_experts`."""
+    if form == "side by side":
+        return np.concatenate(parts, axis=1)
+    array = parts[0]
+    if form == "in turn":
+        n, rows, *rest = array.shape
+        array = np.stack(parts, axis=2).reshape(n, 2 * rows, *rest)
+    return np.swapaxes(array, -1, -2) if array.ndim == 3 else array
 
 
 def _pairs(array: Array, heads: int, convert: Callable[[Array], Array]) -> Array:
@@ -194,7 +229,11 @@ def write(
             continue
         key = prefix + tensor.name
         shapes = [part.shape for part in parts]
-        if len(set(shapes)) > 1 or (tensor.heads and len(parts[0]) % tensor.heads):
+        sizes_differ = len(set(shapes)) > 1
+        if tensor.cut:
+            given = np.cumsum([len(part) for part in parts[:-1]])
+            sizes_differ = tuple(given) != tensor.cut
+        if sizes_differ or (tensor.heads and len(parts[0]) % tensor.heads):
             heads = f" of {tensor.heads} heads" if tensor.heads else ""
             problems.append(f"the parts of {key!r} must be equal blocks{heads}, not {shapes}")
             continue

@@ -349,7 +349,8 @@ def layer_norm_jacobian(
     (\sigma^2 + \epsilon)`, and the eigenvalue that belongs to :math:`\hat{\vec x}` is 1 minus its
     D-th part, :math:`\epsilon / (\sigma^2 + \epsilon)` instead of 0.
 
-    At width 2 both directions are projected out: the output is :math:`\pm 1`, whatever the input.
+    At width 2 and :math:`\epsilon = 0` both directions are projected out: the output is
+    :math:`\pm 1`, whatever the input.
 
     References
     ----------

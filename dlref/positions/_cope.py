@@ -7,6 +7,7 @@ of the gates from it to the query.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -201,7 +202,7 @@ def cope_vjp(
         at_low, at_high = (np.take_along_axis(z, where, axis=-1) for where in (low, high))
         dp = np.where(free | np.isnan(fraction), u * (at_high - at_low), 0.0)
         ds = sigmoid_deriv(s) * dp.cumsum(-1)
-        dz = np.zeros((q[..., 0].size, len(a)))
+        dz = np.zeros((math.prod(q.shape[:-1]), len(a)))
         row = np.arange(len(dz))[:, None]
         shape = (len(dz), s.shape[-1])
         np.add.at(dz, (row, low.reshape(shape)), ((1 - fraction) * u).reshape(shape))

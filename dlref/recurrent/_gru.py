@@ -628,7 +628,8 @@ def gru(
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over time
     in which threads divide the entries of the batch among them; 3 B T H (D + H) products, and 5 B T
-    H numbers of memory, the result included. Errors in float32 are as in :func:`rnn`.
+    H + B T D numbers of memory, the result included: the last are a copy of the input. Errors in
+    float32 are as in :func:`rnn`.
 
     References
     ----------
@@ -740,8 +741,8 @@ def gru_vjp(
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. It keeps
     the gates, which the gradients later overwrite, :math:`\vec m` or the reset states, and the
-    states: 5 B T H numbers in addition to inputs and results, and a copy of the cotangent with
-    `reverse` or `lengths`.
+    states: 5 B T H + 2 B T D numbers in addition to inputs and results, and a copy of the cotangent
+    with `reverse` or `lengths`.
 
     References
     ----------

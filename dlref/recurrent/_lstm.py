@@ -675,7 +675,7 @@ def lstm(
 
     **Computation.** As in :func:`rnn`: one product for all inputs, then one compiled loop over
     time in which threads divide the entries of the batch among them. Time is proportional to 4 B T
-    H (D + H); the memory is 6 B T H numbers, results included. Errors in float32 are as in
+    H (D + H); the memory is 6 B T H + B T D numbers, results included. Errors in float32 are as in
     :func:`rnn`.
 
     References
@@ -797,10 +797,10 @@ def lstm_vjp(
 
     **Cost.** About twice the products of the forward pass, and the forward pass itself. The
     backward pass needs the gates, which the gradients :math:`\vec\delta` then overwrite, and both
-    states: 6 B T H numbers in addition to inputs and results, and copies of the cotangents with
-    `reverse` or `lengths`. The code computes :math:`\tanh \vec c` again. Slopes come from values,
-    :math:`o (1 - o)` and :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not relative to the
-    slope of a saturated gate.
+    states: 6 B T H + 2 B T D numbers in addition to inputs and results, and copies of the
+    cotangents with `reverse` or `lengths`. The code computes :math:`\tanh \vec c` again. Slopes
+    come from values, :math:`o (1 - o)` and :math:`(1 - g) (1 + g)`: exact to a rounding of 1, not
+    relative to the slope of a saturated gate.
 
     References
     ----------

@@ -490,11 +490,11 @@ def rnn(
 
     **Computation.** The products with :math:`\mat W_{ih}` depend on no state and are computed as
     one matrix product; the rest is one compiled loop over time, which divides the entries of the
-    batch among threads. Time is proportional to B T H (D + H); the memory is 2 B T H numbers, the
-    result included. In float32 everything is computed in float32, since each step rounds the state
-    anyway: at T = 100 and H = 128 errors are below 1e-6 of the largest state, and below 1.5e-6 of
-    the largest element of a gradient. In float64 products are summed in float64, with measured
-    errors of 1e-15.
+    batch among threads. Time is proportional to B T H (D + H); the memory is 2 B T H + B T D
+    numbers, the result included: the last are a copy of the input. In float32 everything is
+    computed in float32, since each step rounds the state anyway: at T = 100 and H = 128 errors are
+    below 1e-6 of the largest state, and below 1.5e-6 of the largest element of a gradient. In
+    float64 products are summed in float64, with measured errors of 1e-15.
 
     References
     ----------
@@ -625,9 +625,9 @@ def rnn_vjp(
     they do not.
 
     **Cost.** Twice the products of the forward pass, and the forward pass itself. It keeps the
-    states, which give the slopes, and :math:`\vec\delta`: 2 B T H numbers in addition to inputs and
-    results, a copy of the cotangent with `reverse` or `lengths`, and more with `truncate`. With
-    `truncate` the time of the backward pass is k times as long.
+    states, which give the slopes, and :math:`\vec\delta`: 2 B T H + 2 B T D numbers in addition to
+    inputs and results, a copy of the cotangent with `reverse` or `lengths`, and more with
+    `truncate`. With `truncate` the time of the backward pass is k times as long.
 
     References
     ----------

@@ -33,6 +33,13 @@ from ..normalization import (
     rms_norm_jvp,
     rms_norm_vjp,
 )
+from ._experts import (
+    as_mixture_params,
+    check_mixture,
+    mixture_forward,
+    mixture_of,
+    mixture_tangent,
+)
 from ._feed_forward import Pullback, check_network, network_forward, network_tangent
 from ._options import BlockOptions, Call, Setup, as_options, set_up
 from ._params import (
@@ -40,6 +47,7 @@ from ._params import (
     EncoderBlockParams,
     FeedForwardParams,
     GatedFeedForwardParams,
+    MixtureParams,
     NormParams,
 )
 
@@ -190,6 +198,8 @@ def block_forward(
 
     def run(field: str, z: FloatArray) -> tuple[FloatArray, Pullback]:
         part = getattr(p, field)
+        if isinstance(part, MixtureParams):
+            return mixture_forward(z, part, mixture_of(o, part))
         if field == "feed_forward":
             return network_forward(z, part, o.activation)
         block = _attention(field, z, memory, part, s, caches[field] if caches else None)
@@ -238,6 +248,8 @@ def block_tangent(
 
     def run(field: str, z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
         part, moved = getattr(p, field), getattr(dp, field)
+        if isinstance(part, MixtureParams):
+            return mixture_tangent(z, dz, part, moved, mixture_of(o, part))
         if field == "feed_forward":
             return network_tangent(z, dz, part, moved, o.activation)
         block = _attention(field, z, memory[0], part, s)
@@ -262,7 +274,9 @@ def as_norm(name: str, value: Any) -> NormParams:
     return shaped_like(NormParams, name, value)
 
 
-def _as_network(name: str, value: Any) -> FeedForwardParams | GatedFeedForwardParams:
+def _as_network(name: str, value: Any) -> Any:
+    if isinstance(value, tuple) and len(value) == 6:
+        return as_mixture_params(name, value)
     if isinstance(value, tuple) and len(value) == 3:
         return shaped_like(GatedFeedForwardParams, name, value)
     return shaped_like(FeedForwardParams, name, value)
@@ -308,7 +322,11 @@ def check_block(name: str, p: Any, width: int, memory: int, o: BlockOptions) -> 
         if "norm" in field:
             check_norm(path, entry, width, o)
         elif field == "feed_forward":
-            check_network(path, entry, width)
+            if isinstance(entry, MixtureParams):
+                check_mixture(path, entry, width)
+                mixture_of(o, entry)
+            else:
+                check_network(path, entry, width)
         else:
             source = memory if field == "cross_attention" else width
             check_attention_params(path, entry, width, source, heads)

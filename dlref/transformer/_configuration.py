@@ -38,6 +38,7 @@ from ..positions import (
     t5_bias_vjp,
 )
 from ..propagation import lecun_normal
+from ._feed_forward import GATED
 from ._options import BlockOptions, as_options
 from ._params import (
     EncoderBlockParams,
@@ -50,8 +51,6 @@ from ._params import (
 __all__ = ["LanguageModelConfig", "init_language_model"]
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
-GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
-GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu"}
 T5_BUCKETS = 32
 
 

@@ -23,6 +23,8 @@ __all__ = [
 ]
 
 
+GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
+GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu"}
 Kind = TypeVar("Kind")
 Params = FeedForwardParams | GatedFeedForwardParams
 Pullback = Any  # a function from a cotangent to the cotangents of the inputs

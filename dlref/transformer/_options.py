@@ -15,6 +15,7 @@ from .._core.arguments import (
     as_number,
     check_broadcast,
     check_flags,
+    check_mapping,
     choice,
     shown,
 )
@@ -71,6 +72,9 @@ class BlockOptions:
         GPT-NeoX); of pre-norm encoder blocks only.
     residual_scale : float, default 1.0
         Factor of the sub-layers' outputs before they are added (Granite).
+    router : dict or None
+        Options of :func:`mixture_of_experts`, such as ``{"k": 2}``, where the parameters of the
+        network are :class:`MixtureParams`.
 
     Raises
     ------
@@ -146,6 +150,7 @@ class BlockOptions:
     norm_after_rope: bool = False
     parallel: bool = False
     residual_scale: float = 1.0
+    router: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Check every field but those that attention checks where it begins."""
@@ -156,6 +161,8 @@ class BlockOptions:
             choice("norm", self.norm, ("layer", "rms"))
         as_number("eps", self.eps, least=0)
         as_number("residual_scale", self.residual_scale)
+        if self.router is not None:
+            check_mapping("router", self.router)
         if self.parallel and not self.norm_first:
             msg = "Argument 'parallel' must be False unless norm_first is True."
             raise ValueError(msg)

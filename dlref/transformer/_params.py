@@ -12,9 +12,11 @@ __all__ = [
     "DecoderBlockParams",
     "EncoderBlockParams",
     "EncoderDecoderParams",
+    "ExpertParams",
     "FeedForwardParams",
     "GatedFeedForwardParams",
     "LanguageModelParams",
+    "MixtureParams",
     "NormParams",
     "SequenceClassifierParams",
 ]
@@ -99,6 +101,92 @@ class GatedFeedForwardParams(NamedTuple):
 
 
 @displayed
+class ExpertParams(NamedTuple):
+    r"""
+    Parameters of n gated networks of one shape, along the first axis of each array.
+
+    Parameters
+    ----------
+    w_gate, w_up : ndarray, shape (n, F, D)
+        Weights of the gates and of what they open.
+    w_down : ndarray, shape (n, D, F)
+        Weights of the outputs.
+    b_gate, b_up : ndarray or None, shape (n, F)
+        Biases of the two; None leaves them out.
+    b_down : ndarray or None, shape (n, D)
+        Biases of the outputs; None leaves them out.
+
+    See Also
+    --------
+    mixture_of_experts : What they are parameters of.
+    GatedFeedForwardParams : Those of one network.
+
+    Notes
+    -----
+    :math:`3 n F D` numbers, of which a token is multiplied with :math:`3 k F D`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.transformer import ExpertParams
+    >>> params = ExpertParams(*np.ones((2, 4, 8, 2)), np.ones((4, 2, 8)))
+    >>> params.w_up[3].shape, params.b_up
+    ((8, 2), None)
+    """
+
+    w_gate: FloatArray
+    w_up: FloatArray
+    w_down: FloatArray
+    b_gate: FloatArray | None = None
+    b_up: FloatArray | None = None
+    b_down: FloatArray | None = None
+
+
+@displayed
+class MixtureParams(NamedTuple):
+    r"""
+    Parameters of a block's network of experts, with its router.
+
+    Parameters
+    ----------
+    router : ndarray, shape (n, D)
+        Weight of the router.
+    experts : ExpertParams
+        Parameters of the n experts.
+    router_bias : ndarray or None, shape (n,)
+        Biases of the router's logits.
+    correction : ndarray or None, shape (n,)
+        Added to the scores for the choice alone; its gradient is 0.
+    shared : GatedFeedForwardParams or None
+        A network that all tokens go through.
+    shared_gate : ndarray or None, shape (1, D)
+        Weight of a gate of the shared network's output.
+
+    See Also
+    --------
+    mixture_of_experts : What they are parameters of.
+    BlockOptions : Its field `router` has the options.
+
+    Notes
+    -----
+    They stand where a block has the parameters of a feed-forward network.
+
+    Examples
+    --------
+    >>> from dlref.transformer import MixtureParams
+    >>> MixtureParams._fields[:2]
+    ('router', 'experts')
+    """
+
+    router: FloatArray
+    experts: ExpertParams
+    router_bias: FloatArray | None = None
+    correction: FloatArray | None = None
+    shared: GatedFeedForwardParams | None = None
+    shared_gate: FloatArray | None = None
+
+
+@displayed
 class NormParams(NamedTuple):
     r"""
     Parameters of a normalization of rows.
@@ -143,7 +231,7 @@ class EncoderBlockParams(NamedTuple):
         Self-attention.
     norm1 : NormParams or None
         Normalization that belongs to it; None leaves it out.
-    feed_forward : FeedForwardParams or GatedFeedForwardParams
+    feed_forward : FeedForwardParams, GatedFeedForwardParams or MixtureParams
         Feed-forward network.
     norm2 : NormParams or None
         Normalization that belongs to it; None leaves it out. In a parallel block without it both
@@ -173,7 +261,7 @@ class EncoderBlockParams(NamedTuple):
 
     attention: AttentionParams
     norm1: NormParams | None
-    feed_forward: FeedForwardParams | GatedFeedForwardParams
+    feed_forward: FeedForwardParams | GatedFeedForwardParams | MixtureParams
     norm2: NormParams | None
     output_norm1: NormParams | None = None
     output_norm2: NormParams | None = None
@@ -194,7 +282,7 @@ class DecoderBlockParams(NamedTuple):
         Attention over the encoder's output.
     norm2 : NormParams
         Normalization that belongs to it.
-    feed_forward : FeedForwardParams or GatedFeedForwardParams
+    feed_forward : FeedForwardParams, GatedFeedForwardParams or MixtureParams
         Feed-forward network.
     norm3 : NormParams
         Normalization that belongs to it.
@@ -220,7 +308,7 @@ class DecoderBlockParams(NamedTuple):
     norm1: NormParams
     cross_attention: AttentionParams
     norm2: NormParams
-    feed_forward: FeedForwardParams | GatedFeedForwardParams
+    feed_forward: FeedForwardParams | GatedFeedForwardParams | MixtureParams
     norm3: NormParams
 
 

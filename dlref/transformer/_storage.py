@@ -13,10 +13,11 @@ import stat
 import zipfile
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 
+from .._core.archives import NUMBERS, UNREADABLE, members_of, placeholder, read_array
 from .._core.arguments import (
     as_array,
     as_integer,
@@ -32,9 +33,11 @@ from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
     EncoderDecoderParams,
+    ExpertParams,
     FeedForwardParams,
     GatedFeedForwardParams,
     LanguageModelParams,
+    MixtureParams,
     NormParams,
     SequenceClassifierParams,
 )
@@ -43,9 +46,9 @@ __all__ = ["load_params", "save_params"]
 
 VERSION = 1  #: raised when files change so that older code cannot read them
 MANIFEST = "manifest"
-MANIFEST_LIMIT = 2**24  # characters: that many describe 100,000 arrays
+MANIFEST_LIMIT = 2**22  # characters, of four bytes: so many describe 30,000 arrays
 DEPTH = 64  # of nested tuples
-CHUNK = 2**20  # bytes read at a time
+TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[][{}]')  # strings, which may hold brackets, and brackets
 KINDS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
@@ -53,28 +56,16 @@ KINDS: dict[str, Any] = {
         DecoderBlockParams,
         EncoderBlockParams,
         EncoderDecoderParams,
+        ExpertParams,
         FeedForwardParams,
         GatedFeedForwardParams,
         LanguageModelParams,
+        MixtureParams,
         NormParams,
         SequenceClassifierParams,
     )
 }
 MODELS = EncoderDecoderParams, LanguageModelParams, SequenceClassifierParams
-UNREADABLE = (  # errors of zipfile, of json, and of the checks
-    EOFError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    zipfile.BadZipFile,
-)
-NUMBERS = re.compile(r"[<>|](b1|[iu][1248]|f[248])")
-HEADER = re.compile(  # of an npy file, as numpy.lib.format writes it
-    rb"{'descr': '([<>|](?:b1|[iu][1248]|f[248]|U\d{1,8}))', 'fortran_order': (True|False), "
-    rb"'shape': \(((?:\d{1,18}, ?){0,64}(?:\d{1,18})?)\), } *\n"
-)
-
 
 # The structure as JSON, and back.
 
@@ -134,8 +125,13 @@ def _restored(node: Any, path: str, arrays: dict[str, Any]) -> Any:
 
 def _check_shapes(params: Any, config: LanguageModelConfig | None) -> None:
     """Raise unless the parameters of a model fit its configuration."""
-    if config is not None and isinstance(params, MODELS):
-        check_model("params", as_model(type(params), "params", params, config), config)
+    if config is None:
+        return
+    if not isinstance(params, MODELS):
+        kinds = ", ".join(kind.__name__ for kind in MODELS)
+        msg = f"Argument 'params' must be one of {kinds} where there is a configuration."
+        raise TypeError(msg)
+    check_model("params", as_model(type(params), "params", params, config), config)
 
 
 def _settings(config: LanguageModelConfig | None) -> Any:
@@ -151,80 +147,7 @@ def _settings(config: LanguageModelConfig | None) -> Any:
         raise ValueError(msg) from None
 
 
-# The archive: every size is checked before memory is taken for it.
-
-
-class Header(NamedTuple):
-    """The header in front of the numbers of an array."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    order: Any
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape)
-
-
-def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the members by name; together they are no larger than the file."""
-    members: dict[str, zipfile.ZipInfo] = {}
-    for info in archive.infolist():
-        name = info.filename.removesuffix(".npy")
-        plain = stat.S_IFMT(info.external_attr >> 16) in (0, stat.S_IFREG)
-        stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
-        if name == info.filename or not plain or not stored or info.flag_bits & 1:
-            msg = f"Argument {info.filename!r:.80} must be a plain npy file."
-            raise ValueError(msg)
-        if name in members:
-            msg = f"Argument {name!r:.80} must be there once, not twice."
-            raise ValueError(msg)
-        members[name] = info
-    if sum(info.file_size for info in members.values()) > size:
-        msg = f"Argument 'archive' must have members of at most {size} bytes together, not more."
-        raise ValueError(msg)
-    return members
-
-
-def _header(name: str, member: IO[bytes], size: int) -> Header:
-    """Read the header of an array that fills a member of `size` bytes."""
-    start = member.read(10)
-    length = int.from_bytes(start[8:], "little")
-    match = HEADER.fullmatch(member.read(length)) if start[:8] == b"\x93NUMPY\x01\x00" else None
-    if match is None:
-        msg = f"Argument {name!r} must have the header of an array, not {start!r}."
-        raise ValueError(msg)
-    dtype = np.dtype(match[1].decode())
-    shape = tuple(int(n) for n in match[3].split(b",") if n.strip())
-    header = Header(dtype, shape, "F" if match[2] == b"True" else "C")
-    room = size - 10 - length
-    if header.size * dtype.itemsize != room:
-        msg = f"Argument {name!r} must have shape {shape} in {room} bytes of {dtype}."
-        raise ValueError(msg)
-    return header
-
-
-def _array(name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """Read an array. The last byte read, zipfile checks the CRC of all."""
-    with archive.open(info) as member:
-        header = _header(name, member, info.file_size)
-        flat = np.empty(header.size, header.dtype)
-        view = flat.view(np.uint8).data
-        while view:
-            part = member.read(min(CHUNK, len(view)))
-            view[: len(part)] = part
-            view = view[len(part) :]
-    return flat.reshape(header.shape, order=header.order)
-
-
-def _placeholder(name: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Any:
-    """Return an array that has the shape and dtype of a member, and no memory."""
-    with archive.open(info) as member:
-        header = _header(name, member, info.file_size)
-    if not NUMBERS.fullmatch(header.dtype.str):
-        msg = f"Argument {name!r} must be integer, float16, float32 or float64, not {header.dtype}."
-        raise ValueError(msg)
-    return np.broadcast_to(np.zeros((), header.dtype), header.shape)
+# The archive.
 
 
 def _finite(text: str) -> float:
@@ -233,6 +156,16 @@ def _finite(text: str) -> float:
         msg = f"Argument 'manifest' must hold finite numbers, not {text:.40}."
         raise ValueError(msg)
     return number
+
+
+def _check_depth(text: str) -> None:
+    """Raise if brackets nest so deep that json would end the process, with a large stack."""
+    depth = 0
+    for token in TOKENS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > 4 * DEPTH:
+            msg = f"Argument 'manifest' must be nested at most {4 * DEPTH} deep."
+            raise ValueError(msg)
 
 
 def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> Any:
@@ -244,10 +177,11 @@ def _manifest(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
     if info.file_size > 4 * MANIFEST_LIMIT + 2**16:
         msg = f"Argument 'manifest' must have at most {MANIFEST_LIMIT} characters."
         raise ValueError(msg)
-    text = _array(MANIFEST, archive, info)
+    text = read_array(MANIFEST, archive, info)
     if text.dtype.kind != "U" or text.ndim:
         msg = f"Argument 'manifest' must be a string, not {text.dtype} of shape {text.shape}."
         raise ValueError(msg)
+    _check_depth(str(text))
     manifest = json.loads(str(text), parse_constant=_finite, parse_float=_finite)
     check_mapping("manifest", manifest)
     check_keys("manifest", manifest, {"format", "version", "params", "config"}, {"crc"})
@@ -267,7 +201,7 @@ def _config(settings: Any) -> LanguageModelConfig | None:
 
 def _read(file: IO[bytes], name: str) -> tuple[Any, LanguageModelConfig | None]:
     with zipfile.ZipFile(file) as archive:
-        members = _members(archive, os.fstat(file.fileno()).st_size)
+        members = members_of(archive, os.fstat(file.fileno()).st_size)
         manifest = _manifest(archive, members)
         if manifest["version"] > VERSION:
             msg = (
@@ -280,12 +214,12 @@ def _read(file: IO[bytes], name: str) -> tuple[Any, LanguageModelConfig | None]:
         if manifest.get("crc", crcs) != crcs:  # the first files had none
             msg = "Argument 'manifest.crc' must be the checksums of the arrays, not others."
             raise ValueError(msg)
-        shapes = {key: _placeholder(key, archive, info) for key, info in members.items()}
+        shapes = {key: placeholder(key, archive, info) for key, info in members.items()}
         _check_shapes(_restored(manifest["params"], "params", shapes), config)
         if shapes:
             msg = f"Argument 'archive' must have no other arrays, not {sorted(shapes)!r:.80}."
             raise ValueError(msg)
-        arrays = {key: _array(key, archive, info) for key, info in members.items()}
+        arrays = {key: read_array(key, archive, info) for key, info in members.items()}
     return _restored(manifest["params"], "params", arrays), config
 
 
@@ -302,7 +236,7 @@ def _write(file: IO[bytes], arrays: dict[str, Any], manifest: dict[str, Any]) ->
         crcs = {name: add(name, array) for name, array in arrays.items()}
         text = json.dumps(manifest | {"crc": crcs})
         if len(text) > MANIFEST_LIMIT:
-            msg = f"Argument 'params' must have at most 100,000 arrays, not {len(arrays)}."
+            msg = f"Argument 'params' must have at most 30,000 arrays, not {len(arrays)}."
             raise ValueError(msg)
         add(MANIFEST, np.array(text))
 

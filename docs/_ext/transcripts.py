@@ -6,20 +6,29 @@ tests/naive.py comes first. A topic without a heading there shows the oracles of
 
 import ast
 import re
+import symtable
 from pathlib import Path
 from textwrap import indent
 
 TESTS = Path(__file__).parents[2] / "tests"
 HEADING = re.compile(r"^# == ([\w.]+)(?:, after naive\.(\w+))?$", re.MULTILINE)
 FIRST = "**In NumPy**, as the tests compare it:"
-HIDDEN = {"complex_step", "globals", "np"}
-SHORT = 4  # lines of a function of another topic that are repeated rather than linked
+HIDDEN = {"complex_step", "np"}
+#: Oracles take an activation by its name, pages show that they take the function.
+BY_NAME = [
+    (
+        re.compile(r"(\w+) if activation == \"identity\" else globals\(\)\[activation\]"),
+        "activation",
+    ),
+    (re.compile(r"globals\(\)\[activation\]"), "activation"),
+    (re.compile(r'activation="(\w+)"(?=[,)])'), r"activation=\1"),
+]
 
 
 class Function:
-    """One transcription: its caption, its code, and what it calls."""
+    """One transcription: its caption, its code, and the names of its module that it uses."""
 
-    def __init__(self, text, node):
+    def __init__(self, text, node, scope):
         self.name, self.caption = node.name, (ast.get_docstring(node) or "").split("\n\n")[0]
         lines = text.splitlines()[node.lineno - 1 : node.end_lineno]
         first = node.body[0]
@@ -28,25 +37,60 @@ class Function:
             if lines[1:] and not lines[first.lineno - node.lineno].strip():
                 del lines[first.lineno - node.lineno]
         self.code = "\n".join(lines)
-        self.uses = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - {self.name}
+        self.uses = names(scope) - {self.name}
+        if "globals()[activation]" in self.code:
+            default = re.search(r'activation="(\w+)"', self.code)
+            self.uses |= {default[1]} if default else set()
+            for pattern, shown in BY_NAME:
+                self.code = pattern.sub(shown, self.code)
         self.line = node.lineno
 
 
-def functions(path):
-    """Return the functions of a file by name, and its text."""
-    text = path.read_text(encoding="utf-8")
-    nodes = [n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef)]
-    return {n.name: Function(text, n) for n in nodes}, text
+def names(scope):
+    """Return the names that a function, or one within it, takes from its module."""
+    found = {s.get_name() for s in scope.get_symbols() if s.is_global() and s.is_referenced()}
+    return found.union(*map(names, scope.get_children()))
+
+
+class Module:
+    """The functions of a file, and the imports and constants that they use."""
+
+    def __init__(self, path, others=()):
+        self.text = path.read_text(encoding="utf-8")
+        body = ast.parse(self.text).body
+        table = symtable.symtable(self.text, str(path), "exec")
+        scopes = {c.get_name(): c for c in table.get_children() if c.get_type() == "function"}
+        self.functions = {
+            n.name: Function(self.text, n, scopes[n.name])
+            for n in body
+            if isinstance(n, ast.FunctionDef)
+        }
+        self.lines, self.helpers = {}, dict(self.functions)
+        for node in body:
+            if isinstance(node, ast.Import | ast.Assign):
+                for name in bound(node):
+                    self.lines[name] = ast.get_source_segment(self.text, node)
+            elif isinstance(node, ast.ImportFrom) and node.module == "naive":
+                self.helpers |= {a.name: others.functions[a.name] for a in node.names}
+
+
+def bound(node):
+    """Return the names that an import or an assignment binds."""
+    if isinstance(node, ast.Import):
+        return [(alias.asname or alias.name).partition(".")[0] for alias in node.names]
+    return [n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
 
 
 class Transcripts:
-    """What every topic shows."""
+    """The transcriptions that each topic shows."""
 
     def __init__(self, topics):
-        self.naive, _ = functions(TESTS / "naive.py")
-        self.plain, text = functions(TESTS / "plain.py")
+        naive = Module(TESTS / "naive.py")
+        plain = Module(TESTS / "plain.py", naive)
+        self.naive, self.plain, text = naive.functions, plain.functions, plain.text
+        self.module = dict.fromkeys(naive.functions.values(), naive)
+        self.module |= dict.fromkeys(plain.functions.values(), plain)
         self.shown, self.home = {}, {}
-        self.known = dict(self.naive)
         headings = list(HEADING.finditer(text))
         ends = [*(h.start() for h in headings[1:]), len(text)]
         for heading, end in zip(headings, ends, strict=True):
@@ -55,7 +99,6 @@ class Transcripts:
             oracle = [self.naive[heading[2]]] if heading[2] else []
             self.shown[heading[1]] = oracle + own
             self.home |= {f.name: heading[1] for f in own}
-        self.known |= self.plain
         by_key = {f"{t.chapter}.{t.name}": t for t in topics}
         if unknown := self.shown.keys() - by_key:
             msg = f"tests/plain.py has headings of no topic: {sorted(unknown)}"
@@ -68,49 +111,36 @@ class Transcripts:
                 self.shown[key] = [self.naive[n] for n in names if n in self.naive][:2]
 
     def blocks(self, topic):
-        """Return (function, text) for each transcription, with what it needs before its code."""
-        key, seen, out = f"{topic.chapter}.{topic.name}", set(), []
+        """Return (function, text) for each transcription, after the helpers that it needs."""
+        key, out = f"{topic.chapter}.{topic.name}", []
         for function in self.shown.get(key, []):
-            seen.add(function.name)
-            code, links = [], []
-            self.collect(function, key, seen, code, links)
-            out.append((function, self.block(function, [*code, function.code], links)))
+            own = function.name in self.plain and function is self.plain[function.name]
+            what = f"**In NumPy.** {function.caption}" if own else FIRST
+            code = indent(self.code(function), "   ")
+            out.append((function, f"{what}\n\n.. code-block:: python\n\n{code}\n"))
         return out
 
-    def collect(self, function, key, seen, code, links):
-        """Gather what a function calls: short helpers as code, other topics' maps as links."""
-        for name in sorted(function.uses - HIDDEN - seen):
-            used = self.known.get(name)
-            if used is None or self.home.get(name) == key:
-                continue
-            seen.add(name)
-            if name in self.home and used.code.count("\n") >= SHORT:
-                links.append(name)
-            else:
-                self.collect(used, key, seen, code, links)
-                code.append(used.code)
+    def code(self, function):
+        """Return code that runs where nothing but ``np`` is known."""
+        lines, code = {}, {}
+        self.collect(function, lines, code)
+        return "\n\n\n".join(["\n".join(lines)] * bool(lines) + list(code.values()))
+
+    def collect(self, function, lines, code):
+        """Gather the imports and constants that a function needs, and first of all its helpers."""
+        module = self.module[function]
+        for name in sorted(function.uses - HIDDEN):
+            if name in module.helpers and module.helpers[name] not in code:
+                self.collect(module.helpers[name], lines, code)
+            elif name in module.lines:
+                lines[module.lines[name]] = None
+        code[function] = function.code
 
     def topics_called(self, topic):
         """Return the topics whose maps the transcriptions of a topic call."""
         key = f"{topic.chapter}.{topic.name}"
-        todo, seen = [f.name for f in self.shown.get(key, [])], set()
-        while todo:
-            function = self.known[todo.pop()]
-            fresh = (function.uses & self.known.keys()) - HIDDEN - seen
-            seen |= fresh
-            todo += [n for n in fresh if self.home.get(n, key) == key]
+        seen, code = set(), {}
+        for function in self.shown.get(key, []):
+            self.collect(function, {}, code)
+        seen = {function.name for function in code}
         return {self.home[n] for n in seen if n in self.home} - {key}
-
-    def block(self, function, code, links):
-        """Return a caption, the code, and where the rest is."""
-        own = function.name in self.plain
-        what = f"**In NumPy.** {function.caption}" if own else FIRST
-        source = "\n\n\n".join(code)
-        text = f"{what}\n\n.. code-block:: python\n\n{indent(source, '   ')}\n"
-        if links:
-            told = ", ".join(
-                f"``{n}`` is on :doc:`this page </reference/{self.home[n].replace('.', '/')}>`"
-                for n in links
-            )
-            text += f"\n{told}.\n"
-        return text

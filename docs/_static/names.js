@@ -25,7 +25,13 @@ document.addEventListener("DOMContentLoaded", () => {
   }
   // An address of a function opens the folded part that it stands in.
   const unfold = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    let id;
+    try {
+      id = decodeURIComponent(location.hash.slice(1));
+    } catch (error) {  // a fragment such as "#%" encodes nothing
+      return;
+    }
+    const target = document.getElementById(id);
     const folded = target?.closest("details:not([open])");
     if (folded) {
       folded.open = true;

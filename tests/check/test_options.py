@@ -11,8 +11,8 @@ from scipy.special import expit
 import dlref
 from dlref import activations, attention, check
 from dlref.check._inputs import option_inputs
+from dlref.check._known import record_of
 from dlref.check._oracle.examples import drawn_like
-from dlref.transformer import BlockOptions
 
 #: What returns more, is called or written to, in place of changing the result.
 NOT_TOLD = {"return_lse", "return_weights", "callback", "cache"}
@@ -37,13 +37,12 @@ def maps(chapter):
 
 def defaults(f):
     parameters = inspect.signature(f).parameters.values()
-    if "keywords" in {p.name for p in parameters}:  # fields of BlockOptions
-        parameters = [*parameters, *inspect.signature(BlockOptions).parameters.values()]
-    return {
+    own = {
         p.name: p.default
         for p in parameters
         if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
     }
+    return own | dict(record_of(f)[0].fields)  # such as those of BlockOptions
 
 
 def is_default(value, default):

@@ -45,6 +45,7 @@ class TestUserFolder:
             ("win32", {}, "/home/me/AppData/Local"),
             ("linux", {"NUMBA_CACHE_DIR": "/n", "XDG_CACHE_HOME": "/x"}, "/n"),
             ("linux", {"NUMBA_CACHE_DIR": ""}, "/home/me/.cache"),
+            ("linux", {"NUMBA_CACHE_DIR": "n"}, "/home/me/.cache"),
         ],
     )
     @posix_only
@@ -110,7 +111,7 @@ class TestFolder:
         names = {
             "0.9-0000000000000000": 31,
             "0.9-1111111111111111": 29,
-            "something else": 31,
+            "0.9-4444444444444444": 31,
             "0.9-2222222222222222": 31,
             "0.9-3333333333333333": 31,
         }
@@ -119,12 +120,32 @@ class TestFolder:
             path = root / "dlref" / name
             path.mkdir(parents=True)
             (path / "file").write_text("")
+            if name != "0.9-4444444444444444":  # which is another program's
+                (path / cache.MARKER).touch()
             os.utime(path, (now - days * 86400,) * 2)
         (root / "dlref" / "0.9-2222222222222222").chmod(0o777)  # not to be trusted
         used = cache.folder_of("0.9-3333333333333333")
         cache.folder_of(KEY)
         left = {path.name for path in used.parent.iterdir()}
         assert left == {*names, KEY} - {"0.9-0000000000000000"}
+
+    def test_files_of_killed_processes_are_removed(self, folder):
+        for name, age in {"tmp-old": 4000, "tmp-new": 10, "other": 4000}.items():
+            (folder / name).touch()
+            os.utime(folder / name, (time.time() - age,) * 2)
+        cache.write(folder, "a", b"1")
+        assert {"tmp-new", "other"} <= {path.name for path in folder.glob("[!.]*")}
+        assert not (folder / "tmp-old").exists()
+
+    @posix_only
+    def test_a_pipe_does_not_hang(self, folder):
+        os.mkfifo(cache._path(folder, "a"))
+        assert cache.read(folder, "a") is None
+
+    def test_a_file_of_gigabytes_is_not_read(self, folder):
+        with cache._path(folder, "a").open("wb") as file:
+            file.truncate(6 * 2**30)  # of no blocks
+        assert cache.read(folder, "a") is None
 
     def test_links_to_old_ones_stay(self, root, tmp_path):
         target = tmp_path / "elsewhere"
@@ -140,7 +161,7 @@ class TestFolder:
 
 class TestFiles:
     def file(self, folder):
-        [path] = folder.iterdir()
+        [path] = folder.glob("[!.]*")
         return path
 
     def test_hold_what_was_written_last(self, folder):
@@ -149,7 +170,7 @@ class TestFiles:
         cache.write(folder, "a", b"3")
         assert (cache.read(folder, "a"), cache.read(folder, "b")) == (b"3", b"2")
         assert cache.read(folder, "c") is None
-        assert all(re.fullmatch("[0-9a-f]{32}", path.name) for path in folder.iterdir())
+        assert all(re.fullmatch("[0-9a-f]{32}", path.name) for path in folder.glob("[!.]*"))
 
     def test_without_a_folder_there_is_nothing(self):
         cache.write(None, "a", b"1")
@@ -179,7 +200,7 @@ class TestFiles:
         cache.write(folder, "a", b"1")
         path = self.file(folder)
         cache.write(folder, "b", b"2")
-        [other] = set(folder.iterdir()) - {path}
+        [other] = set(folder.glob("[!.]*")) - {path}
         shutil.copy(path, other)
         assert cache.read(folder, "b") is None
 
@@ -210,7 +231,7 @@ class TestFiles:
         assert cache.read(folder, "a") == b"1"
 
     def test_in_a_folder_that_became_a_file(self, folder):
-        folder.rmdir()
+        shutil.rmtree(folder)
         folder.write_text("")
         cache.write(folder, "a", b"1")
         assert cache.read(folder, "a") is None

@@ -884,3 +884,52 @@ def token_of_largest_probability():
         tokens.append(max(range(VOCABULARY), key=lambda v, z=logits: z[v]))
     got = encoder_decoder_generate(SOURCE, TRANSLATOR, CONFIG, start=tokens[0], steps=3)
     yield tokens, got
+
+
+@definition(
+    r"\mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),"
+)
+def of_a_sublayer_with_a_norm_of_its_output():
+    p, m = new_block()._replace(output_norm1=new_norm(), output_norm2=new_norm()), 0.5
+    drops = 2.0 * (np.arange(D) % 2), np.linspace(0.5, 1.5, D)
+    y = X + m * drops[0] * normalize(
+        attend(*2 * [normalize(X, p.norm1)], p.attention), p.output_norm1
+    )
+    y = y + m * drops[1] * normalize(network(normalize(y, p.norm2), p.feed_forward), p.output_norm2)
+    options = {
+        "num_heads": HEADS,
+        "norm_first": True,
+        "activation": "silu",
+        "residual_scale": m,
+        "dropout": drops,
+    }
+    yield y, encoder_block(X, p, **options)
+    plain = p._replace(output_norm1=None, output_norm2=None)
+    y = X + m * attend(*2 * [normalize(X, p.norm1)], p.attention)
+    y = y + m * network(normalize(y, p.norm2), p.feed_forward)
+    yield (
+        y,
+        encoder_block(
+            X, plain, num_heads=HEADS, norm_first=True, activation="silu", residual_scale=m
+        ),
+    )
+
+
+@definition(
+    r"""\mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X))
+    + m\, N(\operatorname{norm}_2(\mat X)),"""
+)
+def of_a_parallel_block():
+    m = 0.5
+    p = new_block()
+    options = {
+        "num_heads": HEADS,
+        "norm_first": True,
+        "activation": "silu",
+        "residual_scale": m,
+        "parallel": True,
+    }
+    for second in (p.norm2, None):
+        one, two = normalize(X, p.norm1), normalize(X, second or p.norm1)
+        y = X + m * attend(one, one, p.attention) + m * network(two, p.feed_forward)
+        yield y, encoder_block(X, p._replace(norm2=second), **options)

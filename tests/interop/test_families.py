@@ -523,10 +523,8 @@ class TestConfigurations:
         ported(name, **PUBLISHED[name])
 
     def test_what_is_unknown_is_named(self):
-        with pytest.warns(
-            UserWarning, match=r"ignored: 'query_scale', 'sliding_window'\.$"
-        ) as seen:
-            ported("llama", query_scale=3, sliding_window=4096)
+        with pytest.warns(UserWarning, match=r"ignored: 'query_scale', 'key_scale'\.$") as seen:
+            ported("llama", query_scale=3, key_scale=4096)
         assert seen[0].filename == __file__
 
     @pytest.mark.parametrize(
@@ -539,7 +537,8 @@ class TestConfigurations:
             ("gpt2", {"n_head": 3}, "'n_head' must divide 8, not be 3"),
             ("gpt2", {"tie_word_embeddings": "no"}, "must be True or False, not 'no'"),
             ("llama", {"model_type": "gemma"}, "'model_type' must be 'llama', not 'gemma'"),
-            ("llama", {"head_dim": 16}, "'head_dim' must be 4, not 16"),
+            ("llama", {"head_dim": 3}, "the width of a head, 3, must be even"),
+            ("llama", {"sliding_window": 4096}, "'sliding_window' is 4096"),
             ("llama", {"mlp_bias": True}, "'mlp_bias' must be False"),
             ("llama", {"hidden_act": "mish"}, "'hidden_act' must not be 'mish' for a gate"),
             ("llama", {"partial_rotary_factor": 0.5}, "'partial_rotary_factor' must be 1"),
@@ -786,7 +785,7 @@ class TestFiles:
 
     def test_without_the_package(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "safetensors", None)
-        with pytest.raises(ImportError, match=r"pip install dlref\[interop\]"):
+        with pytest.raises(ImportError, match=r"pip install safetensors"):
             read_state_dict(tmp_path / "x.safetensors")
 
     def test_names(self, tmp_path):

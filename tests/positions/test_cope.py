@@ -66,3 +66,12 @@ def test_errors():
         P.cope(q, s, np.ones((0, 3)))
     with pytest.raises(ValueError, match=r"^Argument 'q' must have at least 2 axes"):
         P.cope(np.ones(3), s, a)
+
+
+def test_vectors_of_no_channels():
+    """A sum over no channels is 0: no position matters, and every gradient is empty or 0."""
+    q, scores, table = np.ones((2, 3, 0)), np.ones((2, 3, 4)), np.ones((5, 0))
+    dq, ds, dtable = P.cope_vjp(np.ones((2, 3, 4)), q, scores, table)
+    assert dq.shape == q.shape
+    assert dtable.shape == table.shape
+    np.testing.assert_array_equal(ds, np.zeros((2, 3, 4)))

@@ -114,9 +114,10 @@ def test_files_without_checksums_are_read(rng, tmp_path):
     assert same == CONFIG
 
 
-def test_configurations_may_hold_numpy_numbers(tmp_path):
+def test_configurations_may_hold_numpy_numbers(rng, tmp_path):
     scaling = {"rope_type": "linear", "factor": np.float32(2), "short": np.arange(2)}
-    save_params(tmp_path / "m", (), LanguageModelConfig(4, 4, 2, rope_scaling=scaling))
+    config = LanguageModelConfig(4, 4, 2, rope_scaling=scaling)
+    save_params(tmp_path / "m", init_language_model(rng, config), config)
     kept = load_params(tmp_path / "m")[1].rope_scaling
     assert kept == {"rope_type": "linear", "factor": 2.0, "short": [0, 1]}
 
@@ -353,6 +354,24 @@ class TestRefused:
         with pytest.raises(ValueError, match=r"^Argument .* must be nested at most 64 deep"):
             save_params(tmp_path / "m", deep)
 
+    @pytest.mark.parametrize("params", [(), np.zeros(3), (np.zeros(3),), None])
+    def test_a_configuration_without_a_model(self, tmp_path, params):
+        with pytest.raises(TypeError, match=r"'params' must be one of .* where there is a config"):
+            save_params(tmp_path / "m.npz", params, CONFIG)
+        assert not list(tmp_path.iterdir())
+
+    def test_brackets_that_would_end_the_process(self, tmp_path):
+        """With a recursion limit of a million, json would overflow the stack of C."""
+        text = np.array('{"format": ' + "[" * 200_000 + "]" * 200_000 + "}")
+        np.savez(tmp_path / "m.npz", manifest=text)
+        before = sys.getrecursionlimit()
+        try:
+            sys.setrecursionlimit(10**6)
+            with pytest.raises(ValueError, match=r"'manifest' must be nested at most 256 deep"):
+                load_params(tmp_path / "m.npz")
+        finally:
+            sys.setrecursionlimit(before)
+
     def test_configuration(self, tmp_path):
         with pytest.raises(TypeError, match=r"'config' must be a LanguageModelConfig"):
             save_params(tmp_path / "m.npz", (), {"width": 3})
@@ -479,7 +498,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ("[" * 10**5, "'archive' must be intact, which it is not"),
+            ("[" * 10**5, "'manifest' must be nested at most 256 deep"),
             ("3", "'manifest' must be a dictionary, not 3"),
             ("", "'archive' must be intact"),
             ("1" * 5000, "'archive' must be intact"),

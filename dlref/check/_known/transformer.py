@@ -11,7 +11,7 @@ from ... import transformer as t
 from .._oracle.calls import changed
 from .._oracle.causes import attention as mistakes
 from ._record import NOT_ARRAYS, RANDOM, Known, call, each, without, words
-from .attention import HEADS, blind, each_of, rotated
+from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
 
 if TYPE_CHECKING:
@@ -94,11 +94,72 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
         yield from rotated(inputs(rng))
         yield words("num_kv_heads"), inputs(rng, kv_heads=1), {**HEADS, "num_kv_heads": 1}
         yield words("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
+        yield words("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
+        yield words("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
+        yield from _of_other_kinds(rng, inputs(rng))
+        if not causal:
+            first = {**HEADS, "norm_first": True}
+            yield words("parallel"), inputs(rng), {**first, "parallel": True}
 
     fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
+    if "memory_mask" in told:
+        del fields["parallel"]  # of blocks without cross-attention only
     return Known(
         f=f, hard=hard, options=options, fields=fields, mistakes=(mistakes.masks_of_itself,)
     )
+
+
+def _with(given: Any, change: Callable[[Any], Any]) -> Any:
+    """Return inputs with the parameters of the block, or of each one of a stack, changed."""
+    place = next(i for i, part in enumerate(given) if isinstance(part, tuple))
+    params = given[place]
+    params = change(params) if hasattr(params, "_fields") else tuple(map(change, params))
+    return *given[:place], params, *given[place + 1 :]
+
+
+def _normed(p: Any) -> Any:
+    """Return a block whose queries and keys are normalized."""
+    field = p._fields[0]
+    own = getattr(p, field)
+    weight = np.linspace(0.5, 2.0, len(own.w_q) // HEADS["num_heads"])
+    return p._replace(**{field: own._replace(q_norm=weight, k_norm=weight[::-1].copy())})
+
+
+def experts(rng: Any) -> Any:
+    """Return six experts for tokens of width 8."""
+    return t.ExpertParams(
+        *(rng.normal(size=shape) / 3 for shape in ((6, 5, 8), (6, 5, 8), (6, 8, 5)))
+    )
+
+
+def _of_other_kinds(rng: Any, given: Any) -> Iterator[Case]:
+    """Yield the options of blocks that need other parameters."""
+    turned = {**HEADS, **rotations(), "norm_after_rope": True}
+    yield words("norm_after_rope"), _with(given, _normed), turned
+    network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
+    told = {**HEADS, "activation": "silu", "router": {"k": 2}}
+    yield words("router"), _with(given, lambda p: p._replace(feed_forward=network)), told
+
+
+def _mixtures(rng: Any) -> Iterator[Case]:
+    x, weight = sequence(rng), rng.normal(size=(6, 8))
+    yield "two of six", (x, weight, experts(rng)), {"k": 2}
+    yield "one of six, sigmoids", (x, weight, experts(rng)), {"k": 1, "score": "sigmoid"}
+    yield "all of six", (sequence(rng, 33), weight, experts(rng)), {"k": 6}
+
+
+def _mixture_options(rng: Any) -> Iterator[Case]:
+    given = sequence(rng), rng.normal(size=(6, 8)), experts(rng)
+    gated = t.GatedFeedForwardParams(*(rng.normal(size=s) / 3 for s in ((5, 8), (5, 8), (8, 5))))
+    told = {
+        "score": "sigmoid", "normalize": False, "scale": 2.5, "activation": "geglu", "limit": 0.5,
+        "shift": 1.0, "beta": 1.7, "shared": gated, "correction": np.linspace(0.9, -0.9, 6),
+        "router_bias": np.linspace(-0.9, 0.9, 6),
+    }  # fmt: skip
+    yield from each(lambda: given, told, k=2)
+    yield words("shared_gate"), given, {"k": 2, "shared": gated, "shared_gate": np.ones((1, 8))}
+    yield words("groups"), given, {"k": 2, "groups": 3}
+    yield words("top_groups"), given, {"k": 2, "groups": 3, "top_groups": 2}
 
 
 def network(f: Any, **changes: Any) -> Known:
@@ -192,6 +253,8 @@ OF_PAIRS = {**OF_STACKS, "targets": np.array([[0, 3, -100, 10], [-100, 1, 1, 5]]
 
 RECORDS = [
     network(t.feed_forward), network(t.gated_feed_forward, activation="swiglu"),
+    Known(f=t.mixture_of_experts, hard=_mixtures, options=_mixture_options),
+    Known(f=t.router_z_loss, hard=[call((5, 7)), call((2, 33, 4))], is_loss=True),
     of_blocks(
         t.encoder_block, _encoder_block, {"dropout": DROPPED, "attention_dropout": OF_HEADS},
         rms=True,
@@ -240,6 +303,7 @@ RECORDS = [
         t.init_encoder_decoder_model, t.init_language_model, t.init_sequence_classifier,
         t.reverse_task,
     ),
+    *without("it returns or takes a choice", t.top_k_router, t.load_balancing_loss),
     *without("its result is tokens, not numbers", t.beam_search, t.encoder_decoder_generate),
     *without(NOT_ARRAYS, t.load_params, t.multiplication_counts, t.parameter_counts, t.save_params),
 ]  # fmt: skip

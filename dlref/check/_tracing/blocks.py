@@ -21,6 +21,7 @@ from ...attention import attention_scores, attention_weights
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
+from ...transformer import mixture_of_experts, top_k_router
 
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
 
@@ -115,6 +116,8 @@ def _quick_gelu(x: FloatArray) -> FloatArray:
 
 def _network(x: FloatArray, p: Any, o: Options) -> Steps:
     """Return the steps of a feed-forward network."""
+    if hasattr(p, "experts"):
+        return _mixture(x, p, o)
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
     if len(p) == 3:  # gated
         steps: Steps = {
@@ -129,6 +132,24 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
         hidden = f(steps["feed_forward.inner"])
         out = linear(hidden, p.w2, p.b2)
     return steps | {"feed_forward.hidden": hidden, "feed_forward.out": out}
+
+
+def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
+    """Return the steps of a mixture of experts: what the router says, and the sum."""
+    told = dict(o["router"])
+    names = ("k", "score", "groups", "top_groups", "normalize", "scale")
+    chosen = {name: told[name] for name in names if name in told}
+    bias, correction = p.router_bias, p.correction
+    routing = top_k_router(x, p.router, bias=bias, correction=correction, **chosen)
+    kinds = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
+    kinds |= {"sigmoid": "glu", "identity": "bilinear"}
+    more = {"router_bias": bias, "correction": correction, "activation": kinds[o["activation"]]}
+    more |= {"shared": p.shared, "shared_gate": p.shared_gate}
+    return {
+        "feed_forward.router": linear(x, p.router, bias),
+        "feed_forward.weights": routing.weights,
+        "feed_forward.out": mixture_of_experts(x, p.router, p.experts, **told, **more),
+    }
 
 
 def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:

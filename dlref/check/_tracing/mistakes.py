@@ -144,7 +144,7 @@ def _weights(p: Any, o: Options) -> Iterator[Mistake]:
 
 def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield biases that are missing and weights that are transposed, one and several at a time."""
-    there = {name: w for name, w in arrays._asdict().items() if w is not None}
+    there = {name: w for name, w in arrays._asdict().items() if hasattr(w, "ndim")}
     biases = [name for name, w in there.items() if w.ndim == 1 and name[0] == "b"]
     square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
     for name in (n for n, w in there.items() if w.ndim == 1):

@@ -1,0 +1,229 @@
+r"""What configurations of Hugging Face say, and what is asked of them."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from .._core.arguments import as_integer, as_number, check_mapping, shown
+from ..positions import rope_attention_factor, rope_frequencies
+from ._tensors import raise_all
+
+#: Activations by Hugging Face's names.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "hardswish": "hard_swish",
+    "linear": "identity",
+    "silu": "silu",
+    "swish": "silu",
+    **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
+}
+#: Those of a gate, by LanguageModelConfig's names.
+GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
+GATES |= {"sigmoid": "glu", "identity": "bilinear"}
+
+#: Entries of configurations that say nothing about the map: training, generation, book-keeping.
+IRRELEVANT = re.compile(
+    r"_.*|.*dropout.*|.*_pdrop|.*_token_id|initializer_.*|summary_.*|output_.*|.*label.*|n_ctx"
+    r"|architectures|model_type|auto_map|(torch_)?dtype|transformers_version|return_dict.*"
+    r"|use_cache|chunk_size_feed_forward|problem_type|task_specific_params|pretraining_tp"
+    r"|gradient_checkpointing|reorder_and_upcast_attn|is_encoder_decoder|finetuning_task"
+    r"|torchscript|use_bfloat16|pruned_heads|tokenizer_class|prefix|.*(max|min)_length|do_sample"
+    r"|early_stopping|num_beam.*|temperature|top_[kp]|typical_p|.*_penalty|bad_words_ids"
+    r"|.*no_repeat_ngram_size|num_return_sequences|remove_invalid_values|suppress_tokens"
+    r"|begin_suppress_tokens|exponential_decay.*|cross_attention_hidden_size|tf_legacy_loss"
+    r"|is_decoder|n_positions|num_decoder_layers|scale_decoder_outputs|pooler_.*|directionality"
+)
+
+#: Entries that change numbers in some family: an error where the family does not know them.
+CHANGING = re.compile(
+    r"sliding_window.*|.*_multiplier|logits?_scal(e|ing)|query_pre_attn_scalar|.*soft_?cap.*"
+    r"|no_rope.*|layer_types|partial_rotary_factor|rotary_pct|rope_pct|rotary_dim|.*experts.*"
+    r"|attention_chunk_size|.*qk_(layer)?norm|.*bidirectional.*|use_parallel_residual|clip_qkv"
+    r"|attention_bias|mlp_bias|use_qkv_bias|head_dim|rope_local_base_freq|qk_nope_head_dim|alibi"
+    r"|swiglu_limit|kv_lora_rank|attn_temperature.*|.*logit_cap.*"
+)
+#: Other names of families in configurations.
+ALIASES = {"gemma3_text": ("gemma3",), "gemma3": ("gemma3_text",)}
+
+
+def _is_neutral(value: Any) -> bool:
+    """Whether a setting changes nothing."""
+    if isinstance(value, list | tuple):
+        return all(v in ("full_attention", 1, True, None) for v in value)
+    return value is None or (value is not True and value in (0, 1, "", {}))
+
+
+class Settings:
+    """A configuration as it is found, and what has been asked of it so far."""
+
+    def __init__(
+        self, config: Mapping[str, Any] | None, family: str, families: Mapping[str, tuple[str, str]]
+    ) -> None:
+        if config is not None:
+            check_mapping("config", config)
+        self.config = {} if config is None else dict(config)
+        self.known: set[Any] = {"model_type"}
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+        self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
+        self.families = families  # with what its classes' names begin, and what each has
+        self._check_family(family)
+
+    def _check_family(self, family: str) -> None:
+        """Note a problem if the configuration says that it is another family's."""
+        kind = self.config.get("model_type")
+        if kind not in (None, family, *ALIASES.get(family, ())):
+            self.problems.append(f"'model_type' must be {family!r}, not {self._other(kind)}")
+        names = self.config.get("architectures") or ()
+        stem = self.families[family][0]
+        fitting = re.compile(f"{stem}(?=[A-Z]|$)")
+        named = [str(name) for name in names if re.search("For[A-Z]|Model$", str(name))]
+        if named and not any(map(fitting.match, named)):
+            others = [
+                other
+                for other, (start, _) in self.families.items()
+                if re.match(f"{start}(?=[A-Z]|$)", named[0])
+            ]
+            told = self._other(others[0]) if others else "of another family"
+            self.problems.append(f"'architectures' must be of {stem}, but {named[0]!r} is {told}")
+
+    def _other(self, kind: Any) -> str:
+        """Describe another family, if it is known."""
+        if kind not in self.families:
+            return shown(kind)
+        return f"{kind!r}, which has {self.families[kind][1]} and is read by kind={kind!r}"
+
+    def get(self, default: Any, *names: str) -> Any:
+        """Return what is set under the first of the names, or the default."""
+        self.known |= {*names}
+        there = [name for name in names if self.config.get(name) is not None]
+        return self.config[there[0]] if there else default
+
+    def integer(self, default: int | None, *names: str) -> int:
+        return as_integer(f"config.{names[0]}", self.get(default, *names), least=1)
+
+    def divisor(self, whole: int, default: int, *names: str) -> int:
+        """Return a number of heads, and note a problem unless it divides the whole."""
+        n = self.integer(default, *names)
+        if whole % n:
+            self.problems.append(f"{names[0]!r} must divide {whole}, not be {n}")
+        return n
+
+    def number(self, default: float, name: str) -> float:
+        return as_number(f"config.{name}", self.get(default, name), least=0)
+
+    def flag(self, default: bool, name: str) -> bool:
+        value = self.get(default, name)
+        if not isinstance(value, bool):
+            self.problems.append(f"{name!r} must be True or False, not {shown(value)}")
+        return bool(value)
+
+    def only(self, name: str, wanted: Any) -> None:
+        """Note a problem unless an entry is what dlref can express."""
+        value = self.get(wanted, name)
+        if value != wanted:
+            self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}")
+
+    def activation(self, default: str, name: str, *, gated: bool = False) -> str:
+        return self.translated(name, self.get(default, name), gated=gated)
+
+    def translated(self, name: str, value: Any, *, gated: bool = False) -> str:
+        """Return dlref's name of an activation."""
+        if not isinstance(value, str) or value not in ACTIVATIONS:
+            self.problems.append(f"{name!r} must be one of {sorted(ACTIVATIONS)}, not {value!r}")
+            return "identity"
+        plain = ACTIVATIONS[value]
+        if gated and plain not in GATES:
+            self.problems.append(f"{name!r} must not be {value!r} for a gate")
+        return GATES.get(plain, "identity") if gated else plain
+
+    def refuse(self) -> None:
+        """Raise what was found so far."""
+        raise_all("Argument 'config' must be what dlref can express", self.problems)
+
+    def finish(self) -> None:
+        """Raise what was found, and warn of what nobody asked for."""
+        self.refuse()
+        for note in self.notes:
+            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
+        rest = [k for k in self.config if k not in self.known and not IRRELEVANT.fullmatch(str(k))]
+        raise_all(
+            "Argument 'config' must not ask for what this family does not have",
+            [
+                f"{k!r} is {shown(self.config[k])}"
+                for k in rest
+                if CHANGING.fullmatch(str(k)) and not _is_neutral(self.config[k])
+            ],
+        )
+        rest = [k for k in rest if not CHANGING.fullmatch(str(k))]
+        if rest:
+            names = ", ".join(map(repr, rest))
+            msg = f"Argument 'config' has entries of which nothing is known; ignored: {names}."
+            warnings.warn(msg, UserWarning, stacklevel=4)
+
+
+#: Entry of the length that a model was trained for.
+TRAINED = "original_max_position_embeddings"
+
+
+def _scaling(s: Settings, *, by_kind: bool) -> tuple[str, dict[str, Any]]:
+    """Return the entry that describes the rotation: rope_scaling, or the newer rope_parameters."""
+    given = {key: s.get({}, key) for key in ("rope_scaling", "rope_parameters")}
+    for key, value in given.items():
+        check_mapping(f"config.{key}", value)
+    key = next((key for key, value in given.items() if value), "rope_scaling")
+    found = given[key]
+    if any(isinstance(value, Mapping) for value in found.values()):
+        if not by_kind:
+            s.problems.append(f"{key!r} must not be one for each kind of layer")
+        s.rotations, found = found, found.get("full_attention") or {}
+    return key, dict(found)
+
+
+def rope_settings(
+    s: Settings,
+    width: int,
+    *,
+    base: float = 10000.0,
+    partial: float | None = None,
+    by_kind: bool = False,
+) -> tuple[float, dict[str, Any] | None, int]:
+    """Return base, scaling and number of rotated channels; `partial` is their share by default."""
+    key, scaling = _scaling(s, by_kind=by_kind)
+    base = s.get(base, "rope_theta", "rotary_emb_base")
+    length, trained = s.integer(2048, "max_position_embeddings"), s.get(None, TRAINED)
+    base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1)
+    share = 1.0 if partial is None else partial
+    share = s.get(share, "partial_rotary_factor", "rotary_pct", "rope_pct")
+    share = as_number("config.partial_rotary_factor", scaling.pop("partial_rotary_factor", share))
+    if partial is None and share != 1:
+        s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")
+    width = int(width * share)
+    if width % 2:
+        s.problems.append(f"the width of a head, {width}, must be even: pairs are rotated")
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    if not scaling or kind == "default":
+        return base, None, width
+    if kind in ("dynamic", "longrope"):
+        s.problems.append(f"the rope type must not be {kind!r}, which depends on the text's length")
+        return base, None, width
+    if kind in ("llama3", "yarn"):
+        scaling[TRAINED] = trained or scaling.get(TRAINED) or length
+    if kind == "yarn" and scaling.get("factor") is None:
+        scaling["factor"] = length / as_integer(f"config.{TRAINED}", scaling[TRAINED], least=1)
+    if not s.problems:
+        try:
+            rope_frequencies(width, base=base, scaling=scaling)
+            rope_attention_factor(scaling)
+        except (TypeError, ValueError) as error:
+            s.problems.append(f"{key!r} does not fit: {str(error).rstrip('.')}")
+    return base, scaling, width

@@ -1,0 +1,379 @@
+"""Families of decoders: modules of the package transformers, with random numbers, and dlref."""
+
+import json
+import os
+import warnings
+
+import numpy as np
+import peers
+import pytest
+import trees
+
+from dlref.check import first_difference, trace
+from dlref.interop import from_state_dict, to_state_dict
+from dlref.transformer import (
+    LanguageModelConfig,
+    generate,
+    init_language_model,
+    language_model,
+    language_model_vjp,
+)
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    transformers = pytest.importorskip("transformers", reason="see the dependency group 'ports'")
+
+V, T = 23, 12
+SIZES = {
+    "vocab_size": V,
+    "hidden_size": 32,
+    "intermediate_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "pad_token_id": None,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+TYPES = ["sliding_attention", "full_attention", "sliding_attention"]
+LINEAR = {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}
+SWITCHED_ON = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+CAPS = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+MULTIPLIERS = {
+    "embedding_multiplier": 3.0,
+    "logits_scaling": 2.5,
+    "residual_multiplier": 0.3,
+    "attention_multiplier": 0.2,
+}
+EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
+#: kind -> what its classes are called, and settings.
+FAMILIES = {
+    "mistral": (
+        "Mistral",
+        [{"sliding_window": 5}, {"sliding_window": None, "head_dim": 6}, {"sliding_window": 1}],
+    ),
+    "ministral": ("Ministral", [{"sliding_window": 4, "head_dim": 8, "layer_types": TYPES}]),
+    "qwen2": ("Qwen2", [{}, SWITCHED_ON, {"tie_word_embeddings": True}]),
+    "qwen3": ("Qwen3", [{"head_dim": 10}, SWITCHED_ON | {"head_dim": 8, "attention_bias": True}]),
+    "smollm3": (
+        "SmolLM3",
+        [
+            {"no_rope_layer_interval": 2},
+            {"no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 3},
+        ],
+    ),
+    "gemma": (
+        "Gemma",
+        [{"head_dim": 10}, {"head_dim": 8, "hidden_act": "gelu", "tie_word_embeddings": False}],
+    ),
+    "gemma2": (
+        "Gemma2",
+        [
+            {"head_dim": 10, "sliding_window": 4, "query_pre_attn_scalar": 7} | CAPS,
+            {"head_dim": 8, "attn_logit_softcapping": None, "final_logit_softcapping": None},
+        ],
+    ),
+    "gemma3_text": (
+        "Gemma3Text",
+        [
+            {"head_dim": 10, "sliding_window": 4, "layer_types": TYPES},
+            {"head_dim": 8, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 7},
+        ],
+    ),
+    "granite": ("Granite", [MULTIPLIERS, {}]),
+    "olmo2": ("Olmo2", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "phi3": ("Phi3", [{"sliding_window": 4}, {"partial_rotary_factor": 0.5}]),
+    "stablelm": ("StableLm", [{}, {"use_qkv_bias": True, "use_parallel_residual": True}]),
+    "gpt_neox": (
+        "GPTNeoX",
+        [
+            {},
+            {"use_parallel_residual": False, "attention_bias": False, "hidden_act": "gelu_new"},
+            {"tie_word_embeddings": True},
+        ],
+    ),
+    "cohere": ("Cohere", [{"logit_scale": 0.3}, {"attention_bias": True}]),
+    "mixtral": ("Mixtral", [EXPERTS, EXPERTS | {"sliding_window": 4, "num_experts_per_tok": 3}]),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        [
+            EXPERTS | {"head_dim": 8, "moe_intermediate_size": 12},
+            EXPERTS
+            | {"head_dim": 8, "moe_intermediate_size": 12, "mlp_only_layers": [1]}
+            | {"norm_topk_prob": True},
+        ],
+    ),
+    "olmoe": ("Olmoe", [EXPERTS]),
+    "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
+}
+CASES = [
+    pytest.param(kind, name, settings, id=f"{kind}-{i}")
+    for kind, (name, every) in FAMILIES.items()
+    for i, settings in enumerate(every)
+]
+
+
+def made(name, settings, dtype):
+    """Return a model whose every parameter is random, in evaluation mode, and its config."""
+    torch = peers.torch
+    torch.manual_seed(0)
+    sizes = {k: v for k, v in SIZES.items() if name != "GPTNeoX" or k != "num_key_value_heads"}
+    if "partial_rotary_factor" in settings:
+        sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
+        settings = {}
+    config = getattr(transformers, f"{name}Config")(**sizes | settings)
+    config._attn_implementation = config._experts_implementation = "eager"
+    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
+    model = cls(config).to(dtype).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    return model, json.loads(json.dumps(config.to_dict()))
+
+
+def tokens(rng, *shape):
+    return rng.integers(3, V, shape)
+
+
+@pytest.mark.parametrize(("kind", "name", "settings"), CASES)
+class TestFamilies:
+    def test_logits_gradients_and_the_state(self, rng, kind, name, settings):
+        torch = peers.torch
+        model, config = made(name, settings, torch.float64)
+        params, own = from_state_dict(model.state_dict(), kind, config)
+        ids, u = tokens(rng, 2, T), rng.normal(size=(2, T, V))
+        logits = model(torch.tensor(ids)).logits
+        want = logits.detach().numpy()
+        got = language_model(ids, params, own)
+        assert abs(got - want).max() <= 2e-6 * abs(want).max()  # norms and rotations in float32
+        logits.backward(torch.tensor(u))
+        grads = to_state_dict(language_model_vjp(u, ids, params, own), kind, own)
+        named = dict(model.named_parameters())
+        assert grads.keys() == named.keys()
+        for key, parameter in named.items():
+            want = parameter.grad.numpy()
+            assert abs(grads[key] - want).max() <= 5e-6 * abs(want).max() + 1e-12, key
+        back = to_state_dict(params, kind, own)
+        for key, array in back.items():
+            np.testing.assert_array_equal(array, model.state_dict()[key].numpy())
+
+    def test_kind_is_that_of_the_configuration(self, kind, name, settings):
+        model, config = made(name, settings, peers.torch.float32)
+        params, own = from_state_dict(model.state_dict(), config=config)
+        again, same = from_state_dict(model.state_dict(), kind, config)
+        assert own == same
+        np.testing.assert_array_equal(params.embedding, again.embedding)
+
+    def test_decoding_with_a_cache_and_a_trace(self, rng, kind, name, settings):
+        model, config = made(name, settings, peers.torch.float64)
+        params, own = from_state_dict(model.state_dict(), kind, config)
+        ids = tokens(rng, 1, 8)
+        text = generate(ids, params, own, steps=4, temperature=0)
+        want = language_model(text[:, :-1], params, own)[:, -4:]
+        np.testing.assert_array_equal(text[:, -4:], want.argmax(-1))
+        steps = trace(language_model, ids, params, own)
+        logits = language_model(ids, params, own)
+        np.testing.assert_allclose(steps["logits"], logits, atol=1e-12 * abs(logits).max())
+        assert first_difference(steps, dict(steps)) is None
+
+
+class TestOtherFamilies:
+    """What would be another model in silence is an error that says what differs."""
+
+    def state(self, name="Llama", **settings):
+        model, config = made(name, settings, peers.torch.float32)
+        return model.state_dict(), config
+
+    @pytest.mark.parametrize("name", ["Gemma", "Mistral", "Granite", "Qwen2", "Cohere", "SmolLM3"])
+    def test_another_configuration(self, name):
+        state, _ = self.state()
+        _, other = self.state(name)
+        with pytest.raises(ValueError, match=r"'model_type' must be 'llama', not '\w+', which has"):
+            from_state_dict(state, "llama", other)
+
+    @pytest.mark.parametrize("changed", [{}, {"model_type": "llama"}])
+    def test_architectures_tell(self, changed):
+        state, config = self.state()
+        config = {k: v for k, v in config.items() if k != "model_type"} | changed
+        words = r"'architectures' must be of Llama, but 'GemmaForCausalLM' is 'gemma', which has"
+        with pytest.raises(ValueError, match=words):
+            from_state_dict(state, "llama", config | {"architectures": ["GemmaForCausalLM"]})
+        with pytest.raises(ValueError, match=r"'Ernie4_5ForCausalLM' is of another family"):
+            from_state_dict(state, "llama", config | {"architectures": ["Ernie4_5ForCausalLM"]})
+        from_state_dict(state, "llama", config | {"architectures": ["LlamaForCausalLM"]})
+
+    @pytest.mark.parametrize(
+        ("entry", "value"),
+        [
+            ("sliding_window", 4),
+            ("residual_multiplier", 0.5),
+            ("logits_scaling", 8.0),
+            ("final_logit_softcapping", 30.0),
+            ("attn_logit_softcapping", 50.0),
+            ("query_pre_attn_scalar", 256),
+            ("no_rope_layers", [1, 0, 1]),
+            ("layer_types", TYPES),
+            ("num_local_experts", 8),
+            ("use_qk_norm", True),
+            ("logit_scale", 0.0625),
+        ],
+    )
+    def test_entries_that_change_numbers(self, entry, value):
+        state, config = self.state()
+        with pytest.raises(ValueError, match=f"does not have: '{entry}' is"):
+            from_state_dict(state, "llama", config | {entry: value})
+
+    @pytest.mark.parametrize(
+        ("entry", "value"),
+        [
+            ("sliding_window", None),
+            ("residual_multiplier", 1.0),
+            ("logits_scaling", 1),
+            ("layer_types", ["full_attention"] * 3),
+            ("no_rope_layers", [1, 1, 1]),
+            ("use_qk_norm", False),
+        ],
+    )
+    def test_neutral_entries(self, entry, value):
+        state, config = self.state()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            from_state_dict(state, "llama", config | {entry: value})
+
+    def test_another_state(self):
+        state, _ = self.state("Qwen3", head_dim=8)
+        _, config = self.state()
+        with pytest.raises(ValueError, match=r"q_norm.weight' is not one of them"):
+            from_state_dict(state, "llama", config)
+        state, _ = self.state()
+        _, config = self.state("Olmo2")
+        with pytest.raises(ValueError, match=r"q_norm.weight' is missing"):
+            from_state_dict(state, "olmo2", config)
+
+    def test_no_kind(self):
+        state, config = self.state()
+        with pytest.raises(
+            ValueError, match=r"'kind' must be given, unless config has 'model_type'"
+        ):
+            from_state_dict(state)
+        with pytest.raises(ValueError, match=r"'kind' must be .*'llama'.*, not 'bloom'"):
+            from_state_dict(state, config=config | {"model_type": "bloom"})
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "settings", "words"),
+        [
+            ("cohere", "Cohere", {"use_qk_norm": True}, "'use_qk_norm' must be False"),
+            ("stablelm", "StableLm", {"qk_layernorm": True}, "'qk_layernorm' must be False"),
+            ("smollm3", "SmolLM3", {"no_rope_layers": [1]}, "'no_rope_layers' must have 3"),
+            ("qwen2", "Qwen2", {"layer_types": ["x"] * 3}, "'layer_types' must be a list of 3"),
+            ("mistral", "Mistral", {"num_key_value_heads": 3}, "'num_key_value_heads' must divide"),
+            ("gemma2", "Gemma2", {"use_bidirectional_attention": True}, "'use_bidirectional_att"),
+            ("gemma3_text", "Gemma3Text", {"use_bidirectional_attention": True}, "'use_bidirec"),
+            ("phi3", "Phi3", {"partial_rotary_factor": 0.4}, "must be even"),
+        ],
+    )
+    def test_what_dlref_cannot_express(self, kind, name, settings, words):
+        state, config = self.state(name)
+        with pytest.raises(ValueError, match=words):
+            from_state_dict(state, kind, config | {"rope_parameters": None} | settings)
+
+    def test_rotations_of_near_layers(self):
+        state, config = self.state("Gemma3Text", head_dim=8)
+        config["rope_parameters"]["sliding_attention"]["rope_type"] = "linear"
+        with pytest.raises(ValueError, match="rope type of sliding layers must be 'default'"):
+            from_state_dict(state, "gemma3", config)
+
+
+class TestSpellings:
+    def test_null_and_older_names(self, rng):
+        model, config = made("Mistral", {"sliding_window": None}, peers.torch.float32)
+        old = config | {"head_dim": None, "rope_theta": 1e4, "rope_parameters": None}
+        _, own = from_state_dict(model.state_dict(), "mistral", old)
+        _, same = from_state_dict(model.state_dict(), "mistral", config)
+        assert own == same
+        assert own.blocks == {"rope_interleaved": False}
+
+    def test_fewer_heads_by_default(self):
+        model, config = made("Mistral", {"num_key_value_heads": 4}, peers.torch.float32)
+        _, own = from_state_dict(
+            model.state_dict(), "mistral", config | {"num_key_value_heads": None}
+        )
+        assert own.kv_heads == own.heads
+
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ("model.language_model.", "lm_head."),
+            ("language_model.model.", "language_model.lm_head."),
+        ],
+    )
+    def test_the_text_model_of_a_multimodal_one(self, rng, names):
+        model, config = made("Gemma3Text", {"head_dim": 8}, peers.torch.float64)
+        state = model.state_dict()
+        inside = {
+            key.replace("model.", names[0], 1).replace("lm_head.", names[1]): value
+            for key, value in state.items()
+        }
+        inside["vision_tower.weight"] = np.ones(3)
+        whole = {"model_type": "gemma3", "text_config": config, "architectures": ["Gemma3For"]}
+        params, own = from_state_dict(inside, "gemma3", whole)
+        ids = tokens(rng, 1, 5)
+        want, same = from_state_dict(state, "gemma3_text", config)
+        assert own == same
+        np.testing.assert_array_equal(
+            language_model(ids, params, own), language_model(ids, want, same)
+        )
+
+    def test_the_old_head_of_neox(self):
+        model, config = made("GPTNeoX", {}, peers.torch.float32)
+        state = {k.replace("lm_head.", "embed_out."): v for k, v in model.state_dict().items()}
+        params, _ = from_state_dict(state, "gpt_neox", config)
+        np.testing.assert_array_equal(params.head, state["embed_out.weight"].numpy())
+
+    @pytest.mark.parametrize("names", [("w1", "w3", "w2"), ("gate_proj", "up_proj", "down_proj")])
+    def test_one_matrix_an_expert(self, names):
+        model, config = made("Mixtral", EXPERTS, peers.torch.float32)
+        state, published = model.state_dict(), {}
+        for key, value in state.items():
+            layer = key.split("mlp.")[0]
+            if key.endswith("gate_up_proj"):
+                for e, both in enumerate(value):
+                    for name, part in zip(names, both.chunk(2), strict=False):
+                        inner = f"{layer}block_sparse_moe.experts.{e}.{name}.weight"
+                        published[inner] = part
+            elif key.endswith("down_proj"):
+                for e, down in enumerate(value):
+                    inner = f"{layer}block_sparse_moe.experts.{e}.{names[2]}.weight"
+                    published[inner] = down
+            else:
+                published[key.replace("mlp.gate.", "block_sparse_moe.gate.")] = value
+        got, own = from_state_dict(published, "mixtral", config)
+        want, same = from_state_dict(state, "mixtral", config)
+        assert own == same
+        trees.assert_close(got, want, 0)
+        gone = next(key for key in published if "experts.1" in key)
+        del published[gone]
+        with pytest.raises(ValueError, match="must hold gate, up and down of each expert"):
+            from_state_dict(published, "mixtral", config)
+
+    def test_more_experts_than_there_are(self):
+        model, config = made("Mixtral", EXPERTS, peers.torch.float32)
+        with pytest.raises(ValueError, match="'num_experts_per_tok' must be at most 4, not 5"):
+            from_state_dict(model.state_dict(), "mixtral", config | {"num_experts_per_tok": 5})
+
+    def test_parts_of_a_fused_matrix_must_fit(self):
+        model, config = made("Phi3", {"sliding_window": 4}, peers.torch.float32)
+        params, own = from_state_dict(model.state_dict(), "phi3", config)
+        block = params.blocks[0]
+        wrong = block.attention._replace(w_k=np.ones((15, 32)), w_v=np.ones((17, 32)))
+        params = params._replace(blocks=(block._replace(attention=wrong), *params.blocks[1:]))
+        with pytest.raises(ValueError, match=r"the parts of .*qkv_proj.weight' must be"):
+            to_state_dict(params, "phi3", own)
+
+    def test_a_configuration_of_another_family_is_not_written(self):
+        config = LanguageModelConfig(V, 8, 2, layers=1)
+        params = init_language_model(np.random.default_rng(0), config)
+        with pytest.raises(ValueError, match=r"family qwen3: 'positions' must be 'rope'"):
+            to_state_dict(params, "qwen3", config)

@@ -1,0 +1,125 @@
+"""Files of tensors from strangers: each is read right, or refused with a ValueError."""
+
+import contextlib
+import io
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+
+from dlref.interop import read_state_dict
+
+STATE = {"a.weight": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], np.int32)}
+
+
+def npy(array):
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
+
+
+def archive(path, members, kind=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", kind) as file:
+        for name, data in members:
+            file.writestr(name, data)
+    return path
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_what_numpy_writes_is_read(tmp_path, save):
+    save(tmp_path / "s.npz", **STATE)
+    found = read_state_dict(tmp_path / "s.npz")
+    assert list(found) == list(STATE)
+    for name, array in STATE.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
+
+
+HEADER = "{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}"
+
+
+def with_header(text, data=b""):
+    text = text.ljust(117) + "\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() + data
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ([("a.npy", npy(np.ones(2))), ("a.npy", npy(np.ones(2)))], "there once, not twice"),
+        ([("a.npy", with_header(HEADER.format("<f8", "(1250000000,)")))], "must have shape"),
+        ([("a.npy", with_header(HEADER.format("|V0", "(1000000000000,)")))], "the header"),
+        ([("a.npy", with_header(HEADER.format("<U0", "(1000000000000,)")))], "must have shape"),
+        ([("a.npy", with_header("{'descr': (", b""))], "the header"),
+        ([("a.npy", with_header(HEADER.format("|O", "(1,)"), b"\x80\x04N."))], "the header"),
+        ([("a.txt", b"text")], "a plain npy file"),
+        ([("a.npy", b"")], "the header"),
+    ],
+)
+def test_hostile_members_are_refused(tmp_path, members, words):
+    with (
+        pytest.warns(UserWarning, match="Duplicate")
+        if "once" in words
+        else contextlib.nullcontext()
+    ):
+        path = archive(tmp_path / "s.npz", members)
+    with pytest.raises(ValueError, match=rf"^Argument 'path' must be a file of tensors.*{words}"):
+        read_state_dict(path)
+
+
+def test_a_bomb_is_refused_before_it_takes_memory(tmp_path):
+    """Two gigabytes of zeros in two megabytes."""
+    path = archive(tmp_path / "s.npz", [("a.npy", npy(np.zeros(2**27)))], zipfile.ZIP_DEFLATED)
+    assert path.stat().st_size < 2**22
+    with pytest.raises(ValueError, match="members of at most"):
+        read_state_dict(path)
+
+
+@pytest.mark.parametrize("kind", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_other_compressions_are_refused(tmp_path, kind):
+    path = archive(tmp_path / "s.npz", [("a.npy", npy(np.ones(3)))], kind)
+    with pytest.raises(ValueError, match="a plain npy file"):
+        read_state_dict(path)
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_damaged_files_are_right_or_refused(tmp_path, save, rng):
+    save(tmp_path / "s.npz", **STATE)
+    whole = (tmp_path / "s.npz").read_bytes()
+    for _ in range(1000):
+        data = bytearray(whole)
+        match rng.integers(3):
+            case 0:
+                data = data[: rng.integers(len(data))]
+            case 1:
+                for place in rng.integers(len(data), size=rng.integers(1, 4)):
+                    data[place] = rng.integers(256)
+            case 2:
+                start, stop = sorted(rng.integers(len(data), size=2))
+                del data[start:stop]
+        (tmp_path / "d.npz").write_bytes(data)
+        try:
+            found = read_state_dict(tmp_path / "d.npz")
+        except ValueError as error:
+            assert str(error).startswith("Argument 'path' must be a file of tensors")  # noqa: PT017
+            continue
+        for name, array in found.items():  # a name may be damaged, a number is not
+            assert any(np.array_equal(array, wanted) for wanted in STATE.values()), name
+
+
+@pytest.mark.parametrize("ending", ["npz", "safetensors"])
+def test_a_folder_is_named(tmp_path, ending):
+    if ending == "safetensors":
+        pytest.importorskip("safetensors")
+    (tmp_path / f"f.{ending}").mkdir()
+    with pytest.raises(OSError, match=r"f\."):
+        read_state_dict(tmp_path / f"f.{ending}")
+
+
+@pytest.mark.parametrize("shape", ["[0,4611686018427387904,9]", "[-1]", "[1e3]"])
+def test_shapes_that_overflow_are_refused(tmp_path, shape):
+    pytest.importorskip("safetensors")
+    header = f'{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,0]}}}}'.encode()
+    (tmp_path / "s.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors"):
+        read_state_dict(tmp_path / "s.safetensors")
