@@ -328,6 +328,29 @@ STRATEGIES = {
         *3 * [st.integers(1, 4)],
         *3 * [st.booleans()],
     ),
+    "attention.merge_attention": st.builds(
+        lambda batch, P, T, V: Sample(((*batch, P, T, V), (*batch, P, T)), {"axis": len(batch)}),
+        BATCHES,
+        *3 * [st.integers(1, 4)],
+    ),
+    "attention.forgetting_bias": st.builds(
+        lambda batch, S, T: Sample(((*batch, S + T),), {"q_offset": S}),
+        BATCHES,
+        st.integers(0, 4),
+        st.integers(1, 4),
+    ),
+    "attention.indexer_scores": st.builds(
+        lambda batch, H, T, S, E: Sample(((*batch, H, T, E), (*batch, S, E), (*batch, T, H))),
+        BATCHES,
+        *4 * [st.integers(1, 4)],
+    ),
+    "attention.differential_attention": st.builds(
+        lambda H, T, S, E, V, causal: Sample(
+            (*2 * [(H, T, E), (H, S, E)], (H, S, V), (H, 1, 1)), {"is_causal": causal}
+        ),
+        *5 * [st.integers(1, 4)],
+        st.booleans(),
+    ),
     "attention.repeat_kv": st.builds(
         lambda heads, n, rows: Sample(((heads, rows, 2), n)), *3 * [st.integers(1, 4)]
     ),

@@ -598,11 +598,40 @@ def attention_weights(q, k, sink=None, **options):
     return e / np.where(total == 0, 1, total)
 
 
-def scaled_dot_product_attention(q, k, v, dropout=None, **options):
+def scaled_dot_product_attention(q, k, v, dropout=None, indices=None, **options):
+    if indices is not None:
+        keys = np.any(indices[..., None] == np.arange(k.shape[-2]), axis=-2)
+        mask = options.get("mask")
+        options["mask"] = keys if mask is None else keys & mask
     p = attention_weights(q, k, **options) * (1 if dropout is None else dropout)
     if q.ndim > 2:
         v = np.repeat(v, q.shape[-3] // v.shape[-3], axis=-3)
     return np.einsum("...ij,...jd->...id", p, v)
+
+
+def merge_attention(out, lse, axis=0):
+    e = np.exp(lse)
+    w = e / np.sum(e, axis=axis, keepdims=True)
+    return np.sum(w[..., None] * out, axis=axis), np.log(np.sum(e, axis=axis))
+
+
+def forgetting_bias(log_forget, q_offset=0):
+    S = log_forget.shape[-1]
+    rows = []
+    for i in range(q_offset, S):
+        row = [np.sum(log_forget[..., j + 1 : i + 1], axis=-1) for j in range(S)]
+        rows.append(np.stack(row, axis=-1))
+    return np.stack(rows, axis=-2) if rows else np.zeros((*log_forget.shape[:-1], 0, S))
+
+
+def indexer_scores(q, k, w):
+    z = np.einsum("...hie,...je->...hij", q, k)
+    return np.einsum("...ih,...hij->...ij", w, np.where(z.real > 0, z, 0))
+
+
+def differential_attention(q1, k1, q2, k2, v, lam, **options):
+    attend = scaled_dot_product_attention
+    return attend(q1, k1, v, **options) - lam * attend(q2, k2, v, **options)
 
 
 def repeat_kv(x, n):

@@ -2,6 +2,7 @@ r"""Linear attention as a recurrence with a state of fixed size."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_floats,
+    as_integer,
     as_number,
     check_constant,
     check_given,
@@ -19,6 +21,7 @@ from .._core.arguments import (
     entries,
     result,
 )
+from ._kernels import delta_rule
 
 __all__ = [
     "recurrent_linear_attention",
@@ -36,7 +39,7 @@ def _operands(
     given = {label: value for label, value in labels.items() if value is not None}
     for label in list(labels)[:3]:
         check_given(label, labels[label])
-    dtype, found = as_floats({**given, **extra})
+    dtype, found = as_floats({**given, **extra}, work=np.float32)
     arrays = dict(zip(given, found, strict=False))
     names = dict(zip(NAMES, labels, strict=True))
     q, k, v = (arrays[names[n]] for n in NAMES[:3])
@@ -56,23 +59,15 @@ def _operands(
     return dtype, {n: arrays[names[n]] for n in NAMES if names[n] in arrays}, found[len(given) :]
 
 
-def _first_state(x: dict[str, FloatArray]) -> FloatArray:
-    shape = (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1])
-    return x["state"] if "state" in x else np.zeros(shape)
+def _as_chunk(chunk: int | None) -> int | None:
+    return None if chunk is None else as_integer("chunk", chunk, least=1)
 
 
-@np.errstate(all="ignore")
-def _kept(x: dict[str, FloatArray]) -> FloatArray | None:
-    return np.exp(x["decay"])[..., None] if "decay" in x else None
-
-
-def _apply(state: FloatArray, vector: FloatArray) -> FloatArray:
-    """Return state' vector."""
-    return np.asarray(np.einsum("...ev,...e->...v", state, vector))
-
-
-def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
-    return a[..., :, None] * b[..., None, :]
+def _by_heads(x: dict[str, FloatArray]) -> dict[str, FloatArray]:
+    """Return the arrays with one axis in place of all before the steps."""
+    batch = x["q"].ndim - 2
+    count = math.prod(x["q"].shape[:-2])
+    return {name: array.reshape(count, *array.shape[batch:]) for name, array in x.items()}
 
 
 def recurrent_linear_attention(
@@ -84,6 +79,7 @@ def recurrent_linear_attention(
     state: npt.ArrayLike | None = None,
     *,
     scale: float = 1.0,
+    chunk: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Linear attention as a memory that is written to, forgets, and is corrected.
@@ -104,6 +100,9 @@ def recurrent_linear_attention(
         Memory :math:`\mat S_0` before the first token; None is zero.
     scale : float, default 1.0
         Factor of the output.
+    chunk : int or None
+        Number of steps that are computed at once, at least 1; None is the width of the memory, but
+        from 16 to 64. The result is the same but for rounding.
 
     Returns
     -------
@@ -115,9 +114,10 @@ def recurrent_linear_attention(
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array, or `scale` is not a number.
+        If an array is neither integer nor a real floating-point array, `scale` is not a number, or
+        `chunk` is not an integer.
     ValueError
-        If the shapes do not fit.
+        If the shapes do not fit, or `chunk` is less than 1.
 
     See Also
     --------
@@ -149,14 +149,80 @@ def recurrent_linear_attention(
     step of gradient descent on :math:`\tfrac12 \norm{\mat S^\top \vec k_t - \vec v_t}^2` with rate
     :math:`\beta`. Adding alone would answer with the sum of all values ever written under this key.
 
-    Cost: 2 T E V multiplications, to write and to read, and T E V more each for decay and for beta.
-    One state is kept at a time. In float64.
+    **Which arguments make which model.** The recurrence has many names. Without `beta`:
+
+    - linear attention: no decay;
+    - RetNet and lightning attention (MiniMax-01): a decay that is one constant for each head,
+      :math:`\log(1 - 2^{-5-h})` in RetNet;
+    - gated linear attention (GLA): a decay for each channel,
+      :math:`\tfrac1{16} \log \sigma(\cdot)`;
+    - the SSD layer of Mamba-2: the decay of a head is :math:`\Delta_t a` with a negative number a,
+      k is its B, q its C, and v is :math:`\Delta_t \vec x_t`.
+
+    With `beta`, keys of length 1 (:func:`~dlref.normalization.l2_norm`) and `scale`
+    :math:`1 / \sqrt E`:
+
+    - DeltaNet: no decay;
+    - Gated DeltaNet (Qwen3-Next): a decay for each head,
+      :math:`-e^{a} \operatorname{softplus}(\cdot)`;
+    - Kimi Delta Attention (KDA, Kimi Linear): a decay for each channel.
+
+    **In chunks.** One step after the other is slow on any machine, because a product of a matrix
+    and a vector reads the whole memory for each token. C steps at a time become products of
+    matrices. Let :math:`\mat S_0` be the memory before the chunk and
+    :math:`\vec c_t = \sum_{s \le t} \vec g_s` the sum of the logarithms since then. Unroll the
+    first and the third line above:
+
+    .. math:: \mat S_t = \operatorname{diag}(e^{\vec c_t})\, \mat S_0 + \sum_{j \le t}
+       \operatorname{diag}(e^{\vec c_t - \vec c_j})\, \vec k_j \vec w_j^\top .
+
+    Only the :math:`\vec w_j` are missing. Put :math:`\mat S'_t`, which has the same terms without
+    j = t, into the second line, with the dot product that decays on its way,
+    :math:`A_{tj} = \sum_e k_{te}\, e^{c_{te} - c_{je}}\, k_{je}` for j < t and 0 elsewhere:
+
+    .. math:: \vec w_t = \beta_t \Bigl( \vec v_t - \mat S_0^\top (e^{\vec c_t} \odot \vec k_t)
+       - \sum_{j < t} A_{tj} \vec w_j \Bigr) .
+
+    Each :math:`\vec w_t` needs the earlier ones. But this is a system of linear equations, and its
+    matrix is triangular with ones on the diagonal. With one row for each step,
+    :math:`\mat B = \operatorname{diag}(\beta)` and
+    :math:`\tilde{\mat K}` with the rows :math:`e^{\vec c_t} \odot \vec k_t`,
+
+    .. math:: (\mat I + \mat B \mat A)\, \mat W = \mat B\, (\mat V - \tilde{\mat K} \mat S_0) .
+
+    So the inverse is where the steps of the chunk depend on each other, and everything else is
+    independent. (Without decay, :math:`\mat I - \mat K^\top (\mat I + \mat B \mat A)^{-1} \mat B
+    \mat K` is the product of the C factors :math:`\mat I - \beta_t \vec k_t \vec k_t^\top`, the
+    compact WY form of a product of reflections.) With
+    :math:`P_{tj} = \sum_e q_{te}\, e^{c_{te} - c_{je}}\, k_{je}` for :math:`j \le t`,
+    :math:`\tilde{\mat Q}` like :math:`\tilde{\mat K}`, and the rows
+    :math:`e^{\vec c_C - \vec c_j} \odot \vec k_j` of :math:`\hat{\mat K}`, the output and the
+    memory after the chunk are
+
+    .. math:: \mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad
+       \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .
+
+    For a decay of one number for each head and no beta, :math:`\mat P` is masked attention with the
+    weights :math:`e^{c_t - c_j}`: the duality of Mamba-2's SSD and attention. A chunk of 1 is the
+    recurrence, a chunk of T is attention without a softmax, and all between are the same map.
+
+    **Numerics.** :math:`e^{\vec c_t - \vec c_j}` must not be computed as a quotient of
+    :math:`e^{\vec c_t}` and :math:`e^{\vec c_j}`: after a few steps with a decay of -80 both are 0.
+    The code sums the decays between j and t alone. It splits each sum at the middle of the smallest
+    block of 2, 4, 8, ... steps that holds both, so that the pairs of a block are one product of
+    matrices. In float64, rounded once. If an input is not finite, a step is taken at a time, so
+    that NaN reaches later steps only, and a decay of -inf clears the memory.
+
+    Cost for each token: 2 E V multiplications to read and to write the memory and C (2 E + 2 V) for
+    the pairs, with C (E + V) less if there is no beta. One state is kept at a time.
 
     References
     ----------
     - :cite:t:`Katharopoulos2020`
     - :cite:t:`Schlag2021` on the delta rule
-    - :cite:t:`Yang2024`
+    - :cite:t:`Yang2024`, and :cite:t:`YangWang2024` on the delta rule in chunks
+    - :cite:t:`DaoGu2024` on the duality, :cite:t:`YangKautz2024` on Gated DeltaNet
+    - :cite:t:`Sun2023b` on retention, :cite:t:`KimiLinear2025` on KDA
 
     Examples
     --------
@@ -171,32 +237,23 @@ def recurrent_linear_attention(
     >>> out, state = recurrent_linear_attention(key, key, values, beta=np.ones(2))
     >>> out.ravel()
     array([5., 7.])
+
+    Both steps are a chunk: of the two equations :math:`w_1 = 5` and :math:`w_1 + w_2 = 7`.
+
+    >>> np.linalg.solve([[1.0, 0.0], [1.0, 1.0]], values).ravel()
+    array([5., 2.])
+    >>> out, state = recurrent_linear_attention(key, key, values, beta=np.ones(2), chunk=1)
+    >>> out.ravel()
+    array([5., 7.])
     """
     arguments = dict(zip(NAMES, (q, k, v, decay, beta, state), strict=True))
     dtype, x, _ = _operands(arguments, {})
-    factor = as_number("scale", scale)
+    factor, size, heads = as_number("scale", scale), _as_chunk(chunk), _by_heads(x)
+    out = np.empty(heads["v"].shape, heads["v"].dtype)
     with np.errstate(all="ignore"):
-        out, states, _ = _run(x, factor, keep=False)
-    return result(out, dtype), result(np.array(states[-1]), dtype)
-
-
-def _run(
-    x: dict[str, FloatArray], factor: float, *, keep: bool = True
-) -> tuple[FloatArray, list[FloatArray], list[FloatArray]]:
-    """Return the output, all states from the first (or the last only), and the values written."""
-    q, k, v, kept = x["q"], x["k"], x["v"], _kept(x)
-    states, written, out = [_first_state(x)], [], np.empty(v.shape)
-    for t in range(q.shape[-2]):
-        faded = states[-1] if kept is None else kept[..., t, :, :] * states[-1]
-        w = v[..., t, :]
-        if "beta" in x:
-            w = x["beta"][..., t, None] * (w - _apply(faded, k[..., t, :]))
-        states.append(faded + _outer(k[..., t, :], w))
-        written.append(w)
-        if not keep:
-            del states[:-1], written[:-1]
-        out[..., t, :] = factor * _apply(states[-1], q[..., t, :])
-    return out, states, written
+        last = delta_rule.forward(heads, factor, size, out)
+    shape = (*x["q"].shape[:-2], *last.shape[1:])
+    return result(out.reshape(x["v"].shape), dtype), result(last.reshape(shape), dtype)
 
 
 def recurrent_linear_attention_vjp(
@@ -209,6 +266,7 @@ def recurrent_linear_attention_vjp(
     state: npt.ArrayLike | None = None,
     *,
     scale: float = 1.0,
+    chunk: int | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of recurrent linear attention.
@@ -217,7 +275,7 @@ def recurrent_linear_attention_vjp(
     ----------
     dout : tuple (dout, dstate) of array_like
         Cotangents of the output (..., T, V) and of the last state (..., E, V).
-    q, k, v, decay, beta, state, scale : as in `recurrent_linear_attention`
+    q, k, v, decay, beta, state, scale, chunk : as in `recurrent_linear_attention`
         Raises the same errors.
 
     Returns
@@ -247,7 +305,37 @@ def recurrent_linear_attention_vjp(
 
     without the third line and with :math:`\beta_t = 1` if there is no beta. A decay that is one
     number for all rows gets the sum over e, and after the first step :math:`\mat D` is the gradient
-    of the initial memory. All T states are kept from the forward pass.
+    of the initial memory.
+
+    **In chunks.** Each product of matrices in :func:`recurrent_linear_attention` is transposed. Let
+    U be the cotangents of the outputs of a chunk, one row for each step, D the gradient of its last
+    memory, and :math:`\mat R = \mat V - \tilde{\mat K} \mat S_0` the right side. First come the
+    gradients of the written rows and of the right side, :math:`\mat Z` times :math:`\mat B`:
+
+    .. math::
+
+        \pdv{L}{\mat W} = c\, \mat P^\top \mat U + \hat{\mat K} \mat D , \qquad
+        \mat Z = (\mat I + \mat B \mat A)^{-\top} \pdv{L}{\mat W} , \qquad
+        \pdv{L}{\mat V} = \mat B \mat Z .
+
+    The differential of the system,
+    :math:`(\mat I + \mat B \mat A)\, \dd \mat W = \dd \mat B\, (\mat R - \mat A \mat W) + \mat B\,
+    \dd \mat R - \mat B\, \dd \mat A\, \mat W`, gives the others:
+
+    .. math::
+
+        \pdv{L}{\beta_t} &= \vec z_t \cdot (\mat R - \mat A \mat W)_t , \qquad
+        \pdv{L}{\mat A} = -\mat B \mat Z \mat W^\top , \qquad
+        \pdv{L}{\mat P} = c\, \mat U \mat W^\top \\
+        \pdv{L}{\tilde{\mat K}} &= -\mat B \mat Z \mat S_0^\top , \qquad
+        \pdv{L}{\tilde{\mat Q}} = c\, \mat U \mat S_0^\top , \qquad
+        \pdv{L}{\hat{\mat K}} = \mat W \mat D^\top \\
+        \pdv{L}{\mat S_0} &= \operatorname{diag}(e^{\vec c_C})\, \mat D
+            + c\, \tilde{\mat Q}^\top \mat U - \tilde{\mat K}^\top \mat B \mat Z ,
+
+    where A counts below the diagonal and P on it too. The gradient of a decay at step s adds up,
+    over all pairs j < s <= t, the gradient of the pair times the pair. One state for each chunk is
+    kept from the forward pass; the matrices of a chunk are computed again.
 
     Examples
     --------
@@ -263,39 +351,22 @@ def recurrent_linear_attention_vjp(
     arguments = dict(zip(NAMES, (q, k, v, decay, beta, state), strict=True))
     cotangents = entries("dout", dout, 2)
     dtype, x, [u, D] = _operands(arguments, cotangents)
-    factor = as_number("scale", scale)
+    factor, size = as_number("scale", scale), _as_chunk(chunk)
     check_shape("dout[0]", u, x["v"].shape)
     check_shape("dout[1]", D, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1]))
-    grads = {name: np.zeros(array.shape) for name, array in x.items()}
-    q, k, v, kept = x["q"], x["k"], x["v"], _kept(x)
+    heads = _by_heads(x)
+    u = u.reshape(heads["v"].shape)
+    D = D.reshape(len(u), *D.shape[-2:])
+    grads = {n: np.empty(array.shape, array.dtype) for n, array in heads.items() if n != "state"}
     with np.errstate(all="ignore"):
-        _, states, written = _run(x, factor)
-        for t in range(q.shape[-2] - 1, -1, -1):
-            qt, kt, ut = q[..., t, :], k[..., t, :], u[..., t, :]
-            D = D + factor * _outer(qt, ut)
-            grads["q"][..., t, :] = factor * np.einsum("...ev,...v->...e", states[t + 1], ut)
-            grads["k"][..., t, :] = np.einsum("...ev,...v->...e", D, written[t])
-            d = _apply(D, kt)
-            faded = states[t] if kept is None else kept[..., t, :, :] * states[t]
-            if "beta" in x:
-                beta_t = x["beta"][..., t, None]
-                grads["beta"][..., t] = np.sum(d * (v[..., t, :] - _apply(faded, kt)), axis=-1)
-                d = beta_t * d
-                grads["k"][..., t, :] -= np.einsum("...ev,...v->...e", faded, d)
-                D = D - _outer(kt, d)
-            grads["v"][..., t, :] = d
-            if kept is not None:
-                slope = np.sum(D * faded, axis=-1)
-                whole = x["decay"].shape[-1:] == (1,)
-                grads["decay"][..., t, :] = slope.sum(-1, keepdims=True) if whole else slope
-                D = kept[..., t, :, :] * D
-        if "state" in grads:
-            grads["state"] = np.array(D)
-    return tuple(result(grad, dtype) for grad in grads.values())
+        first = delta_rule.vjp(heads, u, D, factor, size, grads)
+    if "state" in x:
+        grads["state"] = first
+    return tuple(result(grads[name].reshape(x[name].shape), dtype) for name in x)
 
 
 def recurrent_linear_attention_jvp(
-    primals: Any, tangents: Any, *, scale: float = 1.0
+    primals: Any, tangents: Any, *, scale: float = 1.0, chunk: int | None = None
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Jacobian-vector product (forward mode) of recurrent linear attention.
@@ -306,8 +377,8 @@ def recurrent_linear_attention_jvp(
         The operands, as in `recurrent_linear_attention`; the last three may be None.
     tangents : tuple of array_like or None
         Tangents, each of the shape of its operand; None is zero.
-    scale : as in `recurrent_linear_attention`
-        Raises the same errors.
+    scale, chunk : as in `recurrent_linear_attention`
+        Raises the same errors. The tangents are computed step by step for every chunk.
 
     Returns
     -------
@@ -351,31 +422,42 @@ def recurrent_linear_attention_jvp(
     for name, label in labels.items():
         if label in dx:
             check_shape(name, dx[label], x[label].shape)
-    factor = as_number("scale", scale)
+    factor, _ = as_number("scale", scale), _as_chunk(chunk)
+    moved = {name: dx.get(name, np.zeros(array.shape)) for name, array in x.items()}
     with np.errstate(all="ignore"):
-        return _jvp(x, {n: dx.get(n, np.zeros(a.shape)) for n, a in x.items()}, factor, dtype)
+        out, last = _pushed(_by_heads(x), _by_heads(moved), factor)
+    shape = (*x["q"].shape[:-2], *last.shape[1:])
+    return result(out.reshape(x["v"].shape), dtype), result(last.reshape(shape), dtype)
 
 
-def _jvp(
-    x: dict[str, FloatArray], dx: dict[str, FloatArray], factor: float, dtype: Any
+def _pushed(
+    x: dict[str, FloatArray], dx: dict[str, FloatArray], factor: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Carry the tangent of the state through time."""
-    k, v, kept = x["k"], x["v"], _kept(x)
-    _, states, written = _run(x, factor)
-    moved = dx.get("state", np.zeros(states[0].shape))
-    out = np.empty(v.shape)
-    for t, w in enumerate(written):
-        kt, dkt, faded = k[..., t, :], dx["k"][..., t, :], states[t]
-        if kept is not None:
-            moved = kept[..., t, :, :] * (moved + dx["decay"][..., t, :, None] * states[t])
-            faded = kept[..., t, :, :] * states[t]
-        dw = dx["v"][..., t, :]
-        if "beta" in x:
-            error = v[..., t, :] - _apply(faded, kt)
-            dw = dx["beta"][..., t, None] * error + x["beta"][..., t, None] * (
-                dw - _apply(moved, kt) - _apply(faded, dkt)
-            )
-        moved = moved + _outer(dkt, w) + _outer(kt, dw)
-        read = _apply(moved, x["q"][..., t, :]) + _apply(states[t + 1], dx["q"][..., t, :])
-        out[..., t, :] = factor * read
-    return result(out, dtype), result(np.array(moved), dtype)
+    """Carry the state and its tangent through time; return the tangents of output and state."""
+    zero = np.zeros((len(x["q"]), x["q"].shape[-1], x["v"].shape[-1]))
+    state, moved = x.get("state", zero), dx.get("state", zero)
+    out = np.empty(x["v"].shape)
+    for t in range(x["q"].shape[1]):
+        at, by = ({n: a[:, t].astype(float) for n, a in d.items() if n != "state"} for d in (x, dx))
+        if "decay" in at:
+            kept = np.exp(at["decay"])[..., None]
+            moved = kept * (moved + by["decay"][..., None] * state)
+            state = kept * state
+        w, dw = at["v"], by["v"]
+        if "beta" in at:
+            error, beta = w - _apply(state, at["k"]), at["beta"][:, None]
+            dw = dw - _apply(moved, at["k"]) - _apply(state, by["k"])
+            w, dw = beta * error, by["beta"][:, None] * error + beta * dw
+        state = state + _outer(at["k"], w)
+        moved = moved + _outer(by["k"], w) + _outer(at["k"], dw)
+        out[:, t] = factor * (_apply(moved, at["q"]) + _apply(state, by["q"]))
+    return out, np.array(moved)
+
+
+def _apply(state: FloatArray, vector: FloatArray) -> FloatArray:
+    """Return state' vector."""
+    return np.asarray(np.einsum("nev,ne->nv", state, vector))
+
+
+def _outer(a: FloatArray, b: FloatArray) -> FloatArray:
+    return a[..., :, None] * b[..., None, :]

@@ -33,7 +33,8 @@ def scaled_dot_product_attention(
     v: npt.ArrayLike,
     *,
     q_offset: int = ...,
-    scale: float | None = ...,
+    scale: npt.ArrayLike | None = ...,
+    indices: npt.ArrayLike | None = ...,
     return_lse: Literal[False] = ...,
     return_weights: Literal[False] = ...,
     **options: Unpack[ScoreOptions],
@@ -45,7 +46,8 @@ def scaled_dot_product_attention(
     v: npt.ArrayLike,
     *,
     q_offset: int = ...,
-    scale: float | None = ...,
+    scale: npt.ArrayLike | None = ...,
+    indices: npt.ArrayLike | None = ...,
     return_lse: bool = ...,
     return_weights: bool = ...,
     **options: Unpack[ScoreOptions],
@@ -60,10 +62,11 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     q_offset: int = 0,
     window: Any = None,
-    scale: float | None = None,
+    scale: npt.ArrayLike | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
     dropout: npt.ArrayLike | None = None,
+    indices: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -88,8 +91,9 @@ def scaled_dot_product_attention(
         Position of query 0 among the keys, for `is_causal` and `window`.
     window : tuple (left, right) or None
         How many keys are seen before and after position i + q_offset; None or −1 is no bound.
-    scale : float or None
-        Factor c of the products; None is :math:`1 / \sqrt E`.
+    scale : float, array_like or None
+        Factor c of the products; None is :math:`1 / \sqrt E`. An array broadcasts to
+        (..., H, T, 1), with a factor for each query. It has no gradient.
     softcap : float or None
         Bound a of the products, by :math:`a \tanh(s / a)`, before bias and mask.
     sink : array_like or None, shape (H,)
@@ -97,6 +101,9 @@ def scaled_dot_product_attention(
     dropout : array_like or None
         Factor of each weight, from :func:`dlref.transformer.dropout_mask`; it broadcasts to
         (..., H, T, S).
+    indices : array_like of int or None
+        Keys that each query may attend to, from :func:`select_keys` for instance; it broadcasts to
+        (..., H, T, count). A negative one stands for no key, a repeated one counts once.
     return_lse : bool, default False
         Whether to return the log-sum-exp of each row of scores, sink included.
     return_weights : bool, default False
@@ -203,6 +210,12 @@ def scaled_dot_product_attention(
 
     Cost: T S (E + V) multiplications and T S exponentials for each head; half of it if causal.
 
+    **A softmax dilutes.** For a weight of 0.9 among S keys, a score must lie
+    :math:`\log(9 (S - 1))` above the rest: 6.8 for 100 keys, 11.4 for 10,000. So the same scores
+    give flatter weights over a longer text. Models that are trained on short texts multiply the
+    scores by :math:`\log n` of the number n of visible keys, or by Llama 4's
+    :math:`1 + 0.1 \log(1 + \lfloor n / 8192 \rfloor)`: an array as `scale`.
+
     References
     ----------
     - :cite:t:`Vaswani2017`
@@ -234,6 +247,22 @@ def scaled_dot_product_attention(
     >>> scaled_dot_product_attention(np.zeros((2, 2)), k, v, is_causal=True)
     array([[1., 2.],
            [2., 3.]])
+
+    Two equal scores among a thousand: with a factor for each query, log 1000 in place of 1, the
+    second query finds them again.
+
+    >>> k = np.zeros((1000, 1))
+    >>> k[:2] = 3.0
+    >>> scaled_dot_product_attention([[1.0], [1.0]], k, k, scale=[[1.0], [np.log(1000)]]).round(2)
+    array([[0.12],
+           [3.  ]])
+
+    Selected keys; a negative index is no key:
+
+    >>> indices = [[0, 999], [-1, 1]]
+    >>> scaled_dot_product_attention([[0.0], [0.0]], k, k, indices=indices)
+    array([[1.5],
+           [3. ]])
 
     For keys of the same length the weights are a Gaussian of the distances:
 
@@ -279,7 +308,7 @@ def scaled_dot_product_attention(
     check_flags(return_lse=return_lse, return_weights=return_weights)
     at = Attention(
         ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
-        dropout=dropout,
+        dropout=dropout, indices=indices,
     )  # fmt: skip
     out, lse = at.attend()
     results = [at.of_queries(out, at.T, at.V)]
@@ -333,10 +362,11 @@ def scaled_dot_product_attention_vjp(
     is_causal: bool = False,
     q_offset: int = 0,
     window: Any = None,
-    scale: float | None = None,
+    scale: npt.ArrayLike | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
     dropout: npt.ArrayLike | None = None,
+    indices: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of attention.
@@ -351,7 +381,7 @@ def scaled_dot_product_attention_vjp(
         Cotangent :math:`u^\ell_i` of the log-sum-exp; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
         The same.
-    softcap, sink, dropout : as in `scaled_dot_product_attention`
+    softcap, sink, dropout, indices : as in `scaled_dot_product_attention`
         Raises the same errors.
 
     Returns
@@ -442,6 +472,7 @@ def scaled_dot_product_attention_vjp(
     at = Attention(
         ("q", "k", "v"), (q, k, v), mask, bias, is_causal, q_offset, window, scale, softcap, sink,
         {"dout": dout} | ({} if dlse is None else {"dlse": dlse}), dropout,
+        indices,
     )  # fmt: skip
     check_shape("dout", at.more["dout"], at.output_shape)
     of_lse = None
@@ -456,7 +487,8 @@ def scaled_dot_product_attention_jvp(
     primals: Any,
     tangents: Any,
     *,
-    scale: float | None = ...,
+    scale: npt.ArrayLike | None = ...,
+    indices: npt.ArrayLike | None = ...,
     return_lse: Literal[False] = ...,
     return_weights: Literal[False] = ...,
     **options: Unpack[TangentOptions],
@@ -466,7 +498,8 @@ def scaled_dot_product_attention_jvp(
     primals: Any,
     tangents: Any,
     *,
-    scale: float | None = ...,
+    scale: npt.ArrayLike | None = ...,
+    indices: npt.ArrayLike | None = ...,
     return_lse: bool = ...,
     return_weights: bool = ...,
     **options: Unpack[TangentOptions],
@@ -482,10 +515,11 @@ def scaled_dot_product_attention_jvp(
     is_causal: bool = False,
     q_offset: int = 0,
     window: Any = None,
-    scale: float | None = None,
+    scale: npt.ArrayLike | None = None,
     softcap: float | None = None,
     sink: npt.ArrayLike | None = None,
     dropout: npt.ArrayLike | None = None,
+    indices: npt.ArrayLike | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -504,7 +538,9 @@ def scaled_dot_product_attention_jvp(
         Tangent of `sink`; None is zero.
     mask, bias, is_causal, q_offset, window, scale : as in `scaled_dot_product_attention`
         The same.
-    softcap, sink, dropout, return_lse, return_weights : as in `scaled_dot_product_attention`
+    softcap, sink, dropout, indices : as in `scaled_dot_product_attention`
+        The same.
+    return_lse, return_weights : as in `scaled_dot_product_attention`
         Raises the same errors.
 
     Returns
@@ -549,7 +585,7 @@ def scaled_dot_product_attention_jvp(
     at = jvp_arguments(
         3, primals, tangents, {"bias": dbias, "sink": dsink}, mask=mask, bias=bias,
         is_causal=is_causal, q_offset=q_offset, window=window, scale=scale, softcap=softcap,
-        sink=sink, dropout=dropout,
+        sink=sink, dropout=dropout, indices=indices,
     )  # fmt: skip
     tangents = at.tangents, at.dsink, at.dbias
     out, lse = flash.jvp(at.q, at.k, at.v, at.sinks, at.spec, *tangents)

@@ -9,7 +9,16 @@ when layers are stacked?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dlref.attention import causal_mask, padding_mask, window_mask
+from dlref.attention import (
+    block_mask,
+    causal_mask,
+    chunk_mask,
+    document_mask,
+    padding_mask,
+    prefix_mask,
+    tree_mask,
+    window_mask,
+)
 
 # %%
 # Four masks
@@ -30,6 +39,31 @@ for ax, (title, mask) in zip(axes, masks.items(), strict=True):
     ax.set(title=title, xlabel="key $j$", aspect="equal", xticks=[0, 4, 8])
     ax.set_yticks(range(0, len(mask) + 1, 2 if len(mask) > 3 else 1))
 axes[0].set_ylabel("query $i$")
+
+# %%
+# Five more
+# ---------
+# Two packed documents, causal; a prefix of three tokens; chunks of three; a
+# tree, in which token 0 has two branches; blocks of two, causal.
+
+blocks = np.array([[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 1, 1]]) > 0
+masks = {
+    "documents": document_mask([0, 0, 0, 1, 1, 1, 1, 1]) & causal_mask(8),
+    "prefix": prefix_mask(8, 3),
+    "chunks": chunk_mask(8, size=3),
+    "tree": tree_mask([-1, 0, 0, 1, 1, 2, 3, 5]),
+    "blocks": block_mask(blocks, size=2) & causal_mask(8),
+}
+fig, axes = plt.subplots(1, 5, figsize=(9, 2.4), sharey=True)
+for ax, (title, mask) in zip(axes, masks.items(), strict=True):
+    ax.pcolormesh(mask, cmap="cividis", edgecolors="0.5", vmin=-0.3, vmax=1.1)
+    ax.set(title=title, xlabel="key $j$", aspect="equal", xticks=[0, 4, 8])
+axes[0].invert_yaxis()
+axes[0].set_ylabel("query $i$")
+fig.alt_text = (
+    "Five masks of 8 by 8: two triangles, a triangle with three full columns, "
+    "three triangles, the ancestors of each token, and a pattern of blocks."
+)
 
 # %%
 # Layers of a window

@@ -15,6 +15,7 @@ from dlref.attention import (
     recurrent_linear_attention_jvp,
     recurrent_linear_attention_vjp,
 )
+from dlref.normalization import l2_norm
 
 FEATURES = {
     "elu": lambda x: np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))),
@@ -124,6 +125,187 @@ class TestAgainstPyTorch:
         assert_close(np.concatenate([out.ravel(), state.ravel()]), value)
         got = recurrent_linear_attention_vjp((u, d), *operands)
         assert_close(got, grads, tolerance=1e-14)
+
+
+def unit(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def remembered(rng, T, E=5, V=4, *, decay="channel", beta=True, state=True, batch=(2,)):
+    """Return the operands of a memory with keys of length 1 and beta up to 2."""
+    g = {"channel": E, "head": 1}.get(decay)
+    return (
+        rng.normal(size=(*batch, T, E)),
+        unit(rng.normal(size=(*batch, T, E))),
+        rng.normal(size=(*batch, T, V)),
+        None if g is None else -rng.exponential(size=(*batch, T, g)),
+        rng.uniform(0, 2, size=(*batch, T)) if beta else None,
+        rng.normal(size=(*batch, E, V)) if state else None,
+    )
+
+
+def by_steps(torch, q, k, v, decay, beta, state):
+    """Return output and last state, in one array, one step after the other."""
+    out = []
+    for t in range(q.shape[-2]):
+        state = state if decay is None else decay[..., t, :, None].exp() * state
+        w = v[..., t, :]
+        if beta is not None:
+            w = beta[..., t, None] * (w - (k[..., t, None, :] @ state)[..., 0, :])
+        state = state + k[..., t, :, None] * w[..., None, :]
+        out.append(q[..., t, None, :] @ state)
+    return torch.cat([*out, state], -2)
+
+
+CHUNKS = [1, 2, 3, 5, 8, 11, 64, None]
+
+
+class TestChunks:
+    @pytest.mark.parametrize("chunk", CHUNKS)
+    @pytest.mark.parametrize("beta", [False, True])
+    @pytest.mark.parametrize("decay", ["none", "head", "channel"])
+    def test_pytorch(self, rng, decay, beta, chunk):
+        operands = remembered(rng, 11, decay=decay, beta=beta)
+        given = [x for x in operands if x is not None]
+        places = [i for i, x in enumerate(operands) if x is not None]
+
+        def f(*arrays):
+            found = dict(zip(places, arrays, strict=True))
+            return by_steps(peers.torch, *(found.get(i) for i in range(6)))
+
+        dout = rng.normal(size=(2, 11 + 5, 4))
+        value, grads = peers.value_and_vjp(f, *given, dout=dout)
+        got = np.concatenate(recurrent_linear_attention(*operands, chunk=chunk), -2)
+        np.testing.assert_allclose(got, value, rtol=0, atol=8e-15 * abs(value).max())
+        u = dout[:, :11], dout[:, 11:]
+        for one, want in zip(
+            recurrent_linear_attention_vjp(u, *operands, chunk=chunk), grads, strict=True
+        ):
+            np.testing.assert_allclose(one, want, rtol=0, atol=2e-14 * abs(want).max())
+
+    @pytest.mark.parametrize("chunk", CHUNKS)
+    def test_adjoint(self, rng, chunk):
+        operands = remembered(rng, 11)
+        tangents = [rng.normal(size=x.shape) for x in operands]
+        u = rng.normal(size=(2, 11, 4)), rng.normal(size=(2, 5, 4))
+        pushed = recurrent_linear_attention_jvp(operands, tangents, chunk=chunk)
+        pulled = recurrent_linear_attention_vjp(u, *operands, chunk=chunk)
+        there = sum(np.sum(a * b) for a, b in zip(u, pushed, strict=True))
+        back = sum(np.sum(a * b) for a, b in zip(pulled, tangents, strict=True))
+        size = sum(np.sum(abs(a * b)) for a, b in zip(pulled, tangents, strict=True))
+        assert abs(there - back) < 4e-15 * size
+
+    @pytest.mark.parametrize("width", [1, 5])
+    @pytest.mark.parametrize("chunk", [3, 16, 64])
+    def test_decays_down_to_exp_of_minus_80(self, rng, chunk, width):
+        q, k, v, _, beta, state = remembered(rng, 70)
+        decay = -rng.choice([0.0, 0.01, 1.0, 80.0], size=(2, 70, width))
+        operands = q, k, v, decay, beta, state
+        u = rng.normal(size=v.shape), rng.normal(size=state.shape)
+        for f, arguments in (
+            (recurrent_linear_attention, operands),
+            (recurrent_linear_attention_vjp, (u, *operands)),
+        ):
+            wanted = f(*arguments, chunk=1)
+            for got, want in zip(f(*arguments, chunk=chunk), wanted, strict=True):
+                np.testing.assert_allclose(got, want, rtol=0, atol=2e-14 * abs(want).max())
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_nan_reaches_later_steps_only(self, rng, chunk):
+        q, k, v, *others = remembered(rng, 9)
+        broken = v.copy()
+        broken[:, 6] = np.nan
+        out, state = recurrent_linear_attention(q, k, broken, *others, chunk=chunk)
+        want, _ = recurrent_linear_attention(q, k, v, *others, chunk=1)
+        np.testing.assert_array_equal(out[:, :6], want[:, :6])
+        assert np.isnan(out[:, 6:]).all()
+        assert np.isnan(state).all()
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_a_decay_of_minus_infinity_clears_the_memory(self, rng, chunk):
+        q, k, v, decay, beta, state = remembered(rng, 9)
+        decay[:, 5] = -np.inf
+        out, last = recurrent_linear_attention(q, k, v, decay, beta, state, chunk=chunk)
+        again = (x[:, 5:] for x in (q, k, v, decay, beta))
+        want, end = recurrent_linear_attention(*again, chunk=chunk)
+        np.testing.assert_allclose(out[:, 5:], want, atol=1e-14)
+        np.testing.assert_allclose(last, end, atol=1e-14)
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_no_steps(self, chunk):
+        q, state = np.ones((2, 0, 3)), np.ones((2, 3, 4))
+        v = np.ones((2, 0, 4))
+        out, last = recurrent_linear_attention(q, q, v, None, None, state, chunk=chunk)
+        assert out.shape == v.shape
+        np.testing.assert_array_equal(last, state)
+        grads = recurrent_linear_attention_vjp((v, state), q, q, v, None, None, state, chunk=chunk)
+        np.testing.assert_array_equal(grads[-1], state)
+
+    def test_one_state_is_kept_for_each_chunk(self, rng):
+        q, k, v, decay, beta, _ = remembered(rng, 2048, 32, 32, decay="head", batch=())
+        u = np.ones(v.shape), np.ones((32, 32))
+        most = []
+        for steps in (1024, 2048):
+            few = [x[:steps] for x in (q, k, v, decay, beta)]
+            tracemalloc.start()
+            grads = recurrent_linear_attention_vjp((u[0][:steps], u[1]), *few)
+            most.append(tracemalloc.get_traced_memory()[1] - sum(g.nbytes for g in grads))
+            tracemalloc.stop()
+        assert most[1] - most[0] < 1.2 * 1024 / 32 * 8 * 32 * 32
+
+    def test_errors(self, rng):
+        operands = remembered(rng, 3)
+        with pytest.raises(ValueError, match=r"^Argument 'chunk' must be at least 1, not 0"):
+            recurrent_linear_attention(*operands, chunk=0)
+        with pytest.raises(TypeError, match=r"^Argument 'chunk' must be an integer, not 1.5"):
+            recurrent_linear_attention_jvp(operands, 6 * (None,), chunk=1.5)
+
+
+class TestModels:
+    """The arguments that make the models of the docstring."""
+
+    def test_without_beta_it_is_masked_attention_with_decaying_weights(self, rng):
+        """Retention and Mamba-2's SSD: the duality."""
+        q, k, v, g, _, _ = remembered(rng, 20, decay="head", beta=False, state=False)
+        c = np.cumsum(g[..., 0], -1)
+        weights = np.tril(np.exp(np.minimum(c[:, :, None] - c[:, None], 0)))
+        out, _ = recurrent_linear_attention(q, k, v, g)
+        np.testing.assert_allclose(out, (weights * (q @ k.swapaxes(-1, -2))) @ v, atol=1e-14)
+
+    def test_the_ssd_layer_of_mamba_2(self, rng):
+        """The state-space equations, h = exp(dt a) h + dt x B', y = h C, head by head."""
+        T, heads, width, N = 12, 3, 4, 5
+        x, dt = rng.normal(size=(T, heads, width)), rng.uniform(0.01, 1, size=(T, heads))
+        a, B, C = -rng.uniform(0.5, 4, size=heads), *rng.normal(size=(2, T, N))
+        h, y = np.zeros((heads, width, N)), []
+        for t in range(T):
+            h = np.exp(dt[t] * a)[:, None, None] * h
+            h = h + (dt[t, :, None] * x[t])[:, :, None] * B[t]
+            y.append(h @ C[t])
+        shared = np.tile(C, (heads, 1, 1)), np.tile(B, (heads, 1, 1))
+        v = (dt[..., None] * x).swapaxes(0, 1)
+        out, state = recurrent_linear_attention(*shared, v, (dt * a).T[..., None])
+        np.testing.assert_allclose(out.swapaxes(0, 1), y, atol=1e-14)
+        np.testing.assert_allclose(state.swapaxes(-1, -2), h, atol=1e-14)
+
+    def test_gated_deltanet_of_qwen3_next(self, rng):
+        module = pytest.importorskip("transformers.models.qwen3_next.modeling_qwen3_next")
+        torch = pytest.importorskip("torch")
+        q, k, v = rng.normal(size=(3, 2, 70, 3, 8)).astype(np.float32)  # (B, T, H, E)
+        g = -rng.exponential(size=(2, 70, 3)).astype(np.float32)
+        beta = rng.uniform(0, 1, size=(2, 70, 3)).astype(np.float32)
+        want, state = module.torch_chunk_gated_delta_rule(
+            *(torch.tensor(x) for x in (q, k, v)),
+            g=torch.tensor(g),
+            beta=torch.tensor(beta),
+            output_final_state=True,
+            use_qk_l2norm_in_kernel=True,
+        )
+        q, k, v = (x.swapaxes(1, 2) for x in (l2_norm(q), l2_norm(k), v))
+        operands = q, k, v, g.swapaxes(1, 2)[..., None], beta.swapaxes(1, 2)
+        out, last = recurrent_linear_attention(*operands, scale=8**-0.5)
+        np.testing.assert_allclose(out.swapaxes(1, 2), want.numpy(), atol=2e-6)
+        np.testing.assert_allclose(last, state.numpy(), atol=2e-6)
 
 
 class TestEdges:

@@ -176,7 +176,8 @@ REFUSED = {
     "it takes a function": {"gradient_descent", "tree_map"},
     "its result is tokens, not numbers": {"beam_search", "encoder_decoder_generate"},
     "it is no function of dlref that takes arrays of floats": {
-        "causal_mask", "padding_mask", "window_mask", "chain_cost", "conventions",
+        "causal_mask", "padding_mask", "window_mask", "block_mask", "chunk_mask", "document_mask",
+        "prefix_mask", "tree_mask", "select_keys", "chain_cost", "conventions",
         "from_state_dict", "mask_convention", "read_state_dict", "to_state_dict", "alibi_slopes",
         "rope_attention_factor", "rope_frequencies", "rope_permutation", "sinusoidal",
         "sinusoidal_shift", "t5_relative_position_bucket", "critical_gain", "load_params",

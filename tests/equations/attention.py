@@ -1,5 +1,7 @@
 """The displayed equations of dlref.attention."""
 
+import itertools
+
 import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
@@ -13,14 +15,33 @@ from dlref.attention import (
     attention_scores,
     attention_shares,
     attention_weights,
+    block_mask,
     causal_mask,
+    chunk_mask,
+    differential_attention,
+    differential_attention_jvp,
+    differential_attention_vjp,
+    document_mask,
+    forgetting_bias,
+    forgetting_bias_jvp,
+    forgetting_bias_vjp,
+    indexer_scores,
+    indexer_scores_jvp,
+    indexer_scores_vjp,
     linear_attention,
+    merge_attention,
+    merge_attention_jvp,
+    merge_attention_vjp,
     multi_head_attention,
     multiplicative_attention,
     padding_mask,
+    prefix_mask,
     recurrent_linear_attention,
+    recurrent_linear_attention_vjp,
     repeat_kv,
     scaled_dot_product_attention,
+    select_keys,
+    tree_mask,
     window_mask,
 )
 
@@ -487,6 +508,105 @@ def memory_gradients_by_complex_step():
     yield from zip(gradients(loss, *MEMORY), [dq, dk, dv, dg, db, d_state], strict=True)
 
 
+class Chunk:
+    """All steps of MEMORY as one chunk, pair by pair."""
+
+    def __init__(self, q, k, v, g, beta, state):
+        self.sums = np.cumsum(g, axis=0)
+        steps = range(STEPS)
+        kept = np.exp(self.sums[:, None] - self.sums)  # of step t from step j, by channel
+        self.A = np.array(
+            [[(j < t) * np.sum(k[t] * kept[t, j] * k[j]) for j in steps] for t in steps]
+        )
+        self.P = np.array(
+            [[(j <= t) * np.sum(q[t] * kept[t, j] * k[j]) for j in steps] for t in steps]
+        )
+        self.asked, self.read = k * np.exp(self.sums), q * np.exp(self.sums)
+        self.written = k * np.exp(self.sums[-1] - self.sums)
+        self.B, self.right = np.diag(beta), v - self.asked @ state
+        self.W = np.linalg.solve(np.eye(STEPS) + self.B @ self.A, self.B @ self.right)
+
+
+@equation(
+    r"""\mat S_t = \operatorname{diag}(e^{\vec c_t})\, \mat S_0 + \sum_{j \le t}
+    \operatorname{diag}(e^{\vec c_t - \vec c_j})\, \vec k_j \vec w_j^\top .""",
+    r"""\vec w_t = \beta_t \Bigl( \vec v_t - \mat S_0^\top (e^{\vec c_t} \odot \vec k_t)
+    - \sum_{j < t} A_{tj} \vec w_j \Bigr) .""",
+    r"""(\mat I + \mat B \mat A)\, \mat W = \mat B\, (\mat V - \tilde{\mat K} \mat S_0) .""",
+    r"""\mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad
+    \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .""",
+)
+def memory_in_one_chunk():
+    _, k, v, _, beta, state = MEMORY
+    outputs, states, faded = remember(*MEMORY)
+    at = Chunk(*MEMORY)
+    w = np.array([beta[t] * (v[t] - faded[t].T @ k[t]) for t in range(STEPS)])
+    for t in range(STEPS):
+        past = [
+            np.diag(np.exp(at.sums[t] - at.sums[j])) @ np.outer(k[j], w[j]) for j in range(t + 1)
+        ]
+        yield states[t + 1], np.diag(np.exp(at.sums[t])) @ state + sum(past)
+        earlier = sum((at.A[t, j] * w[j] for j in range(t)), np.zeros(V))
+        yield w[t], beta[t] * (v[t] - state.T @ (np.exp(at.sums[t]) * k[t]) - earlier)
+    yield (np.eye(STEPS) + at.B @ at.A) @ w, at.B @ (v - at.asked @ state)
+    yield outputs, SCALE * (at.read @ state + at.P @ at.W)
+    yield states[-1], np.diag(np.exp(at.sums[-1])) @ state + at.written.T @ at.W
+    out, last = recurrent_linear_attention(*MEMORY, scale=SCALE, chunk=STEPS)
+    yield outputs, out
+    yield states[-1], last
+
+
+@equation(
+    r"""\pdv{L}{\mat W} = c\, \mat P^\top \mat U + \hat{\mat K} \mat D , \qquad
+    \mat Z = (\mat I + \mat B \mat A)^{-\top} \pdv{L}{\mat W} , \qquad
+    \pdv{L}{\mat V} = \mat B \mat Z .""",
+    r"""\pdv{L}{\beta_t} &= \vec z_t \cdot (\mat R - \mat A \mat W)_t , \qquad
+    \pdv{L}{\mat A} = -\mat B \mat Z \mat W^\top , \qquad
+    \pdv{L}{\mat P} = c\, \mat U \mat W^\top \\
+    \pdv{L}{\tilde{\mat K}} &= -\mat B \mat Z \mat S_0^\top , \qquad
+    \pdv{L}{\tilde{\mat Q}} = c\, \mat U \mat S_0^\top , \qquad
+    \pdv{L}{\hat{\mat K}} = \mat W \mat D^\top \\
+    \pdv{L}{\mat S_0} &= \operatorname{diag}(e^{\vec c_C})\, \mat D
+    + c\, \tilde{\mat Q}^\top \mat U - \tilde{\mat K}^\top \mat B \mat Z ,""",
+)
+def memory_gradients_in_one_chunk():
+    u, d = RNG.normal(size=(STEPS, V)), RNG.normal(size=(E, V))
+    _, _, v, _, beta, state = MEMORY
+    at = Chunk(*MEMORY)
+    kept = np.exp(at.sums[-1])
+
+    def solved(v, beta, A, asked, state):
+        right = beta[:, None] * (v - asked @ state)
+        return np.linalg.solve(np.eye(STEPS) + beta[:, None] * A, right)
+
+    def of_rows(w, P, read, written, state):
+        last = kept[:, None] * state + written.T @ w
+        return np.sum(u * SCALE * (read @ state + P @ w)) + np.sum(d * last)
+
+    def loss(v, beta, A, asked, P, read, written, state):
+        return of_rows(solved(v, beta, A, asked, state), P, read, written, state)
+
+    dw = SCALE * at.P.T @ u + at.written @ d
+    fixed = at.P, at.read, at.written, state
+    yield gradients(lambda w: of_rows(w, *fixed), at.W)[0], dw
+    z = np.linalg.solve((np.eye(STEPS) + at.B @ at.A).T, dw)
+    found = gradients(loss, v, beta, at.A, at.asked, at.P, at.read, at.written, state)
+    below, on = np.tril(np.ones((STEPS, STEPS)), -1), np.tril(np.ones((STEPS, STEPS)))
+    yield found[0], at.B @ z
+    yield found[1], [z[t] @ (at.right - at.A @ at.W)[t] for t in range(STEPS)]
+    yield below * found[2], below * (-at.B @ z @ at.W.T)
+    yield found[3], -at.B @ z @ state.T
+    yield on * found[4], on * (SCALE * u @ at.W.T)
+    yield found[5], SCALE * u @ state.T
+    yield found[6], at.W @ d.T
+    by_hand = np.diag(kept) @ d + SCALE * at.read.T @ u - at.asked.T @ at.B @ z
+    yield found[7], by_hand
+    got = recurrent_linear_attention_vjp((u, d), *MEMORY, scale=SCALE, chunk=STEPS)
+    yield at.B @ z, got[2]
+    yield found[1], got[4]
+    yield by_hand, got[5]
+
+
 @equation(
     r"\dot{\mat S}'_t &= \operatorname{diag}(e^{\vec g_t}) (\dot{\mat S}_{t-1} + "
     r"\operatorname{diag}(\dot{\vec g}_t)\, \mat S_{t-1}), \\ \dot{\vec w}_t &= \dot\beta_t "
@@ -908,3 +1028,220 @@ def features_between_by_complex_step():
     yield dk, slope(K) * db
     yield rate(phi, [Q], [DQ]), slope(Q) * DQ
     yield rate(phi, [K], [DK]), slope(K) * DK
+
+
+@definition(r"M_{ij} = [\, d_i = d'_j \,] .")
+def same_document():
+    d, other = [0, 0, 2, 1], [1, 0, 2]
+    yield [[a == b for b in other] for a in d], document_mask(d, other)
+
+
+@definition(r"M_{ij} = [\, j \le i \ \text{or} \ j < P \,] .")
+def a_prefix_seen_by_all():
+    yield [[j <= i or j < 2 for j in range(5)] for i in range(5)], prefix_mask(5, 2)
+
+
+@definition(
+    r"""M_{ij} = [\, j \le i' \ \text{and} \ \lfloor j / C \rfloor
+    = \lfloor i' / C \rfloor \,] ."""
+)
+def causal_in_chunks():
+    for offset in (0, 2, -1):
+        pairs = [[(i + offset, j) for j in range(7)] for i in range(4)]
+        want = [[j <= i and j // 3 == i // 3 for i, j in row] for row in pairs]
+        yield want, chunk_mask(4, 7, size=3, q_offset=offset)
+
+
+@definition(r"M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .")
+def ancestors():
+    parents = [-1, 0, 0, 1, 2, 4]
+
+    def seen(i, j):
+        return i == j or (parents[i] >= 0 and seen(parents[i], j))
+
+    yield [[seen(i, j) for j in range(6)] for i in range(6)], tree_mask(parents)
+
+
+@definition(r"M_{ij} = M'_{\lfloor i / b \rfloor \lfloor j / b \rfloor} .")
+def blocks_expanded():
+    blocks = np.array([[True, False, True], [False, False, True]])
+    yield [[blocks[i // 2, j // 2] for j in range(6)] for i in range(4)], block_mask(blocks, size=2)
+
+
+PARTS, LSES = RNG.normal(size=(3, T, V)), RNG.normal(size=(3, T))
+U_PARTS, U_LSE = RNG.normal(size=(T, V)), RNG.normal(size=T)
+D_PARTS, D_LSES = RNG.normal(size=(3, T, V)), RNG.normal(size=(3, T))
+
+
+def merged(o, lse):
+    total = np.log(np.sum(np.exp(lse), 0))
+    return np.sum(np.exp(lse - total)[..., None] * o, 0), total
+
+
+@definition(
+    r"""\ell = \log \sum_p e^{\ell_p} , \qquad
+    \vec o = \sum_p \sum_{j \in K_p} e^{s_j - \ell}\, \vec v_j
+    = \sum_p w_p\, \vec o_p , \qquad w_p = e^{\ell_p - \ell} ."""
+)
+def parts_of_an_attention():
+    s, v = RNG.normal(size=7), RNG.normal(size=(7, V))
+    parts = [[0, 3], [1, 2, 6], [4, 5]]
+    lse = np.array([np.log(np.exp(s[keys]).sum()) for keys in parts])
+    o = np.array([np.exp(s[keys] - z) @ v[keys] for keys, z in zip(parts, lse, strict=True)])
+    total = np.log(np.exp(lse).sum())
+    whole = sum(np.exp(s[j] - total) * v[j] for keys in parts for j in keys)
+    by_parts = sum(np.exp(lse[p] - total) * o[p] for p in range(3))
+    out, last = merge_attention(o[:, None], lse[:, None])
+    yield whole, by_parts, out[0], softmax(s) @ v
+    yield total, last[0], np.log(np.exp(s).sum())
+
+
+@equation(
+    r"""\dd \vec o = \sum_p w_p \bigl( \dd \vec o_p
+    + (\vec o_p - \vec o)\, \dd \ell_p \bigr) .""",
+    r"""\pdv{L}{\vec o_p} = w_p\, \vec u , \qquad
+    \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + \lambda \bigr) .""",
+    r"""\dot{\vec o} = \sum_p w_p \bigl( \dot{\vec o}_p + (\vec o_p - \vec o)\, \dot\ell_p
+    \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .""",
+)
+def derivatives_of_the_merge():
+    o, lse = merged(PARTS, LSES)
+    w = np.exp(LSES - lse)
+    moved = np.sum(w[..., None] * (D_PARTS + (PARTS - o) * D_LSES[..., None]), 0)
+    pushed = merge_attention_jvp((PARTS, LSES), (D_PARTS, D_LSES))
+    arguments = [PARTS, LSES], [D_PARTS, D_LSES]
+    yield rate(lambda *x: merged(*x)[0], *arguments), moved, pushed[0]
+    yield rate(lambda *x: merged(*x)[1], *arguments), np.sum(w * D_LSES, 0), pushed[1]
+
+    def loss(o, lse):
+        out, total = merged(o, lse)
+        return np.sum(U_PARTS * out) + np.sum(U_LSE * total)
+
+    by_hand = w[..., None] * U_PARTS, w * (np.sum(U_PARTS * (PARTS - o), -1) + U_LSE)
+    pulled = merge_attention_vjp((U_PARTS, U_LSE), PARTS, LSES)
+    yield from zip(gradients(loss, PARTS, LSES), by_hand, pulled, strict=True)
+
+
+@definition(
+    r"""b_{ij} = \begin{cases} \sum_{j < l \le i'} f_l & j \le i' \\ 0 & j > i' \end{cases}""",
+)
+def forgetting_as_a_bias():
+    f = RNG.normal(size=6)
+    for offset in (0, 2):
+        rows = range(offset, 6)
+        want = [[sum(f[j + 1 : i + 1]) if j <= i else 0 for j in range(6)] for i in rows]
+        yield want, forgetting_bias(f, q_offset=offset)
+
+
+@equation(
+    r"\pdv{L}{f_l} = \sum_{i' \ge l} \sum_{j < l} u_{ij} .",
+    r"""\dot b_{ij} = \begin{cases} \sum_{j < l \le i'} \dot f_l & j \le i' \\ 0 & j > i'
+    \end{cases}""",
+)
+def derivatives_of_forgetting():
+    f, df, u = RNG.normal(size=6), RNG.normal(size=6), RNG.normal(size=(4, 6))
+
+    def bias(f):
+        rows = [[np.sum(f[j + 1 : i + 1]) if j <= i else 0 for j in range(6)] for i in range(2, 6)]
+        return np.array(rows)
+
+    pairs = [(i, j) for i in range(2, 6) for j in range(i)]
+    by_hand = [sum(u[i - 2, j] for i, j in pairs if j < l <= i) for l in range(6)]
+    (grad,) = gradients(lambda f: np.sum(u * bias(f)), f)
+    yield grad, by_hand, forgetting_bias_vjp(u, f, q_offset=2)
+    yield rate(bias, [f], [df]), bias(df), forgetting_bias_jvp(f, df, q_offset=2)
+
+
+INDEXER = RNG.normal(size=(2, T, E)), RNG.normal(size=(S, E)), RNG.normal(size=(T, 2))
+
+
+def indexed(q, k, w):
+    z = np.einsum("hie,je->hij", q, k)
+    return np.einsum("ih,hij->ij", w, np.where(z.real > 0, z, 0))
+
+
+@definition(r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)")
+def scores_of_the_indexer():
+    q, k, w = INDEXER
+    rows = [
+        [sum(w[t, h] * max(q[h, t] @ k[s], 0) for h in range(2)) for s in range(S)]
+        for t in range(T)
+    ]
+    yield rows, indexer_scores(q, k, w)
+
+
+@equation(
+    r"""\pdv{L}{w_{th}} = \sum_s u_{ts} \max(z_{hts}, 0) , \qquad
+    \pdv{L}{\vec q_{th}} = \sum_s g_{hts} \vec k_s , \qquad
+    \pdv{L}{\vec k_s} = \sum_{h, t} g_{hts} \vec q_{th} .""",
+    r"""\dot I_{ts} = \sum_h \bigl( \dot w_{th} \max(z_{hts}, 0) + w_{th}\, [z_{hts} > 0]
+    (\dot{\vec q}_{th} \cdot \vec k_s + \vec q_{th} \cdot \dot{\vec k}_s) \bigr) .""",
+)
+def derivatives_of_the_indexer():
+    q, k, w = INDEXER
+    u, moves = RNG.normal(size=(T, S)), [RNG.normal(size=x.shape) for x in INDEXER]
+    z = np.einsum("hie,je->hij", q, k)
+    g = u * w.T[..., None] * (z > 0)
+    dw = np.sum(u * np.maximum(z, 0), -1).T
+    by_hand = g @ k, np.einsum("hij,hie->je", g, q), dw
+    found = gradients(lambda *x: np.sum(u * indexed(*x)), *INDEXER)
+    yield from zip(found, by_hand, indexer_scores_vjp(u, *INDEXER), strict=True)
+    dz = np.einsum("hie,je->hij", moves[0], k) + np.einsum("hie,je->hij", q, moves[1])
+    pushed = np.einsum("ih,hij->ij", moves[2], np.maximum(z, 0))
+    pushed = pushed + np.einsum("ih,hij->ij", w, (z > 0) * dz)
+    yield rate(indexed, INDEXER, moves), pushed, indexer_scores_jvp(INDEXER, moves)
+
+
+@definition(
+    r"""\mathcal{S}_t = \operatorname*{argmax}_{\mathcal{S} \subseteq \mathcal{V}_t,\;
+    |\mathcal{S}| = \min(k, |\mathcal{V}_t|)} \sum_{s \in \mathcal{S}} I_{ts} ."""
+)
+def selected_keys():
+    scores = RNG.normal(size=(4, 6))
+    got = select_keys(scores, count=3, q_offset=1)
+    for t in range(4):
+        visible = range(min(t + 2, 6))
+        sets = itertools.combinations(visible, min(3, len(visible)))
+        best = max(sets, key=lambda keys: scores[t, list(keys)].sum())
+        yield sorted(best), sorted(got[t][got[t] >= 0])
+
+
+PAIRS = RNG.normal(size=(4, S, E))
+
+
+@definition(
+    r"""\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j
+    = \vec o^{(1)}_i - \lambda\, \vec o^{(2)}_i ."""
+)
+def difference_of_two_maps():
+    q1, k1, q2, k2 = PAIRS
+    p1, p2 = (softmax(q @ k.T / np.sqrt(E)) for q, k in ((q1, k1), (q2, k2)))
+    want = np.einsum("ij,jv->iv", p1 - 0.3 * p2, VALUES)
+    yield want, p1 @ VALUES - 0.3 * p2 @ VALUES, differential_attention(*PAIRS, VALUES, 0.3)
+
+
+@equation(
+    r"\pdv{L}{\lambda} = -\sum_{h, i} \vec u_{hi} \cdot \vec o^{(2)}_{hi} ,",
+    r"""\dot{\vec o}_i = \dot{\vec o}^{(1)}_i - \lambda\, \dot{\vec o}^{(2)}_i
+    - \dot\lambda\, \vec o^{(2)}_i""",
+)
+def derivatives_of_the_difference():
+    u = RNG.normal(size=(S, V))
+
+    def one(q, k, v):
+        e = np.exp(q @ k.T / np.sqrt(E))
+        return e / e.sum(-1, keepdims=True) @ v
+
+    def f(q1, k1, q2, k2, v, lam):
+        return one(q1, k1, v) - lam * one(q2, k2, v)
+
+    operands = [*PAIRS, VALUES, np.array(0.3)]
+    moves = [RNG.normal(size=x.shape) for x in operands]
+    found = gradients(lambda *x: np.sum(u * f(*x)), *operands)
+    yield from zip(found, differential_attention_vjp(u, *operands), strict=True)
+    second = one(PAIRS[2], PAIRS[3], VALUES)
+    yield found[-1], -np.sum(u * second)
+    first = rate(one, [*PAIRS[:2], VALUES], [*moves[:2], moves[4]])
+    other = rate(one, [*PAIRS[2:], VALUES], [*moves[2:4], moves[4]])
+    by_hand = first - 0.3 * other - moves[5] * second
+    yield rate(f, operands, moves), by_hand, differential_attention_jvp(operands, moves)

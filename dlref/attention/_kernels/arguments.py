@@ -20,6 +20,7 @@ from ..._core.arguments import (
     as_array,
     as_floats,
     as_integer,
+    as_integers,
     as_mask,
     as_number,
     check_constant,
@@ -29,6 +30,7 @@ from ..._core.arguments import (
     check_multiple,
     check_ndim,
     check_pattern,
+    check_range,
     check_shape,
     entries,
     result,
@@ -120,11 +122,12 @@ class Attention:
     is_causal: bool = False
     q_offset: int = 0
     window: Any = None
-    scale: float | None = None
+    scale: npt.ArrayLike | None = None
     softcap: float | None = None
     sink: npt.ArrayLike | None = None
     extra: dict[str, npt.ArrayLike] = field(default_factory=dict)
     dropout: npt.ArrayLike | None = None
+    indices: npt.ArrayLike | None = None
 
     dtype: FloatDType = field(init=False)
     spec: TileSpec = field(init=False)
@@ -174,22 +177,44 @@ class Attention:
         self.offset = as_integer("q_offset", self.q_offset, least=-FAR, most=FAR)
         cap = self.softcap
         self.cap = 0.0 if cap is None else as_number("softcap", cap, above=0.0)
+        self.groups = self.H // self.Hk if self.Hk else 0
+        self.factor: Any = self._factor()
+
+    def _factor(self) -> Any:
+        """Return the factor of the products, a number or one for each query."""
         if self.scale is None:
-            self.factor = 1.0 / math.sqrt(self.E) if self.E else 1.0
-        else:
-            self.factor = as_number("scale", self.scale)
+            return 1.0 / math.sqrt(self.E) if self.E else 1.0
+        if not isinstance(self.scale, np.ndarray | list | tuple) or not np.ndim(self.scale):
+            return as_number("scale", self.scale)
+        _, [factors] = as_floats({"scale": self.scale})
+        check_fits("scale", factors, (*self.lead, self.T, 1), "..., H, T, 1")
+        return self.queries(np.broadcast_to(factors, (*self.lead, self.T, 1)))
+
+    def _seen(self) -> npt.NDArray[np.bool_] | None:
+        """Return the mask, with the selected keys; None if all keys are seen."""
+        seen = None
+        if self.mask is not None:
+            seen = as_mask("mask", self.mask)
+            check_fits("mask", seen, (*self.lead, self.T, self.S), "..., H, T, S")
+        if self.indices is None:
+            return seen
+        chosen = as_integers("indices", self.indices)
+        check_ndim("indices", chosen, 1)  # type: ignore[arg-type]
+        shape = (*self.lead, self.T, chosen.shape[-1])
+        check_fits("indices", chosen, shape, "..., H, T, count")
+        check_range("indices", chosen[chosen >= 0], self.S)
+        selected = np.zeros((*chosen.shape[:-1], self.S + 1), bool)  # the last column: none
+        np.put_along_axis(selected, np.where(chosen < 0, self.S, chosen), True, -1)
+        return selected[..., :-1] if seen is None else seen & selected[..., :-1]
 
     def _arrange(self, q: FloatArray, k: FloatArray, rest: list[FloatArray]) -> None:
         work = q.dtype
-        self.groups = self.H // self.Hk if self.Hk else 0
         self.q = self.queries(q) * work.type(self.factor)
         self.k = self.keys(k)
         self.v = self.keys(rest[0]) if rest else self.k[..., :0]
         self.sinks = self._of_heads(self.more.get("sink", np.asarray(-np.inf, work)))
         mask = bias = dropout = None
-        if self.mask is not None:
-            seen = as_mask("mask", self.mask)
-            check_fits("mask", seen, (*self.lead, self.T, self.S), "..., H, T, S")
+        if (seen := self._seen()) is not None:
             mask = self.matrices(seen)
         if self.bias is not None:
             bias = self.matrices(self.more["bias"])
@@ -210,7 +235,7 @@ class Attention:
         array = array.reshape((1,) * (2 - array.ndim) + array.shape)
         *outer, rows, columns = array.shape
         numbers = np.arange(math.prod(outer)).reshape(outer)
-        return Matrices(array.reshape(-1, rows, columns), self._of_heads(numbers))
+        return Matrices(array.reshape(numbers.size, rows, columns), self._of_heads(numbers))
 
     def queries(self, array: FloatArray) -> FloatArray:
         """Return an array of the shape of the queries, the output or the scores by heads."""

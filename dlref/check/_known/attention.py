@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
 DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
 QKV = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
+TWO_MAPS = ((2, 5, 8), (2, 7, 8), (2, 5, 8), (2, 7, 8), (2, 7, 6), ())
 PROJECTED = ((2, 5, 7), (2, 6, 3), (2, 6, 4), (7, 3))
 
 
@@ -47,6 +48,7 @@ def each_of(t: int, s: int) -> dict[str, Any]:
         "softcap": 0.5,
         "sink": np.array([1.0, -1.0]),
         "dropout": 2.0 * (grid % 2),
+        "indices": np.stack([np.arange(t) % s, np.full(t, -1), np.full(t, s - 1)], axis=-1),
     }
 
 
@@ -176,7 +178,8 @@ def _multi_head(rng: Any) -> Iterator[Case]:
 
 def _multi_head_options(rng: Any) -> Iterator[Case]:
     p, x = _projections(rng), sequence(rng)
-    yield from each(lambda: (x, sequence(rng, 7), p), each_of(5, 7), **HEADS)
+    values = {k: v for k, v in each_of(5, 7).items() if k != "indices"}
+    yield from each(lambda: (x, sequence(rng, 7), p), values, **HEADS)
     yield words("q_offset"), (x, x, p), {**HEADS, "is_causal": True, "q_offset": 2}
     yield from rotated((x, x, p))
     weight = np.linspace(0.5, 2.0, len(p.w_q) // HEADS["num_heads"])
@@ -190,15 +193,18 @@ STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
 RECORDS = [
     dot_product(
-        a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout")), mistakes=OF_SCORES,
+        a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout", "indices")),
+        mistakes=OF_SCORES,
     ),
     dot_product(
-        a.attention_weights, options=_told(QKV[:2], without=("dropout",)),
+        a.attention_weights, options=_told(QKV[:2], without=("dropout", "indices")),
         plain={"vjp": plain.weights_vjp}, mistakes=OF_SCORES,
     ),
     dot_product(
         a.scaled_dot_product_attention,
         call((3, 2), (4, 2), (4, 2), dropout=DROPPED, is_causal=True, softcap=1.5),
+        call((3, 2), (4, 2), (4, 2), scale=np.array([[0.5], [1.0], [2.0]]), softcap=1.5),
+        call((2, 3, 2), (2, 4, 2), (2, 4, 1), indices=np.array([[0, 2], [3, -1], [1, 1]])),
         call((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1), dropout=DROPPED[:1], mask=PART), values=True,
         options=_told(QKV),
         plain={"forward": plain.attention, "vjp": plain.attention_vjp, "jvp": plain.attention_jvp},
@@ -225,7 +231,7 @@ RECORDS = [
             call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
             call((2, 6, 7), (2, 6, 3), (2, 6, 4), (7, 3), is_causal=True),
         ],
-        options=_told(PROJECTED), mistakes=(mistakes.masks,),
+        options=_told(PROJECTED, without=("indices",)), mistakes=(mistakes.masks,),
     ),
     Known(
         f=a.additive_attention,
@@ -274,6 +280,38 @@ RECORDS = [
         options=(),
     ),
     Known(
+        f=a.merge_attention,
+        calls=[
+            call((3, 2, 4), (3, 2)), call((2, 3, 2, 1), (2, 3, 2), axis=1), call((1, 3, 2), (1, 3)),
+            call((2, 0, 3), (2, 0)),
+        ],
+        batched=False, hard=[call((4, 5, 7), (4, 5))],
+        options=[call((4, 4, 7), (4, 4), axis=1)],
+    ),
+    Known(
+        f=a.forgetting_bias,
+        calls=[call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3))],
+        hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
+    ),
+    Known(
+        f=a.indexer_scores,
+        calls=[
+            call((3, 4, 2), (5, 2), (4, 3)), call((2, 1, 3, 2), (2, 3, 2), (2, 3, 1)),
+            call((0, 2, 3, 1), (0, 2, 1), (0, 3, 2)),
+        ],
+        hard=[call((2, 5, 7), (6, 7), (5, 2))],
+    ),
+    Known(
+        f=a.differential_attention,
+        calls=[
+            call((3, 2), (4, 2), (3, 2), (4, 2), (4, 3), ()),
+            call(*2 * [(2, 4, 3, 2), (2, 2, 4, 2)], (2, 2, 4, 1), (4, 1, 1), is_causal=True),
+            call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
+        ],
+        batched=False, hard=[call(*TWO_MAPS)],
+        options=_told(TWO_MAPS, without=("sink", "dropout", "indices")),
+    ),
+    Known(
         f=a.repeat_kv, calls=[call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1)],
         constant=(1,), batched=False,
     ),
@@ -296,5 +334,8 @@ RECORDS = [
         f=a.multi_head_attention, hard=_multi_head, options=_multi_head_options,
         mistakes=(mistakes.masks, mistakes.heads_reshaped),
     ),
-    *without(NOT_ARRAYS, a.causal_mask, a.padding_mask, a.window_mask),
+    *without(
+        NOT_ARRAYS, a.block_mask, a.causal_mask, a.chunk_mask, a.document_mask, a.padding_mask,
+        a.prefix_mask, a.select_keys, a.tree_mask, a.window_mask,
+    ),
 ]  # fmt: skip

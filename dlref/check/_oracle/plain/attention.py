@@ -17,9 +17,12 @@ MASKS = {"mask", "is_causal", "q_offset", "window"}
 
 def _scores(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
     """Return the scores of keys and of the sink, the largest, and the slope of the scores."""
-    if {*options} - {*MASKS, "bias", "scale", "softcap", "sink", "dropout"}:
+    if {*options} - {*MASKS, "bias", "scale", "softcap", "sink", "dropout", "indices"}:
         raise NotImplementedError
     kind = q.dtype.type
+    if "indices" in options:
+        keys = np.asarray(options["indices"])[..., None] == np.arange(k.shape[-2])
+        options = {**options, "mask": keys.any(-2) & options.get("mask", True)}
     slope = kind(options.get("scale", q.shape[-1] ** -0.5))
     scores = q @ np.swapaxes(k, -1, -2) * slope
     if "softcap" in options:

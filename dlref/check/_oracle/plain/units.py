@@ -185,7 +185,7 @@ def gated(f: Callable[..., Any], slope: Callable[..., Any]) -> dict[str, Any]:
         primals: Any, tangents: Any, limit: Any = None, shift: float = 0.0, **options: Any
     ) -> Any:
         dx, dgate = (0 if d is None else d for d in tangents)
-        x, gate, *inside = _bounded(*primals, limit, shift)
+        x, gate, *inside = _bounded(primals[0], primals[1], limit, shift)
         dx, dgate = dx * inside[0], dgate * inside[1]
         return dx * f(gate, **options) + x * (dgate * slope(gate, **options))
 

@@ -1,0 +1,233 @@
+r"""Parts of one attention over disjoint keys, merged by their log-sum-exp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import (
+    FloatArray,
+    as_floats,
+    as_integer,
+    as_tangents,
+    check_ndim,
+    check_shape,
+    entries,
+    result,
+)
+
+__all__ = ["merge_attention", "merge_attention_jvp", "merge_attention_vjp"]
+
+
+def _parts(
+    out: FloatArray, lse: FloatArray, axis: Any, label: str
+) -> tuple[FloatArray, FloatArray, int]:
+    """Check the parts; return their outputs, where they count, and their log-sum-exps."""
+    check_ndim("out" if label == "lse" else "primals[0]", out, 2)
+    check_shape(label, lse, out.shape[:-1])
+    axis = as_integer("axis", axis, least=0, most=lse.ndim - 1)
+    return np.where((lse == -np.inf)[..., None], 0.0, out), lse, axis
+
+
+def _weights(lse: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
+    """Return the share of each part, 0 where nothing counts, and the merged log-sum-exp."""
+    top = lse.max(axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isinf(top) & (top < 0), 0.0, top)
+    e = np.exp(lse - shift)
+    total = e.sum(axis, keepdims=True)
+    merged = np.log(total) + shift
+    return np.where(total == 0, 0.0, e / total), merged.squeeze(axis)
+
+
+def merge_attention(
+    out: npt.ArrayLike, lse: npt.ArrayLike, *, axis: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Merge the outputs of one attention that was computed over parts of its keys.
+
+    Parameters
+    ----------
+    out : array_like, shape (P, ..., T, V)
+        Output of each of P parts.
+    lse : array_like, shape (P, ..., T)
+        Log-sum-exp of the scores of each part, -inf for a part without keys.
+    axis : int, default 0
+        Axis of the parts, counted from the front; the same for both arrays.
+
+    Returns
+    -------
+    out : ndarray, shape (..., T, V)
+        Output over all keys; 0 where no part has keys.
+    lse : ndarray, shape (..., T)
+        Log-sum-exp over all keys.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real or `axis` is not an integer.
+    ValueError
+        If the shapes do not fit, or there is no such axis.
+
+    See Also
+    --------
+    scaled_dot_product_attention : Returns both with ``return_lse=True``.
+
+    Notes
+    -----
+    Let :math:`K_p` be the keys of part p, :math:`\ell_p = \log \sum_{j \in K_p} e^{s_j}` and
+    :math:`\vec o_p = \sum_{j \in K_p} e^{s_j - \ell_p} \vec v_j`. The sum over all keys is a sum
+    over parts of sums, so
+
+    .. math::
+
+        \ell = \log \sum_p e^{\ell_p} , \qquad
+        \vec o = \sum_p \sum_{j \in K_p} e^{s_j - \ell}\, \vec v_j
+          = \sum_p w_p\, \vec o_p , \qquad w_p = e^{\ell_p - \ell} .
+
+    It is a softmax over parts. The result is exact: attention over a million keys can be computed
+    on several machines (ring attention), over pieces of a cache (flash-decoding), or over a shared
+    prompt once for all its continuations (cascade attention), and be merged. The order does not
+    matter, and merged parts can be merged again. Sinks belong to one part only.
+
+    **Special values.** A part whose log-sum-exp is -inf does not count, whatever its output is. In
+    float64, rounded once.
+
+    References
+    ----------
+    - :cite:t:`LiuZaharia2023` on ring attention
+
+    Examples
+    --------
+    Three keys with the weights 1 : 2 and 1, alone in its part: the shares are 3/4 and 1/4.
+
+    >>> import numpy as np
+    >>> from dlref.attention import merge_attention
+    >>> out, lse = merge_attention([[[8.0]], [[16.0]]], np.log([[3.0], [1.0]]))
+    >>> out, np.exp(lse).round(12)
+    (array([[10.]]), array([4.]))
+
+    The same as one attention over all keys:
+
+    >>> from dlref.attention import scaled_dot_product_attention as attend
+    >>> q, k, v = np.random.default_rng(0).normal(size=(3, 6, 4))
+    >>> parts = [attend(q, k[keys], v[keys], return_lse=True) for keys in ([0, 3], [1, 2, 4, 5])]
+    >>> out, lse = merge_attention(*map(np.stack, zip(*parts)))
+    >>> bool(np.allclose(out, attend(q, k, v), rtol=0, atol=1e-15))
+    True
+    """
+    dtype, (o, z) = as_floats({"out": out, "lse": lse})
+    with np.errstate(all="ignore"):
+        o, z, axis = _parts(o, z, axis, "lse")
+        w, merged = _weights(z, axis)
+        return result(np.sum(w[..., None] * o, axis), dtype), result(merged, dtype)
+
+
+def merge_attention_vjp(
+    dout: Any, out: npt.ArrayLike, lse: npt.ArrayLike, *, axis: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the merge.
+
+    Parameters
+    ----------
+    dout : tuple (dout, dlse) of array_like
+        Cotangents of the merged output (..., T, V) and of the merged log-sum-exp (..., T).
+    out, lse, axis : as in `merge_attention`
+        Raises the same errors.
+
+    Returns
+    -------
+    dout : ndarray, shape of `out`
+        Gradient of the outputs of the parts.
+    dlse : ndarray, shape of `lse`
+        Gradient of their log-sum-exps; 0 for a part that does not count.
+
+    Notes
+    -----
+    From :math:`w_p = e^{\ell_p - \ell}` and :math:`\sum_p w_p = 1`: the differentials are
+    :math:`\dd \ell = \sum_p w_p\, \dd \ell_p` and
+    :math:`\dd w_p = w_p (\dd \ell_p - \dd \ell)`. With them,
+
+    .. math:: \dd \vec o = \sum_p w_p \bigl( \dd \vec o_p
+       + (\vec o_p - \vec o)\, \dd \ell_p \bigr) .
+
+    The inner product with the cotangents u of o and :math:`\lambda` of :math:`\ell`, sorted by
+    differentials:
+
+    .. math:: \pdv{L}{\vec o_p} = w_p\, \vec u , \qquad
+       \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + \lambda \bigr) .
+
+    A kernel that returns the parts without a gradient of the log-sum-exp gives wrong gradients of
+    the scores, although its output is right.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import merge_attention_vjp
+    >>> parts = [[[8.0]], [[16.0]]], np.log([[3.0], [1.0]])
+    >>> dout, dlse = merge_attention_vjp(([[4.0]], [0.0]), *parts)
+    >>> dout.ravel(), dlse.ravel()
+    (array([3., 1.]), array([-6.,  6.]))
+    """
+    cotangents = entries("dout", dout, 2)
+    dtype, (u, of_lse, o, z) = as_floats({**cotangents, "out": out, "lse": lse})
+    with np.errstate(all="ignore"):
+        o, z, axis = _parts(o, z, axis, "lse")
+        w, merged = _weights(z, axis)
+        check_shape("dout[1]", of_lse, merged.shape)
+        check_shape("dout[0]", u, (*merged.shape, o.shape[-1]))
+        mean = np.sum(w[..., None] * o, axis, keepdims=True)
+        u, of_lse = np.expand_dims(u, axis), np.expand_dims(of_lse, axis)
+        do = np.where(w[..., None] == 0, 0.0, w[..., None] * u)
+        dl = np.where(w == 0, 0.0, w * (np.sum(u * (o - mean), -1) + of_lse))
+    return result(do, dtype), result(dl, dtype)
+
+
+def merge_attention_jvp(
+    primals: Any, tangents: Any, *, axis: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Jacobian-vector product (forward mode) of the merge.
+
+    Parameters
+    ----------
+    primals : tuple (out, lse) of array_like
+        The parts, as in `merge_attention`.
+    tangents : tuple of array_like or None
+        Their tangents; None is zero.
+    axis : as in `merge_attention`
+        Raises the same errors.
+
+    Returns
+    -------
+    dout : ndarray, shape (..., T, V)
+        Tangent of the merged output.
+    dlse : ndarray, shape (..., T)
+        Tangent of the merged log-sum-exp.
+
+    Notes
+    -----
+    The differentials of :func:`merge_attention_vjp`:
+
+    .. math:: \dot{\vec o} = \sum_p w_p \bigl( \dot{\vec o}_p + (\vec o_p - \vec o)\, \dot\ell_p
+       \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.attention import merge_attention_jvp
+    >>> parts = np.array([[[8.0]], [[16.0]]]), np.log([[3.0], [1.0]])
+    >>> merge_attention_jvp(parts, (None, [[0.0], [1.0]]))
+    (array([[1.5]]), array([0.25]))
+    """
+    dtype, (o, z), (do, dl) = as_tangents(primals, tangents, count=2)
+    with np.errstate(all="ignore"):
+        o, z, axis = _parts(o, z, axis, "primals[1]")
+        w, _ = _weights(z, axis)
+        mean = np.sum(w[..., None] * o, axis, keepdims=True)
+        moved = w[..., None] * (do + (o - mean) * dl[..., None])
+        moved = np.where(w[..., None] == 0, 0.0, moved)
+        shifted = np.where(w == 0, 0.0, w * dl)
+    return result(moved.sum(axis), dtype), result(shifted.sum(axis), dtype)
