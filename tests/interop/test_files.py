@@ -131,7 +131,9 @@ def test_shapes_that_overflow_are_refused(tmp_path, shape):
     [("gpt2", "n_layer"), ("llama", "num_hidden_layers"), ("t5", "num_layers")],
 )
 def test_a_configuration_of_twenty_bytes_takes_no_memory(kind, name):
-    with pytest.raises(ValueError, match=rf"'config.{name}' must be at most 1024 for a state of 1 "):
+    with pytest.raises(
+        ValueError, match=rf"'config.{name}' must be at most 1024 for a state of 1 "
+    ):
         from_state_dict({"a": np.ones(2)}, kind, {name: 100_000_000})
 
 
