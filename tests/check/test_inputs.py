@@ -174,6 +174,10 @@ REFUSED = {
         "batch_norm_train", "batch_norm_train_jvp", "batch_norm_train_vjp",
     },
     "it takes a function": {"gradient_descent", "tree_map"},
+    "it returns or takes a choice": {
+        "load_balancing_loss", "load_balancing_loss_grad", "top_k_router", "top_k_router_jvp",
+        "top_k_router_vjp",
+    },
     "its result is tokens, not numbers": {"beam_search", "encoder_decoder_generate"},
     "it is no function of dlref that takes arrays of floats": {
         "causal_mask", "padding_mask", "window_mask", "block_mask", "chunk_mask", "document_mask",
