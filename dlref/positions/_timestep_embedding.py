@@ -84,7 +84,7 @@ def timestep_embedding(
     .. math:: \omega_i = c\, b^{-i / (d - s)} , \qquad
        y_i = \sin(\omega_i t) , \qquad y_{d + i} = \cos(\omega_i t) , \qquad i = 0, \dots, d - 1 .
 
-    **Conventions.** Four of them are in use, and the shapes never tell which:
+    **Conventions.** Four of them are common, and the shapes never tell which:
 
     - DDPM, as transcribed from tensor2tensor: sines first, shift 1, so that the slowest frequency
       is exactly 1/b;
