@@ -229,12 +229,28 @@ def _models(rng):
     yield "transformer.encoder_decoder_generate", (tokens, model, config), told
 
 
+def _training_step(rng):
+    """Yield the calls of a step of batch norm, whose derivatives are of its output alone."""
+    x, u = rng.normal(size=(2, B, T, D))
+    arrays_of_channels = rng.normal(size=D), rng.uniform(0.5, 2, size=D), *rng.normal(size=(2, D))
+    step = "normalization.batch_norm_train"
+    yield step, (x, *arrays_of_channels), {"momentum": 0.25}
+    yield f"{step}_vjp", (u, x, *arrays_of_channels), {}
+    yield f"{step}_jvp", ((x, *arrays_of_channels), (u, *arrays_of_channels)), {}
+
+
 def _others(rng):
     x, heads = rng.normal(size=(B, T, D)), rng.normal(size=(B, H, T, D))
     yield from (
         ("attention.causal_mask", (T, S), {"q_offset": np.array([0, 2])}),
         ("attention.padding_mask", (np.array([1, 3]), S), {}),
         ("attention.window_mask", (T, S), {"left": 1, "right": 0, "q_offset": np.array([1])}),
+        ("attention.document_mask", (np.array([[0, 0, 1]]), np.array([0, 1, 1, 2])), {}),
+        ("attention.tree_mask", (np.array([-1, 0, 0, 1]),), {}),
+        ("attention.block_mask", (rng.random((B, 2, 3)) < 0.5,), {"size": 2}),
+        ("attention.chunk_mask", (T, S), {"size": 2, "q_offset": np.array([1])}),
+        ("attention.select_keys", (x,), {"count": 2}),
+        *_training_step(rng),
         ("calculus.total_derivative", ([x[0, 0], x[0, 1]], [x[1, 0], x[1, 1]]), {}),
         ("check.error_report", (x, x + 1e-9), {}),
         ("check.ulp_error", (x, x + 1e-9), {}),
@@ -256,6 +272,7 @@ def _others(rng):
 
 #: Functions without an array among their arguments, or with files: nothing here applies.
 NO_ARRAYS = {
+    "attention.prefix_mask",
     "calculus.chain_cost",
     "check.check_all",
     "check.hard_inputs",

@@ -271,6 +271,15 @@ STRATEGIES = {
         BATCHES,
         *3 * [st.integers(1, 4)],
     ),
+    "positions.timestep_embedding": st.builds(
+        lambda shape, pairs, first: Sample((shape,), {"dim": 2 * pairs, "cosine_first": first}),
+        SHAPES,
+        st.integers(1, 4),
+        st.booleans(),
+    ),
+    "positions.fourier_features": st.builds(
+        lambda batch, D, M: Sample(((*batch, D), (M, D))), BATCHES, *2 * [st.integers(1, 4)]
+    ),
     "positions.xpos_scales": st.builds(
         lambda shape, pairs: Sample((shape,), {"dim": 2 * pairs}), SHAPES, st.integers(1, 4)
     ),

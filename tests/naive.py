@@ -522,6 +522,18 @@ def transformer_xl_scores(q, k, r, u, v):
     return by_content + np.einsum("...ie,...ije->...ij", q + v, r[..., offsets(T, S) + T - 1, :])
 
 
+def timestep_embedding(t, dim, base=10000.0, cosine_first=False, shift=0.0, scale=1.0):
+    i = np.arange(dim // 2)
+    angle = np.multiply.outer(t, scale * base ** (-i / (dim / 2 - shift)))
+    waves = np.sin(angle), np.cos(angle)
+    return np.concatenate(waves[::-1] if cosine_first else waves, axis=-1)
+
+
+def fourier_features(x, frequencies):
+    z = 2 * np.pi * np.einsum("...d,md->...m", x, frequencies)
+    return np.concatenate([np.cos(z), np.sin(z)], axis=-1)
+
+
 def xpos_scales(positions, dim, gamma=0.4, scale_base=512.0):
     zeta = (np.arange(0, dim, 2) / dim + gamma) / (1 + gamma)
     return zeta ** (positions[..., None] / scale_base)

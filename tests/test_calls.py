@@ -15,6 +15,11 @@ from dlref.check._known import CHAPTERS, NOTHING, record_of
 CALLS = calls()
 #: Results that have no dtype of the input: integers, masks, figures about errors.
 OF_THEIR_OWN = {
+    "attention.block_mask",
+    "attention.chunk_mask",
+    "attention.document_mask",
+    "attention.select_keys",
+    "attention.tree_mask",
     "attention.causal_mask",
     "attention.padding_mask",
     "attention.window_mask",

@@ -40,6 +40,7 @@ LAMBDA = {
     "curvature": "training/_gradient_descent",
     "factor of SELU": "activations/_selu",
     "wavelength": "positions/_rotary_scaling",
+    "factor of the second map": "attention/_differential_attention",
     "the table, and an activation that is not in dlref": "docs/conventions docs/contributing",
 }
 #: The norm of a letter that is not bold; of calculus, whose arguments have any number of axes.

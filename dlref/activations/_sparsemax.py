@@ -90,7 +90,7 @@ def sparsemax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     .. math:: |S| = \max \Bigl\{ k : 1 + k\, x_{(k)} > \sum_{j \le k} x_{(j)} \Bigr\} .
 
     **Compared with softmax.** Only differences of scores matter for both. For two scores,
-    :math:`p_1` is :math:`\tfrac12 (1 + x_1 - x_2)`, cut off at 0 and 1: a hard sigmoid in place of
+    :math:`p_1` is :math:`\tfrac12 (1 + x_1 - x_2)`, clipped at 0 and 1: a hard sigmoid in place of
     the sigmoid. A score that is behind the largest one by 1 or more gets nothing, so a temperature
     decides how many scores share the probability.
 
@@ -146,7 +146,7 @@ def sparsemax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     -----
     Let the support S stay as it is under a small change, which holds if no score equals the
     threshold. With :math:`s_i = 1` for i in S and 0 elsewhere, :math:`p_i = s_i (x_i - \tau)`, and
-    the threshold moves with the mean of the scores in S:
+    the threshold changes as the mean of the scores in S does:
 
     .. math::
 

@@ -380,7 +380,7 @@ def chunk_mask(
 
     See Also
     --------
-    window_mask : A window that moves with the query.
+    window_mask : A window around each query.
     document_mask : Chunks of any size.
 
     Notes

@@ -153,11 +153,11 @@ def merge_attention_vjp(
     .. math:: \dd \vec o = \sum_p w_p \bigl( \dd \vec o_p
        + (\vec o_p - \vec o)\, \dd \ell_p \bigr) .
 
-    The inner product with the cotangents u of o and :math:`\lambda` of :math:`\ell`, sorted by
+    The inner product with the cotangents u of o and :math:`u^\ell` of :math:`\ell`, sorted by
     differentials:
 
     .. math:: \pdv{L}{\vec o_p} = w_p\, \vec u , \qquad
-       \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + \lambda \bigr) .
+       \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + u^\ell \bigr) .
 
     A kernel that returns the parts without a gradient of the log-sum-exp gives wrong gradients of
     the scores, although its output is right.

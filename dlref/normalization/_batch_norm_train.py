@@ -74,7 +74,7 @@ def batch_norm_train(
     mean, var : array_like, shape (C,)
         Running mean and running variance before the step; 0 and 1 at the start of training.
     weight, bias : array_like or None, shape (C,)
-        Factor and offset of each channel; None has none.
+        Factor and offset of each channel; None leaves it out.
     momentum : float, default 0.1
         Weight m of the new statistic, from 0 to 1.
     eps : float, default 1e-5

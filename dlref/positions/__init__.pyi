@@ -8,6 +8,9 @@ from ._cope import cope_vjp as cope_vjp
 from ._fire import fire_bias as fire_bias
 from ._fire import fire_bias_jvp as fire_bias_jvp
 from ._fire import fire_bias_vjp as fire_bias_vjp
+from ._fourier_features import fourier_features as fourier_features
+from ._fourier_features import fourier_features_jvp as fourier_features_jvp
+from ._fourier_features import fourier_features_vjp as fourier_features_vjp
 from ._kerple import kerple_bias as kerple_bias
 from ._kerple import kerple_bias_jvp as kerple_bias_jvp
 from ._kerple import kerple_bias_vjp as kerple_bias_vjp
@@ -41,6 +44,9 @@ from ._t5 import t5_bias as t5_bias
 from ._t5 import t5_bias_jvp as t5_bias_jvp
 from ._t5 import t5_bias_vjp as t5_bias_vjp
 from ._t5 import t5_relative_position_bucket as t5_relative_position_bucket
+from ._timestep_embedding import timestep_embedding as timestep_embedding
+from ._timestep_embedding import timestep_embedding_jvp as timestep_embedding_jvp
+from ._timestep_embedding import timestep_embedding_vjp as timestep_embedding_vjp
 from ._transformer_xl_scores import transformer_xl_scores as transformer_xl_scores
 from ._transformer_xl_scores import transformer_xl_scores_jvp as transformer_xl_scores_jvp
 from ._transformer_xl_scores import transformer_xl_scores_vjp as transformer_xl_scores_vjp

@@ -1100,7 +1100,7 @@ def parts_of_an_attention():
     r"""\dd \vec o = \sum_p w_p \bigl( \dd \vec o_p
     + (\vec o_p - \vec o)\, \dd \ell_p \bigr) .""",
     r"""\pdv{L}{\vec o_p} = w_p\, \vec u , \qquad
-    \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + \lambda \bigr) .""",
+    \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + u^\ell \bigr) .""",
     r"""\dot{\vec o} = \sum_p w_p \bigl( \dot{\vec o}_p + (\vec o_p - \vec o)\, \dot\ell_p
     \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .""",
 )

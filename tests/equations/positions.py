@@ -15,6 +15,9 @@ from dlref.positions import (
     apply_xpos,
     cope,
     fire_bias,
+    fourier_features,
+    fourier_features_jvp,
+    fourier_features_vjp,
     kerple_bias,
     learned_positions,
     relative_bias,
@@ -30,6 +33,9 @@ from dlref.positions import (
     sinusoidal_shift,
     t5_bias,
     t5_relative_position_bucket,
+    timestep_embedding,
+    timestep_embedding_jvp,
+    timestep_embedding_vjp,
     transformer_xl_scores,
     xpos_scales,
 )
@@ -1068,3 +1074,85 @@ def bias_as_features_of_positions():
     e = np.exp(q @ k.T + b)
     yield b + c, phi @ phi.T
     yield e / e.sum(1, keepdims=True), longer / longer.sum(1, keepdims=True)
+
+
+TIMES = np.array([0.3, 1.7, 40.0])
+
+
+def embedded(t, first=False):
+    rates = 3.0 * 50.0 ** (-np.arange(4) / (4 - 0.5))
+    angle = np.multiply.outer(t, rates)
+    waves = [np.sin(angle), np.cos(angle)]
+    return np.concatenate(waves[::-1] if first else waves, -1), rates
+
+
+TIMES_OPTIONS = {"base": 50.0, "shift": 0.5, "scale": 3.0}
+
+
+@definition(
+    r"""\omega_i = c\, b^{-i / (d - s)} , \qquad
+    y_i = \sin(\omega_i t) , \qquad y_{d + i} = \cos(\omega_i t) , \qquad i = 0, \dots, d - 1 ."""
+)
+def waves_of_a_time():
+    for first in (False, True):
+        got = timestep_embedding(TIMES, 8, cosine_first=first, **TIMES_OPTIONS)
+        yield embedded(TIMES, first)[0], got
+
+
+@equation(
+    r"""\pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)
+    \bigr) .""",
+    r"""\dot y_i = \omega_i \cos(\omega_i t)\, \dot t , \qquad
+    \dot y_{d + i} = -\omega_i \sin(\omega_i t)\, \dot t .""",
+)
+def derivatives_of_the_waves_of_a_time():
+    u, dt, (_, rates) = RNG.normal(size=(3, 8)), RNG.normal(size=3), embedded(TIMES)
+    angle = TIMES[:, None] * rates
+    by_hand = np.sum(rates * (u[:, :4] * np.cos(angle) - u[:, 4:] * np.sin(angle)), -1)
+    (grad,) = gradients(lambda t: np.sum(u * embedded(t)[0]), TIMES)
+    yield grad, by_hand, timestep_embedding_vjp(u, TIMES, 8, **TIMES_OPTIONS)
+    pushed = np.concatenate([rates * np.cos(angle), -rates * np.sin(angle)], -1) * dt[:, None]
+    moved = timestep_embedding_jvp(TIMES, dt, 8, **TIMES_OPTIONS)
+    yield rate(lambda t: embedded(t)[0], [TIMES], [dt]), pushed, moved
+
+
+def features(x, f):
+    z = 2 * np.pi * x @ f.T
+    return np.concatenate([np.cos(z), np.sin(z)], -1)
+
+
+@definition(
+    r"""y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad
+    y_{M + m} = \sin(2 \pi\, \vec f_m \cdot \vec x) ."""
+)
+def features_of_a_point():
+    x, f = RNG.normal(size=2), RNG.normal(size=(3, 2))
+    angles = [2 * np.pi * row @ x for row in f]
+    yield [*np.cos(angles), *np.sin(angles)], fourier_features(x, f)
+
+
+@equation(
+    r"""\vec y(\vec x) \cdot \vec y(\vec x') = \sum_m \cos \bigl( 2 \pi\, \vec f_m \cdot
+    (\vec x - \vec x') \bigr) ,"""
+)
+def product_of_two_features():
+    (x, other), f = RNG.normal(size=(2, 2)), RNG.normal(size=(3, 2))
+    yield features(x, f) @ features(other, f), np.sum(np.cos(2 * np.pi * f @ (x - other)))
+
+
+@equation(
+    r"""\pdv{L}{\vec x} = \sum_m g_m \vec f_m , \qquad
+    \pdv{L}{\vec f_m} = \sum_{\text{points}} g_m \vec x .""",
+    r"""\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad
+    \dot y_{M + m} = 2 \pi\, y_m\, \dot z_m .""",
+)
+def derivatives_of_fourier_features():
+    x, f, u = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(4, 6))
+    dx, df = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
+    y = features(x, f)
+    g = 2 * np.pi * (u[:, 3:] * y[:, :3] - u[:, :3] * y[:, 3:])
+    found = gradients(lambda x, f: np.sum(u * features(x, f)), x, f)
+    yield from zip(found, (g @ f, g.T @ x), fourier_features_vjp(u, x, f), strict=True)
+    dz = dx @ f.T + x @ df.T
+    pushed = 2 * np.pi * np.concatenate([-y[:, 3:] * dz, y[:, :3] * dz], -1)
+    yield rate(features, [x, f], [dx, df]), pushed, fourier_features_jvp((x, f), (dx, df))

@@ -62,6 +62,26 @@ RECORDS = [
         options=[call((5, 8), *3 * [(5, 2)], rotary_dim=4)], later=(inputs.other_positions,),
     ),
     Known(
+        f=p.timestep_embedding,
+        calls=[
+            call((4,), dim=6), call((2, 3), dim=4, cosine_first=True), call((), dim=2, scale=3.0),
+            call((3,), dim=6, shift=1.0), call((0,), dim=4, base=50.0),
+        ],
+        hard=[call((7,), 8)],
+        options=[
+            call((7,), 8, base=50.0), call((7,), 8, cosine_first=True), call((7,), 8, shift=1.0),
+            call((7,), 8, scale=3.0),
+        ],
+    ),
+    Known(
+        f=p.fourier_features,
+        calls=[
+            call((3, 2), (4, 2)), call((2,), (1, 2)), call((2, 1, 3), (2, 3)),
+            call((0, 2), (3, 2)),
+        ],
+        batched=False, hard=[call((5, 7), (6, 7))],
+    ),
+    Known(
         f=p.xpos_scales,
         calls=[
             call((4,), dim=6), call((2, 3), dim=2, gamma=1.5, scale_base=3.0), call((), dim=4),
