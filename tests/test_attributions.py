@@ -18,11 +18,11 @@ BIBLIOGRAPHY = dict(ENTRIES)
     [
         (
             "training/_momentum.py",
-            r"the form in :math:`\tilde\theta` that of",
+            r"the form in :math:`\tilde\theta` from",
             "Bengio2012",
             "1212.0901",
         ),
-        ("training/_momentum.py", "look-ahead form is\nthat of", "Sutskever2013", "Momentum"),
+        ("training/_momentum.py", "look-ahead form is from", "Sutskever2013", "Momentum"),
         ("losses/_cross_entropy.py", "the z-loss", "Chowdhery2023", "PaLM"),
         ("losses/_huber.py", "", "Huber1964", "Robust Estimation"),
         ("training/_gradient_descent.py", "noisy gradients:", "RobbinsMonro1951", "Stochastic"),

@@ -246,7 +246,7 @@ def multi_head_attention(
 
         \hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
         \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
-        \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \varepsilon},
+        \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \epsilon},
 
     and every key likewise, with :math:`\vec w^k`. Scores cannot run away in training any more: with
     weights of 1 no score exceeds :math:`\sqrt E` in size, whatever the projections. The order

@@ -31,7 +31,7 @@ CLOSE, MORE = 4, 10
 
 class OutputCheck(NamedTuple):
     r"""
-    One output of a candidate beside the exact one.
+    One output of a candidate, compared with the exact one.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class OutputCheck(NamedTuple):
     error : float
         Their distance.
     allowed : float
-        What that element is allowed.
+        Tolerance of that element.
     ulp : float
         The error in units in the last place of the exact value.
     condition : float
@@ -64,12 +64,12 @@ class OutputCheck(NamedTuple):
     largest : float
         Largest error of the candidate, wherever it is.
     picture : tuple of tuple of float
-        Error over what is allowed, the largest in each of some tiles: rows and columns of the
+        Error over tolerance, the largest in each of some tiles: rows and columns of the
         array, leading axes joined. Empty if the output is right.
     places : str
         Where the wrong elements are.
     cause : str
-        What explains the difference, empty if nothing known does.
+        Explanation of the difference, empty if none is known.
 
     See Also
     --------
@@ -78,7 +78,7 @@ class OutputCheck(NamedTuple):
     Notes
     -----
     A condition of c says that c roundings are in the result before the kernel has done anything:
-    the last :math:`\log_2 c` digits are those of the inputs' own rounding.
+    the last :math:`\log_2 c` digits come from the inputs' own rounding.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def _beside(one: OutputCheck) -> str:
 
 class Verdict(NamedTuple):
     """
-    Whether a candidate passes, and what is off; it prints itself as sentences and a table.
+    Whether a candidate passes, and where it does not; it prints itself as sentences and a table.
 
     Parameters
     ----------
@@ -152,13 +152,13 @@ class Verdict(NamedTuple):
 
     See Also
     --------
-    check_forward, check_vjp, check_jvp : What return it.
+    check_forward, check_vjp, check_jvp : Return it.
 
     Notes
     -----
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
     ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
-    ``cause`` are those of it, and ``picture`` shows where its error sits.
+    ``cause`` belong to it, and ``picture`` shows where its error sits.
 
     Examples
     --------
@@ -197,7 +197,7 @@ class Verdict(NamedTuple):
 
     @property
     def allowed(self) -> float:
-        """What the worst element is allowed."""
+        """The tolerance of the worst element."""
         return self.worst.allowed if self.worst else 0.0
 
     @property
@@ -207,7 +207,7 @@ class Verdict(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """What explains the first output that is off; empty if nothing known does."""
+        """Explanation of the first output that is off; empty if none is known."""
         return next((one.cause for one in self.outputs if one.cause), "")
 
     @property
@@ -391,7 +391,7 @@ def _arrays(value: Any) -> list[Any]:
 
 
 def written(before: Any, after: Any) -> list[int]:
-    """Return the numbers of the arguments that are no longer what they were."""
+    """Return the numbers of the arguments that were changed."""
     return [
         i
         for i, (a, b) in enumerate(zip(before, after, strict=True))
@@ -534,23 +534,24 @@ def check_forward(
     *inputs : array_like
         Inputs in the dtype to test.
     factor : float
-        How often the error of the same formula, computed plainly in the dtype, is allowed.
+        Multiplier of the tolerance: how many times the error of the same formula, computed plainly
+        in the dtype.
     rtol, atol : float
-        What is allowed on top: times the size of the element, and as it is.
+        Additional tolerance, relative to each element and absolute.
     framework : {"numpy", "torch", "jax"} or None
-        What arrays the candidate is given; None means those that the inputs are.
+        Kind of arrays that the candidate receives; None means the same kind as the inputs.
     **options : object
         Keyword arguments of both.
 
     Returns
     -------
     Verdict
-        True if it passes; prints what is off, where and by how much.
+        True if it passes; prints which outputs are off, where and by how much.
 
     Raises
     ------
     TypeError, ValueError
-        What `op` raises for these inputs.
+        The errors of `op` for these inputs.
 
     See Also
     --------
@@ -559,15 +560,15 @@ def check_forward(
 
     Notes
     -----
-    What is right is what `op` returns for the inputs *widened to float64*: rounding the inputs is
-    not the kernel's fault, rounding inside it is. Shape and dtype must be those that `op` returns
+    The reference is the result of `op` for the inputs *widened to float64*: rounding the inputs is
+    not the kernel's fault, rounding inside it is. Shape and dtype must be the same as `op` returns
     for the inputs as they are.
 
     Every element has a bound of its own. The inputs are moved by a rounding or a part of it, up or
     down at random, and the exact result moves by the rounding of its terms: by about
     :math:`\epsilon \sqrt{\sum_j (w_j x_j)^2}` for a sum of products, whatever the sum is. A
-    kernel is allowed a few of these and a few units of its own last place, or what the same
-    formula, computed plainly in that dtype, reaches, whichever is more; `factor` times that.
+    kernel is allowed a few of these and a few units of its own last place, or the error of the same
+    formula computed plainly in that dtype, whichever is more; `factor` times that.
     Automatic differentiation of that formula counts, too, and for softmax and attention the
     exponential of :math:`x_i - \operatorname{logsumexp} x`. Where the exact value is infinite, the
     candidate must say the same. NaN in the exact result is an error of the inputs, unless they
@@ -575,14 +576,14 @@ def check_forward(
 
     The candidate is given copies of the inputs, with the order and the gaps of their memory, and
     fails if it writes to them. It may return arrays of any library, and a list where dlref has a
-    tuple; and 0 for what is below the normal numbers, as processors do that flush these.
+    tuple; and 0 for subnormal numbers, as processors do that flush them.
 
     A function that is wrapped hands on its forms if it is a ``partial`` of options; the vjp and
     jvp of a lambda are formed by differences, right to :math:`10^{-9}` of the largest element.
 
     Examples
     --------
-    A softmax without the subtraction of the maximum, and what becomes of it:
+    A softmax without the subtraction of the maximum:
 
     >>> import numpy as np
     >>> from dlref.activations import softmax
@@ -632,18 +633,18 @@ def check_vjp(
     Returns
     -------
     Verdict
-        True if every gradient passes; prints what is off, where and by how much.
+        True if every gradient passes; prints which ones are off, where and by how much.
 
     Raises
     ------
     TypeError
         If `op` is not a function of dlref with a vjp, or its vjp raises it.
     ValueError
-        What the vjp raises for these inputs.
+        The errors of the vjp for these inputs.
 
     See Also
     --------
-    check_forward : What is compared, and what is allowed.
+    check_forward : The comparison and the tolerance.
     adjoint_gap : A test without a reference.
 
     Notes
@@ -698,18 +699,18 @@ def check_jvp(
     Returns
     -------
     Verdict
-        True if it passes; prints what is off, where and by how much.
+        True if it passes; prints which outputs are off, where and by how much.
 
     Raises
     ------
     TypeError
         If `op` is not a function of dlref with a jvp, or its jvp raises it.
     ValueError
-        What the jvp raises for these inputs.
+        The errors of the jvp for these inputs.
 
     See Also
     --------
-    check_forward : What is compared, and what is allowed.
+    check_forward : The comparison and the tolerance.
 
     Notes
     -----

@@ -38,7 +38,7 @@ def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) ->
     there, before = x.copy(), x.copy()
     there.flat[i] += h
     before.flat[i] -= h
-    width = there.flat[i] - before.flat[i]  # what was added, after rounding
+    width = there.flat[i] - before.flat[i]  # the step after rounding
     return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
@@ -272,17 +272,17 @@ class GradientCheck(NamedTuple):
     Parameters
     ----------
     ok : bool
-        Whether every gap is within what is allowed.
+        Whether every gap is within the tolerance.
     gaps : tuple of float
         Largest relative difference for each input; NaN for constants.
     second : float or None
         The same for the second order, if it was asked for.
     allowed : float
-        What is allowed.
+        The tolerance.
 
     See Also
     --------
-    check_gradients : What makes it.
+    check_gradients : Makes it.
 
     Notes
     -----
@@ -355,7 +355,7 @@ def _slope(along: Callable[[Any], Any], method: str) -> FloatArray:
 
 
 def _called(name: str, g: Callable[..., Any], values: tuple[Any, ...], kind: str) -> Any:
-    """Return what a function makes of copies of arrays, to which it must not write."""
+    """Call a function with copies of arrays, to which it must not write."""
     given = handed(list(values), kind)
     out = as_numpy(g(*given))
     if written(values, given):
@@ -399,7 +399,7 @@ def check_gradients(
     rtol : float
         Difference allowed, relative to the largest element.
     framework : {"numpy", "torch", "jax"} or None
-        What arrays both are given; None means those that the inputs are.
+        Kind of arrays that both receive; None means the same kind as the inputs.
 
     Returns
     -------
@@ -422,9 +422,9 @@ def check_gradients(
     Notes
     -----
     For a random :math:`u`, :math:`\phi(x) = \langle u, f(x) \rangle` has the gradient
-    :math:`\mat J^\top u`, which is what the vjp returns. In the fast mode, both are multiplied by a
-    random direction. The cost does not grow with the number of elements, and a mistake is found if
-    it is not small beside `rtol` times the sum of all terms: one wrong element of a million has
+    :math:`\mat J^\top u`, which the vjp returns. In the fast mode, both are multiplied by a random
+    direction. The cost does not grow with the number of elements, and a mistake is found if it is
+    not small compared with `rtol` times the sum of all terms: one wrong element of a million has
     less weight than one of ten.
 
     The second order takes the vjp g for a function of x. Its Jacobian is the Hessian of

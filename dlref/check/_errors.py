@@ -25,7 +25,7 @@ FORMATS = {
 
 class ErrorReport(NamedTuple):
     """
-    What the errors of a result come to; it prints itself as a sentence.
+    Summary of the errors of a result; it prints itself as a sentence.
 
     Parameters
     ----------
@@ -44,12 +44,12 @@ class ErrorReport(NamedTuple):
 
     See Also
     --------
-    error_report : What makes it.
+    error_report : Makes it.
 
     Notes
     -----
-    A single number hides where a kernel is wrong; the index of the worst value is what one needs to
-    find out why.
+    A single number hides where a kernel is wrong; the index of the worst value
+    helps to find out why.
 
     Examples
     --------
@@ -211,7 +211,7 @@ def error_report(
     actual: npt.ArrayLike, exact: npt.ArrayLike, baseline: npt.ArrayLike | None = None
 ) -> ErrorReport:
     r"""
-    Largest and mean error of a result, where the largest is, and beside which baseline.
+    Largest and mean error of a result, the place of the largest, and a baseline.
 
     Parameters
     ----------

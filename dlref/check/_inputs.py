@@ -39,8 +39,8 @@ def random_inputs(
         The function of dlref they are for; it is called once, so that shapes that do not fit are
         noticed here.
     shapes : sequence of tuple of int
-        The shape of each input. What is not a tuple is handed on: a number of groups, None for an
-        input that is left out, an array.
+        The shape of each input. Values that are not tuples are passed on: a number of groups, None
+        for an input that is left out, an array.
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
     rng : numpy.random.Generator
@@ -61,7 +61,7 @@ def random_inputs(
 
     See Also
     --------
-    check_forward : What they are for.
+    check_forward : Takes them.
     hard_inputs : Inputs at which kernels break.
 
     Notes
@@ -79,7 +79,7 @@ def random_inputs(
     >>> x.shape, w.dtype
     ((4, 3), dtype('float16'))
 
-    The second input of the cross-entropy holds classes, that of the divergence probabilities:
+    The second input of the cross-entropy holds classes, and of the divergence probabilities:
 
     >>> from dlref.losses import cross_entropy, kl_divergence
     >>> rng = np.random.default_rng(0)
@@ -104,7 +104,7 @@ class HardCase(NamedTuple):
     Parameters
     ----------
     name : str
-        What is hard about them.
+        The difficulty.
     inputs : tuple of ndarray
         The inputs.
     options : dict
@@ -112,7 +112,7 @@ class HardCase(NamedTuple):
 
     See Also
     --------
-    hard_inputs : What yields them.
+    hard_inputs : Yields them.
 
     Notes
     -----
@@ -243,7 +243,7 @@ def hard_inputs(
 
 
 def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
-    """Return what `hard_inputs` appends for `every_option`."""
+    """Return the cases that `hard_inputs` appends for `every_option`."""
     kind = float_dtype("dtype", dtype)
     return (_rounded(case, kind) for case in _with_options(*_known(op)))
 
@@ -253,7 +253,7 @@ def _with_options(known: Known, form: str) -> Iterator[Case]:
 
 
 def _known(op: Any) -> tuple[Known, str]:
-    """Return what is known of a function, and which form of the map it is."""
+    """Return the record of a function, and which form of the map it is."""
     check_callable("op", op)
     known, form = record_of(op)
     if known.why_not:

@@ -49,13 +49,13 @@ class CheckReport(NamedTuple):
 
     See Also
     --------
-    check_all : What makes it.
+    check_all : Makes it.
 
     Notes
     -----
-    A report is true if every verdict is. A row has the worst error over what its element is
-    allowed, and the largest error over that of the same formula computed plainly in the dtype (a
-    dash where that has none, as dlref's own in float64). Below the rows stands where the error of
+    A report is true if every verdict is. A row has the worst error over its element's tolerance,
+    and the largest error over the error of the same formula computed plainly in the dtype (a dash
+    where there is none, as for dlref's own in float64). Below the rows stands where the error of
     the first case that is off sits; HTML has such a picture for each. ``causes`` counts the
     explanations. ``to_html`` and ``to_json`` return it as text, and write it to a file if they are
     given a path.
@@ -194,7 +194,7 @@ def _ratio(verdict: Verdict) -> float:
 
 
 def _beside_plain(verdict: Verdict) -> str:
-    """Return the largest error over that of the plain formula; a dash if that has none."""
+    """Return the largest error over the plain formula's; a dash if there is none."""
     ratios = [one.largest / one.baseline for one in verdict.outputs if one.baseline > 0]
     return f"{max(ratios):.2g}" if ratios else "-"
 
@@ -233,7 +233,7 @@ def check_all(
     dtype : dtype_like
         Type of the inputs.
     framework : {"numpy", "torch", "jax"} or None
-        What arrays the candidates are given; None means NumPy's.
+        Kind of arrays that the candidates receive; None means NumPy's.
     factor, rtol, atol : float
         As in `check_forward`.
     progress : callable or None
@@ -249,21 +249,21 @@ def check_all(
     TypeError
         If the inputs of `op` are not known, or it lacks the form that is to be checked.
     ValueError
-        If there is a `jvp`, and that of `op` takes more than point and direction.
+        If there is a `jvp`, and `op`'s own takes more than point and direction.
 
     See Also
     --------
     hard_inputs : The cases.
-    check_forward, check_vjp, check_jvp : What is done with each.
+    check_forward, check_vjp, check_jvp : The test of each.
 
     Notes
     -----
     An exception of the candidate counts as a failure of that case, with its words as the cause.
     Derivatives are left out where an input or the result is infinite.
 
-    Beside the hard inputs there is a case for each further option of `op`, as of
+    In addition to the hard inputs there is a case for each further option of `op`, as of
     ``hard_inputs(op, dtype, every_option=True)``. A candidate may lack such an option: the report
-    says which are not taken by its signature or that of its derivatives. One that takes
+    says which are not taken by its signature or its derivatives'. One that takes
     ``**options`` has to heed all, or to refuse them as Python does.
 
     Examples
@@ -334,7 +334,7 @@ JUDGES: dict[str, Callable[..., Verdict]] = {
 def _arguments(
     op: Any, case: HardCase, given: dict[str, Any], rng: Any
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the forms of a case that are given, with what is to be handed to each."""
+    """Yield the forms of a case that are given, with the arguments of each."""
     if "forward" in given:
         yield "forward", case.inputs
     if not given.keys() & {"vjp", "jvp"}:

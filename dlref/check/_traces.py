@@ -55,10 +55,10 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     Raises
     ------
     TypeError
-        If `model` is another function, an argument is not what the model takes, or parameters are
-        plain tuples.
+        If `model` is another function, an argument is of the wrong kind for the model, or
+        parameters are plain tuples.
     ValueError
-        If an argument is not what the model takes, or there is dropout.
+        If an argument is of the wrong kind for the model, or there is dropout.
 
     See Also
     --------
@@ -87,7 +87,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     and ``out``, after ``layers.0.`` and the like.
 
     All is computed by dlref's functions for the parts, one at a time, so that T² numbers per head
-    are kept. The last entry is what the model returns, up to rounding.
+    are kept. The last entry is the result of the model, up to rounding.
 
     Examples
     --------
@@ -133,7 +133,7 @@ class TraceDifference(NamedTuple):
     agreed : tuple of str
         Names that were compared before, and agree.
     notes : tuple of str
-        Layouts in which the other implementation keeps what agrees.
+        Layouts of the other implementation's arrays that agree.
 
     See Also
     --------
@@ -181,7 +181,7 @@ class TraceDifference(NamedTuple):
         return str(self)
 
     def _repr_html_(self) -> str:
-        """Return a table of what differs, where and why, in notebooks."""
+        """Return a table of the differences, with places and causes, for notebooks."""
         rows = [
             ("differs first", self.name),
             ("elements", f"{self.wrong} of {self.size}" if self.wrong else "another shape"),
@@ -209,7 +209,7 @@ def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _bound(want: Any, rtol: float) -> Any:
-    """Return what each element is allowed: by its row's size, by the whole one's for tiny rows."""
+    """Return the tolerance of each element: by its row's size, or by the array's for tiny rows."""
     size = np.where(np.isfinite(want), np.abs(want), 0.0)
     rows = size.max(-1, keepdims=True, initial=0.0)
     return rtol * np.maximum(rows, 1e-3 * size.max(initial=0.0))
@@ -234,7 +234,7 @@ def _match(name: str, got: Any, want: Any, rtol: float) -> str | None:
 
 
 def _forms(name: str, got: Any, want: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what an array may be taken for, if it has the shape that is wanted."""
+    """Yield the layouts in which an array may be meant, if it has the right shape."""
     if got.shape == want.shape:
         yield "", got
         hidden = np.isneginf(want) & (got <= FINITE_MASK)
@@ -274,14 +274,13 @@ def first_difference(
     Parameters
     ----------
     trace : dict of array_like
-        What :func:`trace` has returned.
+        Result of :func:`trace`.
     other : dict of array_like
         Intermediates of the other implementation, by the same names; as many or as few as there
         are. Arrays of other libraries are taken, too.
     rtol : float or None
-        What an element may be off, relative to the largest of its row; None is 1024 times the
-        epsilon of the narrower dtype, 32 times that of float16 and 16 times that of bfloat16, and
-        for later arrays at least as much.
+        Tolerance of an element, relative to the largest of its row; None is 1024 epsilons of the
+        narrower dtype, 32 of float16 and 16 of bfloat16, and for later arrays at least as much.
 
     Returns
     -------
@@ -320,7 +319,7 @@ def first_difference(
     scaled; softmax over the queries; keys of grouped heads in another order; projections
     exchanged, cut out of a fused matrix or into heads in the other order; heads split or joined by
     a reshape alone; weights transposed, biases missing; the other kind of norm, its weight, bias,
-    denominator, eps and place; sums without what should be added; the activation; gate and up
+    denominator, eps and place; sums without one of their terms; the activation; gate and up
     exchanged; parameters of another block; in cross-attention the same, and that it reads the
     decoder itself, or that its keys and values are exchanged. Before and after the blocks:
     positions, scaled embeddings, the last norm, the head, probabilities instead of logits. If none
@@ -385,7 +384,7 @@ def _cause(
     agreed: list[str],
 ) -> str:
     """
-    Return the mistake that leads to an array of the other, and leaves alone what agrees.
+    Return the mistake that leads to an array of the other, and leaves matching arrays alone.
 
     One that explains what comes later in the same part, too, goes before others.
     """
@@ -406,7 +405,7 @@ def _cause(
 
 
 def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
-    """Return words if an array is a multiple of what it should be, in any layout."""
+    """Return words if an array is a multiple of the right one, in any layout."""
     a, b = np.ravel(got).astype(np.float64), np.ravel(want).astype(np.float64)
     if a.size < 2 or a.shape != b.shape or not np.isfinite([a, b]).all() or not b.any():
         return ""
@@ -435,7 +434,7 @@ def _real(name: str, value: Any) -> Any:
     """Return an array of real numbers."""
     array = as_array(name, value)
     if array.dtype != np.longdouble:
-        float_dtype(name, array.dtype)  # raises what is wrong with it
+        float_dtype(name, array.dtype)  # raises an error that names the fault
     return array
 
 
@@ -452,7 +451,7 @@ def _before_mask(name: str, arrays: tuple[Mapping[str, Any], ...], bound: float)
 
 
 def _allowed(want: Any, got: Any) -> float:
-    """Return what elements of two arrays may be off each other."""
+    """Return the tolerance of the elements of two arrays."""
     kinds = want.dtype.name, got.dtype.name
     if not _in_16_bits(want):  # else the numbers of the other can be the same ones
         kinds = kinds[0], _in_16_bits(got) or kinds[1]
@@ -469,5 +468,5 @@ def _in_16_bits(array: Any) -> str:
     if len(np.unique(wide)) < FEW:
         return ""
     if not np.any(wide.view(np.uint32) & 0xFFFF):
-        return "bfloat16"  # of which float16 has most, too
+        return "bfloat16"  # float16 has most of these, too
     return "float16" if np.array_equal(narrow, wide) else ""

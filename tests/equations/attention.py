@@ -926,7 +926,7 @@ ALL = *SELF, Q_NORM, K_NORM, W_GATE, B_GATE
 @definition(
     r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
     \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
-    \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \varepsilon},""",
+    \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \epsilon},""",
     r"""\vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr)
     + \vec b_O .""",
 )

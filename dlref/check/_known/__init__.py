@@ -1,5 +1,5 @@
 """
-What is known about each topic: one record a map, in the module of its chapter.
+The records of all topics: one for each map, in the module of its chapter.
 
 A record says how the map is called, how its inputs are drawn, at which inputs kernels of it break,
 which plain formulas other libraries compute, and which mistakes are made; or why nothing is known.

@@ -1,4 +1,4 @@
-"""What a record holds, and how inputs are drawn."""
+"""The fields of a record, and how inputs are drawn."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ def rows(rng: Any, shape: Any, first: Any) -> Any:
 
 
 def angles(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw angles, of which the record takes first the cosines, then the sines."""
+    """Draw angles; the record takes first their cosines, then their sines."""
     return rng.uniform(0, 2 * np.pi, shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Known:
-    """What is known about a map and its forms."""
+    """The record of a map and its forms."""
 
     f: Callable[..., Any] | None
     forms: tuple[Callable[..., Any], ...] = ()  # where the map itself is none of dlref
@@ -116,7 +116,7 @@ class Known:
     of: tuple[int, ...] | None = None  # places that grad and jacobian are for, where not all
     analytic: bool = True  # whether a NaN in an input that matters makes the result NaN
 
-    # At what its kernels break.
+    # Inputs at which its kernels break.
     hard: Sequence[Sample] | Cases | None = None  # None: the calls, with more rows and columns
     more: Callable[[Known, Any, Any], Iterator[Case]] | None = None  # of its own, not varied
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
@@ -124,7 +124,7 @@ class Known:
     options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
     fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
-    # What other kernels compute.
+    # Formulas and mistakes of other kernels.
     plain: Mapping[str, Formula] = field(default_factory=dict)  # by form
     variants: Mapping[str, tuple[Formula, ...]] = field(default_factory=dict)
     mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()

@@ -1,4 +1,4 @@
-"""Attention: scores, weights, averages, heads, and what is told about weights."""
+"""Attention: scores, weights, averages, heads, and statistics of weights."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ RECORDS = [
         hard=[call((4,), (4,), **TABLE), call((4,), (4,), **TABLE, kind="power")],
         options=[call((4,), (4,), **TABLE, symmetric=True), call((4,), (4,), **TABLE, q_offset=2)],
         fixed=True,
-    ),  # a hidden unit that is off hides what enters it
+    ),  # a hidden unit that is off hides its input
     Known(
         f=p.fire_bias,
         calls=[

@@ -54,7 +54,7 @@ def _decoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
     return sequence(rng, length), sequence(rng, 7), p.decoder
 
 
-#: Factors of two sub-layers, the first of which drops every other channel.
+#: Factors of two sub-layers; the first one drops every other channel.
 DROPPED = (2.0 * (np.arange(8) % 2), np.linspace(0.5, 2.0, 8))
 OF_THREE = (*DROPPED, DROPPED[0])
 OF_HEADS = np.array([2.0, 0.5]).reshape(2, 1, 1)
@@ -86,7 +86,7 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
             yield "root mean squares and gates", gated, options
 
     def options(rng: Any) -> Iterator[Case]:
-        scores, causal = each_of(5, 5), "memory_mask" in told  # what a decoder is by default
+        scores, causal = each_of(5, 5), "memory_mask" in told  # the default of a decoder
         some = {key: scores[key] for key in ("mask", "bias", "window", "scale", "softcap")}
         every = {**some, **told, "eps": 0.5, "is_causal": not causal}
         yield from each(lambda: inputs(rng), every, **HEADS)

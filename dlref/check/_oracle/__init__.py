@@ -1,1 +1,1 @@
-"""What the verdicts are made of: arrays of other libraries, bounds, explanations."""
+"""Parts of the verdicts: arrays of other libraries, bounds, explanations."""

@@ -24,7 +24,7 @@ def as_numpy(value: Any) -> Any:
 
 
 def framework_of(values: Any, told: str | None = None) -> str:
-    """Return the library that a caller names, or that of the first array that is not NumPy's."""
+    """Return the library that a caller names, or the first array's that is not NumPy's."""
     if told is not None:
         choice("framework", told, FRAMEWORKS)
         return told

@@ -8,7 +8,7 @@ near by the same accident, so its error is measured in places a little farther a
 
 Where dlref computes float32 in float32, its own error there is a third measure, in units of a
 rounding: sums that are zero in exact arithmetic, as the gradient of the keys' bias, do not move
-with the inputs, and what any kernel gets for them is the rounding of the terms.
+with the inputs, and any kernel gets the rounding of the terms for them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-#: Digits of a format: distance of 1 from the next number; what is added to each bound; the smallest
+#: Digits of a format: distance of 1 from the next number; a term added to each bound; the smallest
 #: normal number, below which a kernel may write 0, as processors do that flush subnormal numbers.
 EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
@@ -167,11 +167,11 @@ def bounds(
     call : Call
         The reference.
     want : list
-        What it returns.
+        Its results.
     dtypes : list
-        What the candidate has to return.
+        The dtypes that the candidate has to return.
     factor : float
-        How often the error of the plain formula.
+        Multiplier of the error of the plain formula.
     times : int
         How many times the usual number of places the plain formula is computed at.
 

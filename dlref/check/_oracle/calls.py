@@ -91,7 +91,7 @@ def _vjp(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
                 return sum(np.dot(w, np.ravel(v)) for w, v in zip(weights, values, strict=True))
 
             out.flat[i] = ridders(along, 0.1 * max(1.0, abs(float(np.ravel(array)[i]))))
-        return out.astype(np.asarray(array).dtype)  # what a vjp returns
+        return out.astype(np.asarray(array).dtype)  # as a vjp returns it
 
     grads = []
     for k, value in enumerate(inputs):
@@ -140,7 +140,7 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of dlref in one of its forms, with what it is given, in float64."""
+    """A function of dlref in one of its forms, with its arguments, in float64."""
 
     op: Any
     form: str
@@ -154,7 +154,7 @@ class Call:
 
     @property
     def known(self) -> Known:
-        """Return what is known about the map; nothing of a lambda, or of a form as a function."""
+        """Return the record of the map; an empty one for a lambda, or for a form as a function."""
         record, form = record_of(self.core)
         return NOTHING if form else record
 
@@ -192,7 +192,7 @@ class Call:
 
     @property
     def told(self) -> dict[str, Any]:
-        """Return the options that are not what they are by default."""
+        """Return the options that differ from their defaults."""
         defaults = self.defaults
         told = {**getattr(self.op, "keywords", {}), **self.options}
         return {k: v for k, v in told.items() if k not in defaults or not _equal(v, defaults[k])}
@@ -208,7 +208,7 @@ class Call:
         return known[:count] if len(known) >= count else [f"input {i}" for i in range(count)]
 
     def run(self) -> Any:
-        """Return what the function returns."""
+        """Return the function's result."""
         f = self.op if self.form == "forward" else form(self.op, self.form)[0]
         with np.errstate(all="ignore"):
             return f(*self.arguments, **self.options)

@@ -48,7 +48,7 @@ def varied(case: Case, size: float) -> Iterator[Case]:
 
 
 def drawn_like(value: Any, rng: Any) -> Any:
-    """Return random numbers in the shape and dtype of a result; None for what is no float."""
+    """Return random numbers in the shape and dtype of a result; None for other values."""
     if isinstance(value, tuple):
         return rebuilt(value, [drawn_like(part, rng) for part in value])
     if not is_float(value):
@@ -65,7 +65,7 @@ def along(known: Known, inputs: tuple[Any, ...], rng: Any) -> tuple[Any, Any]:
 
 
 def in_form(known: Known, form: str, case: Case) -> Case:
-    """Return the inputs of a form from those of the map."""
+    """Return the inputs of a form, given the map's."""
     what, inputs, options = case
     rng = np.random.default_rng(1)
     if form == "_vjp" and known.f is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 #: Largest number of tiles down and across.
 ROWS, COLUMNS = 12, 48
-#: Signs of a tile whose error is at most so many times what is allowed, and their colours.
+#: Signs of a tile whose error is at most so many times the tolerance, and their colours.
 SIGNS = ((1.0, ".", "#d9e2d9"), (10.0, "+", "#f2c14e"), (1000.0, "*", "#e4683a"))
 BEYOND = ("#", "#8c1c2e")
 
@@ -16,7 +16,7 @@ Picture = tuple[tuple[float, ...], ...]
 
 
 def picture_of(ratios: Any) -> Picture:
-    """Return error over what is allowed, for tiles of an array; leading axes are joined."""
+    """Return error over tolerance, for tiles of an array; leading axes are joined."""
     if ratios.ndim == 0:
         return ()
     grid = ratios.reshape(-1, ratios.shape[-1])
@@ -32,7 +32,7 @@ def _look(ratio: float) -> tuple[str, str]:
 
 
 def as_text(picture: Picture) -> str:
-    """Return a sign for each tile, and what the signs mean."""
+    """Return a sign for each tile, and a legend."""
     rows = ["  " + "".join(_look(ratio)[0] for ratio in row) for row in picture]
     words = "  (. within its bound, + up to 10 times it, * up to 1000 times, # beyond)"
     return "\n".join([*rows, words])

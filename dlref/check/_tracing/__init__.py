@@ -1,1 +1,1 @@
-"""How the intermediates of a model are found, and what they are after a known mistake."""
+"""How the intermediates of a model are found, and their values after a known mistake."""

@@ -4,7 +4,7 @@ The blocks, written out.
 This is a second transcription of `dlref.transformer`, on purpose.  It is the oracle of a trace:
 tests hold that it arrives at the numbers of the forward pass, which keeps no T x T arrays, has
 fused kernels and shares projections.  And it can be made to go wrong: a mistake changes its
-parameters, its options, or what stands under "wrong", and no such side door belongs into the
+parameters, its options, or the entry "wrong", and no such side door belongs into the
 forward pass.
 """
 
@@ -25,7 +25,7 @@ from ...transformer import mixture_of_experts, top_k_router
 
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
 
-#: Options besides those of the functions. "wrong" is a mistake that no parameter makes.
+#: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
 Options = dict[str, Any]
 Steps = dict[str, FloatArray]
 Mistake = tuple[str, Any, Options]  # words, parameters, options

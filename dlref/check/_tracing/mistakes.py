@@ -1,4 +1,4 @@
-"""What goes wrong in blocks: words, and the parameters and options that make the mistake."""
+"""Mistakes in blocks: words, and the parameters and options that make the mistake."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .blocks import Mistake, Options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-#: Bases of rotation: those of the paper, of LLaMA 3, and of long contexts.
+#: Bases of rotation: the paper's, LLaMA 3's, and longer ones.
 BASES = (1e4, 1e5, 5e5, 1e6)
 
 
@@ -206,7 +206,7 @@ def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> list[FloatA
     return [w.reshape(old.shape) for w, old in zip(cut, parts, strict=True)]
 
 
-#: What no parameter makes, by the name that the steps have for it.
+#: Mistakes that no parameter makes, by the names that the steps have for them.
 WRONG = {
     "cut": "projections are cut into heads by a reshape that mixes heads and positions",
     "merge": "heads are joined by a reshape that mixes heads and positions",
@@ -268,14 +268,14 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
 
 
 def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
-    """Yield what goes wrong in an encoder block."""
+    """Yield mistakes in an encoder block."""
     yield from _rotations(p, o)
     yield from _scores(p, o)
     yield from _anywhere(p, o)
 
 
 def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
-    """Yield what goes wrong in a decoder block."""
+    """Yield mistakes in a decoder block."""
     yield from _rotations(p, o, "self_attention")
     yield from _scores(p, o, "self_attention")
     yield from _crossings(p, o)

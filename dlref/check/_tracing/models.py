@@ -1,4 +1,4 @@
-"""The models, written out: their blocks, and what stands before and after them."""
+"""The models, written out: their blocks, and the steps before and after them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 FIELDS = tuple(field.name for field in fields(BlockOptions))
-#: What a call gives to blocks besides, and its defaults.
+#: Further arguments of a call of blocks, and their defaults.
 CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
-#: What cross-attention has of them, beside the mask of the memory.
+#: The ones that cross-attention has in addition to the mask of the memory.
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "scale": None}
 ACROSS |= {"softcap": None, "rope": None, "own": False}
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
@@ -60,7 +60,7 @@ GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
 
 
 class Trace(dict[str, FloatArray]):
-    """Intermediates by name, and what they would be after a known mistake."""
+    """Intermediates by name, and their values after a known mistake."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ def _add_head(found: Trace, x: FloatArray, p: Any, config: Any) -> None:
 
 
 def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
-    """Return the logits, of another input, or what else is taken for them."""
+    """Return the logits, also of another input, or another array that is taken for them."""
     x, after = (instead, None) if isinstance(instead, np.ndarray) else (x, instead)
     logits = linear(x, p.embedding if p.head is None else p.head)
     kind, cap = logits.dtype.type, config.logit_softcap
@@ -275,7 +275,7 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
 
 
 def _rotation(config: Any, own: Any, T: int, dtype: Any) -> Options:
-    """Return the rotation of a block, and what is wrong with others; `own` are its settings."""
+    """Return the rotation of a block, and mistaken ones; `own` are its settings."""
     if own is None:
         return {"rope": None, "scalings": {}}
     told = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}

@@ -2,9 +2,9 @@
 The explanations of a difference.
 
 A *mistake* changes the reference: it yields words and another call (or other outputs), and explains
-a difference if the candidate agrees with that. A *sign* is read off the two arrays. Those of some
-maps stand in their records (`dlref.check._known`) and are tried for these alone; those of any array
-stand here, in the order in which they are tried. What is special comes before what is general.
+a difference if the candidate agrees with that. A *sign* is read off the two arrays. Mistakes
+and signs of a map stand in its record (`dlref.check._known`) and are tried for that map alone; the
+others stand here, in the order in which they are tried, special ones before general ones.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
 
 @np.errstate(all="ignore")  # infinities are expected in scores that are masked
 def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dtype: Any) -> str:
-    """Return what explains the difference of one output, empty if nothing known does."""
+    """Return the explanation of the difference of one output, empty if none is known."""
     exact = np.asarray(want[number], np.float64)
     if got is None:
         return "the gradient of one operand is missing" if call.form == "vjp" else ""

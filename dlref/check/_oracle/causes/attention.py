@@ -93,7 +93,7 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
 
 
 def masks_of_itself(call: Call) -> Iterator[Trial]:
-    """Yield the same of what attends to itself."""
+    """Yield the same for self-attention."""
     return masks(call, keys=0)
 
 
@@ -105,7 +105,7 @@ def _seen(call: Call) -> Any:
 
 
 def _with_scores(call: Call, scores: Any, **options: Any) -> Call:
-    """Return attention with these scores, in place of those of queries and keys."""
+    """Return attention with these scores in place of products of queries and keys."""
     q, k = (np.zeros((*np.shape(a)[:-1], 1)) for a in call.inputs[:2])
     blind = call.with_inputs(q, k, *call.inputs[2:])
     return blind.with_options(bias=scores, softcap=None, **options)

@@ -1,4 +1,4 @@
-"""What several explanations need."""
+"""Helpers of several explanations."""
 
 from __future__ import annotations
 

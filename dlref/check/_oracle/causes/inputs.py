@@ -67,7 +67,7 @@ def other_positions(call: Call) -> Iterator[Trial]:
 
 
 def rotation_signs(call: Call) -> Iterator[Trial]:
-    """Yield a rotation of which no half, or both, are negated."""
+    """Yield a rotation with no half negated, or both."""
     if call.form == "jvp":
         return
     i = call.names.index("sin")

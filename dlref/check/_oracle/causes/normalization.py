@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def reduced(call: Call) -> tuple[tuple[int, ...], int]:
-    """Return the axes of mean and variance, those of a group aside, and of how many numbers."""
+    """Return the axes of mean and variance, without a group's, and the count of numbers."""
     shape = np.shape(call.inputs[0])
     n = chapter("normalization")
     first = {n.batch_norm: 0, n.instance_norm: 1, n.group_norm: 1}.get(call.core)
@@ -58,7 +58,7 @@ def divided_by_less(call: Call) -> Iterator[Trial]:
 
 
 def _mean(call: Call, axes: tuple[int, ...]) -> Any:
-    """Return what is subtracted: the mean, or nothing of a root mean square."""
+    """Return the number that is subtracted: the mean, or 0 for a root mean square."""
     if call.core is chapter("normalization").rms_norm:
         return 0.0
     return np.asarray(call.inputs[0]).mean(axes, keepdims=True)

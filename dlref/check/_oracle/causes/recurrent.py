@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def gate_order(order: str) -> Callable[[Call], Iterator[Trial]]:
-    """Return what yields a recurrent layer whose gates are in another order than this."""
+    """Return a generator of recurrent layers whose gates are in another order than this."""
     return functools.partial(_gate_order, order)
 
 
@@ -59,7 +59,7 @@ def forget_bias(call: Call) -> Iterator[Trial]:
 
 
 def update_gate(call: Call) -> Iterator[Trial]:
-    """Yield a GRU whose update gate keeps what it should replace: z becomes 1 - z."""
+    """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
     if call.form == "forward":
         moved = call
         for i, name in enumerate(call.names):

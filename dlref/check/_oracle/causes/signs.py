@@ -1,4 +1,4 @@
-"""What is read off two arrays: the exact output and what a candidate returned."""
+"""Signs read off two arrays: the exact output and the candidate's."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FEW, EVEN = 4, 0.97
 
 
 class Pair(NamedTuple):
-    """What a candidate returned as one output, and what is exact."""
+    """One output of a candidate, and the exact one."""
 
     call: Call
     number: int
@@ -108,7 +108,7 @@ def overflown(pair: Pair) -> str:
 
 
 def _size(a: Any) -> float:
-    """Return the largest finite number of an array of floats; 0 of what is none."""
+    """Return the largest finite number of an array of floats; 0 for other values."""
     if not is_float(a):
         return 0.0
     return float(np.max(np.abs(a), where=np.isfinite(a), initial=0.0))

@@ -116,13 +116,13 @@ def attention_jvp(primals: Any, tangents: Any, weights: Any = _weights, **option
 
 
 def _identity(k: Any) -> Any:
-    """Return values of which attention makes its weights."""
+    """Return values for which the result of attention is its weights."""
     n = k.shape[-2]
     return np.broadcast_to(np.eye(n, dtype=k.dtype), (*k.shape[:-1], n))
 
 
 def weights_vjp(dout: Any, q: Any, k: Any, **options: Any) -> Any:
-    """Return the gradients of the weights of attention, those of its bias and sink too."""
+    """Return the gradients of the weights of attention, including bias and sink."""
     dq, dk, _, *rest = attention_vjp(dout, q, k, _identity(k), **options)
     return dq, dk, *rest
 
@@ -131,7 +131,7 @@ def _uneven_tanh(x: Any) -> Any:
     """
     Return tanhs, some of them off, others for other arguments.
 
-    What all share would cancel in the gradient of a softmax.
+    A common term would cancel in the gradient of a softmax.
     """
     some = np.random.default_rng(zlib.crc32(x.tobytes())).random(x.shape) < 0.5
     return np.where(some, tanh(x), np.tanh(x))
@@ -164,7 +164,7 @@ def _features(x: Any, feature_map: str) -> tuple[Any, Any]:
 
 
 def _products(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any]:
-    """Return products of features, what their rows are divided by, and features with slopes."""
+    """Return products of features, the denominators of their rows, and features with slopes."""
     (a, da), (b, db) = (_features(x, options.get("feature_map", "elu")) for x in (q, k))
     s = a @ np.swapaxes(b, -1, -2)
     s = np.tril(s) if options.get("is_causal") else s
@@ -179,7 +179,7 @@ def linear_attention(q: Any, k: Any, v: Any, **options: Any) -> Any:
 
 
 def linear_attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> Any:
-    """Return the gradients of the average: each product of weights takes off what all share."""
+    """Return the gradients of the average: each product of weights subtracts the common term."""
     dtype = q.dtype
     dout, q, k, v = map(widen, (dout, q, k, v))
     s, total, (a, da), (b, db) = _products(q, k, options)

@@ -1,4 +1,4 @@
-"""What several formulas need."""
+"""Helpers of several formulas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-#: What the erf and tanh of libraries are off by, in roundings.
+#: Error of the erf and tanh of libraries, in roundings.
 OFF = 4
 
 
@@ -21,7 +21,7 @@ def summed(x: Any, axis: int = -1) -> Any:
 
 
 def as_rows(x: Any) -> Any:
-    """Return a matrix whose rows are those of all leading axes."""
+    """Return a matrix with the rows of all leading axes."""
     return x.reshape(-1, x.shape[-1])
 
 
@@ -32,7 +32,7 @@ def in_another_order(terms: Any) -> Any:
 
 
 def tanh(x: Any) -> Any:
-    """Return a tanh that is as far off as those of libraries."""
+    """Return a tanh as inaccurate as the libraries'."""
     return np.tanh(x) * (1 - OFF * np.finfo(widen(x).dtype).eps).astype(x.dtype)
 
 

@@ -30,7 +30,7 @@ def rms_norm(x: Any, weight: Any = None, *, eps: float = 1e-6, weight_offset: fl
 def rms_norm_vjp(
     dout: Any, x: Any, weight: Any = None, *, eps: float = 1e-6, **options: Any
 ) -> Any:
-    """Return what is left of dout across the row, over its size; of rows without weights."""
+    """Return the remainder of dout across the row, over its size; for rows without weights."""
     if weight is not None:
         raise NotImplementedError
     wide, dout = widen(x), widen(dout)

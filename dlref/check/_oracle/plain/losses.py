@@ -12,7 +12,7 @@ from .rows import log_softmax
 
 
 def _aimed(logits: Any, target: Any, options: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the weight of each class in each row, and what the mean divides by."""
+    """Return the weight of each class in each row, and the divisor of the mean."""
     if "z_loss" in options:
         raise NotImplementedError
     n, mixed = logits.shape[-1], options.get("label_smoothing", 0.0)
@@ -37,7 +37,7 @@ def cross_entropy(logits: Any, target: Any, **options: Any) -> Any:
 
 
 def cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
-    """Return p - y, weighed, over the number of rows for the mean; and that of real targets."""
+    """Return p - y, weighed, over the number of rows for the mean; and dtarget of real targets."""
     y, count = _aimed(logits, target, options)
     dout = (np.asarray(dout)[..., None] / count).astype(logits.dtype)
     logs = log_softmax(logits)
@@ -49,7 +49,7 @@ def cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> An
 
 
 def _weighed(target: Any, options: dict[str, Any]) -> tuple[Any, ...]:
-    """Return the weight of a loss over what the mean divides by, of a positive, and of both."""
+    """Return the weight of a loss over the divisor of the mean, of a positive, and of both."""
     weight, positive = (
         np.asarray(options.get(key, 1), target.dtype) for key in ("weight", "pos_weight")
     )

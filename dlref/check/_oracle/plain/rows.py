@@ -79,19 +79,19 @@ def _shifted(x: Any, dx: Any, axis: int) -> tuple[Any, Any, Any]:
 
 
 def softmax_jvp_shifted(x: Any, dx: Any, axis: int = -1) -> Any:
-    """Return the tangent of softmax by the quotient rule, that of the maximum subtracted first."""
+    """Return the tangent of softmax by the quotient rule, with the maximum's subtracted first."""
     e, total, dz = _shifted(x, dx, axis)
     return (e * dz / total - e * summed(e * dz, axis) / (total * total)).astype(x.dtype)
 
 
 def log_softmax_jvp_shifted(x: Any, dx: Any, axis: int = -1) -> Any:
-    """Return that of log-softmax."""
+    """Return the tangent of log-softmax."""
     e, total, dz = _shifted(x, dx, axis)
     return (dz - summed(e * dz, axis) / total).astype(x.dtype)
 
 
 def logsumexp_jvp(x: Any, dx: Any, axis: int = -1) -> Any:
-    """Return that of the maximum plus the mean of what is left."""
+    """Return the maximum's tangent plus the mean of the remainders."""
     e, total, dz = _shifted(x, dx, axis)
     mean = summed(e * dz, axis) / total
     return (widen(dx) - dz + mean).take(0, axis).astype(x.dtype)

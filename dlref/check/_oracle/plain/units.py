@@ -110,7 +110,7 @@ def selu_deriv(x: Any) -> Any:
 
 
 def selu_deriv_of_jax(x: Any) -> Any:
-    """Return that of JAX's elu."""
+    """Return the slope that JAX's elu gives."""
     return x.dtype.type(SELU_SCALE) * elu_deriv_of_jax(x, SELU_ALPHA)
 
 
