@@ -57,6 +57,29 @@ def contents(value):
     return contents(vars(value)) if hasattr(value, "__dict__") and not callable(value) else []
 
 
+def _mixtures(rng):
+    n, F = 5, 6
+    experts = transformer.ExpertParams(
+        *(rng.normal(size=s) for s in ((n, F, D), (n, F, D), (n, D, F), (n, F), (n, F), (n, D)))
+    )
+    shared = transformer.GatedFeedForwardParams(*experts[:2], experts.w_down)
+    shared = shared._replace(**{name: w[0] for name, w in shared._asdict().items()})
+    x, weight, bias = rng.normal(size=(B, T, D)), rng.normal(size=(n, D)), rng.normal(size=n)
+    gate, correction = rng.normal(size=(1, D)), rng.normal(size=n)
+    told = {"k": 2, "correction": correction}
+    mixed = told | {"router_bias": bias, "shared": shared, "shared_gate": gate}
+    moves = {"drouter_bias": bias + 1, "dshared": shared, "dshared_gate": gate + 1}
+    args = x, weight, experts
+    for call in calls._derivatives(rng, transformer, "mixture_of_experts", args, **mixed):
+        yield *call[:2], call[2] | (moves if call[0].endswith("_jvp") else {})
+    told |= {"bias": bias}
+    yield "transformer.top_k_router", (x, weight), told
+    dout = None, rng.normal(size=(B, T, 2)), rng.normal(size=(B, T, n))
+    yield "transformer.top_k_router_vjp", (dout, x, weight), told
+    moves = rng.normal(size=x.shape), rng.normal(size=weight.shape)
+    yield "transformer.top_k_router_jvp", ((x, weight), moves), told | {"dbias": bias + 1}
+
+
 def _attention(rng):
     q, k, v = (rng.normal(size=(B, H, n, D)) for n in (T, S, S))
     mask, bias, sink = np.arange(S) != 1, rng.normal(size=(T, S)), rng.normal(size=H)
@@ -321,6 +344,7 @@ def _state_dicts(rng, model, config):
 
 MAKERS = (
     _attention,
+    _mixtures,
     _losses,
     _recurrent,
     _networks,

@@ -40,7 +40,7 @@ def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatA
 
 def sparsemax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     r"""
-    Map scores to the nearest probabilities, many of which are exactly 0.
+    Map scores to the nearest probabilities; many of them are exactly 0.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def sparsemax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     the sigmoid. A score that is behind the largest one by 1 or more gets nothing, so a temperature
     decides how many scores share the probability.
 
-    **Numerics.** The largest score is subtracted first. The cost is that of sorting. In float64,
+    **Numerics.** The largest score is subtracted first. It costs as much as sorting. In float64,
     rounded once.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make NaN of

@@ -91,7 +91,7 @@ def swiglu(
     A product of the two halves, weighted: for a large gate it is x g, quadratic in the layer's
     input. With `beta` = 0 it is the bilinear unit x g / 2.
 
-    **With a bound.** A product of two large numbers is what overflows first in a network of
+    **With a bound.** A product of two large numbers overflows first in a network of
     float16 or FP8 numbers. gpt-oss therefore clips both factors at :math:`\ell` = `limit` and
     shifts the values by c = `shift`:
 

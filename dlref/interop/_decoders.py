@@ -1,4 +1,4 @@
-r"""Decoder-only families whose checkpoints are LLaMA's, but for what each has of its own."""
+r"""Decoder-only families whose checkpoints resemble LLaMA's."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ SANDWICH = {
 class Kin(NamedTuple):
     """A family: its defaults, and where it differs from LLaMA."""
 
-    classes: str  # with what the names of its classes begin
-    more: str  # what it has, in words, for refusals
+    classes: str  # the first part of its classes' names
+    more: str  # its special features in words, for error messages
     defaults: dict[str, Any]  # of its configuration
     settings: Callable[[Settings, Kin, dict[str, Any]], Any] = lambda s, kin, told: None
     norms: dict[str, str] = BEFORE

@@ -461,7 +461,7 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
-#: With what the names of a family's classes begin, and what it has, in words.
+#: The first part of the names of a family's classes, and its features in words.
 KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
 KNOWN |= {
     "gpt2": ("GPT2", "learned positions and layer norms"),
@@ -472,13 +472,13 @@ KNOWN |= {
 
 
 def _of_text(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the configuration of the text model in that of a multimodal one."""
+    """Return the configuration of the text model inside a multimodal configuration."""
     inner = config.get("text_config") if isinstance(config, Mapping) else None
     return inner if isinstance(inner, Mapping) else config
 
 
 def _of_the_text_model(named: dict[str, Any]) -> dict[str, Any]:
-    """Return the tensors of the text model in those of a multimodal one, and names of today."""
+    """Return the tensors of a multimodal model's text model, under their current names."""
     for old, new in (
         ("model.language_model.", "model."),
         ("language_model.model.", "model."),
@@ -568,7 +568,9 @@ def read_family(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
 ) -> tuple[Any, Any]:
     """Return parameters, and the configuration or the options of `encoder`."""
-    family, settings = FAMILIES[kind], Settings(_of_text(config), kind, KNOWN)
+    config = _of_text(config)
+    _check_layers(config, len(state))
+    family, settings = FAMILIES[kind], Settings(config, kind, KNOWN)
     found = family.config(settings)
     settings.finish()
     named = _with_new_names(state, prefix, kind)
@@ -592,6 +594,19 @@ def read_family(
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
     )
     return params, found.options if isinstance(found, Encoder) else found
+
+
+def _check_layers(config: Any, tensors: int) -> None:
+    """Raise if there are far more layers than tensors: no layout is made of a number alone."""
+    most = max(tensors, 1024)
+    for name in ("n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"):
+        count = config.get(name) if isinstance(config, Mapping) else None
+        if isinstance(count, int) and count > most:
+            msg = (
+                f"Argument 'config.{name}' must be at most {most} for a state of {tensors} "
+                f"tensors, not {shown(count)}."
+            )
+            raise ValueError(msg)
 
 
 def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> None:

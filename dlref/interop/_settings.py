@@ -1,4 +1,4 @@
-r"""What configurations of Hugging Face say, and what is asked of them."""
+r"""Configurations of Hugging Face's models, read entry by entry."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from .._core.arguments import as_integer, as_number, check_mapping, shown
 from ..positions import rope_attention_factor, rope_frequencies
 from ._tensors import raise_all
+
+LARGEST = 1e30  # of numbers in a configuration; infinity would load in silence
 
 #: Activations by Hugging Face's names.
 ACTIVATIONS = {
@@ -26,7 +28,7 @@ ACTIVATIONS = {
     "swish": "silu",
     **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
 }
-#: Those of a gate, by LanguageModelConfig's names.
+#: Activations of a gate, by LanguageModelConfig's names.
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 GATES |= {"sigmoid": "glu", "identity": "bilinear"}
 
@@ -63,7 +65,7 @@ def _is_neutral(value: Any) -> bool:
 
 
 class Settings:
-    """A configuration as it is found, and what has been asked of it so far."""
+    """A configuration, and the entries of it that have been read so far."""
 
     def __init__(
         self, config: Mapping[str, Any] | None, family: str, families: Mapping[str, tuple[str, str]]
@@ -75,7 +77,7 @@ class Settings:
         self.problems: list[str] = []
         self.notes: list[str] = []
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
-        self.families = families  # with what its classes' names begin, and what each has
+        self.families = families  # first part of the classes' names, and features in words
         self._check_family(family)
 
     def _check_family(self, family: str) -> None:
@@ -103,7 +105,7 @@ class Settings:
         return f"{kind!r}, which has {self.families[kind][1]} and is read by kind={kind!r}"
 
     def get(self, default: Any, *names: str) -> Any:
-        """Return what is set under the first of the names, or the default."""
+        """Return the first of these entries that is set, or the default."""
         self.known |= {*names}
         there = [name for name in names if self.config.get(name) is not None]
         return self.config[there[0]] if there else default
@@ -119,7 +121,7 @@ class Settings:
         return n
 
     def number(self, default: float, name: str) -> float:
-        return as_number(f"config.{name}", self.get(default, name), least=0)
+        return as_number(f"config.{name}", self.get(default, name), least=0, most=LARGEST)
 
     def flag(self, default: bool, name: str) -> bool:
         value = self.get(default, name)
@@ -128,7 +130,7 @@ class Settings:
         return bool(value)
 
     def only(self, name: str, wanted: Any) -> None:
-        """Note a problem unless an entry is what dlref can express."""
+        """Note a problem unless an entry has the value that dlref can express."""
         value = self.get(wanted, name)
         if value != wanted:
             self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}")
@@ -147,11 +149,11 @@ class Settings:
         return GATES.get(plain, "identity") if gated else plain
 
     def refuse(self) -> None:
-        """Raise what was found so far."""
+        """Raise an error with all problems found so far."""
         raise_all("Argument 'config' must be what dlref can express", self.problems)
 
     def finish(self) -> None:
-        """Raise what was found, and warn of what nobody asked for."""
+        """Raise an error with all problems, and warn of entries that were not read."""
         self.refuse()
         for note in self.notes:
             warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
@@ -201,7 +203,7 @@ def rope_settings(
     key, scaling = _scaling(s, by_kind=by_kind)
     base = s.get(base, "rope_theta", "rotary_emb_base")
     length, trained = s.integer(2048, "max_position_embeddings"), s.get(None, TRAINED)
-    base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1)
+    base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1, most=LARGEST)
     share = 1.0 if partial is None else partial
     share = s.get(share, "partial_rotary_factor", "rotary_pct", "rope_pct")
     share = as_number("config.partial_rotary_factor", scaling.pop("partial_rotary_factor", share))
@@ -212,6 +214,8 @@ def rope_settings(
         s.problems.append(f"the width of a head, {width}, must be even: pairs are rotated")
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if not scaling or kind == "default":
+        if scaling.get("factor", 1) not in (1, None):
+            s.problems.append(f"{key!r} has a factor, and must have a rope_type that says of what")
         return base, None, width
     if kind in ("dynamic", "longrope"):
         s.problems.append(f"the rope type must not be {kind!r}, which depends on the text's length")

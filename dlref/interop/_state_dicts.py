@@ -194,7 +194,7 @@ def from_state_dict(
     ======= ================================ ================================================
 
     ============= ==========================================================================
-    kind          what it has that LLaMA has not
+    kind          differences from LLaMA
     ============= ==========================================================================
     mistral       a window of attention (``window=(W - 1, 0)``), a head width of its own
     ministral     the same in some layers

@@ -32,7 +32,7 @@ class Tensor(NamedTuple):
     parts: int = 1  # so many blocks of rows
     heads: int = 0  # whose rotated pairs are halves in so many heads, 0: no rotation
     cut: tuple[int, ...] = ()  # rows at which parts of other sizes begin
-    grouped: int = 0  # heads, each of which has its rows of all parts together
+    grouped: int = 0  # number of heads, if each head has its rows of all parts together
     form: str = ""  # of experts: see `_of_experts`
 
     def taken(self, stored: Array) -> Array:
@@ -64,7 +64,7 @@ class Tensor(NamedTuple):
 
 def _of_experts(stored: Array, form: str) -> list[Array]:
     """Return the parts of an array of all experts, (n, rows, D) each, or biases (n, rows)."""
-    if form == "side by side":  # the rows of one, then those of the other
+    if form == "side by side":  # all rows of one, then all rows of the other
         return np.split(stored, 2, axis=1)
     array = np.swapaxes(stored, -1, -2) if stored.ndim == 3 else stored
     return [array] if form == "swapped" else [array[:, 0::2], array[:, 1::2]]  # "in turn"
@@ -183,7 +183,8 @@ def read(
 
 def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
     """Return the common prefix of most names in a state dict, or nothing."""
-    found = (key.removesuffix(name) for name in names for key in state if key.endswith(f".{name}"))
+    some = names[:16]  # a file may have any number of names
+    found = (key.removesuffix(name) for name in some for key in state if key.endswith(f".{name}"))
     prefix = next(found, "")
     if 2 * sum(prefix + name in state for name in names) < len(names):
         return ""

@@ -1,4 +1,4 @@
-r"""Encoder-only classifier: a class token gathers what the text is about."""
+r"""Encoder-only classifier: a class token gathers the content of the text."""
 
 from __future__ import annotations
 

@@ -138,9 +138,9 @@ class LanguageModelConfig:
         Further options of the blocks: fields of :class:`BlockOptions`, for all blocks or for each
         one. They override the other fields of the configuration. In place of tables ``rope`` may be
         None, for a block without rotations, or a dictionary with ``base``, ``scaling`` or ``dim``
-        in place of `rope_base`, `rope_scaling` or `rope_dim`.
+        in place of ``rope_base``, ``rope_scaling`` or ``rope_dim``.
     embedding_scale : float or None
-        Factor of the embeddings; None is :math:`\sqrt D` or 1, as `scale_embeddings` says.
+        Factor of the embeddings; None is :math:`\sqrt D` or 1, as ``scale_embeddings`` says.
     logit_scale : float, default 1.0
         Factor of the logits.
     logit_softcap : float or None

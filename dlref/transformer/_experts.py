@@ -289,7 +289,7 @@ def mixture_of_experts(
     shared_gate: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
-    Send each token through k of n networks, and add up what comes out.
+    Send each token through k of n networks, and add up their outputs.
 
     Parameters
     ----------
@@ -306,9 +306,9 @@ def mixture_of_experts(
     activation : str, default "swiglu"
         Kind of the gates: "swiglu", "geglu", "geglu_tanh", "reglu", "glu" or "bilinear".
     limit : float or None
-        Bound of the gate from above and of what it opens from both sides (gpt-oss: 7).
+        Bound of the gate from above, and of the other factor from both sides (gpt-oss: 7).
     shift : float, default 0.0
-        Added to what the gate opens (gpt-oss: 1).
+        Added to the factor that the gate multiplies (gpt-oss: 1).
     beta : float, default 1.0
         Slope of the activation, :math:`f(\beta z) / \beta` (gpt-oss: 1.702).
     shared : GatedFeedForwardParams or None
@@ -346,7 +346,7 @@ def mixture_of_experts(
 
     where :math:`\vec a = \mat W^g_e \vec x + \vec b^g_e` and :math:`\vec b = \mat W^u_e \vec x +
     \vec b^u_e`; the second term is there if a network is shared, without the sigmoid if it has no
-    gate. The bound :math:`\ell` of `limit` and the shift :math:`\delta` are those of gpt-oss.
+    gate. The bound :math:`\ell` of `limit` and the shift :math:`\delta` come from gpt-oss.
 
     A token costs k networks while the model has n: parameters without their multiplications. The
     rows of each expert are gathered, so that a product of matrices serves all its tokens.
@@ -425,7 +425,8 @@ def mixture_of_experts_vjp(
 
     Notes
     -----
-    A token's gradient goes to its experts, weighted, and to the router by what they gave:
+    A token's gradient goes to its experts, weighted, and to the router as far as it agrees with
+    their outputs:
 
     .. math::
 

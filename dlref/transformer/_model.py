@@ -1,4 +1,4 @@
-r"""What the models share: a text that enters blocks, the head, and the checks of parameters."""
+r"""Code shared by the models: a text that enters blocks, the head, checks of parameters."""
 
 from __future__ import annotations
 

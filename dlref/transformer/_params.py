@@ -108,7 +108,7 @@ class ExpertParams(NamedTuple):
     Parameters
     ----------
     w_gate, w_up : ndarray, shape (n, F, D)
-        Weights of the gates and of what they open.
+        Weights of the gates, and of the units that they multiply.
     w_down : ndarray, shape (n, D, F)
         Weights of the outputs.
     b_gate, b_up : ndarray or None, shape (n, F)
@@ -118,12 +118,12 @@ class ExpertParams(NamedTuple):
 
     See Also
     --------
-    mixture_of_experts : What they are parameters of.
-    GatedFeedForwardParams : Those of one network.
+    mixture_of_experts : Uses them.
+    GatedFeedForwardParams : The parameters of a single network.
 
     Notes
     -----
-    :math:`3 n F D` numbers, of which a token is multiplied with :math:`3 k F D`.
+    :math:`3 n F D` numbers; a token is multiplied with :math:`3 k F D` of them.
 
     Examples
     --------
@@ -164,8 +164,8 @@ class MixtureParams(NamedTuple):
 
     See Also
     --------
-    mixture_of_experts : What they are parameters of.
-    BlockOptions : Its field `router` has the options.
+    mixture_of_experts : Uses them.
+    BlockOptions : Its field ``router`` has the options.
 
     Notes
     -----
@@ -235,10 +235,10 @@ class EncoderBlockParams(NamedTuple):
         Feed-forward network.
     norm2 : NormParams or None
         Normalization that belongs to it; None leaves it out. In a parallel block without it both
-        sub-layers read the output of `norm1`.
+        sub-layers read the output of ``norm1``.
     output_norm1, output_norm2 : NormParams or None
-        Normalizations of the sub-layers' outputs before they are added (OLMo 2; with `norm1` and
-        `norm2` before the sub-layers, as in Gemma 2, a sandwich). None, the default, leaves
+        Normalizations of the sub-layers' outputs before they are added (OLMo 2; with ``norm1`` and
+        ``norm2`` before the sub-layers, as in Gemma 2, a sandwich). None, the default, leaves
         them out.
 
     See Also

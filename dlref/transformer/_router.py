@@ -1,4 +1,4 @@
-r"""The choice of experts for each token, and what keeps it balanced."""
+r"""The choice of experts for each token, and losses that keep it balanced."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TINY = 1e-20  # so that sigmoids that are all 0 have weights
 @displayed
 class Routing(NamedTuple):
     r"""
-    Which experts each token is sent to, and with what weights.
+    The experts of each token, and the weights of their outputs.
 
     Parameters
     ----------
@@ -227,7 +227,7 @@ def top_k_router(
     bias : array_like or None, shape (n,)
         Biases of the logits.
     score : {"softmax", "sigmoid", "softmax_of_top"}
-        What makes scores of the logits. The last is a softmax over the logits of the chosen
+        Function from logits to scores. The last is a softmax over the logits of the chosen
         experts alone (gpt-oss), which are the probabilities of the first, normalized.
     correction : array_like or None, shape (n,)
         Added to the scores for the choice, not for the weights (DeepSeek-V3).
@@ -256,7 +256,7 @@ def top_k_router(
     See Also
     --------
     mixture_of_experts : Sends the tokens there.
-    top_k_router_vjp : What flows through the choice, and what does not.
+    top_k_router_vjp : Which gradients flow through the choice.
     load_balancing_loss : Keeps experts from being forgotten.
 
     Notes
@@ -271,7 +271,7 @@ def top_k_router(
 
     with the factor m of `scale`; without `normalize` the denominator is 1. Normalized probabilities
     do not depend on the experts that were not chosen: :math:`w_e = m\, e^{z_e} / \sum_{f \in C}
-    e^{z_f}`. So Mixtral's router and that of gpt-oss are the same, while Qwen3-MoE and OLMoE have
+    e^{z_f}`. So the routers of Mixtral and gpt-oss are the same, while Qwen3-MoE and OLMoE have
     an option that keeps the probabilities as they are: then the output shrinks if the
     router is unsure.
 
@@ -347,15 +347,15 @@ def top_k_router_vjp(
     -----
     The choice C is constant but for ties, so nothing flows through it, and the correction,
     which only chooses, has no gradient: it is moved by a rule of its own, by the load. Let u be the
-    cotangents of the weights, v those of the scores, and :math:`S = \sum_{f \in C} s_f`. The
-    gradient of the scores is
+    cotangents of the weights, v the cotangents of the scores, and
+    :math:`S = \sum_{f \in C} s_f`. The gradient of the scores is
 
     .. math::
 
         g_e = v_e + [\, e \in C \,]\, \frac{m}{S} \Bigl( u_e - \sum_{f \in C} u_f\,
             \frac{s_f}{S} \Bigr) ,
 
-    and that of the logits
+    and the gradient of the logits
 
     .. math::
 

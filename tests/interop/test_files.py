@@ -3,12 +3,13 @@
 import contextlib
 import io
 import struct
+import time
 import zipfile
 
 import numpy as np
 import pytest
 
-from dlref.interop import read_state_dict
+from dlref.interop import from_state_dict, read_state_dict
 
 STATE = {"a.weight": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], np.int32)}
 
@@ -123,3 +124,36 @@ def test_shapes_that_overflow_are_refused(tmp_path, shape):
     (tmp_path / "s.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors"):
         read_state_dict(tmp_path / "s.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("gpt2", "n_layer"), ("llama", "num_hidden_layers"), ("t5", "num_layers")],
+)
+def test_a_configuration_of_twenty_bytes_takes_no_memory(kind, name):
+    with pytest.raises(
+        ValueError, match=rf"'config.{name}' must be at most 1024 for a state of 1 "
+    ):
+        from_state_dict({"a": np.ones(2)}, kind, {name: 100_000_000})
+
+
+def test_refusals_are_linear_in_the_names():
+    """20,000 names of another model took minutes."""
+    state = {f"x{i}.weight": np.ones(1) for i in range(20_000)}
+    start = time.process_time()
+    with pytest.raises(ValueError, match="must hold the tensors of gpt2"):
+        from_state_dict(state, "gpt2", {})
+    assert time.process_time() - start < 20
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"rms_norm_eps": float("inf")}, "rms_norm_eps' must be from 0 to 1e"),
+        ({"rope_theta": float("inf")}, "rope_theta' must be at most 1e"),
+        ({"rope_scaling": {"factor": 8.0}}, "has a factor, and must have a rope_type"),
+    ],
+)
+def test_entries_that_would_change_a_number_in_silence(entry, words):
+    with pytest.raises(ValueError, match=words):
+        from_state_dict({"a": np.ones(2)}, "llama", {"num_hidden_layers": 1, **entry})
