@@ -15,7 +15,7 @@ from dlref.check._known import record_of
 from dlref.check._oracle.examples import drawn_like
 
 #: What returns more, is called or written to, in place of changing the result.
-NOT_TOLD = {"return_lse", "return_weights", "callback", "cache"}
+NOT_TOLD = {"return_lse", "return_weights", "callback", "cache", "chunk"}
 
 #: What changes a map, but not its derivatives: the straight-through estimator.
 STRAIGHT_THROUGH = {"hard"}
@@ -154,7 +154,7 @@ def test_attention_without_a_window_or_sink():
 
     report = check.check_all(of_keys, attention.scaled_dot_product_attention)
     assert report
-    assert report.left_out == ("window", "sink", "dropout")
+    assert report.left_out == ("window", "sink", "dropout", "indices")
 
 
 def test_an_option_of_a_hard_input_that_is_not_taken_is_a_failure_in_words():

@@ -67,10 +67,10 @@ RECORDS = [
             call((4,), dim=6), call((2, 3), dim=4, cosine_first=True), call((), dim=2, scale=3.0),
             call((3,), dim=6, shift=1.0), call((0,), dim=4, base=50.0),
         ],
-        hard=[call((7,), 8)],
+        hard=[call((7,), dim=8)],
         options=[
-            call((7,), 8, base=50.0), call((7,), 8, cosine_first=True), call((7,), 8, shift=1.0),
-            call((7,), 8, scale=3.0),
+            call((7,), dim=8, base=50.0), call((7,), dim=8, cosine_first=True),
+            call((7,), dim=8, shift=1.0), call((7,), dim=8, scale=3.0),
         ],
     ),
     Known(
