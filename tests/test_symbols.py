@@ -41,7 +41,7 @@ LAMBDA = {
     "factor of SELU": "activations/_selu",
     "wavelength": "positions/_rotary_scaling",
     "factor of the second map": "attention/_differential_attention",
-    "the table, and an activation that is not in dlref": "docs/conventions docs/contributing",
+    "the table": "docs/conventions",
 }
 #: The norm of a letter that is not bold; of calculus, whose arguments have any number of axes.
 PLAIN_NORM = re.compile(r"\\norm\{ *[A-Za-z]\b")

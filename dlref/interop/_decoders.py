@@ -157,17 +157,17 @@ def _qwen2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def _smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     layers, interval = told["layers"], s.integer(4, "no_rope_layer_interval")
     default = [int((i + 1) % interval != 0) for i in range(layers)]
-    turned = s.get(default, "no_rope_layers")
-    if len(turned) != layers:
-        s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(turned)}")
+    rotated = s.get(default, "no_rope_layers")
+    if len(rotated) != layers:
+        s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(rotated)}")
         return None
     on = s.flag(False, "use_sliding_window")
     s.known |= {"max_window_layers"}
-    types = _types(s, layers, lambda i: on and not turned[i])
+    types = _types(s, layers, lambda i: on and not rotated[i])
     window = _window(s, kin) if on else {}
     return [
         (window if sliding else {}) | ({} if rope else {"rope": None})
-        for sliding, rope in zip(types, turned, strict=True)
+        for sliding, rope in zip(types, rotated, strict=True)
     ]
 
 

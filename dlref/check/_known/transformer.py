@@ -134,8 +134,8 @@ def experts(rng: Any) -> Any:
 
 def _of_other_kinds(rng: Any, given: Any) -> Iterator[Case]:
     """Yield the options of blocks that need other parameters."""
-    turned = {**HEADS, **rotations(), "norm_after_rope": True}
-    yield words("norm_after_rope"), _with(given, _normed), turned
+    rotation = {**HEADS, **rotations(), "norm_after_rope": True}
+    yield words("norm_after_rope"), _with(given, _normed), rotation
     network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
     told = {**HEADS, "activation": "silu", "router": {"k": 2}}
     yield words("router"), _with(given, lambda p: p._replace(feed_forward=network)), told

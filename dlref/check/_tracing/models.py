@@ -326,9 +326,9 @@ def _of_config(
     for own in given:
         more = dict(own or {})
         rotation = more.pop("rope", {} if config.positions == "rope" else None)
-        turned = _rotation(config, rotation, x.shape[-2], x.dtype)
-        [o] = _of_blocks(None, told | more | there | call | {"rope": turned["rope"]})
-        found.append(o | {"scalings": turned["scalings"]})
+        rotated = _rotation(config, rotation, x.shape[-2], x.dtype)
+        [o] = _of_blocks(None, told | more | there | call | {"rope": rotated["rope"]})
+        found.append(o | {"scalings": rotated["scalings"]})
     return found
 
 
