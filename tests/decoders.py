@@ -1,0 +1,86 @@
+"""Configurations of the families of decoders: what they have in common, and variants of each."""
+
+V, T = 23, 12
+SIZES = {
+    "vocab_size": V,
+    "hidden_size": 32,
+    "intermediate_size": 24,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "pad_token_id": None,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+}
+TYPES = ["sliding_attention", "full_attention", "sliding_attention"]
+LINEAR = {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0}
+SWITCHED_ON = {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}
+CAPS = {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0}
+MULTIPLIERS = {
+    "embedding_multiplier": 3.0,
+    "logits_scaling": 2.5,
+    "residual_multiplier": 0.3,
+    "attention_multiplier": 0.2,
+}
+EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
+#: kind -> what its classes are called, and settings.
+FAMILIES = {
+    "mistral": (
+        "Mistral",
+        [{"sliding_window": 5}, {"sliding_window": None, "head_dim": 6}, {"sliding_window": 1}],
+    ),
+    "ministral": ("Ministral", [{"sliding_window": 4, "head_dim": 8, "layer_types": TYPES}]),
+    "qwen2": ("Qwen2", [{}, SWITCHED_ON, {"tie_word_embeddings": True}]),
+    "qwen3": ("Qwen3", [{"head_dim": 10}, SWITCHED_ON | {"head_dim": 8, "attention_bias": True}]),
+    "smollm3": (
+        "SmolLM3",
+        [
+            {"no_rope_layer_interval": 2},
+            {"no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 3},
+        ],
+    ),
+    "gemma": (
+        "Gemma",
+        [{"head_dim": 10}, {"head_dim": 8, "hidden_act": "gelu", "tie_word_embeddings": False}],
+    ),
+    "gemma2": (
+        "Gemma2",
+        [
+            {"head_dim": 10, "sliding_window": 4, "query_pre_attn_scalar": 7} | CAPS,
+            {"head_dim": 8, "attn_logit_softcapping": None, "final_logit_softcapping": None},
+        ],
+    ),
+    "gemma3_text": (
+        "Gemma3Text",
+        [
+            {"head_dim": 10, "sliding_window": 4, "layer_types": TYPES},
+            {"head_dim": 8, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 7},
+        ],
+    ),
+    "granite": ("Granite", [MULTIPLIERS, {}]),
+    "olmo2": ("Olmo2", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "phi3": ("Phi3", [{"sliding_window": 4}, {"partial_rotary_factor": 0.5}]),
+    "stablelm": ("StableLm", [{}, {"use_qkv_bias": True, "use_parallel_residual": True}]),
+    "gpt_neox": (
+        "GPTNeoX",
+        [
+            {},
+            {"use_parallel_residual": False, "attention_bias": False, "hidden_act": "gelu_new"},
+            {"tie_word_embeddings": True},
+        ],
+    ),
+    "cohere": ("Cohere", [{"logit_scale": 0.3}, {"attention_bias": True}]),
+    "mixtral": ("Mixtral", [EXPERTS, EXPERTS | {"sliding_window": 4, "num_experts_per_tok": 3}]),
+    "qwen3_moe": (
+        "Qwen3Moe",
+        [
+            EXPERTS | {"head_dim": 8, "moe_intermediate_size": 12},
+            EXPERTS
+            | {"head_dim": 8, "moe_intermediate_size": 12, "mlp_only_layers": [1]}
+            | {"norm_topk_prob": True},
+        ],
+    ),
+    "olmoe": ("Olmoe", [EXPERTS]),
+    "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
+}
