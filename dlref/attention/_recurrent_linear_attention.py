@@ -115,9 +115,9 @@ def recurrent_linear_attention(
     ------
     TypeError
         If an array is neither integer nor a real floating-point array, `scale` is not a number, or
-        `chunk` is not an integer.
+        ``chunk`` is not an integer.
     ValueError
-        If the shapes do not fit, or `chunk` is less than 1.
+        If the shapes do not fit, or ``chunk`` is less than 1.
 
     See Also
     --------
