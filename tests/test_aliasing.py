@@ -31,6 +31,7 @@ from dlref.check._known import CHAPTERS, NOTHING, record_of
 
 #: Functions that return no array.
 WITHOUT_ARRAYS = {
+    "attention.prefix_mask",
     "calculus.chain_cost",
     "check.check_all",
     "get_num_threads",
@@ -105,6 +106,12 @@ def _attention(rng):
             yield f"attention.{name}", args, both
             primals, tangents = args, calls._like(rng, args)
             yield f"attention.{name}_jvp", (primals, tangents), {**both, **moving}
+    scale = rng.uniform(0.5, 1.0, (H, T, 1))
+    two = q, k, np.flip(q, 0).copy(), np.flip(k, 0).copy(), v, np.full((H, 1, 1), 0.5)
+    told = {"mask": mask, "bias": bias, "scale": scale}
+    yield from calls._derivatives(rng, attention, "differential_attention", two, **told)
+    some = {"scale": scale, "indices": rng.integers(-1, S, (H, T, 3))}
+    yield from calls._derivatives(rng, attention, "scaled_dot_product_attention", (q, k, v), **some)
     yield from _heads(rng, moving, all_of_it)
     weights = rng.random((2, B, H, T, T))
     yield "attention.attention_rollout", (weights[:1, :, :1],), {"residual": 0.0}

@@ -610,7 +610,8 @@ def router_z_loss(logits: npt.ArrayLike) -> FloatArray:
     """
     dtype, [z] = as_floats({"logits": logits})
     check_ndim("logits", z, 1)
-    return result(np.asarray(np.mean(np.square(logsumexp(z, axis=-1)))), dtype)
+    with np.errstate(all="ignore"):
+        return result(np.asarray(np.mean(np.square(logsumexp(z, axis=-1)))), dtype)
 
 
 def router_z_loss_grad(logits: npt.ArrayLike) -> FloatArray:
@@ -642,4 +643,5 @@ def router_z_loss_grad(logits: npt.ArrayLike) -> FloatArray:
     dtype, [z] = as_floats({"logits": logits})
     check_ndim("logits", z, 1)
     sums = np.asarray(logsumexp(z, axis=-1))[..., None]
-    return result(2 * sums * np.asarray(softmax(z)) / max(sums.size, 1), dtype)
+    with np.errstate(all="ignore"):
+        return result(2 * sums * np.asarray(softmax(z)) / max(sums.size, 1), dtype)

@@ -617,7 +617,7 @@ def derivatives_of_sparsemax():
     v, u = DX[:5], U[:5]
     yield slope(projected, v), (s * v).sum() / size
     jac = np.array([[s[i] * ((i == j) - s[j] / size) for j in range(5)] for i in range(5)])
-    yield jac, np.diag(s) - np.outer(s, s) / size, activations.sparsemax_jacobian(ROW)
+    yield jac, np.diag(s) - s[:, None] * s / size, activations.sparsemax_jacobian(ROW)
     by_hand = s * (v - (s * v).sum() / size)
     yield slope(activations.sparsemax, v), jac @ v, by_hand, activations.sparsemax_jvp(ROW, v)
     by_hand = s * (u - (s * u).sum() / size)

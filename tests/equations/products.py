@@ -113,9 +113,9 @@ def products_of_sum_and_mean():
         f = lambda x, s=scale: s * x.sum(-1)  # noqa: E731
         vjp, jvp = (getattr(calculus, f"{name}_{form}") for form in ("vjp", "jvp"))
         (found,) = reverse(f, ROWS, u=SEED)
-        yield found, scale * spread, vjp(SEED, ROWS, axis=-1)
+        yield found, scale * spread, vjp(SEED, ROWS, axis=1)
         moved = [scale * sum(DROWS[k, i] for i in range(n)) for k in range(3)]
-        yield forward(f, DROWS, primals=(ROWS,)), moved, jvp(ROWS, DROWS, axis=-1)
+        yield forward(f, DROWS, primals=(ROWS,)), moved, jvp(ROWS, DROWS, axis=1)
 
 
 @equation(
@@ -124,10 +124,10 @@ def products_of_sum_and_mean():
 )
 def products_of_prod():
     rest = np.array([[np.prod(np.delete(row, j)) for j in range(4)] for row in ROWS])
-    (found,) = reverse(lambda x: x.prod(-1), ROWS, u=SEED)
-    yield found, SEED[:, None] * rest, calculus.prod_vjp(SEED, ROWS, axis=-1)
-    moved = forward(lambda x: x.prod(-1), DROWS, primals=(ROWS,))
-    yield moved, np.sum(DROWS * rest, -1), calculus.prod_jvp(ROWS, DROWS, axis=-1)
+    (found,) = reverse(lambda x: x.prod(axis=1), ROWS, u=SEED)
+    yield found, SEED[:, None] * rest, calculus.prod_vjp(SEED, ROWS, axis=1)
+    moved = forward(lambda x: x.prod(axis=1), DROWS, primals=(ROWS,))
+    yield moved, np.sum(DROWS * rest, axis=1), calculus.prod_jvp(ROWS, DROWS, axis=1)
 
 
 @equation(
@@ -137,16 +137,16 @@ def products_of_prod():
 )
 def products_of_max():
     def formulas(x):
-        y = x.max(-1, keepdims=True)
-        m = (x == y).sum(-1)
-        return (SEED / m)[:, None] * (x == y), 1 / m * np.sum(DROWS, -1, where=x == y)
+        y = x.max(axis=1, keepdims=True)
+        m = (x == y).sum(axis=1)
+        return (SEED / m)[:, None] * (x == y), 1 / m * np.sum(DROWS, axis=1, where=x == y)
 
-    largest = lambda x: np.take_along_axis(x, x.real.argmax(-1)[:, None], -1)[:, 0]  # noqa: E731
+    largest = lambda x: np.take_along_axis(x, x.real.argmax(axis=1)[:, None], 1)[:, 0]  # noqa: E731
     (found,) = reverse(largest, ROWS, u=SEED)
     for x in (ROWS, np.round(ROWS)):  # the second has ties
         gradient, tangent = formulas(x)
-        yield gradient, calculus.max_vjp(SEED, x, axis=-1)
-        yield tangent, calculus.max_jvp(x, DROWS, axis=-1)
+        yield gradient, calculus.max_vjp(SEED, x, axis=1)
+        yield tangent, calculus.max_jvp(x, DROWS, axis=1)
     yield found, formulas(ROWS)[0]
     yield forward(largest, DROWS, primals=(ROWS,)), formulas(ROWS)[1]
 
@@ -156,13 +156,13 @@ def products_of_max():
     r"\dot y_k = \frac{1}{\norm{x_k}} \sum_j x_{kj}\, \dot x_{kj}",
 )
 def products_of_norm():
-    norm = lambda x: np.sqrt(np.sum(x * x, -1))  # noqa: E731
+    norm = lambda x: np.sqrt(np.sum(x * x, axis=1))  # noqa: E731
     (found,) = reverse(norm, ROWS, u=SEED)
     formula = SEED[:, None] * ROWS / norm(ROWS)[:, None]
-    yield found, formula, calculus.norm_vjp(SEED, ROWS, axis=-1)
+    yield found, formula, calculus.norm_vjp(SEED, ROWS, axis=1)
     moved = forward(norm, DROWS, primals=(ROWS,))
-    formula = 1 / norm(ROWS) * np.sum(ROWS * DROWS, -1)
-    yield moved, formula, calculus.norm_jvp(ROWS, DROWS, axis=-1)
+    formula = 1 / norm(ROWS) * np.sum(ROWS * DROWS, axis=1)
+    yield moved, formula, calculus.norm_jvp(ROWS, DROWS, axis=1)
 
 
 @equation(
