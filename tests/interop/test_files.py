@@ -157,3 +157,30 @@ def test_refusals_are_linear_in_the_names():
 def test_entries_that_would_change_a_number_in_silence(entry, words):
     with pytest.raises(ValueError, match=words):
         from_state_dict({"a": np.ones(2)}, "llama", {"num_hidden_layers": 1, **entry})
+
+
+def test_a_member_that_is_shorter_than_it_says_is_refused(tmp_path):
+    """Its checksum is right, and its header fits the size that the archive's directory claims."""
+    data = with_header(HEADER.format("<f8", "(3,)"), np.ones(2).tobytes())
+    path = archive(tmp_path / "s.npz", [("a.npy", data)], zipfile.ZIP_DEFLATED)
+    content = bytearray(path.read_bytes())
+    entry = content.rindex(b"PK\x01\x02")
+    content[entry + 24 : entry + 28] = struct.pack("<I", len(data) + 8)
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"must have \d+ bytes, not fewer"):
+        read_state_dict(path)
+
+
+def test_a_directory_before_the_beginning_is_refused(tmp_path):
+    path = archive(tmp_path / "s.npz", [("a.npy", npy(np.ones(2)))])
+    content = bytearray(path.read_bytes())
+    end = content.rindex(b"PK\x05\x06")
+    content[end + 12 : end + 16] = struct.pack("<I", 2**31)  # the size of the directory
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors"):
+        read_state_dict(path)
+
+
+def test_a_missing_file_is_an_os_error(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        read_state_dict(tmp_path / "s.npz")
