@@ -1,6 +1,7 @@
 """Files of tensors from strangers: each is read right, or refused with a ValueError."""
 
 import contextlib
+import errno
 import io
 import struct
 import time
@@ -183,4 +184,16 @@ def test_a_directory_before_the_beginning_is_refused(tmp_path):
 
 def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError):
+        read_state_dict(tmp_path / "s.npz")
+
+
+def test_a_seek_before_the_beginning_is_refused(tmp_path, monkeypatch):
+    """As zipfile of some versions of Python makes it of a damaged directory."""
+    np.savez(tmp_path / "s.npz", **STATE)
+
+    def fail(*_):
+        raise OSError(errno.EINVAL, "Invalid argument")
+
+    monkeypatch.setattr(zipfile, "ZipFile", fail)
+    with pytest.raises(ValueError, match=r"must be a file of tensors.*Invalid argument"):
         read_state_dict(tmp_path / "s.npz")
