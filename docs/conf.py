@@ -105,7 +105,7 @@ chapters = re.findall(r"^   (\w+)$", _toctree, re.MULTILINE)
 families = {
     "adaptive": "adagrad rmsprop adam",
     "arithmetic": "add subtract multiply divide",
-    "batch_norm": "batch_norm_inference batch_norm_update",
+    "batch_norm": "batch_norm_inference batch_norm_update batch_norm_train",
     "candidates": "inputs",
     "cross_entropy": "nll",
     "distance": "kerple fire",
@@ -119,7 +119,9 @@ families = {
     "mlp_loss": "minibatch_descent",
     "momentum": "sgd",
     "multi_head": "repeat_kv",
-    "rectifiers": "relu leaky_relu relu6 thresholded_relu hard_tanh hard_sigmoid hard_swish prelu",
+    "rms_norm": "l2_norm",
+    "rectifiers": "relu leaky_relu relu6 thresholded_relu hard_tanh hard_sigmoid hard_swish prelu "
+    "relu_squared",
     "reductions": "sum mean prod max norm dot scaled_sum",
     "regression": "squared_error absolute_error huber",
     "relative": "relative_bias shaw_scores transformer_xl_scores",
@@ -129,6 +131,9 @@ families = {
     "smooth_rectifiers": "silu mish gelu",
     "softmax": "hardmax",
     "state_dicts": "modules families",
+    "sparse": "differential_attention forgetting_bias indexer_scores merge_attention",
+    "times": "timestep_embedding fourier_features",
+    "experts": "router",
     "statistics": "attention_entropy attention_distance attention_shares attention_rollout",
 }
 family_of = {topic: script for script, topics in families.items() for topic in topics.split()}
@@ -144,6 +149,12 @@ topic_scripts = {  # where a topic is drawn: in a script of its own or of its fa
     for path in sorted((HERE.parent / "dlref").glob("*/_*.py"))
     for chapter, topic in [(path.parent.name, path.stem[1:])]
     if chapter in chapters and not topic.startswith("_")
+}
+topic_scripts |= {  # of parameters and options, whose names two chapters share
+    "attention.cache": "attention/plot_multi_head",
+    "attention.params": "attention/plot_multi_head",
+    "transformer.options": "transformer/plot_blocks",
+    "transformer.params": "transformer/plot_blocks",
 }
 sphinx_gallery_conf = {
     "examples_dirs": "../gallery",

@@ -14,6 +14,7 @@ TESTS = Path(__file__).parents[2] / "tests"
 HEADING = re.compile(r"^# == ([\w.]+)(?:, after naive\.(\w+))?$", re.MULTILINE)
 FIRST = "**In NumPy**, as the tests compare it:"
 HIDDEN = {"complex_step", "np"}
+LONG = 36  # lines of code that are folded
 #: Oracles take an activation by its name, pages show that they take the function.
 BY_NAME = [
     (
@@ -116,8 +117,12 @@ class Transcripts:
         for function in self.shown.get(key, []):
             own = function.name in self.plain and function is self.plain[function.name]
             what = f"**In NumPy.** {function.caption}" if own else FIRST
-            code = indent(self.code(function), "   ")
-            out.append((function, f"{what}\n\n.. code-block:: python\n\n{code}\n"))
+            code = self.code(function)
+            block = f".. code-block:: python\n\n{indent(code, '   ')}\n"
+            if code.count("\n") > LONG:  # with its helpers
+                title = f"``{function.name}`` and the functions that it calls"
+                block = f".. dropdown:: {title}\n\n{indent(block, '   ')}"
+            out.append((function, f"{what}\n\n{block}"))
         return out
 
     def code(self, function):

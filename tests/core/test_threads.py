@@ -462,6 +462,18 @@ def last():
     assert run(code) == "True\n"
 
 
+def test_what_a_thread_does():
+    """Called here, since coverage does not follow threads that C starts."""
+    seen = np.zeros(10, np.int64)
+    job, calls = threads._Job(visit, 10, 2, seen), threads.SimpleQueue()
+    calls.put(job.help)
+    calls.put(None)
+    threads._serve(calls)
+    assert (seen == 1).all()
+    assert job.ended.get() is None
+    assert not job.helping
+
+
 @compiled_only
 class TestSignalHandlers:
     """Handlers run between any two steps of the main thread, also where it holds the lock."""

@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from decoders import FAMILIES, SIZES, V
+from decoders import FAMILIES, V
+from interop_states import configured, state_of
 
 from dlref.check import first_difference, trace
-from dlref.interop import _families as families
 from dlref.interop import from_state_dict, to_state_dict
-from dlref.interop._settings import Settings
 from dlref.transformer import generate, language_model
 
 CASES = [
@@ -15,37 +14,6 @@ CASES = [
     for kind, (_, every) in FAMILIES.items()
     for i, settings in enumerate(every)
 ]
-
-
-def configured(kind, settings):
-    sizes = {k: v for k, v in SIZES.items() if kind != "gpt_neox" or k != "num_key_value_heads"}
-    return {"model_type": kind, **sizes, **settings}
-
-
-def tensors(layout):
-    if isinstance(layout, families.Tensor):
-        yield layout
-    elif layout is not None:
-        for part in layout:
-            yield from tensors(part)
-
-
-def state_of(kind, config, rng):
-    """Return a state with a random array for each tensor of the layout."""
-    family, settings = families.FAMILIES[kind], Settings(config, kind, families.KNOWN)
-    found = family.config(settings)
-    sizes = {"n": 4, "M": 12} | families._sizes(found)  # experts, and their width
-    state = {}
-    for tensor in tensors(family.layout(found, family.base)):
-        axes = [families_axis(term) for term in tensor.shape.split(", ")]
-        shape = [factor * sizes[symbol] for factor, symbol in axes]
-        state.setdefault(tensor.name, rng.normal(size=shape) / 4)
-    return state
-
-
-def families_axis(term):
-    *factor, symbol = term.split(" ")
-    return int(factor[0]) if factor else 1, symbol
 
 
 @pytest.mark.parametrize(("kind", "settings"), CASES)

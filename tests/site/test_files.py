@@ -392,7 +392,7 @@ def test_no_page_is_heavy(site, report):
 
 def test_the_site_is_light(site):
     files = (p for p in site.rglob("*") if p.is_file())
-    assert sum(p.stat().st_size for p in files) < 60e6
+    assert sum(p.stat().st_size for p in files) < 80e6
 
 
 def test_every_stop_of_the_path_has_exercises_with_folded_solutions(site, trees):

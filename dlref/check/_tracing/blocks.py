@@ -33,8 +33,6 @@ Mistake = tuple[str, Any, Options]  # words, parameters, options
 
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
     """Normalize as a block with these parameters and options does."""
-    if p is None:
-        return x
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
         return layer_norm(x, *p, eps=o["eps"])
     y = rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])

@@ -52,8 +52,9 @@ def _regated(a: Any, order: tuple[int, ...]) -> Any:
 
 def forget_bias(call: Call) -> Iterator[Trial]:
     """Yield an LSTM with 1 added to the forget gate, as Keras initializes it."""
-    i = call.names.index("b_ih")
-    if call.inputs[i] is not None:
+    names = call.names
+    i = names.index("b_ih") if "b_ih" in names else None  # it may be left out
+    if i is not None and call.inputs[i] is not None:
         bias = call.inputs[i] + np.repeat([0.0, 1, 0, 0], call.inputs[i].size // 4)
         yield "1 is added to the forget gate", replaced(call, i, bias)
 

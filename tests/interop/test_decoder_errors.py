@@ -1,0 +1,91 @@
+"""What configurations and states of decoders are refused for, in words."""
+
+import numpy as np
+import pytest
+from decoders import EXPERTS, SIZES
+from interop_states import configured, state_of
+
+from dlref.interop import from_state_dict
+
+SOME = {"a": np.ones(2)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "words"),
+    [
+        ("qwen2", {"num_key_value_heads": 3}, "'num_key_value_heads' must divide 4, not be 3"),
+        ("qwen2", {"hidden_size": 30}, "'num_attention_heads' must divide 30, not be 4"),
+        ("ministral", {"layer_types": ["full_attention"]}, "'layer_types' must be a list of 3"),
+        ("smollm3", {"no_rope_layers": [1]}, "'no_rope_layers' must have 3 entries, not 1"),
+        ("gemma", {"use_bidirectional_attention": True}, "'use_bidirectional_attention' must be"),
+        ("mixtral", EXPERTS | {"num_experts_per_tok": 9}, "'num_experts_per_tok' must be at most"),
+        ("llama", {"model_type": "gemma"}, "not 'gemma', which has"),
+        ("llama", {"model_type": "something"}, "'model_type' must be 'llama', not 'something'"),
+        ("llama", {"architectures": ["GemmaForCausalLM"]}, "'GemmaForCausalLM' is 'gemma', which"),
+        ("llama", {"architectures": ["OtherForCausalLM"]}, "is of another family"),
+        ("llama", {"sliding_window": [1, 5]}, "sliding_window"),
+        (
+            "llama",
+            {"rope_parameters": {"full_attention": {}, "sliding_attention": {"factor": 2.0}}},
+            "must not be one for each kind of layer",
+        ),
+        (
+            "gemma3_text",
+            {"rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+                "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4},
+            }},
+            "the rope type of sliding layers must be 'default'",
+        ),
+    ],
+)  # fmt: skip
+def test_of_configurations(kind, entries, words):
+    with pytest.raises(ValueError, match=words):
+        from_state_dict(SOME, kind, {**SIZES, **entries})
+
+
+def test_a_kind_that_nobody_says():
+    with pytest.raises(ValueError, match="'kind' must be given, unless config has 'model_type'"):
+        from_state_dict(SOME, config={})
+
+
+@pytest.mark.parametrize("prefix", ["model.language_model.", "language_model.model."])
+def test_the_text_model_of_a_multimodal_one(prefix, rng):
+    config = configured("qwen2", {})
+    state = state_of("qwen2", config, rng)
+    named = {
+        name.replace("model.", prefix, 1) if name.startswith("model.") else name: array
+        for name, array in state.items()
+    }
+    params, _ = from_state_dict(named, config={"text_config": config}, kind="qwen2")
+    np.testing.assert_array_equal(params.embedding, state["model.embed_tokens.weight"])
+
+
+def apart(state):
+    """Return a state as files have it: three matrices for each expert."""
+    named = {}
+    for name, array in state.items():
+        if name.endswith("experts.gate_up_proj"):
+            for e, both in enumerate(array):
+                for part, half in zip(("gate_proj", "up_proj"), np.split(both, 2), strict=True):
+                    named[name.replace("gate_up_proj", f"{e}.{part}.weight")] = half
+        elif name.endswith("experts.down_proj"):
+            for e, down in enumerate(array):
+                named[name.replace("down_proj", f"{e}.down_proj.weight")] = down
+        else:
+            named[name] = array
+    return named
+
+
+def test_experts_one_by_one(rng):
+    config = configured("olmoe", EXPERTS)
+    state = state_of("olmoe", config, rng)
+    whole, _ = from_state_dict(state, config=config)
+    named = apart(state)
+    params, _ = from_state_dict(named, config=config)
+    one, other = params.blocks[0].feed_forward.experts, whole.blocks[0].feed_forward.experts
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+    del named[next(name for name in named if "experts.2.up_proj" in name)]
+    with pytest.raises(ValueError, match="must hold gate, up and down of each expert"):
+        from_state_dict(named, config=config)
