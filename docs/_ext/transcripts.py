@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[2] / "tests"
 HEADING = re.compile(r"^# == ([\w.]+)(?:, after naive\.(\w+))?$", re.MULTILINE)
 FIRST = "**In NumPy**, as the tests compare it:"
 HIDDEN = {"complex_step", "np"}
-LONG = 36  # lines of code that are folded
+LONG = 18  # lines of code that are folded
 #: Oracles take an activation by its name, pages show that they take the function.
 BY_NAME = [
     (
