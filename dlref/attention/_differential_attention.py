@@ -93,7 +93,7 @@ def differential_attention(
     See Also
     --------
     scaled_dot_product_attention : One map.
-    dlref.normalization.rms_norm : What the model applies to each head afterwards.
+    dlref.normalization.rms_norm : The norm that the model applies to each head afterwards.
 
     Notes
     -----

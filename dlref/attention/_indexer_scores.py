@@ -61,7 +61,7 @@ def indexer_scores(q: npt.ArrayLike, k: npt.ArrayLike, w: npt.ArrayLike) -> Floa
     See Also
     --------
     select_keys : The keys with the largest scores.
-    indexer_scores_vjp : What is learned, and from where.
+    indexer_scores_vjp : The gradients by which the indexer learns.
 
     Notes
     -----

@@ -184,7 +184,7 @@ class _Chunk:
         return self.decayed + _transposed(self.written) @ self.w
 
     def vjp(self, u: FloatArray, d: FloatArray) -> tuple[dict[str, FloatArray], FloatArray]:
-        """Return the gradients, and the gradient of the first state, from that of the last one."""
+        """Return the gradients, including the first state, given the gradient of the last one."""
         back = _transposed(self.state)
         dread, dwritten = u @ back, self.w @ _transposed(d)
         dw = _transposed(self.P) @ u + self.written @ d
