@@ -1088,6 +1088,7 @@ NO_MAPS = {
     "training.tree_unravel": "tests/training/test_trees.py: trees of arrays",
     "training.sgd_step": "tests/training/test_momentum.py: trees of arrays and a state",
     "training.warmup_schedule": "tests/training/test_schedules.py: step numbers",
+    "transformer.BlockOptions": "options",
     "transformer.DecoderBlockParams": "tests/transformer/test_blocks.py",
     "transformer.EncoderBlockParams": "tests/transformer/test_blocks.py",
     "transformer.EncoderDecoderParams": "tests/transformer/test_encoder_decoder.py",

@@ -38,6 +38,7 @@ SHARED = {
     "attention._block",
     "interop._tensors",
     "transformer._decoding",
+    "transformer._model",
 }
 TOPICS = sorted(
     path
@@ -141,6 +142,7 @@ class TestChapter:
 #: Functions of any function: they hand its options on.
 OF_FUNCTIONS = re.compile(
     "bidirectional|encoder_decoder(_vjp|_jvp)?$|sequence_to|vector_to|check_|random_inputs|trace$"
+    "|(en|de)coder(_block)?(_vjp|_jvp)?$"  # whose keywords are fields of BlockOptions
 )
 
 

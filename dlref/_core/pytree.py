@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Tree = TypeVar("Tree")
 #: A tree of more numbers than these prints their shapes instead.
 PRINTED = 100
 
@@ -226,17 +227,21 @@ def _filled(tree: Any, like: Any) -> Any:
     return np.zeros_like(like) if tree is None and like is not None else tree
 
 
-def rounded(tree: Any, dtype: FloatDType) -> Any:
+def rounded(tree: Tree, dtype: FloatDType) -> Tree:
     """Round every array of a tree once."""
+    return cast("Tree", _rounded(tree, dtype))  # of the same type, entry by entry
+
+
+def _rounded(tree: Any, dtype: FloatDType) -> Any:
     if isinstance(tree, tuple):
-        return rebuilt(tree, [rounded(entry, dtype) for entry in tree])
+        return rebuilt(tree, [_rounded(entry, dtype) for entry in tree])
     return None if tree is None else result(tree, dtype)
 
 
-def shaped_like(kind: type[Any], name: str, value: Any) -> Any:
+def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
     """Return a tuple as a named tuple of the given kind; another length is an error."""
-    fields = kind._fields
-    least = len(fields) - len(kind._field_defaults)
+    fields, defaults = kind._fields, kind._field_defaults  # type: ignore[attr-defined]
+    least = len(fields) - len(defaults)
     if not isinstance(value, tuple) or not least <= len(value) <= len(fields):
         wanted = f"{kind.__name__}({', '.join(fields)})"
         msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray
+from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import matrix_cotangent, scores, scores_jvp, scores_vjp
-from ._kernels.scores import Attention, jvp_arguments
 
 __all__ = ["attention_scores", "attention_scores_jvp", "attention_scores_vjp"]
 

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray
+from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import (
     matrix_cotangent,
     scores,
@@ -15,7 +16,6 @@ from ._kernels.matrices import (
     softmax_parts,
     weights_jvp,
 )
-from ._kernels.scores import Attention, jvp_arguments
 
 __all__ = ["attention_weights", "attention_weights_jvp", "attention_weights_vjp"]
 

@@ -8,7 +8,7 @@ Arrays have one dtype; only the options of `Attention` are checked here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,12 +24,11 @@ from .._core.arguments import (
 )
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..positions import apply_rope, apply_rope_vjp
+from ._cache import KVCache
+from ._kernels.arguments import Attention
 from ._kernels.matrices import scores, softmax_parts
-from ._kernels.scores import Attention
+from ._params import AttentionParams
 from ._scaled_dot_product import gradients, scaled_dot_product_attention_jvp
-
-if TYPE_CHECKING:
-    from ._multi_head import AttentionParams, KVCache
 
 
 class Heads(NamedTuple):

@@ -12,7 +12,7 @@ from .._core.arguments import (
     check_range,
     check_size,
 )
-from ._kernels.scores import as_side
+from ._kernels.arguments import as_side
 
 __all__ = ["causal_mask", "padding_mask", "window_mask"]
 

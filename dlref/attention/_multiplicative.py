@@ -24,7 +24,7 @@ from ._scaled_dot_product import (
 )
 
 if TYPE_CHECKING:
-    from ._kernels.scores import ScoreOptions, TangentOptions
+    from ._kernels.arguments import ScoreOptions, TangentOptions
 
 __all__ = [
     "multiplicative_attention",

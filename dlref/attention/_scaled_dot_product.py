@@ -13,11 +13,11 @@ from .._core.arguments import (
     check_shape,
 )
 from ._kernels import flash
+from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import scores, softmax_parts, weights_jvp
-from ._kernels.scores import Attention, jvp_arguments
 
 if TYPE_CHECKING:
-    from ._kernels.scores import ScoreOptions, TangentOptions
+    from ._kernels.arguments import ScoreOptions, TangentOptions
 
 __all__ = [
     "scaled_dot_product_attention",

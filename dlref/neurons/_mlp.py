@@ -134,7 +134,7 @@ def mlp(
     forms = by_name(activation)
     dtype, [a, p] = as_float_trees({"x": x, "params": _as_layers("params", params)})
     masks = _check("", a, p, dropout)
-    return rounded(_forward(a, p, forms, masks)[1][-1], dtype)  # type: ignore[no-any-return]
+    return rounded(_forward(a, p, forms, masks)[1][-1], dtype)
 
 
 def _as_layers(name: str, params: Any) -> Params:
@@ -257,7 +257,7 @@ def mlp_deltas(
     check_shape("dout", u, (*a.shape[:-1], len(p[-1].weight)))
     _, zs = _forward(a, p, forms, masks)
     deltas = _deltas(u.copy(), zs, p, forms, masks)
-    return rounded(tuple(deltas), dtype)  # type: ignore[no-any-return]
+    return rounded(tuple(deltas), dtype)
 
 
 def mlp_vjp(
@@ -349,7 +349,7 @@ def mlp_vjp(
     deltas = _deltas(u, zs, p, forms, masks)
     grads = [affine_vjp(d, h, *layer) for d, h, layer in zip(deltas, inputs, p, strict=True)]
     dparams = tuple(LinearParams(dw, db) for _, dw, db in grads)
-    return rounded((grads[0][0], dparams), dtype)  # type: ignore[no-any-return]
+    return rounded((grads[0][0], dparams), dtype)
 
 
 def mlp_jvp(
@@ -407,4 +407,4 @@ def mlp_jvp(
     for h, z, mask, layer, moves in zip(inputs[1:], zs, masks, p[1:], dp[1:], strict=False):
         dh = forms.vjp(dz, z) if mask is None else forms.vjp(dz, z) * mask
         dz = affine_jvp((h, *layer), (dh, *moves))
-    return rounded(dz, dtype)  # type: ignore[no-any-return]
+    return rounded(dz, dtype)

@@ -22,6 +22,7 @@ from ._kernels.recurrence import (
     cotangents,
     inputs,
     jvp_arguments,
+    named,
     over_batch,
     over_steps,
     padded,
@@ -430,7 +431,7 @@ def gru_cell(
     array([0.268])
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, _ = inputs(values, gates=GATES, cell=True)
     return a.outputs(_states(a, ONE_STEP, after=after))[0]
 
@@ -498,7 +499,7 @@ def gru_cell_vjp(
     array([0.5])
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, [u] = cotangents(dout, values, gates=GATES, cell=True)
     return _vjp(u, a, ONE_STEP, after=after)
 
@@ -652,7 +653,7 @@ def gru(
     array([[0.5  , 0.75 , 0.875]])
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=GATES)
     return a.outputs(_states(a, a.steps(lengths, reverse=reverse), after=after))[0]
 
@@ -762,7 +763,7 @@ def gru_vjp(
     0.9132
     """
     after = as_bool("reset_after", reset_after)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, [u] = cotangents(dout, values, gates=GATES)
     return _vjp(u, a, a.steps(lengths, reverse=reverse), after=after)
 

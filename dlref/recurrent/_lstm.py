@@ -22,6 +22,7 @@ from ._kernels.recurrence import (
     cotangents,
     inputs,
     jvp_arguments,
+    named,
     over_batch,
     over_steps,
     padded,
@@ -466,16 +467,7 @@ def lstm_cell(
     >>> h / np.tanh(1.5)
     array([0.5])
     """
-    values = {
-        "x": x,
-        "h": h,
-        "c": c,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h, c, w_ih, w_hh, b_ih, b_hh, w_p, cell=True)
     a, _ = inputs(values, gates=GATES, states=2, cell=True)
     return _states(a, ONE_STEP)
 
@@ -538,16 +530,7 @@ def lstm_cell_vjp(
     >>> dw_ih.T
     array([[0.  , 0.75, 0.5 , 0.  ]])
     """
-    values = {
-        "x": x,
-        "h": h,
-        "c": c,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h, c, w_ih, w_hh, b_ih, b_hh, w_p, cell=True)
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2, cell=True)
     return _vjp(a, ONE_STEP, u_h, u_c)
 
@@ -718,16 +701,7 @@ def lstm(
     >>> lstm(x, [0.0], [0.25], zero, zero)[1].T * 4
     array([[0.5    , 0.25   , 0.125  , 0.0625 , 0.03125]])
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, _ = inputs(values, gates=GATES, states=2)
     return _states(a, a.steps(lengths, reverse=reverse))
 
@@ -852,16 +826,7 @@ def lstm_vjp(
     >>> float(lstm_vjp((None, u), x, [0.0], [0.0], zero, zero, b)[2][0])
     0.9132
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2)
     return _vjp(a, a.steps(lengths, reverse=reverse), u_h, u_c)
 
@@ -1021,16 +986,7 @@ def lstm_gates(
     >>> bool(np.allclose(c[-1], gates.f.prod(axis=0) * c0, rtol=1e-15))
     True
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, _ = inputs(values, gates=GATES, states=2)
     steps = a.steps(lengths, reverse=reverse)
     z = _forward_pass(a, steps).gates.swapaxes(0, 1)
@@ -1103,16 +1059,7 @@ def lstm_gates_vjp(
     >>> lstm_gates_vjp((None, u, None, None), [[2.0]], None, None, zero, zero, zero[:, 0])[3]
     array([0.  , 0.25, 0.  , 0.  ])
     """
-    values = {
-        "x": x,
-        "h0": h0,
-        "c0": c0,
-        "w_ih": w_ih,
-        "w_hh": w_hh,
-        "b_ih": b_ih,
-        "b_hh": b_hh,
-        "w_p": w_p,
-    }
+    values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, gates = cotangents(dout, values, outputs=GATES, gates=GATES, states=2)
     zero, steps = np.zeros_like(gates[0]), a.steps(lengths, reverse=reverse)
     return _vjp(a, steps, zero, zero, np.concatenate(gates, axis=-1))

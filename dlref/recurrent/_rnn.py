@@ -22,6 +22,7 @@ from ._kernels.recurrence import (
     cotangents,
     inputs,
     jvp_arguments,
+    named,
     over_batch,
     over_steps,
     padded,
@@ -298,7 +299,7 @@ def rnn_cell(
     array([42.])
     """
     code = _code(activation)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, _ = inputs(values, gates=1, cell=True)
     return a.outputs(_run(a, code, ONE_STEP))[0]
 
@@ -358,7 +359,7 @@ def rnn_cell_vjp(
     (array([0.]), array([0.]), array([[2.]]), array([[3.]]))
     """
     code = _code(activation)
-    values = {"x": x, "h": h, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h, w_ih, w_hh, b_ih, b_hh, cell=True)
     a, [u] = cotangents(dout, values, gates=1, cell=True)
     return _vjp(u, a, code, ONE_STEP, None)
 
@@ -517,7 +518,7 @@ def rnn(
            [1., 3., 0.]])
     """
     code = _code(activation)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=1)
     steps = a.steps(lengths, reverse=reverse)
     return a.outputs(_run(a, code, steps))[0]
@@ -655,7 +656,7 @@ def rnn_vjp(
     """
     code = _code(activation)
     reach = None if truncate is None else as_integer("truncate", truncate, least=1)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, [u] = cotangents(dout, values, gates=1)
     return _vjp(u, a, code, a.steps(lengths, reverse=reverse), reach)
 
@@ -824,7 +825,7 @@ def rnn_state_jacobian(
     0.0
     """
     code = _code(activation)
-    values = {"x": x, "h0": h0, "w_ih": w_ih, "w_hh": w_hh, "b_ih": b_ih, "b_hh": b_hh}
+    values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=1)
     count = a.x.shape[1]
     last = count if t is None else as_integer("t", t, least=0, most=count)

@@ -1,6 +1,3 @@
-from ._blocks import DecoderBlockParams as DecoderBlockParams
-from ._blocks import EncoderBlockParams as EncoderBlockParams
-from ._blocks import NormParams as NormParams
 from ._blocks import decoder_block as decoder_block
 from ._blocks import decoder_block_jvp as decoder_block_jvp
 from ._blocks import decoder_block_vjp as decoder_block_vjp
@@ -12,7 +9,6 @@ from ._budget import MultiplicationCounts as MultiplicationCounts
 from ._budget import ParameterCounts as ParameterCounts
 from ._budget import multiplication_counts as multiplication_counts
 from ._budget import parameter_counts as parameter_counts
-from ._classifier import SequenceClassifierParams as SequenceClassifierParams
 from ._classifier import init_sequence_classifier as init_sequence_classifier
 from ._classifier import sequence_classifier as sequence_classifier
 from ._classifier import sequence_classifier_jvp as sequence_classifier_jvp
@@ -21,9 +17,7 @@ from ._classifier import sequence_classifier_loss_grad as sequence_classifier_lo
 from ._classifier import sequence_classifier_loss_value_and_grad as sequence_classifier_loss_value_and_grad
 from ._classifier import sequence_classifier_vjp as sequence_classifier_vjp
 from ._configuration import LanguageModelConfig as LanguageModelConfig
-from ._configuration import LanguageModelParams as LanguageModelParams
 from ._configuration import init_language_model as init_language_model
-from ._encoder_decoder import EncoderDecoderParams as EncoderDecoderParams
 from ._encoder_decoder import encoder_decoder_generate as encoder_decoder_generate
 from ._encoder_decoder import encoder_decoder_model as encoder_decoder_model
 from ._encoder_decoder import encoder_decoder_model_jvp as encoder_decoder_model_jvp
@@ -33,8 +27,6 @@ from ._encoder_decoder import encoder_decoder_model_loss_value_and_grad as encod
 from ._encoder_decoder import encoder_decoder_model_vjp as encoder_decoder_model_vjp
 from ._encoder_decoder import encoder_decoder_weights as encoder_decoder_weights
 from ._encoder_decoder import init_encoder_decoder_model as init_encoder_decoder_model
-from ._feed_forward import FeedForwardParams as FeedForwardParams
-from ._feed_forward import GatedFeedForwardParams as GatedFeedForwardParams
 from ._feed_forward import feed_forward as feed_forward
 from ._feed_forward import feed_forward_jvp as feed_forward_jvp
 from ._feed_forward import feed_forward_vjp as feed_forward_vjp
@@ -52,6 +44,15 @@ from ._language_model import language_model_loss_grad as language_model_loss_gra
 from ._language_model import language_model_loss_value_and_grad as language_model_loss_value_and_grad
 from ._language_model import language_model_trace as language_model_trace
 from ._language_model import language_model_vjp as language_model_vjp
+from ._options import BlockOptions as BlockOptions
+from ._params import DecoderBlockParams as DecoderBlockParams
+from ._params import EncoderBlockParams as EncoderBlockParams
+from ._params import EncoderDecoderParams as EncoderDecoderParams
+from ._params import FeedForwardParams as FeedForwardParams
+from ._params import GatedFeedForwardParams as GatedFeedForwardParams
+from ._params import LanguageModelParams as LanguageModelParams
+from ._params import NormParams as NormParams
+from ._params import SequenceClassifierParams as SequenceClassifierParams
 from ._stacks import decoder as decoder
 from ._stacks import decoder_jvp as decoder_jvp
 from ._stacks import decoder_vjp as decoder_vjp

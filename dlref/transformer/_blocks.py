@@ -3,31 +3,27 @@ r"""Encoder and decoder block: attention and a feed-forward network with residua
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
-    as_array,
     as_floats,
     as_generator,
     as_integer,
     as_number,
-    check_broadcast,
     check_constant,
-    check_flags,
     check_ndim,
     check_shape,
     check_size,
-    choice,
     float_dtype,
 )
-from .._core.pytree import as_float_trees, as_tree_tangents, displayed, rounded, shaped_like
-from ..activations._by_name import by_name
-from ..attention import AttentionParams
-from ..attention._block import AttentionBlock, Heads, as_heads, check_attention_params
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from ..attention import AttentionParams, KVCache
+from ..attention._block import AttentionBlock, Heads, check_attention_params
 from ..normalization import (
     layer_norm,
     layer_norm_jvp,
@@ -36,22 +32,17 @@ from ..normalization import (
     rms_norm_jvp,
     rms_norm_vjp,
 )
-from ._feed_forward import (
+from ._feed_forward import Pullback, check_network, network_forward, network_tangent
+from ._options import BlockOptions, Call, Setup, as_options, set_up
+from ._params import (
+    DecoderBlockParams,
+    EncoderBlockParams,
     FeedForwardParams,
     GatedFeedForwardParams,
-    Pullback,
-    check_network,
-    network_forward,
-    network_tangent,
+    NormParams,
 )
 
-if TYPE_CHECKING:
-    from ..attention import KVCache
-
 __all__ = [
-    "DecoderBlockParams",
-    "EncoderBlockParams",
-    "NormParams",
     "decoder_block",
     "decoder_block_jvp",
     "decoder_block_vjp",
@@ -61,229 +52,67 @@ __all__ = [
     "encoder_block_vjp",
 ]
 
-
-@displayed
-class NormParams(NamedTuple):
-    r"""
-    Parameters of a normalization of rows.
-
-    Parameters
-    ----------
-    weight : ndarray or None, shape (D,)
-        Factor of each feature; None is 1.
-    bias : ndarray or None, shape (D,)
-        Offset of each feature. None, for RMS norm, leaves it out.
-
-    See Also
-    --------
-    encoder_block : Has one for each sub-layer.
-    dlref.normalization.layer_norm, dlref.normalization.rms_norm : What they are parameters of.
-
-    Notes
-    -----
-    A block without the option ``norm`` takes the kind of normalization from here: RMS norm if
-    there is no bias, layer norm if there is one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.transformer import NormParams
-    >>> NormParams(np.ones(2))
-    NormParams(weight=array([1., 1.]), bias=None)
-    """
-
-    weight: FloatArray | None
-    bias: FloatArray | None = None
-
-
-@displayed
-class EncoderBlockParams(NamedTuple):
-    r"""
-    Parameters of an encoder block, which are those of a decoder-only model's block, too.
-
-    Parameters
-    ----------
-    attention : AttentionParams
-        Self-attention.
-    norm1 : NormParams
-        Normalization that belongs to it.
-    feed_forward : FeedForwardParams or GatedFeedForwardParams
-        Feed-forward network.
-    norm2 : NormParams
-        Normalization that belongs to it.
-
-    See Also
-    --------
-    encoder_block : What they are parameters of.
-    DecoderBlockParams : With cross-attention.
-
-    Notes
-    -----
-    With width D, F hidden units and as many key heads as heads, and all biases:
-    :math:`4 D^2 + 4 D` for attention, :math:`2 F D + F + D` for the network, 4 D for the
-    normalizations.
-
-    Examples
-    --------
-    >>> from dlref.transformer import EncoderBlockParams
-    >>> EncoderBlockParams._fields
-    ('attention', 'norm1', 'feed_forward', 'norm2')
-    """
-
-    attention: AttentionParams
-    norm1: NormParams
-    feed_forward: FeedForwardParams | GatedFeedForwardParams
-    norm2: NormParams
-
-
-@displayed
-class DecoderBlockParams(NamedTuple):
-    r"""
-    Parameters of a decoder block with cross-attention.
-
-    Parameters
-    ----------
-    self_attention : AttentionParams
-        Attention over the decoder's own positions.
-    norm1 : NormParams
-        Normalization that belongs to it.
-    cross_attention : AttentionParams
-        Attention over the encoder's output.
-    norm2 : NormParams
-        Normalization that belongs to it.
-    feed_forward : FeedForwardParams or GatedFeedForwardParams
-        Feed-forward network.
-    norm3 : NormParams
-        Normalization that belongs to it.
-
-    See Also
-    --------
-    decoder_block : What they are parameters of.
-    EncoderBlockParams : Without cross-attention.
-
-    Notes
-    -----
-    Norm k belongs to the k-th sub-layer. It comes before the sub-layer or after the sum, as
-    the option ``norm_first`` of the block says; the parameters are the same.
-
-    Examples
-    --------
-    >>> from dlref.transformer import DecoderBlockParams
-    >>> DecoderBlockParams._fields[2:4]
-    ('cross_attention', 'norm2')
-    """
-
-    self_attention: AttentionParams
-    norm1: NormParams
-    cross_attention: AttentionParams
-    norm2: NormParams
-    feed_forward: FeedForwardParams | GatedFeedForwardParams
-    norm3: NormParams
-
-
-class BlockOptions(NamedTuple):
-    """What a block is told besides arrays of parameters, in the order of the signatures."""
-
-    num_heads: int
-    num_kv_heads: int | None = None
-    norm_first: bool = False
-    norm: str | None = None
-    activation: str = "relu"
-    is_causal: bool = False
-    mask: npt.ArrayLike | None = None
-    bias: npt.ArrayLike | None = None
-    rope: Any = None
-    rope_interleaved: bool = True
-    q_offset: int = 0
-    window: Any = None
-    scale: float | None = None
-    softcap: float | None = None
-    dropout: Any = None
-    attention_dropout: Any = None
-    eps: float = 1e-5
-    memory_mask: npt.ArrayLike | None = None
-
-
-class Options(NamedTuple):
-    """The same, checked."""
-
-    heads: Heads
-    norm_first: bool
-    norm: str | None
-    activation: str
-    eps: float
-    attention: dict[str, Any]  # options of self-attention
-    memory_mask: npt.NDArray[Any] | None
-    dropout: tuple[FloatArray | None, ...]  # a factor for each sub-layer
-    dbias: FloatArray | None = None  # tangent of the bias
+Block = TypeVar("Block")
+#: Keys and values of earlier positions, and of the memory, by the field of the attention.
+Caches = dict[str, KVCache]
 
 
 # Private functions compute in the dtype they are given and check nothing.  `..._forward` returns
 # the output and a pullback, which turns its cotangent into those of the inputs; `..._tangent`
-# returns the output and its tangent.
+# returns the output and its tangent.  An encoder block is a decoder block without cross-attention,
+# whose memory is None.
 
 
-def norm_forward(
-    x: FloatArray, p: NormParams, kind: str | None, eps: float
-) -> tuple[FloatArray, Pullback]:
+def _norm_forms(p: NormParams, o: BlockOptions) -> tuple[Any, Any, Any, tuple[Any, ...]]:
+    """Return map, vjp and jvp of the normalization, and which parameters it has."""
+    if o.norm == "layer" or (o.norm is None and p.bias is not None):
+        return layer_norm, layer_norm_vjp, layer_norm_jvp, (p.weight, p.bias)
+    return rms_norm, rms_norm_vjp, rms_norm_jvp, (p.weight,)
+
+
+def norm_forward(x: FloatArray, p: NormParams, o: BlockOptions) -> tuple[FloatArray, Pullback]:
     """Normalize rows."""
-    if kind == "layer" or (kind is None and p.bias is not None):
-        y = layer_norm(x, p.weight, p.bias, eps=eps)
+    norm, norm_vjp, _, own = _norm_forms(p, o)
 
-        def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
-            return _norm_grads(layer_norm_vjp(u, x, p.weight, p.bias, eps=eps), p)
+    def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
+        grads = norm_vjp(u, x, *own, eps=o.eps)
+        dx, *rest = grads if isinstance(grads, tuple) else (grads,)
+        entries = iter(rest)
+        return dx, NormParams(*(None if a is None else next(entries) for a in p))
 
-    else:
-        y = rms_norm(x, p.weight, eps=eps)
-
-        def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
-            return _norm_grads(rms_norm_vjp(u, x, p.weight, eps=eps), p)
-
-    return y, pullback
-
-
-def _norm_grads(grads: Any, p: NormParams) -> tuple[FloatArray, NormParams]:
-    dx, *rest = grads if isinstance(grads, tuple) else (grads,)
-    entries = iter(rest)
-    return dx, NormParams(*(None if a is None else next(entries) for a in p))
+    return norm(x, *own, eps=o.eps), pullback
 
 
 def norm_tangent(
-    x: FloatArray, v: FloatArray, p: NormParams, dp: NormParams, kind: str | None, eps: float
+    x: FloatArray, v: FloatArray, p: NormParams, dp: NormParams, o: BlockOptions
 ) -> tuple[FloatArray, FloatArray]:
     """Normalize rows, with a tangent."""
-    y, _ = norm_forward(x, p, kind, eps)
-    if kind == "layer" or (kind is None and p.bias is not None):
-        return y, layer_norm_jvp((x, *p), (v, *dp), eps=eps)
-    return y, rms_norm_jvp((x, p.weight), (v, dp[0]), eps=eps)
+    norm, _, norm_jvp, own = _norm_forms(p, o)
+    return norm(x, *own, eps=o.eps), norm_jvp((x, *own), (v, *dp[: len(own)]), eps=o.eps)
 
 
 @np.errstate(all="ignore")
 def _residual(
-    x: FloatArray, sublayer: Any, norm: NormParams, o: Options, factor: FloatArray | None
+    x: FloatArray, sublayer: Any, norm: NormParams, o: BlockOptions, factor: FloatArray | None
 ) -> tuple[FloatArray, Pullback]:
     """Run a sub-layer with its residual sum and norm; cotangents (dx, dnorm, *its own)."""
-    if o.norm_first:
-        z, norm_pullback = norm_forward(x, norm, o.norm, o.eps)
-        f, sublayer_pullback = sublayer(z)
-
-        @np.errstate(all="ignore")
-        def pullback(u: FloatArray) -> tuple[Any, ...]:
-            dz, *rest = sublayer_pullback(u if factor is None else factor * u)
-            dx, dnorm = norm_pullback(dz)
-            return (u + dx, dnorm, *rest)
-
-        return x + (f if factor is None else factor * f), pullback
-    f, sublayer_pullback = sublayer(x)
-    y, norm_pullback = norm_forward(x + (f if factor is None else factor * f), norm, o.norm, o.eps)
+    c = 1 if factor is None else factor
+    z, before = norm_forward(x, norm, o) if o.norm_first else (x, None)
+    f, sublayer_pullback = sublayer(z)
+    y = x + c * f
+    y, after = (y, None) if o.norm_first else norm_forward(y, norm, o)
 
     @np.errstate(all="ignore")
-    def pullback_through_norm(u: FloatArray) -> tuple[Any, ...]:
-        ds, dnorm = norm_pullback(u)
-        dx, *rest = sublayer_pullback(ds if factor is None else factor * ds)
-        return (ds + dx, dnorm, *rest)
+    def pullback(u: FloatArray) -> tuple[Any, ...]:
+        dnorm = None
+        if after is not None:
+            u, dnorm = after(u)
+        dz, *rest = sublayer_pullback(c * u)
+        if before is not None:
+            dz, dnorm = before(dz)
+        return (u + dz, dnorm, *rest)
 
-    return y, pullback_through_norm
+    return y, pullback
 
 
 @np.errstate(all="ignore")
@@ -292,166 +121,110 @@ def _residual_tangent(
     v: FloatArray,
     sublayer: Any,
     norm: tuple[NormParams, NormParams],
-    o: Options,
+    o: BlockOptions,
     factor: FloatArray | None,
 ) -> tuple[FloatArray, FloatArray]:
     c = 1 if factor is None else factor
     if o.norm_first:
-        f, df = sublayer(*norm_tangent(x, v, *norm, o.norm, o.eps))
+        f, df = sublayer(*norm_tangent(x, v, *norm, o))
         return x + c * f, v + c * df
     f, df = sublayer(x, v)
-    return norm_tangent(x + c * f, v + c * df, *norm, o.norm, o.eps)
+    return norm_tangent(x + c * f, v + c * df, *norm, o)
 
 
-def _self_attention(
-    x: FloatArray, p: AttentionParams, o: Options, cache: KVCache | None = None
-) -> tuple[AttentionBlock, Pullback]:
-    """Let every position attend to all; cotangents (dx, dparams, dbias)."""
-    block = AttentionBlock(x, x, p, o.heads, cache, **o.attention)
-
-    @np.errstate(all="ignore")
-    def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx_q, dx_kv, dp, *dbias = block.vjp(u)
-        return dx_q + dx_kv, dp, dbias[0] if dbias else None
-
-    return block, pullback
-
-
-def _cross_attention(
-    x: FloatArray,
-    memory: FloatArray,
+def _attention(
+    field: str,
+    z: FloatArray,
+    memory: FloatArray | None,
     p: AttentionParams,
-    o: Options,
+    s: Setup,
     cache: KVCache | None = None,
-) -> tuple[AttentionBlock, Pullback]:
-    """Let every position attend to `memory`; cotangents (dx, dmemory, dparams)."""
-    heads = o.heads._replace(rope=None)
-    block = AttentionBlock(x, memory, p, heads, cache, mask=o.memory_mask)
-    return block, block.vjp
+) -> AttentionBlock:
+    """Let every position attend to all, or to the memory, whose positions are not rotated."""
+    if field == "cross_attention":
+        assert memory is not None
+        heads = s.heads._replace(rope=None)
+        return AttentionBlock(z, memory, p, heads, cache, mask=s.memory_mask)
+    return AttentionBlock(z, z, p, s.heads, cache, **s.attention)
 
 
-def encoder_block_forward(
+@np.errstate(all="ignore")
+def _attention_pullback(field: str, block: AttentionBlock, u: FloatArray) -> tuple[Any, ...]:
+    """Return (dz, dparams, dmemory) of cross-attention, (dz, dparams, dbias) of the other."""
+    dz, dmemory, dp, *dbias = block.vjp(u)
+    if field == "cross_attention":
+        return dz, dp, dmemory
+    return dz + dmemory, dp, dbias[0] if dbias else None
+
+
+def _sublayers(p: Any) -> list[tuple[str, str]]:
+    """Return the fields of the sub-layers' parameters and of their norms."""
+    names = [name for name in p._fields if not name.startswith("norm")]
+    return [(name, f"norm{i}") for i, name in enumerate(names, 1)]
+
+
+def block_forward(
     x: FloatArray,
-    p: EncoderBlockParams,
-    o: Options,
-    cache: KVCache | None = None,
-    seen: list[AttentionBlock] | None = None,
+    p: Any,
+    s: Setup,
+    memory: FloatArray | None = None,
+    caches: Caches | None = None,
+    seen: dict[str, AttentionBlock] | None = None,
 ) -> tuple[FloatArray, Pullback]:
     """
-    Run an encoder block; the cotangents are (dx, dparams, dbias).
+    Run a block; the cotangents are (dx, dmemory, dparams, dbias).
 
-    `cache` has the keys and values of earlier positions; `seen` gets the attention.
+    `caches` have the keys and values of earlier positions and of the memory; `seen` gets the
+    attentions.
     """
 
-    def attend(z: FloatArray) -> tuple[FloatArray, Pullback]:
-        block, pullback = _self_attention(z, p.attention, o, cache)
+    def run(field: str, z: FloatArray) -> tuple[FloatArray, Pullback]:
+        part = getattr(p, field)
+        if field == "feed_forward":
+            return network_forward(z, part, s.options.activation)
+        block = _attention(field, z, memory, part, s, caches[field] if caches else None)
         if seen is not None:
-            seen.append(block)
-        return block.out(), pullback
+            seen[field] = block
+        return block.out(), partial(_attention_pullback, field, block)
 
-    y, pullback1 = _residual(x, attend, p.norm1, o, o.dropout[0])
-    out, pullback2 = _residual(
-        y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm2, o, o.dropout[1]
-    )
+    pullbacks = []
+    for (field, norm), factor in zip(_sublayers(p), s.dropout, strict=True):
+        x, back = _residual(x, partial(run, field), getattr(p, norm), s.options, factor)
+        pullbacks.append((field, norm, back))
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dy, dnorm2, dnetwork = pullback2(u)
-        dx, dnorm1, dattention, dbias = pullback1(dy)
-        return dx, EncoderBlockParams(dattention, dnorm1, dnetwork, dnorm2), dbias
+        grads, others = {}, {}
+        for field, norm, back in reversed(pullbacks):
+            u, grads[norm], grads[field], *others[field] = back(u)
+        (dbias,), dmemory = others[p._fields[0]], others.get("cross_attention", [None])[0]
+        return u, dmemory, type(p)(**grads), dbias
 
-    return out, pullback
-
-
-def _self_attention_tangent(p: AttentionParams, dp: AttentionParams, o: Options) -> Any:
-    def attend(z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
-        block, _ = _self_attention(z, p, o)
-        return block.out(), block.jvp(dz, dz, dp, dbias=o.dbias)[0]
-
-    return attend
+    return x, pullback
 
 
-def encoder_block_tangent(
-    x: FloatArray, v: FloatArray, p: EncoderBlockParams, dp: EncoderBlockParams, o: Options
-) -> tuple[FloatArray, FloatArray]:
-    """Run an encoder block with tangents."""
-    attend = _self_attention_tangent(p.attention, dp.attention, o)
-    x, v = _residual_tangent(x, v, attend, (p.norm1, dp.norm1), o, o.dropout[0])
-    return _residual_tangent(
-        x,
-        v,
-        lambda z, dz: network_tangent(z, dz, p.feed_forward, dp.feed_forward, o.activation),
-        (p.norm2, dp.norm2),
-        o,
-        o.dropout[1],
-    )
-
-
-def decoder_block_forward(
-    x: FloatArray,
-    memory: FloatArray,
-    p: DecoderBlockParams,
-    o: Options,
-    caches: tuple[KVCache, KVCache] | tuple[None, None] = (None, None),
-    seen: list[AttentionBlock] | None = None,
-) -> tuple[FloatArray, Pullback]:
-    """
-    Run a decoder block; the cotangents are (dx, dmemory, dparams, dbias).
-
-    `caches` have the keys and values of earlier positions and of earlier memory; `seen` gets the
-    cross-attention.
-    """
-
-    def attend(z: FloatArray) -> tuple[FloatArray, Pullback]:
-        block, pullback = _self_attention(z, p.self_attention, o, caches[0])
-        return block.out(), pullback
-
-    def read(z: FloatArray) -> tuple[FloatArray, Pullback]:
-        block, pullback = _cross_attention(z, memory, p.cross_attention, o, caches[1])
-        if seen is not None:
-            seen.append(block)
-        return block.out(), pullback
-
-    y, pullback1 = _residual(x, attend, p.norm1, o, o.dropout[0])
-    y, pullback2 = _residual(y, read, p.norm2, o, o.dropout[1])
-    out, pullback3 = _residual(
-        y, lambda z: network_forward(z, p.feed_forward, o.activation), p.norm3, o, o.dropout[2]
-    )
-
-    def pullback(u: FloatArray) -> tuple[Any, ...]:
-        u, dnorm3, dnetwork = pullback3(u)
-        u, dnorm2, dmemory, dcross = pullback2(u)
-        dx, dnorm1, dself, dbias = pullback1(u)
-        grads = DecoderBlockParams(dself, dnorm1, dcross, dnorm2, dnetwork, dnorm3)
-        return dx, dmemory, grads, dbias
-
-    return out, pullback
-
-
-def decoder_block_tangent(
+def block_tangent(
     x: FloatArray,
     v: FloatArray,
-    memory: tuple[FloatArray, FloatArray],
-    p: DecoderBlockParams,
-    dp: DecoderBlockParams,
-    o: Options,
+    memory: tuple[FloatArray | None, FloatArray | None],
+    p: Any,
+    dp: Any,
+    s: Setup,
 ) -> tuple[FloatArray, FloatArray]:
-    """Run a decoder block with tangents; `memory` with its own."""
+    """Run a block with tangents; `memory` with its own."""
 
-    def read(z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
-        block, _ = _cross_attention(z, memory[0], p.cross_attention, o)
-        return block.out(), block.jvp(dz, memory[1], dp.cross_attention)[0]
+    def run(field: str, z: FloatArray, dz: FloatArray) -> tuple[FloatArray, FloatArray]:
+        part, moved = getattr(p, field), getattr(dp, field)
+        if field == "feed_forward":
+            return network_tangent(z, dz, part, moved, s.options.activation)
+        block = _attention(field, z, memory[0], part, s)
+        crossing = field == "cross_attention"
+        source, dbias = (memory[1], None) if crossing else (dz, s.dbias)
+        return block.out(), block.jvp(dz, source, moved, dbias=dbias)[0]
 
-    attend = _self_attention_tangent(p.self_attention, dp.self_attention, o)
-    x, v = _residual_tangent(x, v, attend, (p.norm1, dp.norm1), o, o.dropout[0])
-    x, v = _residual_tangent(x, v, read, (p.norm2, dp.norm2), o, o.dropout[1])
-    return _residual_tangent(
-        x,
-        v,
-        lambda z, dz: network_tangent(z, dz, p.feed_forward, dp.feed_forward, o.activation),
-        (p.norm3, dp.norm3),
-        o,
-        o.dropout[2],
-    )
+    for (field, norm), factor in zip(_sublayers(p), s.dropout, strict=True):
+        norms = getattr(p, norm), getattr(dp, norm)
+        x, v = _residual_tangent(x, v, partial(run, field), norms, s.options, factor)
+    return x, v
 
 
 # Checks.
@@ -459,20 +232,20 @@ def decoder_block_tangent(
 
 def as_norm(name: str, value: Any) -> NormParams:
     """Return the parameters of a norm as such."""
-    return shaped_like(NormParams, name, value)  # type: ignore[no-any-return]
+    return shaped_like(NormParams, name, value)
 
 
 def _as_network(name: str, value: Any) -> FeedForwardParams | GatedFeedForwardParams:
-    gated = isinstance(value, tuple) and len(value) == 3
-    kind = GatedFeedForwardParams if gated else FeedForwardParams
-    return shaped_like(kind, name, value)  # type: ignore[no-any-return]
+    if isinstance(value, tuple) and len(value) == 3:
+        return shaped_like(GatedFeedForwardParams, name, value)
+    return shaped_like(FeedForwardParams, name, value)
 
 
-def as_block(kind: type[Any], name: str, value: Any) -> Any:
+def as_block(kind: type[Block], name: str, value: Any) -> Block:
     """Return the parameters of a block, named tuples in place of plain ones."""
-    block = shaped_like(kind, name, value)
+    block: Any = shaped_like(kind, name, value)
     entries: dict[str, Any] = {}
-    for field, entry in zip(kind._fields, block, strict=True):
+    for field, entry in zip(block._fields, block, strict=True):
         path = f"{name}.{field}"
         if field.startswith("norm"):
             entries[field] = as_norm(path, entry)
@@ -505,46 +278,6 @@ def check_block(name: str, p: Any, width: int, memory: int, heads: Heads, norm: 
             source = memory if field == "cross_attention" else width
             check_attention_params(path, entry, width, source, heads)
             check_shape(f"{path}.w_o", entry.w_o, (width, entry.w_o.shape[1]))
-
-
-def checked_options(o: BlockOptions, sublayers: int, x: FloatArray) -> Options:
-    """Check the options of a block; those of attention are checked where it begins."""
-    heads = as_heads(o.num_heads, o.num_kv_heads, o.rope, o.rope_interleaved)
-    by_name(o.activation)
-    check_flags(norm_first=o.norm_first)
-    if o.norm is not None:
-        choice("norm", o.norm, ("layer", "rms"))
-    attention = {
-        name: getattr(o, name)
-        for name in ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
-    }
-    attention["dropout"] = o.attention_dropout
-    return Options(
-        heads,
-        bool(o.norm_first),
-        o.norm,
-        o.activation,
-        as_number("eps", o.eps, least=0),
-        attention,
-        None if o.memory_mask is None else as_array("memory_mask", o.memory_mask),
-        dropout_factors(o.dropout, sublayers, x),
-    )
-
-
-def dropout_factors(dropout: Any, count: int, x: FloatArray) -> tuple[FloatArray | None, ...]:
-    """Check the factors of the sub-layers' outputs, one array or None each."""
-    if dropout is None:
-        return (None,) * count
-    if not isinstance(dropout, tuple | list) or len(dropout) != count:
-        got = f"{len(dropout)} entries" if isinstance(dropout, tuple | list) else repr(dropout)
-        msg = f"Argument 'dropout' must be a tuple of {count} arrays or None, not {got}."
-        raise ValueError(msg)
-    factors = []
-    for i, factor in enumerate(dropout):
-        if factor is not None:
-            check_broadcast(f"dropout[{i}]", np.shape(factor), x.shape)
-        factors.append(None if factor is None else np.asarray(factor, x.dtype))
-    return tuple(factors)
 
 
 def dropout_mask(
@@ -624,45 +357,86 @@ def dropout_mask(
     return np.where(kept, 1 / (1 - p) if p < 1 else 0.0, 0.0).astype(kind)
 
 
-def block_arguments(
-    kind: type[Any], arrays: dict[str, Any], params: Any, options: BlockOptions
-) -> tuple[Any, list[Any], Any, Options]:
-    """Check the arguments of a block; return dtype, arrays, params and options to compute with."""
-    name = next(iter(arrays))
-    p = as_block(kind, "params", params)
-    dtype, [*values, p, bias] = as_float_trees({**arrays, "params": p, "bias": options.bias})
+def _arguments(
+    kind: type[Block],
+    arrays: dict[str, Any],
+    params: Any,
+    options: BlockOptions,
+    call: Call,
+) -> tuple[Any, list[Any], Block, Setup]:
+    """Check the arguments of a block; return dtype, arrays, params and setup to compute with."""
+    trees = {**arrays, "params": as_block(kind, "params", params), "bias": call.bias}
+    dtype, [*values, p, bias] = as_float_trees(trees)
     named = dict(zip(arrays, values, strict=True))
-    x, memory = named["x"], named.get("memory", named["x"])
-    check_ndim("x", x, 2)
-    check_ndim("memory", memory, 2)
-    o = checked_options(options._replace(bias=bias), len(kind._fields) // 2, x)
-    check_block("params", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
-    if name == "dout":
-        check_shape("dout", named["dout"], x.shape)
-    return dtype, values, p, o
+    s = _checked("", p, named["x"], named.get("memory"), options, call._replace(bias=bias))
+    if "dout" in named:
+        check_shape("dout", named["dout"], named["x"].shape)
+    return dtype, values, p, s
+
+
+def _checked(
+    prefix: str, p: Any, x: FloatArray, memory: FloatArray | None, o: BlockOptions, call: Call
+) -> Setup:
+    source = x if memory is None else memory
+    check_ndim(f"{prefix}x", x, 2)
+    check_ndim(f"{prefix}memory", source, 2)
+    s = set_up(o, call, len(_sublayers(p)), x)
+    check_block(f"{prefix}params", p, x.shape[-1], source.shape[-1], s.heads, o.norm)
+    return s
+
+
+def _value(
+    kind: type[Any], arrays: dict[str, Any], params: Any, options: BlockOptions, call: Call
+) -> FloatArray:
+    dtype, [x, *memory], p, s = _arguments(kind, arrays, params, options, call)
+    return rounded(block_forward(x, p, s, *memory)[0], dtype)
+
+
+def _vjp(
+    kind: type[Any], arrays: dict[str, Any], params: Any, options: BlockOptions, call: Call
+) -> tuple[Any, ...]:
+    dtype, [u, x, *memory], p, s = _arguments(kind, arrays, params, options, call)
+    dx, dmemory, dp, dbias = block_forward(x, p, s, *memory)[1](u)
+    ends = () if call.bias is None else (dbias,)
+    return rounded((dx, *([dmemory] if memory else []), dp, *ends), dtype)
+
+
+def _jvp(
+    kind: type[Any],
+    names: tuple[str, ...],
+    primals: Any,
+    tangents: Any,
+    options: BlockOptions,
+    call: Call,
+) -> FloatArray:
+    dtype, [x, *memory, p], [v, *dmemory, dp] = as_tree_tangents(names, primals, tangents)
+    p, dp = as_block(kind, "primals.params", p), as_block(kind, "tangents.params", dp)
+    source = (memory[0], dmemory[0]) if memory else (None, None)
+    s = _checked("primals.", p, x, source[0], options, with_tangent(call))
+    return rounded(block_tangent(x, v, source, p, dp, s)[1], dtype)
+
+
+def with_tangent(call: Call) -> Call:
+    """Check the bias and its tangent."""
+    bias = None if call.bias is None else as_floats({"bias": call.bias})[1][0]
+    if call.dbias is None:
+        return call._replace(bias=bias)
+    if bias is None:
+        check_constant("dbias", call.dbias)
+    return call._replace(bias=bias, dbias=as_floats({"dbias": call.dbias})[1][0])
 
 
 def encoder_block(
     x: npt.ArrayLike,
     params: EncoderBlockParams,
+    options: BlockOptions | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = False,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     attention_dropout: npt.ArrayLike | None = None,
-    eps: float = 1e-5,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Self-attention and a feed-forward network, each added to its input and normalized.
@@ -673,29 +447,16 @@ def encoder_block(
         One vector for each of T positions.
     params : EncoderBlockParams
         Parameters, among them D × D projections and the network's F hidden units.
-    num_heads : int
-        Number H of heads.
-    num_kv_heads : int or None
-        Number of heads of keys and values, a divisor of H; None is H.
-    norm_first : bool, default False
-        Normalize the input of each sub-layer (GPT-2, LLaMA) instead of the sum (2017).
-    norm : {None, "layer", "rms"}
-        Kind of normalization; None is RMS norm where there is no bias, else layer norm.
-    activation : str, default "relu"
-        Activation of the network, as for :func:`feed_forward`; of the gate, if it has one.
-    is_causal : bool, default False
-        Whether a position sees only itself and earlier ones. With True this is the block of
-        a decoder-only model.
-    mask, bias, rope, rope_interleaved : as in `dlref.attention.multi_head_attention`
-        Options of the attention.
-    q_offset, window, scale, softcap : as in `dlref.attention.multi_head_attention`
-        The same.
+    options : BlockOptions or None
+        Kind of the block, such as its heads, its normalization and its activation.
+    mask, bias, q_offset : as in `dlref.attention.multi_head_attention`
+        What the self-attention sees, and what is added to its scores.
     dropout : tuple of array_like or None
         Factors of the outputs of both sub-layers, from :func:`dropout_mask`; None drops nothing.
     attention_dropout : array_like or None
         Factors of the attention's weights; they broadcast to (..., H, T, T).
-    eps : float, default 1e-5
-        Epsilon of the normalizations.
+    **keywords
+        Fields of :class:`BlockOptions`: they make the options, or change some of those given.
 
     Returns
     -------
@@ -753,12 +514,8 @@ def encoder_block(
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams
-    >>> from dlref.transformer import (
-    ...     EncoderBlockParams,
-    ...     FeedForwardParams,
-    ...     NormParams,
-    ...     encoder_block,
-    ... )
+    >>> from dlref.transformer import EncoderBlockParams, FeedForwardParams, NormParams
+    >>> from dlref.transformer import encoder_block
     >>> D, F = 2, 8
     >>> zero = EncoderBlockParams(
     ...     AttentionParams(*np.zeros((4, D, D))),
@@ -774,36 +531,22 @@ def encoder_block(
     array([[-1.,  1.],
            [ 1., -1.]])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
-    )  # fmt: skip
-    dtype, [a], p, o = block_arguments(EncoderBlockParams, {"x": x}, params, options)
-    return rounded(encoder_block_forward(a, p, o)[0], dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout)
+    return _value(EncoderBlockParams, {"x": x}, params, as_options(options, keywords), call)
 
 
 def encoder_block_vjp(
     dout: npt.ArrayLike,
     x: npt.ArrayLike,
     params: EncoderBlockParams,
+    options: BlockOptions | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = False,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     attention_dropout: npt.ArrayLike | None = None,
-    eps: float = 1e-5,
+    **keywords: Any,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of an encoder block.
@@ -812,11 +555,9 @@ def encoder_block_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent :math:`\mat U = \partial L / \partial \mat Z`.
-    x, params, num_heads, num_kv_heads, norm_first, norm, activation : as in `encoder_block`
+    x, params, options, mask, bias, q_offset, dropout : as in `encoder_block`
         The same.
-    is_causal, mask, bias, rope, rope_interleaved, q_offset, window : as in `encoder_block`
-        The same.
-    scale, softcap, dropout, attention_dropout, eps : as in `encoder_block`
+    attention_dropout, **keywords : as in `encoder_block`
         Raises the same errors.
 
     Returns
@@ -855,12 +596,8 @@ def encoder_block_vjp(
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams
-    >>> from dlref.transformer import (
-    ...     EncoderBlockParams,
-    ...     GatedFeedForwardParams,
-    ...     NormParams,
-    ...     encoder_block_vjp,
-    ... )
+    >>> from dlref.transformer import EncoderBlockParams, GatedFeedForwardParams, NormParams
+    >>> from dlref.transformer import encoder_block_vjp
     >>> zero = EncoderBlockParams(
     ...     AttentionParams(*np.zeros((4, 2, 2))),
     ...     NormParams(np.ones(2)),
@@ -872,39 +609,23 @@ def encoder_block_vjp(
     >>> dx
     array([[1., 2.]])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
-    )  # fmt: skip
+    call = Call(mask, bias, q_offset, dropout, attention_dropout)
     arrays = {"dout": dout, "x": x}
-    dtype, [u, a], p, o = block_arguments(EncoderBlockParams, arrays, params, options)
-    dx, dp, dbias = encoder_block_forward(a, p, o)[1](u)
-    grads = (dx, dp) if bias is None else (dx, dp, dbias)
-    return rounded(grads, dtype)  # type: ignore[no-any-return]
+    return _vjp(EncoderBlockParams, arrays, params, as_options(options, keywords), call)
 
 
 def encoder_block_jvp(
     primals: Any,
     tangents: Any,
+    options: BlockOptions | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = False,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
-    dropout: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     attention_dropout: npt.ArrayLike | None = None,
-    eps: float = 1e-5,
     dbias: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of an encoder block.
@@ -915,14 +636,12 @@ def encoder_block_jvp(
         Vectors (..., T, D), and an :class:`EncoderBlockParams`.
     tangents : tuple (dx, dparams)
         Directions in the same structure; None at any place is zero.
-    num_heads, num_kv_heads, norm_first, norm, activation, is_causal : as in `encoder_block`
-        The same.
-    mask, bias, rope, rope_interleaved, q_offset, window, scale, softcap : as in `encoder_block`
-        The same.
-    dropout, attention_dropout, eps : as in `encoder_block`
+    options, mask, bias, q_offset, dropout, attention_dropout : as in `encoder_block`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`; None is zero.
+    **keywords
+        As in `encoder_block`.
 
     Returns
     -------
@@ -945,12 +664,8 @@ def encoder_block_jvp(
     --------
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams
-    >>> from dlref.transformer import (
-    ...     EncoderBlockParams,
-    ...     GatedFeedForwardParams,
-    ...     NormParams,
-    ...     encoder_block_jvp,
-    ... )
+    >>> from dlref.transformer import EncoderBlockParams, GatedFeedForwardParams, NormParams
+    >>> from dlref.transformer import encoder_block_jvp
     >>> zero = EncoderBlockParams(
     ...     AttentionParams(*np.zeros((4, 2, 2))),
     ...     NormParams(np.ones(2)),
@@ -961,72 +676,24 @@ def encoder_block_jvp(
     >>> encoder_block_jvp((x, zero), (v, None), num_heads=2, norm_first=True)
     array([[0.5, 2. ]])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
-    )  # fmt: skip
-    names = "x", "params"
-    dtype, [x, p], [v, dp], o = block_tangents(
-        EncoderBlockParams, names, primals, tangents, options, dbias
-    )
-    return rounded(encoder_block_tangent(x, v, p, dp, o)[1], dtype)  # type: ignore[no-any-return]
-
-
-def block_tangents(
-    kind: type[Any],
-    names: tuple[str, ...],
-    primals: Any,
-    tangents: Any,
-    options: BlockOptions,
-    dbias: Any,
-) -> tuple[Any, list[Any], list[Any], Options]:
-    """Check the arguments of a block's jvp."""
-    dtype, points, moved = as_tree_tangents(names, primals, tangents)
-    x, memory = points[0], points[-2]
-    check_ndim("primals.x", x, 2)
-    check_ndim("primals.memory", memory, 2)
-    p, dp = (
-        as_block(kind, f"{word}.params", tree[-1])
-        for word, tree in (("primals", points), ("tangents", moved))
-    )
-    o = tangent_options(options, len(kind._fields) // 2, x, dbias)
-    check_block("primals.params", p, x.shape[-1], memory.shape[-1], o.heads, o.norm)
-    return dtype, [*points[:-1], p], [*moved[:-1], dp], o
-
-
-def tangent_options(options: BlockOptions, sublayers: int, x: FloatArray, dbias: Any) -> Options:
-    """Check the options of a block and the tangent of its bias."""
-    bias = None if options.bias is None else as_floats({"bias": options.bias})[1][0]
-    if dbias is not None:
-        if bias is None:
-            check_constant("dbias", dbias)
-        dbias = as_floats({"dbias": dbias})[1][0]
-    return checked_options(options._replace(bias=bias), sublayers, x)._replace(dbias=dbias)
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, None, dbias)
+    o = as_options(options, keywords)
+    return _jvp(EncoderBlockParams, ("x", "params"), primals, tangents, o, call)
 
 
 def decoder_block(
     x: npt.ArrayLike,
     memory: npt.ArrayLike,
     params: DecoderBlockParams,
+    options: BlockOptions | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = True,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     attention_dropout: npt.ArrayLike | None = None,
-    eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Self-attention, attention to an encoder's output, and a feed-forward network.
@@ -1039,30 +706,18 @@ def decoder_block(
         Output of the encoder, one vector for each of its S positions.
     params : DecoderBlockParams
         Parameters; keys and values of the cross-attention are projected from width D_kv.
-    num_heads : int
-        Number H of heads of both attentions.
-    num_kv_heads : int or None
-        Number of heads of keys and values, a divisor of H; None is H.
-    norm_first : bool, default False
-        Normalize the input of each sub-layer instead of the sum.
-    norm : {None, "layer", "rms"}
-        Kind of normalization; None is RMS norm where there is no bias, else layer norm.
-    activation : str, default "relu"
-        Activation of the network, as for :func:`feed_forward`; of the gate, if it has one.
-    is_causal : bool, default True
-        Whether a position sees only itself and earlier ones of `x`.
-    mask, bias, rope, rope_interleaved : as in `dlref.attention.multi_head_attention`
-        Options of the self-attention.
-    q_offset, window, scale, softcap : as in `dlref.attention.multi_head_attention`
-        The same.
+    options : BlockOptions or None
+        Kind of the block, such as its heads, its normalization and its activation.
+    mask, bias, q_offset : as in `dlref.attention.multi_head_attention`
+        What the self-attention sees, and what is added to its scores.
     dropout : tuple of array_like or None
         Factors of the outputs of the three sub-layers; None drops nothing.
     attention_dropout : array_like or None
         Factors of the self-attention's weights; they broadcast to (..., H, T, T).
-    eps : float, default 1e-5
-        Epsilon of the normalizations.
     memory_mask : array_like of bool or None, shape (..., T, S)
         Where True, a position may see one of `memory`; broadcasts against (..., H, T, S).
+    **keywords
+        Fields of :class:`BlockOptions`: they make the options, or change some of those given.
 
     Returns
     -------
@@ -1116,12 +771,8 @@ def decoder_block(
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams
-    >>> from dlref.transformer import (
-    ...     DecoderBlockParams,
-    ...     GatedFeedForwardParams,
-    ...     NormParams,
-    ...     decoder_block,
-    ... )
+    >>> from dlref.transformer import DecoderBlockParams, GatedFeedForwardParams, NormParams
+    >>> from dlref.transformer import decoder_block
     >>> rng = np.random.default_rng(0)
     >>> own, cross = (AttentionParams(*rng.normal(size=(4, 2, 2))) for _ in range(2))
     >>> norm = NormParams(np.ones(2))
@@ -1136,14 +787,9 @@ def decoder_block(
     >>> np.any(moved != y, axis=-1)
     array([ True,  True,  True])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
-        eps, memory_mask,
-    )  # fmt: skip
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
     arrays = {"x": x, "memory": memory}
-    dtype, [a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, options)
-    return rounded(decoder_block_forward(a, source, p, o)[0], dtype)  # type: ignore[no-any-return]
+    return _value(DecoderBlockParams, arrays, params, as_options(options, keywords), call)
 
 
 def decoder_block_vjp(
@@ -1151,25 +797,15 @@ def decoder_block_vjp(
     x: npt.ArrayLike,
     memory: npt.ArrayLike,
     params: DecoderBlockParams,
+    options: BlockOptions | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = True,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     attention_dropout: npt.ArrayLike | None = None,
-    eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of a decoder block.
@@ -1178,11 +814,9 @@ def decoder_block_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x, memory, params, num_heads, num_kv_heads, norm_first, norm : as in `decoder_block`
+    x, memory, params, options, mask, bias, q_offset, dropout : as in `decoder_block`
         The same.
-    activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder_block`
-        The same.
-    window, scale, softcap, dropout, attention_dropout, eps, memory_mask : as in `decoder_block`
+    attention_dropout, memory_mask, **keywords : as in `decoder_block`
         Raises the same errors.
 
     Returns
@@ -1225,12 +859,8 @@ def decoder_block_vjp(
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams
-    >>> from dlref.transformer import (
-    ...     DecoderBlockParams,
-    ...     GatedFeedForwardParams,
-    ...     NormParams,
-    ...     decoder_block_vjp,
-    ... )
+    >>> from dlref.transformer import DecoderBlockParams, GatedFeedForwardParams, NormParams
+    >>> from dlref.transformer import decoder_block_vjp
     >>> rng = np.random.default_rng(0)
     >>> own, cross = (AttentionParams(*rng.normal(size=(4, 2, 2))) for _ in range(2))
     >>> norm = NormParams(np.ones(2))
@@ -1242,41 +872,24 @@ def decoder_block_vjp(
     >>> np.any(dmemory != 0, axis=-1)
     array([ True,  True, False])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
-        eps, memory_mask,
-    )  # fmt: skip
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
     arrays = {"dout": dout, "x": x, "memory": memory}
-    dtype, [u, a, source], p, o = block_arguments(DecoderBlockParams, arrays, params, options)
-    dx, dmemory, dp, dbias = decoder_block_forward(a, source, p, o)[1](u)
-    grads = (dx, dmemory, dp) if bias is None else (dx, dmemory, dp, dbias)
-    return rounded(grads, dtype)  # type: ignore[no-any-return]
+    return _vjp(DecoderBlockParams, arrays, params, as_options(options, keywords), call)
 
 
 def decoder_block_jvp(
     primals: Any,
     tangents: Any,
+    options: BlockOptions | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = True,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     attention_dropout: npt.ArrayLike | None = None,
-    eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
     dbias: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a decoder block.
@@ -1287,14 +900,14 @@ def decoder_block_jvp(
         Vectors (..., T, D) and (..., S, D_kv), and a :class:`DecoderBlockParams`.
     tangents : tuple (dx, dmemory, dparams)
         Directions in the same structure; None at any place is zero.
-    num_heads, num_kv_heads, norm_first, norm, activation, is_causal : as in `decoder_block`
+    options, mask, bias, q_offset, dropout : as in `decoder_block`
         The same.
-    mask, bias, rope, rope_interleaved, q_offset, window, scale, softcap : as in `decoder_block`
-        The same.
-    dropout, attention_dropout, eps, memory_mask : as in `decoder_block`
+    attention_dropout, memory_mask : as in `decoder_block`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`; None is zero.
+    **keywords
+        As in `decoder_block`.
 
     Returns
     -------
@@ -1324,12 +937,8 @@ def decoder_block_jvp(
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams
-    >>> from dlref.transformer import (
-    ...     DecoderBlockParams,
-    ...     GatedFeedForwardParams,
-    ...     NormParams,
-    ...     decoder_block_jvp,
-    ... )
+    >>> from dlref.transformer import DecoderBlockParams, GatedFeedForwardParams, NormParams
+    >>> from dlref.transformer import decoder_block_jvp
     >>> rng = np.random.default_rng(0)
     >>> own, cross = (AttentionParams(*rng.normal(size=(4, 2, 2))) for _ in range(2))
     >>> norm = NormParams(np.ones(2))
@@ -1341,14 +950,6 @@ def decoder_block_jvp(
     >>> np.any(dy != 0, axis=-1)
     array([False, False,  True])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
-        eps, memory_mask,
-    )  # fmt: skip
-    names = "x", "memory", "params"
-    dtype, [x, memory, p], [v, dmemory, dp], o = block_tangents(
-        DecoderBlockParams, names, primals, tangents, options, dbias
-    )
-    out = decoder_block_tangent(x, v, (memory, dmemory), p, dp, o)
-    return rounded(out[1], dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, memory_mask, dbias)
+    o = as_options(options, keywords)
+    return _jvp(DecoderBlockParams, ("x", "memory", "params"), primals, tangents, o, call)

@@ -2,42 +2,15 @@ r"""Encoder-only classifier: a class token gathers what the text is about."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import (
-    FloatArray,
-    as_generator,
-    as_integer,
-    as_integers,
-    check_broadcast,
-    check_range,
-    check_shape,
-    float_dtype,
-)
-from .._core.pytree import (
-    as_float_trees,
-    as_tree_tangents,
-    displayed,
-    params_tangents,
-    rounded,
-    shaped_like,
-)
+from .._core.arguments import FloatArray, as_generator, as_integer, check_shape, float_dtype
+from .._core.pytree import rounded
 from .._math.dense import affine, affine_jvp, affine_vjp
-from ..attention import padding_mask
-from ..attention._block import Heads
 from ..losses import cross_entropy, cross_entropy_value_and_grad
-from ..positions import learned_positions_vjp, t5_bias
-from ._blocks import (
-    EncoderBlockParams,
-    NormParams,
-    as_block,
-    as_norm,
-    check_block,
-    check_norm,
-)
 from ._configuration import (
     LanguageModelConfig,
     check_config,
@@ -45,15 +18,16 @@ from ._configuration import (
     init_embedding,
     init_norm,
     init_positions,
-    places,
-    places_vjp,
 )
-from ._feed_forward import Pullback
-from ._language_model import Dropout, as_tokens, block_options, check_table
-from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
+from ._model import Dropout, IntArray, Text, length_mask, model_arguments, model_tangents
+from ._options import Call
+from ._params import EncoderBlockParams, SequenceClassifierParams
+from ._stacks import Stack, stack_forward, stack_tangent, stack_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
-    "SequenceClassifierParams",
     "init_sequence_classifier",
     "sequence_classifier",
     "sequence_classifier_jvp",
@@ -62,52 +36,6 @@ __all__ = [
     "sequence_classifier_loss_value_and_grad",
     "sequence_classifier_vjp",
 ]
-
-
-@displayed
-class SequenceClassifierParams(NamedTuple):
-    r"""
-    Parameters of a classifier of texts.
-
-    Parameters
-    ----------
-    class_token : ndarray, shape (D,)
-        Vector that is put before the text.
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
-    positions : ndarray or None
-        Table of the scheme of positions, where it has one.
-    blocks : tuple of EncoderBlockParams
-        Parameters of each block.
-    norm : NormParams or None
-        Last normalization, of models that normalize first; else None.
-    w_head : ndarray, shape (C, D)
-        Weights of the C classes.
-    b_head : ndarray or None, shape (C,)
-        Their biases.
-
-    See Also
-    --------
-    init_sequence_classifier : Make them.
-
-    Notes
-    -----
-    The class token is a parameter of its own, not one of the V tokens: it has no other meaning.
-
-    Examples
-    --------
-    >>> from dlref.transformer import SequenceClassifierParams
-    >>> SequenceClassifierParams._fields[0]
-    'class_token'
-    """
-
-    class_token: FloatArray
-    embedding: FloatArray
-    positions: FloatArray | None
-    blocks: tuple[EncoderBlockParams, ...]
-    norm: NormParams | None
-    w_head: FloatArray
-    b_head: FloatArray | None
 
 
 def init_sequence_classifier(
@@ -169,116 +97,50 @@ def init_sequence_classifier(
         init_embedding(rng, config, 1)[0],
         init_embedding(rng, config, config.vocabulary),
         init_positions(rng, config, config.length),
-        init_blocks(rng, config),
+        init_blocks(rng, config, EncoderBlockParams),
         init_norm(config) if config.norm_first else None,
         rng.normal(0.0, 0.02, (C, config.width)),
         np.zeros(C) if config.biases else None,
     )
-    return rounded(params, kind)  # type: ignore[no-any-return]
+    return rounded(params, kind)
 
 
-def as_params(name: str, params: Any, config: LanguageModelConfig) -> SequenceClassifierParams:
-    """Return the parameters as nested named tuples."""
-    p = shaped_like(SequenceClassifierParams, name, params)
-    if not isinstance(p.blocks, tuple) or len(p.blocks) != config.layers:
-        got = len(p.blocks) if isinstance(p.blocks, tuple) else type(p.blocks).__name__
-        msg = f"Argument '{name}.blocks' must be a tuple of layers = {config.layers}, not {got}."
-        raise ValueError(msg)
-    blocks = tuple(
-        as_block(EncoderBlockParams, f"{name}.blocks[{i}]", b) for i, b in enumerate(p.blocks)
-    )
-    norm = None if p.norm is None else as_norm(f"{name}.norm", p.norm)
-    return p._replace(blocks=blocks, norm=norm)  # type: ignore[no-any-return]
+def _text(
+    tokens: IntArray, p: SequenceClassifierParams, config: LanguageModelConfig, *drops: Any
+) -> Text:
+    given = tokens, p.embedding, p.positions, config, Dropout(*drops)
+    return Text(*given, causal=False, class_token=p.class_token)
 
 
-def check_params(name: str, p: SequenceClassifierParams, config: LanguageModelConfig) -> None:
-    """Raise unless the shapes are those of the configuration."""
-    D = config.width
-    heads = Heads(config.heads, config.kv_heads)
-    check_shape(f"{name}.class_token", p.class_token, (D,))
-    check_shape(f"{name}.embedding", p.embedding, (config.vocabulary, D))
-    check_table(f"{name}.positions", p.positions, config)
-    for i, block in enumerate(p.blocks):
-        check_block(f"{name}.blocks[{i}]", block, D, D, heads, config.norm)
-    if p.norm is not None:
-        check_norm(f"{name}.norm", p.norm, D, config.norm)
-    check_shape(f"{name}.w_head", p.w_head, (*p.w_head.shape[:1], D))
-    if p.b_head is not None:
-        check_shape(f"{name}.b_head", p.b_head, p.w_head.shape[:1])
+def _entered(p: SequenceClassifierParams, text: Text, lengths: Any) -> tuple[FloatArray, Stack]:
+    return text.enter(p.blocks, p.norm, Call(mask=length_mask(lengths, text.tokens.shape, 1)))
 
 
-def seen_from_everywhere(
-    lengths: npt.ArrayLike | None, shape: tuple[int, ...], extra: int
-) -> npt.NDArray[np.bool_] | None:
-    """Return the mask of texts of different lengths, with `extra` tokens before each."""
-    if lengths is None:
-        return None
-    counts = as_integers("lengths", lengths)
-    check_broadcast("lengths", counts.shape, shape[:-1])
-    check_range("lengths", counts, shape[-1] + 1)
-    mask = padding_mask(counts + extra, shape[-1] + extra)
-    return np.asarray(mask)
-
-
-def _stack(
-    tokens: npt.NDArray[np.int64],
-    p: SequenceClassifierParams,
-    config: LanguageModelConfig,
-    lengths: Any,
-    dropout: Dropout,
-) -> tuple[Any, ...]:
-    T = tokens.shape[-1] + 1
-    there = places(config, p.positions, T, p.embedding.dtype, causal=False)
-    x = np.empty((*tokens.shape[:-1], T, config.width), p.embedding.dtype)
-    x[..., 0, :] = p.class_token
-    x[..., 1:, :] = p.embedding[tokens]
-    if config.scale_embeddings:
-        x *= x.dtype.type(config.embedding_scale)
-    if there.vectors is not None:
-        x += there.vectors
-    factors = dropout.of_embedding(x)
-    x = x if factors is None else factors * x
-    mask = seen_from_everywhere(lengths, tokens.shape, 1)
-    told = block_options(config, there, False, dropout)._replace(mask=mask)
-    options = stack_options(told, config.layers, 2, x)
-    return x, p.blocks, p.norm, options, (config.norm, config.eps)
+def _logits(
+    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, lengths: Any, *drops: Any
+) -> FloatArray:
+    kind = SequenceClassifierParams
+    dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
+    h = stack_value(*_entered(p, _text(ids, p, config, *drops), lengths))
+    return rounded(affine(h[..., 0, :], p.w_head, p.b_head), dtype)
 
 
 def _run(
-    tokens: npt.NDArray[np.int64],
-    p: SequenceClassifierParams,
-    config: LanguageModelConfig,
-    lengths: Any,
-    dropout: Dropout,
-) -> tuple[FloatArray, Pullback]:
-    h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, lengths, dropout))
-    factors = dropout.of_embedding(h)
+    p: SequenceClassifierParams, text: Text, lengths: Any
+) -> tuple[FloatArray, Callable[[FloatArray], SequenceClassifierParams]]:
+    h, stack_pullback = stack_forward(*_entered(p, text, lengths))
     gathered = np.ascontiguousarray(h[..., 0, :])
 
     def pullback(u: FloatArray) -> SequenceClassifierParams:
         dgathered, dw_head, db_head = affine_vjp(u, gathered, p.w_head, p.b_head)
         dh = np.zeros_like(h)
         dh[..., 0, :] = dgathered
-        dx, dblocks, dnorm, dbias = encoder_pullback(dh)
-        dx = dx if factors is None else factors * dx
-        dtable = places_vjp(config, p.positions, dx, dbias, causal=False)
-        dx = dx * dx.dtype.type(config.embedding_scale)
-        dtoken = dx[..., 0, :].reshape(-1, config.width).sum(0)
-        dembedding = np.asarray(learned_positions_vjp(dx[..., 1:, :], p.embedding, tokens))
+        dx, _, dblocks, dnorm, dbias = stack_pullback(dh)
+        dembedding, dtable, dtoken = text.pullback(dx, dbias)
         grads = dtoken, dembedding, dtable, dblocks, dnorm, dw_head, db_head
         return SequenceClassifierParams(*grads)
 
     return affine(gathered, p.w_head, p.b_head), pullback
-
-
-def _arguments(
-    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, **arrays: Any
-) -> tuple[Any, npt.NDArray[np.int64], SequenceClassifierParams, list[Any]]:
-    check_config(config)
-    p = as_params("params", params, config)
-    dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
-    check_params("params", p, config)
-    return dtype, as_tokens("tokens", tokens, config.vocabulary), p, rest
 
 
 def sequence_classifier(
@@ -372,10 +234,8 @@ def sequence_classifier(
     >>> bool(np.allclose(e, f, rtol=1e-6))
     True
     """
-    dtype, ids, p, _ = _arguments(tokens, params, config)
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    h = encoder_value(*_stack(ids, p, config, lengths, drops))
-    return rounded(affine(h[..., 0, :], p.w_head, p.b_head), dtype)  # type: ignore[no-any-return]
+    drops = dropout, attention_dropout, embedding_dropout
+    return _logits(tokens, params, config, lengths, *drops)
 
 
 def sequence_classifier_vjp(
@@ -438,10 +298,11 @@ def sequence_classifier_vjp(
     >>> np.any(grads.embedding != 0, axis=1)
     array([False, False,  True,  True])
     """
-    dtype, ids, p, [u] = _arguments(tokens, params, config, dout=dout)
+    kind = SequenceClassifierParams
+    dtype, [ids], p, [u] = model_arguments(kind, {"tokens": tokens}, params, config, dout=dout)
     check_shape("dout", u, (*ids.shape[:-1], len(p.w_head)))
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    return rounded(_run(ids, p, config, lengths, drops)[1](u), dtype)  # type: ignore[no-any-return]
+    drops = dropout, attention_dropout, embedding_dropout
+    return rounded(_run(p, _text(ids, p, config, *drops), lengths)[1](u), dtype)
 
 
 def sequence_classifier_jvp(
@@ -493,30 +354,15 @@ def sequence_classifier_jvp(
     >>> sequence_classifier_jvp(([3, 1], params), (None, moved), config)
     array([1., 2.])
     """
-    check_config(config)
-    (tokens,), p, dp = params_tangents(("tokens",), primals, tangents)
-    p = as_params("primals.params", p, config)
-    dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
-    check_params("primals.params", p, config)
-    dp = as_params("tangents.params", dp, config)
-    ids = as_tokens("primals.tokens", tokens, config.vocabulary)
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    x, blocks, norm, options, end = _stack(ids, p, config, lengths, drops)
-    T = ids.shape[-1] + 1
-    v = np.empty_like(x)
-    v[..., 0, :] = dp.class_token
-    v[..., 1:, :] = dp.embedding[ids]
-    v *= x.dtype.type(config.embedding_scale)
-    if config.positions == "learned":
-        v += dp.positions[:T]  # type: ignore[index]
-    factors = drops.of_embedding(x)
-    v = v if factors is None else factors * v
-    if config.positions == "t5":
-        dbias = t5_bias(dp.positions, T, T)  # type: ignore[arg-type]
-        options = [o._replace(dbias=dbias) for o in options]
-    h, dh = encoder_tangent(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
+    kind = SequenceClassifierParams
+    dtype, [ids], p, dp = model_tangents(kind, ("tokens",), primals, tangents, config)
+    drops = dropout, attention_dropout, embedding_dropout
+    text = _text(ids, p, config, *drops)
+    x, stack = _entered(p, text, lengths)
+    v, stack = text.tangent(_text(ids, dp, config, *drops), stack)
+    h, dh = stack_tangent(x, v, stack, dp.blocks, dp.norm)
     moved = affine_jvp((h[..., 0, :], p.w_head, p.b_head), (dh[..., 0, :], dp.w_head, dp.b_head))
-    return rounded(moved, dtype)  # type: ignore[no-any-return]
+    return rounded(moved, dtype)
 
 
 def sequence_classifier_loss(
@@ -539,14 +385,10 @@ def sequence_classifier_loss(
         Tokens from 0 to V − 1.
     classes : array_like of int, shape (...)
         Class of each text, from 0 to C − 1.
-    params : SequenceClassifierParams
-        Parameters.
-    config : LanguageModelConfig
-        What the encoder consists of.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`sequence_classifier`.
-    dropout, attention_dropout, embedding_dropout : tuples or arrays or None
-        As for :func:`sequence_classifier`.
+    params, config : as in `sequence_classifier`
+        Parameters, and what the model consists of.
+    lengths, dropout, attention_dropout, embedding_dropout : as in `sequence_classifier`
+        The same.
 
     Returns
     -------
@@ -583,15 +425,8 @@ def sequence_classifier_loss(
     >>> bool(sequence_classifier_loss([[3, 1], [2, 0]], [0, 1], guess, config) == np.log(2))
     True
     """
-    logits = sequence_classifier(
-        tokens,
-        params,
-        config,
-        lengths=lengths,
-        dropout=dropout,
-        attention_dropout=attention_dropout,
-        embedding_dropout=embedding_dropout,
-    )
+    drops = dropout, attention_dropout, embedding_dropout
+    logits = _logits(tokens, params, config, lengths, *drops)
     return cross_entropy(logits, classes)
 
 
@@ -651,11 +486,12 @@ def sequence_classifier_loss_value_and_grad(
     >>> grads.b_head
     array([-0.5,  0.5])
     """
-    dtype, ids, p, _ = _arguments(tokens, params, config)
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    logits, pullback = _run(ids, p, config, lengths, drops)
+    kind = SequenceClassifierParams
+    dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
+    drops = dropout, attention_dropout, embedding_dropout
+    logits, pullback = _run(p, _text(ids, p, config, *drops), lengths)
     loss, dlogits = cross_entropy_value_and_grad(logits, classes)
-    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)
 
 
 def sequence_classifier_loss_grad(

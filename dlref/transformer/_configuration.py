@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from .._core.arguments import (
     float_dtype,
     shown,
 )
-from .._core.pytree import displayed, rounded
+from .._core.pytree import rounded
 from ..activations._by_name import ACTIVATIONS
 from ..attention import AttentionParams
 from ..positions import (
@@ -35,18 +35,26 @@ from ..positions import (
     t5_bias_vjp,
 )
 from ..propagation import lecun_normal
-from ._blocks import EncoderBlockParams, NormParams
-from ._feed_forward import FeedForwardParams, GatedFeedForwardParams
+from ._params import (
+    EncoderBlockParams,
+    FeedForwardParams,
+    GatedFeedForwardParams,
+    LanguageModelParams,
+    NormParams,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["LanguageModelConfig", "LanguageModelParams", "init_language_model"]
+__all__ = ["LanguageModelConfig", "init_language_model"]
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
 GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
 GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu"}
 T5_BUCKETS = 32
+
+
+Block = TypeVar("Block")
 
 
 class Frozen(dict[str, Any]):
@@ -196,10 +204,8 @@ class LanguageModelConfig:
             check_mapping("rope_scaling", self.rope_scaling)
             self._set("rope_scaling", Frozen(self.rope_scaling))
         if self.positions == "rope" and self.head_width % 2:
-            msg = (
-                f"Argument 'positions' must not be 'rope' where width / heads = {self.head_width} "
-                "is odd: rotations turn pairs."
-            )
+            odd = f"width / heads = {self.head_width} is odd: rotations turn pairs"
+            msg = f"Argument 'positions' must not be 'rope' where {odd}."
             raise ValueError(msg)
 
     def _repr_html_(self) -> str:
@@ -218,11 +224,9 @@ class LanguageModelConfig:
         self._set(name, as_integer(name, default if value is None else value, least=least))
 
     def _divides(self, name: str, whole: str) -> None:
-        if getattr(self, whole) % getattr(self, name):
-            msg = (
-                f"Argument {name!r} must divide {whole} = {getattr(self, whole)}, "
-                f"not {getattr(self, name)}."
-            )
+        count, total = getattr(self, name), getattr(self, whole)
+        if total % count:
+            msg = f"Argument {name!r} must divide {whole} = {total}, not {count}."
             raise ValueError(msg)
 
     @property
@@ -239,52 +243,6 @@ class LanguageModelConfig:
     def embedding_scale(self) -> float:
         """Factor of the embeddings."""
         return math.sqrt(self.width) if self.scale_embeddings else 1.0
-
-
-@displayed
-class LanguageModelParams(NamedTuple):
-    r"""
-    Parameters of a language model.
-
-    Parameters
-    ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
-    positions : ndarray or None
-        Table of learned positions (L, D), or of T5's biases (32, H); else None.
-    blocks : tuple of EncoderBlockParams
-        Parameters of each block.
-    norm : NormParams or None
-        Last normalization, of models that normalize first; else None.
-    head : ndarray or None, shape (V, D)
-        Weights of the last layer; None where they are the embeddings.
-
-    See Also
-    --------
-    init_language_model : Make them.
-    save_params : Keep them.
-
-    Notes
-    -----
-    Nested named tuples of arrays: what :func:`dlref.training.adamw_step` takes and gives back.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, LanguageModelParams
-    >>> from dlref.transformer import init_language_model
-    >>> params = init_language_model(np.random.default_rng(0), LanguageModelConfig(9, 8, 2))
-    >>> isinstance(params, LanguageModelParams), params.embedding.shape, params.head
-    (True, (9, 8), None)
-    >>> LanguageModelParams._fields
-    ('embedding', 'positions', 'blocks', 'norm', 'head')
-    """
-
-    embedding: FloatArray
-    positions: FloatArray | None
-    blocks: tuple[EncoderBlockParams, ...]
-    norm: NormParams | None
-    head: FloatArray | None
 
 
 def zeros_if(wanted: bool, size: int) -> FloatArray | None:
@@ -322,19 +280,20 @@ def init_network(
 
 
 def init_blocks(
-    rng: np.random.Generator, config: LanguageModelConfig
-) -> tuple[EncoderBlockParams, ...]:
+    rng: np.random.Generator, config: LanguageModelConfig, kind: type[Block]
+) -> tuple[Block, ...]:
     """Draw the parameters of all blocks."""
-    shrink = 1 / math.sqrt(2 * max(config.layers, 1)) if config.norm_first else 1.0
-    return tuple(
-        EncoderBlockParams(
-            init_attention(rng, config, shrink),
-            init_norm(config),
-            init_network(rng, config, shrink),
-            init_norm(config),
-        )
-        for _ in range(config.layers)
-    )
+    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
+    sums = len(fields) // 2 * max(config.layers, 1)
+    shrink = 1 / math.sqrt(sums) if config.norm_first else 1.0
+
+    def drawn(field: str) -> Any:
+        if field.startswith("norm"):
+            return init_norm(config)
+        draw = init_network if field == "feed_forward" else init_attention
+        return draw(rng, config, shrink)
+
+    return tuple(kind(*map(drawn, fields)) for _ in range(config.layers))
 
 
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
@@ -410,8 +369,7 @@ def init_language_model(
     The first loss is that of a guess, log 50 = 3.91:
 
     >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, init_language_model
-    >>> from dlref.transformer import language_model_loss
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model_loss
     >>> rng = np.random.default_rng(0)
     >>> config = LanguageModelConfig(50, 32, 4)
     >>> params = init_language_model(rng, config)
@@ -425,11 +383,11 @@ def init_language_model(
     params = LanguageModelParams(
         embedding,
         init_positions(rng, config, config.length),
-        init_blocks(rng, config),
+        init_blocks(rng, config, EncoderBlockParams),
         init_norm(config) if config.norm_first else None,
         None if config.tied else rng.normal(0.0, 0.02, embedding.shape),
     )
-    return rounded(params, kind)  # type: ignore[no-any-return]
+    return rounded(params, kind)
 
 
 def check_config(config: Any) -> None:

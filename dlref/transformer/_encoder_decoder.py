@@ -2,74 +2,55 @@ r"""Encoder and decoder together: a text in, another out."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
-    as_array,
     as_generator,
     as_integer,
-    as_integers,
-    check_ndim,
     check_range,
     check_shape,
     check_size,
     float_dtype,
 )
-from .._core.pytree import (
-    as_float_trees,
-    as_tree_tangents,
-    displayed,
-    params_tangents,
-    rounded,
-    shaped_like,
-)
-from .._math.dense import affine, affine_jvp, affine_vjp
-from ..attention._block import AttentionBlock, Heads
+from .._core.pytree import rounded
+from ..attention._block import AttentionBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
-from ..positions import learned_positions_vjp, t5_bias
-from ._blocks import (
-    DecoderBlockParams,
-    EncoderBlockParams,
-    NormParams,
-    Options,
-    as_block,
-    as_norm,
-    check_block,
-    check_norm,
-    decoder_block_forward,
-    norm_forward,
-)
-from ._classifier import seen_from_everywhere
+from ._blocks import block_forward
 from ._configuration import (
     LanguageModelConfig,
     check_config,
-    init_attention,
     init_blocks,
     init_embedding,
-    init_network,
     init_norm,
     init_positions,
-    places,
-    places_vjp,
 )
-from ._decoding import EncoderDecoderDecoding
-from ._feed_forward import Pullback
-from ._language_model import Dropout, as_tokens, block_options, check_table, embed
-from ._stacks import (
-    decoder_forward,
-    decoder_tangent,
-    encoder_forward,
-    encoder_tangent,
-    encoder_value,
-    stack_options,
+from ._decoding import Decoding
+from ._model import (
+    NO_DROPOUT,
+    Dropout,
+    IntArray,
+    Text,
+    length_mask,
+    logits_of,
+    logits_tangent,
+    logits_vjp,
+    model_arguments,
+    model_tangents,
+    next_tokens,
+    shared,
 )
+from ._options import Call
+from ._params import DecoderBlockParams, EncoderBlockParams, EncoderDecoderParams
+from ._stacks import Stack, stack_forward, stack_tangent, stack_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
-    "EncoderDecoderParams",
     "encoder_decoder_generate",
     "encoder_decoder_model",
     "encoder_decoder_model_jvp",
@@ -80,58 +61,6 @@ __all__ = [
     "encoder_decoder_weights",
     "init_encoder_decoder_model",
 ]
-
-IntArray = npt.NDArray[np.int64]
-
-
-@displayed
-class EncoderDecoderParams(NamedTuple):
-    r"""
-    Parameters of an encoder-decoder model.
-
-    Parameters
-    ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token, for both texts.
-    source_positions : ndarray or None
-        Table of the encoder's scheme of positions, where it has one.
-    positions : ndarray or None
-        That of the decoder.
-    encoder : tuple of EncoderBlockParams
-        Parameters of the encoder's blocks.
-    encoder_norm : NormParams or None
-        Its last normalization, of models that normalize first; else None.
-    decoder : tuple of DecoderBlockParams
-        Parameters of the decoder's blocks.
-    norm : NormParams or None
-        Its last normalization, likewise.
-    head : ndarray or None, shape (V, D)
-        Weights of the last layer; None where they are the embeddings.
-
-    See Also
-    --------
-    init_encoder_decoder_model : Make them.
-
-    Notes
-    -----
-    One vocabulary serves both texts, as in the paper. Two of them are one if the numbers of the
-    second begin where those of the first end.
-
-    Examples
-    --------
-    >>> from dlref.transformer import EncoderDecoderParams
-    >>> EncoderDecoderParams._fields[3:7]
-    ('encoder', 'encoder_norm', 'decoder', 'norm')
-    """
-
-    embedding: FloatArray
-    source_positions: FloatArray | None
-    positions: FloatArray | None
-    encoder: tuple[EncoderBlockParams, ...]
-    encoder_norm: NormParams | None
-    decoder: tuple[DecoderBlockParams, ...]
-    norm: NormParams | None
-    head: FloatArray | None
 
 
 def init_encoder_decoder_model(
@@ -185,178 +114,106 @@ def init_encoder_decoder_model(
     as_generator("rng", rng)
     check_config(config)
     kind = float_dtype("dtype", dtype)
-    shrink = 1 / np.sqrt(3 * max(config.layers, 1)) if config.norm_first else 1.0
     embedding = init_embedding(rng, config, config.vocabulary)
     there, here = (init_positions(rng, config, config.length) for _ in range(2))
-    encoder = init_blocks(rng, config)
-    decoder = tuple(
-        DecoderBlockParams(
-            init_attention(rng, config, shrink),
-            init_norm(config),
-            init_attention(rng, config, shrink),
-            init_norm(config),
-            init_network(rng, config, shrink),
-            init_norm(config),
-        )
-        for _ in range(config.layers)
-    )
+    encoder = init_blocks(rng, config, EncoderBlockParams)
+    decoder = init_blocks(rng, config, DecoderBlockParams)
     lasts = [init_norm(config) if config.norm_first else None for _ in range(2)]
     head = None if config.tied else rng.normal(0.0, 0.02, embedding.shape)
     params = EncoderDecoderParams(
         embedding, there, here, encoder, lasts[0], decoder, lasts[1], head
     )
-    return rounded(params, kind)  # type: ignore[no-any-return]
+    return rounded(params, kind)
 
 
-def as_params(name: str, params: Any, config: LanguageModelConfig) -> EncoderDecoderParams:
-    """Return the parameters as nested named tuples."""
-    p = shaped_like(EncoderDecoderParams, name, params)
-    stacks = {}
-    for key, kind in (("encoder", EncoderBlockParams), ("decoder", DecoderBlockParams)):
-        blocks = getattr(p, key)
-        if not isinstance(blocks, tuple) or len(blocks) != config.layers:
-            got = len(blocks) if isinstance(blocks, tuple) else type(blocks).__name__
-            msg = f"Argument '{name}.{key}' must be a tuple of layers = {config.layers}, not {got}."
-            raise ValueError(msg)
-        stacks[key] = tuple(
-            as_block(kind, f"{name}.{key}[{i}]", block) for i, block in enumerate(blocks)
-        )
-    norms = {
-        key: None if getattr(p, key) is None else as_norm(f"{name}.{key}", getattr(p, key))
-        for key in ("encoder_norm", "norm")
-    }
-    return p._replace(**stacks, **norms)  # type: ignore[no-any-return]
-
-
-def check_params(name: str, p: EncoderDecoderParams, config: LanguageModelConfig) -> None:
-    """Raise unless the shapes are those of the configuration."""
-    V, D = config.vocabulary, config.width
-    heads = Heads(config.heads, config.kv_heads)
-    check_shape(f"{name}.embedding", p.embedding, (V, D))
-    for key in ("source_positions", "positions"):
-        check_table(f"{name}.{key}", getattr(p, key), config)
-    for key in ("encoder", "decoder"):
-        for i, block in enumerate(getattr(p, key)):
-            check_block(f"{name}.{key}[{i}]", block, D, D, heads, config.norm)
-    for key in ("encoder_norm", "norm"):
-        if getattr(p, key) is not None:
-            check_norm(f"{name}.{key}", getattr(p, key), D, config.norm)
-    if p.head is not None:
-        check_shape(f"{name}.head", p.head, (V, D))
-
-
-def _halves(dropout: Any, attention_dropout: Any, embedding_dropout: Any) -> tuple[Dropout, ...]:
+def _halves(*drops: Any) -> tuple[Dropout, ...]:
     """Return the factors of the encoder and those of the decoder."""
-    given = {
-        "dropout": dropout,
-        "attention_dropout": attention_dropout,
-        "embedding_dropout": embedding_dropout,
-    }
-    for name, value in given.items():
+    names = "dropout", "attention_dropout", "embedding_dropout"
+    for name, value in zip(names, drops, strict=True):
         if value is not None and not (isinstance(value, tuple | list) and len(value) == 2):
-            msg = (
-                f"Argument {name!r} must be a tuple of 2 entries, for encoder and decoder, or None."
-            )
+            what = "a tuple of 2 entries, for encoder and decoder, or None"
+            msg = f"Argument {name!r} must be {what}."
             raise ValueError(msg)
-    encoder, decoder = zip(*((None, None) if v is None else v for v in given.values()), strict=True)
+    encoder, decoder = zip(*((None, None) if v is None else v for v in drops), strict=True)
     return Dropout(*encoder), Dropout(*decoder)
 
 
-def _encoder(
+def _texts(
     source: IntArray,
+    target: IntArray,
     p: EncoderDecoderParams,
     config: LanguageModelConfig,
-    lengths: Any,
-    dropout: Dropout,
-) -> tuple[Any, ...]:
-    """Return what the encoder is called with."""
-    there = places(config, p.source_positions, source.shape[-1], p.embedding.dtype, causal=False)
-    x = embed(source, p.embedding, there.vectors, config)
-    factors = dropout.of_embedding(x)
-    x = x if factors is None else factors * x
-    mask = seen_from_everywhere(lengths, source.shape, 0)
-    told = block_options(config, there, False, dropout)._replace(mask=mask)
-    options = stack_options(told, config.layers, 2, x)
-    return x, p.encoder, p.encoder_norm, options, (config.norm, config.eps)
+    dropout: tuple[Dropout, ...] = (NO_DROPOUT, NO_DROPOUT),
+) -> tuple[Text, Text]:
+    """Return what enters the encoder and what enters the decoder."""
+    here, there = dropout
+    return (
+        Text(source, p.embedding, p.source_positions, config, here, causal=False),
+        Text(target, p.embedding, p.positions, config, there),
+    )
+
+
+def _encoder(p: EncoderDecoderParams, text: Text, lengths: Any) -> tuple[FloatArray, Stack]:
+    mask = length_mask(lengths, text.tokens.shape)
+    return text.enter(p.encoder, p.encoder_norm, Call(mask=mask))
 
 
 def _decoder(
-    target: IntArray,
-    p: EncoderDecoderParams,
-    config: LanguageModelConfig,
-    source_shape: tuple[int, ...],
-    lengths: Any,
-    dropout: Dropout,
-) -> tuple[FloatArray, list[Options]]:
-    there = places(config, p.positions, target.shape[-1], p.embedding.dtype)
-    x = embed(target, p.embedding, there.vectors, config)
-    factors = dropout.of_embedding(x)
-    x = x if factors is None else factors * x
-    mask = seen_from_everywhere(lengths, source_shape, 0)
-    told = block_options(config, there, True, dropout)._replace(memory_mask=mask)
-    return x, stack_options(told, config.layers, 3, x)
+    p: EncoderDecoderParams, texts: tuple[Text, Text], lengths: Any
+) -> tuple[FloatArray, Stack]:
+    mask = length_mask(lengths, texts[0].tokens.shape)
+    return texts[1].enter(p.decoder, p.norm, Call(memory_mask=mask))
 
 
 def _run(
-    source: IntArray,
-    target: IntArray,
-    p: EncoderDecoderParams,
-    config: LanguageModelConfig,
-    lengths: Any,
-    dropout: tuple[Dropout, ...],
-) -> tuple[FloatArray, Pullback]:
-    end = config.norm, config.eps
-    memory, encoder_pullback = encoder_forward(*_encoder(source, p, config, lengths, dropout[0]))
-    x, options = _decoder(target, p, config, source.shape, lengths, dropout[1])
-    source_factors, factors = (d.of_embedding(v) for d, v in zip(dropout, (memory, x), strict=True))
-    h, decoder_pullback = decoder_forward(x, memory, p.decoder, p.norm, options, end)
-    weight = p.embedding if p.head is None else p.head
+    p: EncoderDecoderParams, texts: tuple[Text, Text], lengths: Any
+) -> tuple[FloatArray, Callable[[FloatArray], EncoderDecoderParams]]:
+    memory, encoder_pullback = stack_forward(*_encoder(p, texts[0], lengths))
+    x, stack = _decoder(p, texts, lengths)
+    h, decoder_pullback = stack_forward(x, stack, memory)
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> EncoderDecoderParams:
-        dh, dhead, _ = affine_vjp(u, h, weight)
+        dh, dhead = logits_vjp(u, h, p)
         dx, dmemory, ddecoder, dnorm, dbias = decoder_pullback(dh)
-        dsource, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
-        dx = dx if factors is None else factors * dx
-        dsource = dsource if source_factors is None else source_factors * dsource
-        dtable = places_vjp(config, p.positions, dx, dbias)
-        dsource_table = places_vjp(config, p.source_positions, dsource, dsource_bias, causal=False)
-        scale = dx.dtype.type(config.embedding_scale)
-        dembedding = np.asarray(learned_positions_vjp(dx * scale, p.embedding, target))
-        dembedding += learned_positions_vjp(dsource * scale, p.embedding, source)
-        if p.head is None:
-            dembedding += dhead
-        return EncoderDecoderParams(
-            dembedding,
-            dsource_table,
-            dtable,
-            dencoder,
-            dencoder_norm,
-            ddecoder,
-            dnorm,
-            None if p.head is None else dhead,
-        )
+        dsource, _, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
+        dembedding, dtable, _ = texts[1].pullback(dx, dbias)
+        dread, dsource_table, _ = texts[0].pullback(dsource, dsource_bias)
+        dembedding, dhead_alone = shared(p, dembedding + dread, dhead)
+        tables = dsource_table, dtable
+        stacks = dencoder, dencoder_norm, ddecoder, dnorm
+        return EncoderDecoderParams(dembedding, *tables, *stacks, dhead_alone)
 
-    return affine(h, weight), pullback
+    return logits_of(h, p), pullback
 
 
 def _arguments(
     source: npt.ArrayLike, target: npt.ArrayLike, params: Any, config: Any, **arrays: Any
 ) -> tuple[Any, IntArray, IntArray, EncoderDecoderParams, list[Any]]:
-    check_config(config)
-    p = as_params("params", params, config)
-    dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
-    check_params("params", p, config)
-    return dtype, *_texts(("source", "target"), source, target, config), p, rest
+    texts = {"source": source, "target": target}
+    dtype, ids, p, rest = model_arguments(EncoderDecoderParams, texts, params, config, **arrays)
+    _check_batch("target", *ids)
+    return dtype, *ids, p, rest
 
 
-def _texts(
-    names: tuple[str, str], source: npt.ArrayLike, target: npt.ArrayLike, config: Any
-) -> tuple[IntArray, IntArray]:
-    ids = as_tokens(names[0], source, config.vocabulary)
-    answer = as_tokens(names[1], target, config.vocabulary)
-    check_shape(names[1], answer, (*ids.shape[:-1], answer.shape[-1]))
-    return ids, answer
+def _check_batch(name: str, ids: IntArray, answer: IntArray) -> None:
+    """Raise unless there is a target for each source."""
+    check_shape(name, answer, (*ids.shape[:-1], answer.shape[-1]))
+
+
+def _logits(
+    source: npt.ArrayLike,
+    target: npt.ArrayLike,
+    params: Any,
+    config: Any,
+    lengths: Any,
+    *drops: Any,
+) -> FloatArray:
+    dtype, ids, answer, p, _ = _arguments(source, target, params, config)
+    texts = _texts(ids, answer, p, config, _halves(*drops))
+    memory = stack_value(*_encoder(p, texts[0], lengths))
+    x, stack = _decoder(p, texts, lengths)
+    return rounded(logits_of(stack_value(x, stack, memory), p), dtype)
 
 
 def encoder_decoder_model(
@@ -446,28 +303,8 @@ def encoder_decoder_model(
     >>> np.any(other != y, axis=-1)
     array([False,  True])
     """
-    dtype, ids, answer, p, _ = _arguments(source, target, params, config)
-    drops = _halves(dropout, attention_dropout, embedding_dropout)
-    memory = encoder_value(*_encoder(ids, p, config, lengths, drops[0]))
-    logits = _logits(answer, memory, p, config, ids.shape, lengths, drops[1])
-    return rounded(logits, dtype)  # type: ignore[no-any-return]
-
-
-def _logits(
-    target: IntArray,
-    memory: FloatArray,
-    p: EncoderDecoderParams,
-    config: LanguageModelConfig,
-    source_shape: tuple[int, ...],
-    lengths: Any,
-    dropout: Dropout,
-) -> FloatArray:
-    x, options = _decoder(target, p, config, source_shape, lengths, dropout)
-    for block, o in zip(p.decoder, options, strict=True):
-        x = decoder_block_forward(x, memory, block, o)[0]
-    if p.norm is not None:
-        x = norm_forward(x, p.norm, config.norm, config.eps)[0]
-    return affine(x, p.embedding if p.head is None else p.head)
+    drops = dropout, attention_dropout, embedding_dropout
+    return _logits(source, target, params, config, lengths, *drops)
 
 
 def encoder_decoder_model_vjp(
@@ -537,7 +374,7 @@ def encoder_decoder_model_vjp(
     dtype, ids, answer, p, [u] = _arguments(source, target, params, config, dout=dout)
     check_shape("dout", u, (*answer.shape, config.vocabulary))
     drops = _halves(dropout, attention_dropout, embedding_dropout)
-    return rounded(_run(ids, answer, p, config, lengths, drops)[1](u), dtype)  # type: ignore[no-any-return]
+    return rounded(_run(p, _texts(ids, answer, p, config, drops), lengths)[1](u), dtype)
 
 
 def encoder_decoder_model_jvp(
@@ -582,9 +419,8 @@ def encoder_decoder_model_jvp(
     Examples
     --------
     >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig
-    >>> from dlref.transformer import encoder_decoder_model, encoder_decoder_model_jvp
-    >>> from dlref.transformer import init_encoder_decoder_model
+    >>> from dlref.transformer import LanguageModelConfig, encoder_decoder_model
+    >>> from dlref.transformer import encoder_decoder_model_jvp, init_encoder_decoder_model
     >>> config = LanguageModelConfig(5, 8, 2, tied=False)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> along = type(params)(*[None] * 7, params.head)
@@ -593,71 +429,19 @@ def encoder_decoder_model_jvp(
     >>> bool(np.allclose(moved, y, atol=1e-15))
     True
     """
-    check_config(config)
-    (source, target), p, dp = params_tangents(("source", "target"), primals, tangents)
-    p = as_params("primals.params", p, config)
-    dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
-    check_params("primals.params", p, config)
-    dp = as_params("tangents.params", dp, config)
-    ids, answer = _texts(("primals.source", "primals.target"), source, target, config)
-    end = config.norm, config.eps
+    kind, names = EncoderDecoderParams, ("source", "target")
+    dtype, [ids, answer], p, dp = model_tangents(kind, names, primals, tangents, config)
+    _check_batch("primals.target", ids, answer)
     drops = _halves(dropout, attention_dropout, embedding_dropout)
-    x, blocks, norm, options, _ = _encoder(ids, p, config, lengths, drops[0])
-    v = _moved(ids, dp.embedding, dp.source_positions, config, drops[0])
-    options = _with_moved_bias(options, ids.shape[-1], dp.source_positions, config, causal=False)
-    memory = encoder_tangent(x, v, (blocks, dp.encoder), (norm, dp.encoder_norm), options, end)
-    x, options = _decoder(answer, p, config, ids.shape, lengths, drops[1])
-    v = _moved(answer, dp.embedding, dp.positions, config, drops[1])
-    options = _with_moved_bias(options, answer.shape[-1], dp.positions, config, causal=True)
-    stacks = p.decoder, dp.decoder
-    h, dh = decoder_tangent(x, v, memory, stacks, (p.norm, dp.norm), options, end)
-    weight, dweight = (p.embedding, dp.embedding) if p.head is None else (p.head, dp.head)
-    moved = affine_jvp((h, weight, None), (dh, dweight, None))
-    return rounded(moved, dtype)  # type: ignore[no-any-return]
-
-
-def _moved(
-    tokens: IntArray,
-    dembedding: FloatArray,
-    dtable: FloatArray | None,
-    config: LanguageModelConfig,
-    dropout: Dropout,
-) -> FloatArray:
-    """Return the tangent of what enters the first block."""
-    vectors = None
-    if config.positions == "learned" and dtable is not None:
-        vectors = dtable[: tokens.shape[-1]]
-    v = embed(tokens, dembedding, vectors, config)
-    factors = dropout.of_embedding(v)
-    return v if factors is None else factors * v
-
-
-def _with_moved_bias(
-    options: list[Options],
-    T: int,
-    dtable: FloatArray | None,
-    config: LanguageModelConfig,
-    *,
-    causal: bool,
-) -> list[Options]:
-    """Add the tangent of T5's bias to the options of self-attention."""
-    if config.positions != "t5" or dtable is None or not T:
-        return options
-    dbias = t5_bias(dtable, T, T, bidirectional=not causal)
-    return [o._replace(dbias=dbias) for o in options]
-
-
-def _pairs(target: npt.ArrayLike, targets: npt.ArrayLike | None) -> tuple[IntArray, IntArray]:
-    ids = as_integers("target", target)
-    check_ndim("target", ids, 1)  # type: ignore[arg-type]
-    if targets is not None:
-        wanted = as_integers("targets", targets)
-        check_shape("targets", wanted, ids.shape)
-        return ids, wanted
-    if ids.shape[-1] < 2:
-        msg = f"Argument 'target' must have at least 2 positions, not shape {ids.shape}."
-        raise ValueError(msg)
-    return ids[..., :-1], ids[..., 1:]
+    texts = _texts(ids, answer, p, config, drops)
+    moved = _texts(ids, answer, dp, config, drops)
+    x, stack = _encoder(p, texts[0], lengths)
+    v, stack = texts[0].tangent(moved[0], stack)
+    memory = stack_tangent(x, v, stack, dp.encoder, dp.encoder_norm)
+    x, stack = _decoder(p, texts, lengths)
+    v, stack = texts[1].tangent(moved[1], stack)
+    h, dh = stack_tangent(x, v, stack, dp.decoder, dp.norm, memory)
+    return rounded(logits_tangent(h, dh, p, dp), dtype)
 
 
 def encoder_decoder_model_loss(
@@ -681,17 +465,13 @@ def encoder_decoder_model_loss(
         Text to read.
     target : array_like of int, shape (..., T)
         Text to write, from its start token on.
-    params : EncoderDecoderParams
-        Parameters.
-    config : LanguageModelConfig
-        What both halves consist of.
+    params, config : as in `encoder_decoder_model`
+        Parameters, and what the model consists of.
     targets : array_like of int or None, shape (..., T)
         What each position is to predict, −100 where nothing is asked. None is the next
         token: the decoder reads all but the last token, and predicts all but the first.
-    lengths : array_like of int or None, shape (...)
-        As for :func:`encoder_decoder_model`.
-    dropout, attention_dropout, embedding_dropout : tuple or None
-        As for :func:`encoder_decoder_model`.
+    lengths, dropout, attention_dropout, embedding_dropout : as in `encoder_decoder_model`
+        The same.
 
     Returns
     -------
@@ -733,17 +513,9 @@ def encoder_decoder_model_loss(
     >>> bool(encoder_decoder_model_loss([1, 2], [0, 2, 1], guess, config) == np.log(9))
     True
     """
-    ids, wanted = _pairs(target, targets)
-    logits = encoder_decoder_model(
-        source,
-        ids,
-        params,
-        config,
-        lengths=lengths,
-        dropout=dropout,
-        attention_dropout=attention_dropout,
-        embedding_dropout=embedding_dropout,
-    )
+    ids, wanted = next_tokens("target", target, targets)
+    drops = dropout, attention_dropout, embedding_dropout
+    logits = _logits(source, ids, params, config, lengths, *drops)
     return cross_entropy(logits, wanted)
 
 
@@ -802,12 +574,12 @@ def encoder_decoder_model_loss_value_and_grad(
     >>> bool(np.any(grads.encoder[0].attention.w_v))  # it reaches the first block of the encoder
     True
     """
-    ids, wanted = _pairs(target, targets)
+    ids, wanted = next_tokens("target", target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
     drops = _halves(dropout, attention_dropout, embedding_dropout)
-    logits, pullback = _run(texts, answer, p, config, lengths, drops)
+    logits, pullback = _run(p, _texts(texts, answer, p, config, drops), lengths)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)
 
 
 def encoder_decoder_model_loss_grad(
@@ -889,10 +661,8 @@ def encoder_decoder_generate(
     ----------
     source : array_like of int, shape (..., S)
         Text to read.
-    params : EncoderDecoderParams
-        Parameters.
-    config : LanguageModelConfig
-        What both halves consist of.
+    params, config : as in `encoder_decoder_model`
+        Parameters, and what the model consists of.
     start : int
         Token with which the target begins.
     steps : int
@@ -943,18 +713,16 @@ def encoder_decoder_generate(
     """
     check_config(config)
     tokens = [as_integer("start", start, least=0), as_integer("steps", steps, least=0)]
-    check_range("start", np.array(tokens[0]), config.vocabulary)
-    if stop is not None:
-        check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
-    _, ids, _, p, _ = _arguments(
-        source, np.zeros((*as_array("source", source).shape[:-1], 0), int), params, config
-    )
+    for name, token in {"start": start, "stop": 0 if stop is None else stop}.items():
+        check_range(name, np.array(as_integer(name, token, least=0)), config.vocabulary)
+    _, [ids], p, _ = model_arguments(EncoderDecoderParams, {"source": source}, params, config)
     check_size(source=ids.size, steps=tokens[1])
-    memory = encoder_value(*_encoder(ids, p, config, lengths, Dropout()))
+    text = Text(ids, p.embedding, p.source_positions, config, causal=False)
+    memory = stack_value(*_encoder(p, text, lengths))
     out = np.full((*ids.shape[:-1], 1 + tokens[1]), tokens[0], np.int64)
     done = np.zeros(ids.shape[:-1], bool)
-    mask = seen_from_everywhere(lengths, ids.shape, 0)
-    decoding = EncoderDecoderDecoding(p, config, memory, mask, tokens[1])
+    mask = length_mask(lengths, ids.shape)
+    decoding = Decoding(p, config, ids.shape[:-1], tokens[1], memory, mask)
     for at in range(1, out.shape[-1]):
         token = np.argmax(decoding.feed(out[..., at - 1 : at]), axis=-1)
         out[..., at] = token if stop is None else np.where(done, stop, token)
@@ -979,10 +747,8 @@ def encoder_decoder_weights(
         Text to read.
     target : array_like of int, shape (..., T)
         Text to write.
-    params : EncoderDecoderParams
-        Parameters.
-    config : LanguageModelConfig
-        What both halves consist of.
+    params, config : as in `encoder_decoder_model`
+        Parameters, and what the model consists of.
     lengths : array_like of int or None, shape (...)
         As for :func:`encoder_decoder_model`.
 
@@ -1027,11 +793,12 @@ def encoder_decoder_weights(
     (2, (2, 2, 3), True)
     """
     dtype, ids, answer, p, _ = _arguments(source, target, params, config)
-    memory = encoder_value(*_encoder(ids, p, config, lengths, Dropout()))
-    x, options = _decoder(answer, p, config, ids.shape, lengths, Dropout())
+    texts = _texts(ids, answer, p, config)
+    memory = stack_value(*_encoder(p, texts[0], lengths))
+    x, stack = _decoder(p, texts, lengths)
     weights = []
-    for block, o in zip(p.decoder, options, strict=True):
-        seen: list[AttentionBlock] = []
-        x = decoder_block_forward(x, memory, block, o, seen=seen)[0]
-        weights.append(seen[0].weights())
-    return rounded(tuple(weights), dtype)  # type: ignore[no-any-return]
+    for block, s in zip(stack.blocks, stack.setups, strict=True):
+        seen: dict[str, AttentionBlock] = {}
+        x = block_forward(x, block, s, memory, seen=seen)[0]
+        weights.append(seen["cross_attention"].weights())
+    return rounded(tuple(weights), dtype)

@@ -2,19 +2,18 @@ r"""Position-wise feed-forward networks, plain and gated: half of every block.""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape
-from .._core.pytree import as_float_trees, as_tree_tangents, displayed, rounded, shaped_like
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations._by_name import by_name
+from ._params import FeedForwardParams, GatedFeedForwardParams
 
 __all__ = [
-    "FeedForwardParams",
-    "GatedFeedForwardParams",
     "feed_forward",
     "feed_forward_jvp",
     "feed_forward_vjp",
@@ -24,84 +23,7 @@ __all__ = [
 ]
 
 
-@displayed
-class FeedForwardParams(NamedTuple):
-    r"""
-    Parameters of a feed-forward network: two dense layers.
-
-    Parameters
-    ----------
-    w1 : ndarray, shape (F, D)
-        Weights of the hidden layer.
-    b1 : ndarray or None, shape (F,)
-        Its biases; None leaves them out.
-    w2 : ndarray, shape (D, F)
-        Weights of the output.
-    b2 : ndarray or None, shape (D,)
-        Its biases; None leaves them out.
-
-    See Also
-    --------
-    feed_forward : What they are parameters of.
-    GatedFeedForwardParams : Three matrices instead of two.
-
-    Notes
-    -----
-    :math:`2 F D + F + D` numbers; with the usual :math:`F = 4 D`, two thirds of a block.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.transformer import FeedForwardParams
-    >>> params = FeedForwardParams(np.ones((8, 2)), np.zeros(8), np.ones((2, 8)), np.zeros(2))
-    >>> params._replace(b1=None)._fields
-    ('w1', 'b1', 'w2', 'b2')
-    """
-
-    w1: FloatArray
-    b1: FloatArray | None
-    w2: FloatArray
-    b2: FloatArray | None
-
-
-@displayed
-class GatedFeedForwardParams(NamedTuple):
-    r"""
-    Parameters of a gated feed-forward network: three matrices, no biases.
-
-    Parameters
-    ----------
-    w_gate : ndarray, shape (F, D)
-        Weights of the gate.
-    w_up : ndarray, shape (F, D)
-        Weights of what is gated.
-    w_down : ndarray, shape (D, F)
-        Weights of the output.
-
-    See Also
-    --------
-    gated_feed_forward : What they are parameters of.
-    FeedForwardParams : Without a gate.
-
-    Notes
-    -----
-    :math:`3 F D` numbers: as many as a plain network of :math:`4 D` hidden units has if
-    :math:`F = 8 D / 3`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from dlref.transformer import GatedFeedForwardParams
-    >>> params = GatedFeedForwardParams(np.ones((8, 3)), np.ones((8, 3)), np.ones((3, 8)))
-    >>> sum(w.size for w in params)
-    72
-    """
-
-    w_gate: FloatArray
-    w_up: FloatArray
-    w_down: FloatArray
-
-
+Kind = TypeVar("Kind")
 Params = FeedForwardParams | GatedFeedForwardParams
 Pullback = Any  # a function from a cotangent to the cotangents of the inputs
 
@@ -166,23 +88,14 @@ def network_tangent(
     return affine_tangent(opened * up, vjp(dgate, gate) * up + opened * dup, p.w_down, dp[2])
 
 
-def check_network(name: str, params: Any, width: int) -> None:
+def check_network(name: str, params: Params, width: int) -> None:
     """Raise unless the shapes fit each other and rows of the given width."""
-    if isinstance(params, FeedForwardParams):
-        first, last, biases = params.w1, params.w2, (params.b1, params.b2)
-        names = f"{name}.w1", f"{name}.w2"
-    else:
-        first, last, biases = params.w_gate, params.w_down, (None, None)
-        names = f"{name}.w_gate", f"{name}.w_down"
-    check_axes(names[0], first, 2)
-    hidden = first.shape[0]
-    check_shape(names[0], first, (hidden, width))
-    check_shape(names[1], last, (width, hidden))
-    if isinstance(params, GatedFeedForwardParams):
-        check_shape(f"{name}.w_up", params.w_up, (hidden, width))
-    for key, bias, size in zip(("b1", "b2"), biases, (hidden, width), strict=True):
-        if bias is not None:
-            check_shape(f"{name}.{key}", bias, (size,))
+    check_axes(f"{name}.{params._fields[0]}", params[0], 2)
+    inner, outer = (len(params[0]), width), (width, len(params[0]))
+    shapes = {"w_down": outer, "w2": outer, "b1": inner[:1], "b2": outer[:1]}
+    for key, array in zip(params._fields, params, strict=True):
+        if array is not None:
+            check_shape(f"{name}.{key}", array, shapes.get(key, inner))
 
 
 def _map(x: npt.ArrayLike, params: Any, kind: type[Any], activation: str) -> FloatArray:
@@ -190,19 +103,20 @@ def _map(x: npt.ArrayLike, params: Any, kind: type[Any], activation: str) -> Flo
     dtype, [a, p] = as_float_trees({"x": x, "params": shaped_like(kind, "params", params)})
     check_ndim("x", a, 1)
     check_network("params", p, a.shape[-1])
-    return rounded(network_forward(a, p, activation)[0], dtype)  # type: ignore[no-any-return]
+    return rounded(network_forward(a, p, activation)[0], dtype)
 
 
 def _vjp(
-    dout: npt.ArrayLike, x: npt.ArrayLike, params: Any, kind: type[Any], activation: str
-) -> Any:
+    dout: npt.ArrayLike, x: npt.ArrayLike, params: Any, kind: type[Kind], activation: str
+) -> tuple[FloatArray, Kind]:
     by_name(activation)
-    p = shaped_like(kind, "params", params)
-    dtype, [u, a, p] = as_float_trees({"dout": dout, "x": x, "params": p})
+    trees = {"dout": dout, "x": x, "params": shaped_like(kind, "params", params)}
+    dtype, [u, a, p] = as_float_trees(trees)
     check_ndim("x", a, 1)
     check_network("params", p, a.shape[-1])
     check_shape("dout", u, a.shape)
-    return rounded(network_forward(a, p, activation)[1](u), dtype)
+    dx, dp = network_forward(a, p, activation)[1](u)
+    return rounded((dx, dp), dtype)
 
 
 def _jvp(primals: Any, tangents: Any, kind: type[Any], activation: str) -> FloatArray:
@@ -211,7 +125,7 @@ def _jvp(primals: Any, tangents: Any, kind: type[Any], activation: str) -> Float
     p = shaped_like(kind, "primals.params", p)
     check_ndim("primals.x", x, 1)
     check_network("primals.params", p, x.shape[-1])
-    return rounded(network_tangent(x, v, p, dp, activation)[1], dtype)  # type: ignore[no-any-return]
+    return rounded(network_tangent(x, v, p, dp, activation)[1], dtype)
 
 
 def feed_forward(
@@ -343,7 +257,7 @@ def feed_forward_vjp(
     >>> dparams.b1 is None
     True
     """
-    return _vjp(dout, x, params, FeedForwardParams, activation)  # type: ignore[no-any-return]
+    return _vjp(dout, x, params, FeedForwardParams, activation)
 
 
 def feed_forward_jvp(primals: Any, tangents: Any, *, activation: str = "relu") -> FloatArray:
@@ -502,7 +416,7 @@ def gated_feed_forward_vjp(
     >>> dx
     array([[6.]])
     """
-    return _vjp(dout, x, params, GatedFeedForwardParams, activation)  # type: ignore[no-any-return]
+    return _vjp(dout, x, params, GatedFeedForwardParams, activation)
 
 
 def gated_feed_forward_jvp(primals: Any, tangents: Any, *, activation: str = "silu") -> FloatArray:

@@ -18,11 +18,11 @@ from .._core.arguments import (
     check_size,
     result,
 )
-from .._core.pytree import as_float_trees
 from ..activations import log_softmax, softmax
-from ._configuration import LanguageModelConfig, LanguageModelParams, check_config
+from ._configuration import LanguageModelConfig
 from ._decoding import Decoding
-from ._language_model import as_params, as_tokens, check_params
+from ._model import model_arguments
+from ._params import LanguageModelParams
 
 __all__ = ["beam_search", "generate", "next_token_probabilities"]
 
@@ -159,11 +159,7 @@ def _start(
     prompt: npt.ArrayLike, params: Any, config: LanguageModelConfig, steps: int, beams: int = 1
 ) -> tuple[npt.NDArray[np.int64], tuple[int, ...], int, Decoding]:
     """Check; return the prompts (B, T), their batch axes, the number of steps and a decoding."""
-    check_config(config)
-    p = as_params("params", params, config)
-    _, [p] = as_float_trees({"params": p})
-    check_params("params", p, config)
-    ids = as_tokens("prompt", prompt, config.vocabulary)
+    _, [ids], p, _ = model_arguments(LanguageModelParams, {"prompt": prompt}, params, config)
     if not ids.shape[-1]:
         msg = f"Argument 'prompt' must have at least 1 token, not shape {ids.shape}."
         raise ValueError(msg)
@@ -171,7 +167,7 @@ def _start(
     check_size(prompt=ids.size, beams=beams, steps=steps)
     texts = ids.reshape(-1, ids.shape[-1])
     needed = ids.shape[-1] + max(steps - 1, 0)  # the last token is not read again
-    return texts, ids.shape[:-1], steps, Decoding(p, config, beams * len(texts), needed)
+    return texts, ids.shape[:-1], steps, Decoding(p, config, (beams * len(texts),), needed)
 
 
 def generate(
@@ -193,10 +189,8 @@ def generate(
     ----------
     prompt : array_like of int, shape (..., T)
         Beginnings of texts, at least one token each.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
+    params, config : as in `language_model`
+        Parameters, and what the model consists of.
     steps : int
         Number of tokens to append.
     temperature : float, default 1.0
@@ -323,10 +317,8 @@ def beam_search(
     ----------
     prompt : array_like of int, shape (..., T)
         Beginnings of texts, at least one token each.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
+    params, config : as in `language_model`
+        Parameters, and what the model consists of.
     steps : int
         Number of tokens to append.
     beams : int, default 4

@@ -2,46 +2,34 @@ r"""The decoder-only language model, its loss, and the gradient of that."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import (
-    FloatArray,
-    as_floats,
-    as_integers,
-    check_broadcast,
-    check_ndim,
-    check_range,
-    check_shape,
-)
-from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, rounded, shaped_like
-from .._math.dense import affine, affine_jvp, affine_vjp
-from ..attention._block import AttentionBlock, Heads
+from .._core.arguments import FloatArray, check_shape
+from .._core.pytree import rounded
+from ..attention._block import AttentionBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
-from ..positions import learned_positions_vjp, t5_bias
-from ._blocks import (
-    BlockOptions,
-    EncoderBlockParams,
-    as_block,
-    as_norm,
-    check_block,
-    check_norm,
-    encoder_block_forward,
+from ._blocks import block_forward
+from ._configuration import LanguageModelConfig
+from ._model import (
+    Dropout,
+    IntArray,
+    Text,
+    logits_of,
+    logits_tangent,
+    logits_vjp,
+    model_arguments,
+    model_tangents,
+    next_tokens,
+    shared,
 )
-from ._configuration import (
-    GATED,
-    T5_BUCKETS,
-    LanguageModelConfig,
-    LanguageModelParams,
-    Places,
-    check_config,
-    places,
-    places_vjp,
-)
-from ._feed_forward import Pullback
-from ._stacks import encoder_forward, encoder_tangent, encoder_value, stack_options
+from ._params import LanguageModelParams
+from ._stacks import stack_forward, stack_tangent, stack_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "LanguageModelTrace",
@@ -53,8 +41,6 @@ __all__ = [
     "language_model_trace",
     "language_model_vjp",
 ]
-
-IntArray = npt.NDArray[np.int64]
 
 
 class LanguageModelTrace(NamedTuple):
@@ -87,188 +73,39 @@ class LanguageModelTrace(NamedTuple):
     weights: tuple[FloatArray, ...]
 
 
-# Checks.
-
-
-def as_params(name: str, params: Any, config: LanguageModelConfig) -> LanguageModelParams:
-    """Return the parameters as nested named tuples."""
-    p = shaped_like(LanguageModelParams, name, params)
-    if not isinstance(p.blocks, tuple) or len(p.blocks) != config.layers:
-        got = len(p.blocks) if isinstance(p.blocks, tuple) else type(p.blocks).__name__
-        msg = f"Argument '{name}.blocks' must be a tuple of layers = {config.layers}, not {got}."
-        raise ValueError(msg)
-    blocks = tuple(
-        as_block(EncoderBlockParams, f"{name}.blocks[{i}]", b) for i, b in enumerate(p.blocks)
-    )
-    norm = None if p.norm is None else as_norm(f"{name}.norm", p.norm)
-    return p._replace(blocks=blocks, norm=norm)  # type: ignore[no-any-return]
-
-
-def check_table(name: str, table: FloatArray | None, config: LanguageModelConfig) -> None:
-    """Raise unless the table of positions is the one of the scheme."""
-    if config.positions == "t5":
-        check_shape(name, np.asarray(table), (T5_BUCKETS, config.heads))
-    elif config.positions == "learned":
-        rows = 0 if table is None else len(np.atleast_1d(table))
-        check_shape(name, np.asarray(table), (rows, config.width))
-    elif table is not None:
-        msg = f"Argument {name!r} must be None, as config.positions is {config.positions!r}."
-        raise ValueError(msg)
-
-
-def check_params(name: str, p: LanguageModelParams, config: LanguageModelConfig) -> None:
-    """Raise unless the shapes are those of the configuration."""
-    V, D = config.vocabulary, config.width
-    heads = Heads(config.heads, config.kv_heads)
-    check_shape(f"{name}.embedding", p.embedding, (V, D))
-    check_table(f"{name}.positions", p.positions, config)
-    for i, block in enumerate(p.blocks):
-        check_block(f"{name}.blocks[{i}]", block, D, D, heads, config.norm)
-    if p.norm is not None:
-        check_norm(f"{name}.norm", p.norm, D, config.norm)
-    if p.head is not None:
-        check_shape(f"{name}.head", p.head, (V, D))
-
-
-def as_tokens(name: str, tokens: npt.ArrayLike, vocabulary: int) -> IntArray:
-    """Return tokens as integers of (..., T)."""
-    ids = as_integers(name, tokens)
-    check_ndim(name, ids, 1)  # type: ignore[arg-type]
-    check_range(name, ids, vocabulary)
-    return ids
-
-
-class Dropout(NamedTuple):
-    """Factors of dropout in a model, as the user gave them; None drops nothing."""
-
-    sublayers: Any = None
-    weights: Any = None
-    embedding: Any = None
-
-    def of_embedding(self, x: FloatArray) -> FloatArray | None:
-        """Check the factors of what enters the first block, (..., T, D)."""
-        if self.embedding is None:
-            return None
-        _, [factors] = as_floats({"embedding_dropout": self.embedding}, work=np.float32)
-        check_broadcast("embedding_dropout", factors.shape, x.shape)
-        return factors.astype(x.dtype, copy=False)
-
-
-def block_options(
-    config: LanguageModelConfig, there: Places, causal: bool, dropout: Dropout | None = None
-) -> BlockOptions:
-    """Return the options of all blocks."""
-    return BlockOptions(
-        num_heads=config.heads,
-        num_kv_heads=config.kv_heads,
-        norm_first=config.norm_first,
-        norm=config.norm,
-        activation=GATED.get(config.activation, config.activation),
-        is_causal=causal,
-        bias=there.bias,
-        rope=there.rope,
-        dropout=dropout and dropout.sublayers,
-        attention_dropout=dropout and dropout.weights,
-        eps=config.eps,
-    )
-
-
 # Private functions compute in the dtype of the parameters and check nothing.
 
 
-def embed(
-    tokens: IntArray, embedding: FloatArray, vectors: FloatArray | None, config: LanguageModelConfig
-) -> FloatArray:
-    """Look the tokens up, and add the vectors of their positions."""
-    x = embedding[tokens]
-    if config.scale_embeddings:
-        x *= x.dtype.type(config.embedding_scale)
-    if vectors is not None:
-        x += vectors
-    return x
-
-
-def _stack(
-    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Dropout
-) -> tuple[Any, ...]:
-    """Return what a stack of blocks is called with."""
-    there = places(config, p.positions, tokens.shape[-1], p.embedding.dtype)
-    x = embed(tokens, p.embedding, there.vectors, config)
-    factors = dropout.of_embedding(x)
-    x = x if factors is None else factors * x
-    options = stack_options(block_options(config, there, True, dropout), config.layers, 2, x)
-    return x, p.blocks, p.norm, options, (config.norm, config.eps)
-
-
 def _run(
-    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, dropout: Dropout
-) -> tuple[FloatArray, Pullback]:
+    p: LanguageModelParams, text: Text
+) -> tuple[FloatArray, Callable[[FloatArray], LanguageModelParams]]:
     """Run the model; the cotangent is that of the parameters."""
-    h, encoder_pullback = encoder_forward(*_stack(tokens, p, config, dropout))
-    factors = dropout.of_embedding(h)
-    weight = p.embedding if p.head is None else p.head
+    h, stack_pullback = stack_forward(*text.enter(p.blocks, p.norm))
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> LanguageModelParams:
-        dh, dhead, _ = affine_vjp(u, h, weight)
-        dx, dblocks, dnorm, dbias = encoder_pullback(dh)
-        dx = dx if factors is None else factors * dx
-        dtable = places_vjp(config, p.positions, dx, dbias)
-        if config.scale_embeddings:
-            dx *= dx.dtype.type(config.embedding_scale)
-        dembedding = np.asarray(learned_positions_vjp(dx, p.embedding, tokens))
-        if p.head is None:
-            dembedding += dhead
-            return LanguageModelParams(dembedding, dtable, dblocks, dnorm, None)
-        return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead)
+        dh, dhead = logits_vjp(u, h, p)
+        dx, _, dblocks, dnorm, dbias = stack_pullback(dh)
+        dembedding, dtable, _ = text.pullback(dx, dbias)
+        dembedding, dhead_alone = shared(p, dembedding, dhead)
+        return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead_alone)
 
-    return affine(h, weight), pullback
+    return logits_of(h, p), pullback
 
 
-def _tangents(
-    tokens: IntArray,
-    p: LanguageModelParams,
-    dp: LanguageModelParams,
-    config: LanguageModelConfig,
-    dropout: Dropout,
+def _text(
+    tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, *drops: Any
+) -> Text:
+    return Text(tokens, p.embedding, p.positions, config, Dropout(*drops))
+
+
+def _logits(
+    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, *drops: Any
 ) -> FloatArray:
-    x, blocks, norm, options, end = _stack(tokens, p, config, dropout)
-    T = tokens.shape[-1]
-    v = dp.embedding[tokens] * x.dtype.type(config.embedding_scale)
-    if config.positions == "learned":
-        v += dp.positions[:T]  # type: ignore[index]
-    factors = dropout.of_embedding(x)
-    v = v if factors is None else factors * v
-    if config.positions == "t5" and T:
-        dbias = t5_bias(dp.positions, T, T, bidirectional=False)  # type: ignore[arg-type]
-        options = [o._replace(dbias=dbias) for o in options]
-    h, dh = encoder_tangent(x, v, (blocks, dp.blocks), (norm, dp.norm), options, end)
-    weight, dweight = (p.embedding, dp.embedding) if p.head is None else (p.head, dp.head)
-    return affine_jvp((h, weight, None), (dh, dweight, None))
-
-
-def _arguments(
-    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, **arrays: Any
-) -> tuple[Any, IntArray, LanguageModelParams, list[Any]]:
-    check_config(config)
-    p = as_params("params", params, config)
-    dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
-    check_params("params", p, config)
-    return dtype, as_tokens("tokens", tokens, config.vocabulary), p, rest
-
-
-def _pairs(tokens: npt.ArrayLike, targets: npt.ArrayLike | None) -> tuple[Any, Any]:
-    """Return inputs and what they are to predict, by default the next token."""
-    ids = as_integers("tokens", tokens)
-    check_ndim("tokens", ids, 1)  # type: ignore[arg-type]
-    if targets is not None:
-        wanted = as_integers("targets", targets)
-        check_shape("targets", wanted, ids.shape)
-        return ids, wanted
-    if ids.shape[-1] < 2:
-        msg = f"Argument 'tokens' must have at least 2 positions, not shape {ids.shape}."
-        raise ValueError(msg)
-    return ids[..., :-1], ids[..., 1:]
+    kind = LanguageModelParams
+    dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
+    h = stack_value(*_text(ids, p, config, *drops).enter(p.blocks, p.norm))
+    return rounded(logits_of(h, p), dtype)
 
 
 def language_model(
@@ -369,11 +206,7 @@ def language_model(
     >>> bool(np.allclose(c, d))
     False
     """
-    dtype, ids, p, _ = _arguments(tokens, params, config)
-    h = encoder_value(
-        *_stack(ids, p, config, Dropout(dropout, attention_dropout, embedding_dropout))
-    )
-    return rounded(affine(h, p.embedding if p.head is None else p.head), dtype)  # type: ignore[no-any-return]
+    return _logits(tokens, params, config, dropout, attention_dropout, embedding_dropout)
 
 
 def language_model_vjp(
@@ -438,8 +271,7 @@ def language_model_vjp(
     Without a tie, an embedding that was not used has no gradient:
 
     >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, init_language_model
-    >>> from dlref.transformer import language_model_vjp
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model_vjp
     >>> rng = np.random.default_rng(0)
     >>> config = LanguageModelConfig(4, 8, 2, tied=False)
     >>> params = init_language_model(rng, config)
@@ -447,10 +279,12 @@ def language_model_vjp(
     >>> np.any(grads.embedding != 0, axis=1)
     array([False,  True, False,  True])
     """
-    dtype, ids, p, [u] = _arguments(tokens, params, config, dout=dout)
+    dtype, [ids], p, [u] = model_arguments(
+        LanguageModelParams, {"tokens": tokens}, params, config, dout=dout
+    )
     check_shape("dout", u, (*ids.shape, config.vocabulary))
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    return rounded(_run(ids, p, config, drops)[1](u), dtype)  # type: ignore[no-any-return]
+    drops = dropout, attention_dropout, embedding_dropout
+    return rounded(_run(p, _text(ids, p, config, *drops))[1](u), dtype)
 
 
 def language_model_jvp(
@@ -506,15 +340,14 @@ def language_model_jvp(
     >>> bool(np.allclose(moved, language_model([3, 1], params, config), atol=1e-15))
     True
     """
-    check_config(config)
-    (tokens,), p, dp = params_tangents(("tokens",), primals, tangents)
-    p = as_params("primals.params", p, config)
-    dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
-    check_params("primals.params", p, config)
-    ids = as_tokens("primals.tokens", tokens, config.vocabulary)
-    dp = as_params("tangents.params", dp, config)
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    return rounded(_tangents(ids, p, dp, config, drops), dtype)  # type: ignore[no-any-return]
+    kind = LanguageModelParams
+    dtype, [ids], p, dp = model_tangents(kind, ("tokens",), primals, tangents, config)
+    drops = dropout, attention_dropout, embedding_dropout
+    text = _text(ids, p, config, *drops)
+    x, stack = text.enter(p.blocks, p.norm)
+    v, stack = text.tangent(_text(ids, dp, config, *drops), stack)
+    h, dh = stack_tangent(x, v, stack, dp.blocks, dp.norm)
+    return rounded(logits_tangent(h, dh, p, dp), dtype)
 
 
 def language_model_loss(
@@ -534,15 +367,13 @@ def language_model_loss(
     ----------
     tokens : array_like of int, shape (..., T)
         Texts of T tokens from 0 to V − 1.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
+    params, config : as in `language_model`
+        Parameters, and what the model consists of.
     targets : array_like of int or None, shape (..., T)
         What each position is to predict, −100 where nothing is asked. None is the next
         token: the model reads all but the last token, and predicts all but the first.
-    dropout, attention_dropout, embedding_dropout : tuples or arrays or None
-        As for :func:`language_model`.
+    dropout, attention_dropout, embedding_dropout : as in `language_model`
+        The same.
 
     Returns
     -------
@@ -579,23 +410,15 @@ def language_model_loss(
     Examples
     --------
     >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, init_language_model
-    >>> from dlref.transformer import language_model_loss
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model_loss
     >>> config = LanguageModelConfig(9, 16, 2)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> zero = params._replace(embedding=0 * params.embedding)  # all logits are 0
     >>> bool(language_model_loss([1, 2, 3], zero, config) == np.log(9))
     True
     """
-    ids, wanted = _pairs(tokens, targets)
-    logits = language_model(
-        ids,
-        params,
-        config,
-        dropout=dropout,
-        attention_dropout=attention_dropout,
-        embedding_dropout=embedding_dropout,
-    )
+    ids, wanted = next_tokens("tokens", tokens, targets)
+    logits = _logits(ids, params, config, dropout, attention_dropout, embedding_dropout)
     return cross_entropy(logits, wanted)
 
 
@@ -664,12 +487,12 @@ def language_model_loss_value_and_grad(
     5
     2
     """
-    ids, wanted = _pairs(tokens, targets)
-    dtype, ids, p, _ = _arguments(ids, params, config)
-    drops = Dropout(dropout, attention_dropout, embedding_dropout)
-    logits, pullback = _run(ids, p, config, drops)
+    ids, wanted = next_tokens("tokens", tokens, targets)
+    dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
+    drops = dropout, attention_dropout, embedding_dropout
+    logits, pullback = _run(p, _text(ids, p, config, *drops))
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
-    return rounded((loss, pullback(dlogits)), dtype)  # type: ignore[no-any-return]
+    return rounded((loss, pullback(dlogits)), dtype)
 
 
 def language_model_loss_grad(
@@ -755,10 +578,8 @@ def language_model_trace(
     ----------
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1.
-    params : LanguageModelParams
-        Parameters.
-    config : LanguageModelConfig
-        What the model consists of.
+    params, config : as in `language_model`
+        Parameters, and what the model consists of.
 
     Returns
     -------
@@ -795,8 +616,7 @@ def language_model_trace(
     The first token has only itself to look at:
 
     >>> import numpy as np
-    >>> from dlref.transformer import LanguageModelConfig, init_language_model
-    >>> from dlref.transformer import language_model_trace
+    >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model_trace
     >>> config = LanguageModelConfig(9, 16, 2)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> trace = language_model_trace([3, 1, 4], params, config)
@@ -806,12 +626,12 @@ def language_model_trace(
     array([[1., 0., 0.],
            [1., 0., 0.]])
     """
-    dtype, ids, p, _ = _arguments(tokens, params, config)
-    x, blocks, _, options, _ = _stack(ids, p, config, Dropout())
+    dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": tokens}, params, config)
+    x, stack = _text(ids, p, config).enter(p.blocks, p.norm)
     residual, weights = [x], []
-    for block, o in zip(blocks, options, strict=True):
-        seen: list[AttentionBlock] = []
-        x = encoder_block_forward(x, block, o, seen=seen)[0]
-        weights.append(seen[0].weights())
+    for block, s in zip(stack.blocks, stack.setups, strict=True):
+        seen: dict[str, AttentionBlock] = {}
+        x = block_forward(x, block, s, seen=seen)[0]
+        weights.append(seen["attention"].weights())
         residual.append(x)
-    return rounded(LanguageModelTrace(tuple(residual), tuple(weights)), dtype)  # type: ignore[no-any-return]
+    return rounded(LanguageModelTrace(tuple(residual), tuple(weights)), dtype)

@@ -2,8 +2,7 @@ r"""Encoder and decoder: stacks of blocks, with an optional norm at the end."""
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,28 +10,22 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, check_ndim, check_shape
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded
 from ._blocks import (
-    BlockOptions,
-    DecoderBlockParams,
-    EncoderBlockParams,
-    NormParams,
-    Options,
     as_block,
     as_norm,
+    block_forward,
+    block_tangent,
     check_block,
     check_norm,
-    decoder_block_forward,
-    decoder_block_tangent,
-    dropout_factors,
-    encoder_block_forward,
-    encoder_block_tangent,
     norm_forward,
     norm_tangent,
-    tangent_options,
+    with_tangent,
 )
 from ._feed_forward import Pullback
+from ._options import BlockOptions, Call, Setup, options_of_blocks, set_up_blocks
+from ._params import DecoderBlockParams, EncoderBlockParams, NormParams
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
 __all__ = [
     "decoder",
@@ -47,122 +40,60 @@ EncoderParams = tuple[EncoderBlockParams, ...]
 DecoderParams = tuple[DecoderBlockParams, ...]
 
 
-def _total(terms: Sequence[FloatArray | None]) -> FloatArray | None:
-    """Add up, in order; None where there is nothing."""
-    there = [term for term in terms if term is not None]
-    return sum(there[1:], there[0]) if there else None
+class Stack(NamedTuple):
+    """Blocks with their options, the last norm, and the options that it has."""
+
+    blocks: tuple[Any, ...]
+    norm: NormParams | None
+    setups: list[Setup]
+    end: BlockOptions
 
 
-def _blocks_forward(
-    x: FloatArray, steps: Sequence[Any], norm: NormParams | None, end: tuple[str | None, float]
-) -> tuple[FloatArray, Pullback]:
-    """Run `steps`, each a function of x, and the last norm; cotangents (dx, rests, dnorm)."""
-    pullbacks = []
-    for step in steps:
-        x, pullback = step(x)
-        pullbacks.append(pullback)
-    last = None
-    if norm is not None:
-        x, last = norm_forward(x, norm, *end)
-
-    def blocks_pullback(
-        u: FloatArray,
-    ) -> tuple[FloatArray, list[tuple[Any, ...]], NormParams | None]:
-        dnorm = None
-        if last is not None:
-            u, dnorm = last(u)
-        rests = []
-        for pullback in reversed(pullbacks):
-            u, *rest = pullback(u)
-            rests.append(rest)
-        return u, rests, dnorm
-
-    return x, blocks_pullback
-
-
-def encoder_forward(
-    x: FloatArray,
-    blocks: EncoderParams,
-    norm: NormParams | None,
-    options: list[Options],
-    end: tuple[str | None, float],
-) -> tuple[FloatArray, Pullback]:
-    """Run the blocks and the last norm; the cotangents are (dx, dblocks, dnorm, dbias)."""
-    steps = [partial(encoder_block_forward, p=p, o=o) for p, o in zip(blocks, options, strict=True)]
-    out, blocks_pullback = _blocks_forward(x, steps, norm, end)
-
-    def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx, rests, dnorm = blocks_pullback(u)
-        grads = tuple(dp for dp, _ in reversed(rests))
-        return dx, grads, dnorm, _total([dbias for _, dbias in rests])
-
-    return out, pullback
-
-
-def encoder_value(
-    x: FloatArray,
-    blocks: EncoderParams,
-    norm: NormParams | None,
-    options: list[Options],
-    end: tuple[str | None, float],
-) -> FloatArray:
-    """Run as `encoder_forward`, keeping nothing."""
-    for p, o in zip(blocks, options, strict=True):
-        x = encoder_block_forward(x, p, o)[0]
-    return x if norm is None else norm_forward(x, norm, *end)[0]
-
-
-def encoder_tangent(
-    x: FloatArray,
-    v: FloatArray,
-    blocks: tuple[EncoderParams, EncoderParams],
-    norm: tuple[NormParams | None, NormParams | None],
-    options: list[Options],
-    end: tuple[str | None, float],
-) -> tuple[FloatArray, FloatArray]:
-    """Run the blocks and the last norm with tangents."""
-    for p, dp, o in zip(*blocks, options, strict=True):
-        x, v = encoder_block_tangent(x, v, p, dp, o)
-    return (x, v) if norm[0] is None else norm_tangent(x, v, *norm, *end)  # type: ignore[arg-type]
-
-
-def decoder_forward(
-    x: FloatArray,
-    memory: FloatArray,
-    blocks: DecoderParams,
-    norm: NormParams | None,
-    options: list[Options],
-    end: tuple[str | None, float],
+def stack_forward(
+    x: FloatArray, stack: Stack, memory: FloatArray | None = None
 ) -> tuple[FloatArray, Pullback]:
     """Run the blocks and the last norm; cotangents (dx, dmemory, dblocks, dnorm, dbias)."""
-    steps = [
-        partial(decoder_block_forward, memory=memory, p=p, o=o)
-        for p, o in zip(blocks, options, strict=True)
-    ]
-    out, blocks_pullback = _blocks_forward(x, steps, norm, end)
+    pullbacks, last = [], None
+    for p, s in zip(stack.blocks, stack.setups, strict=True):
+        x, back = block_forward(x, p, s, memory)
+        pullbacks.append(back)
+    if stack.norm is not None:
+        x, last = norm_forward(x, stack.norm, stack.end)
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
-        dx, rests, dnorm = blocks_pullback(u)
-        dmemory = _total([np.zeros_like(memory), *(d for d, _, _ in rests)])
-        grads = tuple(dp for _, dp, _ in reversed(rests))
-        return dx, dmemory, grads, dnorm, _total([dbias for *_, dbias in rests])
+        u, dnorm = (u, None) if last is None else last(u)
+        total, grads, dbias = None if memory is None else np.zeros_like(memory), [], None
+        for back in reversed(pullbacks):
+            u, dmemory, dp, term = back(u)
+            grads.append(dp)
+            total = total if dmemory is None else total + dmemory
+            dbias = term if dbias is None else dbias + term
+        return u, total, tuple(reversed(grads)), dnorm, dbias
 
-    return out, pullback
+    return x, pullback
 
 
-def decoder_tangent(
+def stack_value(x: FloatArray, stack: Stack, memory: FloatArray | None = None) -> FloatArray:
+    """Run as `stack_forward`, keeping nothing."""
+    for p, s in zip(stack.blocks, stack.setups, strict=True):
+        x = block_forward(x, p, s, memory)[0]
+    return x if stack.norm is None else norm_forward(x, stack.norm, stack.end)[0]
+
+
+def stack_tangent(
     x: FloatArray,
     v: FloatArray,
-    memory: tuple[FloatArray, FloatArray],
-    blocks: tuple[DecoderParams, DecoderParams],
-    norm: tuple[NormParams | None, NormParams | None],
-    options: list[Options],
-    end: tuple[str | None, float],
+    stack: Stack,
+    dblocks: tuple[Any, ...],
+    dnorm: NormParams | None,
+    memory: tuple[FloatArray | None, FloatArray | None] = (None, None),
 ) -> tuple[FloatArray, FloatArray]:
-    """Run the blocks and the last norm with tangents."""
-    for p, dp, o in zip(*blocks, options, strict=True):
-        x, v = decoder_block_tangent(x, v, memory, p, dp, o)
-    return (x, v) if norm[0] is None else norm_tangent(x, v, *norm, *end)  # type: ignore[arg-type]
+    """Run the blocks and the last norm with tangents; `memory` with its own."""
+    for p, dp, s in zip(stack.blocks, dblocks, stack.setups, strict=True):
+        x, v = block_tangent(x, v, memory, p, dp, s)
+    if stack.norm is None or dnorm is None:
+        return x, v
+    return norm_tangent(x, v, stack.norm, dnorm, stack.end)
 
 
 # Checks.
@@ -175,90 +106,83 @@ def _as_blocks(kind: type[Any], name: str, value: Any) -> tuple[Any, ...]:
     return tuple(as_block(kind, f"{name}[{i}]", p) for i, p in enumerate(value))
 
 
-def stack_options(
-    o: BlockOptions, count: int, sublayers: int, x: FloatArray, dbias: Any = None
-) -> list[Options]:
-    """Check the options of `count` blocks; the two of dropout have an entry for each."""
-    dropout = _each("dropout", o.dropout, count, "tuples")
-    weights = _each("attention_dropout", o.attention_dropout, count, "arrays or None")
-    plain = tangent_options(o._replace(dropout=None, attention_dropout=None), sublayers, x, dbias)
-    return [
-        plain._replace(
-            dropout=dropout_factors(part, sublayers, x),
-            attention={**plain.attention, "dropout": factors},
-        )
-        for part, factors in zip(dropout, weights, strict=True)
-    ]
+class _Kind(NamedTuple):
+    """The parameters that the blocks of a stack have, and the options, as they were given."""
 
+    params: type[Any]
+    options: Any
+    keywords: Mapping[str, Any]
 
-def _each(name: str, value: Any, count: int, what: str) -> Any:
-    """Return an option with an entry for each block."""
-    if value is None:
-        return (None,) * count
-    if not isinstance(value, tuple | list) or len(value) != count:
-        msg = f"Argument {name!r} must be a tuple of {count} {what}, one for each block, or None."
-        raise ValueError(msg)
-    return value
+    def stack(
+        self,
+        prefix: str,
+        x: FloatArray,
+        memory: FloatArray | None,
+        blocks: tuple[Any, ...],
+        norm: NormParams | None,
+        call: Call,
+    ) -> Stack:
+        """Check shapes and options."""
+        source = x if memory is None else memory
+        check_ndim(f"{prefix}x", x, 2)
+        check_ndim(f"{prefix}memory", source, 2)
+        each = options_of_blocks(self.options, self.keywords, len(blocks))
+        setups = set_up_blocks(each, call, len(blocks), len(self.params._fields) // 2, x)
+        for i, (p, s) in enumerate(zip(blocks, setups, strict=True)):
+            check_block(f"params[{i}]", p, x.shape[-1], source.shape[-1], s.heads, s.options.norm)
+        if norm is not None:
+            check_norm("final_norm", norm, x.shape[-1], each[-1].norm)
+        return Stack(blocks, norm, setups, each[-1])
 
 
 def _arguments(
-    kind: type[Any], arrays: dict[str, Any], params: Any, norm: Any, options: BlockOptions
-) -> tuple[Any, list[Any], Any, Any, list[Options], tuple[str | None, float]]:
-    blocks = _as_blocks(kind, "params", params)
+    kind: _Kind, arrays: dict[str, Any], params: Any, norm: Any, call: Call
+) -> tuple[Any, list[Any], Stack]:
+    blocks = _as_blocks(kind.params, "params", params)
     last = None if norm is None else as_norm("final_norm", norm)
-    trees = {**arrays, "params": blocks, "final_norm": last, "bias": options.bias}
+    trees = {**arrays, "params": blocks, "final_norm": last, "bias": call.bias}
     dtype, [*values, blocks, last, bias] = as_float_trees(trees)
     named = dict(zip(arrays, values, strict=True))
-    each = _checked(
-        kind, "", named["x"], named.get("memory"), blocks, last, options._replace(bias=bias)
-    )
+    x, memory = named["x"], named.get("memory")
+    stack = kind.stack("", x, memory, blocks, last, call._replace(bias=bias))
     if "dout" in named:
-        check_shape("dout", named["dout"], named["x"].shape)
-    return dtype, values, blocks, last, each, (options.norm, float(options.eps))
+        check_shape("dout", named["dout"], x.shape)
+    return dtype, values, stack
 
 
-def _checked(
-    kind: type[Any],
-    prefix: str,
-    x: FloatArray,
-    memory: FloatArray | None,
-    blocks: Any,
-    norm: NormParams | None,
-    options: BlockOptions,
-    dbias: Any = None,
-) -> list[Options]:
-    """Check shapes and options; return the options of each block."""
-    source = x if memory is None else memory
-    check_ndim(f"{prefix}x", x, 2)
-    check_ndim(f"{prefix}memory", source, 2)
-    sublayers = len(kind._fields) // 2
-    each = stack_options(options, len(blocks), sublayers, x, dbias)
-    for i, (p, o) in enumerate(zip(blocks, each, strict=True)):
-        check_block(f"params[{i}]", p, x.shape[-1], source.shape[-1], o.heads, o.norm)
-    if norm is not None:
-        check_norm("final_norm", norm, x.shape[-1], options.norm)
-    return each
+def _value(kind: _Kind, arrays: dict[str, Any], params: Any, norm: Any, call: Call) -> FloatArray:
+    dtype, [x, *memory], stack = _arguments(kind, arrays, params, norm, call)
+    return rounded(_own(stack_value(x, stack, *memory), x), dtype)
 
 
-def _tangents(
-    kind: type[Any],
-    names: tuple[str, ...],
-    primals: Any,
-    tangents: Any,
-    options: BlockOptions,
-    dbias: Any,
-) -> tuple[Any, list[Any], list[Any], list[Options], tuple[str | None, float]]:
+def _vjp(
+    kind: _Kind, arrays: dict[str, Any], params: Any, norm: Any, call: Call
+) -> tuple[Any, ...]:
+    dtype, [u, x, *memory], stack = _arguments(kind, arrays, params, norm, call)
+    back = stack_forward(x, stack, *memory)[1]
+    dx, dmemory, dblocks, dnorm, dbias = back(u)
+    grads = [_own(dx, u), *([dmemory] if memory else []), dblocks]
+    grads += [] if norm is None else [dnorm]
+    if call.bias is not None:
+        grads.append(np.zeros(np.shape(call.bias), u.dtype) if dbias is None else dbias)
+    return rounded(tuple(grads), dtype)
+
+
+def _jvp(
+    kind: _Kind, names: tuple[str, ...], primals: Any, tangents: Any, call: Call
+) -> FloatArray:
     if isinstance(primals, tuple | list) and len(primals) == len(names) - 1:  # without a norm
         primals = (*primals, None)
         tangents = (*tangents, None) if isinstance(tangents, tuple | list) else tangents
     dtype, points, moved = as_tree_tangents(names, primals, tangents)
     for word, trees in (("primals", points), ("tangents", moved)):
-        trees[-2] = _as_blocks(kind, f"{word}.params", trees[-2])
+        trees[-2] = _as_blocks(kind.params, f"{word}.params", trees[-2])
         trees[-1] = None if trees[-1] is None else as_norm(f"{word}.final_norm", trees[-1])
-    x, memory = points[0], points[-3]
-    blocks, last = points[-2:]
-    each = _checked(kind, "primals.", x, memory, blocks, last, options, dbias)
-    return dtype, points, moved, each, (options.norm, float(options.eps))
+    [x, *memory, blocks, norm], [v, *dmemory, dblocks, dnorm] = points, moved
+    source = (memory[0], dmemory[0]) if memory else (None, None)
+    stack = kind.stack("primals.", x, source[0], blocks, norm, with_tangent(call))
+    out = stack_tangent(x, v, stack, dblocks, dnorm, source)[1]
+    return rounded(_own(out, v), dtype)
 
 
 def _own(array: FloatArray, source: Any) -> FloatArray:
@@ -270,24 +194,14 @@ def encoder(
     x: npt.ArrayLike,
     params: EncoderParams,
     final_norm: NormParams | None = None,
+    options: BlockOptions | tuple[BlockOptions, ...] | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = False,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
-    eps: float = 1e-5,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Encoder blocks, one after the other.
@@ -300,18 +214,16 @@ def encoder(
         Parameters of each block.
     final_norm : NormParams or None
         Parameters of a normalization at the end, which a stack of pre-norm blocks needs.
-    num_heads, num_kv_heads, norm_first, norm, activation : as in `encoder_block`
-        The same for all blocks.
-    is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `encoder_block`
-        The same for all blocks.
-    window, scale, softcap : as in `encoder_block`
+    options : BlockOptions or tuple of BlockOptions or None
+        Kind of all blocks, or one for each block.
+    mask, bias, q_offset : as in `encoder_block`
         The same for all blocks.
     dropout : tuple of tuple or None
         An entry for each block, as `dropout` of `encoder_block`; None drops nothing.
     attention_dropout : tuple of array_like or None
         An entry for each block, as `attention_dropout` of `encoder_block`; None drops nothing.
-    eps : as in `encoder_block`
-        The same for all blocks.
+    **keywords
+        Fields of :class:`BlockOptions`: they make the options, or change some of those given.
 
     Returns
     -------
@@ -365,12 +277,9 @@ def encoder(
     >>> bool(np.all(encoder(x, blocks, num_heads=2) == y))
     True
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
-    )  # fmt: skip
-    dtype, [a], *rest = _arguments(EncoderBlockParams, {"x": x}, params, final_norm, options)
-    return rounded(_own(encoder_value(a, *rest), a), dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout)
+    kind = _Kind(EncoderBlockParams, options, keywords)
+    return _value(kind, {"x": x}, params, final_norm, call)
 
 
 def encoder_vjp(
@@ -378,24 +287,14 @@ def encoder_vjp(
     x: npt.ArrayLike,
     params: EncoderParams,
     final_norm: NormParams | None = None,
+    options: BlockOptions | tuple[BlockOptions, ...] | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = False,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
-    eps: float = 1e-5,
+    **keywords: Any,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of an encoder.
@@ -404,11 +303,9 @@ def encoder_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent :math:`\mat U` of the output.
-    x, params, final_norm, num_heads, num_kv_heads, norm_first, norm : as in `encoder`
+    x, params, final_norm, options, mask, bias, q_offset : as in `encoder`
         The same.
-    activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `encoder`
-        The same.
-    window, scale, softcap, dropout, attention_dropout, eps : as in `encoder`
+    dropout, attention_dropout, **keywords : as in `encoder`
         Raises the same errors.
 
     Returns
@@ -449,41 +346,23 @@ def encoder_vjp(
     >>> encoder_vjp([[1.0, 2.0]], [[3.0, 4.0]], (), num_heads=1)
     (array([[1., 2.]]), ())
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
-    )  # fmt: skip
-    arrays = {"dout": dout, "x": x}
-    dtype, [u, a], *rest = _arguments(EncoderBlockParams, arrays, params, final_norm, options)
-    dx, dblocks, dnorm, dbias = encoder_forward(a, *rest)[1](u)
-    grads = [_own(dx, u), dblocks, *([] if final_norm is None else [dnorm])]
-    if bias is not None:
-        grads.append(np.zeros(np.shape(bias), u.dtype) if dbias is None else dbias)
-    return rounded(tuple(grads), dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout)
+    kind = _Kind(EncoderBlockParams, options, keywords)
+    return _vjp(kind, {"dout": dout, "x": x}, params, final_norm, call)
 
 
 def encoder_jvp(
     primals: Any,
     tangents: Any,
+    options: BlockOptions | tuple[BlockOptions, ...] | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = False,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
-    eps: float = 1e-5,
     dbias: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of an encoder.
@@ -494,14 +373,14 @@ def encoder_jvp(
         Vectors (..., T, D), a tuple of :class:`EncoderBlockParams`, and the last norm.
     tangents : tuple (dx, dparams) or (dx, dparams, dfinal_norm)
         Directions in the same structure; None at any place is zero.
-    num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask : as in `encoder`
+    options, mask, bias, q_offset, dropout : as in `encoder`
         The same.
-    bias, rope, rope_interleaved, q_offset, window, scale, softcap, dropout : as in `encoder`
-        The same.
-    attention_dropout, eps : as in `encoder`
+    attention_dropout : as in `encoder`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`, the same for all blocks; None is zero.
+    **keywords
+        As in `encoder`.
 
     Returns
     -------
@@ -525,16 +404,9 @@ def encoder_jvp(
     >>> encoder_jvp(([[3.0, 4.0]], ()), ([[1.0, 2.0]], ()), num_heads=1)
     array([[1., 2.]])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout, eps,
-    )  # fmt: skip
-    names = "x", "params", "final_norm"
-    dtype, [x, *p], [v, *dp], each, end = _tangents(
-        EncoderBlockParams, names, primals, tangents, options, dbias
-    )
-    _, moved = encoder_tangent(x, v, (p[0], dp[0]), (p[1], dp[1]), each, end)
-    return rounded(_own(moved, v), dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, None, dbias)
+    kind = _Kind(EncoderBlockParams, options, keywords)
+    return _jvp(kind, ("x", "params", "final_norm"), primals, tangents, call)
 
 
 def decoder(
@@ -542,25 +414,15 @@ def decoder(
     memory: npt.ArrayLike,
     params: DecoderParams,
     final_norm: NormParams | None = None,
+    options: BlockOptions | tuple[BlockOptions, ...] | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = True,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
-    eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Decoder blocks, one after the other, all reading the same memory.
@@ -575,18 +437,18 @@ def decoder(
         Parameters of each block.
     final_norm : NormParams or None
         Parameters of a normalization at the end, which a stack of pre-norm blocks needs.
-    num_heads, num_kv_heads, norm_first, norm, activation : as in `decoder_block`
-        The same for all blocks.
-    is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder_block`
-        The same for all blocks.
-    window, scale, softcap : as in `decoder_block`
+    options : BlockOptions or tuple of BlockOptions or None
+        Kind of all blocks, or one for each block.
+    mask, bias, q_offset : as in `decoder_block`
         The same for all blocks.
     dropout : tuple of tuple or None
         An entry for each block, as `dropout` of `decoder_block`; None drops nothing.
     attention_dropout : tuple of array_like or None
         An entry for each block, as `attention_dropout` of `decoder_block`; None drops nothing.
-    eps, memory_mask : as in `decoder_block`
+    memory_mask : as in `decoder_block`
         The same for all blocks.
+    **keywords
+        Fields of :class:`BlockOptions`: they make the options, or change some of those given.
 
     Returns
     -------
@@ -628,15 +490,9 @@ def decoder(
     >>> decoder(x, memory, (), NormParams([1.0, 1.0], [0.0, 0.0]), num_heads=1, eps=0)
     array([[-1.,  1.]])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
-        eps, memory_mask,
-    )  # fmt: skip
-    arrays = {"x": x, "memory": memory}
-    dtype, [a, source], *rest = _arguments(DecoderBlockParams, arrays, params, final_norm, options)
-    out = decoder_forward(a, source, *rest)[0]
-    return rounded(_own(out, a), dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
+    kind = _Kind(DecoderBlockParams, options, keywords)
+    return _value(kind, {"x": x, "memory": memory}, params, final_norm, call)
 
 
 def decoder_vjp(
@@ -645,25 +501,15 @@ def decoder_vjp(
     memory: npt.ArrayLike,
     params: DecoderParams,
     final_norm: NormParams | None = None,
+    options: BlockOptions | tuple[BlockOptions, ...] | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = True,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
-    eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of a decoder.
@@ -672,11 +518,9 @@ def decoder_vjp(
     ----------
     dout : array_like, shape (..., T, D)
         Cotangent of the output.
-    x, memory, params, final_norm, num_heads, num_kv_heads, norm_first, norm : as in `decoder`
+    x, memory, params, final_norm, options, mask, bias, q_offset : as in `decoder`
         The same.
-    activation, is_causal, mask, bias, rope, rope_interleaved, q_offset : as in `decoder`
-        The same.
-    window, scale, softcap, dropout, attention_dropout, eps, memory_mask : as in `decoder`
+    dropout, attention_dropout, memory_mask, **keywords : as in `decoder`
         Raises the same errors.
 
     Returns
@@ -719,45 +563,25 @@ def decoder_vjp(
     (array([[1., 2.]]), array([[0.],
            [0.]]))
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
-        eps, memory_mask,
-    )  # fmt: skip
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
+    kind = _Kind(DecoderBlockParams, options, keywords)
     arrays = {"dout": dout, "x": x, "memory": memory}
-    dtype, [u, a, source], *rest = _arguments(
-        DecoderBlockParams, arrays, params, final_norm, options
-    )
-    dx, dmemory, dblocks, dnorm, dbias = decoder_forward(a, source, *rest)[1](u)
-    grads = [_own(dx, u), dmemory, dblocks, *([] if final_norm is None else [dnorm])]
-    if bias is not None:
-        grads.append(np.zeros(np.shape(bias), u.dtype) if dbias is None else dbias)
-    return rounded(tuple(grads), dtype)  # type: ignore[no-any-return]
+    return _vjp(kind, arrays, params, final_norm, call)
 
 
 def decoder_jvp(
     primals: Any,
     tangents: Any,
+    options: BlockOptions | tuple[BlockOptions, ...] | None = None,
     *,
-    num_heads: int,
-    num_kv_heads: int | None = None,
-    norm_first: bool = False,
-    norm: str | None = None,
-    activation: str = "relu",
-    is_causal: bool = True,
     mask: npt.ArrayLike | None = None,
     bias: npt.ArrayLike | None = None,
-    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
-    rope_interleaved: bool = True,
     q_offset: int = 0,
-    window: Any = None,
-    scale: float | None = None,
-    softcap: float | None = None,
     dropout: tuple[tuple[npt.ArrayLike | None, ...], ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
-    eps: float = 1e-5,
     memory_mask: npt.ArrayLike | None = None,
     dbias: npt.ArrayLike | None = None,
+    **keywords: Any,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a decoder.
@@ -769,14 +593,14 @@ def decoder_jvp(
         norm.
     tangents : tuple
         Directions in the same structure; None at any place is zero.
-    num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask : as in `decoder`
+    options, mask, bias, q_offset, dropout : as in `decoder`
         The same.
-    bias, rope, rope_interleaved, q_offset, window, scale, softcap, dropout : as in `decoder`
-        The same.
-    attention_dropout, eps, memory_mask : as in `decoder`
+    attention_dropout, memory_mask : as in `decoder`
         Raises the same errors.
     dbias : array_like or None
         Tangent of `bias`, the same for all blocks; None is zero.
+    **keywords
+        As in `decoder`.
 
     Returns
     -------
@@ -799,15 +623,6 @@ def decoder_jvp(
     >>> decoder_jvp((x, memory, ()), ([[1.0, 2.0]], None, None), num_heads=1)
     array([[1., 2.]])
     """
-    options = BlockOptions(
-        num_heads, num_kv_heads, norm_first, norm, activation, is_causal, mask, bias, rope,
-        rope_interleaved, q_offset, window, scale, softcap, dropout, attention_dropout,
-        eps, memory_mask,
-    )  # fmt: skip
-    names = "x", "memory", "params", "final_norm"
-    dtype, [x, memory, *p], [v, dmemory, *dp], each, end = _tangents(
-        DecoderBlockParams, names, primals, tangents, options, dbias
-    )
-    source = memory, dmemory
-    _, moved = decoder_tangent(x, v, source, (p[0], dp[0]), (p[1], dp[1]), each, end)
-    return rounded(_own(moved, v), dtype)  # type: ignore[no-any-return]
+    call = Call(mask, bias, q_offset, dropout, attention_dropout, memory_mask, dbias)
+    kind = _Kind(DecoderBlockParams, options, keywords)
+    return _jvp(kind, ("x", "memory", "params", "final_norm"), primals, tangents, call)

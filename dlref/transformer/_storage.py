@@ -26,12 +26,18 @@ from .._core.arguments import (
     shown,
 )
 from ..attention import AttentionParams
-from . import _classifier, _encoder_decoder, _language_model
-from ._blocks import DecoderBlockParams, EncoderBlockParams, NormParams
-from ._classifier import SequenceClassifierParams
-from ._configuration import LanguageModelConfig, LanguageModelParams, check_config
-from ._encoder_decoder import EncoderDecoderParams
-from ._feed_forward import FeedForwardParams, GatedFeedForwardParams
+from ._configuration import LanguageModelConfig, check_config
+from ._model import as_model, check_model
+from ._params import (
+    DecoderBlockParams,
+    EncoderBlockParams,
+    EncoderDecoderParams,
+    FeedForwardParams,
+    GatedFeedForwardParams,
+    LanguageModelParams,
+    NormParams,
+    SequenceClassifierParams,
+)
 
 __all__ = ["load_params", "save_params"]
 
@@ -54,11 +60,7 @@ KINDS: dict[str, Any] = {
         SequenceClassifierParams,
     )
 }
-MODELS: dict[type[Any], Any] = {
-    EncoderDecoderParams: _encoder_decoder,
-    LanguageModelParams: _language_model,
-    SequenceClassifierParams: _classifier,
-}
+MODELS = EncoderDecoderParams, LanguageModelParams, SequenceClassifierParams
 UNREADABLE = (  # what zipfile and json raise, and the checks
     EOFError,
     OverflowError,
@@ -132,9 +134,8 @@ def _restored(node: Any, path: str, arrays: dict[str, Any]) -> Any:
 
 def _check_shapes(params: Any, config: LanguageModelConfig | None) -> None:
     """Raise unless the parameters of a model are those of its configuration."""
-    model = MODELS.get(type(params))
-    if config is not None and model is not None:
-        model.check_params("params", model.as_params("params", params, config), config)
+    if config is not None and isinstance(params, MODELS):
+        check_model("params", as_model(type(params), "params", params, config), config)
 
 
 def _settings(config: LanguageModelConfig | None) -> Any:

@@ -12,6 +12,7 @@ import dlref
 from dlref import activations, attention, check
 from dlref.check._inputs import option_inputs
 from dlref.check._oracle.examples import drawn_like
+from dlref.transformer import BlockOptions
 
 #: What returns more, is called or written to, in place of changing the result.
 NOT_TOLD = {"return_lse", "return_weights", "callback", "cache"}
@@ -33,6 +34,8 @@ def maps(chapter):
 
 def defaults(f):
     parameters = inspect.signature(f).parameters.values()
+    if "keywords" in {p.name for p in parameters}:  # fields of BlockOptions
+        parameters = [*parameters, *inspect.signature(BlockOptions).parameters.values()]
     return {
         p.name: p.default
         for p in parameters

@@ -1,5 +1,6 @@
 """Blocks: the formulas, PyTorch's layers with all their gradients, and what masks do."""
 
+import dataclasses
 import inspect
 
 import naive
@@ -11,6 +12,7 @@ from naive import rope_tables
 
 from dlref.attention import AttentionParams
 from dlref.transformer import (
+    BlockOptions,
     DecoderBlockParams,
     EncoderBlockParams,
     FeedForwardParams,
@@ -24,9 +26,9 @@ from dlref.transformer import (
     encoder_block,
     encoder_block_jvp,
     encoder_block_vjp,
+    encoder_jvp,
     encoder_vjp,
 )
-from dlref.transformer._blocks import BlockOptions
 
 DROPPED = np.array([[2.0, 0, 0], [0, 2, 1], [2, 0, 0.5]])
 ROPE = rope_tables(np.arange(3), np.array([0.7]))
@@ -234,15 +236,86 @@ class TestOrder:
             decoder_block_jvp((x, memory, params), (None, *still), num_heads=2, dbias=move)
 
 
-class TestSignature:
+FIELDS = {field.name for field in dataclasses.fields(BlockOptions)}
+
+
+class TestOptions:
     @pytest.mark.parametrize(
         "f", [encoder_block, encoder_block_vjp, encoder, encoder_vjp, decoder_block, decoder_vjp]
     )
-    def test_options_stand_in_the_order_of_the_tuple_they_are_put_in(self, f):
-        parameters = inspect.signature(f).parameters.values()
-        names = tuple(p.name for p in parameters if p.kind == p.KEYWORD_ONLY)
-        assert names == BlockOptions._fields[: len(names)]
+    def test_no_field_is_an_argument_too(self, f):
+        parameters = inspect.signature(f).parameters
+        assert not FIELDS & {*parameters}
+        assert {"options", "keywords"} <= {*parameters}
 
+    def test_the_object_and_its_fields_are_the_same(self, rng, draw):
+        params, x = draw.encoder_block(), rng.normal(size=(3, 4))
+        o = BlockOptions(num_heads=2, norm_first=True, activation="gelu", is_causal=True)
+        told = {"num_heads": 2, "norm_first": True, "activation": "gelu", "is_causal": True}
+        want = encoder_block(x, params, **told)
+        np.testing.assert_array_equal(encoder_block(x, params, o), want)
+        np.testing.assert_array_equal(encoder_block(x, params, options=o), want)
+        other = dataclasses.replace(o, is_causal=False, eps=0.1)
+        np.testing.assert_array_equal(
+            encoder_block(x, params, other, is_causal=True, eps=1e-5), want
+        )
+        dx, dparams = encoder_block_vjp(x, x, params, o)
+        trees.assert_close(encoder_vjp(x, x, (params,), None, o), (dx, (dparams,)), 0)
+        moved = encoder_block_jvp((x, params), (x, None), o)
+        np.testing.assert_array_equal(moved, encoder_block_jvp((x, params), (x, None), **told))
+
+    def test_each_block_may_have_its_own(self, rng):
+        draw = Draw(rng)  # noqa: F821
+        blocks, x, u = [draw.encoder_block() for _ in range(2)], *rng.normal(size=(2, 3, 4))
+        kinds = (
+            BlockOptions(num_heads=2, rope=ROPE, norm_first=True),
+            BlockOptions(num_heads=1, is_causal=True, window=(1, 0), activation="tanh"),
+        )
+        y = [x]
+        for p, o in zip(blocks, kinds, strict=True):
+            y.append(encoder_block(y[-1], p, o))
+        np.testing.assert_array_equal(encoder(x, tuple(blocks), None, kinds), y[-1])
+        du, second = encoder_block_vjp(u, y[1], blocks[1], kinds[1])
+        dx, first = encoder_block_vjp(du, x, blocks[0], kinds[0])
+        got = encoder_vjp(u, x, tuple(blocks), None, kinds)
+        trees.assert_close(got, (dx, (first, second)), 0)
+        moved = encoder_jvp((x, tuple(blocks)), (u, None), kinds)
+        assert np.sum(moved * u) == pytest.approx(np.sum(dx * u), rel=1e-12)
+
+    def test_a_decoder_is_causal_and_an_encoder_is_not(self, rng, draw):
+        x, memory = rng.normal(size=(3, 4)), rng.normal(size=(2, 3))
+        o = BlockOptions(num_heads=2)
+        own, both = draw.encoder_block(), draw.decoder_block()
+        np.testing.assert_array_equal(
+            encoder_block(x, own, o), encoder_block(x, own, o, is_causal=False)
+        )
+        np.testing.assert_array_equal(
+            decoder_block(x, memory, both, o), decoder_block(x, memory, both, o, is_causal=True)
+        )
+
+    def test_errors(self, rng, draw):
+        x, params = rng.normal(size=(3, 4)), draw.encoder_block()
+        with pytest.raises(TypeError, match=r"'num_head'. Did you mean 'num_heads'\?"):
+            encoder_block(x, params, num_head=2)
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'xyz'\.$"):
+            encoder_block(x, params, num_heads=2, xyz=1)
+        with pytest.raises(TypeError, match=r"'options' must be BlockOptions, or 'num_heads'"):
+            encoder_block(x, params)
+        with pytest.raises(TypeError, match=r"'options' must be BlockOptions or None, not 2"):
+            encoder_block(x, params, 2)
+        with pytest.raises(TypeError, match="positional"):
+            BlockOptions(2)
+        o = BlockOptions(num_heads=2)
+        with pytest.raises(ValueError, match=r"'options' must be .* tuple of 1, one for each"):
+            encoder(x, (params,), None, (o, o))
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            o.num_heads = 3
+        for bad in ({"norm": "none"}, {"eps": -1}, {"activation": "x"}, {"num_kv_heads": 3}):
+            with pytest.raises(ValueError, match=next(iter(bad))):
+                BlockOptions(**{"num_heads": 2} | bad)
+
+
+class TestPairs:
     def test_rotation_of_halves(self, rng, draw):
         # channels in another order are rotated in pairs of another kind
         params, x = draw.encoder_block(), rng.normal(size=(3, 4))

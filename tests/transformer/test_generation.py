@@ -41,7 +41,7 @@ class TestCache:
         params, config = model(rng, **fields)
         tokens = rng.integers(0, 11, (3, 9))
         full = language_model(tokens, params, config)
-        decoding, start = Decoding(params, config, 3, 9), 0
+        decoding, start = Decoding(params, config, (3,), 9), 0
         for piece in pieces:
             got = decoding.feed(tokens[:, start : start + piece])
             start += piece
@@ -52,7 +52,7 @@ class TestCache:
         params, config = model(rng, positions="rope")
         narrow = trees.mapped(lambda a: a.astype(np.float32), params)
         tokens = rng.integers(0, 11, (2, 6))
-        decoding = Decoding(narrow, config, 2, 6)
+        decoding = Decoding(narrow, config, (2,), 6)
         got = [decoding.feed(tokens[:, i : i + 1]) for i in range(6)][-1]
         assert got.dtype == np.float32
         want = language_model(tokens, params, config)[:, -1]

@@ -14,8 +14,8 @@ from dlref.transformer import (
     encoder_jvp,
     encoder_vjp,
 )
-from dlref.transformer._blocks import BlockOptions
-from dlref.transformer._stacks import encoder_forward, stack_options
+from dlref.transformer._options import NO_CALL, BlockOptions, set_up_blocks
+from dlref.transformer._stacks import Stack, stack_forward
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -143,8 +143,9 @@ class TestPullback:
     def test_can_be_called_twice(self, rng):
         draw = Draw(rng)  # noqa: F821
         params, norm = tuple(draw.encoder_block() for _ in range(2)), draw.norm(4)
-        options = stack_options(BlockOptions(2), 2, 2, np.ones((3, 4)))
-        _, pullback = encoder_forward(rng.normal(size=(3, 4)), params, norm, options, (None, 1e-5))
+        each = [BlockOptions(num_heads=2)] * 2
+        stack = Stack(params, norm, set_up_blocks(each, NO_CALL, 2, 2, np.ones((3, 4))), each[-1])
+        _, pullback = stack_forward(rng.normal(size=(3, 4)), stack)
         u = rng.normal(size=(3, 4))
         once, twice = pullback(u), pullback(u)
         for a, b in zip(trees.leaves(once), trees.leaves(twice), strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..._core.arguments import FloatArray, check_shape
 from . import flash
-from .scores import Attention, TangentAttention
+from .arguments import Attention, TangentAttention
 
 __all__ = [
     "matrix_cotangent",

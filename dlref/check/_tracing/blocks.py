@@ -1,4 +1,12 @@
-"""The blocks, written out."""
+"""
+The blocks, written out.
+
+This is a second transcription of `dlref.transformer`, on purpose.  It is the oracle of a trace:
+tests hold that it arrives at the numbers of the forward pass, which keeps no T x T arrays, has
+fused kernels and shares projections.  And it can be made to go wrong: a mistake changes its
+parameters, its options, or what stands under "wrong", and no such side door belongs into the
+forward pass.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import inspect
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from ...positions import (
     t5_bias,
 )
 from ...transformer import (
+    BlockOptions,
     NormParams,
     decoder,
     decoder_block,
@@ -47,6 +48,9 @@ from .mistakes import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+FIELDS = tuple(field.name for field in fields(BlockOptions))
+#: What a call gives to blocks besides, and its defaults.
+CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 #: What cross-attention has of them, beside the mask of the memory.
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "scale": None}
 ACROSS |= {"softcap": None, "rope": None, "own": False}
@@ -78,15 +82,31 @@ class Trace(dict[str, FloatArray]):
         return value
 
 
-def _defaults(model: Any, options: Options) -> Options:
-    """Return all options of a block or a stack."""
-    known = inspect.signature(model).parameters.values()
-    defaults = {p.name: p.default for p in known if p.kind is p.KEYWORD_ONLY}
+def _check_inference(options: Options) -> None:
+    """Raise unless nothing is dropped."""
     for name in ("dropout", "attention_dropout", "embedding_dropout"):
         if options.get(name) is not None:
             msg = f"Argument {name!r} must be None: a trace is of a model at inference."
             raise ValueError(msg)
-    return defaults | options
+
+
+def _of_blocks(
+    options: BlockOptions | tuple[BlockOptions, ...] | None,
+    keywords: Options,
+    count: int = 1,
+    *,
+    causal: bool = False,
+) -> list[Options]:
+    """Return the options of each block as a dictionary, with the arrays of the call."""
+    _check_inference(keywords)
+    call = CALL | {name: value for name, value in keywords.items() if name in CALL}
+    told = {name: value for name, value in keywords.items() if name in FIELDS}
+    given = options if isinstance(options, tuple) else (options,) * max(count, 1)
+    each = [BlockOptions(**told) if o is None else replace(o, **told) for o in given]
+    found = [{name: getattr(o, name) for name in FIELDS} | call for o in each]
+    for o in found:
+        o["is_causal"] = causal if o["is_causal"] is None else o["is_causal"]
+    return found
 
 
 def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
@@ -143,24 +163,32 @@ def _alike(p: Any, q: Any) -> bool:
     return one == two
 
 
-def _add_blocks(found: Trace, x: Any, blocks: Any, norm: Any, o: Options, prefix: str = "") -> Any:
+def _add_blocks(
+    found: Trace, x: Any, blocks: Any, norm: Any, each: list[Options], prefix: str = ""
+) -> Any:
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
-    for i, p in enumerate(blocks):
+    for i, (p, o) in enumerate(zip(blocks, each, strict=False)):
         _check_named(f"{where}[{i}]", p)
         wrong = _in_a_stack(block_mistakes, blocks, i)
         x = found.add(f"{prefix}blocks.{i}.", block_steps, wrong, x, p, o)
-    return _add_norm(found, x, norm, o, prefix)
+    return _add_norm(found, x, norm, each[-1], prefix)
 
 
 def _add_decoder(
-    found: Trace, x: Any, memory: Any, blocks: Any, norm: Any, o: Options, prefix: str = ""
+    found: Trace,
+    x: Any,
+    memory: Any,
+    blocks: Any,
+    norm: Any,
+    each: list[Options],
+    prefix: str = "",
 ) -> Any:
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
-    for i, p in enumerate(blocks):
+    for i, (p, o) in enumerate(zip(blocks, map(_across, each), strict=False)):
         _check_named(f"{where}[{i}]", p, "DecoderBlockParams")
         wrong = _in_a_stack(decoder_mistakes, blocks, i)
         x = found.add(f"{prefix}blocks.{i}.", decoder_block_steps, wrong, (x, memory), p, o)
-    return _add_norm(found, x, norm, o, prefix)
+    return _add_norm(found, x, norm, each[-1], prefix)
 
 
 def _embed(tokens: Any, p: Any, config: Any) -> Steps:
@@ -258,41 +286,43 @@ def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
     _check_model(params, "LanguageModelParams")
     _, [params] = as_float_trees({"params": params})
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
-    o = _of_config(config, params.positions, x, causal=True)
-    x = _add_blocks(found, x, params.blocks, params.norm, o)
+    each = _of_config(config, params.positions, x, causal=True)
+    x = _add_blocks(found, x, params.blocks, params.norm, each)
     _add_head(found, x, params)
     return found
 
 
-def _of_config(config: Any, table: Any, x: FloatArray, *, causal: bool) -> Options:
-    """Return the options of the blocks of a model."""
-    return _defaults(
-        encoder,
-        {
-            "num_heads": config.heads,
-            "num_kv_heads": config.kv_heads,
-            "norm_first": config.norm_first,
-            "norm": config.norm,
-            "activation": GATES.get(config.activation, config.activation),
-            "is_causal": causal,
-            "eps": config.eps,
-            **_places(config, table, x.shape[-2], x.dtype, causal=causal),
-        },
-    )
+def _of_config(
+    config: Any, table: Any, x: FloatArray, *, causal: bool, **call: Any
+) -> list[Options]:
+    """Return the options of each block of a model, and at least of one."""
+    there = _places(config, table, x.shape[-2], x.dtype, causal=causal)
+    told = {
+        "num_heads": config.heads,
+        "num_kv_heads": config.kv_heads,
+        "norm_first": config.norm_first,
+        "norm": config.norm,
+        "activation": GATES.get(config.activation, config.activation),
+        "is_causal": causal,
+        "eps": config.eps,
+    }
+    each = _of_blocks(None, told | there | call, config.layers)
+    return [o | {"scalings": there.get("scalings", {})} for o in each]
 
 
 def _sequence_classifier(
     tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
     ids, found = as_array("tokens", tokens), Trace()
-    _defaults(encoder, dropout)
+    _check_inference(dropout)
     _check_model(params, "SequenceClassifierParams")
     _, [params] = as_float_trees({"params": params})
     x = found.add("", _embed_text, _embed_mistakes, ids, params, config)
-    o = _of_config(config, params.positions, x, causal=False)
+    seen = None
     if lengths is not None:
-        o["mask"] = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
-    x = _add_blocks(found, x, params.blocks, params.norm, o)
+        seen = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
+    each = _of_config(config, params.positions, x, causal=False, mask=seen)
+    x = _add_blocks(found, x, params.blocks, params.norm, each)
     found.add("", _class, _class_mistakes, x, params)
     return found
 
@@ -301,17 +331,17 @@ def _encoder_decoder(
     source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
     ids, answer, found = as_array("source", source), as_array("target", target), Trace()
-    _defaults(decoder, dropout)
+    _check_inference(dropout)
     _check_model(params, "EncoderDecoderParams")
     _, [p] = as_float_trees({"params": params})
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
     x = found.add("encoder.", _embed, _embed_mistakes, ids, there, config)
-    o = _of_config(config, there.positions, x, causal=False) | {"mask": seen}
-    memory = _add_blocks(found, x, p.encoder, p.encoder_norm, o, "encoder.")
+    each = _of_config(config, there.positions, x, causal=False, mask=seen)
+    memory = _add_blocks(found, x, p.encoder, p.encoder_norm, each, "encoder.")
     x = found.add("decoder.", _embed, _embed_mistakes, answer, p, config)
-    o = _across(_of_config(config, p.positions, x, causal=True) | {"memory_mask": seen})
-    x = _add_decoder(found, x, memory, p.decoder, p.norm, o, "decoder.")
+    each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
+    x = _add_decoder(found, x, memory, p.decoder, p.norm, each, "decoder.")
     _add_head(found, x, p)
     return found
 
@@ -333,7 +363,7 @@ def _layer_mistakes(p: Any, activation: str) -> Iterator[tuple[Any, ...]]:
 
 def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) -> Trace:
     found = Trace()
-    _defaults(mlp, {"dropout": dropout})
+    _check_inference({"dropout": dropout})
     x, layers = as_float_trees({"x": x, "params": tuple(params)})[1]
     for i, p in enumerate(layers):
         f = activation if i + 1 < len(layers) else "identity"
@@ -341,18 +371,20 @@ def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) 
     return found
 
 
-def _encoder(x: Any, params: Any, final_norm: Any = None, **options: Any) -> Trace:
+def _encoder(
+    x: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
+) -> Trace:
     found = Trace()
-    o = _defaults(encoder, options)
+    each = _of_blocks(options, keywords, len(params))
     trees = {"x": x, "params": tuple(params), "final_norm": final_norm}
     x, blocks, norm = as_float_trees(trees)[1]
-    _add_blocks(found, x, blocks, norm, o)
+    _add_blocks(found, x, blocks, norm, each)
     return found
 
 
-def _encoder_block(x: Any, params: Any, **options: Any) -> Trace:
+def _encoder_block(x: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
     found = Trace()
-    o = _defaults(encoder_block, options)
+    [o] = _of_blocks(options, keywords)
     _check_named("params", params)
     x, params = as_float_trees({"x": x, "params": params})[1]
     found.add("", block_steps, block_mistakes, x, params, o)
@@ -364,18 +396,22 @@ def _across(o: Options) -> Options:
     return o | {"across": o | ACROSS | {"mask": o["memory_mask"]}}
 
 
-def _decoder(x: Any, memory: Any, params: Any, final_norm: Any = None, **options: Any) -> Trace:
+def _decoder(
+    x: Any, memory: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
+) -> Trace:
     found = Trace()
-    o = _across(_defaults(decoder, options))
+    each = _of_blocks(options, keywords, len(params), causal=True)
     trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
     x, memory, blocks, norm = as_float_trees(trees)[1]
-    _add_decoder(found, x, memory, blocks, norm, o)
+    _add_decoder(found, x, memory, blocks, norm, each)
     return found
 
 
-def _one_decoder_block(x: Any, memory: Any, params: Any, **options: Any) -> Trace:
+def _one_decoder_block(
+    x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any
+) -> Trace:
     found = Trace()
-    o = _across(_defaults(decoder_block, options))
+    [o] = map(_across, _of_blocks(options, keywords, causal=True))
     _check_named("params", params, "DecoderBlockParams")
     x, memory, params = as_float_trees({"x": x, "memory": memory, "params": params})[1]
     found.add("", decoder_block_steps, decoder_mistakes, (x, memory), params, o)

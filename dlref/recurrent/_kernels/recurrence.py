@@ -351,6 +351,14 @@ def _labels(names: Iterable[str], states: int) -> dict[str, str]:
     return dict(zip(roles, names, strict=False))
 
 
+def named(*arrays: npt.ArrayLike | None, cell: bool = False) -> dict[str, npt.ArrayLike | None]:
+    """Return the arrays of a cell or a sequence by name: 6, or 8 with cell state and peepholes."""
+    states = ("h", "c")[: 1 + (len(arrays) > 6)]
+    states = states if cell else tuple(f"{name}0" for name in states)
+    names = "x", *states, "w_ih", "w_hh", "b_ih", "b_hh", "w_p"
+    return dict(zip(names, arrays, strict=False))
+
+
 def inputs(
     values: Mapping[str, npt.ArrayLike | None],
     *,

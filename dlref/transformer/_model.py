@@ -1,0 +1,322 @@
+r"""What the models share: a text that enters blocks, the head, and the checks of parameters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import (
+    FloatArray,
+    as_floats,
+    as_integers,
+    check_broadcast,
+    check_ndim,
+    check_range,
+    check_shape,
+)
+from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, shaped_like
+from .._math.dense import affine, affine_jvp, affine_vjp
+from ..attention import padding_mask
+from ..attention._block import Heads
+from ..positions import learned_positions_vjp, t5_bias
+from ._blocks import as_block, as_norm, check_block, check_norm
+from ._configuration import (
+    GATED,
+    T5_BUCKETS,
+    LanguageModelConfig,
+    check_config,
+    places,
+    places_vjp,
+)
+from ._options import NO_CALL, BlockOptions, Call, set_up_blocks
+from ._params import (
+    DecoderBlockParams,
+    EncoderBlockParams,
+    EncoderDecoderParams,
+    LanguageModelParams,
+    NormParams,
+)
+from ._stacks import Stack
+
+IntArray = npt.NDArray[np.int64]
+Model = TypeVar("Model")
+
+#: Fields of a model's parameters that are stacks, and what their blocks are.
+STACKS = {
+    "blocks": EncoderBlockParams,
+    "encoder": EncoderBlockParams,
+    "decoder": DecoderBlockParams,
+}
+
+
+# Checks.
+
+
+def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelConfig) -> Model:
+    """Return the parameters as nested named tuples."""
+    p: Any = shaped_like(kind, name, params)
+    changed: dict[str, Any] = {}
+    for field, entry in zip(p._fields, p, strict=True):
+        path = f"{name}.{field}"
+        if field in STACKS:
+            if not isinstance(entry, tuple) or len(entry) != config.layers:
+                got = len(entry) if isinstance(entry, tuple) else type(entry).__name__
+                msg = f"Argument {path!r} must be a tuple of layers = {config.layers}, not {got}."
+                raise ValueError(msg)
+            changed[field] = tuple(
+                as_block(STACKS[field], f"{path}[{i}]", block) for i, block in enumerate(entry)
+            )
+        elif field.endswith("norm") and entry is not None:
+            changed[field] = as_norm(path, entry)
+    return p._replace(**changed)  # type: ignore[no-any-return]
+
+
+def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
+    """Raise unless the shapes are those of the configuration."""
+    V, D = config.vocabulary, config.width
+    heads = Heads(config.heads, config.kv_heads)
+    shapes = {"embedding": (V, D), "head": (V, D), "class_token": (D,)}
+    for field, entry in zip(p._fields, p, strict=True):
+        path = f"{name}.{field}"
+        if field in STACKS:
+            for i, block in enumerate(entry):
+                check_block(f"{path}[{i}]", block, D, D, heads, config.norm)
+        elif field.endswith("positions"):
+            _check_table(path, entry, config)
+        elif entry is None:
+            continue
+        elif field.endswith("norm"):
+            check_norm(path, entry, D, config.norm)
+        elif field == "w_head":
+            check_shape(path, entry, (*entry.shape[:1], D))
+        elif field == "b_head":
+            check_shape(path, entry, p.w_head.shape[:1])
+        else:
+            check_shape(path, entry, shapes[field])
+
+
+def _check_table(name: str, table: FloatArray | None, config: LanguageModelConfig) -> None:
+    """Raise unless the table of positions is the one of the scheme."""
+    if config.positions == "t5":
+        check_shape(name, np.asarray(table), (T5_BUCKETS, config.heads))
+    elif config.positions == "learned":
+        rows = 0 if table is None else len(np.atleast_1d(table))
+        check_shape(name, np.asarray(table), (rows, config.width))
+    elif table is not None:
+        msg = f"Argument {name!r} must be None, as config.positions is {config.positions!r}."
+        raise ValueError(msg)
+
+
+def as_tokens(name: str, tokens: npt.ArrayLike, vocabulary: int) -> IntArray:
+    """Return tokens as integers of (..., T)."""
+    ids = as_integers(name, tokens)
+    check_ndim(name, ids, 1)  # type: ignore[arg-type]
+    check_range(name, ids, vocabulary)
+    return ids
+
+
+def model_arguments(
+    kind: type[Model],
+    texts: dict[str, npt.ArrayLike],
+    params: Any,
+    config: LanguageModelConfig,
+    **arrays: Any,
+) -> tuple[Any, list[IntArray], Model, list[Any]]:
+    """Return dtype, tokens, parameters and other arrays to compute with."""
+    check_config(config)
+    p = as_model(kind, "params", params, config)
+    dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
+    check_model("params", p, config)
+    return dtype, [as_tokens(n, t, config.vocabulary) for n, t in texts.items()], p, rest
+
+
+def model_tangents(
+    kind: type[Model],
+    names: tuple[str, ...],
+    primals: Any,
+    tangents: Any,
+    config: LanguageModelConfig,
+) -> tuple[Any, list[IntArray], Model, Model]:
+    """Return dtype, tokens, parameters and their tangents."""
+    check_config(config)
+    texts, p, dp = params_tangents(names, primals, tangents)
+    p = as_model(kind, "primals.params", p, config)
+    dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
+    check_model("primals.params", p, config)
+    ids = [
+        as_tokens(f"primals.{n}", t, config.vocabulary) for n, t in zip(names, texts, strict=True)
+    ]
+    return dtype, ids, p, as_model(kind, "tangents.params", dp, config)
+
+
+def next_tokens(
+    name: str, tokens: npt.ArrayLike, targets: npt.ArrayLike | None
+) -> tuple[IntArray, IntArray]:
+    """Return inputs and what they are to predict, by default the next token."""
+    ids = as_integers(name, tokens)
+    check_ndim(name, ids, 1)  # type: ignore[arg-type]
+    if targets is not None:
+        wanted = as_integers("targets", targets)
+        check_shape("targets", wanted, ids.shape)
+        return ids, wanted
+    if ids.shape[-1] < 2:
+        msg = f"Argument {name!r} must have at least 2 positions, not shape {ids.shape}."
+        raise ValueError(msg)
+    return ids[..., :-1], ids[..., 1:]
+
+
+def length_mask(
+    lengths: npt.ArrayLike | None, shape: tuple[int, ...], extra: int = 0
+) -> npt.NDArray[np.bool_] | None:
+    """Return the mask of texts of different lengths, with `extra` tokens before each."""
+    if lengths is None:
+        return None
+    counts = as_integers("lengths", lengths)
+    check_broadcast("lengths", counts.shape, shape[:-1])
+    check_range("lengths", counts, shape[-1] + 1)
+    return np.asarray(padding_mask(counts + extra, shape[-1] + extra))
+
+
+class Dropout(NamedTuple):
+    """Factors of dropout in a model, as the user gave them; None drops nothing."""
+
+    sublayers: Any = None
+    weights: Any = None
+    embedding: Any = None
+
+    def of_embedding(self, x: FloatArray) -> FloatArray:
+        """Multiply what enters the first block, (..., T, D), or its cotangent, or its tangent."""
+        if self.embedding is None:
+            return x
+        _, [factors] = as_floats({"embedding_dropout": self.embedding}, work=np.float32)
+        check_broadcast("embedding_dropout", factors.shape, x.shape)
+        return factors.astype(x.dtype, copy=False) * x
+
+
+NO_DROPOUT = Dropout()
+
+
+# Private functions compute in the dtype of the parameters and check nothing.
+
+
+def block_options(
+    config: LanguageModelConfig, rope: tuple[FloatArray, FloatArray] | None, causal: bool
+) -> list[BlockOptions]:
+    """Return the options of each block, and at least of one."""
+    options = BlockOptions(
+        num_heads=config.heads,
+        num_kv_heads=config.kv_heads,
+        norm_first=config.norm_first,
+        norm=config.norm,
+        activation=GATED.get(config.activation, config.activation),
+        is_causal=causal,
+        rope=rope,
+        eps=config.eps,
+    )
+    return [options] * max(config.layers, 1)
+
+
+class Text(NamedTuple):
+    """Tokens from position `start` on, and what makes the input of the first block of them."""
+
+    tokens: IntArray
+    embedding: FloatArray
+    table: FloatArray | None  # of positions
+    config: LanguageModelConfig
+    dropout: Dropout = NO_DROPOUT
+    causal: bool = True
+    start: int = 0
+    class_token: FloatArray | None = None  # stands before the text
+
+    @property
+    def _length(self) -> int:
+        return int(self.tokens.shape[-1]) + (self.class_token is not None)
+
+    def _embedded(self, vectors: FloatArray | None) -> FloatArray:
+        """Look the tokens up, and add the vectors of their positions."""
+        x = self.embedding[self.tokens]
+        if self.class_token is not None:
+            first = np.broadcast_to(self.class_token, (*x.shape[:-2], 1, x.shape[-1]))
+            x = np.concatenate([first, x], axis=-2)
+        if self.config.scale_embeddings:
+            x *= x.dtype.type(self.config.embedding_scale)
+        if vectors is not None:
+            x += vectors
+        return self.dropout.of_embedding(x)
+
+    def enter(
+        self, blocks: tuple[Any, ...], norm: NormParams | None, call: Call = NO_CALL
+    ) -> tuple[FloatArray, Stack]:
+        """Return the input of the first block, and the blocks with their options."""
+        table, T, dtype = self.table, self._length, self.embedding.dtype
+        there = places(self.config, table, T, dtype, start=self.start, causal=self.causal)
+        x = self._embedded(there.vectors)
+        call = call._replace(
+            bias=there.bias,
+            q_offset=self.start,
+            dropout=self.dropout.sublayers,
+            attention_dropout=self.dropout.weights,
+        )
+        each = block_options(self.config, there.rope, self.causal)
+        sublayers = len(blocks[0]._fields) // 2 if blocks else 0
+        setups = set_up_blocks(each, call, len(blocks), sublayers, x)
+        return x, Stack(blocks, norm, setups, each[-1])
+
+    def pullback(
+        self, dx: FloatArray, dbias: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
+        """Return the gradients of embedding, table and what stands before the text."""
+        dx = self.dropout.of_embedding(dx)
+        dtable = places_vjp(self.config, self.table, dx, dbias, causal=self.causal)
+        if self.config.scale_embeddings:
+            dx = dx * dx.dtype.type(self.config.embedding_scale)
+        before = self._length - self.tokens.shape[-1]
+        first = dx[..., :before, :].reshape(-1, self.config.width).sum(0)
+        dembedding = learned_positions_vjp(dx[..., before:, :], self.embedding, self.tokens)
+        return np.asarray(dembedding), dtable, first
+
+    def tangent(self, moved: Text, stack: Stack) -> tuple[FloatArray, Stack]:
+        """Return the tangent of the input, and the blocks with that of the bias in `stack`."""
+        table, T = moved.table, self._length
+        v = moved._embedded(table[:T] if table is not None and self._adds else None)
+        if self.config.positions != "t5" or table is None or not T:
+            return v, stack
+        dbias = np.asarray(t5_bias(table, T, T, bidirectional=not self.causal))
+        return v, stack._replace(setups=[s._replace(dbias=dbias) for s in stack.setups])
+
+    @property
+    def _adds(self) -> bool:
+        return self.config.positions == "learned"
+
+
+WithHead = LanguageModelParams | EncoderDecoderParams
+
+
+def _head(p: WithHead) -> FloatArray:
+    return p.embedding if p.head is None else p.head
+
+
+def logits_of(h: FloatArray, p: WithHead) -> FloatArray:
+    """Return the logits, by the head or by the embeddings to which it is tied."""
+    return affine(h, _head(p))
+
+
+def logits_vjp(u: FloatArray, h: FloatArray, p: WithHead) -> tuple[FloatArray, FloatArray]:
+    """Return the gradients of h and of the head."""
+    dh, dhead, _ = affine_vjp(u, h, _head(p))
+    return dh, dhead
+
+
+def logits_tangent(h: FloatArray, dh: FloatArray, p: WithHead, dp: WithHead) -> FloatArray:
+    """Return the tangent of the logits."""
+    dhead = dp.embedding if p.head is None else dp.head
+    return affine_jvp((h, _head(p), None), (dh, dhead, None))
+
+
+def shared(
+    p: WithHead, dembedding: FloatArray, dhead: FloatArray
+) -> tuple[FloatArray, FloatArray | None]:
+    """Return the gradients of embedding and head, one sum if they are tied."""
+    return (dembedding + dhead, None) if p.head is None else (dembedding, dhead)

@@ -1,0 +1,246 @@
+r"""The kind of a block: every option in one object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import (
+    FloatArray,
+    as_array,
+    as_number,
+    check_broadcast,
+    check_flags,
+    choice,
+    shown,
+)
+from ..activations._by_name import by_name
+from ..attention._block import Heads, as_heads
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["BlockOptions"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BlockOptions:
+    r"""
+    Kind of a block: what it does, apart from its parameters and the arrays of one call.
+
+    Parameters
+    ----------
+    num_heads : int
+        Number H of heads.
+    num_kv_heads : int or None
+        Number of heads of keys and values, a divisor of H; None is H.
+    norm_first : bool, default False
+        Normalize the input of each sub-layer (GPT-2, LLaMA) instead of the sum (2017).
+    norm : {None, "layer", "rms"}
+        Kind of normalization; None is RMS norm where there is no bias, else layer norm.
+    activation : str, default "relu"
+        Activation of the network, as for :func:`feed_forward`; of the gate, if it has one.
+    is_causal : bool or None
+        Whether a position sees only itself and earlier ones in self-attention; None is False for
+        an encoder block and True for a decoder block.
+    rope : tuple (cos, sin) of array_like or None
+        Tables of :func:`dlref.positions.rope_tables` for the positions of the tokens, by which
+        queries and keys of self-attention are rotated; None does not rotate.
+    rope_interleaved : bool, default True
+        Whether pairs of channels are neighbours, or else stand in two halves.
+    window : tuple (left, right) or None
+        As for :func:`dlref.attention.scaled_dot_product_attention`, of self-attention.
+    scale : float or None
+        Factor of the scores of self-attention; None is :math:`1 / \sqrt E`.
+    softcap : float or None
+        Bound c of the scores of self-attention, :math:`c \tanh(s / c)`.
+    eps : float, default 1e-5
+        Epsilon of the normalizations.
+
+    Raises
+    ------
+    TypeError
+        If a field has the wrong type.
+    ValueError
+        If a field is out of range or does not fit another; the message names it.
+
+    See Also
+    --------
+    encoder_block, decoder_block : Take it, or its fields as keywords.
+    encoder, decoder : Take one for all blocks, or one for each block.
+
+    Notes
+    -----
+    A block's equation is the same for all kinds, :math:`\mat Y = \mat X + f(\mat X)` with a
+    normalization before or after; the fields say which f. Fields can only be given by name, so that
+    two of them cannot be exchanged unnoticed, and ``dataclasses.replace`` makes another kind. Two
+    objects are equal if they are the same object, since they may hold arrays.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    The object and its fields as keywords are the same; keywords change fields of an object:
+
+    >>> import numpy as np
+    >>> from dlref.transformer import BlockOptions, LanguageModelConfig, encoder_block
+    >>> from dlref.transformer import init_language_model
+    >>> rng = np.random.default_rng(0)
+    >>> block = init_language_model(rng, LanguageModelConfig(9, 8, 2)).blocks[0]
+    >>> x, gpt = rng.normal(size=(3, 8)), BlockOptions(num_heads=2, norm_first=True)
+    >>> y = encoder_block(x, block, gpt, is_causal=True)
+    >>> bool(np.all(y == encoder_block(x, block, num_heads=2, norm_first=True, is_causal=True)))
+    True
+    >>> encoder_block(x, block, num_head=2)
+    Traceback (most recent call last):
+    TypeError: A block got an unexpected keyword argument 'num_head'. Did you mean 'num_heads'?
+    """
+
+    num_heads: int
+    num_kv_heads: int | None = None
+    norm_first: bool = False
+    norm: str | None = None
+    activation: str = "relu"
+    is_causal: bool | None = None
+    rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    rope_interleaved: bool = True
+    window: Any = None
+    scale: float | None = None
+    softcap: float | None = None
+    eps: float = 1e-5
+
+    def __post_init__(self) -> None:
+        """Check every field but those that attention checks where it begins."""
+        self.heads()
+        by_name(self.activation)
+        check_flags(norm_first=self.norm_first)
+        if self.norm is not None:
+            choice("norm", self.norm, ("layer", "rms"))
+        as_number("eps", self.eps, least=0)
+
+    def heads(self) -> Heads:
+        """Return how channels are cut into heads and rotated."""
+        return as_heads(self.num_heads, self.num_kv_heads, self.rope, self.rope_interleaved)
+
+
+FIELDS = tuple(field.name for field in fields(BlockOptions))
+
+
+def as_options(options: BlockOptions | None, keywords: Mapping[str, Any]) -> BlockOptions:
+    """Return options with the fields that keywords change; keywords may stand alone."""
+    for name in keywords:
+        if name not in FIELDS:
+            near = get_close_matches(name, FIELDS, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            msg = f"A block got an unexpected keyword argument {name!r}.{hint}"
+            raise TypeError(msg)
+    if options is None:
+        if "num_heads" not in keywords:
+            msg = "Argument 'options' must be BlockOptions, or 'num_heads' be given by keyword."
+            raise TypeError(msg)
+        return BlockOptions(**keywords)
+    if not isinstance(options, BlockOptions):
+        msg = f"Argument 'options' must be BlockOptions or None, not {shown(options)}."
+        raise TypeError(msg)
+    return replace(options, **keywords)
+
+
+def options_of_blocks(
+    options: BlockOptions | tuple[BlockOptions, ...] | None, keywords: Mapping[str, Any], count: int
+) -> list[BlockOptions]:
+    """Return the options of each block of a stack; one object serves all, none at least one."""
+    count = max(count, 1)
+    if not isinstance(options, tuple):
+        return [as_options(options, keywords)] * count
+    if len(options) != count:
+        some = f"a tuple of {count}, one for each block, not {len(options)} of them"
+        msg = f"Argument 'options' must be BlockOptions or {some}."
+        raise ValueError(msg)
+    return [as_options(one, keywords) for one in options]
+
+
+class Call(NamedTuple):
+    """What one call gives to a block besides tokens, parameters and options."""
+
+    mask: npt.ArrayLike | None = None
+    bias: npt.ArrayLike | None = None
+    q_offset: int = 0
+    dropout: Any = None
+    attention_dropout: Any = None
+    memory_mask: npt.ArrayLike | None = None
+    dbias: npt.ArrayLike | None = None  # tangent of the bias
+
+
+NO_CALL = Call()
+
+
+class Setup(NamedTuple):
+    """Options and call of a block, checked, as the private functions take them."""
+
+    options: BlockOptions
+    heads: Heads
+    attention: dict[str, Any]  # options of self-attention
+    memory_mask: npt.NDArray[Any] | None
+    dropout: tuple[FloatArray | None, ...]  # a factor for each sub-layer
+    dbias: FloatArray | None = None
+
+
+def set_up(o: BlockOptions, call: Call, sublayers: int, x: FloatArray) -> Setup:
+    """Check what a call gives; options of attention are checked where it begins."""
+    attention = {
+        "mask": call.mask,
+        "bias": call.bias,
+        "is_causal": sublayers == 3 if o.is_causal is None else o.is_causal,
+        "q_offset": call.q_offset,
+        "window": o.window,
+        "scale": o.scale,
+        "softcap": o.softcap,
+        "dropout": call.attention_dropout,
+    }
+    seen = None if call.memory_mask is None else as_array("memory_mask", call.memory_mask)
+    factors = dropout_factors(call.dropout, sublayers, x)
+    return Setup(o, o.heads(), attention, seen, factors, call.dbias)  # type: ignore[arg-type]
+
+
+def dropout_factors(dropout: Any, count: int, x: FloatArray) -> tuple[FloatArray | None, ...]:
+    """Check the factors of the sub-layers' outputs, one array or None each."""
+    if dropout is None:
+        return (None,) * count
+    if not isinstance(dropout, tuple | list) or len(dropout) != count:
+        got = f"{len(dropout)} entries" if isinstance(dropout, tuple | list) else repr(dropout)
+        msg = f"Argument 'dropout' must be a tuple of {count} arrays or None, not {got}."
+        raise ValueError(msg)
+    factors = []
+    for i, factor in enumerate(dropout):
+        if factor is not None:
+            check_broadcast(f"dropout[{i}]", np.shape(factor), x.shape)
+        factors.append(None if factor is None else np.asarray(factor, x.dtype))
+    return tuple(factors)
+
+
+def set_up_blocks(
+    each: Sequence[BlockOptions], call: Call, count: int, sublayers: int, x: FloatArray
+) -> list[Setup]:
+    """Check what a call gives to `count` blocks; the two of dropout have an entry for each."""
+    dropout = _each("dropout", call.dropout, count, "tuples")
+    weights = _each("attention_dropout", call.attention_dropout, count, "arrays or None")
+    return [
+        set_up(o, call._replace(dropout=part, attention_dropout=factors), sublayers, x)
+        for o, part, factors in zip(each[:count], dropout, weights, strict=True)
+    ]
+
+
+def _each(name: str, value: Any, count: int, what: str) -> Any:
+    """Return an option with an entry for each block."""
+    if value is None:
+        return (None,) * count
+    if not isinstance(value, tuple | list) or len(value) != count:
+        msg = f"Argument {name!r} must be a tuple of {count} {what}, one for each block, or None."
+        raise ValueError(msg)
+    return value
