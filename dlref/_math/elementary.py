@@ -48,9 +48,9 @@ an error below :math:`2^{-36}`:
 - their polynomials stop earlier;
 - :math:`\log 2` is one constant, and the low-order part of an argument, at most its rounding
   :math:`2^{-53} |x| < 2^{-43}`, is ignored (a float32 has an exact square);
-- one power of two suffices: the exponential is clipped to :math:`e^{-700}`, a float64 that
-  is not subnormal, but far below all of float32, and no formula asks for more than
-  :math:`e^{700}`, far above it: a sigmoid need not tell the signs of its argument apart;
+- one power of two suffices: the exponential is clipped to :math:`e^{-700}`, a float64 that is not
+  subnormal, but far below all of float32, and no formula needs more than :math:`e^{700}`, far above
+  it: a sigmoid need not tell the signs of its argument apart;
 - the Mills ratio is multiplied by :math:`t + 5` and read at :math:`q = 1 - 10 / (t + 5)`, so
   that one division does for both; it is good up to t = 20, where the tail is :math:`10^{-89}`;
 - a division by the sum of a row of float32 is a product with its reciprocal.

@@ -175,8 +175,8 @@ def relu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \begin{cases} 1 & x > 0 \\ 0 & x \le 0 \end{cases}
 
     The gradient passes where the input was positive and is lost elsewhere: the weights of a unit
-    that is negative for every example receive no gradient at all and stay as they are (it is
-    *dead*). Only layers below it can revive it, by changing its inputs.
+    that is negative for every example receive no gradient at all and do not change (it is *dead*).
+    Only layers below it can revive it, by changing its inputs.
 
     Examples
     --------

@@ -136,7 +136,7 @@ def additive_attention(
     out : ndarray, shape (..., T, V)
         Context vectors :math:`\vec o_i`.
     weights : ndarray, shape (..., T, S)
-        Weights :math:`p_{ij}`. Only if asked for.
+        Weights :math:`p_{ij}`. Only if requested.
 
     Raises
     ------

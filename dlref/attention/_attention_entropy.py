@@ -28,7 +28,7 @@ def attention_entropy(weights: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape (...)
-        Entropy in nats, from 0 (one key) to log S (all alike).
+        Entropy in nats, from 0 (one key) to log S (equal weights).
 
     Raises
     ------

@@ -79,9 +79,9 @@ def attention_rollout(weights: npt.ArrayLike, *, residual: float = 0.5) -> Float
         \mat A_l = r\, \mat I + \frac{1 - r}{H} \sum_h \mat P_{lh}, \qquad
         \mat R = \mat A_L \cdots \mat A_2 \mat A_1 .
 
-    The first layer stands on the right, because it acts on the inputs first. A product of matrices
+    The first layer is on the right, because it acts on the inputs first. A product of matrices
     whose rows are shares has rows that are shares. It is bookkeeping, not a derivative: values,
-    their projections, feed-forward layers and normalization are left out.
+    their projections, feed-forward layers and normalization are ignored.
 
     The published form has r = 1/2. Cost: L products of T × T matrices.
 

@@ -110,7 +110,7 @@ def multiplicative_attention(
     Returns
     -------
     ndarray, shape (..., T, V)
-        Averages; a tuple with the log-sum-exp and the weights if asked for.
+        Averages; a tuple with the log-sum-exp and the weights if requested.
 
     Raises
     ------
@@ -324,7 +324,7 @@ def multiplicative_attention_jvp(
     -------
     ndarray, shape (..., T, V)
         Tangent of the averages; a tuple with the tangents of the log-sum-exp and the weights if
-        asked for.
+        requested.
 
     Notes
     -----

@@ -115,9 +115,9 @@ def scaled_dot_product_attention(
         Averages :math:`\vec o_i`.
     lse : ndarray, shape (..., H, T) or (T,)
         :math:`\ell_i = \log \sum_j e^{s_{ij}}`, where the sum has the term :math:`e^\sigma` of a
-        sink, too; −inf for an empty row. Only if asked for.
+        sink, too; −inf for an empty row. Only if requested.
     weights : ndarray, shape (..., H, T, S) or (T, S)
-        Weights :math:`p_{ij}`. Only if asked for.
+        Weights :math:`p_{ij}`. Only if requested.
 
     Raises
     ------
@@ -192,7 +192,7 @@ def scaled_dot_product_attention(
 
     **Rows without keys.** If every key is masked, :math:`z = 0`. The output is then 0, the
     log-sum-exp −inf, and all gradients through the row are 0. Masked keys and values have no
-    influence, not even NaN: where the weight is exactly 0, the value is left out.
+    influence, not even NaN: where the weight is exactly 0, the value is ignored.
 
     **Dropout.** The factors :math:`m_{ij}` multiply the weights after the softmax,
     :math:`\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j`. They are an input, so that a gradient check
@@ -548,9 +548,9 @@ def scaled_dot_product_attention_jvp(
     dout : ndarray, shape (..., H, T, V) or (T, V)
         Tangent of the averages.
     dlse : ndarray, shape (..., H, T) or (T,)
-        Tangent of the log-sum-exp, 0 for an empty row. Only if asked for.
+        Tangent of the log-sum-exp, 0 for an empty row. Only if requested.
     dweights : ndarray, shape (..., H, T, S) or (T, S)
-        Tangent of the weights. Only if asked for.
+        Tangent of the weights. Only if requested.
 
     Notes
     -----
@@ -565,12 +565,12 @@ def scaled_dot_product_attention_jvp(
             + \sum_j p_{ij} \dot{\vec v}_j .
 
     In tiles this would be six products where the map has two. But if the scores of whole rows are
-    at hand, :math:`\mu_i` is known before the values are averaged, :math:`\vec o_i` is not needed,
-    and the sum is the one of :math:`p_{ij} (\dot s_{ij} - \mu_i) \vec v_j + p_{ij} \dot{\vec v}_j`:
-    five. So few queries are taken at once, as many as give 2 MB of scores and tangents, and at
-    least eight, for each thread; keys and values are copied once. A sink is one more score with the
-    value 0; it enters :math:`\mu_i`. Dropout multiplies :math:`p_{ij}` by :math:`m_{ij}` in both
-    sums over values, and not in :math:`\mu_i`.
+    available, :math:`\mu_i` is known before the values are averaged, :math:`\vec o_i` is not
+    needed, and the sum is the one of :math:`p_{ij} (\dot s_{ij} - \mu_i) \vec v_j + p_{ij}
+    \dot{\vec v}_j`: five. So only a few queries are taken at once, as many as give 2 MB of scores
+    and tangents, and at least eight, for each thread; keys and values are copied once. A sink is
+    one more score with the value 0; it enters :math:`\mu_i`. Dropout multiplies :math:`p_{ij}` by
+    :math:`m_{ij}` in both sums over values, and not in :math:`\mu_i`.
 
     Examples
     --------

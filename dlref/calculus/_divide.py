@@ -108,13 +108,13 @@ def divide_vjp(
     -----
     .. math:: \pdv{L}{w_j} = \frac{u_j}{x_j} , \qquad \pdv{L}{x_j} = -\frac{u_j\, w_j}{x_j^2}
 
-    With :math:`y = w / x` at hand, :math:`\partial L / \partial x = -y \odot
-    \partial L / \partial w`: the second gradient is the first one, times the output.
+    Given :math:`y = w / x`, :math:`\partial L / \partial x = -y \odot \partial L / \partial w`: the
+    second gradient is the first one, times the output.
 
     Examples
     --------
-    Scaling dividend and divisor alike changes nothing, so the gradient is
-    orthogonal to the point :math:`(w, x)`:
+    Scaling dividend and divisor by the same factor changes nothing, so the gradient is orthogonal
+    to the point :math:`(w, x)`:
 
     >>> from dlref.calculus import divide_vjp
     >>> dw, dx = divide_vjp(1.0, 3.0, 4.0)

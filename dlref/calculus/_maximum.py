@@ -59,11 +59,11 @@ def maximum_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, Fl
 
         \pdv{y_i}{w_i} = H(w_i - x_i), \qquad \pdv{y_i}{x_i} = H(x_i - w_i).
 
-    **The kink.** On the line :math:`w_i = x_i` no derivative exists: the subdifferential
-    is the segment of all pairs :math:`(\alpha, 1 - \alpha)`, :math:`0 \le \alpha \le 1`.
-    The pair returned is its midpoint :math:`(\frac12, \frac12)`, which treats the
-    operands alike and is the minimum-norm subgradient. PyTorch and JAX choose it as well.
-    (ReLU does *not*: :math:`\max(0, x)` has the convention :math:`0` at 0 there.)
+    **The kink.** On the line :math:`w_i = x_i` no derivative exists: the subdifferential is the
+    segment of all pairs :math:`(\alpha, 1 - \alpha)`, :math:`0 \le \alpha \le 1`. The pair returned
+    is its midpoint :math:`(\frac12, \frac12)`, which treats both operands equally and is the
+    minimum-norm subgradient. PyTorch and JAX choose it as well. (ReLU does *not*:
+    :math:`\max(0, x)` has the convention :math:`0` at 0 there.)
 
     **Special values.** A NaN in either operand makes both slopes NaN. Two infinities of
     the same sign are a tie.

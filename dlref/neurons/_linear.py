@@ -242,7 +242,7 @@ def linear_jvp(primals: Any, tangents: Any) -> FloatArray:
         \dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top
           + \vec 1 \dot{\vec b}^\top
 
-    The map is linear in each operand by itself but not in `x` and `weight` together; the two
+    The map is linear in each operand separately, but not in `x` and `weight` together; the two
     products are the two terms of the product rule.
 
     Examples

@@ -193,7 +193,7 @@ def layer_norm_vjp(
             - \hat x_j \, \overline{g \hat x} \Bigr),
 
     where a bar is the mean over the row: the part of :math:`\vec g` along :math:`\vec 1` and the
-    part along :math:`\hat{\vec x}` are taken out. The gradient with respect to the input is
+    part along :math:`\hat{\vec x}` are projected out. The gradient with respect to the input is
     orthogonal to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`, because shifting
     or scaling a row does not change the loss. Because of the division by :math:`\tau`, inputs of
     large variance get small gradients.

@@ -80,10 +80,10 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     With 8 heads these are 1/2, 1/4, ..., 1/256. A slope m makes a distance of 1/m cost as much as a
     score lower by 1, so the heads look back some 2 to 256 tokens.
 
-    For other H there are two rules. "paper" uses the formula as it stands. "official", in the
-    authors' code and in models such as BLOOM, which has 112 heads, takes the slopes for the
-    largest power of two P below H, followed by the first H − P of every other slope for
-    2P heads. The first of them is steeper than all, the others lie between those already there:
+    For other H there are two rules. "paper" uses the formula above for any H. "official", in the
+    authors' code and in models such as BLOOM, which has 112 heads, takes the slopes for the largest
+    power of two P below H, followed by the first H − P of every other slope for 2P heads. The first
+    of them is steeper than all, the others lie between those already there:
 
     .. math:: 2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .
 

@@ -138,16 +138,15 @@ def rope_frequencies(
     :math:`\theta_i / s`: no angle is new (:cite:t:`Chen2023`). Neighbours are now 1/s apart, also
     for the fast pairs, which did not need it.
 
-    *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base such that pair 0
-    does not change and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
+    *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base so that pair 0 does
+    not change and the last pair, :math:`i = d/2 - 1`, is divided by s exactly:
 
     .. math:: b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad
        b' = b\, s^{d/(d-2)}, \qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .
 
-    *dynamic*, ``factor`` s and L. The same with the factor
-    :math:`s\,\ell/L - (s - 1)` for a text of :math:`\ell > L` tokens, which is 1 at
-    :math:`\ell = L`. Keys in a cache were rotated with older frequencies; they would have to be
-    rotated anew.
+    *dynamic*, ``factor`` s and L. The same with the factor :math:`s\,\ell/L - (s - 1)` for a text
+    of :math:`\ell > L` tokens, which is 1 at :math:`\ell = L`. Keys in a cache were rotated with
+    older frequencies; they would have to be rotated again.
 
     *yarn*, ``factor`` s and L, optionally ``beta_fast`` 32, ``beta_slow`` 1, ``truncate`` True.
     Pair i makes :math:`r_i = L / \lambda_i` turns during the training. Pairs with more than

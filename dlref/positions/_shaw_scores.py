@@ -36,7 +36,7 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
     q : array_like, shape (..., T, E)
         Queries.
     table : array_like, shape (2 K + 1, E)
-        Vectors a for the offsets −K to K; K is the maximum distance told apart.
+        Vectors a for the offsets −K to K; K is the maximum distance with a vector of its own.
 
     Returns
     -------

@@ -96,8 +96,8 @@ def sinusoidal(
     absorbs; the spacing is not: for D = 64 the values differ by up to 1.07 in the first 100
     positions. `layout` and `spacing` choose one of the four combinations.
 
-    **Odd widths.** An additive table needs no pairs. Interleaved, the last cosine is left out;
-    in halves, the last column is zero, as tensor2tensor pads it.
+    **Odd widths.** An additive table needs no pairs. Interleaved, the last cosine is omitted; in
+    halves, the last column is zero, as tensor2tensor pads it.
 
     **Shift.** By the addition theorems,
 

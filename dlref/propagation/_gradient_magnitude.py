@@ -64,7 +64,7 @@ def gradient_magnitude(
     vanish, and :math:`\sigma_{\max} > 1 / \gamma` necessary for them to explode. For a linear
     network, :math:`\phi' = 1`, the spectral radius :math:`\rho` decides:
     :math:`\norm{\mat W^L}^{1/L} \to \rho`. The examples show weights below 1 that explode and
-    weights of 5 that vanish altogether.
+    weights of 5 that vanish completely.
 
     References
     ----------

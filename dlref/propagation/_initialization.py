@@ -55,7 +55,7 @@ def glorot_uniform(
     rng: np.random.Generator, shape: tuple[int, ...], *, gain: float = 1.0
 ) -> FloatArray:
     r"""
-    Uniform weights that preserve variance in the forward and backward pass alike (Glorot, Xavier).
+    Uniform weights that preserve variance both forward and backward (Glorot, Xavier).
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def glorot_normal(
     rng: np.random.Generator, shape: tuple[int, ...], *, gain: float = 1.0
 ) -> FloatArray:
     r"""
-    Normal weights that preserve variance in the forward and backward pass alike (Glorot, Xavier).
+    Normal weights that preserve variance both forward and backward (Glorot, Xavier).
 
     Parameters
     ----------

@@ -446,7 +446,7 @@ def rnn(
         the input: the state after the last step is then at time 0.
     lengths : array_like of int or None, shape (...)
         Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0, and
-        inputs there are not looked at. Reversed, an entry starts at its own last time.
+        inputs there are ignored. Reversed, an entry starts at its own last time.
 
     Returns
     -------
@@ -617,8 +617,8 @@ def rnn_vjp(
     see :doc:`/reference/recurrent`.
 
     **Truncation.** Sums over long sequences are cut to save time, and memory where the states are
-    computed anew. Since :math:`\vec u_t` then does not reach the steps up to t - k, the result is
-    not the gradient of any loss of the network, but of one in which each state k steps back is a
+    recomputed. Since :math:`\vec u_t` then does not reach the steps up to t - k, the result is not
+    the gradient of any loss of the network, but of one in which each state k steps back is a
     constant: it is *biased*, towards short-term effects. By the bound of
     :func:`rnn_state_jacobian`, the part that is left out is of the order
     :math:`(\gamma \norm{\mat W_{hh}})^k`, small if gradients vanish, and the most important part if

@@ -100,7 +100,7 @@ def adagrad_step(
 
     Notes
     -----
-    For each parameter by itself,
+    For each parameter separately,
 
     .. math:: s_t = s_{t-1} + g_t^2 , \qquad
               \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} .

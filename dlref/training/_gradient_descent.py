@@ -101,7 +101,7 @@ def gradient_descent(
     --------
     On :math:`C = \frac12 \lambda x^2` each step multiplies x by :math:`1 - \eta \lambda`. Here
     :math:`\lambda = 4`: a rate of 1/4 reaches the minimum in one step, with 1/2 the sign of x
-    alternates for ever.
+    alternates forever.
 
     >>> from dlref.training import gradient_descent
     >>> def parabola(x):

@@ -49,8 +49,8 @@ fig.alt_text = (
 # %%
 # The wrong order
 # ---------------
-# Weights of an ONNX file, read as they are: the result has the right shape,
-# stays within its bounds, and is wrong.
+# Weights of an ONNX file, read without conversion: the result has the right
+# shape, stays within its bounds, and is wrong.
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=(40, 3))

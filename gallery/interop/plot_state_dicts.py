@@ -91,9 +91,9 @@ ported = port(state, interleaved=True)
 # Layer by layer
 # --------------
 # The embeddings agree, the first block does not: the mistake is in a block. And
-# it spares the first token. At position 0 nothing is rotated, and a token that
-# sees only itself has no use for its scores anyway. So the mistake has to do
-# with scores; only the rotation differs between positions.
+# the first token is unaffected. At position 0 nothing is rotated, and a token
+# that sees only itself has no use for its scores anyway. So the mistake has to
+# do with scores; only the rotation differs between positions.
 
 
 def distance(a, b):

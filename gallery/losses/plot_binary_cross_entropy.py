@@ -3,8 +3,8 @@ Binary cross-entropy
 ====================
 
 How does the cost of an answer grow with the logit, and what do the naive
-formulas lose? The loss is a soft corner; written as it is defined, it breaks
-at a logit of 37.
+formulas lose? The loss is a soft corner; computed from its definition, it
+breaks at a logit of 37.
 """
 
 # %%

@@ -36,11 +36,11 @@ ax.legend(loc="lower left")
 # %%
 # Wavelengths under each scaling
 # ------------------------------
-# Left the tokens per turn of every pair, right how many times slower it is
-# than without scaling. The factor is 4; the dynamic one is 2, which its
-# formula makes 7 for such a text. Linear scaling slows all pairs alike, NTK
-# slows them more and more towards the end, YaRN and Llama 3 leave fast pairs
-# alone and treat the slow ones like the linear one.
+# Left the tokens per turn of every pair, right how many times slower it is than
+# without scaling. The factor is 4; the dynamic one is 2, which its formula
+# makes 7 for such a text. Linear scaling slows all pairs equally, NTK slows
+# them more and more towards the end, YaRN and Llama 3 leave fast pairs alone
+# and treat the slow ones like the linear one.
 
 length = "original_max_position_embeddings"
 scalings = {

@@ -2,8 +2,8 @@ r"""
 Sinusoidal positions
 ====================
 
-What does a table of sines and cosines look like, and which tokens does it
-make alike?
+What does a table of sines and cosines look like, and which positions does it
+make similar?
 """
 
 # %%

@@ -37,7 +37,7 @@ ax.legend()
 # Scores of equal and of independent vectors
 # ------------------------------------------
 # Root mean square over 400 draws. The rotation alone keeps independent vectors
-# at the same score for ever; with the scale both curves fall.
+# at the same score forever; with the scale both curves fall.
 
 theta = rope_frequencies(dim)
 rng = np.random.default_rng(0)

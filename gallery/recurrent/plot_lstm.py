@@ -176,10 +176,10 @@ axes[2].legend()
 # %%
 # How far back a gradient gets
 # ----------------------------
-# The norm of the gradient of the last state by an input, against the
-# lag between them: 32 units, weights as PyTorch draws them. The plain network
-# forgets at a constant rate, and LSTM and GRU, whose gates stand at one half,
-# at much the same. A bias of 4 on the gate that keeps (f, or z) makes the
+# The norm of the gradient of the last state by an input, against the lag
+# between them: 32 units, weights as PyTorch draws them. The plain network
+# forgets at a constant rate, and LSTM and GRU, whose gates are at one half, at
+# much the same. A bias of 4 on the gate that keeps (f, or z) makes the
 # difference. It is not a guarantee: the gradient of the LSTM even grows,
 # through the gates, by which the states feed back.
 

@@ -82,7 +82,7 @@ axes[0].legend()
 # ---------------------------------
 # Two weights with gradients that are pure noise, of size 1 and of size 0.01.
 # Decay that goes through Adam is divided by that size; decay outside of it
-# treats both weights alike.
+# treats both weights equally.
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
 for ax, step, decay, name in (

@@ -3,7 +3,7 @@ Learning rate schedules
 =======================
 
 How does each schedule spend its steps? All rise at first; then one stays, one
-falls along a cosine to an end, one falls for ever.
+falls along a cosine to an end, one falls forever.
 """
 
 # %%

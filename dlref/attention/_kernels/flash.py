@@ -71,7 +71,7 @@ EXPM1 = tuple(
 
 
 class Matrices(NamedTuple):
-    """A mask or a bias: a few matrices, and which of them belongs to each head of queries."""
+    """A mask or a bias: a few matrices, and the index of the matrix for each head of queries."""
 
     values: npt.NDArray[Any]  # (matrices, T or 1, S or 1)
     of_head: IntArray
