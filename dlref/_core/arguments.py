@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .foreign import as_numpy_array
+from .foreign import as_numpy_array, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -123,7 +123,10 @@ def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
         msg = f"Argument {name!r} must be an array, not a ragged sequence."
         raise ValueError(msg) from None
     except (OverflowError, RuntimeError, TypeError) as error:  # of numbers, or of a library
-        msg = f"Argument {name!r} must be an array, not {type(value).__name__}: {error}."
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")  # the rest is of JAX's traceback
+        msg = f"Argument {name!r} must be an array, not {type(value).__name__}: {reason}."
+        if kind_of(value) != "numpy":
+            msg += " See the page 'Use dlref inside PyTorch and JAX' of the documentation."
         raise TypeError(msg) from None
     if array.ndim > MAX_AXES:
         msg = f"Argument {name!r} must have at most {MAX_AXES} axes, not {array.ndim}."
