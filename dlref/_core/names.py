@@ -1,5 +1,5 @@
 """
-Names that other libraries use, and errors that say what a name is called here.
+Names that other libraries use, and errors that suggest the name used here.
 
 A chapter is loaded lazily from its stub; a name that it does not have is looked for in the other
 chapters, in a table of names, and among names that are spelt alike.
@@ -48,7 +48,7 @@ def _plain(name: str) -> str:
 
 @cache
 def _elsewhere() -> dict[str, str]:
-    """Return what a name of other libraries, without its capitals, is called here."""
+    """Return the map here for each name of other libraries, without its capitals."""
     names: dict[str, str] = {}
     for here, others in called().items():
         for name in others:
@@ -57,7 +57,7 @@ def _elsewhere() -> dict[str, str]:
 
 
 def suggestion(name: str, chapter: str = "") -> str:
-    """Return what `name` may be called here, from ``dlref.`` on; "" where nothing is alike."""
+    """Return the likely name here, from ``dlref.`` on; "" if no name is similar."""
     public, elsewhere, plain = _public(), _elsewhere(), _plain(name)
     if name in public:
         return f"dlref.{public[name]}.{name}"
@@ -77,7 +77,7 @@ def suggestion(name: str, chapter: str = "") -> str:
 
 
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], Any]:
-    """Return what `lazy_loader.attach_stub` does, with an error that says what a name is here."""
+    """Call `lazy_loader.attach_stub`; errors of its result suggest the name that a map has here."""
     load, listing, names = lazy_loader.attach_stub(package, file)
 
     def attribute(name: str) -> Any:
