@@ -119,7 +119,7 @@ def noticed(folder, path, environment):
             ).returncode
         except subprocess.TimeoutExpired:
             return "time"
-        if code not in {0, 5}:  # 5: no test was selected
+        if done.returncode not in {0, 5}:  # 5: no test was selected
             return " ".join(arguments)
     return None
 
@@ -139,8 +139,8 @@ def main():
         skipped = shutil.ignore_patterns(".*", "_build", "__pycache__", "gallery")
         shutil.copytree(ROOT, folder, ignore=skipped)
         environment = {
-            **os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'tests'}",
-            "PYTHONDONTWRITEBYTECODE": "1",
+            **os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join([str(folder), str(folder / "tests")]),
         }  # fmt: skip
         for path, number in chosen:
             if time.monotonic() > end:
