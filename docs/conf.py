@@ -32,6 +32,7 @@ extensions = [
     "light_images",
     "topics",
     "learn",
+    "sheet",
     "checked",
     "stale",
     "build_end",

@@ -1,9 +1,10 @@
 """The path of the page Learn, from docs/learn.toml: its list, a box on each stop, a side bar.
 
-How long a stop takes is estimated from its page: the words that are not folded, at the pace at which
-one reads mathematics, and the exercises.
+How long a stop takes is estimated from its page: the words that are not folded, at the pace at
+which one reads mathematics, and the exercises.
 """
 
+import itertools
 import re
 import tomllib
 from pathlib import Path
@@ -11,7 +12,9 @@ from pathlib import Path
 PACE = 70  # words per minute, with a pencil
 EXERCISE = 6  # minutes
 FOLDED = re.compile(r"^( *)\.\. dropdown::.*\n(?:\1 +.*\n|\s*\n)*", re.MULTILINE)
-BACK_MATTER = re.compile(r"^(Numerics|Used in|References|Parameters and errors)\n-+\n", re.MULTILINE)
+BACK_MATTER = re.compile(
+    r"^(Numerics|Used in|References|Parameters and errors)\n-+\n", re.MULTILINE
+)
 
 
 class Stop:
@@ -37,7 +40,7 @@ class Route:
                 stop = Stop(entry, number, len(self.stops) + 1)
                 self.stops[stop.page] = stop
         line = list(self.stops.values())
-        for one, other in zip(line, line[1:], strict=False):
+        for one, other in itertools.pairwise(line):
             one.next, other.previous = other, one
 
     def measure(self, page, text):
@@ -62,10 +65,10 @@ class Route:
             if other
         ]
         where = f"Stop {stop.number} of {len(self.stops)}"
-        return [
-            f".. container:: stop\n\n   :doc:`Learn </learn>`, part {stop.part}, {part} · "
-            f"**{where}** · {' · '.join(links)}\n"
-        ]
+        line = (
+            f":doc:`Learn </learn>`, part {stop.part}, {part} · **{where}** · {' · '.join(links)}"
+        )
+        return [f".. container:: stop\n\n   {line}\n"]
 
     def question(self, page, titles):
         """Return the section that ends a stop."""
@@ -75,10 +78,9 @@ class Route:
         on = "This was the last stop of :doc:`Learn </learn>`."
         if stop.next:
             on = f"Next stop: :doc:`{titles[stop.next.page]} </{stop.next.page}>`."
-        return [
-            f"Before you go on\n----------------\n\n{stop.question}\n\n"
-            f".. dropdown:: Answer\n\n   {stop.answer}\n\n{on}\n"
-        ]
+        title = "Before you go on\n----------------\n"
+        answer = f".. dropdown:: Answer\n\n   {stop.answer}\n"
+        return ["\n".join((title, f"{stop.question}\n", answer, f"{on}\n"))]
 
     def listing(self, titles):
         """Return the parts with their stops, for the page itself."""
@@ -89,9 +91,10 @@ class Route:
             title = f"{number}. {part['title']}"
             out.append(f"{title}\n{'-' * len(title)}\n\n{part['about']} About {hours:.0f} hours.\n")
             for stop in stops:
+                mark = f"{stop.number}. "
                 out.append(
-                    f"{stop.number}. :doc:`/{stop.page}`: {stop.about}.\n"
-                    f"   *Before:* {stop.before}. *{self.minutes[stop.page]} minutes.*"
+                    f"{mark}:doc:`/{stop.page}`: {stop.about}.\n{' ' * len(mark)}*Before:* "
+                    f"{stop.before}. *{self.minutes[stop.page]} minutes.*"
                 )
             out.append("")
         return "\n".join(out)

@@ -57,7 +57,10 @@ def with_roles(text):
 
 
 class Topic:
-    """A module of a chapter with what it exports."""
+    """A module of a chapter with what it exports.
+
+    Its sections have labels for links: ``chapter.topic:section`` and ``chapter.function``.
+    """
 
     def __init__(self, chapter, module, words, facts, leads):
         self.chapter, self.name = chapter, module.__name__.rpartition("._")[2]
@@ -78,7 +81,9 @@ class Topic:
         if key not in leads:
             msg = f"docs/leads.toml has no entry for {key}"
             raise ValueError(msg)
-        self.lead, self.symbols = leads[key]["lead"], leads[key]["symbols"]
+        own = leads[key]
+        self.lead, self.symbols = own["lead"], own["symbols"]
+        self.formula, self.backward = own.get("formula", ""), own.get("backward", "")
         backward = any(form(n) == "vjp" for n in names)
         if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
             self.symbols = f"{self.symbols[:-1]}; {UPSTREAM}" if self.symbols else UPSTREAM
@@ -88,6 +93,10 @@ class Topic:
         kind = form(name)
         own = name.removesuffix(f"_{kind}") == self.name
         return ORDER.index(kind) if kind else -1, not own
+
+    def label(self, section):
+        """Return the target of a section."""
+        return f"{self.chapter}.{self.name}:{section}"
 
     @property
     def page(self):
@@ -115,8 +124,9 @@ def load(chapters, words, facts, leads):
 # -- The page ---------------------------------------------------------------------------
 
 
-def heading(text, mark):
-    return f"{text}\n{mark * len(text)}\n"
+def heading(text, mark, label=""):
+    target = f".. _{label}:\n\n" if label else ""
+    return f"{target}{text}\n{mark * len(text)}\n"
 
 
 def definition(notes):
@@ -173,7 +183,8 @@ def part(folder, topic, title=""):
     path = folder / topic.chapter / f"{topic.name}.rst"
     if not path.exists():
         return []
-    return [*([heading(title, "-")] if title else []), path.read_text(encoding="utf-8"), ""]
+    above = [heading(title, "-", topic.label(folder.name))] if title else []
+    return [*above, path.read_text(encoding="utf-8"), ""]
 
 
 def place(topic, blocks):
@@ -204,12 +215,12 @@ def opening(topic, srcdir, script, told):
     return [*out, figure(srcdir, script), ""]
 
 
-def defined(parts, code):
+def defined(topic, parts, code):
     """Return the definition, whose sentence ends before the code begins, and what follows it."""
     intro, formula, rest = definition(parts["kept"].removeprefix("**Definition.** "))
     finish, rest = continued(rest)
     shown = f"{formula}\n\n{finish}\n\n{code}" if finish else side_by_side(formula, code)
-    return [heading("Definition", "-"), intro, "", shown, ""], rest
+    return [heading("Definition", "-", topic.label("definition")), intro, "", shown, ""], rest
 
 
 def derivations(topic, rest, notes, code_of, examples):
@@ -218,7 +229,8 @@ def derivations(topic, rest, notes, code_of, examples):
     if not rest and not others:
         return []
     derived = rest or any(form(n) for n in others)
-    out = [heading("Derivation" if derived else "Related functions", "-"), rest, ""]
+    title = "Derivation" if derived else "Related functions"
+    out = [heading(title, "-", topic.label("derivation")), rest, ""]
 
     def body(name):
         return [topic.parts[name][""], "", notes[name]["kept"], "", *code_of.get(name, []), "",
@@ -226,7 +238,8 @@ def derivations(topic, rest, notes, code_of, examples):
 
     for name in (n for n in others if n not in topic.special):
         title = FORMS.get(form(name), "")
-        out += [heading(f"{title}: {name}" if title else name, "~"), *body(name)]
+        label = f"{topic.chapter}.{name}"
+        out += [heading(f"{title}: {name}" if title else name, "~", label), *body(name)]
     folded = [n for n in others if n in topic.special]
     if folded:
         out += [heading("Special cases", "~")]
@@ -245,7 +258,7 @@ def compose(topic, srcdir, script, told):
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += code_of.pop(first, [])
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
-    top, rest = defined(notes[first], "".join(code[:1]))
+    top, rest = defined(topic, notes[first], "".join(code[:1]))
     out = opening(topic, srcdir, script, told) + top
     if not topic.maps:
         out += [*code[1:], ""]
@@ -257,16 +270,18 @@ def compose(topic, srcdir, script, told):
     options += code[1:] if topic.maps else []
     if options:
         out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
-    for title, text in {
-        "Numerics": facts.numerics(topic, told.facts, [n["numerics"] for n in notes.values()]),
-        "Conventions and traps": facts.conventions(
-            topic,
-            told.facts,
-            [n["traps"] for n in notes.values()],
-            told.answers.get(f"{topic.chapter}.{topic.name}", {}),
-        ),
-    }.items():
-        out += [heading(title, "-"), text, ""] if text else []
+    numerics = facts.numerics(topic, told.facts, [n["numerics"] for n in notes.values()])
+    traps = facts.conventions(
+        topic,
+        told.facts,
+        [n["traps"] for n in notes.values()],
+        told.answers.get(f"{topic.chapter}.{topic.name}", {}),
+    )
+    for title, section, text in (
+        ("Numerics", "numerics", numerics),
+        ("Conventions and traps", "traps", traps),
+    ):
+        out += [heading(title, "-", topic.label(section)), text, ""] if text else []
     out += part(srcdir / "exercises", topic, "Exercises")
     out += told.learn.question(topic.page, told.titles)
     users = sorted(told.uses[topic.page], key=lambda user: user.title)

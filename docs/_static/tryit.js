@@ -1,4 +1,4 @@
-// Two figures to try: rotary positions as dials, and attention from scores to outputs.
+// Figures to try: a classifier of three classes, rotary positions as dials, and attention.
 // The formulas are those of the pages; tests/site/test_tryit.py compares the numbers with dlref's.
 (function () {
   "use strict";
@@ -6,7 +6,7 @@
   // What both have in common
 
   function make(tag, options, ...children) {
-    const svg = ["svg", "circle", "line", "text"].includes(tag);
+    const svg = ["svg", "circle", "line", "text", "rect"].includes(tag);
     const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(options || {}))
       if (name === "text") made.textContent = value; else made.setAttribute(name, value);
@@ -30,6 +30,41 @@
     return control(parent, title, make("select", {}, ...choices.map(c => make("option", { text: c }))));
   }
   const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+  // Softmax and cross-entropy
+
+  // Three scores with sliders, a right class; bars for the probabilities, and the gradient under them.
+  function classifier(box) {
+    const bar = make("div", { class: "tryit-bar" }), said = make("p", { role: "status" });
+    const z = ["cat", "dog", "owl"].map((name, i) => range(bar, `score of ${name}`, [1, 0, -1][i], -4, 4, 0.5));
+    const truth = select(bar, "the picture shows a", ["cat", "dog", "owl"]);
+    const drawing = make("svg", { viewBox: "0 0 300 118", role: "img" });
+    const update = () => {
+      const scores = z.map(input => +input.value), top = Math.max(...scores);
+      const e = scores.map(x => Math.exp(x - top)), sum = e.reduce((a, b) => a + b, 0), p = e.map(x => x / sum);
+      const y = ["cat", "dog", "owl"].map(name => +(name === truth.value)), grad = p.map((x, i) => x - y[i]);
+      const loss = -Math.log(p[y.indexOf(1)]);
+      drawing.replaceChildren();
+      ["cat", "dog", "owl"].forEach((name, i) => {
+        const row = 6 + 38 * i, down = grad[i] > 0;
+        const arrow = 232 + 60 * Math.abs(grad[i]) * (down ? -1 : 1);
+        drawing.append(
+          make("text", { x: 0, y: row + 18, text: name }),
+          make("rect", { x: 34, y: row, width: 140, height: 26, class: "play-room" }),
+          make("rect", { x: 34, y: row, width: 140 * p[i], height: 26, class: "play-bar" }),
+          make("text", { x: 40, y: row + 18, class: "play-number", text: p[i].toFixed(3), "data-probability": p[i] }),
+          make("line", { x1: 232, x2: arrow, y1: row + 13, y2: row + 13, class: down ? "play-down" : "play-up" }),
+          make("line", { x1: 232, x2: 232, y1: row, y2: row + 26, class: "play-axis" }),
+          make("text", { x: 298, y: row + 18, "text-anchor": "end", class: "play-number", text: grad[i].toFixed(3), "data-gradient": grad[i] }));
+      });
+      drawing.setAttribute("aria-label", `Probabilities ${p.map(x => x.toFixed(3)).join(", ")}; gradients ${grad.map(x => x.toFixed(3)).join(", ")}`);
+      said.replaceChildren("Loss ", make("strong", { text: loss.toFixed(3), "data-loss": loss }),
+        `. Bars: softmax of the scores. Right: the gradient, probability minus truth; a step of descent moves each score as its arrow points.`);
+    };
+    box.replaceChildren(bar, drawing, said);
+    bar.addEventListener("input", update);
+    update();
+  }
 
   // Rotary positions
 
@@ -199,7 +234,7 @@
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    for (const [name, mount] of [["rope-dials", dials], ["attention-workbench", workbench]])
+    for (const [name, mount] of [["classifier-play", classifier], ["rope-dials", dials], ["attention-workbench", workbench]])
       for (const box of document.querySelectorAll(`.${name}`)) { mount(box); box.dataset.ready = "true"; }
   });
 })();
