@@ -33,6 +33,8 @@ extensions = [
     "topics",
     "learn",
     "sheet",
+    "excerpts",
+    "page_heads",
     "checked",
     "stale",
     "build_end",
@@ -183,6 +185,7 @@ sphinx_gallery_conf = {
 }
 
 # -- HTML, readable from the file system without a network ----------------------
+html_favicon = "_static/favicon.svg"
 html_theme = "pydata_sphinx_theme"
 html_title = f"dlref {release}"
 html_theme_options = {

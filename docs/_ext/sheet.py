@@ -99,7 +99,7 @@ def backward(topic):
 
 def cell(statements):
     """Return statements as a cell of a table, on as many lines as it takes."""
-    return ",\n       ".join(f":math:`{s}`" for s in statements) or "–"
+    return "\n       ".join(f":math:`{s}`" for s in statements) or "–"
 
 
 def table(topics):
@@ -119,7 +119,7 @@ def table(topics):
 def plain_list(topics):
     """Return the topics of a chapter of tools, with the first sentence of each."""
     rows = "".join(f"   * - :doc:`{t.title} </{t.page}>`\n     - {t.summary}\n" for t in topics)
-    return f".. list-table::\n   :class: sheet\n   :widths: 22 78\n\n{rows}\n"
+    return f".. list-table::\n   :class: sheet tools\n   :widths: 22 78\n\n{rows}\n"
 
 
 def fill(app, docname, source):
