@@ -98,14 +98,19 @@ def panel(ax):
             label = plain(line.get_label())
             name = label if label and not label.startswith("_") else f"curve {k}"
             name = "it" if len(lines) == 1 and name == "curve 1" else name
-            told.append(f"{name} {course(np.asarray(line.get_ydata(), dtype=float))}")
+            told.append(f"{name} {course(np.asarray(line.get_ydata(orig=False), dtype=float))}")
         count = "a curve" if len(lines) == 1 else f"{len(lines)} curves"
         return f"{count}{of_axes(ax)}; {', '.join(told)}"
-    bars = [p for container in ax.containers for p in getattr(container, "patches", [])]
+    bars = [
+        bar.get_width()
+        if getattr(container, "orientation", "") == "horizontal"
+        else bar.get_height()
+        for container in ax.containers
+        for bar in getattr(container, "patches", [])
+    ]
     if bars:
-        heights = [max(abs(bar.get_height()), 0) for bar in bars]
-        span = f"from {number(min(heights))} to {number(max(heights))}"
-        return f"{len(bars)} bars{of_axes(ax)}, of heights {span}"
+        span = f"from {number(min(bars))} to {number(max(bars))}"
+        return f"{len(bars)} bars{of_axes(ax)}, with lengths {span}"
     points = [c for c in ax.collections if isinstance(c, PathCollection)]
     if points:
         total = sum(len(c.get_offsets()) for c in points)

@@ -5,7 +5,6 @@ With its size known, an image does not push the text down when it arrives.
 
 import re
 from html import escape
-from pathlib import Path
 
 from PIL import Image
 
