@@ -62,6 +62,16 @@ def course(y):
     return f"{'rises' if last > first else 'falls'} from {number(first)} to {number(last)}"
 
 
+def told(line):
+    """Say how a line goes, or between which values its points lie if they are in no order."""
+    x = np.asarray(line.get_xdata(orig=False), dtype=float)
+    y = np.asarray(line.get_ydata(orig=False), dtype=float)
+    if len(x) == len(y) and np.any(np.diff(x) < 0) and np.any(np.diff(x) > 0):
+        low, high = np.nanmin(x), np.nanmax(x)
+        return f"has {len(x)} points between {number(low)} and {number(high)}"
+    return course(y)
+
+
 def curves(ax):
     """Return the lines of a panel that are data: no helping lines, no single points."""
     lines = [line for line in ax.lines if line.get_visible() and np.size(line.get_ydata()) > 2]
@@ -93,14 +103,14 @@ def panel(ax):
         values = f", with values from {number(finite.min())} to {number(finite.max())}"
         return f"a map{of_axes(ax)}, {size} cells{values if finite.size else ''}"
     if lines := curves(ax):
-        told = []
+        courses = []
         for k, line in enumerate(lines[:MOST_CURVES], 1):
             label = plain(line.get_label())
             name = label if label and not label.startswith("_") else f"curve {k}"
             name = "it" if len(lines) == 1 and name == "curve 1" else name
-            told.append(f"{name} {course(np.asarray(line.get_ydata(orig=False), dtype=float))}")
+            courses.append(f"{name} {told(line)}")
         count = "a curve" if len(lines) == 1 else f"{len(lines)} curves"
-        return f"{count}{of_axes(ax)}; {', '.join(told)}"
+        return f"{count}{of_axes(ax)}; {', '.join(courses)}"
     bars = [
         bar.get_width()
         if getattr(container, "orientation", "") == "horizontal"

@@ -67,16 +67,16 @@ class Topic:
         key = f"{chapter}.{self.name}"
         names = [n for n in module.__all__ if inspect.isroutine(getattr(module, n))]
         self.classes = [n for n in module.__all__ if n not in names]
+        self.first = facts["first"].get(key, "")
         self.names = [*sorted(names, key=self.rank), *self.classes]
         self.maps = [n for n in self.names if not form(n)]
-        self.first = facts["first"].get(key, (self.maps or self.names)[0])
+        self.first = self.first or (self.maps or self.names)[0]
         self.special = set(facts["special"].get(key, []))
         self.special |= {n for n in names if form(n) == "value_and_grad"}
         self.special |= set(self.classes) if names else set()
         self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
-        self.title, _, self.aliases = words.get(self.name, self.name.replace("_", " ")).partition(
-            " | "
-        )
+        named = words.get(key) or words.get(self.name) or self.name.replace("_", " ")
+        self.title, _, self.aliases = named.partition(" | ")
         self.title = self.title[0].upper() + self.title[1:]
         if key not in leads:
             msg = f"docs/leads.toml has no entry for {key}"
@@ -91,8 +91,9 @@ class Topic:
     def rank(self, name):
         """Maps, then derivatives; of each form the one of the map that the page is named after."""
         kind = form(name)
-        own = name.removesuffix(f"_{kind}") == self.name
-        return ORDER.index(kind) if kind else -1, not own
+        of = name.removesuffix(f"_{kind}") if kind else name
+        own = [self.name, self.first]
+        return ORDER.index(kind) if kind else -1, own.index(of) if of in own else len(own)
 
     def label(self, section):
         """Return the target of a section."""
@@ -156,7 +157,7 @@ def continued(rest):
 
 def side_by_side(formula, code):
     """Formula and a few lines of code in two columns, longer code below the formula."""
-    lines = [line for line in code.split("\n") if line.startswith("   ")]
+    lines = code.partition("code-block:: python")[2].strip().split("\n")
     if not code or not formula or len(lines) > SHORT:
         return f"{formula}\n\n{code}\n"
     columns = "".join(

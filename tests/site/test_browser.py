@@ -345,7 +345,7 @@ SEARCHES = {
     # typos in one word of two
     "sofmax gradient": "activations/softmax",
     "layer nrom": "normalization/layer_norm",
-    "atention masks": "attention/masks",
+    "attentoin masks": "attention/masks",
     "momentm optimizer": "training/momentum",
     # names that people know
     "Mamba": "attention/recurrent_linear_attention",

@@ -278,19 +278,26 @@ def test_special_cases_are_folded_and_last(topics, report):
 
 
 def test_no_sentence_is_cut_by_code(topics, report):
-    """What follows a block of code or its formula begins a sentence."""
-    after = (
-        "//section[@id='definition' or @id='derivation']//div[contains(@class, 'highlight') or "
-        "contains(@class, 'twofold')][not(ancestor::div[contains(@class, 'highlight')])]"
-        "/following-sibling::*[1][self::p]"
-    )
-    paragraphs = [(page, p) for page, tree in topics.items() for p in tree.xpath(after)]
-    assert len(paragraphs) > 300
-    report(
-        (page, f"goes on in lower case after code: {p.text_content()[:60]}")
-        for page, p in paragraphs
-        if (p.text or "").lstrip()[:1].islower()
-    )
+    """A sentence, or its formula, has ended where code begins, and another begins after it."""
+    problems, count = [], 0
+    caption = "//section[@id='definition']//p[strong[starts-with(., 'In NumPy')]]"
+    after = "following-sibling::*[self::div or self::details][1]/following-sibling::*[1][self::p]"
+    for page, tree in topics.items():
+        for p in tree.xpath(caption):
+            count += 1
+            above = p.xpath("preceding-sibling::*[not(self::span)][1]")
+            end = above[0].text_content().rstrip("\\)] \n✓#¶") if above else "."
+            if above and above[0].tag in "div p" and end.endswith(","):
+                problems.append((page, f"code after a comma: {end[-40:]}"))
+            if above and above[0].tag == "p" and not end.endswith((".", ":", "!", "?", ")")):
+                problems.append((page, f"code in a sentence: {end[-40:]}"))
+            problems += [
+                (page, f"goes on in lower case after code: {q.text_content()[:60]}")
+                for q in p.xpath(after)
+                if (q.text or "").lstrip()[:1].islower()
+            ]
+    assert count > 100
+    report(problems)
 
 
 def test_only_short_code_stands_next_to_a_formula(topics, report):
@@ -566,7 +573,7 @@ def test_the_site_is_light(site):
 @pytest.fixture
 def path(site, trees):
     """The stops of Learn, in order."""
-    links = "//article//ol/li/p/a[contains(@href, 'reference/')]/@href"
+    links = ".//ol/li/p/a[contains(@href, 'reference/')]/@href"
     parts = trees[site / "learn.html"].xpath(
         "//section[section]/section[starts-with(@id, 'id') or h2]"
     )
