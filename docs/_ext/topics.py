@@ -166,17 +166,25 @@ def side_by_side(formula, code):
     return f".. container:: twofold\n\n{columns}"
 
 
-def figure(srcdir, script):
-    """Return the first figure of a gallery script, light and dark."""
+def figure(srcdir, script, number=1):
+    """Return a figure of a gallery script, light and dark; the first one if none is named."""
     path = srcdir / "gallery" / f"{script}.rst"
     if not path.exists():
         return ""
     text = path.read_text(encoding="utf-8")
     images = re.findall(r"^ *\.\. image-sg:: .*\n(?: +:.*\n)+", text, re.MULTILINE)
-    first = [dedent(i) for i in images]
-    light = [i for i in first if "only-dark" not in i][:1]
-    dark = [i for i in first if "only-dark" in i][:1]
-    return "\n".join(light + dark)
+    light = [dedent(i) for i in images if "only-dark" not in i]
+    dark = [dedent(i) for i in images if "only-dark" in i]
+    return "\n".join(found[number - 1] for found in (light, dark) if found)
+
+
+def hero(topic, srcdir, script, chosen):
+    """Return the figure of a topic: the one that is chosen for it, or the first of its script."""
+    named = chosen.get(f"{topic.chapter}.{topic.name}")
+    if not named:
+        return figure(srcdir, script)
+    other, number = named.split()
+    return figure(srcdir, other, int(number))
 
 
 def part(folder, topic, title=""):
@@ -213,7 +221,7 @@ def opening(topic, srcdir, script, told):
     out += [f".. rst-class:: lead\n\n{with_roles(topic.lead)}\n"]
     if topic.symbols:
         out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols)}\n"]
-    return [*out, figure(srcdir, script), ""]
+    return [*out, hero(topic, srcdir, script, told.facts["hero"]), ""]
 
 
 def defined(topic, parts, code):
@@ -221,7 +229,10 @@ def defined(topic, parts, code):
     intro, formula, rest = definition(parts["kept"].removeprefix("**Definition.** "))
     finish, rest = continued(rest)
     shown = f"{formula}\n\n{finish}\n\n{code}" if finish else side_by_side(formula, code)
-    return [heading("Definition", "-", topic.label("definition")), intro, "", shown, ""], rest
+    summary = topic.parts[topic.first][""]  # has the map itself where the notes derive from it
+    above = summary if ":math:" in summary else ""
+    title = heading("Definition", "-", topic.label("definition"))
+    return [title, above, "", intro, "", shown, ""], rest
 
 
 def derivations(topic, rest, notes, code_of, examples):

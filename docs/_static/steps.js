@@ -81,7 +81,7 @@
         ["L", "h4", "L = h4", "The loss is the last state, to keep the numbers clean.", v => v.h4],
         [g("h4"), "L", "h4̄ = 1", "The loss is h4 itself.", () => 1],
         ...[4, 3, 2, 1].flatMap(t => [
-          [g(`z${t}`), `h${t}`, `z${t}̄ = (1 − h${t}²) h${t}̄`, "The slope of tanh, from its value.", v => (1 - v[`h${t}`] ** 2) * v[g(`h${t}`)]],
+          [g(`z${t}`), t < 4 ? `h${t + 1}` : "L", `z${t}̄ = (1 − h${t}²) h${t}̄`, "The slope of tanh, from its value.", v => (1 - v[`h${t}`] ** 2) * v[g(`h${t}`)]],
           [`part ${t}`, `h${t} w`, `step ${t} adds z${t}̄ h${t - 1} to w̄`, t > 1 ? "The weight was used here with the state before; all uses are added up." : "The state before the first step is 0, so the weight had no effect here.", v => v[g(`z${t}`)] * (t > 1 ? v[`h${t - 1}`] : 0)],
           ...(t > 1 ? [[g(`h${t - 1}`), `h${t}`, `h${t - 1}̄ = w z${t}̄`, "One step back in time: times the weight.", v => v.w * v[g(`z${t}`)]]] : []),
         ]),
@@ -178,7 +178,7 @@
     }
     const light = (step, known) => {
       const [name, from] = step, sources = from.split(" "), backward = name.includes(BAR) || name === "D" || name.startsWith("part");
-      const node = bare(name).replace(/^z(\d)$/, "h$1").replace(/^part.*/, "w");
+      const node = bare(name).replace(/^z(\d)$/, "h$1").replace(/^part.*/, "w").replace(/^D$/, "P");
       for (const { line, source, target } of edges) {
         const lit = backward ? source === node && sources.includes(target) || target === "u" && node === "n" && source === "y"
           : target === name && sources.includes(source);
