@@ -109,14 +109,14 @@ def noticed(folder, path, environment):
     for arguments in stages(path):
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *arguments]
         try:
-            code = subprocess.run(
+            done = subprocess.run(
                 command,
                 cwd=folder,
                 env=environment,
                 capture_output=True,
                 timeout=LIMIT,
                 check=False,
-            ).returncode
+            )
         except subprocess.TimeoutExpired:
             return "time"
         if done.returncode not in {0, 5}:  # 5: no test was selected
