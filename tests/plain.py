@@ -673,6 +673,39 @@ def sequence_to_vector(x, arguments, w_out, b_out):
     return w_out @ rnn(x, *arguments)[-1] + b_out
 
 
+# == recurrent.selective_scan, after naive.selective_scan
+
+
+def selective_scan_doubling(x, delta, a, b, c):
+    """All steps at once, in rounds of combined pairs."""
+    factor = np.exp(delta[:, :, None] * a)
+    h = (delta * x)[:, :, None] * b[:, None, :]
+    s = 1
+    while s < len(x):  # each pair with the pair s steps before
+        h[s:] = factor[s:] * h[:-s] + h[s:]
+        factor[s:] = factor[s:] * factor[:-s]
+        s *= 2
+    return np.sum(c[:, None, :] * h, axis=-1)
+
+
+def selective_scan_vjp(u, x, delta, a, b, c):
+    """Backward pass, with the states of all steps."""
+    decay, written = np.exp(delta[:, :, None] * a), (delta * x)[:, :, None] * b[:, None]
+    h = [np.zeros(a.shape)]
+    for t in range(len(x)):
+        h.append(decay[t] * h[t] + written[t])
+    g, da, dx, ddelta = np.zeros(a.shape), np.zeros(a.shape), 0 * x, 0 * x
+    db, dc = 0 * b, 0 * c
+    for t in reversed(range(len(x))):
+        g = g + u[t][:, None] * c[t]  # of the state after this step
+        kept = decay[t] * h[t]
+        dx[t], db[t] = delta[t] * (g @ b[t]), (delta[t] * x[t]) @ g
+        ddelta[t] = np.sum(g * a * kept, axis=1) + x[t] * (g @ b[t])
+        da, dc[t] = da + delta[t][:, None] * g * kept, u[t] @ h[t + 1]
+        g = decay[t] * g
+    return dx, ddelta, da, db, dc
+
+
 # == positions.sinusoidal
 
 

@@ -387,6 +387,16 @@ def test_sequences():
     close(plain.sequence_to_vector(x, one, w_out, b_out), want)
 
 
+@checks("selective_scan_doubling", "selective_scan_vjp")
+@pytest.mark.parametrize("steps", [1, 6, 8])
+def test_selective_scan(steps):
+    x, delta, u = normal(steps, 3), RNG.random((steps, 3)), normal(steps, 3)
+    inputs = x, delta, -RNG.random((3, 2)), normal(steps, 2), normal(steps, 2)
+    close(plain.selective_scan_doubling(*inputs), recurrent.selective_scan(*inputs)[0])
+    want = recurrent.selective_scan_vjp((u, np.zeros((3, 2))), *inputs)
+    close(plain.selective_scan_vjp(u, *inputs), want)
+
+
 @checks("sinusoidal", "alibi_slopes")
 def test_positions():
     close(plain.sinusoidal(7, 6), positions.sinusoidal(7, 6))
