@@ -853,6 +853,26 @@ def multi_head_attention(x, w_q, w_k, w_v, w_o, heads):
     return (p @ v).swapaxes(0, 1).reshape(len(x), -1) @ w_o.T
 
 
+# == attention.latent_attention
+
+
+def rms_norm_of_latent(z, weight):
+    """Norm of a latent."""
+    return weight * z / np.sqrt(np.mean(z * z, axis=-1, keepdims=True) + 1e-6)
+
+
+def latent_attention(x, w_dq, q_norm, w_uq, w_dkv, kv_norm, w_uk, w_uv, w_o, heads):
+    """From the latents alone (absorbed), for one sequence without a rotated part."""
+    q = (rms_norm_of_latent(x @ w_dq.T, q_norm) @ w_uq.T).reshape(len(x), heads, -1)
+    c = rms_norm_of_latent(x @ w_dkv.T, kv_norm)  # all that a cache keeps
+    out = []
+    for h, (uk, uv) in enumerate(zip(np.split(w_uk, heads), np.split(w_uv, heads), strict=True)):
+        s = (q[:, h] @ uk) @ c.T / np.sqrt(len(uk))
+        p = softmax_shifted(np.where(np.tri(len(x)) > 0, s, -np.inf))
+        out.append((p @ c) @ uv.T)
+    return np.concatenate(out, axis=-1) @ w_o.T
+
+
 # == transformer.blocks
 
 

@@ -454,6 +454,18 @@ def test_tiles(tile):
     close(plain.flash_attention_vjp(u, Q, K, V, tile), want)
 
 
+@checks("latent_attention", "rms_norm_of_latent")
+def test_latent_attention():
+    x, shapes = normal(5, 8), ((6, 8), (6,), (8, 6), (3, 8), (3,), (8, 3), (10, 3), (8, 10))
+    weights = [normal(*shape) for shape in shapes]
+    params = attention.LatentAttentionParams(*weights)
+    want = attention.latent_attention(x, params, num_heads=2)
+    close(plain.latent_attention(x, *weights, 2), want)
+    latent = x @ weights[3].T
+    want = normalization.rms_norm(latent, weights[4])
+    close(plain.rms_norm_of_latent(latent, weights[4]), want)
+
+
 @checks("multi_head_attention", "encoder_block", "encoder", "feed_forward", "gated_feed_forward")
 def test_layers():
     x = normal(5, 8)
