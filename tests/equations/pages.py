@@ -196,7 +196,8 @@ def the_adjoint():
 @equation(
     r"""\langle \mat U, \dd \mat X\, \mat W^\top + \mat X\, \dd \mat W^\top \rangle
     = \langle \mat U \mat W, \dd \mat X \rangle + \langle \mat U^\top \mat X, \dd \mat W \rangle
-    \quad\Rightarrow\quad \pdv{L}{\mat X} = \mat U \mat W , \quad \pdv{L}{\mat W} = \mat U^\top \mat X ."""
+    \quad\Rightarrow\quad \pdv{L}{\mat X} = \mat U \mat W , \quad
+    \pdv{L}{\mat W} = \mat U^\top \mat X ."""
 )
 def adjoint_of_a_product_of_matrices():
     X, W, dX, dW, U = matrices()
@@ -213,9 +214,17 @@ def adjoint_of_a_product_of_matrices():
 )
 def adjoints_in_the_opposite_order():
     x, u = POINT, UPSTREAM
-    J1, J2 = jacobian_of(np.tanh, x), jacobian_of(np.sin, np.tanh(x))
-    J3 = jacobian_of(a_map, np.sin(np.tanh(x)))
-    whole = jacobian_of(lambda x: a_map(np.sin(np.tanh(x))), x)
+    w = np.random.default_rng(7).normal(size=(2, 3, 3))
+
+    def first(x):
+        return np.tanh(w[0] @ x)
+
+    def second(x):
+        return np.sin(w[1] @ x)
+
+    J1, J2 = jacobian_of(first, x), jacobian_of(second, first(x))
+    J3 = jacobian_of(a_map, second(first(x)))
+    whole = jacobian_of(lambda x: a_map(second(first(x))), x)
     yield whole, J3 @ J2 @ J1
     yield whole.T @ u, J1.T @ (J2.T @ (J3.T @ u))
 
@@ -309,8 +318,8 @@ def steins_lemma():
 
 
 @equation(
-    r"""\int_a^b z f(z)\, \varphi(z)\, dz
-    = -f(b)\, \varphi(b) + f(a)\, \varphi(a) + \int_a^b f'(z)\, \varphi(z)\, dz ."""
+    r"""\int_a^b z f(z)\, \phi(z)\, dz
+    = -f(b)\, \phi(b) + f(a)\, \phi(a) + \int_a^b f'(z)\, \phi(z)\, dz ."""
 )
 def integration_by_parts():
     def density(z):

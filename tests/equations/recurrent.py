@@ -317,7 +317,8 @@ def cell_unrolled():
 
 @equation(
     r"""\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot
-    (1 - \tanh^2 \vec c') , \qquad \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes})."""
+    (1 - \tanh^2 \vec c') , \qquad
+    \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes})."""
 )
 def through_the_cell():
     def loss(c=CELL, **bumps):
