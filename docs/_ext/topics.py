@@ -206,8 +206,13 @@ def place(topic, blocks):
         if home:
             below.setdefault(home, []).append(text)
         else:
-            top.append(text)
+            top.append((function.name, text))
     return top, below
+
+
+def variant(name, text):
+    """Return a transcription that is not the plain form: folded, as long ones already are."""
+    return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
 def opening(topic, srcdir, script, told):
@@ -268,18 +273,18 @@ def compose(topic, srcdir, script, told):
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
     code, code_of = place(topic, told.transcripts.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
-        code += code_of.pop(first, [])
+        code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
-    top, rest = defined(topic, notes[first], "".join(code[:1]))
+    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
     out = opening(topic, srcdir, script, told) + top
     if not topic.maps:
-        out += [*code[1:], ""]
+        out += [*(text for _, text in code[1:]), ""]
     out += [heading("Examples", "-"), *part(srcdir / "worked", topic), examples[first], ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
     out += derivations(topic, rest, notes, code_of, examples)
     options = [n["options"] for n in notes.values() if n["options"]]
-    options += code[1:] if topic.maps else []
+    options += [variant(*block) for block in code[1:]] if topic.maps else []
     if options:
         out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
     numerics = facts.numerics(topic, told.facts, [n["numerics"] for n in notes.values()])

@@ -254,11 +254,11 @@
         key.style.setProperty("--heat", `${100 * w}%`);
         return key;
       }));
-      place.replaceChildren(parts,
+      place.replaceChildren(parts, make("div", { class: "tryit-pair" },
         table("Scores: query (row) times key (column)", words, asking, entry),
-        table("Weights: softmax of scale × score − slope × distance", words, asking, shown("weights")), legend,
-        make("label", {}, make("span", { text: "Written out: the row of position " }), row), cells.spelled,
-        table("Output: mean of the values", ["1", "2", "3", "4"], asking, shown("output")));
+        table("Weights: softmax of scale × score − slope × distance", words, asking, shown("weights")),
+        table("Output: mean of the values", ["1", "2", "3", "4"], asking, shown("output")),
+        make("div", { class: "tryit-aside" }, legend, make("label", {}, make("span", { text: "Written out: the row of position " }), row), cells.spelled)));
       update();
     };
     for (const input of [text, cached]) input.addEventListener("input", event => { event.stopPropagation(); start(); });
