@@ -30,6 +30,7 @@ extensions = [
     "gallery_pages",
     "dark_twins",
     "light_images",
+    "symbol_role",
     "topics",
     "learn",
     "sheet",

@@ -51,9 +51,9 @@ def form(name):
     return max(found, key=len, default="")
 
 
-def with_roles(text):
+def with_roles(text, role="math"):
     """Return a text of leads.toml with mathematics as roles."""
-    return re.sub(r"\$([^$]+)\$", r":math:`\1`", text)
+    return re.sub(r"\$([^$]+)\$", lambda m: f":{role}:`{m[1]}`", text)
 
 
 class Topic:
@@ -225,7 +225,7 @@ def opening(topic, srcdir, script, told):
     out += told.learn.box(topic.page, told.titles)
     out += [f".. rst-class:: lead\n\n{with_roles(topic.lead)}\n"]
     if topic.symbols:
-        out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols)}\n"]
+        out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
     return [*out, hero(topic, srcdir, script, told.facts["hero"]), ""]
 
 

@@ -216,7 +216,6 @@
           cell.textContent = seen[j] ? w.toFixed(3) : "masked";
           cell.dataset.value = w;
           cell.style.setProperty("--heat", `${Math.round(100 * w)}%`);
-          cell.classList.toggle("strong", w > 0.55);
           cell.closest("tr").classList.toggle("chosen", i === chosen);
         });
         output.forEach((x, c) => { cells.output[i][c].textContent = x.toFixed(3); cells.output[i][c].dataset.value = x; });
@@ -250,7 +249,7 @@
       row.value = chosen;
       row.addEventListener("input", event => { event.stopPropagation(); chosen = +row.value; update(); });
       const legend = make("p", { class: "tryit-legend" }, "Weight: ", ...[0, 0.25, 0.5, 0.75, 1].map(w => {
-        const key = make("span", { class: `tryit-key${w > 0.55 ? " strong" : ""}`, text: w });
+        const key = make("span", { class: "tryit-key", text: w });
         key.style.setProperty("--heat", `${100 * w}%`);
         return key;
       }));
