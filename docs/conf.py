@@ -45,7 +45,6 @@ exclude_patterns = [
     "exercises",  # parts of the pages of topics
     "steps",
     "tryit",
-    "worked",
     "node_modules",
     "reference/backreferences",
     "gallery/**.ipynb",

@@ -33,6 +33,7 @@ ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
+MANY = 32  # lines of examples before the others are folded
 SHORT = 6  # lines of code that may stand next to a formula
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -267,6 +268,20 @@ def derivations(topic, rest, notes, code_of, examples):
     return out
 
 
+def shortened(examples):
+    """Return examples, those after the first lines folded if there are many."""
+    blocks, shown, lines = re.split(r"\n\n(?=\S)", examples), [], 0
+    while blocks and lines < MANY:
+        shown.append(blocks.pop(0))
+        lines += shown[-1].count("\n") + 2
+    if blocks and shown[-1].endswith(":"):  # it announces what is folded
+        blocks.insert(0, shown.pop())
+    rest = "\n\n".join(blocks)
+    if rest.count("\n") < MANY // 4:
+        return [examples]
+    return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
+
+
 def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
     first = topic.first
@@ -279,7 +294,7 @@ def compose(topic, srcdir, script, told):
     out = opening(topic, srcdir, script, told) + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
-    out += [heading("Examples", "-"), *part(srcdir / "worked", topic), examples[first], ""]
+    out += [heading("Examples", "-"), *shortened(examples[first]), ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
     out += derivations(topic, rest, notes, code_of, examples)
