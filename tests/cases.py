@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 import dlref
 from dlref.check._known import records
 from dlref.check._known._record import Sample
+from dlref.check._known.recurrent import scan
 from dlref.check._known.recurrent import shapes as recurrent_shapes
 
 SUFFIXES = ("jacobian", "hessian", "grad", "deriv2", "deriv", "vjp", "jvp")
@@ -335,6 +336,14 @@ STRATEGIES = {
             )
         ),
         *3 * [st.integers(1, 4)],
+        *3 * [st.booleans()],
+    ),
+    "recurrent.selective_scan": st.builds(
+        lambda T, D, N, batch, skip, state, through: Sample(
+            scan(T, D, N, batch=batch, skip=skip, state=state), {"delta_softplus": through}
+        ),
+        *3 * [st.integers(1, 4)],
+        BATCHES,
         *3 * [st.booleans()],
     ),
     "attention.merge_attention": st.builds(

@@ -1072,3 +1072,16 @@ def mixture_of_experts(
         gate = 1.0 if shared_gate is None else 1 / (1 + np.exp(-affine(x, shared_gate)))
         out += gate * gated_feed_forward(x, shared)
     return out
+
+
+def selective_scan(x, delta, a, b, c, d=None, state=None, delta_softplus=False):
+    if delta_softplus:
+        delta = np.log(1 + np.exp(delta))
+    h = np.zeros((*x.shape[:-2], *a.shape)) if state is None else state
+    out = []
+    for t in range(x.shape[-2]):
+        step, written = delta[..., t, :, None], delta[..., t, :] * x[..., t, :]
+        h = np.exp(step * a) * h + written[..., None] * b[..., t, None, :]
+        y = np.sum(c[..., t, None, :] * h, axis=-1)
+        out.append(y if d is None else y + d * x[..., t, :])
+    return (np.stack(out, axis=-2) if out else np.zeros(x.shape)), h

@@ -387,6 +387,16 @@ def test_sequences():
     close(plain.sequence_to_vector(x, one, w_out, b_out), want)
 
 
+@checks("selective_scan_doubling", "selective_scan_vjp")
+@pytest.mark.parametrize("steps", [1, 6, 8])
+def test_selective_scan(steps):
+    x, delta, u = normal(steps, 3), RNG.random((steps, 3)), normal(steps, 3)
+    inputs = x, delta, -RNG.random((3, 2)), normal(steps, 2), normal(steps, 2)
+    close(plain.selective_scan_doubling(*inputs), recurrent.selective_scan(*inputs)[0])
+    want = recurrent.selective_scan_vjp((u, np.zeros((3, 2))), *inputs)
+    close(plain.selective_scan_vjp(u, *inputs), want)
+
+
 @checks("sinusoidal", "alibi_slopes")
 def test_positions():
     close(plain.sinusoidal(7, 6), positions.sinusoidal(7, 6))
@@ -442,6 +452,18 @@ def test_tiles(tile):
     close((out, lse[:, 0]), want, 1e-11)
     want = attention.scaled_dot_product_attention_vjp(u, Q, K, V)
     close(plain.flash_attention_vjp(u, Q, K, V, tile), want)
+
+
+@checks("latent_attention", "rms_norm_of_latent")
+def test_latent_attention():
+    x, shapes = normal(5, 8), ((6, 8), (6,), (8, 6), (3, 8), (3,), (8, 3), (10, 3), (8, 10))
+    weights = [normal(*shape) for shape in shapes]
+    params = attention.LatentAttentionParams(*weights)
+    want = attention.latent_attention(x, params, num_heads=2)
+    close(plain.latent_attention(x, *weights, 2), want)
+    latent = x @ weights[3].T
+    want = normalization.rms_norm(latent, weights[4])
+    close(plain.rms_norm_of_latent(latent, weights[4]), want)
 
 
 @checks("multi_head_attention", "encoder_block", "encoder", "feed_forward", "gated_feed_forward")
