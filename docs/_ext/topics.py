@@ -84,6 +84,7 @@ class Topic:
             raise ValueError(msg)
         own = leads[key]
         self.lead, self.symbols = own["lead"], own["symbols"]
+        self.example = own.get("example", "")  # introduces examples that begin with code
         self.formula, self.backward = own.get("formula", ""), own.get("backward", "")
         backward = any(form(n) == "vjp" for n in names)
         if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
@@ -290,6 +291,8 @@ def compose(topic, srcdir, script, told):
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
+    if topic.example:
+        examples[first] = f"{with_roles(topic.example)}\n\n{examples[first]}"
     top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
     out = opening(topic, srcdir, script, told) + top
     if not topic.maps:
