@@ -11,6 +11,14 @@ from ._cross_entropy import cross_entropy_grad as cross_entropy_grad
 from ._cross_entropy import cross_entropy_jvp as cross_entropy_jvp
 from ._cross_entropy import cross_entropy_value_and_grad as cross_entropy_value_and_grad
 from ._cross_entropy import cross_entropy_vjp as cross_entropy_vjp
+from ._dpo_loss import dpo_loss as dpo_loss
+from ._dpo_loss import dpo_loss_grad as dpo_loss_grad
+from ._dpo_loss import dpo_loss_jvp as dpo_loss_jvp
+from ._dpo_loss import dpo_loss_vjp as dpo_loss_vjp
+from ._gaussian_kl import gaussian_kl as gaussian_kl
+from ._gaussian_kl import gaussian_kl_grad as gaussian_kl_grad
+from ._gaussian_kl import gaussian_kl_jvp as gaussian_kl_jvp
+from ._gaussian_kl import gaussian_kl_vjp as gaussian_kl_vjp
 from ._hinge import hinge as hinge
 from ._hinge import hinge_grad as hinge_grad
 from ._hinge import hinge_jvp as hinge_jvp
@@ -23,6 +31,10 @@ from ._kl_divergence import kl_divergence as kl_divergence
 from ._kl_divergence import kl_divergence_grad as kl_divergence_grad
 from ._kl_divergence import kl_divergence_jvp as kl_divergence_jvp
 from ._kl_divergence import kl_divergence_vjp as kl_divergence_vjp
+from ._kl_estimate import kl_estimate as kl_estimate
+from ._kl_estimate import kl_estimate_grad as kl_estimate_grad
+from ._kl_estimate import kl_estimate_jvp as kl_estimate_jvp
+from ._kl_estimate import kl_estimate_vjp as kl_estimate_vjp
 from ._neuron_squared_error import neuron_squared_error as neuron_squared_error
 from ._neuron_squared_error import neuron_squared_error_grad as neuron_squared_error_grad
 from ._neuron_squared_error import neuron_squared_error_jvp as neuron_squared_error_jvp
