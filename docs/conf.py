@@ -31,6 +31,10 @@ extensions = [
     "dark_twins",
     "light_images",
     "topics",
+    "learn",
+    "sheet",
+    "excerpts",
+    "page_heads",
     "checked",
     "stale",
     "build_end",
@@ -40,6 +44,7 @@ exclude_patterns = [
     "exercises",  # parts of the pages of topics
     "steps",
     "tryit",
+    "worked",
     "node_modules",
     "reference/backreferences",
     "gallery/**.ipynb",
@@ -145,6 +150,7 @@ family_of = {topic: script for script, topics in families.items() for topic in t
 #: tables of what its page says, and of what it does without.
 topic_words = tomllib.loads((HERE / "topics.toml").read_text(encoding="utf-8"))
 topic_facts = topic_words.pop("page")
+topic_leads = tomllib.loads((HERE / "leads.toml").read_text(encoding="utf-8"))
 topic_chapters = chapters
 topic_scripts = {  # where a topic is drawn: in a script of its own or of its family
     f"{chapter}.{topic}": f"{chapter}/plot_{family_of.get(topic, topic)}"
@@ -181,6 +187,7 @@ sphinx_gallery_conf = {
 }
 
 # -- HTML, readable from the file system without a network ----------------------
+html_favicon = "_static/favicon.svg"
 html_theme = "pydata_sphinx_theme"
 html_title = f"dlref {release}"
 html_theme_options = {
@@ -195,7 +202,8 @@ about = (
     "accuracy changelog conformance contributing conventions elementary references speed withstands"
 )
 no_subpages = f"{about} equations/** genindex index search"
-html_sidebars = {page: [] for page in no_subpages.split()}
+html_sidebars = {page: [] for page in no_subpages.split()} | {"learn": ["learn-path.html"]}
+templates_path = ["_templates"]
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]

@@ -26,6 +26,7 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
+    product_of_steps,
     project,
     rows_of,
     total,
@@ -271,7 +272,7 @@ def _vjp(
         peepholes = [total(d_i * c[:-1]), total(d_f * c[:-1]), total(d_o * c[1:])]
     sums, rows = total(dz), rows_of(dz)
     return a.gradients(
-        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        x=steps.arranged(product_of_steps(dz, a.w_ih).swapaxes(0, 1)),
         h=dh[:, :size] + first_h,
         c=dc + first_c,
         w_ih=product(rows.T, rows_of(x)),
