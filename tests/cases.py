@@ -220,6 +220,12 @@ STRATEGIES = {
         st.booleans(),
     ),
     "losses.gaussian_kl": of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
+    "losses.distillation_loss": st.builds(
+        lambda call, T, kind: Sample(call.shapes, {**call.options, "temperature": T, "kind": kind}),
+        of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
+        st.sampled_from([0.5, 1.0, 3.0]),
+        st.sampled_from(["kl", "reverse", "jsd"]),
+    ),
     "losses.dpo_loss": st.builds(
         lambda batch, reduction, e: Sample(
             2 * ((2, *batch),), {"reduction": reduction, "label_smoothing": e}

@@ -1163,3 +1163,14 @@ def dpo_loss(log_p, log_ref, beta=0.1, label_smoothing=0.0, reduction="mean"):
     z, e = beta * (gain[0] - gain[1]), label_smoothing
     terms = (1 - e) * np.log(1 + np.exp(-z)) + e * np.log(1 + np.exp(z))
     return reduce_terms(terms, reduction)
+
+
+def distillation_loss(logits, teacher, temperature=1.0, kind="kl", reduction="mean"):
+    p, q = softmax(logits / temperature), softmax(teacher / temperature)
+    m = (p + q) / 2
+    terms = {
+        "kl": q * np.log(q / p),
+        "reverse": p * np.log(p / q),
+        "jsd": (p * np.log(p / m) + q * np.log(q / m)) / 2,
+    }[kind]
+    return reduce_terms(temperature**2 * np.sum(terms, axis=-1), reduction)

@@ -346,6 +346,15 @@ def dpo_loss_grad(log_p, log_ref, beta=0.1):
     return np.stack([-beta * wrong, beta * wrong]) / wrong.size
 
 
+# == losses.distillation_loss, after naive.distillation_loss
+
+
+def distillation_loss_grad(logits, teacher, temperature=1.0):
+    """Gradient of the divergence from the teacher, the mean over the rows."""
+    p, q = softmax(logits / temperature), softmax(teacher / temperature)
+    return temperature * (p - q) / (p.size / p.shape[-1])
+
+
 # == training.sgd
 
 

@@ -204,6 +204,7 @@ ELEMENTARY = {
     "kl_divergence_grad": (losses, (np.log(naive.softmax(ROWS)), naive.softmax(-ROWS)), None),
     "gaussian_kl_grad": (losses, (ROWS, normal(4, 5)), None),
     "kl_estimate_grad": (losses, (normal(6), normal(6)), None),
+    "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
     "dpo_loss_grad": (losses, (normal(2, 6), normal(2, 6)), None),
     "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
     "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),

@@ -11,6 +11,10 @@ from ._cross_entropy import cross_entropy_grad as cross_entropy_grad
 from ._cross_entropy import cross_entropy_jvp as cross_entropy_jvp
 from ._cross_entropy import cross_entropy_value_and_grad as cross_entropy_value_and_grad
 from ._cross_entropy import cross_entropy_vjp as cross_entropy_vjp
+from ._distillation_loss import distillation_loss as distillation_loss
+from ._distillation_loss import distillation_loss_grad as distillation_loss_grad
+from ._distillation_loss import distillation_loss_jvp as distillation_loss_jvp
+from ._distillation_loss import distillation_loss_vjp as distillation_loss_vjp
 from ._dpo_loss import dpo_loss as dpo_loss
 from ._dpo_loss import dpo_loss_grad as dpo_loss_grad
 from ._dpo_loss import dpo_loss_jvp as dpo_loss_jvp

@@ -42,7 +42,7 @@ def gaussian_kl(
     mean : array_like, shape (..., D)
         Means :math:`\mu` of D independent components, the output of an encoder.
     log_var : array_like, shape (..., D)
-        Logarithms :math:`\lambda = \log \sigma^2` of their variances.
+        Logarithms :math:`s = \log \sigma^2` of their variances.
     reduction : str
         ``"mean"`` over the rows, ``"sum"`` or ``"none"``.
 
@@ -65,27 +65,27 @@ def gaussian_kl(
 
     Notes
     -----
-    The logarithm of the ratio of the densities is :math:`\tfrac12 (-\lambda - (z - \mu)^2 /
+    The logarithm of the ratio of the densities is :math:`\tfrac12 (-s - (z - \mu)^2 /
     \sigma^2 + z^2)`. Its mean for z drawn from the first Gaussian needs
     :math:`\E[(z - \mu)^2] = \sigma^2` and :math:`\E[z^2] = \mu^2 + \sigma^2`. So
 
     .. math:: \ell = \sum_d \int q_d(z) \log \frac{q_d(z)}{p(z)} \dd z
-       = \frac12 \sum_d \bigl( \mu_d^2 + e^{\lambda_d} - 1 - \lambda_d \bigr) .
+       = \frac12 \sum_d \bigl( \mu_d^2 + e^{s_d} - 1 - s_d \bigr) .
 
-    Every term is at least 0, because :math:`e^\lambda \ge 1 + \lambda`, and is 0 only for
+    Every term is at least 0, because :math:`e^s \ge 1 + s`, and is 0 only for
     :math:`\mu = 0` and :math:`\sigma = 1`.
 
     **Reparametrization.** The other term of the loss is a mean over codes
     :math:`\vec z`, whose distribution depends on the parameters. Written as
-    :math:`z_d = \mu_d + e^{\lambda_d / 2} \epsilon_d` with a standard normal :math:`\epsilon_d`,
+    :math:`z_d = \mu_d + e^{s_d / 2} \epsilon_d` with a standard normal :math:`\epsilon_d`,
     the code is a differentiable map of the parameters, with the slopes 1 and
-    :math:`\tfrac12 e^{\lambda_d / 2} \epsilon_d`, and the random numbers are a constant.
+    :math:`\tfrac12 e^{s_d / 2} \epsilon_d`, and the random numbers are a constant.
 
     **Conventions.** A mean over the components too (as in ``mean()`` of a matrix) divides
     by D, and weighs the term less compared with a reconstruction error that is a sum over pixels.
     The factor of this term is the :math:`\beta` of a β-VAE.
 
-    **Numerics.** :math:`e^\lambda - 1` is one function, so that variances near 1 keep their digits.
+    **Numerics.** :math:`e^s - 1` is one function, so that variances near 1 keep their digits.
 
     References
     ----------
@@ -125,7 +125,7 @@ def gaussian_kl_grad(
     Notes
     -----
     .. math:: \pdv{\ell}{\mu_d} = \mu_d , \qquad
-       \pdv{\ell}{\lambda_d} = \frac{e^{\lambda_d} - 1}{2} .
+       \pdv{\ell}{s_d} = \frac{e^{s_d} - 1}{2} .
 
     Both pull to 0. The second does so gently for a variance that is too small, at most with
     :math:`-\tfrac12`, and strongly for one that is too large.
@@ -166,7 +166,7 @@ def gaussian_kl_vjp(
     With u for each row, for the mean divided by the number of rows,
 
     .. math:: \pdv{L}{\mu_d} = u\, \mu_d , \qquad
-       \pdv{L}{\lambda_d} = \frac u2 \bigl( e^{\lambda_d} - 1 \bigr) .
+       \pdv{L}{s_d} = \frac u2 \bigl( e^{s_d} - 1 \bigr) .
 
     Examples
     --------
@@ -197,8 +197,8 @@ def gaussian_kl_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> 
 
     Notes
     -----
-    .. math:: \dot\ell = \sum_d \Bigl( \mu_d\, \dot\mu_d + \frac{e^{\lambda_d} - 1}{2}\,
-       \dot\lambda_d \Bigr) .
+    .. math:: \dot\ell = \sum_d \Bigl( \mu_d\, \dot\mu_d + \frac{e^{s_d} - 1}{2}\,
+       \dot s_d \Bigr) .
 
     Examples
     --------

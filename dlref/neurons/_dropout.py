@@ -22,7 +22,7 @@ __all__ = ["dropout", "dropout_jvp", "dropout_vjp"]
 
 def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
     r"""
-    Drop some elements, and scale the others so that the mean stays.
+    Drop some elements, and scale the others so that the mean does not change.
 
     Networks are trained with it against overfitting: in every step other units are missing, so
     that no unit can rely on another. A trained network runs without it.

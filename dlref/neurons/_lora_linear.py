@@ -2,6 +2,7 @@ r"""A dense layer whose weight is frozen, with a trained correction of low rank.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ def _check(names: dict[str, str], arrays: dict[str, FloatArray]) -> None:
 
 
 def _rows(x: FloatArray) -> FloatArray:
-    return x.reshape(-1, x.shape[-1]) if x.size else x.reshape(int(np.prod(x.shape[:-1])), -1)
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def lora_linear(

@@ -10,8 +10,8 @@ what do their gradients point to?
 # Bias and spread
 # ---------------
 # A model and a reference over 50 classes drift apart. Left: the mean of each
-# estimate over the model, relative to the divergence. Right: the standard
-# deviation of one sample, relative to the divergence too.
+# estimate over the model, relative to the divergence. Right: the spread (the
+# standard deviation) for one sample, relative to the divergence too.
 
 import matplotlib.pyplot as plt
 import numpy as np

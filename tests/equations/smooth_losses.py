@@ -5,6 +5,10 @@ from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
 from dlref.losses import (
+    distillation_loss,
+    distillation_loss_grad,
+    distillation_loss_jvp,
+    distillation_loss_vjp,
     dpo_loss,
     dpo_loss_grad,
     dpo_loss_jvp,
@@ -29,7 +33,7 @@ def gaussian(mean, log_var):
 
 @equation(
     r"""\ell = \sum_d \int q_d(z) \log \frac{q_d(z)}{p(z)} \dd z
-    = \frac12 \sum_d \bigl( \mu_d^2 + e^{\lambda_d} - 1 - \lambda_d \bigr) ."""
+    = \frac12 \sum_d \bigl( \mu_d^2 + e^{s_d} - 1 - s_d \bigr) ."""
 )
 def integral_of_two_gaussians():
     z = np.linspace(-30, 30, 60001)
@@ -43,11 +47,11 @@ def integral_of_two_gaussians():
 
 @equation(
     r"""\pdv{\ell}{\mu_d} = \mu_d , \qquad
-    \pdv{\ell}{\lambda_d} = \frac{e^{\lambda_d} - 1}{2} .""",
+    \pdv{\ell}{s_d} = \frac{e^{s_d} - 1}{2} .""",
     r"""\pdv{L}{\mu_d} = u\, \mu_d , \qquad
-    \pdv{L}{\lambda_d} = \frac u2 \bigl( e^{\lambda_d} - 1 \bigr) .""",
-    r"""\dot\ell = \sum_d \Bigl( \mu_d\, \dot\mu_d + \frac{e^{\lambda_d} - 1}{2}\,
-    \dot\lambda_d \Bigr) .""",
+    \pdv{L}{s_d} = \frac u2 \bigl( e^{s_d} - 1 \bigr) .""",
+    r"""\dot\ell = \sum_d \Bigl( \mu_d\, \dot\mu_d + \frac{e^{s_d} - 1}{2}\,
+    \dot s_d \Bigr) .""",
 )
 def derivatives_of_the_gaussian_divergence():
     want = gradients(gaussian, MEAN, LOG_VAR)
@@ -160,3 +164,76 @@ def derivatives_of_preferences():
     by_hand = BETA * slope * (gain[0] - gain[1])
     pushed = dpo_loss_jvp(ANSWERS, moves, reduction="none", **DPO)
     yield rate(lambda *x: preferences(*x)[1], ANSWERS, moves), by_hand, pushed
+
+
+HOT = 2.0
+STUDENT, TEACHER = RNG.normal(size=(2, 4))
+
+
+def softened(x):
+    e = np.exp(x / HOT)
+    return e / np.sum(e)
+
+
+def distilled(kind, z, t):
+    p, q = softened(z), softened(t)
+    m = (p + q) / 2
+    terms = {
+        "kl": q * np.log(q / p),
+        "reverse": p * np.log(p / q),
+        "jsd": (q * np.log(q / m) + p * np.log(p / m)) / 2,
+    }
+    return HOT**2 * np.sum(terms[kind])
+
+
+@definition(
+    r"""\text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\
+    \text{reverse:}\quad \ell &= T^2 \sum_c p_c \log \frac{p_c}{q_c} \\
+    \text{jsd:}\quad \ell &= \frac{T^2}{2} \sum_c \Bigl( q_c \log \frac{q_c}{m_c} + p_c \log
+    \frac{p_c}{m_c} \Bigr) , \qquad m_c = \frac{p_c + q_c}{2} ."""
+)
+def three_divergences():
+    for kind in ("kl", "reverse", "jsd"):
+        got = distillation_loss(STUDENT, TEACHER, temperature=HOT, kind=kind)
+        yield distilled(kind, STUDENT, TEACHER), got
+
+
+@equation(
+    r"""\text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c) \\
+    \text{reverse:}\quad \pdv{\ell}{z_c} &= T\, p_c \Bigl( \log \frac{p_c}{q_c} - D \Bigr) \\
+    \text{jsd:}\quad \pdv{\ell}{z_c} &= \frac T2\, p_c \Bigl( \log \frac{p_c}{m_c} - \sum_j p_j
+    \log \frac{p_j}{m_j} \Bigr) ."""
+)
+def gradients_of_three_divergences():
+    p, q = softened(STUDENT), softened(TEACHER)
+    m = (p + q) / 2
+    by_hand = {
+        "kl": HOT * (p - q),
+        "reverse": HOT * p * (np.log(p / q) - np.sum(p * np.log(p / q))),
+        "jsd": HOT / 2 * p * (np.log(p / m) - np.sum(p * np.log(p / m))),
+    }
+    for kind, want in by_hand.items():
+        (grad,) = gradients(lambda z, kind=kind: distilled(kind, z, TEACHER), STUDENT)
+        yield grad, want, distillation_loss_grad(STUDENT, TEACHER, temperature=HOT, kind=kind)
+
+
+@equation(
+    r"""\pdv{L}{z_c} = u\, T\, (p_c - q_c) , \qquad
+    \pdv{L}{t_c} = u\, T\, q_c \Bigl( \log \frac{q_c}{p_c} - D \Bigr) .""",
+    r"""\dot\ell = T \sum_c \Bigl( (p_c - q_c)\, \dot z_c + q_c \Bigl( \log \frac{q_c}{p_c}
+    - D \Bigr)\, \dot t_c \Bigr) .""",
+)
+def both_derivatives_of_distillation():
+    p, q = softened(STUDENT), softened(TEACHER)
+    D = np.sum(q * np.log(q / p))
+    want = gradients(lambda z, t: 1.5 * distilled("kl", z, t), STUDENT, TEACHER)
+    got = distillation_loss_vjp(1.5, STUDENT, TEACHER, temperature=HOT)
+    yield want[0], 1.5 * HOT * (p - q), got[0]
+    yield want[1], 1.5 * HOT * q * (np.log(q / p) - D), got[1]
+    dz, dt = RNG.normal(size=(2, 4))
+    by_hand = HOT * sum(
+        (p[c] - q[c]) * dz[c] + q[c] * (np.log(q[c] / p[c]) - D) * dt[c] for c in range(4)
+    )
+    moved = rate(lambda z, t: distilled("kl", z, t), (STUDENT, TEACHER), (dz, dt))
+    pushed = distillation_loss_jvp((STUDENT, TEACHER), (dz, dt), temperature=HOT)
+    yield moved, by_hand, pushed

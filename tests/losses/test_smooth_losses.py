@@ -5,6 +5,9 @@ import pytest
 
 from dlref.losses import (
     binary_cross_entropy,
+    distillation_loss,
+    distillation_loss_grad,
+    distillation_loss_vjp,
     dpo_loss,
     dpo_loss_grad,
     dpo_loss_vjp,
@@ -187,3 +190,69 @@ class TestPreferences:
             dpo_loss([1.0, 2.0], [1.0, 2.0], beta=0)
         with pytest.raises(ValueError, match=r"^Argument 'label_smoothing' must be from 0 to 1"):
             dpo_loss([1.0, 2.0], [1.0, 2.0], label_smoothing=1.5)
+
+
+class TestDistillation:
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    @pytest.mark.parametrize("reduction", REDUCTIONS)
+    def test_pytorch(self, rng, kind, reduction):
+        peers = pytest.importorskip("peers")
+
+        def f(z, t):
+            log_p, log_q = (x.div(2.5).log_softmax(-1) for x in (z, t))
+            p, q = log_p.exp(), log_q.exp()
+            log_m = ((p + q) / 2).log()
+            of_p = (p * (log_p - log_m)).sum(-1)
+            return (
+                2.5**2
+                * {
+                    "kl": (q * (log_q - log_p)).sum(-1),
+                    "reverse": (p * (log_p - log_q)).sum(-1),
+                    "jsd": 0.5 * (of_p + (q * (log_q - log_m)).sum(-1)),
+                }[kind]
+            )
+
+        told = {"temperature": 2.5, "kind": kind}
+
+        def ours(*x, reduction):
+            return distillation_loss(*x, reduction=reduction, **told)
+
+        def vjp(u, *x, reduction):
+            return distillation_loss_vjp(u, *x, reduction=reduction, **told)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 5))), reduction, rng)
+
+    def test_kl_div_of_pytorch(self, rng):
+        torch = pytest.importorskip("torch")
+        z, t = rng.normal(size=(2, 4, 5))
+        log_p = torch.tensor(z / 3).log_softmax(-1)
+        q = torch.tensor(t / 3).softmax(-1)
+        want = 9 * torch.nn.functional.kl_div(log_p, q, reduction="batchmean").item()
+        assert distillation_loss(z, t, temperature=3.0) == pytest.approx(want, rel=1e-14)
+
+    def test_the_gradient_keeps_its_size(self, rng):
+        z, t = rng.normal(size=(2, 6))
+        limit = (z - z.mean() - t + t.mean()) / 6
+        got = distillation_loss_grad(z, t, temperature=1e5)
+        np.testing.assert_allclose(got, limit, rtol=1e-4)
+
+    def test_the_third_is_symmetric_and_bounded(self, rng):
+        z, t = 100 * rng.normal(size=(2, 50, 6))
+        one = distillation_loss(z, t, kind="jsd", reduction="none")
+        other = distillation_loss(t, z, kind="jsd", reduction="none")
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+        assert one.max() <= np.log(2) * (1 + 1e-15)
+
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    def test_far_logits_are_finite(self, kind):
+        z, t = [1000.0, 0.0], [0.0, 1000.0]
+        assert np.isfinite(distillation_loss(z, t, kind=kind))
+        assert np.all(np.isfinite(distillation_loss_grad(z, t, kind=kind)))
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'kl', 'reverse' or 'jsd'"):
+            distillation_loss([1.0], [1.0], kind="js")
+        with pytest.raises(ValueError, match=r"^Argument 'temperature' must be greater than 0"):
+            distillation_loss([1.0], [1.0], temperature=0)
+        with pytest.raises(ValueError, match=r"^Argument 'logits' must have at least 1 axis"):
+            distillation_loss(1.0, 1.0)

@@ -134,6 +134,19 @@ RECORDS = [
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
     ),
     Known(
+        f=m.distillation_loss,
+        calls=[
+            call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
+            call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
+        ],
+        batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        options=[
+            call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
+            call((5, 7), (5, 7), temperature=4.0),
+        ],
+        later=(training.other_means,),
+    ),
+    Known(
         f=m.dpo_loss,
         calls=[
             call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
