@@ -147,6 +147,25 @@ RECORDS = [
         later=(training.other_means,),
     ),
     Known(
+        f=m.info_nce,
+        calls=[
+            call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
+            call((3, 3), reduction="sum"), call((1, 1)),
+        ],
+        batched=False, is_loss=True, needed=REDUCED,
+        hard=[call((6, 6)), call((6, 6), reduction="sum"), call((6, 6), reduction="none")],
+        options=[call((6, 6), symmetric=False)], later=(training.other_means,),
+    ),
+    Known(
+        f=m.siglip_loss,
+        calls=[
+            call((4, 4), ()), call((2, 3, 3), (), reduction="none"),
+            call((3, 3), (), reduction="sum"), call((1, 1), ()),
+        ],
+        batched=False, is_loss=True, needed=REDUCED,
+        hard=[call((6, 6), ()), call((6, 6), (), reduction="sum")],
+    ),
+    Known(
         f=m.dpo_loss,
         calls=[
             call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
