@@ -30,6 +30,7 @@ extensions = [
     "gallery_pages",
     "dark_twins",
     "light_images",
+    "symbol_role",
     "topics",
     "learn",
     "sheet",
@@ -44,7 +45,6 @@ exclude_patterns = [
     "exercises",  # parts of the pages of topics
     "steps",
     "tryit",
-    "worked",
     "node_modules",
     "reference/backreferences",
     "gallery/**.ipynb",

@@ -50,9 +50,9 @@ class LatentAttentionParams(NamedTuple):
     Parameters
     ----------
     w_dq : ndarray or None, shape (Rq, D)
-        Projection down to the latent of the queries; None where `w_uq` acts on the tokens.
+        Projection down to the latent of the queries; None where ``w_uq`` acts on the tokens.
     q_norm : ndarray or None, shape (Rq,)
-        Weight of the RMS norm of that latent; None exactly where `w_dq` is.
+        Weight of the RMS norm of that latent; None exactly where ``w_dq`` is.
     w_uq : ndarray, shape (H (N + R), Rq) or (H (N + R), D)
         Projection up to the queries. Head h has N + R rows: N channels without a rotation, then R
         channels that are rotated.

@@ -162,7 +162,8 @@ def rope_frequencies(
 
     with :math:`l = i(\text{beta\_fast})`, rounded down unless ``truncate`` is False, and
     :math:`h = i(\text{beta\_slow})`, then rounded up; l is at least 0 and h at most d − 1. The ramp
-    is linear in i, as in the authors' code.
+    is linear in i, as in the authors' code; where l = h, it rises from 0 at l within 0.001, so that
+    pairs up to l stay and all others are divided.
 
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.

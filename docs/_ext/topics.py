@@ -33,6 +33,7 @@ ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
+MANY = 32  # lines of examples before the others are folded
 SHORT = 6  # lines of code that may stand next to a formula
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
@@ -51,9 +52,9 @@ def form(name):
     return max(found, key=len, default="")
 
 
-def with_roles(text):
+def with_roles(text, role="math"):
     """Return a text of leads.toml with mathematics as roles."""
-    return re.sub(r"\$([^$]+)\$", r":math:`\1`", text)
+    return re.sub(r"\$([^$]+)\$", lambda m: f":{role}:`{m[1]}`", text)
 
 
 class Topic:
@@ -83,6 +84,7 @@ class Topic:
             raise ValueError(msg)
         own = leads[key]
         self.lead, self.symbols = own["lead"], own["symbols"]
+        self.example = own.get("example", "")  # introduces examples that begin with code
         self.formula, self.backward = own.get("formula", ""), own.get("backward", "")
         backward = any(form(n) == "vjp" for n in names)
         if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
@@ -206,8 +208,13 @@ def place(topic, blocks):
         if home:
             below.setdefault(home, []).append(text)
         else:
-            top.append(text)
+            top.append((function.name, text))
     return top, below
+
+
+def variant(name, text):
+    """Return a transcription that is not the plain form: folded, as long ones already are."""
+    return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
 def opening(topic, srcdir, script, told):
@@ -220,7 +227,7 @@ def opening(topic, srcdir, script, told):
     out += told.learn.box(topic.page, told.titles)
     out += [f".. rst-class:: lead\n\n{with_roles(topic.lead)}\n"]
     if topic.symbols:
-        out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols)}\n"]
+        out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
     return [*out, hero(topic, srcdir, script, told.facts["hero"]), ""]
 
 
@@ -262,24 +269,40 @@ def derivations(topic, rest, notes, code_of, examples):
     return out
 
 
+def shortened(examples):
+    """Return examples, those after the first lines folded if there are many."""
+    blocks, shown, lines = re.split(r"\n\n(?=\S)", examples), [], 0
+    while blocks and lines < MANY:
+        shown.append(blocks.pop(0))
+        lines += shown[-1].count("\n") + 2
+    if blocks and shown[-1].endswith(":"):  # it announces what is folded
+        blocks.insert(0, shown.pop())
+    rest = "\n\n".join(blocks)
+    if rest.count("\n") < MANY // 4:
+        return [examples]
+    return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
+
+
 def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
     code, code_of = place(topic, told.transcripts.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
-        code += code_of.pop(first, [])
+        code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
-    top, rest = defined(topic, notes[first], "".join(code[:1]))
+    if topic.example:
+        examples[first] = f"{with_roles(topic.example)}\n\n{examples[first]}"
+    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
     out = opening(topic, srcdir, script, told) + top
     if not topic.maps:
-        out += [*code[1:], ""]
-    out += [heading("Examples", "-"), *part(srcdir / "worked", topic), examples[first], ""]
+        out += [*(text for _, text in code[1:]), ""]
+    out += [heading("Examples", "-"), *shortened(examples[first]), ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
     out += derivations(topic, rest, notes, code_of, examples)
     options = [n["options"] for n in notes.values() if n["options"]]
-    options += code[1:] if topic.maps else []
+    options += [variant(*block) for block in code[1:]] if topic.maps else []
     if options:
         out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
     numerics = facts.numerics(topic, told.facts, [n["numerics"] for n in notes.values()])

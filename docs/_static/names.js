@@ -38,6 +38,12 @@ document.addEventListener("DOMContentLoaded", () => {
   window.MathJax?.startup?.promise?.then(fit);
   window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
   window.addEventListener("resize", fit);
+  // A figure that is wider than the screen says that it scrolls.
+  const mark = () => document.querySelectorAll(".figure-box").forEach(box =>
+    box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 4));
+  mark();
+  window.addEventListener("load", mark);
+  window.addEventListener("resize", mark);
   // An address of a function opens the folded part that it stands in.
   const unfold = () => {
     let id;

@@ -44,6 +44,8 @@
     });
   }
   let mini;
+  const stems = text => new Set(tokenize(text).map(indexed).filter(Boolean));
+  const phrases = []; // a page, and the words of its title or of one of its aliases
   const known = new Set(), named = new Set(); // stems of all words, and of titles and aliases
   function index() {
     if (mini) return mini;
@@ -54,6 +56,9 @@
       for (const field in FIELDS) for (const word of tokenize(page[field])) known.add(stem(word));
       for (const word of tokenize(`${page.title} ${page.aliases}`)) named.add(stem(word));
     }
+    for (const [entry, places] of Object.entries(Search._index.indexentries))
+      if (!entry.includes(" (")) for (const [page] of places) phrases.push([page, stems(entry)]);
+    Search._index.titles.forEach((title, page) => phrases.push([page, stems(title)]));
     return mini;
   }
   const worth = doc => doc.startsWith("reference/") ? 1 : doc.startsWith("gallery/") ? 0.5 : doc === "changelog" ? 0.2 : 0.7;
@@ -75,7 +80,12 @@
     });
     const { docnames, titles } = Search._index;
     // A page with more of the words comes before one with a word more often.
-    const share = page => page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
+    // An alias or a title with all of the words, and few others, answers the question.
+    const asked = stems(query), whole = new Map();
+    for (const [page, words] of phrases)
+      if (asked.size > 1 && [...asked].every(word => words.has(word)))
+        whole.set(page, Math.max(whole.get(page) || 0, 1 + 3 * asked.size / words.size));
+    const share = page => (whole.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
     const pages = found.sort((a, b) => share(b) - share(a)).map(({ id }) => ({ doc: docnames[id], title: titles[id] }));
     const name = query.trim().toLowerCase();
     const exact = Search.performObjectSearch(name, new Set([name]))

@@ -189,6 +189,8 @@
         box.classList.toggle("current", id === node);
         box.classList.toggle("known", known.has(id));
       }
+      const scroll = svg.parentElement, [x] = at(node);
+      if (scroll) scroll.scrollLeft = x / (X * columns + 64) * scroll.scrollWidth - scroll.clientWidth / 2;
       svg.setAttribute("aria-label", `Graph of the computation. Now ${backward ? "backward to" : "forward to"} ${node}, from ${sources.join(", ")}.`);
     };
     light.svg = svg;

@@ -216,7 +216,6 @@
           cell.textContent = seen[j] ? w.toFixed(3) : "masked";
           cell.dataset.value = w;
           cell.style.setProperty("--heat", `${Math.round(100 * w)}%`);
-          cell.classList.toggle("strong", w > 0.55);
           cell.closest("tr").classList.toggle("chosen", i === chosen);
         });
         output.forEach((x, c) => { cells.output[i][c].textContent = x.toFixed(3); cells.output[i][c].dataset.value = x; });
@@ -250,15 +249,15 @@
       row.value = chosen;
       row.addEventListener("input", event => { event.stopPropagation(); chosen = +row.value; update(); });
       const legend = make("p", { class: "tryit-legend" }, "Weight: ", ...[0, 0.25, 0.5, 0.75, 1].map(w => {
-        const key = make("span", { class: `tryit-key${w > 0.55 ? " strong" : ""}`, text: w });
+        const key = make("span", { class: "tryit-key", text: w });
         key.style.setProperty("--heat", `${100 * w}%`);
         return key;
       }));
-      place.replaceChildren(parts,
+      place.replaceChildren(parts, make("div", { class: "tryit-pair" },
         table("Scores: query (row) times key (column)", words, asking, entry),
-        table("Weights: softmax of scale × score − slope × distance", words, asking, shown("weights")), legend,
-        make("label", {}, make("span", { text: "Written out: the row of position " }), row), cells.spelled,
-        table("Output: mean of the values", ["1", "2", "3", "4"], asking, shown("output")));
+        table("Weights: softmax of scale × score − slope × distance", words, asking, shown("weights")),
+        table("Output: mean of the values", ["1", "2", "3", "4"], asking, shown("output")),
+        make("div", { class: "tryit-aside" }, legend, make("label", {}, make("span", { text: "Written out: the row of position " }), row), cells.spelled)));
       update();
     };
     for (const input of [text, cached]) input.addEventListener("input", event => { event.stopPropagation(); start(); });

@@ -300,6 +300,15 @@ def test_no_sentence_is_cut_by_code(topics, report):
     report(problems)
 
 
+def test_examples_begin_with_words(topics, report):
+    report(
+        (page, "its examples begin with code")
+        for page, tree in topics.items()
+        if not tree.xpath("//section[@id='examples']/*[2][self::p]")
+        and tree.xpath("//section[@id='examples']")
+    )
+
+
 def test_only_short_code_stands_next_to_a_formula(topics, report):
     columns = {p: t.xpath("//div[contains(@class, 'twofold')]") for p, t in topics.items()}
     assert sum(map(len, columns.values())) > 40
