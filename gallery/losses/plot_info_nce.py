@@ -37,7 +37,7 @@ fig.tight_layout()
 # %%
 # Temperature
 # -----------
-# The losses of 256 pairs of noisy vectors over the factor of their similarities.
+# The losses of 256 pairs of noisy vectors over the factor of similarities.
 # The mean cannot fall below a floor set by the noise. Beyond the best factor
 # the few pairs that are confused cost more and more.
 

@@ -55,9 +55,7 @@ class TestInfoNCE:
         assert left == pytest.approx(right, rel=1e-13)
 
     def test_errors(self):
-        with pytest.raises(
-            ValueError, match=r"^Argument 'similarity' must have shape"
-        ):
+        with pytest.raises(ValueError, match=r"^Argument 'similarity' must have shape"):
             info_nce(np.ones((2, 3)))
         with pytest.raises(TypeError, match=r"^Argument 'symmetric' must be True or False"):
             info_nce(np.eye(2), symmetric=1)
