@@ -222,7 +222,7 @@ STRATEGIES = {
     "losses.gaussian_kl": of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
     "losses.distillation_loss": st.builds(
         lambda call, T, kind: Sample(call.shapes, {**call.options, "temperature": T, "kind": kind}),
-        of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
+        of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=4)),
         st.sampled_from([0.5, 1.0, 3.0]),
         st.sampled_from(["kl", "reverse", "jsd"]),
     ),
@@ -231,7 +231,7 @@ STRATEGIES = {
             ((*batch, N, N),), {"reduction": reduction, "symmetric": both}
         ),
         hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3),
-        st.integers(1, 4),
+        st.integers(2, 4),
         REDUCTIONS,
         st.booleans(),
     ),

@@ -47,6 +47,11 @@ class TestInfoNCE:
         assert info_nce(s) == 0
         assert info_nce(-s) == 1e4 + np.log(2)
 
+    def test_a_single_pair_has_nothing_to_find(self):
+        for symmetric in (False, True):
+            assert info_nce([[3.7]], symmetric=symmetric) == 0
+            assert info_nce_grad([[3.7]], symmetric=symmetric) == 0
+
     def test_adjoint(self, rng):
         s, ds = rng.normal(size=(2, 5, 5))
         u = rng.normal(size=5)
