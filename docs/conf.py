@@ -129,7 +129,8 @@ families = {
     "relu_squared",
     "reductions": "sum mean prod max norm dot scaled_sum",
     "regression": "squared_error absolute_error huber",
-    "relative": "relative_bias shaw_scores transformer_xl_scores",
+    "relative": "relative_bias relative_bias_grid shaw_scores transformer_xl_scores "
+    "disentangled_scores",
     "rotary": "rope_score",
     "scaled_dot_product": "attention_scores attention_weights",
     "sigmoids": "sigmoid log_sigmoid softplus tanh tanhshrink softsign",
@@ -137,6 +138,7 @@ families = {
     "softmax": "hardmax",
     "state_dicts": "modules families",
     "sparse": "differential_attention forgetting_bias indexer_scores merge_attention",
+    "rotary_axial": "rotary_multi",
     "times": "timestep_embedding fourier_features",
     "experts": "router",
     "statistics": "attention_entropy attention_distance attention_shares attention_rollout",

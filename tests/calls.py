@@ -297,6 +297,7 @@ NO_ARRAYS = {
     "positions.rope_frequencies",
     "positions.rope_permutation",
     "positions.sinusoidal",
+    "positions.sinusoidal_grid",
     "propagation.critical_gain",
     "propagation.glorot_normal",
     "propagation.glorot_uniform",

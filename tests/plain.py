@@ -235,6 +235,25 @@ def mlp_vjp(u, x, params):
     return tuple(grads[::-1])
 
 
+# == neurons.embedding, after naive.embedding
+
+
+def embedding_vjp(u, table, ids):
+    """Backward pass: cotangents of the same token add up."""
+    grad = np.zeros(table.shape)
+    np.add.at(grad, ids, u)
+    return grad
+
+
+# == neurons.lora_linear, after naive.lora_linear
+
+
+def lora_linear_vjp(u, x, weight, a, b, scale=1.0):
+    """Backward pass: of the input and of both factors."""
+    back = scale * (u @ b)
+    return u @ weight + back @ a, back.T @ x, scale * u.T @ (x @ a.T)
+
+
 # == losses.squared_error, after naive.squared_error
 
 
@@ -298,6 +317,42 @@ def cross_entropy_grad(logits, target):
 def kl_divergence_grad(log_p, q):
     """Gradient of the mean over rows."""
     return -q / len(q)
+
+
+# == losses.gaussian_kl, after naive.gaussian_kl
+
+
+def gaussian_kl_grad(mean, log_var):
+    """Gradients of the mean over the rows."""
+    rows = mean.size / mean.shape[-1]
+    return mean / rows, (np.exp(log_var) - 1) / 2 / rows
+
+
+# == losses.kl_estimate, after naive.kl_estimate
+
+
+def kl_estimate_grad(log_p, log_ref):
+    """Gradient of k3, the mean over the tokens."""
+    return (1 - np.exp(log_ref - log_p)) / log_p.size
+
+
+# == losses.dpo_loss, after naive.dpo_loss
+
+
+def dpo_loss_grad(log_p, log_ref, beta=0.1):
+    """Gradient for the chosen and for the rejected answers, the mean over the pairs."""
+    gain = log_p - log_ref
+    wrong = 1 / (1 + np.exp(beta * (gain[0] - gain[1])))  # probability of the wrong order
+    return np.stack([-beta * wrong, beta * wrong]) / wrong.size
+
+
+# == losses.distillation_loss, after naive.distillation_loss
+
+
+def distillation_loss_grad(logits, teacher, temperature=1.0):
+    """Gradient of the divergence from the teacher, the mean over the rows."""
+    p, q = softmax(logits / temperature), softmax(teacher / temperature)
+    return temperature * (p - q) / (p.size / p.shape[-1])
 
 
 # == training.sgd

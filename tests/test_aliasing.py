@@ -323,6 +323,7 @@ def _without_arrays(rng):
     yield "positions.rope_permutation", (D,), {}
     yield "positions.alibi_slopes", (H,), {}
     yield "positions.sinusoidal", (T, D), {}
+    yield "positions.sinusoidal_grid", ((2, T), D), {}
     for name in ("glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal"):
         yield f"propagation.{name}", (rng, (3, D)), {}
     yield "propagation.orthogonal", (rng, (3, D)), {}

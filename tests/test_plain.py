@@ -202,6 +202,10 @@ ELEMENTARY = {
     "binary_cross_entropy_grad": (losses, (normal(6), (normal(6) > 0) * 1.0), None),
     "cross_entropy_grad": (losses, (ROWS, np.array([0, 4, 2, 2])), None),
     "kl_divergence_grad": (losses, (np.log(naive.softmax(ROWS)), naive.softmax(-ROWS)), None),
+    "gaussian_kl_grad": (losses, (ROWS, normal(4, 5)), None),
+    "kl_estimate_grad": (losses, (normal(6), normal(6)), None),
+    "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
+    "dpo_loss_grad": (losses, (normal(2, 6), normal(2, 6)), None),
     "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
     "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),
     "batch_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
@@ -347,6 +351,15 @@ def test_initialization():
 def weights(gates, size, inputs, biases):
     shapes = [(gates * size, inputs), (gates * size, size), *biases * [(gates * size,)]]
     return [normal(*shape) / 2 for shape in shapes]
+
+
+@checks("embedding_vjp", "lora_linear_vjp")
+def test_layers_of_language_models():
+    table, ids, u = normal(5, 3), np.array([4, 0, 4, 1]), normal(4, 3)
+    close(plain.embedding_vjp(u, table, ids), neurons.embedding_vjp(u, table, ids))
+    inputs = normal(4, 5), normal(3, 5), normal(2, 5), normal(3, 2)
+    want = neurons.lora_linear_vjp(u, *inputs, scale=0.5)
+    close(plain.lora_linear_vjp(u, *inputs, 0.5), want)
 
 
 @checks("rnn", "rnn_vjp")

@@ -33,6 +33,7 @@ __all__ = [
     "as_integers",
     "as_mask",
     "as_number",
+    "as_rows",
     "as_tangents",
     "check_axes",
     "check_broadcast",
@@ -180,6 +181,16 @@ def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
         msg = f"Argument {name!r} must hold integers of at most {MAX_INTEGER}, not {array.max()}."
         raise ValueError(msg)
     return np.array(array, np.int64, order="C")
+
+
+def as_rows(
+    names: tuple[str, str], table: npt.NDArray[Any], numbers: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
+    """Check a table, and numbers of its rows; return the latter."""
+    check_axes(names[0], table, 2)
+    rows = as_integers(names[1], numbers)
+    check_range(names[1], rows, len(table))
+    return rows
 
 
 def as_tangents(

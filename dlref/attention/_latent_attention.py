@@ -76,7 +76,7 @@ class LatentAttentionParams(NamedTuple):
     -----
     In modules of DeepSeek-V2 and V3 they are ``q_a_proj``, ``q_a_layernorm``, ``q_b_proj``,
     ``kv_a_proj_with_mqa``, ``kv_a_layernorm``, ``kv_b_proj`` and ``o_proj``. ``kv_b_proj`` has the
-    N rows of `w_uk` and the V rows of `w_uv` of one head, then those of the next.
+    N rows of `w_uk` and the V rows of `w_uv` of one head, then of the next head.
 
     Examples
     --------
@@ -115,7 +115,7 @@ def _labels(name: str) -> list[str]:
 
 
 class _Attended(NamedTuple):
-    """What the scores of the heads are computed from, and what is averaged."""
+    """Queries, keys and values of all heads, or of the latents."""
 
     q: FloatArray
     k: FloatArray
@@ -210,7 +210,7 @@ class _Layer:
         return _Attended(q, np.concatenate([one, shared], axis=-1), one)
 
     def read(self, averages: FloatArray) -> FloatArray:
-        """Return the values' averages, given those of the latents."""
+        """Return the averages of the values, given the averages of the latents."""
         H = self.heads.queries
         w_uv = self.p.w_uv.reshape(H, -1, self.p.w_uv.shape[-1])
         return np.asarray(averages @ w_uv.swapaxes(-1, -2))
@@ -491,7 +491,7 @@ def latent_attention_vjp(
 def _gradients(
     layer: _Layer, u: FloatArray, out: FloatArray, *of_heads: FloatArray
 ) -> tuple[FloatArray, tuple[FloatArray | None, ...]]:
-    """Return the gradients of the tokens and of the weights, given those of the heads."""
+    """Return the gradients of tokens and weights, given queries', keys' and values'."""
     p, heads, N, (dq, dk, dv) = layer.p, layer.heads, layer.N, of_heads
     dkeys, dvalues = merge(dk[..., :N]), merge(dv)
     dlatent = dkeys @ p.w_uk + dvalues @ p.w_uv

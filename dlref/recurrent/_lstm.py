@@ -507,12 +507,14 @@ def lstm_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`lstm_vjp` for T = 1. Along the cell state the gradient passes one
-    product,
+    The formulas of :func:`lstm_vjp` for T = 1. The new cell state acts on the loss directly and
+    through the new hidden state, and its total derivative collects both:
 
-    .. math:: \pdv{L}{\vec c} = \vec f \odot \pdv{L}{\vec c'} \quad (\text{no peepholes}),
+    .. math:: \dv{L}{\vec c'} = \pdv{L}{\vec c'}
+        + \pdv{L}{\vec h'} \odot \vec o \odot (1 - \tanh^2 \vec c') , \qquad
+        \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes}).
 
-    and no matrix, no slope of an activation.
+    Along the cell state the gradient passes one product and no matrix, no slope of an activation.
 
     Examples
     --------

@@ -172,7 +172,7 @@ def selective_scan(
 
     Examples
     --------
-    A step of 0 skips its token, and a large step forgets what was before:
+    A step of 0 skips its token, and a large step forgets all earlier ones:
 
     >>> import numpy as np
     >>> from dlref.recurrent import selective_scan

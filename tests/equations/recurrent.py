@@ -315,15 +315,21 @@ def cell_unrolled():
         yield c[t - 1], np.prod(f[:t], axis=0) * CELL + sum(written)
 
 
-@equation(r"\pdv{L}{\vec c} = \vec f \odot \pdv{L}{\vec c'} \quad (\text{no peepholes}),")
+@equation(
+    r"""\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot
+    (1 - \tanh^2 \vec c') , \qquad
+    \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes})."""
+)
 def through_the_cell():
     def loss(c=CELL, **bumps):
         *_, new, h = lstm_step(X[0], START, c, W_X, W_H, B, **bumps)
         return np.sum(U[0] * h + U[1] * new)
 
     by_new = jacobian_of(lambda b: loss(by_cell=b), np.zeros(H))
-    f = lstm_step(*STEP)[1]
-    yield jacobian_of(loss, CELL), f * by_new
+    _, f, _, o, new, _ = lstm_step(*STEP)
+    total = U[1] + U[0] * o * (1 - np.tanh(new) ** 2)
+    yield by_new, total
+    yield jacobian_of(loss, CELL), f * total
 
 
 @equation(
