@@ -9,7 +9,7 @@ import numpy as np
 from ... import recurrent as r
 from .._oracle.causes import recurrent as mistakes
 from .._oracle.plain import recurrent as plain
-from ._record import Known, Sample, moderate, normal, words
+from ._record import Known, Sample, covered, moderate, normal, words
 from .neurons import sequence
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def layer(
         for batch, sizes, given, one in rows
     ]
     large = shapes(gates, states, (2,), 5, 3, 4, cell=cell)
+    longer = shapes(gates, states, (2, 3) if cell else (2,), 65, 17, 4, cell=cell)
     every = {
         "f": f,
         "family": f"cells {gates} {states}" if cell else f"sequences {gates} {states}",
@@ -78,6 +79,7 @@ def layer(
         "draw": (normal,) * (1 + states) + (moderate, moderate),
         "hard": [Sample(large, one) for one in ({}, *hard)],
         "options": [Sample(large, one) for one in options],
+        "large": covered(longer, *({key: one[key]} for one in (*hard, *options) for key in one)),
         "batched": False,
     }
     return Known(**(every | known))
