@@ -8,7 +8,7 @@ import pytest
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, losses, neurons, recurrent
+from dlref import check, losses, neurons, positions, recurrent, training
 from dlref import normalization as norm
 
 SDPA = att.scaled_dot_product_attention
@@ -490,3 +490,158 @@ def test_dlse_is_ignored(qkv):
 
     verdict = check.check_vjp(vjp, SDPA, out, *qkv, dlse=lse)
     assert verdict.cause == "the gradient of the log-sum-exp, dlse, is ignored"
+
+
+# Mistakes that are one line of mathematics.
+
+
+def rows_of_smoothed(u, x, c, label_smoothing):
+    dx = losses.cross_entropy_vjp(u, x, c, label_smoothing=label_smoothing)
+    p = act.softmax(x)
+    rest = u / (c >= 0).sum() * label_smoothing * (p - 1 / x.shape[-1])
+    return np.where((c >= 0)[:, None], dx, rest)
+
+
+def lstm_cell(x, h, c, w_ih, w_hh, b_ih, b_hh, *, of_g=np.tanh, of_c=np.tanh):
+    i, f, g, o = np.split(x @ w_ih.T + h @ w_hh.T + b_ih + b_hh, 4, -1)
+    c = act.sigmoid(f) * c + act.sigmoid(i) * of_g(g)
+    return act.sigmoid(o) * of_c(c), c
+
+
+def identity(x):
+    return x
+
+
+R = np.random.default_rng(11)
+Q, K, V = (R.normal(size=s) for s in ((2, 40, 8), (2, 40, 8), (2, 40, 6)))
+SINK = np.array([1.0, -0.5])
+CELL = [R.normal(size=s) for s in ((2, 3), (2, 4), (2, 4), (16, 3), (16, 4), (16,), (16,))]
+LOGITS, CLASSES = R.normal(size=(6, 5)), np.array([0, -100, 2, 3, -100, 1])
+SIGNS = R.choice([-1.0, 1.0], (6, 5))
+P, G = R.normal(size=(2, 4, 5))
+TURNS = np.outer(np.arange(9), [1.0, 0.1, 0.01])
+HEADS = R.normal(size=(2, 5, 8)), R.normal(size=(2, 5, 8))
+PARAMS = att.AttentionParams(*(R.normal(size=(8, 8)) for _ in range(4)), *R.normal(size=(4, 8)))
+
+
+def options_of(op, **changes):
+    """Return a kernel that takes other values for options, or a function of the right ones."""
+
+    def kernel(*inputs, **told):
+        for key, new in changes.items():
+            told[key] = new(told[key]) if callable(new) else new
+        return op(*inputs, **told)
+
+    return kernel
+
+
+LINES = {
+    "(W, W) for (W, 0)": (
+        SDPA,
+        options_of(SDPA, window=lambda w: (w[0], w[0])),
+        (Q, K, V),
+        {"window": (3, 0)},
+        "as long to the right",
+    ),
+    "both ends": (
+        SDPA,
+        options_of(SDPA, window=lambda w: (w[0] + 1, w[1] + 1)),
+        (Q, K, V),
+        {"window": (3, 2)},
+        "one key too long on both sides",
+    ),
+    "the last tile": (
+        SDPA,
+        lambda q, k, v: SDPA(q, k[:, :32], v[:, :32]),
+        (Q, K, V),
+        {},
+        "beyond a multiple of 16, are left out",
+    ),
+    "a sink twice": (
+        SDPA,
+        options_of(SDPA, sink=lambda s: s + np.log(2)),
+        (Q, K, V),
+        {"sink": SINK},
+        "the sink counts twice",
+    ),
+    "a sink to base 2": (
+        SDPA,
+        options_of(SDPA, sink=lambda s: s * np.log(2)),
+        (Q, K, V),
+        {"sink": SINK},
+        "the sink lacks the factor log2(e)",
+    ),
+    "a sink in the cap": (
+        SDPA,
+        options_of(SDPA, sink=lambda s: np.tanh(s)),
+        (Q, K, V),
+        {"sink": SINK, "softcap": 1.0},
+        "the soft cap is applied to the sink",
+    ),
+    "b_o": (
+        att.multi_head_attention,
+        lambda x, y, p, **told: att.multi_head_attention(x, y, p._replace(b_o=None), **told),
+        (*HEADS, PARAMS),
+        {"num_heads": 2},
+        "b_o is ignored",
+    ),
+    "a cache": (
+        positions.apply_rope,
+        lambda x, cos, sin: positions.apply_rope(x, np.cos(TURNS[:5]), np.sin(TURNS[:5])),
+        (R.normal(size=(2, 5, 6)), np.cos(TURNS[4:]), np.sin(TURNS[4:])),
+        {},
+        "4 too small: a cache is not counted",
+    ),
+    "an offset twice": (
+        norm.rms_norm,
+        lambda x, w, weight_offset: norm.rms_norm(x, w + 1, weight_offset=1.0),
+        (LOGITS, LOGITS[0]),
+        {"weight_offset": 1.0},
+        "added twice",
+    ),
+    "hinge": (
+        losses.hinge,
+        lambda x, y: (np.maximum(0, 1 - x * y) ** 2).mean(),
+        (LOGITS, SIGNS),
+        {},
+        "the hinge is squared",
+    ),
+    "tanh of c": (
+        recurrent.lstm_cell,
+        functools.partial(lstm_cell, of_c=identity),
+        CELL,
+        {},
+        "lacks the tanh of the cell's state",
+    ),
+    "tanh of g": (
+        recurrent.lstm_cell,
+        functools.partial(lstm_cell, of_g=identity),
+        CELL,
+        {},
+        "g of the cell lacks its tanh",
+    ),
+    "decay": (
+        training.adamw_step,
+        options_of(training.adamw_step, weight_decay=lambda decay: decay / 0.1),
+        (P, G, None),
+        {"learning_rate": 0.1, "weight_decay": 0.05},
+        "not multiplied by the learning rate",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", LINES)
+def test_lines_of_mathematics(what):
+    op, wrong, inputs, options, words = LINES[what]
+    assert check.check_forward(op, op, *inputs, **options)
+    verdict = check.check_forward(wrong, op, *inputs, **options)
+    assert not verdict
+    assert words in verdict.cause, str(verdict)
+
+
+def test_smoothed_labels_of_ignored_rows():
+    given = 1.0, LOGITS, CLASSES
+    verdict = check.check_vjp(rows_of_smoothed, losses.cross_entropy, *given, label_smoothing=0.1)
+    assert "ignored keep the gradient" in verdict.cause
+    right = losses.cross_entropy_vjp
+    assert check.check_vjp(right, losses.cross_entropy, *given, label_smoothing=0.1)

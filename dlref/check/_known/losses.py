@@ -87,7 +87,7 @@ def _ignored(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
 RECORDS = [
     elementwise(m.squared_error), elementwise(m.absolute_error),
     elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
-    elementwise(m.hinge, draw=(normal, of_both_signs)),
+    elementwise(m.hinge, draw=(normal, of_both_signs), mistakes=(training.squared,)),
     elementwise(
         m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5}, draw=(normal, unit),
         exponential=True,
@@ -112,7 +112,7 @@ RECORDS = [
         options=[call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), z_loss=0.1)],
         plain={"forward": p.cross_entropy, "vjp": p.cross_entropy_vjp},
         variants={"vjp": (through_maximum(p.cross_entropy_vjp),)},
-        mistakes=(options.smoothed_over_others,),
+        mistakes=(options.smoothed_over_others, training.smoothed_where_ignored),
         later=(
             training.applied_twice, derivatives.without_target, training.perplexity,
             training.other_means,

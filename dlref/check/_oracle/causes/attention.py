@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .common import Trial
 
+#: Lengths of tiles of keys.
+TILES = (16, 32, 64, 128)
 WINDOWS = {-1: "too short", 1: "too long"}
 UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
 SPLITS = {
@@ -64,6 +66,11 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
     for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
         kept = np.arange(s) != left_out
         yield words, call.with_options(mask=kept if mask is None else mask & kept)
+    for tile in TILES:
+        if 0 < s % tile < s:
+            kept = np.arange(s) < s - s % tile
+            words = f"the last keys, beyond a multiple of {tile}, are left out"
+            yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
         offset = settings["q_offset"] or 0
         for words, value in (
@@ -84,6 +91,14 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
             "the window has no left end: keys before it are seen",
             call.with_options(window=(None, right)),
         )
+        if left != right:
+            words = "the window is as long to the right as it should be to the left"
+            yield words, call.with_options(window=(left, left))
+        for by in (-1, 1):
+            both = [end if end is None else end + by for end in (left, right)]
+            if None not in both and min(both) >= 0:
+                words = f"the window is one key {WINDOWS[by]} on both sides"
+                yield words, call.with_options(window=tuple(both))
         for side, by in itertools.product((0, 1), (-1, 1)):
             window = list(settings["window"])
             if window[side] is not None and window[side] >= max(0, -by):
@@ -163,6 +178,14 @@ def scaled_with_scores(call: Call) -> Iterator[Trial]:
         if (value := call.settings.get(key)) is not None:
             words = f"the {key} is scaled with the scores, which it has to be added to after"
             yield words, call.with_options(**{key: value * _scale(call)})
+            for what, factor in (("log2(e)", LN2), ("ln 2", 1 / LN2)):
+                words = f"the {key} lacks the factor {what} of its scores' unit"
+                yield words, call.with_options(**{key: value * factor})
+    if (sink := call.settings.get("sink")) is not None and call.form == "forward":
+        yield "the sink counts twice in the sum", call.with_options(sink=sink + LN2)
+        if (cap := call.settings["softcap"]) is not None:
+            words = "the soft cap is applied to the sink, too"
+            yield words, call.with_options(sink=cap * np.tanh(sink / cap))
 
 
 def _split(x: Any, heads: int, how: str) -> Any:
