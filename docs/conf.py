@@ -30,7 +30,12 @@ extensions = [
     "gallery_pages",
     "dark_twins",
     "light_images",
+    "symbol_role",
     "topics",
+    "learn",
+    "sheet",
+    "excerpts",
+    "page_heads",
     "checked",
     "stale",
     "build_end",
@@ -124,7 +129,8 @@ families = {
     "relu_squared",
     "reductions": "sum mean prod max norm dot scaled_sum",
     "regression": "squared_error absolute_error huber",
-    "relative": "relative_bias shaw_scores transformer_xl_scores",
+    "relative": "relative_bias relative_bias_grid shaw_scores transformer_xl_scores "
+    "disentangled_scores",
     "rotary": "rope_score",
     "scaled_dot_product": "attention_scores attention_weights",
     "sigmoids": "sigmoid log_sigmoid softplus tanh tanhshrink softsign",
@@ -132,6 +138,7 @@ families = {
     "softmax": "hardmax",
     "state_dicts": "modules families",
     "sparse": "differential_attention forgetting_bias indexer_scores merge_attention",
+    "rotary_axial": "rotary_multi",
     "times": "timestep_embedding fourier_features",
     "experts": "router",
     "statistics": "attention_entropy attention_distance attention_shares attention_rollout",
@@ -143,6 +150,7 @@ family_of = {topic: script for script, topics in families.items() for topic in t
 #: tables of what its page says, and of what it does without.
 topic_words = tomllib.loads((HERE / "topics.toml").read_text(encoding="utf-8"))
 topic_facts = topic_words.pop("page")
+topic_leads = tomllib.loads((HERE / "leads.toml").read_text(encoding="utf-8"))
 topic_chapters = chapters
 topic_scripts = {  # where a topic is drawn: in a script of its own or of its family
     f"{chapter}.{topic}": f"{chapter}/plot_{family_of.get(topic, topic)}"
@@ -179,6 +187,7 @@ sphinx_gallery_conf = {
 }
 
 # -- HTML, readable from the file system without a network ----------------------
+html_favicon = "_static/favicon.svg"
 html_theme = "pydata_sphinx_theme"
 html_title = f"dlref {release}"
 html_theme_options = {
@@ -193,7 +202,8 @@ about = (
     "accuracy changelog conformance contributing conventions elementary references speed withstands"
 )
 no_subpages = f"{about} equations/** genindex index search"
-html_sidebars = {page: [] for page in no_subpages.split()}
+html_sidebars = {page: [] for page in no_subpages.split()} | {"learn": ["learn-path.html"]}
+templates_path = ["_templates"]
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]

@@ -209,6 +209,7 @@ LIMITED = {
     *("recurrent.rnn", "recurrent.rnn_vjp", "recurrent.rnn_jvp"),
     "attention.recurrent_linear_attention_vjp",
     *("positions.rope_tables", "positions.rope_matrix", "positions.rope_score"),
+    "positions.rope_tables_multi",
     *("positions.rope_score_vjp", "positions.rope_score_jvp"),
 }
 

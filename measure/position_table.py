@@ -54,6 +54,13 @@ def shaw(i, j, _text):
     return Q @ K + P.shaw_scores(q, VECTORS)[i, j]
 
 
+def disentangled(i, j, _text):
+    """Score with tables of 32 offsets."""
+    q, k = np.zeros((2, 1, i + 1, DIM))
+    q[0, i], k[0, j] = Q, K
+    return P.disentangled_scores(q, k, VECTORS[None, :32], LEARNED[None, :32])[0, i, j]
+
+
 def transformer_xl(i, j, _text):
     sinusoids = P.sinusoidal(i + 1, DIM)[::-1]  # offsets -i to 0
     keys = np.zeros((i + 1, DIM))
@@ -152,6 +159,12 @@ SCHEMES = [
         f"{D * D + 2 * D} each layer", "any", transformer_xl, LEARNED_PATTERN,
         AS_THEY_ARE + "the table of projected sinusoids one row longer",
         "Transformer-XL :cite:p:`Dai2019`, XLNet :cite:p:`YangDai2019`",
+    ),
+    (
+        ":func:`~dlref.positions.disentangled_scores`", "query and key times a vector",
+        f"{512 * D} once, {2 * D * D} each layer", "any, clipped at 256", disentangled,
+        LEARNED_PATTERN, AS_THEY_ARE + "the new query and the keys times the projected vectors",
+        "DeBERTa :cite:p:`HeLiu2020`",
     ),
     (
         ":func:`~dlref.positions.cope`", "query times a vector", f"{64 * E} each layer",

@@ -1,16 +1,17 @@
 """
 Write docs/results/positions_measured.csv: position schemes trained, and their attention timed.
 
-``tox run -e measure -- positions_measured`` (ten minutes).  A small language model is trained for
-each scheme and each of three seeds, on pieces of 32 characters.  Then the same characters of a
-held-out text are predicted after 16 to 32, 48 to 64 and 112 to 128 characters of context, so that
-only the length differs.  What `LanguageModelConfig` does not offer is built here from the functions
-of dlref and their vjps.
+``tox run -e measure -- positions_measured [SCHEME ...]`` (ten minutes).  A small language model is
+trained for each scheme and each of three seeds, on pieces of 32 characters.  Then the same
+characters of a held-out text are predicted after 16 to 32, 48 to 64 and 112 to 128 characters of
+context, so that only the length differs.  What `LanguageModelConfig` does not offer is built here
+from the functions of dlref and their vjps.
 
 tests/test_positions_measured.py checks the gradients of what is built here, and the file.
 """
 
 import csv
+import sys
 import time
 from pathlib import Path
 
@@ -166,6 +167,22 @@ class Shaw(Scheme):
         return s + scale * P.shaw_scores(q, *extra), pullback
 
 
+class Disentangled(Scheme):
+    """Queries and keys of relative positions, clipped at 16; three terms have a scale of 3 E."""
+
+    def extra(self, rng):
+        return rng.normal(0, 0.02, (H, 32, E)), rng.normal(0, 0.02, (H, 32, E))
+
+    def scores(self, q, k, extra):
+        scale = q.dtype.type((3 * E) ** -0.5)
+
+        def pullback(u):
+            dq, dk, *dextra = P.disentangled_scores_vjp(scale * u, q, k, *extra)
+            return dq, dk, tuple(dextra)
+
+        return scale * P.disentangled_scores(q, k, *extra), pullback
+
+
 class TransformerXL(Scheme):
     """Projected sinusoids of the distance; what a causal mask hides needs no vector."""
 
@@ -219,6 +236,7 @@ SCHEMES = {
     "fire_bias": Fire(),
     "shaw_scores": Shaw(),
     "transformer_xl_scores": TransformerXL(),
+    "disentangled_scores": Disentangled(),
     "cope": CoPE(),
 }
 
@@ -378,7 +396,7 @@ class Attention:
         self.x, self.table = normal(2, n, h * e)
         self.frequencies, self.scale = P.rope_frequencies(e), np.float32(e**-0.5)
         self.slopes, self.positive = P.alibi_slopes(h), np.ones(h, np.float32)
-        self.near, self.far = normal(33, e), normal(64, e)
+        self.near, self.far, self.places = normal(33, e), normal(64, e), normal(h, 32, e)
         self.numbers, self.buckets = normal(h, 2 * n - 1), normal(32, h)
         self.network = *normal(2, 32), normal(h, 32), self.positive, 0.1, min(256.0, n)
         self.zero, self.w = np.zeros((h, 1, e), np.float32), normal(h * e, h * e)
@@ -446,6 +464,12 @@ class Attention:
         if self.backward:
             P.shaw_scores_vjp(self.scale * found[3], self.q, self.near)
 
+    def disentangled_scores(self):
+        given = self.q, self.k, self.places, self.places
+        found = self.none(bias=self.scale * P.disentangled_scores(*given))
+        if self.backward:
+            P.disentangled_scores_vjp(self.scale * found[3], *given)
+
     def transformer_xl_scores(self):
         h, _, e = self.q.shape
         keys = np.swapaxes((self.sinusoids @ self.w.T).reshape(-1, h, e), 0, 1)
@@ -463,22 +487,22 @@ class Attention:
             ds @ self.k, np.swapaxes(ds, -1, -2) @ self.q
 
 
-def costs(rounds=9):
+def costs(names, rounds=9):
     """
-    Return the time of each scheme, and of its vjp, as multiples of those without positions.
+    Return the time of schemes, and of their vjp, as multiples of those without positions.
 
     One thread, and the time of the processor: what else runs then matters little.
     """
     before = dlref.get_num_threads()
     dlref.set_num_threads(1)
     both = Attention(backward=False), Attention(backward=True)
-    best = {name: [np.inf, np.inf] for name in SCHEMES}
+    best = {name: [np.inf, np.inf] for name in ("none", *names)}
     for _ in range(rounds + 1):  # the first compiles
-        for name in SCHEMES:
+        for name, fastest in best.items():
             for i in (0, 0, 1, 1):  # the first call after another one is slower
                 start = time.process_time()
                 getattr(both[i], name)()
-                best[name][i] = min(best[name][i], time.process_time() - start)
+                fastest[i] = min(fastest[i], time.process_time() - start)
     dlref.set_num_threads(before)
     return {
         name: [t / base for t, base in zip(times, best["none"], strict=True)]
@@ -486,17 +510,19 @@ def costs(rounds=9):
     }
 
 
-def main():
-    """Measure everything, and write both tables."""
+def main(*names):
+    """Measure everything, or what has these names, and write both tables."""
+    names = names or tuple(SCHEMES)
     text = TEXT.read_text()
     characters = sorted(set(text))
     tokens = np.array([characters.index(c) for c in text])
     cut = len(tokens) * 9 // 10
-    runs = [costs() for _ in range(3)]
-    cost = {name: np.median([run[name] for run in runs], axis=0) for name in SCHEMES}
-    rows = []
+    runs = [costs(names) for _ in range(3)]
+    cost = {name: np.median([run[name] for run in runs], axis=0) for name in names}
+    with FILE.open(newline="") as file:
+        rows = {row[0]: row for row in csv.reader(file)}
     print(cost, flush=True)
-    for name, scheme in SCHEMES.items():
+    for name, scheme in [(name, SCHEMES[name]) for name in names]:
         each = [
             losses(trained(scheme, tokens[:cut], len(characters), seed), tokens[cut:])
             for seed in SEEDS
@@ -504,12 +530,12 @@ def main():
         mean, spread = np.mean(each, axis=0), np.max(np.ptp(each, axis=0))
         times = [f"{each:.2g}" for each in cost[name]]
         row = [name, *(f"{loss:.2f}" for loss in mean), f"{spread:.2f}", *times]
-        rows.append(row)
+        rows[name] = row
         print(*row, np.ptp(each, axis=0).round(3), flush=True)
     with FILE.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows])
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *(rows[name] for name in SCHEMES)])
     position_table.write()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

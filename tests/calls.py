@@ -167,12 +167,20 @@ def _parts(rng):
     return norm, network, gated, encoder, decoder
 
 
+def _latent_params(rng):
+    """Return weights with N = 3, R = 2, V = 2 and latents of 5 and 3."""
+    shapes = (5, D), (5,), (H * 5, 5), (5, D), (3,), (H * 3, 3), (H * 2, 3), (D, H * 2)
+    return attention.LatentAttentionParams(*(rng.normal(size=shape) for shape in shapes))
+
+
 def _blocks(rng):
     x, y, memory = (rng.normal(size=s) for s in ((B, T, D), (B, S, D), (B, S, 3)))
     norm, network, gated, encoder, decoder = _parts(rng)
     heads = {"num_heads": H}
     params = _attention_params(rng)
     yield from _derivatives(rng, attention, "multi_head_attention", (x, y, params), **heads)
+    latents = _latent_params(rng)
+    yield from _derivatives(rng, attention, "latent_attention", (x, latents), **heads)
     yield from _derivatives(rng, transformer, "feed_forward", (x, network))
     yield from _derivatives(rng, transformer, "gated_feed_forward", (x, gated))
     yield from _mixtures(rng, x)
@@ -289,6 +297,7 @@ NO_ARRAYS = {
     "positions.rope_frequencies",
     "positions.rope_permutation",
     "positions.sinusoidal",
+    "positions.sinusoidal_grid",
     "propagation.critical_gain",
     "propagation.glorot_normal",
     "propagation.glorot_uniform",

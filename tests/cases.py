@@ -19,6 +19,7 @@ from hypothesis.extra import numpy as hnp
 import dlref
 from dlref.check._known import records
 from dlref.check._known._record import Sample
+from dlref.check._known.recurrent import scan
 from dlref.check._known.recurrent import shapes as recurrent_shapes
 
 SUFFIXES = ("jacobian", "hessian", "grad", "deriv2", "deriv", "vjp", "jvp")
@@ -201,6 +202,38 @@ STRATEGIES = {
     "neurons.neuron": NEURON,
     "neurons.neuron_grad": NEURON,
     "neurons.linear": layers(),
+    "neurons.embedding": st.builds(
+        lambda N, D, shape, padded: Sample(
+            ((N, D), shape), {"scale": 1.5} | ({"padding_id": N - 1} if padded else {})
+        ),
+        *2 * [st.integers(1, 4)],
+        SHAPES,
+        st.booleans(),
+    ),
+    "neurons.dropout": SHAPES.map(lambda shape: Sample((shape, shape))),
+    "neurons.lora_linear": st.builds(
+        lambda batch, n, m, r, bias: Sample(
+            ((*batch, n), (m, n), (r, n), (m, r), (m,) if bias else None), {"scale": 0.5}
+        ),
+        BATCHES,
+        *3 * [st.integers(0, 4)],
+        st.booleans(),
+    ),
+    "losses.gaussian_kl": of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
+    "losses.distillation_loss": st.builds(
+        lambda call, T, kind: Sample(call.shapes, {**call.options, "temperature": T, "kind": kind}),
+        of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
+        st.sampled_from([0.5, 1.0, 3.0]),
+        st.sampled_from(["kl", "reverse", "jsd"]),
+    ),
+    "losses.dpo_loss": st.builds(
+        lambda batch, reduction, e: Sample(
+            2 * ((2, *batch),), {"reduction": reduction, "label_smoothing": e}
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([0.0, 0.25]),
+    ),
     "losses.cross_entropy": scored_rows(
         reduction=REDUCTIONS,
         label_smoothing=st.sampled_from([0.0, 0.25]),
@@ -301,6 +334,29 @@ STRATEGIES = {
         BATCHES,
         *4 * [st.integers(1, 4)],
     ),
+    "positions.disentangled_scores": st.builds(
+        lambda batch, H, T, S, E, half, c2p, p2c: Sample(
+            ((*batch, H, T, E), (*batch, H, S, E), *2 * [(H, 2 * half, E)]),
+            {"c2p": c2p, "p2c": p2c},
+        ),
+        BATCHES,
+        *5 * [st.integers(1, 3)],
+        *2 * [st.booleans()],
+    ),
+    "positions.relative_bias_grid": st.builds(
+        lambda h, w, H: Sample((((2 * h - 1) * (2 * w - 1), H),), {"height": h, "width": w}),
+        *3 * [st.integers(1, 3)],
+    ),
+    "positions.rope_tables_multi": st.builds(
+        lambda batch, counts, T, interleaved: Sample(
+            ((*batch, len(counts), T), (sum(counts),)),
+            {"sections": tuple(counts), "interleaved": interleaved},
+        ),
+        BATCHES,
+        st.lists(st.integers(0, 3), min_size=1, max_size=3),
+        st.integers(0, 4),
+        st.booleans(),
+    ),
     "positions.rope_score": st.builds(
         lambda batch, n: Sample(((*batch, 2 * n), (2 * n,), batch, (n,))),
         BATCHES,
@@ -335,6 +391,14 @@ STRATEGIES = {
             )
         ),
         *3 * [st.integers(1, 4)],
+        *3 * [st.booleans()],
+    ),
+    "recurrent.selective_scan": st.builds(
+        lambda T, D, N, batch, skip, state, through: Sample(
+            scan(T, D, N, batch=batch, skip=skip, state=state), {"delta_softplus": through}
+        ),
+        *3 * [st.integers(1, 4)],
+        BATCHES,
         *3 * [st.booleans()],
     ),
     "attention.merge_attention": st.builds(

@@ -1072,3 +1072,105 @@ def mixture_of_experts(
         gate = 1.0 if shared_gate is None else 1 / (1 + np.exp(-affine(x, shared_gate)))
         out += gate * gated_feed_forward(x, shared)
     return out
+
+
+def selective_scan(x, delta, a, b, c, d=None, state=None, delta_softplus=False):
+    if delta_softplus:
+        delta = np.log(1 + np.exp(delta))
+    h = np.zeros((*x.shape[:-2], *a.shape)) if state is None else state
+    out = []
+    for t in range(x.shape[-2]):
+        step, written = delta[..., t, :, None], delta[..., t, :] * x[..., t, :]
+        h = np.exp(step * a) * h + written[..., None] * b[..., t, None, :]
+        y = np.sum(c[..., t, None, :] * h, axis=-1)
+        out.append(y if d is None else y + d * x[..., t, :])
+    return (np.stack(out, axis=-2) if out else np.zeros(x.shape)), h
+
+
+def disentangled_scores(
+    q, k, pos_q, pos_k, num_buckets=None, max_distance=None, c2p=True, p2c=True
+):
+    T, S, L = q.shape[-2], k.shape[-2], pos_q.shape[-2]
+    s = np.einsum("...te,...se->...ts", q, k)
+    for i in range(T):
+        for j in range(S):
+            r = i - j
+            if num_buckets is not None and abs(r) > num_buckets // 2:
+                m = num_buckets // 2
+                part = np.log(abs(r) / m) / np.log((max_distance - 1) / m)
+                r = int(np.sign(r) * (m + np.ceil(part * (m - 1))))
+            r = int(np.clip(r + L // 2, 0, L - 1))
+            unit = np.zeros((T, S))
+            unit[i, j] = 1
+            if c2p:
+                s = s + unit * np.sum(q[..., i, :] * pos_k[:, r], axis=-1)[..., None, None]
+            if p2c:
+                s = s + unit * np.sum(k[..., j, :] * pos_q[:, r], axis=-1)[..., None, None]
+    return s
+
+
+def relative_bias_grid(table, height, width):
+    places = [(r, c) for r in range(height) for c in range(width)]
+    out = []
+    for r, c in places:
+        rows = [(r - y + height - 1) * (2 * width - 1) + c - x + width - 1 for y, x in places]
+        out.append([table[row] for row in rows])
+    return np.moveaxis(np.array(out).reshape(len(out), len(out), -1), -1, 0)
+
+
+def rope_tables_multi(positions, frequencies, sections, interleaved=False, attention_factor=1.0):
+    A = len(sections)
+    owner = [a for a, n in enumerate(sections) for _ in range(n)]
+    if interleaved:
+        owner = [i % A if i < A * sections[i % A] else 0 for i in range(len(frequencies))]
+    angles = np.moveaxis(positions, -2, -1)[..., owner] * frequencies
+    return attention_factor * np.cos(angles), attention_factor * np.sin(angles)
+
+
+def embedding(table, ids, padding_id=None, scale=1.0):
+    if padding_id is not None:  # as a constant: no imaginary part
+        still = np.arange(len(table))[:, None] == padding_id
+        table = np.where(still, table.real, table)
+    return scale * table[ids]
+
+
+def dropout(x, mask):
+    return x * mask
+
+
+def lora_linear(x, weight, a, b, bias=None, scale=1.0):
+    y = x @ weight.T + scale * ((x @ a.T) @ b.T)
+    return y if bias is None else y + bias
+
+
+def reduce_terms(terms, reduction):
+    return {"mean": np.mean, "sum": np.sum, "none": lambda t: t}[reduction](terms)
+
+
+def gaussian_kl(mean, log_var, reduction="mean"):
+    terms = 0.5 * (mean**2 + np.exp(log_var) - 1 - log_var)
+    return reduce_terms(np.sum(terms, axis=-1), reduction)
+
+
+def kl_estimate(log_p, log_ref, kind="k3", reduction="mean"):
+    rho = log_ref - log_p
+    terms = {"k1": -rho, "k2": rho**2 / 2, "k3": np.exp(rho) - 1 - rho}[kind]
+    return reduce_terms(terms, reduction)
+
+
+def dpo_loss(log_p, log_ref, beta=0.1, label_smoothing=0.0, reduction="mean"):
+    gain = log_p - log_ref
+    z, e = beta * (gain[0] - gain[1]), label_smoothing
+    terms = (1 - e) * np.log(1 + np.exp(-z)) + e * np.log(1 + np.exp(z))
+    return reduce_terms(terms, reduction)
+
+
+def distillation_loss(logits, teacher, temperature=1.0, kind="kl", reduction="mean"):
+    p, q = softmax(logits / temperature), softmax(teacher / temperature)
+    m = (p + q) / 2
+    terms = {
+        "kl": q * np.log(q / p),
+        "reverse": p * np.log(p / q),
+        "jsd": (p * np.log(p / m) + q * np.log(q / m)) / 2,
+    }[kind]
+    return reduce_terms(temperature**2 * np.sum(terms, axis=-1), reduction)

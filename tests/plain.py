@@ -235,6 +235,25 @@ def mlp_vjp(u, x, params):
     return tuple(grads[::-1])
 
 
+# == neurons.embedding, after naive.embedding
+
+
+def embedding_vjp(u, table, ids):
+    """Backward pass: cotangents of the same token add up."""
+    grad = np.zeros(table.shape)
+    np.add.at(grad, ids, u)
+    return grad
+
+
+# == neurons.lora_linear, after naive.lora_linear
+
+
+def lora_linear_vjp(u, x, weight, a, b, scale=1.0):
+    """Backward pass: of the input and of both factors."""
+    back = scale * (u @ b)
+    return u @ weight + back @ a, back.T @ x, scale * u.T @ (x @ a.T)
+
+
 # == losses.squared_error, after naive.squared_error
 
 
@@ -298,6 +317,42 @@ def cross_entropy_grad(logits, target):
 def kl_divergence_grad(log_p, q):
     """Gradient of the mean over rows."""
     return -q / len(q)
+
+
+# == losses.gaussian_kl, after naive.gaussian_kl
+
+
+def gaussian_kl_grad(mean, log_var):
+    """Gradients of the mean over the rows."""
+    rows = mean.size / mean.shape[-1]
+    return mean / rows, (np.exp(log_var) - 1) / 2 / rows
+
+
+# == losses.kl_estimate, after naive.kl_estimate
+
+
+def kl_estimate_grad(log_p, log_ref):
+    """Gradient of k3, the mean over the tokens."""
+    return (1 - np.exp(log_ref - log_p)) / log_p.size
+
+
+# == losses.dpo_loss, after naive.dpo_loss
+
+
+def dpo_loss_grad(log_p, log_ref, beta=0.1):
+    """Gradient for the chosen and for the rejected answers, the mean over the pairs."""
+    gain = log_p - log_ref
+    wrong = 1 / (1 + np.exp(beta * (gain[0] - gain[1])))  # probability of the wrong order
+    return np.stack([-beta * wrong, beta * wrong]) / wrong.size
+
+
+# == losses.distillation_loss, after naive.distillation_loss
+
+
+def distillation_loss_grad(logits, teacher, temperature=1.0):
+    """Gradient of the divergence from the teacher, the mean over the rows."""
+    p, q = softmax(logits / temperature), softmax(teacher / temperature)
+    return temperature * (p - q) / (p.size / p.shape[-1])
 
 
 # == training.sgd
@@ -673,6 +728,39 @@ def sequence_to_vector(x, arguments, w_out, b_out):
     return w_out @ rnn(x, *arguments)[-1] + b_out
 
 
+# == recurrent.selective_scan, after naive.selective_scan
+
+
+def selective_scan_doubling(x, delta, a, b, c):
+    """All steps at once, in rounds of combined pairs."""
+    factor = np.exp(delta[:, :, None] * a)
+    h = (delta * x)[:, :, None] * b[:, None, :]
+    s = 1
+    while s < len(x):  # each pair with the pair s steps before
+        h[s:] = factor[s:] * h[:-s] + h[s:]
+        factor[s:] = factor[s:] * factor[:-s]
+        s *= 2
+    return np.sum(c[:, None, :] * h, axis=-1)
+
+
+def selective_scan_vjp(u, x, delta, a, b, c):
+    """Backward pass, with the states of all steps."""
+    decay, written = np.exp(delta[:, :, None] * a), (delta * x)[:, :, None] * b[:, None]
+    h = [np.zeros(a.shape)]
+    for t in range(len(x)):
+        h.append(decay[t] * h[t] + written[t])
+    g, da, dx, ddelta = np.zeros(a.shape), np.zeros(a.shape), 0 * x, 0 * x
+    db, dc = 0 * b, 0 * c
+    for t in reversed(range(len(x))):
+        g = g + u[t][:, None] * c[t]  # of the state after this step
+        kept = decay[t] * h[t]
+        dx[t], db[t] = delta[t] * (g @ b[t]), (delta[t] * x[t]) @ g
+        ddelta[t] = np.sum(g * a * kept, axis=1) + x[t] * (g @ b[t])
+        da, dc[t] = da + delta[t][:, None] * g * kept, u[t] @ h[t + 1]
+        g = decay[t] * g
+    return dx, ddelta, da, db, dc
+
+
 # == positions.sinusoidal
 
 
@@ -818,6 +906,26 @@ def multi_head_attention(x, w_q, w_k, w_v, w_o, heads):
     q, k, v = (split(x @ w.T) for w in (w_q, w_k, w_v))
     p = softmax_shifted(q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]))
     return (p @ v).swapaxes(0, 1).reshape(len(x), -1) @ w_o.T
+
+
+# == attention.latent_attention
+
+
+def rms_norm_of_latent(z, weight):
+    """Norm of a latent."""
+    return weight * z / np.sqrt(np.mean(z * z, axis=-1, keepdims=True) + 1e-6)
+
+
+def latent_attention(x, w_dq, q_norm, w_uq, w_dkv, kv_norm, w_uk, w_uv, w_o, heads):
+    """From the latents alone (absorbed), for one sequence without a rotated part."""
+    q = (rms_norm_of_latent(x @ w_dq.T, q_norm) @ w_uq.T).reshape(len(x), heads, -1)
+    c = rms_norm_of_latent(x @ w_dkv.T, kv_norm)  # all that a cache keeps
+    out = []
+    for h, (uk, uv) in enumerate(zip(np.split(w_uk, heads), np.split(w_uv, heads), strict=True)):
+        s = (q[:, h] @ uk) @ c.T / np.sqrt(len(uk))
+        p = softmax_shifted(np.where(np.tri(len(x)) > 0, s, -np.inf))
+        out.append((p @ c) @ uv.T)
+    return np.concatenate(out, axis=-1) @ w_o.T
 
 
 # == transformer.blocks

@@ -127,6 +127,10 @@ def _heads(rng, moving, options):
         yield *call[:2], {**call[2], **(moving if call[0].endswith("_jvp") else {})}
     own = {"num_heads": H, "rope": _rotations(T)}
     yield from calls._derivatives(rng, attention, "multi_head_attention", (x, x, params), **own)
+    latents, masked = calls._latent_params(rng), own | {"mask": options["mask"][:T]}
+    yield from calls._derivatives(rng, attention, "latent_attention", (x, latents), **masked)
+    cache = attention.KVCache(np.ones((B, 1, S, 2)), np.ones((B, 1, S, 3)))
+    yield "attention.latent_attention", (x, latents), {**own, "cache": cache, "absorbed": True}
     cache = attention.KVCache(np.ones((B, H, S, D // H)), np.ones((B, H, S, D // H)))
     cached = {"num_heads": H, "return_weights": True, "cache": cache}
     yield "attention.multi_head_attention", (x, x, params), cached
@@ -319,6 +323,7 @@ def _without_arrays(rng):
     yield "positions.rope_permutation", (D,), {}
     yield "positions.alibi_slopes", (H,), {}
     yield "positions.sinusoidal", (T, D), {}
+    yield "positions.sinusoidal_grid", ((2, T), D), {}
     for name in ("glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "lecun_normal"):
         yield f"propagation.{name}", (rng, (3, D)), {}
     yield "propagation.orthogonal", (rng, (3, D)), {}

@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import naive
@@ -280,6 +281,14 @@ class TestTopic:
                 assert node.name.startswith("_")
                 for child in ast.walk(node):
                     assert not isinstance(child, ast.Assert | ast.Raise | ast.Return), node.name
+
+
+@pytest.mark.parametrize("path", TOPICS, ids=lambda path: f"{path.parent.name}.{path.stem[1:]}")
+def test_every_topic_has_a_lead(path):
+    key = f"{path.parent.name}.{path.stem[1:]}"
+    leads = tomllib.loads((ROOT / "docs" / "leads.toml").read_text(encoding="utf-8"))
+    where = f"docs/leads.toml: write two sentences and the symbols of [{key!r}]"
+    assert {"lead", "symbols"} <= leads.get(key, {}).keys(), where
 
 
 def test_every_record_is_of_a_public_function():

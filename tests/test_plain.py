@@ -202,6 +202,10 @@ ELEMENTARY = {
     "binary_cross_entropy_grad": (losses, (normal(6), (normal(6) > 0) * 1.0), None),
     "cross_entropy_grad": (losses, (ROWS, np.array([0, 4, 2, 2])), None),
     "kl_divergence_grad": (losses, (np.log(naive.softmax(ROWS)), naive.softmax(-ROWS)), None),
+    "gaussian_kl_grad": (losses, (ROWS, normal(4, 5)), None),
+    "kl_estimate_grad": (losses, (normal(6), normal(6)), None),
+    "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
+    "dpo_loss_grad": (losses, (normal(2, 6), normal(2, 6)), None),
     "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
     "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),
     "batch_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
@@ -349,6 +353,15 @@ def weights(gates, size, inputs, biases):
     return [normal(*shape) / 2 for shape in shapes]
 
 
+@checks("embedding_vjp", "lora_linear_vjp")
+def test_layers_of_language_models():
+    table, ids, u = normal(5, 3), np.array([4, 0, 4, 1]), normal(4, 3)
+    close(plain.embedding_vjp(u, table, ids), neurons.embedding_vjp(u, table, ids))
+    inputs = normal(4, 5), normal(3, 5), normal(2, 5), normal(3, 2)
+    want = neurons.lora_linear_vjp(u, *inputs, scale=0.5)
+    close(plain.lora_linear_vjp(u, *inputs, 0.5), want)
+
+
 @checks("rnn", "rnn_vjp")
 def test_rnn():
     x, h, u = normal(5, 3), normal(4), normal(5, 4)
@@ -385,6 +398,16 @@ def test_sequences():
     close(plain.bidirectional(x, one, other), want)
     want = recurrent.sequence_to_vector(recurrent.rnn, x, one, w_out, b_out)
     close(plain.sequence_to_vector(x, one, w_out, b_out), want)
+
+
+@checks("selective_scan_doubling", "selective_scan_vjp")
+@pytest.mark.parametrize("steps", [1, 6, 8])
+def test_selective_scan(steps):
+    x, delta, u = normal(steps, 3), RNG.random((steps, 3)), normal(steps, 3)
+    inputs = x, delta, -RNG.random((3, 2)), normal(steps, 2), normal(steps, 2)
+    close(plain.selective_scan_doubling(*inputs), recurrent.selective_scan(*inputs)[0])
+    want = recurrent.selective_scan_vjp((u, np.zeros((3, 2))), *inputs)
+    close(plain.selective_scan_vjp(u, *inputs), want)
 
 
 @checks("sinusoidal", "alibi_slopes")
@@ -442,6 +465,18 @@ def test_tiles(tile):
     close((out, lse[:, 0]), want, 1e-11)
     want = attention.scaled_dot_product_attention_vjp(u, Q, K, V)
     close(plain.flash_attention_vjp(u, Q, K, V, tile), want)
+
+
+@checks("latent_attention", "rms_norm_of_latent")
+def test_latent_attention():
+    x, shapes = normal(5, 8), ((6, 8), (6,), (8, 6), (3, 8), (3,), (8, 3), (10, 3), (8, 10))
+    weights = [normal(*shape) for shape in shapes]
+    params = attention.LatentAttentionParams(*weights)
+    want = attention.latent_attention(x, params, num_heads=2)
+    close(plain.latent_attention(x, *weights, 2), want)
+    latent = x @ weights[3].T
+    want = normalization.rms_norm(latent, weights[4])
+    close(plain.rms_norm_of_latent(latent, weights[4]), want)
 
 
 @checks("multi_head_attention", "encoder_block", "encoder", "feed_forward", "gated_feed_forward")

@@ -18,6 +18,7 @@ from dlref.attention import (
     attention_shares,
     scaled_dot_product_attention,
 )
+from dlref.losses import cross_entropy, cross_entropy_grad
 from dlref.positions import apply_rope, rope_frequencies, rope_score, rope_tables
 from dlref.propagation import gradient_magnitude
 from dlref.transformer import language_model_trace, load_params
@@ -52,32 +53,43 @@ def rope():
         yield [m, n, base, *pairings], rope_scores(m, n, base, of_q, of_k)
 
 
-def seen(mask, offset):
-    """Return what a mask of the workbench lets three queries see of three keys."""
-    queries, keys = np.arange(3)[:, None], np.arange(3)
-    return {
+def seen(mask, cached, window):
+    """Return what a mask of the workbench lets the queries after a cache see of three keys."""
+    queries, keys = np.arange(3 - cached)[:, None], np.arange(3)
+    shown = {
         "none": queries >= 0 * keys,
-        "causal": keys <= queries + offset,
+        "causal": keys <= queries + cached,
         "hide the first key": (keys > 0) & (queries >= 0),
         "hide all keys of the first query": (queries > 0) & (keys >= 0),
     }[mask]
+    return shown & (abs(queries + cached - keys) < window) if window else shown
 
 
-def attention(values):
+def attention(scores, values, cached):
     """Yield settings of the workbench, the weights, and the outputs for these values."""
     masks = ["none", "causal", "hide the first key", "hide all keys of the first query"]
-    for mask, offset, scale, slope in itertools.product(masks, [0, 1], [0.5, 2.0], [0.0, 0.75]):
-        distance = abs(np.arange(3)[:, None] + offset - np.arange(3))
+    choices = itertools.product(masks, [0, 2], [0.5, 2.0], [0.0, 0.75], ["none", "-2", "2"])
+    for mask, window, scale, slope, sink in choices:
+        distance = abs(np.arange(3 - cached)[:, None] + cached - np.arange(3))
         output, weights = scaled_dot_product_attention(
-            SCORES,
-            np.eye(3),
-            values,
+            scores[None],
+            np.eye(3)[None],
+            values[None],
             scale=scale,
-            mask=seen(mask, offset),
+            mask=seen(mask, cached, window),
             bias=-slope * distance,
+            sink=None if sink == "none" else [float(sink)],
             return_weights=True,
         )
-        yield [mask, offset, scale, slope], weights, output
+        yield [mask, window, scale, slope, sink], weights[0], output[0]
+
+
+def classifier():
+    """Yield scores and a class of the figure on the start page, probabilities, gradient, loss."""
+    for scores, true in itertools.product([[1.0, 0.0, -1.0], [-4.0, 4.0, 0.5]], [0, 1, 2]):
+        z = np.array([scores])
+        gradient, loss = cross_entropy_grad(z, [true])[0], cross_entropy(z, [true])
+        yield scores, true, activations.softmax(scores), gradient, loss
 
 
 # Figures of the gallery: a function of the controls that returns, for each panel, a map or the

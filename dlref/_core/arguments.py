@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import normalize_axis_tuple
 
-from .foreign import as_numpy_array
+from .foreign import as_numpy_array, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -33,6 +33,7 @@ __all__ = [
     "as_integers",
     "as_mask",
     "as_number",
+    "as_rows",
     "as_tangents",
     "check_axes",
     "check_broadcast",
@@ -61,7 +62,8 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.floating[Any]]
 FloatDType = np.dtype[np.floating[Any]]
-FAR = 2**40  #: farther than any position
+#: Farther than any position; twice of it and a position fit into the indices of a 32-bit platform.
+FAR = 2**29
 Axis = int | tuple[int, ...] | None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
@@ -122,7 +124,10 @@ def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
         msg = f"Argument {name!r} must be an array, not a ragged sequence."
         raise ValueError(msg) from None
     except (OverflowError, RuntimeError, TypeError) as error:  # of numbers, or of a library
-        msg = f"Argument {name!r} must be an array, not {type(value).__name__}: {error}."
+        reason = (str(error).splitlines() or [""])[0].rstrip(".")  # the rest is of JAX's traceback
+        msg = f"Argument {name!r} must be an array, not {type(value).__name__}: {reason}."
+        if kind_of(value) != "numpy":
+            msg += " See the page 'Use dlref inside PyTorch and JAX' of the documentation."
         raise TypeError(msg) from None
     if array.ndim > MAX_AXES:
         msg = f"Argument {name!r} must have at most {MAX_AXES} axes, not {array.ndim}."
@@ -178,6 +183,16 @@ def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
     return np.array(array, np.int64, order="C")
 
 
+def as_rows(
+    names: tuple[str, str], table: npt.NDArray[Any], numbers: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
+    """Check a table, and numbers of its rows; return the latter."""
+    check_axes(names[0], table, 2)
+    rows = as_integers(names[1], numbers)
+    check_range(names[1], rows, len(table))
+    return rows
+
+
 def as_tangents(
     primals: Any, tangents: Any, *, count: int, work: npt.DTypeLike = np.float64
 ) -> tuple[FloatDType, list[FloatArray], list[FloatArray]]:
@@ -198,16 +213,21 @@ def as_tangents(
 
 
 def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[str, Any]:
-    """Check and name the entries of a tuple argument, for the error messages."""
+    """Check and name the entries of a tuple argument; convert arrays of other types, once."""
     if count == 1:
-        return {name: value}
+        return {name: _once(name, value)}
     if not isinstance(value, tuple | list):
         msg = f"Argument {name!r} must be a tuple of {count} {of}, not {type(value).__name__}."
         raise TypeError(msg)
     if len(value) != count:
         msg = f"Argument {name!r} must be a tuple of {count} {of}, not of {len(value)}."
         raise ValueError(msg)
-    return {f"{name}[{i}]": entry for i, entry in enumerate(value)}
+    return {(key := f"{name}[{i}]"): _once(key, entry) for i, entry in enumerate(value)}
+
+
+def _once(name: str, value: Any) -> Any:
+    """Return an object that says how it becomes an array as one, all others as they are."""
+    return as_array(name, value) if hasattr(value, "__array__") else value
 
 
 def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:

@@ -216,7 +216,7 @@ def check_tree(name: str, tree: Any, like: Any) -> None:
         msg = f"Argument {name!r} must be an array, not {_describe(tree)}."
         raise ValueError(msg)
     else:
-        check_shape(name, as_array(name, tree), np.shape(like))
+        check_shape(name, as_array(name, tree), as_array(name, like).shape)
 
 
 def _filled(tree: Any, like: Any) -> Any:

@@ -27,14 +27,13 @@ from ._kernels.elementwise import forward, jvp, vjp
 __all__ = ["gelu", "gelu_deriv", "gelu_deriv2", "gelu_jvp", "gelu_vjp"]
 
 CUBIC = (1.5957691216057308, -9.96930880911092e-17)  #: 2 sqrt(2 / pi), and its low-order part
-
-
 CUBE = (0.07135481627260025, -6.175149918155315e-19)  #: 0.044715 times that
 
-
+#: The zero of the derivative, as a float64 and its low-order part. Next to it the terms of the
+#: usual formula cancel; the quotient of the derivative and the distance from it is smooth.
 GELU_ZERO = (-0.7517915246935645, 1.4956759177009883e-17)
-
-
+#: The polynomial of that quotient in the distance, within 0.375 of the zero, lowest power first
+#: (tests/elementary_coefficients.py computes both).
 GELU_SLOPE = (
     0.4314939923140469,
     0.388284982990552,
@@ -53,11 +52,8 @@ GELU_SLOPE = (
     5.50683554109169e-07,
     -2.3634321798541715e-09,
 )
-
-
+#: The same for the approximation by tanh.
 GELU_TANH_ZERO = (-0.7524614220710163, 3.635560509207687e-17)
-
-
 GELU_TANH_SLOPE = (
     0.4304000910248585,
     0.38751844613578895,

@@ -20,9 +20,10 @@ from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["mish", "mish_deriv", "mish_deriv2", "mish_jvp", "mish_vjp"]
 
+#: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 MISH_ZERO = (-1.1924312145154952, -4.8484829848031044e-17)
-
-
+#: The derivative divided by the distance from that zero, within 0.375 of it: the coefficients of a
+#: polynomial in the distance, lowest power first (tests/elementary_coefficients.py).
 MISH_SLOPE = (
     0.2669479140495345,
     0.20473126408010586,

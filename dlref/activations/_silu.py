@@ -38,11 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["silu", "silu_deriv", "silu_deriv2", "silu_jvp", "silu_vjp"]
 
-#: the zeros of the derivatives, in two parts, and the derivatives divided by the distance from the
-#: zero, where their usual formulas would be least accurate (tests/elementary_coefficients.py)
+#: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 SILU_ZERO = (-1.2784645427610737, -1.0946994183093437e-16)
-
-
+#: The derivative divided by the distance from that zero, within 0.375 of it: the coefficients of a
+#: polynomial in the distance, lowest power first (tests/elementary_coefficients.py).
 SILU_SLOPE = (
     0.2178117057198001,
     0.1466487969969469,

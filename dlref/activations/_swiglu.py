@@ -33,7 +33,8 @@ def _clipped(x: FloatArray, gate: FloatArray, told: _Options) -> tuple[FloatArra
     """Return the two factors: the values clipped and shifted, the gate clipped from above."""
     if told.limit is not None:
         x, gate = np.clip(x, -told.limit, told.limit), np.minimum(gate, told.limit)
-    return x + told.shift, gate
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a NaN
+        return x + told.shift, gate
 
 
 def _inside(x: FloatArray, gate: FloatArray, limit: float | None) -> tuple[Any, Any]:

@@ -30,6 +30,10 @@ from ._indexer_scores import indexer_scores as indexer_scores
 from ._indexer_scores import indexer_scores_jvp as indexer_scores_jvp
 from ._indexer_scores import indexer_scores_vjp as indexer_scores_vjp
 from ._indexer_scores import select_keys as select_keys
+from ._latent_attention import LatentAttentionParams as LatentAttentionParams
+from ._latent_attention import latent_attention as latent_attention
+from ._latent_attention import latent_attention_jvp as latent_attention_jvp
+from ._latent_attention import latent_attention_vjp as latent_attention_vjp
 from ._linear_attention import linear_attention as linear_attention
 from ._linear_attention import linear_attention_jvp as linear_attention_jvp
 from ._linear_attention import linear_attention_vjp as linear_attention_vjp

@@ -15,7 +15,6 @@ from .._core.arguments import (
     check_given,
     check_ndim,
     check_shape,
-    entries,
     result,
 )
 from .._core.broadcasting import unbroadcast
@@ -269,9 +268,8 @@ def differential_attention_jvp(
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
         "scale": scale, "softcap": softcap,
     }  # fmt: skip
-    labels = list(entries("primals", primals, 6))
     dtype, arrays, moves = as_tangents(primals, tangents, count=6)
-    _check(arrays, labels)
+    _check(arrays, [f"primals[{i}]" for i in range(6)])
     q1, k1, q2, k2, v, lam = arrays
     dq1, dk1, dq2, dk2, dv, dlam = moves
     one = scaled_dot_product_attention_jvp((q1, k1, v), (dq1, dk1, dv), **options)

@@ -65,7 +65,7 @@ def _mixed(a: FloatArray, b: FloatArray, c: FloatArray, causal: bool, late: bool
         return np.asarray(a @ (_swap(b) @ c))
     out = np.zeros((*a.shape[:-1], c.shape[-1]))
     state = np.zeros((*a.shape[:-2], b.shape[-1], c.shape[-1]))
-    starts = range(0, a.shape[-2], BLOCK)
+    starts = range(0, a.shape[-2] if out.size else 0, BLOCK)  # nothing, for an empty batch
     for start in reversed(starts) if late else starts:
         rows = slice(start, start + BLOCK)
         ai, bi, ci = a[..., rows, :], b[..., rows, :], c[..., rows, :]

@@ -1,5 +1,5 @@
 """Losses, each with its gradient and both products with its Jacobian."""
 
-import lazy_loader
+from .._core.names import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

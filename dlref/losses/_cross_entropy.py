@@ -296,10 +296,11 @@ def _arguments(
     logits: npt.ArrayLike, target: npt.ArrayLike, options: _Options, **dout: npt.ArrayLike
 ) -> tuple[FloatDType, list[FloatArray], _Problem]:
     """Return the dtype, the cotangent if there is one, and the problem."""
+    logits, target = as_array("logits", logits), as_array("target", target)  # converted once
     given = {**dout, "logits": logits}
     if are_classes(("logits", "target"), logits, target):
         dtype, (*rest, z) = as_floats(given, work=np.float32)
-        t: Any = as_array("target", target)
+        t: Any = target
     else:
         dtype, (*rest, z, t) = as_floats({**given, "target": target}, work=np.float32)
     return dtype, rest, _problem(("logits", "target"), z, t, options)

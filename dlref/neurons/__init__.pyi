@@ -1,7 +1,16 @@
+from ._dropout import dropout as dropout
+from ._dropout import dropout_jvp as dropout_jvp
+from ._dropout import dropout_vjp as dropout_vjp
+from ._embedding import embedding as embedding
+from ._embedding import embedding_jvp as embedding_jvp
+from ._embedding import embedding_vjp as embedding_vjp
 from ._linear import linear as linear
 from ._linear import linear_jacobian as linear_jacobian
 from ._linear import linear_jvp as linear_jvp
 from ._linear import linear_vjp as linear_vjp
+from ._lora_linear import lora_linear as lora_linear
+from ._lora_linear import lora_linear_jvp as lora_linear_jvp
+from ._lora_linear import lora_linear_vjp as lora_linear_vjp
 from ._mlp import LinearParams as LinearParams
 from ._mlp import mlp as mlp
 from ._mlp import mlp_deltas as mlp_deltas

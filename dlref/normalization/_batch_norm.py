@@ -218,6 +218,11 @@ def batch_norm_vjp(
              + \frac{2 \tau \hat x_m}{M} \pdv{L}{\sigma^2}
              = \frac1\tau \bigl( g_m - \overline g - \hat x_m \, \overline{g \hat x} \bigr).
 
+    Weight and bias act on one channel each, and on all its examples:
+    :math:`\dd y_n = \hat x_n\, \dd w + \dd b` for a constant input. So
+
+    .. math:: \pdv{L}{w} = \sum_n u_n \hat x_n , \qquad \pdv{L}{b} = \sum_n u_n .
+
     A bar is the mean over the batch. The last two terms are projections, onto :math:`\vec 1` and
     onto :math:`\hat{\vec x}`: the gradients of a channel sum to 0 over the batch and (for
     :math:`\epsilon = 0`) have no correlation with the channel's values. Leaving them out, as if the

@@ -183,6 +183,11 @@ def group_norm_vjp(
         \pdv{L}{x_{pc}} = \frac1\tau \bigl( g_{pc} - \overline g
             - \hat x_{pc} \, \overline{g \hat x} \bigr).
 
+    A channel has the same weight and bias in every sample n and at every position p:
+
+    .. math:: \pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad
+       \pdv{L}{b_c} = \sum_{n, p} u_{npc} .
+
     The weights differ within a group, so they must be multiplied in *before* the projections; in
     :func:`batch_norm_vjp`, where a channel has one weight, the order does not matter.
 

@@ -143,7 +143,10 @@ def instance_norm_vjp(
         \pdv{L}{x_{npc}} = \frac{w_c}{\tau_{nc}} \bigl( u_{npc} - \overline{u}_{nc}
             - \hat x_{npc} \, \overline{(u \hat x)}_{nc} \bigr).
 
-    Weight and bias are shared by all samples, so their gradients are sums over the samples.
+    Weight and bias are shared by all samples and positions:
+
+    .. math:: \pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad
+       \pdv{L}{b_c} = \sum_{n, p} u_{npc} .
 
     References
     ----------

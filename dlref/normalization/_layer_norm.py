@@ -184,16 +184,33 @@ def layer_norm_vjp(
 
     Notes
     -----
-    With :math:`g_i = w_i u_i` and :math:`\tau = \sqrt{\sigma^2 + \epsilon}`, the symmetric Jacobian
-    of :math:`\hat{\vec x}` gives
+    Let :math:`\tau = \sqrt{\sigma^2 + \epsilon}`, and let a bar be the mean over a row.
+
+    **The differential.** The deviations from the mean sum to 0, so to first order the variance
+    does not notice that the mean moves, and :math:`\dd \tau = \overline{\hat x\, \dd x}`. Hence
+
+    .. math::
+
+        \dd \hat x_i = \frac{1}{\tau} \bigl( \dd x_i - \overline{\dd x}
+            - \hat x_i \, \overline{\hat x\, \dd x} \bigr) , \qquad
+        \dd y_i = w_i\, \dd \hat x_i + \hat x_i\, \dd w_i + \dd b_i .
+
+    **The inner product.** The loss changes by the sum of :math:`u_i\, \dd y_i` over all rows n. All
+    rows share the weight and the bias, so the factors of :math:`\dd w_i` and :math:`\dd b_i` are
+
+    .. math:: \pdv{L}{w_i} = \sum_n u_{ni} \hat x_{ni} , \qquad \pdv{L}{b_i} = \sum_n u_{ni} .
+
+    **The transpose.** With :math:`g_i = w_i u_i`, what remains of a row is
+    :math:`\sum_i g_i\, \dd \hat x_i`. Its double sums are symmetric: exchanging the names of their
+    indices moves both means from :math:`\dd x` to :math:`g`, and the factor of :math:`\dd x_j` is
 
     .. math::
 
         \pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g}
-            - \hat x_j \, \overline{g \hat x} \Bigr),
+            - \hat x_j \, \overline{g \hat x} \Bigr) .
 
-    where a bar is the mean over the row: the part of :math:`\vec g` along :math:`\vec 1` and the
-    part along :math:`\hat{\vec x}` are projected out. The gradient with respect to the input is
+    The part of :math:`\vec g` along :math:`\vec 1` and the part along :math:`\hat{\vec x}` are
+    projected out. The gradient with respect to the input is
     orthogonal to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`, because shifting
     or scaling a row does not change the loss. Because of the division by :math:`\tau`, inputs of
     large variance get small gradients.
@@ -214,10 +231,22 @@ def layer_norm_vjp(
 
     Examples
     --------
-    The gradient is orthogonal to a shift and to a scaling of the row:
+    The row 1, 7, 7, 9 has the mean 6 and the deviation 3, so :math:`3 \hat x` is -5, 1, 1, 3. If
+    the loss is the first output, then u is 1, 0, 0, 0: the mean of u is 1/4, and the mean of
+    :math:`u \hat x` is -5/12. The gradient is a third of 1, 0, 0, 0 minus 1/4 everywhere, plus
+    5/12 of :math:`\hat x`:
 
     >>> import numpy as np
     >>> from dlref.normalization import layer_norm_vjp
+    >>> x, w, b = np.array([1.0, 7, 7, 9]), np.ones(4), np.zeros(4)
+    >>> dx, dw, db = layer_norm_vjp([1, 0, 0, 0], x, w, b, eps=0)
+    >>> dx * 54
+    array([ 1., -2., -2., 3.])
+    >>> dw * 3, db
+    (array([-5., 0., 0., 0.]), array([1., 0., 0., 0.]))
+
+    The gradient is orthogonal to a shift and to a scaling of the row:
+
     >>> x = np.array([1.0, 3, 5, 7])
     >>> dx = layer_norm_vjp([1, 0, 0, 2], x, eps=0)
     >>> bool(abs(dx.sum()) < 1e-15), bool(abs(dx @ x) < 1e-14)

@@ -5,6 +5,9 @@ from ._alibi import alibi_slopes as alibi_slopes
 from ._cope import cope as cope
 from ._cope import cope_jvp as cope_jvp
 from ._cope import cope_vjp as cope_vjp
+from ._disentangled_scores import disentangled_scores as disentangled_scores
+from ._disentangled_scores import disentangled_scores_jvp as disentangled_scores_jvp
+from ._disentangled_scores import disentangled_scores_vjp as disentangled_scores_vjp
 from ._fire import fire_bias as fire_bias
 from ._fire import fire_bias_jvp as fire_bias_jvp
 from ._fire import fire_bias_vjp as fire_bias_vjp
@@ -20,6 +23,9 @@ from ._learned import learned_positions_vjp as learned_positions_vjp
 from ._relative_bias import relative_bias as relative_bias
 from ._relative_bias import relative_bias_jvp as relative_bias_jvp
 from ._relative_bias import relative_bias_vjp as relative_bias_vjp
+from ._relative_bias_grid import relative_bias_grid as relative_bias_grid
+from ._relative_bias_grid import relative_bias_grid_jvp as relative_bias_grid_jvp
+from ._relative_bias_grid import relative_bias_grid_vjp as relative_bias_grid_vjp
 from ._rope_score import rope_score as rope_score
 from ._rope_score import rope_score_jvp as rope_score_jvp
 from ._rope_score import rope_score_vjp as rope_score_vjp
@@ -33,12 +39,14 @@ from ._rotary import rope_tables as rope_tables
 from ._rotary_axial import apply_rope_axial as apply_rope_axial
 from ._rotary_axial import apply_rope_axial_jvp as apply_rope_axial_jvp
 from ._rotary_axial import apply_rope_axial_vjp as apply_rope_axial_vjp
+from ._rotary_multi import rope_tables_multi as rope_tables_multi
 from ._rotary_scaling import rope_attention_factor as rope_attention_factor
 from ._rotary_scaling import rope_frequencies as rope_frequencies
 from ._shaw_scores import shaw_scores as shaw_scores
 from ._shaw_scores import shaw_scores_jvp as shaw_scores_jvp
 from ._shaw_scores import shaw_scores_vjp as shaw_scores_vjp
 from ._sinusoidal import sinusoidal as sinusoidal
+from ._sinusoidal import sinusoidal_grid as sinusoidal_grid
 from ._sinusoidal import sinusoidal_shift as sinusoidal_shift
 from ._t5 import t5_bias as t5_bias
 from ._t5 import t5_bias_jvp as t5_bias_jvp

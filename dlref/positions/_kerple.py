@@ -96,8 +96,9 @@ def kerple_bias(
 
     .. math:: B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .
 
-    **Why a kernel.** Both are mixtures of kernels that are positive definite in the two positions,
-    :math:`e^{-a d}` and :math:`\cos(d\, t)`, minus a constant:
+    **Why a kernel.** Let `symmetric` be True, so that d is the absolute distance; a causal mask
+    then uses the lower triangle of the same matrix. Both are mixtures of kernels that are positive
+    definite in the two positions, :math:`e^{-a d}` and :math:`\cos(d\, t)`, minus a constant:
 
     .. math::
 

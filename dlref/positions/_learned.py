@@ -10,37 +10,15 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_floats,
-    as_integers,
-    check_axes,
+    as_rows,
     check_constant,
-    check_range,
     check_shape,
     entries,
     result,
 )
-from .._core.jit import kernel
-from .._core.threads import over_rows
+from .._math.scatter import add_rows
 
 __all__ = ["learned_positions", "learned_positions_jvp", "learned_positions_vjp"]
-
-
-@kernel
-def _scatter(
-    start: int, stop: int, dout: FloatArray, rows: npt.NDArray[np.int64], dtable: FloatArray
-) -> None:
-    for r in range(rows.size):
-        row, to = dout[r, start:stop], dtable[rows[r], start:stop]
-        for d in range(to.size):
-            to[d] += row[d]
-
-
-def _rows(
-    names: tuple[str, str], table: FloatArray, positions: npt.ArrayLike
-) -> npt.NDArray[np.int64]:
-    check_axes(names[0], table, 2)
-    rows = as_integers(names[1], positions)
-    check_range(names[1], rows, len(table))
-    return rows
 
 
 def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatArray:
@@ -108,7 +86,7 @@ def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatAr
            [20., 21.]])
     """
     dtype, (W,) = as_floats({"table": table}, work=np.float32)
-    return result(W[_rows(("table", "positions"), W, positions)], dtype)
+    return result(W[as_rows(("table", "positions"), W, positions)], dtype)
 
 
 def learned_positions_vjp(
@@ -151,12 +129,9 @@ def learned_positions_vjp(
            [0.]])
     """
     dtype, (u, W) = as_floats({"dout": dout, "table": table}, work=np.float32)
-    rows = _rows(("table", "positions"), W, positions)
+    rows = as_rows(("table", "positions"), W, positions)
     check_shape("dout", u, (*rows.shape, W.shape[1]))
-    dtable = np.zeros(W.shape)
-    flat = np.ascontiguousarray(u).reshape(rows.size, W.shape[1])
-    over_rows(_scatter, W.shape[1], rows.size, flat, rows.ravel(), dtable)
-    return result(dtable, dtype)
+    return result(add_rows(u, rows, W), dtype)
 
 
 def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
@@ -198,7 +173,7 @@ def learned_positions_jvp(primals: Any, tangents: Any) -> FloatArray:
     dtype, (W, *rest) = as_floats(
         {"primals[0]": points["primals[0]"], **tangent_arguments}, work=np.float32
     )
-    rows = _rows(("primals[0]", "primals[1]"), W, points["primals[1]"])
+    rows = as_rows(("primals[0]", "primals[1]"), W, points["primals[1]"])
     moved = rest[0] if rest else np.zeros_like(W)
     check_shape("tangents[0]", moved, W.shape)
     return result(moved[rows], dtype)

@@ -346,9 +346,9 @@ def apply_rope(
     between them. Rotated by m and n times the same angle, a query and a key keep their lengths, and
     the angle between them changes by n − m times it: the score depends on the distance.
 
-    **The converse.** The converse also holds: rotations are the only way. Take a map f(x, p) of a
-    vector at position p, linear in x, such that the score depends on the positions only through
-    their difference:
+    **The converse.** The converse also holds: rotations are the only way, if queries and keys go
+    through the same map. Take a map f(x, p) of a vector at position p, linear in x, such that the
+    score depends on the positions only through their difference:
 
     .. math:: \langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .
 
@@ -361,7 +361,9 @@ def apply_rope(
     2. With m = 0: :math:`\mat S_n = \mat R_n`, so that
        :math:`\mat R_m^\top \mat R_n = \mat R_{n - m}`, or
        :math:`\mat R_n = \mat R_m \mat R_{n-m}`: positions add where rotations multiply.
-    3. Hence :math:`\mat R_p = \mat R_1^p`, powers of one orthogonal matrix.
+    3. Hence, by induction on p, :math:`\mat R_p = \mat R_1^p` for whole positions: powers of one
+       orthogonal matrix. For real positions the same follows if :math:`\mat R_p` is continuous in
+       p: it is then determined by the positions that are fractions.
     4. Such a matrix consists of plane rotations. Its eigenvalues have absolute value 1, since
        lengths are kept. If one is not real, take the real and the imaginary part of its
        eigenvector :math:`\vec w = \vec a + \mathrm i \vec b`:

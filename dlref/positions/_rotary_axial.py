@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_array,
     as_floats,
     check_ndim,
     check_shape,
@@ -26,11 +27,11 @@ def _tables(
 ) -> tuple[FloatArray, FloatArray]:
     """Check the arguments; return both tables, with axes for place, coordinate and pair."""
     check_ndim(names[0], x, 2)
-    _, (c,) = as_floats({names[1]: cos}, work=np.float32)
+    c = as_array(names[1], cos)
     check_ndim(names[1], c, 3)
     axes, pairs = c.shape[-2:]
     check_shape(names[0], x, (*x.shape[:-1], axes * 2 * pairs))
-    return checked_tables(names, x.reshape(*x.shape[:-1], axes, 2 * pairs), cos, sin, None)
+    return checked_tables(names, x.reshape(*x.shape[:-1], axes, 2 * pairs), c, sin, None)
 
 
 def _rotated(

@@ -50,6 +50,7 @@ PARAMETERS: dict[str, tuple[set[str], set[str]]] = {
         {"factor", "attention_factor"},
     ),
     "llama3": ({"factor", "low_freq_factor", "high_freq_factor", LENGTH}, set()),
+    "proportional": ({"partial_rotary_factor"}, {"factor"}),
 }
 
 
@@ -71,6 +72,8 @@ def _kind(scaling: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     for key in given.keys() - {"short_factor", "long_factor"} - FLAGS:
         if key == LENGTH:
             given[key] = as_integer(f"scaling[{key!r}]", given[key], least=1)
+        elif key == "partial_rotary_factor":
+            given[key] = as_number(f"scaling[{key!r}]", given[key], least=0.0, most=1.0)
         else:
             least = 1.0 if key == "factor" else 0.0
             above = 0.0 if key.startswith("beta") else None
@@ -159,7 +162,8 @@ def rope_frequencies(
 
     with :math:`l = i(\text{beta\_fast})`, rounded down unless ``truncate`` is False, and
     :math:`h = i(\text{beta\_slow})`, then rounded up; l is at least 0 and h at most d − 1. The ramp
-    is linear in i, as in the authors' code.
+    is linear in i, as in the authors' code; where l = h, it rises from 0 at l within 0.001, so that
+    pairs up to l stay and all others are divided.
 
     *longrope*, ``short_factor`` and ``long_factor``, lists of d/2 numbers found by search, and
     L: :math:`\theta_i / f_i`, with the long factors as soon as the text is longer than L.
@@ -168,6 +172,13 @@ def rope_frequencies(
     Llama 3.1 (:cite:t:`Grattafiori2024` describe the models, not the rule). As in yarn, but the
     ramp is linear in the number of turns: :math:`\theta'_i = \theta_i ((1 - g_i) / s + g_i)`,
     :math:`g_i = \operatorname{clip}_0^1 (r_i - \text{low}) / (\text{high} - \text{low})`.
+
+    *proportional*, ``partial_rotary_factor`` p and optionally ``factor`` s (Gemma 4). `dim` is the
+    whole width of a head. The first :math:`\lfloor p d / 2 \rfloor` pairs have
+    :math:`\theta_i / s`, and the others the frequency 0: they do not turn, and compare contents at
+    any distance. A partial rotation (``rotary_dim`` of :func:`apply_rope`) would turn as many
+    pairs, but with frequencies that span the whole range, since its d is the number of rotated
+    channels.
 
     **Accuracy.** Powers of the base are computed with 50 decimal digits and rounded once. A
     frequency off by one unit in the last place rotates a pair up to :math:`10^{-10}` too far at
@@ -200,6 +211,12 @@ def rope_frequencies(
     >>> ratio = rope_frequencies(8, scaling={"type": "ntk", "factor": 8}) / rope_frequencies(8)
     >>> ratio
     array([1.   , 0.5  , 0.25 , 0.125])
+
+    Half of the pairs turn, with the frequencies of the whole head:
+
+    >>> half = {"rope_type": "proportional", "partial_rotary_factor": 0.5}
+    >>> rope_frequencies(8, scaling=half)
+    array([1. , 0.1, 0. , 0. ])
 
     Pairs that were trained on only a part of their circle:
 
@@ -246,6 +263,9 @@ def _scaled(
         turns = trained * theta / (2.0 * math.pi)
         kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
         return theta * ((1.0 - kept) / s + kept)
+    if kind == "proportional":
+        turning = math.floor(given["partial_rotary_factor"] * dim / 2)
+        theta = np.where(pair < turning, theta / s, 0.0)
     return theta
 
 

@@ -2,6 +2,8 @@ r"""Sines and cosines of the position: a table to add to embeddings, and its shi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -13,11 +15,12 @@ from .._core.arguments import (
     as_number,
     check_size,
     choice,
+    entries,
     float_dtype,
 )
 from ._kernels.circle import circles_of_turns, fill, powers_in_turns
 
-__all__ = ["sinusoidal", "sinusoidal_shift"]
+__all__ = ["sinusoidal", "sinusoidal_grid", "sinusoidal_shift"]
 
 LAYOUTS = ("interleaved", "halves")
 SPACINGS = ("paper", "tensor2tensor")
@@ -195,6 +198,95 @@ def sinusoidal(
     fill(first + np.arange(length), turns, 1.0, cos, flat, width=width, interleaved=interleaved)
     out = np.ascontiguousarray(out[:, :dim])
     return out.astype(kind, copy=False)
+
+
+def sinusoidal_grid(
+    shape: tuple[int, int],
+    dim: int,
+    *,
+    base: float = 10000.0,
+    layout: str = "halves",
+    dtype: npt.DTypeLike = np.float64,
+) -> FloatArray:
+    r"""
+    Table of sines and cosines, a row for each place of a grid.
+
+    Vision transformers add it to the patches of an image (MoCo v3, MAE, DiT).
+
+    Parameters
+    ----------
+    shape : tuple (height, width) of int
+        Rows and columns of the grid.
+    dim : int
+        Number D of channels, a multiple of 4.
+    base : float, default 10000.0
+        Base b of the wavelengths.
+    layout : {"halves", "interleaved"}
+        Whether all sines of an axis come before its cosines, or they alternate.
+    dtype : dtype, default float64
+        Type of the table, float64, float32 or narrower.
+
+    Returns
+    -------
+    ndarray, shape (height, width, D)
+        The table; its first half is the row's, its second half the column's.
+
+    Raises
+    ------
+    TypeError
+        If a size is not an integer, `base` is not a number, `shape` is not a tuple, or `dtype` is
+        neither integer nor a real floating-point type.
+    ValueError
+        If a size is negative, `dim` is no multiple of 4, `base` not above 1, `layout` unknown.
+
+    See Also
+    --------
+    sinusoidal : One axis.
+    apply_rope_axial : The same angles, as rotations.
+    relative_bias_grid : A learned number for each offset.
+
+    Notes
+    -----
+    Half of the channels count rows, the other half columns, each a table of :func:`sinusoidal` with
+    the width D / 2:
+
+    .. math:: G_{rc} = \bigl( PE^{(D/2)}_r ,\, PE^{(D/2)}_c \bigr) .
+
+    The dot product of two places is a sum of two terms, one of the difference of rows and one of
+    the difference of columns. So places on one circle around another are not equally alike: the
+    level lines follow the axes.
+
+    **Conventions.** In the port of ViT-MAE in transformers the row comes first. The authors' own
+    code names its grids the other way round, and has the column first.
+
+    References
+    ----------
+    - :cite:t:`Vaswani2017`
+
+    Examples
+    --------
+    >>> from dlref.positions import sinusoidal, sinusoidal_grid
+    >>> table = sinusoidal_grid((3, 5), 8)
+    >>> table.shape
+    (3, 5, 8)
+    >>> bool((table[2, 4, :4] == sinusoidal(3, 4, layout="halves")[2]).all())
+    True
+    """
+    height, width = (
+        as_integer(name, n, least=0)
+        for name, n in entries("shape", shape, 2, of="integers").items()
+    )
+    channels = as_integer("dim", dim, least=4)
+    if channels % 4:
+        msg = f"Argument 'dim' must be a multiple of 4, not {channels}."
+        raise ValueError(msg)
+    check_size(height=height, width=width, dim=channels)
+    told: Any = {"base": base, "layout": layout, "dtype": dtype}
+    rows, columns = (sinusoidal(n, channels // 2, **told) for n in (height, width))
+    out = np.empty((height, width, channels), rows.dtype)
+    out[..., : channels // 2] = rows[:, None]
+    out[..., channels // 2 :] = columns
+    return out
 
 
 def sinusoidal_shift(

@@ -9,8 +9,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.optimize
-import scipy.special
 
 from .._core.arguments import (
     FloatArray,
@@ -83,7 +81,7 @@ class SignalPropagation(NamedTuple):
 
 @cache
 def _legendre() -> tuple[FloatArray, FloatArray]:
-    nodes, weights = scipy.special.roots_legendre(24)
+    nodes, weights = np.polynomial.legendre.leggauss(24)
     return nodes, weights
 
 
@@ -400,7 +398,9 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
     while excess(high) > 0.0 and high < LARGEST:
         low, high = high, 4.0 * high
     if excess(high) <= 0.0:
-        high = scipy.optimize.brentq(excess, low, high, xtol=1e-14)
+        from scipy.optimize import brentq  # noqa: PLC0415  # the slowest import of all
+
+        high = brentq(excess, low, high, xtol=1e-14)
         beside = [_mean_square(phi, high * (1.0 + h)) for h in (-1e-4, 1e-4)]
         growth = (beside[1] - beside[0]) / (2e-4 * high)
         _check_stable(activation, growth / _mean_square(slope, high))

@@ -21,6 +21,9 @@ from ._rnn import rnn_cell_vjp as rnn_cell_vjp
 from ._rnn import rnn_jvp as rnn_jvp
 from ._rnn import rnn_state_jacobian as rnn_state_jacobian
 from ._rnn import rnn_vjp as rnn_vjp
+from ._selective_scan import selective_scan as selective_scan
+from ._selective_scan import selective_scan_jvp as selective_scan_jvp
+from ._selective_scan import selective_scan_vjp as selective_scan_vjp
 from ._sequences import bidirectional as bidirectional
 from ._sequences import bidirectional_jvp as bidirectional_jvp
 from ._sequences import bidirectional_vjp as bidirectional_vjp

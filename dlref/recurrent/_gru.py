@@ -26,6 +26,7 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
+    product_of_steps,
     project,
     rows_of,
     total,
@@ -280,7 +281,7 @@ def _vjp(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Flo
     hidden = inside if after else z[..., two : 3 * size]  # the gradient that W_hn gets, or of n
     sums, rows, before = total(dz), rows_of(dz), rows_of(h[:-1])
     return a.gradients(
-        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        x=steps.arranged(product_of_steps(dz, a.w_ih).swapaxes(0, 1)),
         h=dh[:, :size],
         w_ih=product(rows.T, rows_of(x)),
         w_hh=np.concatenate(

@@ -26,6 +26,7 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
+    product_of_steps,
     project,
     rows_of,
     total,
@@ -271,7 +272,7 @@ def _vjp(
         peepholes = [total(d_i * c[:-1]), total(d_f * c[:-1]), total(d_o * c[1:])]
     sums, rows = total(dz), rows_of(dz)
     return a.gradients(
-        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        x=steps.arranged(product_of_steps(dz, a.w_ih).swapaxes(0, 1)),
         h=dh[:, :size] + first_h,
         c=dc + first_c,
         w_ih=product(rows.T, rows_of(x)),
@@ -506,12 +507,14 @@ def lstm_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`lstm_vjp` for T = 1. Along the cell state the gradient passes one
-    product,
+    The formulas of :func:`lstm_vjp` for T = 1. The new cell state acts on the loss directly and
+    through the new hidden state, and its total derivative collects both:
 
-    .. math:: \pdv{L}{\vec c} = \vec f \odot \pdv{L}{\vec c'} \quad (\text{no peepholes}),
+    .. math:: \dv{L}{\vec c'} = \pdv{L}{\vec c'}
+        + \pdv{L}{\vec h'} \odot \vec o \odot (1 - \tanh^2 \vec c') , \qquad
+        \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes}).
 
-    and no matrix, no slope of an activation.
+    Along the cell state the gradient passes one product and no matrix, no slope of an activation.
 
     Examples
     --------

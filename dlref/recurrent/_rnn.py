@@ -26,6 +26,7 @@ from ._kernels.recurrence import (
     over_batch,
     over_steps,
     padded,
+    product_of_steps,
     project,
     rows_of,
     total,
@@ -202,7 +203,7 @@ def _vjp(
         dz, dh = _truncated(u, _slopes(h[1:], code), a.w_hh, truncate)
     sums, rows = total(dz), rows_of(dz)
     return a.gradients(
-        x=steps.arranged((dz @ a.w_ih).swapaxes(0, 1)),
+        x=steps.arranged(product_of_steps(dz, a.w_ih).swapaxes(0, 1)),
         h=dh,
         w_ih=product(rows.T, rows_of(x)),
         w_hh=product(rows.T, rows_of(h[:-1])),

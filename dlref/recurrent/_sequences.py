@@ -92,7 +92,7 @@ class _Cell:
         """Return the same as `vjp`, for cotangents of the last states."""
         after, before = [], []
         for u in finals:
-            shape = (*u.shape[:-1], np.shape(x)[-2] + 1, u.shape[-1])
+            shape = (*u.shape[:-1], as_array("x", x).shape[-2] + 1, u.shape[-1])
             every = np.zeros(shape, u.dtype)
             np.put_along_axis(every, _last(x, options), u[..., None, :], axis=-2)
             before.append(every[..., 0, :])
@@ -107,7 +107,7 @@ class _Cell:
 
 def _last(x: Any, options: Any) -> npt.NDArray[np.int64]:
     """Return where the last state of each entry stands, if the initial one is at 0."""
-    *batch, count, _ = np.shape(x)
+    *batch, count, _ = as_array("x", x).shape
     lengths = options.get("lengths")
     ends = np.full(batch, count) if lengths is None else np.asarray(lengths)
     return (np.minimum(ends, 1) if options.get("reverse") else ends)[..., None, None]
@@ -117,7 +117,7 @@ def _masked(y: FloatArray, x: Any, options: Any) -> FloatArray:
     """Set the steps beyond the end of an entry to 0."""
     if options.get("lengths") is None:
         return y
-    inside = np.arange(np.shape(x)[-2]) < np.asarray(options["lengths"])[..., None]
+    inside = np.arange(as_array("x", x).shape[-2]) < np.asarray(options["lengths"])[..., None]
     return np.where(inside[..., None], y, np.zeros((), y.dtype))
 
 

@@ -194,7 +194,8 @@ def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
     LinearParams(weight=array([[1., 2.]]), bias=array([3.]))
     """
     numbers = as_floats({"vector": vector})[1][0]
-    arrays = [(as_floats({name: a})[0], np.shape(a)) for name, a in named_leaves("like", like)]
+    leaves = [(name, as_array(name, a)) for name, a in named_leaves("like", like)]
+    arrays = [(as_floats({name: a})[0], a.shape) for name, a in leaves]
     sizes = [math.prod(shape) for _, shape in arrays]
     check_shape("vector", numbers, (sum(sizes),))
     parts = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from alternative import describe, plain
 from matplotlib.collections import Collection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
 from matplotlib.contour import ContourSet
 from matplotlib.text import Text
 from sphinx.errors import ExtensionError
-from sphinx_gallery.scrapers import _matplotlib_fig_titles, figure_rst
+from sphinx_gallery.scrapers import figure_rst
 
 STYLE = Path(__file__).parents[2] / "gallery" / "dlref.mplstyle"
 DARK_INK = np.array(to_rgba("#ced6dd")[:3])
@@ -140,7 +141,7 @@ def darken(fig):
 
 def alt_text(fig, where):
     """Return the figure's alternative text, or refuse the figure."""
-    alt = getattr(fig, "alt_text", None) or _matplotlib_fig_titles(fig)
+    alt = plain(getattr(fig, "alt_text", "")) or describe(fig)
     if not alt:
         msg = (
             f"{where}: figure {fig.number} has no alternative text. Give its axes titles, "

@@ -32,15 +32,23 @@ TRAPS = {
 }  # fmt: skip
 
 
+#: Paragraphs that the plain form does without: they stand after the derivation.
+OPTIONS = {
+    "All options", "AMSGrad", "Cache", "Dropout", "Grouped heads", "In chunks",
+    "Label smoothing and z-loss", "Norms of queries and keys", "Odd widths", "One pass in tiles",
+    "Output gate", "Peepholes", "Positions", "Relatives", "Truncation", "With a bound", "Yogi",
+}  # fmt: skip
+
+
 def split_notes(notes):
-    """Return the notes without their paragraphs on numerics and on traps, and these."""
-    kept, numerics, traps = [], [], []
+    """Return the notes without their paragraphs on numerics, traps and options, and these."""
+    parts = {"kept": [], "numerics": [], "traps": [], "options": []}
+    places = {"numerics": NUMERICS, "traps": TRAPS, "options": OPTIONS}
     for part in RUN_IN.split(notes):
         title = TITLE.match(part)
-        title = title[1] if title else ""
-        place = numerics if title in NUMERICS else traps if title in TRAPS else kept
-        place.append(part.strip("\n"))
-    return ["\n\n".join(filter(None, parts)) for parts in (kept, numerics, traps)]
+        found = (name for name, titles in places.items() if title and title[1] in titles)
+        parts[next(found, "kept")].append(part.strip("\n"))
+    return {name: "\n\n".join(filter(None, texts)) for name, texts in parts.items()}
 
 
 def rows(name):
@@ -120,8 +128,10 @@ def speed(topic):
     if not name:
         return ""
     row = [r for r in table if r["function"] == name and r["dtype"] == "float32"][-1]
-    others = [f"{lib} {row[lib]}" for lib in ("NumPy", "PyTorch", "JAX") if row[lib]]
-    than = f"; times of the others as multiples of it: {', '.join(others)}" if others else ""
+    others = [
+        f"{lib} takes {row[lib]} times as long" for lib in ("NumPy", "PyTorch", "JAX") if row[lib]
+    ]
+    than = f"; {', '.join(others)}" if others else ""
     time = float(row["dlref µs"])
     takes = f"{time:.3g} µs" if time < 1000 else f"{time / 1000:.3g} ms"
     call = f"``{name}`` of {row['shape'].replace('x', ' × ')} numbers in float32"
@@ -129,14 +139,16 @@ def speed(topic):
 
 
 def numerics(topic, facts, notes):
-    """Return the section on numerics: a line each on error and speed, the details folded."""
+    """Return the section on numerics, folded: a line each on error and speed, and details."""
     lines = [f"- {line}" for line in (accuracy(topic, facts), speed(topic)) if line]
-    text = "\n".join(lines)
-    details = "\n\n".join(filter(None, notes))
-    if details:
-        folded = "\n".join(f"   {line}".rstrip() for line in details.split("\n"))
-        text += f"\n\n.. dropdown:: Details\n\n{folded}\n"
-    return text
+    text = "\n\n".join(filter(None, ["\n".join(lines), *notes]))
+    return dropdown("Details: precision, speed, and how it is computed", text) if text else ""
+
+
+def dropdown(title, text):
+    """Return a folded part of a page."""
+    folded = "\n".join(f"   {line}".rstrip() for line in text.split("\n"))
+    return f".. dropdown:: {title}\n\n{folded}\n"
 
 
 def conventions(topic, facts, notes, found):

@@ -1,7 +1,8 @@
-"""A page for each topic: one map with all its forms, composed of what the docstrings say.
+"""A page for each topic: one map with all its forms, in the order in which one understands it.
 
-The definition, the examples and the derivation of each form become sections of the page. What is
-left of a docstring, its parameters and errors, is folded at the end. No text is written twice.
+docs/leads.toml has the two sentences and the symbols that it begins with. The definition, the
+examples and the derivation of each form come from the docstrings; what is left of a docstring, its
+parameters and errors, is folded at the end. No text is written twice.
 """
 
 import importlib
@@ -12,13 +13,13 @@ from pathlib import Path
 from textwrap import dedent, indent
 
 import facts
+from learn import Route
 from sphinx.util import logging
 from transcripts import Transcripts
 
 logger = logging.getLogger(__name__)
-#: A derivative, by the end of its name.
+#: A derivative, by the end of its name, in the order of a page.
 FORMS = {
-    "value_and_grad": "Value and gradient",
     "deriv": "First derivative",
     "deriv2": "Second derivative",
     "grad": "Gradient",
@@ -26,10 +27,14 @@ FORMS = {
     "hessian": "Hessian",
     "vjp": "Backward pass (vjp)",
     "jvp": "Forward mode (jvp)",
+    "value_and_grad": "Value and gradient",
 }
 ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
+UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
+MANY = 32  # lines of examples before the others are folded
+SHORT = 6  # lines of code that may stand next to a formula
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -43,25 +48,58 @@ def sections(text):
 
 def form(name):
     """Return the suffix that makes a name a derivative, or ''."""
-    return next((s for s in ORDER if name.endswith(f"_{s}")), "")
+    found = [s for s in ORDER if name.endswith(f"_{s}")]
+    return max(found, key=len, default="")
+
+
+def with_roles(text, role="math"):
+    """Return a text of leads.toml with mathematics as roles."""
+    return re.sub(r"\$([^$]+)\$", lambda m: f":{role}:`{m[1]}`", text)
 
 
 class Topic:
-    """A module of a chapter with what it exports."""
+    """A module of a chapter with what it exports.
 
-    def __init__(self, chapter, module, words, first):
+    Its sections have labels for links: ``chapter.topic:section`` and ``chapter.function``.
+    """
+
+    def __init__(self, chapter, module, words, facts, leads):
         self.chapter, self.name = chapter, module.__name__.rpartition("._")[2]
+        key = f"{chapter}.{self.name}"
         names = [n for n in module.__all__ if inspect.isroutine(getattr(module, n))]
-        names.sort(key=lambda n: (ORDER.index(form(n)) if form(n) else -1, n not in self.name))
         self.classes = [n for n in module.__all__ if n not in names]
-        self.names = [*names, *self.classes]
+        self.first = facts["first"].get(key, "")
+        self.names = [*sorted(names, key=self.rank), *self.classes]
         self.maps = [n for n in self.names if not form(n)]
-        self.first = first.get(f"{chapter}.{self.name}", (self.maps or self.names)[0])
+        self.first = self.first or (self.maps or self.names)[0]
+        self.special = set(facts["special"].get(key, []))
+        self.special |= {n for n in names if form(n) == "value_and_grad"}
+        self.special |= set(self.classes) if names else set()
         self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
-        self.title, _, self.aliases = words.get(self.name, self.name.replace("_", " ")).partition(
-            " | "
-        )
+        named = words.get(key) or words.get(self.name) or self.name.replace("_", " ")
+        self.title, _, self.aliases = named.partition(" | ")
         self.title = self.title[0].upper() + self.title[1:]
+        if key not in leads:
+            msg = f"docs/leads.toml has no entry for {key}"
+            raise ValueError(msg)
+        own = leads[key]
+        self.lead, self.symbols = own["lead"], own["symbols"]
+        self.example = own.get("example", "")  # introduces examples that begin with code
+        self.formula, self.backward = own.get("formula", ""), own.get("backward", "")
+        backward = any(form(n) == "vjp" for n in names)
+        if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
+            self.symbols = f"{self.symbols[:-1]}; {UPSTREAM}" if self.symbols else UPSTREAM
+
+    def rank(self, name):
+        """Maps, then derivatives; of each form the one of the map that the page is named after."""
+        kind = form(name)
+        of = name.removesuffix(f"_{kind}") if kind else name
+        own = [self.name, self.first]
+        return ORDER.index(kind) if kind else -1, own.index(of) if of in own else len(own)
+
+    def label(self, section):
+        """Return the target of a section."""
+        return f"{self.chapter}.{self.name}:{section}"
 
     @property
     def page(self):
@@ -69,10 +107,11 @@ class Topic:
 
     @property
     def summary(self):
-        return " ".join(self.parts[self.first][""].split("\n\n")[0].split())
+        """The first sentence of the lead, up to a colon."""
+        return with_roles(re.split(r"(?<=\w)[.:;](?= |$)", self.lead)[0] + ".")
 
 
-def load(chapters, words, first):
+def load(chapters, words, facts, leads):
     """Return the topics of all chapters, by their pages."""
     topics = {}
     for chapter in chapters:
@@ -80,7 +119,7 @@ def load(chapters, words, first):
         for found in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
             if not found.ispkg and getattr(module, "__all__", None):
-                topic = Topic(chapter, module, words, first)
+                topic = Topic(chapter, module, words, facts, leads)
                 topics[topic.page] = topic
     return topics
 
@@ -88,8 +127,9 @@ def load(chapters, words, first):
 # -- The page ---------------------------------------------------------------------------
 
 
-def heading(text, mark):
-    return f"{text}\n{mark * len(text)}\n"
+def heading(text, mark, label=""):
+    target = f".. _{label}:\n\n" if label else ""
+    return f"{target}{text}\n{mark * len(text)}\n"
 
 
 def definition(notes):
@@ -118,8 +158,9 @@ def continued(rest):
 
 
 def side_by_side(formula, code):
-    """Formula and code in two columns; CSS puts them one below the other if they are too wide."""
-    if not code or not formula:
+    """Formula and a few lines of code in two columns, longer code below the formula."""
+    lines = code.partition("code-block:: python")[2].strip().split("\n")
+    if not code or not formula or len(lines) > SHORT:
         return f"{formula}\n\n{code}\n"
     columns = "".join(
         f"   .. container:: column\n\n{indent(text, '      ')}\n\n" for text in (formula, code)
@@ -127,23 +168,34 @@ def side_by_side(formula, code):
     return f".. container:: twofold\n\n{columns}"
 
 
-def figure(srcdir, script):
-    """Return the first figure of a gallery script, light and dark."""
+def figure(srcdir, script, number=1):
+    """Return a figure of a gallery script, light and dark; the first one if none is named."""
     path = srcdir / "gallery" / f"{script}.rst"
     if not path.exists():
         return ""
     text = path.read_text(encoding="utf-8")
     images = re.findall(r"^ *\.\. image-sg:: .*\n(?: +:.*\n)+", text, re.MULTILINE)
-    first = [dedent(i) for i in images]
-    light = [i for i in first if "only-dark" not in i][:1]
-    dark = [i for i in first if "only-dark" in i][:1]
-    return "\n".join(light + dark)
+    light = [dedent(i) for i in images if "only-dark" not in i]
+    dark = [dedent(i) for i in images if "only-dark" in i]
+    return "\n".join(found[number - 1] for found in (light, dark) if found)
 
 
-def part(folder, topic, title):
-    """Return a section that is written in a file of its own, if there is one."""
+def hero(topic, srcdir, script, chosen):
+    """Return the figure of a topic: the one that is chosen for it, or the first of its script."""
+    named = chosen.get(f"{topic.chapter}.{topic.name}")
+    if not named:
+        return figure(srcdir, script)
+    other, number = named.split()
+    return figure(srcdir, other, int(number))
+
+
+def part(folder, topic, title=""):
+    """Return a section, or the beginning of one, that has a file of its own, if there is one."""
     path = folder / topic.chapter / f"{topic.name}.rst"
-    return [heading(title, "-"), path.read_text(encoding="utf-8"), ""] if path.exists() else []
+    if not path.exists():
+        return []
+    above = [heading(title, "-", topic.label(folder.name))] if title else []
+    return [*above, path.read_text(encoding="utf-8"), ""]
 
 
 def place(topic, blocks):
@@ -156,49 +208,117 @@ def place(topic, blocks):
         if home:
             below.setdefault(home, []).append(text)
         else:
-            top.append(text)
+            top.append((function.name, text))
     return top, below
+
+
+def variant(name, text):
+    """Return a transcription that is not the plain form: folded, as long ones already are."""
+    return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
+
+
+def opening(topic, srcdir, script, told):
+    """Return the title, what the map is and where it is used, its symbols, and its figure."""
+    plain = re.sub(r"\$[^$]*\$", "", topic.lead)
+    out = [f".. meta::\n   :description: {plain}\n", heading(topic.title, "=")]
+    out += [f".. currentmodule:: dlref.{topic.chapter}\n"]
+    if topic.aliases:  # in the index, where the search finds them
+        out += [f".. index:: {topic.aliases}\n"]
+    out += told.learn.box(topic.page, told.titles)
+    out += [f".. rst-class:: lead\n\n{with_roles(topic.lead)}\n"]
+    if topic.symbols:
+        out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
+    return [*out, hero(topic, srcdir, script, told.facts["hero"]), ""]
+
+
+def defined(topic, parts, code):
+    """Return the definition, whose sentence ends before the code begins, and what follows it."""
+    intro, formula, rest = definition(parts["kept"].removeprefix("**Definition.** "))
+    finish, rest = continued(rest)
+    shown = f"{formula}\n\n{finish}\n\n{code}" if finish else side_by_side(formula, code)
+    summary = topic.parts[topic.first][""]  # has the map itself where the notes derive from it
+    above = summary if ":math:" in summary else ""
+    title = heading("Definition", "-", topic.label("definition"))
+    return [title, above, "", intro, "", shown, ""], rest
+
+
+def derivations(topic, rest, notes, code_of, examples):
+    """Return the sections of all forms, the main ones first and the special cases folded."""
+    others = [n for n in topic.names if n != topic.first]
+    if not rest and not others:
+        return []
+    derived = rest or any(form(n) for n in others)
+    title = "Derivation" if derived else "Related functions"
+    out = [heading(title, "-", topic.label("derivation")), rest, ""]
+
+    def body(name):
+        return [topic.parts[name][""], "", notes[name]["kept"], "", *code_of.get(name, []), "",
+                examples[name], ""]  # fmt: skip
+
+    for name in (n for n in others if n not in topic.special):
+        title = FORMS.get(form(name), "")
+        label = f"{topic.chapter}.{name}"
+        out += [heading(f"{title}: {name}" if title else name, "~", label), *body(name)]
+    folded = [n for n in others if n in topic.special]
+    if folded:
+        out += [heading("Special cases", "~")]
+    for name in folded:
+        title = FORMS.get(form(name), "")
+        summary = f"{title}: {name}" if title else name
+        out += [facts.dropdown(summary, "\n".join(body(name)).strip("\n"))]
+    return out
+
+
+def shortened(examples):
+    """Return examples, those after the first lines folded if there are many."""
+    blocks, shown, lines = re.split(r"\n\n(?=\S)", examples), [], 0
+    while blocks and lines < MANY:
+        shown.append(blocks.pop(0))
+        lines += shown[-1].count("\n") + 2
+    if blocks and shown[-1].endswith(":"):  # it announces what is folded
+        blocks.insert(0, shown.pop())
+    rest = "\n\n".join(blocks)
+    if rest.count("\n") < MANY // 4:
+        return [examples]
+    return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
 
 
 def compose(topic, srcdir, script, told):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
-    intro, formula, rest = definition(notes[first][0].removeprefix("**Definition.** "))
-    finish, rest = continued(rest)
     code, code_of = place(topic, told.transcripts.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
-        code += code_of.pop(first, [])
-    out = [heading(topic.title, "="), f".. currentmodule:: dlref.{topic.chapter}\n"]
-    if topic.aliases:  # also in the index, where the search finds them
-        out.append(f".. index:: {topic.aliases}\n\n*Also looked for as* {topic.aliases}.\n")
-    out += [topic.parts[first][""], "", figure(srcdir, script), ""]
-    out += [heading("Definition", "-"), intro, "", side_by_side(formula, "".join(code[:1])), ""]
-    out += [finish, "", *code[1:], ""]
+        code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
-    out += [heading("Examples", "-"), examples[first], ""]
+    if topic.example:
+        examples[first] = f"{with_roles(topic.example)}\n\n{examples[first]}"
+    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
+    out = opening(topic, srcdir, script, told) + top
+    if not topic.maps:
+        out += [*(text for _, text in code[1:]), ""]
+    out += [heading("Examples", "-"), *shortened(examples[first]), ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
-    others = [n for n in topic.names if n != first]
-    if rest or others:
-        derived = rest or any(form(n) for n in others)
-        out += [heading("Derivation" if derived else "Related functions", "-"), rest, ""]
-    for name in others:
-        title = FORMS.get(form(name), "")
-        own = f"{title}: {name}" if title else name
-        out += [heading(own, "~"), topic.parts[name][""], "", notes[name][0], ""]
-        out += [*code_of.get(name, []), "", examples[name], ""]
-    for title, text in {
-        "Numerics": facts.numerics(topic, told.facts, [n[1] for n in notes.values()]),
-        "Conventions and traps": facts.conventions(
-            topic,
-            told.facts,
-            [n[2] for n in notes.values()],
-            told.answers.get(f"{topic.chapter}.{topic.name}", {}),
-        ),
-    }.items():
-        out += [heading(title, "-"), text, ""] if text else []
+    out += derivations(topic, rest, notes, code_of, examples)
+    options = [n["options"] for n in notes.values() if n["options"]]
+    options += [variant(*block) for block in code[1:]] if topic.maps else []
+    if options:
+        out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
+    numerics = facts.numerics(topic, told.facts, [n["numerics"] for n in notes.values()])
+    traps = facts.conventions(
+        topic,
+        told.facts,
+        [n["traps"] for n in notes.values()],
+        told.answers.get(f"{topic.chapter}.{topic.name}", {}),
+    )
+    for title, section, text in (
+        ("Numerics", "numerics", numerics),
+        ("Conventions and traps", "traps", traps),
+    ):
+        out += [heading(title, "-", topic.label(section)), text, ""] if text else []
     out += part(srcdir / "exercises", topic, "Exercises")
+    out += told.learn.question(topic.page, told.titles)
     users = sorted(told.uses[topic.page], key=lambda user: user.title)
     links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
     out += [heading("Used in", "-"), f"{links or 'No other topic is built on it'}.", ""]
@@ -225,6 +345,8 @@ class Told:
     def __init__(self, app):
         topics = app.topics.values()
         self.facts = app.config.topic_facts
+        self.learn = app.learn
+        self.titles = {t.page: t.title for t in topics}
         self.transcripts = Transcripts(topics)
         self.answers = facts.answers(app.srcdir)
         self.uses = facts.uses(topics, self.transcripts)
@@ -237,11 +359,15 @@ class Told:
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
     config = app.config
-    app.topics = load(config.topic_chapters, config.topic_words, config.topic_facts["first"])
+    app.topics = load(
+        config.topic_chapters, config.topic_words, config.topic_facts, config.topic_leads
+    )
+    app.learn = Route(app.srcdir)
     told = Told(app)
     for topic in app.topics.values():
         script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]
         text = compose(topic, app.srcdir, script, told)
+        app.learn.measure(topic.page, text)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -318,6 +444,7 @@ def setup(app):
     app.add_config_value("topic_scripts", {}, "env", dict)
     app.add_config_value("topic_words", {}, "env", dict)
     app.add_config_value("topic_facts", {}, "env", dict)
+    app.add_config_value("topic_leads", {}, "env", dict)
     app.connect("builder-inited", write_pages, priority=700)
     app.connect("source-read", list_topics)
     app.connect("autodoc-process-docstring", fold, priority=100)  # before numpydoc

@@ -23,6 +23,27 @@ document.addEventListener("DOMContentLoaded", () => {
       text.replaceWith(...parts.slice(0, -1));
     }
   }
+  // A check mark says what it leads to.
+  document.querySelectorAll("a.checked").forEach((mark, k) =>
+    mark.setAttribute("aria-label", `Checked: to the test of equation ${k + 1} of this page`));
+  // A formula that is a little too wide for its column gets a smaller type; on a phone it scrolls.
+  const fit = () => {
+    for (const formula of document.querySelectorAll("mjx-container[display=true]")) {
+      formula.style.fontSize = "";
+      const share = formula.clientWidth / formula.scrollWidth;
+      if (share < 1 && formula.clientWidth > 500)
+        formula.style.fontSize = `${Math.max(0.65, 0.99 * share) * parseFloat(getComputedStyle(formula).fontSize)}px`;
+    }
+  };
+  window.MathJax?.startup?.promise?.then(fit);
+  window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
+  window.addEventListener("resize", fit);
+  // A figure that is wider than the screen says that it scrolls.
+  const mark = () => document.querySelectorAll(".figure-box").forEach(box =>
+    box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 4));
+  mark();
+  window.addEventListener("load", mark);
+  window.addEventListener("resize", mark);
   // An address of a function opens the folded part that it stands in.
   const unfold = () => {
     let id;

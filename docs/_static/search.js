@@ -8,6 +8,14 @@
     ["backward", "vjp", "gradient", "backpropagation", "backprop"],
     ["jvp", "tangent"], ["nan", "masked"], ["pairing", "interleaved"], ["mse", "squared"],
     ["layernorm", "layer"], ["rmsnorm", "rms"], ["batchnorm", "batch"], ["overflow", "stable"],
+    ["transpose", "transposed"], ["initialization", "init", "initialize", "initialise"],
+    ["optimizer", "optimiser"], ["lr", "learning"], ["ffn", "feed"], ["mha", "head"], ["sdpa", "attention"],
+  ];
+  // What readers look for and will not find; silent once a page has it in its title or its aliases.
+  const MISSING = [
+    "convolution", "conv2d", "pooling", "quantization", "int8", "lora", "diffusion sampler", "gan", "vae",
+    "autoencoder", "reinforcement", "ppo", "dpo", "rlhf", "tokenizer", "bpe", "graph neural network", "gnn",
+    "vision transformer", "vit", "contrastive loss", "triplet loss", "ctc", "muon", "lion", "shampoo", "adafactor",
   ];
   const stemmer = new Stemmer();
   const stem = word => stemmer.stemWord(word.toLowerCase());
@@ -36,10 +44,21 @@
     });
   }
   let mini;
+  const stems = text => new Set(tokenize(text).map(indexed).filter(Boolean));
+  const phrases = []; // a page, and the words of its title or of one of its aliases
+  const known = new Set(), named = new Set(); // stems of all words, and of titles and aliases
   function index() {
     if (mini) return mini;
     mini = new MiniSearch({ fields: Object.keys(FIELDS), storeFields: ["doc"], tokenize, processTerm: indexed });
-    mini.addAll(records(Search._index));
+    const all = records(Search._index);
+    mini.addAll(all);
+    for (const page of all) {
+      for (const field in FIELDS) for (const word of tokenize(page[field])) known.add(stem(word));
+      for (const word of tokenize(`${page.title} ${page.aliases}`)) named.add(stem(word));
+    }
+    for (const [entry, places] of Object.entries(Search._index.indexentries))
+      if (!entry.includes(" (")) for (const [page] of places) phrases.push([page, stems(entry)]);
+    Search._index.titles.forEach((title, page) => phrases.push([page, stems(title)]));
     return mini;
   }
   const worth = doc => doc.startsWith("reference/") ? 1 : doc.startsWith("gallery/") ? 0.5 : doc === "changelog" ? 0.2 : 0.7;
@@ -55,22 +74,105 @@
       boostTerm: term => own.has(term) ? 1 : 0.3,
       boostDocument: (_, __, { doc }) => worth(doc),
       prefix: term => term.length > 3,
-      fuzzy: term => term.length > 5 ? 0.2 : false,
+      fuzzy: term => known.has(term) || term.length < 4 ? false : term.length < 6 ? 1 : 2, // a typo
       bm25: { k: 1.2, b: 0.3, d: 0.5 }, // many aliases are no reason to rank lower
-      weights: { prefix: 0.3, fuzzy: 0.1 },
+      weights: { prefix: 0.3, fuzzy: 0.6 },
     });
-    const { docnames, titles, filenames } = Search._index;
+    const { docnames, titles } = Search._index;
     // A page with more of the words comes before one with a word more often.
-    const share = page => page.score * page.queryTerms.filter(term => own.has(term)).length;
-    const pages = found.sort((a, b) => share(b) - share(a))
-      .map(({ id, score }) => [docnames[id], titles[id], "", null, score, filenames[id], "text"]);
+    // An alias or a title with all of the words, and few others, answers the question.
+    const asked = stems(query), whole = new Map();
+    for (const [page, words] of phrases)
+      if (asked.size > 1 && [...asked].every(word => words.has(word)))
+        whole.set(page, Math.max(whole.get(page) || 0, 1 + 3 * asked.size / words.size));
+    const share = page => (whole.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
+    const pages = found.sort((a, b) => share(b) - share(a)).map(({ id }) => ({ doc: docnames[id], title: titles[id] }));
     const name = query.trim().toLowerCase();
     const exact = Search.performObjectSearch(name, new Set([name]))
-      .filter(([, full]) => full.toLowerCase().split(".").includes(name) || full.toLowerCase() === name);
-    return [...exact, ...pages];
+      .filter(([, full]) => full.toLowerCase().split(".").includes(name) || full.toLowerCase() === name)
+      .map(([doc, full, anchor]) => ({ doc, title: full, anchor }));
+    return once([...exact, ...pages]);
   }
-  Search._performSearch = query => {
-    document.getElementById("search-progress")?.replaceChildren();
-    return rank(query).slice(0, 40).reverse(); // Sphinx shows the last one first
+
+  // One entry a page, and none for a page of the gallery that draws a topic that is listed.
+  function once(results) {
+    const { drawn = {} } = window.dlrefExcerpts || {}, all = new Set(results.map(({ doc }) => doc)), seen = new Set();
+    return results.filter(({ doc }) => {
+      if (seen.has(doc) || (drawn[doc] || []).some(topic => all.has(topic))) return false;
+      return seen.add(doc);
+    });
+  }
+
+  // The section of a page that has most of the words in its heading and first words.
+  function section(doc, query) {
+    const sections = window.dlrefExcerpts?.pages[doc] || [], own = new Set(tokenize(query).map(indexed).filter(Boolean));
+    const count = text => new Set(tokenize(text).map(stem).filter(word => own.has(word)
+      || (synonyms.get(word) || []).some(other => own.has(other)))).size;
+    let best = sections[0], most = sections.length ? count(`${best[1]} ${best[2]}`) : 0;
+    for (const one of sections.slice(1)) {
+      const found = count(one[1]) + 0.5 * count(one[2]);
+      if (found > most) [best, most] = [one, found];
+    }
+    return best;
+  }
+
+  function missing(query) {
+    const words = tokenize(query.toLowerCase());
+    return MISSING.find(term => {
+      const parts = tokenize(term);
+      return parts.every(part => words.includes(part)) && !parts.every(part => named.has(stem(part)));
+    });
+  }
+
+  const make = (tag, text, name) => {
+    const made = document.createElement(tag);
+    if (text) made.textContent = text;
+    if (name) made.className = name;
+    return made;
   };
+  // Excerpts come in a file of their own, with the first search.
+  let loading;
+  function excerpts() {
+    const root = document.documentElement.dataset.content_root;
+    return loading ||= new Promise(done => {
+      const script = make("script");
+      script.src = `${root}_static/excerpts.js`;
+      script.onload = script.onerror = done;
+      document.body.append(script);
+    });
+  }
+
+  Search.query = async query => {
+    const { output, status, title } = Search; // of this search: another may begin meanwhile
+    await excerpts();
+    const results = rank(query).slice(0, 25), absent = missing(query);
+    document.getElementById("search-progress")?.replaceChildren();
+    Search.stopPulse();
+    for (const { doc, title: name, anchor } of results) {
+      const item = make("li"), found = anchor ? null : section(doc, query);
+      const link = make("a", name);
+      link.href = `${doc}.html${anchor || (found?.[0] ? `#${found[0]}` : "")}`;
+      item.append(link);
+      if (found?.[0]) item.append(make("span", found[1], "search-section"));
+      if (found?.[2]) item.append(make("p", found[2], "search-excerpt"));
+      output.append(item);
+    }
+    title.textContent = "Search results";
+    const count = results.length === 1 ? "One page" : `${results.length} pages`;
+    status.textContent = absent ? `“${absent}” has no page here yet. ${results.length ? "The nearest pages:" : ""}`
+      : results.length ? `${count}; the arrow keys move through them.`
+      : "Your search did not match any page. Is a word misspelled?";
+  };
+
+  // Arrow keys: from the field to the results and back.
+  document.addEventListener("keydown", event => {
+    const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!move || !event.target.closest("#pst-search-dialog, #search-results, input[name=q]")) return;
+    const links = [...document.querySelectorAll("#search-results .search a")];
+    if (!links.length) return;
+    event.preventDefault();
+    const at = links.indexOf(document.activeElement) + move;
+    if (at < 0) (document.querySelector("#pst-search-dialog[open] input[name=q]") || document.querySelector(".bd-content input[name=q]"))?.focus();
+    else links[Math.min(at, links.length - 1)].focus();
+  });
 })();

@@ -1,4 +1,4 @@
-// Two figures to try: rotary positions as dials, and attention from scores to outputs.
+// Figures to try: a classifier of three classes, rotary positions as dials, and attention.
 // The formulas are those of the pages; tests/site/test_tryit.py compares the numbers with dlref's.
 (function () {
   "use strict";
@@ -6,7 +6,7 @@
   // What both have in common
 
   function make(tag, options, ...children) {
-    const svg = ["svg", "circle", "line", "text"].includes(tag);
+    const svg = ["svg", "circle", "line", "text", "rect"].includes(tag);
     const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
     for (const [name, value] of Object.entries(options || {}))
       if (name === "text") made.textContent = value; else made.setAttribute(name, value);
@@ -30,6 +30,41 @@
     return control(parent, title, make("select", {}, ...choices.map(c => make("option", { text: c }))));
   }
   const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
+
+  // Softmax and cross-entropy
+
+  // Three scores with sliders, a right class; bars for the probabilities, and the gradient under them.
+  function classifier(box) {
+    const bar = make("div", { class: "tryit-bar" }), said = make("p", { role: "status" });
+    const z = ["cat", "dog", "owl"].map((name, i) => range(bar, `score of ${name}`, [1, 0, -1][i], -4, 4, 0.5));
+    const truth = select(bar, "the picture shows a", ["cat", "dog", "owl"]);
+    const drawing = make("svg", { viewBox: "0 0 300 118", role: "img" });
+    const update = () => {
+      const scores = z.map(input => +input.value), top = Math.max(...scores);
+      const e = scores.map(x => Math.exp(x - top)), sum = e.reduce((a, b) => a + b, 0), p = e.map(x => x / sum);
+      const y = ["cat", "dog", "owl"].map(name => +(name === truth.value)), grad = p.map((x, i) => x - y[i]);
+      const loss = -Math.log(p[y.indexOf(1)]);
+      drawing.replaceChildren();
+      ["cat", "dog", "owl"].forEach((name, i) => {
+        const row = 6 + 38 * i, down = grad[i] > 0;
+        const arrow = 232 + 60 * Math.abs(grad[i]) * (down ? -1 : 1);
+        drawing.append(
+          make("text", { x: 0, y: row + 18, text: name }),
+          make("rect", { x: 34, y: row, width: 140, height: 26, class: "play-room" }),
+          make("rect", { x: 34, y: row, width: 140 * p[i], height: 26, class: "play-bar" }),
+          make("text", { x: 40, y: row + 18, class: "play-number", text: p[i].toFixed(3), "data-probability": p[i] }),
+          make("line", { x1: 232, x2: arrow, y1: row + 13, y2: row + 13, class: down ? "play-down" : "play-up" }),
+          make("line", { x1: 232, x2: 232, y1: row, y2: row + 26, class: "play-axis" }),
+          make("text", { x: 298, y: row + 18, "text-anchor": "end", class: "play-number", text: grad[i].toFixed(3), "data-gradient": grad[i] }));
+      });
+      drawing.setAttribute("aria-label", `Probabilities ${p.map(x => x.toFixed(3)).join(", ")}; gradients ${grad.map(x => x.toFixed(3)).join(", ")}`);
+      said.replaceChildren("Loss ", make("strong", { text: loss.toFixed(3), "data-loss": loss }),
+        `. Bars: softmax of the scores. Right: the gradient, probability minus truth; a step of descent moves each score as its arrow points.`);
+    };
+    box.replaceChildren(bar, drawing, said);
+    bar.addEventListener("input", update);
+    update();
+  }
 
   // Rotary positions
 
@@ -128,16 +163,19 @@
     });
   }
 
-  function attend(scores, values, { mask, offset, scale, slope }) {
+  // Query i stands at position i + cached; a window of w shows the w last keys; a sink is a score without a value.
+  function attend(scores, values, { mask, cached, scale, slope, window, sink }) {
     return scores.map((row, i) => {
-      const seen = row.map((_, j) => (mask !== "causal" || j <= i + offset)
+      const at = i + cached;
+      const seen = row.map((_, j) => (mask !== "causal" || j <= at)
+        && (!window || Math.abs(at - j) < window)
         && (mask !== "hide the first key" || j > 0)
         && (mask !== "hide all keys of the first query" || i > 0));
-      const z = row.map((s, j) => seen[j] ? scale * s - slope * Math.abs(i + offset - j) : -Infinity);
-      const top = Math.max(...z), e = z.map(x => top === -Infinity ? 0 : Math.exp(x - top));
-      const sum = e.reduce((a, b) => a + b, 0);
+      const z = row.map((s, j) => seen[j] ? scale * s - slope * Math.abs(at - j) : -Infinity);
+      const top = Math.max(...z, sink), e = z.map(x => x === -Infinity ? 0 : Math.exp(x - top));
+      const rest = sink === -Infinity ? 0 : Math.exp(sink - top), sum = e.reduce((a, b) => a + b, rest);
       const weights = e.map(x => sum ? x / sum : 0);
-      return { seen, weights, output: values[0].map((_, c) => dot(weights, values.map(v => v[c]))) };
+      return { seen, z, weights, output: values[0].map((_, c) => dot(weights, values.map(v => v[c]))) };
     });
   }
 
@@ -153,53 +191,83 @@
     const bar = make("div", { class: "tryit-bar" }), place = make("div"), said = make("p", { role: "status" });
     const text = control(bar, "sentence (up to 8 words)", make("input", { type: "text", value: "the cat sat on the mat" }));
     const mask = select(bar, "mask", MASKS);
-    const offset = range(bar, "offset of the first query", 0, 0, 5);
+    const cached = range(bar, "tokens in the cache", 0, 0, 5), window = range(bar, "window (0: none)", 0, 0, 5);
     const scale = range(bar, "scale", 0.5, 0, 4, 0.25), slope = range(bar, "ALiBi slope", 0, 0, 2, 0.25);
-    let words, scores, values, cells;
+    const sink = select(bar, "sink", ["none", "-2", "0", "2"]);
+    let words, asking, scores, values, cells, chosen = 0;
+    const settings = () => ({ mask: mask.value, cached: words.length - asking.length, scale: +scale.value,
+      slope: +slope.value, window: +window.value, sink: sink.value === "none" ? -Infinity : +sink.value });
+    // The softmax of the chosen row, written out.
+    const spell = (rows, { sink }) => {
+      const { seen, z, weights } = rows[chosen], terms = z.map((x, j) => seen[j] ? Math.exp(x) : 0);
+      const rest = sink === -Infinity ? 0 : Math.exp(sink), sum = terms.reduce((a, b) => a + b, rest);
+      const list = words.map((word, j) => seen[j] ? `${word}: e^${z[j].toFixed(2)} = ${terms[j].toFixed(3)}` : `${word}: masked`);
+      cells.spelled.replaceChildren(
+        make("strong", { text: `Row “${asking[chosen]}”. ` }), `${list.join("; ")}. `,
+        rest ? `The sink adds e^${sink.toFixed(2)} = ${rest.toFixed(3)}. ` : "",
+        `Sum ${sum.toFixed(3)}. `,
+        sum ? `Each divided by the sum: ${weights.map(w => w.toFixed(3)).join(", ")}${rest ? `; ${(rest / sum).toFixed(3)} goes to the sink` : ""}.` : "Nothing to divide by.");
+    };
     const update = () => {
-      const rows = attend(scores, values,
-        { mask: mask.value, offset: +offset.value, scale: +scale.value, slope: +slope.value });
+      const now = settings(), rows = attend(scores, values, now);
       rows.forEach(({ seen, weights, output }, i) => {
         weights.forEach((w, j) => {
           const cell = cells.weights[i][j];
           cell.textContent = seen[j] ? w.toFixed(3) : "masked";
           cell.dataset.value = w;
-          cell.style.setProperty("--heat", `${Math.round(60 * w)}%`);
+          cell.style.setProperty("--heat", `${Math.round(100 * w)}%`);
+          cell.closest("tr").classList.toggle("chosen", i === chosen);
         });
         output.forEach((x, c) => { cells.output[i][c].textContent = x.toFixed(3); cells.output[i][c].dataset.value = x; });
       });
-      const none = rows.flatMap(({ seen }, i) => seen.some(Boolean) ? [] : [words[i]]);
+      spell(rows, now);
+      const none = rows.flatMap(({ seen }, i) => seen.some(Boolean) ? [] : [asking[i]]);
       said.textContent = none.length
         ? `The query "${none[0]}" sees no key. dlref gives it weights and an output of 0; the formula alone is 0/0, NaN in many libraries.`
-        : "Each row of weights sums to 1.";
+        : now.sink === -Infinity ? "Each row of weights sums to 1." : "Each row of weights sums to less than 1: the sink has the rest.";
     };
     const start = () => {
       words = text.value.trim().split(/\s+/).filter(Boolean).slice(0, 8);
       if (!words.length) words = ["?"];
-      const [q, k] = [1, 2].map(seed => words.map(w => vector(w, seed)));
+      asking = words.slice(Math.min(+cached.value, words.length - 1)); // the others are keys in the cache only
+      chosen = Math.min(chosen, asking.length - 1);
+      const [q, k] = [asking, words].map((list, of) => list.map(w => vector(w, of + 1)));
       values = words.map(w => vector(w, 3));
       scores = q.map(a => k.map(b => +dot(a, b).toFixed(2)));
-      cells = { weights: words.map(() => []), output: words.map(() => []) };
+      cells = { weights: asking.map(() => []), output: asking.map(() => []), spelled: make("p", { class: "tryit-row" }) };
       const entry = (i, j) => {
-        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${words[i]} and key ${words[j]}` });
+        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${asking[i]} and key ${words[j]}` });
         input.addEventListener("input", event => { event.stopPropagation(); scores[i][j] = +input.value || 0; update(); });
         return make("td", {}, input);
       };
       const shown = kind => (i, j) => (cells[kind][i][j] = make("td", { class: `tryit-${kind}` }));
-      place.replaceChildren(
-        table("Scores: query (row) times key (column)", words, words, entry),
-        table("Weights: softmax of scale × score − slope × distance", words, words, shown("weights")),
-        table("Output: mean of the values", ["1", "2", "3", "4"], words, shown("output")));
+      const plain = (caption, rows, list) => table(caption, ["1", "2", "3", "4"], list,
+        (i, j) => make("td", { text: rows[i][j].toFixed(2), "data-part": caption[0], "data-value": rows[i][j] }));
+      const parts = make("details", { class: "tryit-parts" }, make("summary", { text: "Q, K and V: four numbers for each word" }),
+        plain("Q, queries", q, asking), plain("K, keys", k, words), plain("V, values", values, words));
+      const row = make("select", {}, ...asking.map((word, i) => make("option", { value: i, text: `${i + words.length - asking.length}: ${word}` })));
+      row.value = chosen;
+      row.addEventListener("input", event => { event.stopPropagation(); chosen = +row.value; update(); });
+      const legend = make("p", { class: "tryit-legend" }, "Weight: ", ...[0, 0.25, 0.5, 0.75, 1].map(w => {
+        const key = make("span", { class: "tryit-key", text: w });
+        key.style.setProperty("--heat", `${100 * w}%`);
+        return key;
+      }));
+      place.replaceChildren(parts, make("div", { class: "tryit-pair" },
+        table("Scores: query (row) times key (column)", words, asking, entry),
+        table("Weights: softmax of scale × score − slope × distance", words, asking, shown("weights")),
+        table("Output: mean of the values", ["1", "2", "3", "4"], asking, shown("output")),
+        make("div", { class: "tryit-aside" }, legend, make("label", {}, make("span", { text: "Written out: the row of position " }), row), cells.spelled)));
       update();
     };
-    text.addEventListener("input", event => { event.stopPropagation(); start(); });
+    for (const input of [text, cached]) input.addEventListener("input", event => { event.stopPropagation(); start(); });
     box.replaceChildren(bar, place, said);
     bar.addEventListener("input", update);
     start();
   }
 
   document.addEventListener("DOMContentLoaded", () => {
-    for (const [name, mount] of [["rope-dials", dials], ["attention-workbench", workbench]])
+    for (const [name, mount] of [["classifier-play", classifier], ["rope-dials", dials], ["attention-workbench", workbench]])
       for (const box of document.querySelectorAll(`.${name}`)) { mount(box); box.dataset.ready = "true"; }
   });
 })();

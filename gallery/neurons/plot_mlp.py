@@ -18,10 +18,18 @@ thirty factors, and their size decides whether the layer learns.
 # the gain is 1 for tanh, 1.41 for ReLU and 10.15 for the sigmoid, see
 # :func:`~dlref.propagation.critical_gain`.
 
+from itertools import pairwise
+
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dlref.neurons import LinearParams, linear, linear_vjp, mlp_deltas
+from dlref.neurons import (
+    LinearParams,
+    linear,
+    linear_vjp,
+    mlp_deltas,
+    mlp_vjp,
+)
 from dlref.normalization import layer_norm, layer_norm_vjp
 
 DEPTH, WIDTH = 30, 64
@@ -106,3 +114,56 @@ ax.set(
     title="Thirty layers of sigmoids, gain 1",
 )
 ax.legend()
+
+# %%
+# A small network, with its gradients
+# -----------------------------------
+# Three inputs, two hidden layers with ReLU, one output, and the gradient of
+# the output with respect to each weight as the width of its line: blue where
+# it is positive, red where it is negative. A unit that is inactive, drawn
+# empty, stops the gradient: no line into it or out of it has a width.
+
+rng = np.random.default_rng(3)
+widths = [3, 4, 4, 1]
+small = tuple(
+    LinearParams(rng.normal(size=(n, m)), np.zeros(n))
+    for m, n in pairwise(widths)
+)
+inputs = np.array([1.0, -0.5, 2.0])
+values = [inputs]
+for k, part in enumerate(small):
+    z = linear(values[-1], *part)
+    values.append(np.maximum(z, 0) if k < 2 else z)
+_, grads = mlp_vjp(np.ones(1), inputs, small, activation="relu")
+fig, ax = plt.subplots(figsize=(7, 3.6))
+places = [
+    [(2.0 * k, j - n / 2) for j in range(n)] for k, n in enumerate(widths)
+]
+largest = max(np.abs(part.weight).max() for part in grads)
+for k, part in enumerate(grads):
+    for i, end in enumerate(places[k + 1]):
+        for j, start in enumerate(places[k]):
+            size = part.weight[i, j] / largest
+            ax.plot(
+                *zip(start, end, strict=True),
+                color="0.7" if size == 0 else "C0" if size > 0 else "C1",
+                lw=0.5 + 6 * abs(size),
+                zorder=0,
+            )
+for k, column in enumerate(places):
+    for j, place in enumerate(column):
+        value = float(values[k][j])
+        active = value != 0
+        ax.add_patch(
+            plt.Circle(place, 0.3, fc="1" if active else "0.9", ec="0.3")
+        )
+        ax.text(*place, f"{value:.1f}", ha="center", va="center", fontsize=9)
+for k, text in enumerate(["input", "hidden 1", "hidden 2", "output"]):
+    ax.text(2.0 * k, 1.75, text, ha="center")
+ax.set(xlim=(-0.6, 6.6), ylim=(-2.5, 2.2), aspect="equal")
+ax.axis("off")
+fig.alt_text = (
+    "A network of three inputs, two hidden layers of four units, and one "
+    "output. Each weight is a line whose width is the size of its gradient; "
+    "no line with a width leads into or out of an inactive unit."
+)

@@ -17,7 +17,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dlref.positions import (
+    disentangled_scores,
     relative_bias,
+    relative_bias_grid,
     relative_bias_vjp,
     shaw_scores,
     transformer_xl_scores,
@@ -62,3 +64,38 @@ for ax, scores, title in (
     image = ax.imshow(scores, cmap="RdBu_r", vmin=-8, vmax=8)
     ax.set(xlabel="key", ylabel="query", title=title)
 fig.colorbar(image, ax=axes, label="score")
+
+# %%
+# DeBERTa's three terms
+# ---------------------
+# The same, with the terms apart: the query's content with positions varies from
+# row to row, the key's content with positions from column to column.
+
+k, places = rng.normal(size=(T, E)), rng.normal(size=(1, 16, E))
+terms = {
+    "query, position": (q, 0 * k, {"p2c": False}),
+    "position, key": (0 * q, k, {"c2p": False}),
+    "all three": (q, k, {}),
+}
+fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True)
+for ax, (title, (a, b, flags)) in zip(axes, terms.items(), strict=True):
+    ax.imshow(disentangled_scores([a], [b], places, places, **flags)[0])
+    ax.set(title=title, xlabel="key")
+axes[0].set_ylabel("query")
+fig.alt_text = "Rows of their own, columns of their own, and the sum of three."
+
+# %%
+# A grid
+# ------
+# The bias of a window of four by four places, for a table that falls with the
+# distance: a matrix of blocks, and the row of one query as a picture.
+
+offset = np.arange(-3, 4)
+table = -np.hypot.outer(offset, offset).reshape(-1, 1)
+bias = relative_bias_grid(table, 4, 4)[0]
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.4))
+axes[0].imshow(bias)
+axes[0].set(title="all pairs", xlabel="key", ylabel="query")
+axes[1].imshow(bias[5].reshape(4, 4))
+axes[1].set(title="the query at (1, 1)", xlabel="column", ylabel="row")
+fig.alt_text = "A block Toeplitz matrix, and one of its rows as a grid."

@@ -33,3 +33,33 @@ image = ax.imshow(
 ax.set(xlabel="columns from the centre", ylabel="rows from the centre")
 ax.set_title("Score with the centre")
 fig.colorbar(image, label="score")
+
+# %%
+# Coordinates that share frequencies
+# ----------------------------------
+# Which coordinate turns which pair in models of videos: in sections, or in
+# turns. Frequencies fall from left to right. The two tables give the token at
+# time 0, row 0 and column 1 its angles: only the pairs of the column turn.
+
+from dlref.positions import rope_frequencies, rope_tables_multi
+
+frequencies = rope_frequencies(32)
+fig, axes = plt.subplots(2, 1, figsize=(7, 3.4), sharex=True)
+for ax, interleaved in zip(axes, (False, True), strict=True):
+    for k, name in enumerate(("time", "row", "column")):
+        place = np.zeros((3, 1))
+        place[k] = 1.0
+        cos, sin = rope_tables_multi(
+            place, frequencies, sections=(6, 5, 5), interleaved=interleaved
+        )
+        angle = np.arctan2(sin, cos)[0]
+        pair = np.flatnonzero(angle)
+        ax.bar(pair, angle[pair], color=f"C{k}", label=name, log=True)
+    title = "in turns (Qwen3-VL)" if interleaved else "in sections (Qwen2-VL)"
+    ax.set(title=title, ylabel="angle")
+axes[0].legend()
+axes[1].set_xlabel("pair")
+fig.tight_layout()
+fig.alt_text = (
+    "Bars of 16 pairs in three colours: three groups, or alternating."
+)

@@ -86,3 +86,18 @@ for p, (word, place) in enumerate(zip(words, E, strict=True)):
 ax.set(xlim=(0, 4.5), ylim=(0, 4.5), aspect="equal")
 ax.set(xlabel="dimension 0", ylabel="dimension 1", title="Tokens and positions")
 ax.legend(loc="upper left")
+
+# %%
+# A grid
+# ------
+# The table of an image: half of the channels count rows, half columns. How
+# alike the place in the middle is to all others: level lines follow the axes.
+
+from dlref.positions import sinusoidal_grid
+
+places = sinusoidal_grid((24, 24), 64)
+fig, ax = plt.subplots(figsize=(4, 3.6))
+image = ax.imshow(places @ places[12, 12])
+ax.set(title="Dot product with the middle", xlabel="column", ylabel="row")
+fig.colorbar(image, ax=ax)
+fig.alt_text = "A bright cross along the row and the column of the middle."

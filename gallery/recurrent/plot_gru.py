@@ -142,3 +142,77 @@ ax.set(
     ylim=(-3, 3),
 )
 ax.legend(loc="upper left")
+
+# %%
+# The cell
+# --------
+# The state runs along the top. The update gate z keeps a share of it, and one
+# minus that share of the candidate n is added; the reset gate r decides how
+# much of the state the candidate sees.
+
+TOP, LOW, STATE = 3.0, -0.15, 0.2  # heights of state, input, and its copy
+LINE = {"arrowstyle": "-|>", "color": "0.45", "shrinkA": 0, "shrinkB": 0}
+
+
+def wire(ax, *points):
+    """Draw a line through the points, with a head at the last."""
+    if len(points) > 2:
+        ax.plot(*np.array(points[:-1]).T, color="0.45", lw=1.2, zorder=0)
+    ax.annotate("", points[-1], points[-2], arrowprops=LINE)
+
+
+def node(ax, x, y, text):
+    """Draw an operation on single elements."""
+    ax.add_patch(plt.Circle((x, y), 0.22, fc="C4", alpha=0.35, ec="none"))
+    ax.text(x, y, text, ha="center", va="center")
+
+
+def layer(ax, x, text, name, color):
+    """Draw a layer, and the name of what it returns."""
+    ax.add_patch(
+        plt.Rectangle((x - 0.4, 0.75), 0.8, 0.5, fc="none", ec=color, lw=1.5)
+    )
+    ax.text(x, 1.0, text, ha="center", va="center")
+    ax.text(x - 0.14, 1.45, name, ha="right", style="italic")
+
+
+fig, ax = plt.subplots(figsize=(7, 3.8))
+wire(ax, (-0.6, TOP), (4.38, TOP))
+wire(ax, (4.82, TOP), (5.98, TOP))
+wire(ax, (6.42, TOP), (7.6, TOP))
+ax.plot([-0.2, 6.35], [LOW, LOW], color="0.45", lw=1.2)
+wire(ax, (-0.2, -0.7), (-0.2, LOW))
+ax.plot([0.2, 0.2, 4.45], [TOP, STATE, STATE], color="0.45", lw=1.2)
+for x, text, name, color in (
+    (1.2, "σ", "r", "C0"),
+    (4.6, "σ", "z", "C1"),
+    (6.2, "tanh", "n", "C2"),
+):
+    layer(ax, x, text, name, color)
+    wire(ax, (x + 0.15, LOW), (x + 0.15, 0.73))
+    if name != "n":
+        wire(ax, (x - 0.15, STATE), (x - 0.15, 0.73))
+node(ax, 4.6, TOP, "×")
+wire(ax, (4.6, 1.27), (4.6, TOP - 0.24))
+node(ax, 6.2, TOP, "+")
+node(ax, 6.2, 2.2, "×")
+wire(ax, (6.2, 1.27), (6.2, 1.96))
+wire(ax, (6.2, 2.44), (6.2, TOP - 0.24))
+node(ax, 5.4, 2.2, "1−")
+wire(ax, (4.6, 2.2), (5.16, 2.2))
+wire(ax, (5.64, 2.2), (5.96, 2.2))
+node(ax, 2.6, 1.9, "×")
+wire(ax, (1.2, 1.27), (1.2, 1.9), (2.36, 1.9))
+wire(ax, (2.6, TOP), (2.6, 2.14))
+wire(ax, (2.6, 1.66), (2.6, 0.45), (6.0, 0.45), (6.0, 0.73))
+ax.text(-0.75, TOP, "$h_{t-1}$", ha="right", va="center")
+ax.text(7.75, TOP, "$h_t$", ha="left", va="center")
+ax.text(-0.2, -0.85, "$x_t$", ha="center", va="top")
+ax.set(xlim=(-1.5, 8.4), ylim=(-1.2, 3.5), aspect="equal", title="A GRU cell")
+ax.axis("off")
+fig.alt_text = (
+    "The state runs along the top from left to right: it is multiplied by the "
+    "update gate z, and one minus z times the candidate n is added. Three "
+    "layers read the input. Both gates also read the state, the candidate "
+    "reads the state times the reset gate r."
+)

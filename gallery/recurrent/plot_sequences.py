@@ -81,7 +81,7 @@ draw(
 draw(
     axes[1, 0],
     "vector to sequence",
-    ["$x$", *blank],
+    ["$x$"] * 4,
     named("y", 4),
     ["C0"] * 4,
 )
@@ -94,7 +94,7 @@ draw(
 )
 fig.alt_text = (
     "Four chains of cells: with an input and an output at every step; with an "
-    "output at the last step only; with an input at the first step only; and "
+    "output at the last step only; with the same input at every step; and "
     "an encoder of three inputs followed by a decoder of three outputs."
 )
 

@@ -15,7 +15,7 @@ from dlref.check._known import record_of
 from dlref.check._oracle.examples import drawn_like
 
 #: What returns more, is called or written to, in place of changing the result.
-NOT_TOLD = {"return_lse", "return_weights", "callback", "cache", "chunk"}
+NOT_TOLD = {"return_lse", "return_weights", "callback", "cache", "chunk", "absorbed", "padding_id"}
 
 #: What changes a map, but not its derivatives: the straight-through estimator.
 STRAIGHT_THROUGH = {"hard"}

@@ -573,7 +573,7 @@ LINES = {
     ),
     "a sink in the cap": (
         SDPA,
-        options_of(SDPA, sink=lambda s: np.tanh(s)),
+        options_of(SDPA, sink=np.tanh),
         (Q, K, V),
         {"sink": SINK, "softcap": 1.0},
         "the soft cap is applied to the sink",

@@ -74,7 +74,7 @@ def upward(edges, floors):
     """Return the pairs of modules of which one imports another from a floor above."""
 
     def floor(module):
-        part = module.split(".")[1]
+        part = module.partition(".")[2].partition(".")[0]  # "" for dlref itself
         return floors.index(part) if part in floors else -1
 
     return [

@@ -519,6 +519,13 @@ def bounds_of_logsumexp():
         m, k = scores.max(), scores.size
         return m, m + np.log(k)
 
+    rng = np.random.default_rng(3)
+    for scale in 10.0 ** rng.uniform(-9, 2.5, size=300):  # counterexamples are looked for
+        scores = scale * rng.normal(size=rng.integers(1, 7)) + rng.normal()
+        lower, upper = bounds(scores)
+        value = logsumexp(scores)
+        error = 4e-16 * (1 + abs(value))
+        assert lower - error <= value <= upper + error, scores
     for scale in (1e-9, 1, 20):  # the first is close to the upper bound
         lower, upper = bounds(scale * SCORES)
         yield lower <= logsumexp(scale * SCORES) <= upper, True

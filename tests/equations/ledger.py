@@ -23,7 +23,7 @@ class Check:
     """A function that checks a text; a definition is compared with what dlref computes."""
 
     def __init__(self, function, *, is_definition, rtol, atol):
-        self.function, self.is_definition = function, is_definition
+        self.function, self.is_definition, self.name = function, is_definition, ""
         self.rtol, self.atol = rtol, atol
 
 
@@ -43,10 +43,12 @@ def definition(*texts, rtol=1e-10, atol=1e-12):
 
 
 def _register(texts, function, **options):
-    for text in map(normalized, texts):
+    for place, text in enumerate(map(normalized, texts)):
         known = CHECKS.get(text)  # by the same function, where pytest imports a file twice
         assert known is None or known.function.__qualname__ == function.__qualname__, text
-        CHECKS[text] = Check(function, **options)
+        CHECKS[text] = check = Check(function, **options)
+        check.name = function.__qualname__.partition(".<locals>")[0]
+        check.name += f" {place + 1}" if len(texts) > 1 else ""
     return function
 
 

@@ -11,15 +11,20 @@ from dlref.normalization import (
     batch_norm_train_jvp,
     batch_norm_train_vjp,
     batch_norm_update,
+    batch_norm_vjp,
     group_norm,
+    group_norm_vjp,
     instance_norm,
+    instance_norm_vjp,
     l2_norm,
     l2_norm_jvp,
     l2_norm_vjp,
     layer_norm,
     layer_norm_jacobian,
+    layer_norm_vjp,
     rms_norm,
     rms_norm_jacobian,
+    rms_norm_vjp,
 )
 
 RNG = np.random.default_rng(0)
@@ -90,6 +95,16 @@ def gradient_of_the_mean_by_complex_step():
 
     tau = np.sqrt(x.var() + EPS)
     yield rate(loss, [x.mean()], [1]), -np.sum(w * u) / tau
+
+
+@equation(r"\pdv{L}{w} = \sum_n u_n \hat x_n , \qquad \pdv{L}{b} = \sum_n u_n .")
+def batch_norm_gradients_of_weight_and_bias():
+    x, u, w, b = X[:, 0], U[:, 0], W[0], B[0]
+    hat = standardized(x, 0)[0]
+    of_w, of_b = gradients(lambda w, b: np.sum(u * (w * hat + b)), w, b)
+    own = batch_norm_vjp(U, X, W, B, eps=EPS)
+    yield of_w, sum(u[n] * hat[n] for n in range(N)), own[1][0]
+    yield of_b, sum(u[n] for n in range(N)), own[2][0]
 
 
 @equation(
@@ -217,6 +232,23 @@ def group_norm_gradient_by_complex_step():
 
 
 @equation(
+    r"\pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad \pdv{L}{b_c} = \sum_{n, p} "
+    r"u_{npc} .",
+)
+def gradients_of_the_weight_and_bias_of_a_channel():
+    of_instance = standardized(IMAGES, 1)[0]
+    for hat, own in (
+        (group_standardized(IMAGES), group_norm_vjp(IMAGES_U, IMAGES, GROUPS, W, B, eps=EPS)),
+        (of_instance, instance_norm_vjp(IMAGES_U, IMAGES, W, B, eps=EPS)),
+    ):
+        of_w, of_b = gradients(lambda w, b, hat=hat: np.sum(IMAGES_U * (w * hat + b)), W, B)
+        for c in range(C):
+            pairs = [(n, p, c) for n in range(len(IMAGES)) for p in range(P)]
+            yield of_w[c], sum(IMAGES_U[at] * hat[at] for at in pairs), own[1][c]
+            yield of_b[c], sum(IMAGES_U[at] for at in pairs), own[2][c]
+
+
+@equation(
     r"\dot y_{pc} = \frac{w_c}{\tau} \bigl( v_{pc} - \overline v - \hat x_{pc} \, \overline{v "
     r"\hat x} \bigr) + \dot w_c \hat x_{pc} + \dot b_c .",
 )
@@ -291,8 +323,35 @@ def mean_and_variance_from_differences():
 
 
 @equation(
+    r"\dd \hat x_i = \frac{1}{\tau} \bigl( \dd x_i - \overline{\dd x} - \hat x_i \, "
+    r"\overline{\hat x\, \dd x} \bigr) , \qquad \dd y_i = w_i\, \dd \hat x_i + \hat x_i\, \dd "
+    r"w_i + \dd b_i .",
+)
+def differential_of_layer_norm():
+    hat, tau = standardized(X, 1)
+    mean, along = (z.mean(1, keepdims=True) for z in (V, hat * V))
+    dhat = (V - mean - hat * along) / tau
+    yield rate(lambda x: standardized(x, 1)[0], [X], [V]), dhat
+    dy = rate(lambda x, w, b: w * standardized(x, 1)[0] + b, (X, W, B), (V, DW, DB))
+    yield dy, W * dhat + hat * DW + DB
+
+
+@equation(
+    r"\pdv{L}{w_i} = \sum_n u_{ni} \hat x_{ni} , \qquad \pdv{L}{b_i} = \sum_n u_{ni} .",
+)
+def layer_norm_gradients_of_weight_and_bias():
+    hat = standardized(X, 1)[0]
+    found = gradients(lambda w, b: np.sum(U * (w * standardized(X, 1)[0] + b)), W, B)
+    for i in range(C):
+        of_w, of_b = sum(U[n, i] * hat[n, i] for n in range(N)), sum(U[n, i] for n in range(N))
+        own = layer_norm_vjp(U, X, W, B, eps=EPS)
+        yield found[0][i], of_w, own[1][i]
+        yield found[1][i], of_b, own[2][i]
+
+
+@equation(
     r"\pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g} - \hat x_j \, \overline{g \hat "
-    r"x} \Bigr),",
+    r"x} \Bigr) .",
 )
 def layer_norm_gradient_by_complex_step():
     hat, tau = standardized(X, 1)
@@ -397,6 +456,27 @@ def rms_norm_gradient_by_complex_step():
     hat = X / rho
     dx = gradients(lambda x: np.sum(U * rms_normalized(x, W)), X)[0]
     yield dx, (g - hat * np.mean(g * hat, axis=1, keepdims=True)) / rho
+
+
+@equation(
+    r"\dd \hat x_i = \frac{1}{\rho} \bigl( \dd x_i - \hat x_i \, \overline{\hat x\, \dd x} "
+    r"\bigr) , \qquad \dd y_i = (w_i + c)\, \dd \hat x_i + \hat x_i\, \dd w_i .",
+)
+def differential_of_rms_norm():
+    rho = root_mean_square(X)
+    hat = X / rho
+    dhat = (V - hat * np.mean(hat * V, axis=1, keepdims=True)) / rho
+    yield rate(lambda x: x / root_mean_square(x), [X], [V]), dhat
+    yield rate(rms_normalized, (X, W), (V, DW)), (W + OFFSET) * dhat + hat * DW
+
+
+@equation(r"\pdv{L}{w_i} = \sum_n u_{ni} \hat x_{ni} .")
+def rms_norm_gradient_of_the_weight():
+    hat = X / root_mean_square(X)
+    found = gradients(lambda w: np.sum(U * rms_normalized(X, w)), W)[0]
+    own = rms_norm_vjp(U, X, W, eps=EPS, weight_offset=OFFSET)[1]
+    for i in range(C):
+        yield found[i], sum(U[n, i] * hat[n, i] for n in range(N)), own[i]
 
 
 @equation(

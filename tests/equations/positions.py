@@ -1,5 +1,7 @@
 """The displayed equations of dlref.positions."""
 
+import math
+
 import mpmath
 import numpy as np
 from equations.ledger import definition, equation
@@ -14,6 +16,9 @@ from dlref.positions import (
     apply_rope_vjp,
     apply_xpos,
     cope,
+    disentangled_scores,
+    disentangled_scores_jvp,
+    disentangled_scores_vjp,
     fire_bias,
     fourier_features,
     fourier_features_jvp,
@@ -21,6 +26,9 @@ from dlref.positions import (
     kerple_bias,
     learned_positions,
     relative_bias,
+    relative_bias_grid,
+    relative_bias_grid_jvp,
+    relative_bias_grid_vjp,
     rope_angles,
     rope_attention_factor,
     rope_frequencies,
@@ -28,8 +36,10 @@ from dlref.positions import (
     rope_permutation,
     rope_score,
     rope_tables,
+    rope_tables_multi,
     shaw_scores,
     sinusoidal,
+    sinusoidal_grid,
     sinusoidal_shift,
     t5_bias,
     t5_relative_position_bucket,
@@ -1156,3 +1166,167 @@ def derivatives_of_fourier_features():
     dz = dx @ f.T + x @ df.T
     pushed = 2 * np.pi * np.concatenate([-y[:, 3:] * dz, y[:, :3] * dz], -1)
     yield rate(features, [x, f], [dx, df]), pushed, fourier_features_jvp((x, f), (dx, df))
+
+
+@definition(
+    r"""C_{ti} = m \cos p_{a(i), t}\, \theta_i , \qquad
+    S_{ti} = m \sin p_{a(i), t}\, \theta_i ."""
+)
+def tables_of_several_coordinates():
+    p, theta, owner = RNG.normal(size=(3, 4)), RNG.uniform(size=5), [0, 0, 1, 2, 2]
+    want = [
+        [1.5 * np.cos(p[a, t] * f) for a, f in zip(owner, theta, strict=True)] for t in range(4)
+    ]
+    cos, sin = rope_tables_multi(p, theta, sections=(2, 1, 2), attention_factor=1.5)
+    yield want, cos
+    want = [
+        [1.5 * np.sin(p[a, t] * f) for a, f in zip(owner, theta, strict=True)] for t in range(4)
+    ]
+    yield want, sin
+    turns = [i % 3 if i < 3 * (2, 1, 2)[i % 3] else 0 for i in range(5)]
+    cos, _ = rope_tables_multi(p, theta, sections=(2, 1, 2), interleaved=True)
+    yield [[np.cos(p[a, 1] * f) for a, f in zip(turns, theta, strict=True)]], cos[1:2]
+
+
+@definition(r"G_{rc} = \bigl( PE^{(D/2)}_r ,\, PE^{(D/2)}_c \bigr) .")
+def sinusoids_of_a_grid():
+    half = sinusoidal(4, 6, layout="halves")
+    want = [[np.concatenate([half[r], half[c]]) for c in range(4)] for r in range(3)]
+    yield want, sinusoidal_grid((3, 4), 12)
+
+
+GRID = 2, 3
+GRID_TABLE = RNG.normal(size=(15, 2))
+PLACES = [(r, c) for r in range(2) for c in range(3)]
+
+
+def gridded(b):
+    h, w = GRID
+    return np.array(
+        [
+            [
+                [b[(r - y + h - 1) * (2 * w - 1) + (c - x + w - 1), k] for y, x in PLACES]
+                for r, c in PLACES
+            ]
+            for k in range(2)
+        ]
+    )
+
+
+@definition(
+    r"""B_{k,\, (r, c),\, (r', c')} = b_{(r - r' + h - 1)(2 w - 1) + (c - c' + w - 1),\, k} .""",
+    r"""\dot B_{k,\, (r, c),\, (r', c')} = \dot b_{(r - r' + h - 1)(2 w - 1) +
+    (c - c' + w - 1),\, k} .""",
+)
+def bias_of_a_grid():
+    yield gridded(GRID_TABLE), relative_bias_grid(GRID_TABLE, *GRID)
+    moved = RNG.normal(size=GRID_TABLE.shape)
+    pushed = relative_bias_grid_jvp(GRID_TABLE, moved, *GRID)
+    yield rate(gridded, [GRID_TABLE], [moved]), gridded(moved), pushed
+
+
+@equation(
+    r"""\pdv{L}{b_{(\delta + h - 1)(2 w - 1) + \gamma + w - 1,\, k}} = \sum_{r, c}
+    U_{k,\, (r, c),\, (r - \delta,\, c - \gamma)} ,"""
+)
+def gradient_of_the_bias_of_a_grid():
+    u, (h, w) = RNG.normal(size=(2, 6, 6)), GRID
+    by_hand = np.zeros(GRID_TABLE.shape)
+    for down in range(1 - h, h):
+        for across in range(1 - w, w):
+            for k in range(2):
+                by_hand[(down + h - 1) * (2 * w - 1) + across + w - 1, k] = sum(
+                    u[k, i, PLACES.index((r - down, c - across))]
+                    for i, (r, c) in enumerate(PLACES)
+                    if (r - down, c - across) in PLACES
+                )
+    (grad,) = gradients(lambda b: np.sum(u * gridded(b)), GRID_TABLE)
+    yield grad, by_hand, relative_bias_grid_vjp(u, GRID_TABLE, *GRID)
+
+
+DEBERTA = tuple(RNG.normal(size=s) for s in ((1, T, E), (1, S, E), (1, 4, E), (1, 4, E)))
+
+
+def log_bucket(offset, m, far):
+    if abs(offset) <= m:
+        return offset
+    steps = math.ceil(math.log(abs(offset) / m) / math.log((far - 1) / m) * (m - 1))
+    return int(np.sign(offset)) * (m + steps)
+
+
+def row_of(i, j, L=4, beta=lambda offset: offset):
+    return min(max(beta(i - j) + L // 2, 0), L - 1)
+
+
+def disentangled(q, k, pos_q, pos_k, **beta):
+    L = pos_q.shape[1]
+    return np.array(
+        [
+            [
+                q[0, i] @ k[0, j]
+                + q[0, i] @ pos_k[0, row_of(i, j, L, **beta)]
+                + k[0, j] @ pos_q[0, row_of(i, j, L, **beta)]
+                for j in range(k.shape[1])
+            ]
+            for i in range(q.shape[1])
+        ]
+    )
+
+
+@definition(
+    r"""s_{ij} = \vec q_i \cdot \vec k_j + \vec q_i \cdot \vec a^k_{r(i, j)}
+    + \vec k_j \cdot \vec a^q_{r(i, j)} , \qquad
+    r(i, j) = \operatorname{clip}\bigl( \beta(i - j) + \tfrac L2 ,\, 0,\, L - 1 \bigr) .""",
+    r"""\beta(\delta) = \operatorname{sign}(\delta) \biggl( m + \biggl\lceil
+    \frac{\log (\abs\delta / m)}{\log ((M - 1) / m)}\, (m - 1) \biggr\rceil \biggr) , \qquad
+    \abs\delta > m ,""",
+)
+def scores_of_deberta():
+    yield [disentangled(*DEBERTA)], disentangled_scores(*DEBERTA)
+    q, k = RNG.normal(size=(2, 1, 40, 2))
+    tables = RNG.normal(size=(2, 1, 16, 2))
+    told = {"num_buckets": 8, "max_distance": 30}
+    want = disentangled(q, k, *tables, beta=lambda offset: log_bucket(offset, 4, 30))
+    yield [want], disentangled_scores(q, k, *tables, **told)
+    yield log_bucket(29, 4, 30), 7  # the last bucket, 2 m - 1
+
+
+@equation(
+    r"""G_{ir} = \sum_{j :\, r(i, j) = r} U_{ij} , \qquad
+    F_{jr} = \sum_{i :\, r(i, j) = r} U_{ij} ;""",
+    r"""\pdv{L}{\vec q_i} &= \sum_j U_{ij} \vec k_j + \sum_r G_{ir}\, \vec a^k_r , \qquad
+    \pdv{L}{\vec a^k_r} = \sum_i G_{ir}\, \vec q_i \\
+    \pdv{L}{\vec k_j} &= \sum_i U_{ij} \vec q_i + \sum_r F_{jr}\, \vec a^q_r , \qquad
+    \pdv{L}{\vec a^q_r} = \sum_j F_{jr}\, \vec k_j .""",
+)
+def gradients_of_deberta():
+    u, (q, k, pos_q, pos_k) = RNG.normal(size=(T, S)), DEBERTA
+    G = [[sum(u[i, j] for j in range(S) if row_of(i, j) == r) for r in range(4)] for i in range(T)]
+    F = [[sum(u[i, j] for i in range(T) if row_of(i, j) == r) for r in range(4)] for j in range(S)]
+    dq = u @ k[0] + G @ pos_k[0]
+    dk = u.T @ q[0] + F @ pos_q[0]
+    by_hand = dq, dk, np.transpose(F) @ k[0], np.transpose(G) @ q[0]
+    want = gradients(lambda *x: np.sum(u * disentangled(*x)), *DEBERTA)
+    got = disentangled_scores_vjp([u], *DEBERTA)
+    for a, b, c in zip(want, by_hand, got, strict=True):
+        yield a, [b], c
+
+
+@equation(
+    r"""\dot s_{ij} = \dot{\vec q}_i \cdot (\vec k_j + \vec a^k_r) + \dot{\vec k}_j \cdot
+    (\vec q_i + \vec a^q_r) + \vec q_i \cdot \dot{\vec a}^k_r + \vec k_j \cdot \dot{\vec a}^q_r ."""
+)
+def tangent_of_deberta():
+    moves = tuple(RNG.normal(size=x.shape) for x in DEBERTA)
+    (q, k, pos_q, pos_k), (dq, dk, dpos_q, dpos_k) = DEBERTA, moves
+    by_hand = np.zeros((T, S))
+    for i in range(T):
+        for j in range(S):
+            r = row_of(i, j)
+            by_hand[i, j] = (
+                dq[0, i] @ (k[0, j] + pos_k[0, r])
+                + dk[0, j] @ (q[0, i] + pos_q[0, r])
+                + q[0, i] @ dpos_k[0, r]
+                + k[0, j] @ dpos_q[0, r]
+            )
+    yield [rate(disentangled, DEBERTA, moves)], [by_hand], disentangled_scores_jvp(DEBERTA, moves)

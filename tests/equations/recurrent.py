@@ -11,6 +11,7 @@ from equations.ledger import definition, equation
 from equations.numeric import complex_step, gradients, jacobian_of, rate
 
 from dlref import recurrent
+from dlref.attention import recurrent_linear_attention
 
 T, D, H = 4, 2, 3
 RNG = np.random.default_rng(0)
@@ -314,15 +315,21 @@ def cell_unrolled():
         yield c[t - 1], np.prod(f[:t], axis=0) * CELL + sum(written)
 
 
-@equation(r"\pdv{L}{\vec c} = \vec f \odot \pdv{L}{\vec c'} \quad (\text{no peepholes}),")
+@equation(
+    r"""\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot
+    (1 - \tanh^2 \vec c') , \qquad
+    \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes})."""
+)
 def through_the_cell():
     def loss(c=CELL, **bumps):
         *_, new, h = lstm_step(X[0], START, c, W_X, W_H, B, **bumps)
         return np.sum(U[0] * h + U[1] * new)
 
     by_new = jacobian_of(lambda b: loss(by_cell=b), np.zeros(H))
-    f = lstm_step(*STEP)[1]
-    yield jacobian_of(loss, CELL), f * by_new
+    _, f, _, o, new, _ = lstm_step(*STEP)
+    total = U[1] + U[0] * o * (1 - np.tanh(new) ** 2)
+    yield by_new, total
+    yield jacobian_of(loss, CELL), f * total
 
 
 @equation(
@@ -908,3 +915,188 @@ def gradients_from_the_gates():
     yield deltas[0], (u_i + kappa * g) * i * (1 - i)
     yield deltas[1], (u_f + kappa * CELL) * f * (1 - f)
     yield deltas[2], (u_g + kappa * i) * (1 - g**2)
+
+
+# The selective scan, of two channels
+
+SCAN = (
+    RNG.normal(size=(T, 2)),
+    RNG.uniform(0.1, 1.0, (T, 2)),
+    -RNG.uniform(0.5, 2.0, (2, 3)),
+    *RNG.normal(size=(2, T, 3)),
+    RNG.normal(size=2),
+    RNG.normal(size=(2, 3)),
+)
+NO_BUMPS = np.zeros((T, 2, 3))
+SCAN_U = RNG.normal(size=(T, 2)), RNG.normal(size=(2, 3))
+
+
+def scanned(x, delta, a, b, c, d, h, bumps=NO_BUMPS):
+    """Return the outputs and the states of every step, moved by bumps."""
+    out, states = [], []
+    for t in range(T):
+        new = [
+            np.exp(delta[t, i] * a[i]) * h[i] + delta[t, i] * x[t, i] * b[t] + bumps[t, i]
+            for i in range(2)
+        ]
+        h = np.array(new)
+        states.append(h)
+        out.append([c[t] @ h[i] + d[i] * x[t, i] for i in range(2)])
+    return np.array(out), np.array(states)
+
+
+def scan_loss(*operands, **bumps):
+    out, states = scanned(*operands, **bumps)
+    return np.sum(SCAN_U[0] * out) + np.sum(SCAN_U[1] * states[-1])
+
+
+@definition(
+    r"""\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad
+    y_t = \vec c_t \cdot \vec h_t + d\, x_t ."""
+)
+def steps_of_the_selective_scan():
+    out, states = scanned(*SCAN)
+    got, last = recurrent.selective_scan(*SCAN)
+    yield out, got
+    yield states[-1], last
+
+
+@equation(
+    r"""(\vec \alpha', \vec \beta') \bullet (\vec \alpha, \vec \beta) = (\vec \alpha' \odot
+    \vec \alpha,\; \vec \alpha' \odot \vec \beta + \vec \beta') ."""
+)
+def two_steps_are_one():
+    def combined(second, first):
+        return second[0] * first[0], second[0] * first[1] + second[1]
+
+    one, two, three = RNG.normal(size=(3, 2, 4))
+    h = RNG.normal(size=4)
+    both = combined(two, one)
+    yield two[0] * (one[0] * h + one[1]) + two[1], both[0] * h + both[1]
+    yield from zip(
+        combined(combined(three, two), one), combined(three, combined(two, one)), strict=True
+    )
+    x, delta, a, b, *_, h = SCAN
+    total = np.ones((2, 3)), np.zeros((2, 3))
+    for t in range(T):
+        step = delta[t, :, None]
+        total = combined((np.exp(step * a), step * x[t, :, None] * b[t]), total)
+        yield total[0] * h + total[1], scanned(*SCAN)[1][t]
+
+
+@equation(
+    r"""\mat S_t = e^{\Delta_t a}\, \mat S_{t-1} + \vec b_t (\Delta_t \vec x_t)^\top , \qquad
+    \vec y_t = \mat S_t^\top \vec c_t ,"""
+)
+def mamba_2_is_linear_attention():
+    x, _, _, b, c, _, h = SCAN
+    step, rate_of_all = RNG.uniform(size=T), -0.7
+    S, rows = h.T, []
+    for t in range(T):
+        S = np.exp(step[t] * rate_of_all) * S + np.outer(b[t], step[t] * x[t])
+        rows.append(S.T @ c[t])
+    delta = np.stack([step, step], axis=1)
+    out, last = recurrent.selective_scan(x, delta, np.full((2, 3), rate_of_all), b, c, None, h)
+    yield rows, out
+    yield S, last.T
+    scaled = step[:, None]
+    out, memory = recurrent_linear_attention(c, b, scaled * x, rate_of_all * scaled, None, h.T)
+    yield rows, out
+    yield S, memory
+
+
+def scan_back():
+    """Return the gradients of the states, one row for each step, and the kept parts."""
+    _, delta, a, _, c, _, h = SCAN
+    states = np.concatenate([h[None], scanned(*SCAN)[1]])
+    g, kept = np.zeros((T, 2, 3)), np.zeros((T, 2, 3))
+    for t in reversed(range(T)):
+        for i in range(2):
+            later = SCAN_U[1][i] if t == T - 1 else np.exp(delta[t + 1, i] * a[i]) * g[t + 1, i]
+            g[t, i] = later + SCAN_U[0][t, i] * c[t]
+            kept[t, i] = np.exp(delta[t, i] * a[i]) * states[t, i]
+    return g, kept, states[1:]
+
+
+@equation(
+    r"\vec g_t = e^{\Delta_{t+1} \vec a} \odot \vec g_{t+1} + u_t\, \vec c_t .",
+)
+def gradients_of_the_states():
+    g, *_ = scan_back()
+    (grad,) = gradients(lambda bumps: scan_loss(*SCAN, bumps=bumps), np.zeros((T, 2, 3)))
+    yield grad, g
+    delta, a = SCAN[1:3]
+    first = recurrent.selective_scan_vjp(SCAN_U, *SCAN)[-1]
+    yield np.exp(delta[0][:, None] * a) * g[0], first
+
+
+@equation(
+    r"""\dd \vec h_t = \vec k_t \odot (\vec a\, \dd \Delta_t + \Delta_t\, \dd \vec a)
+    + \vec b_t\, (x_t\, \dd \Delta_t + \Delta_t\, \dd x_t) + \Delta_t x_t\, \dd \vec b_t
+    + e^{\Delta_t \vec a} \odot \dd \vec h_{t-1} ,"""
+)
+def differential_of_a_step_of_the_scan():
+    values = [SCAN[0][0, 0], SCAN[1][0, 0], SCAN[2][0], SCAN[3][0], SCAN[6][0]]
+    x, step, a, b, h = values
+    dx, dstep, da, db, dh = moves = drawn(values)
+    kept = np.exp(step * a) * h
+    by_hand = (
+        kept * (a * dstep + step * da)
+        + b * (x * dstep + step * dx)
+        + step * x * db
+        + np.exp(step * a) * dh
+    )
+    moved = rate(lambda x, step, a, b, h: np.exp(step * a) * h + step * x * b, values, moves)
+    yield moved, by_hand
+
+
+@equation(
+    r"""\pdv{L}{\Delta_t} &= \vec g_t \cdot (\vec a \odot \vec k_t + x_t \vec b_t) , \qquad
+    \pdv{L}{x_t} = \Delta_t\, \vec g_t \cdot \vec b_t + d\, u_t \\
+    \pdv{L}{\vec a} &= \sum_t \Delta_t\, \vec g_t \odot \vec k_t , \qquad
+    \pdv{L}{\vec b_t} = \Delta_t x_t\, \vec g_t , \qquad
+    \pdv{L}{\vec c_t} = u_t \vec h_t , \qquad
+    \pdv{L}{d} = \sum_t u_t x_t ."""
+)
+def gradients_of_the_selective_scan():
+    x, delta, a, b, _, d, _ = SCAN
+    u, (g, kept, states) = SCAN_U[0], scan_back()
+    want = gradients(scan_loss, *SCAN)
+    got = recurrent.selective_scan_vjp(SCAN_U, *SCAN)
+    both = range(2)
+    dstep = [[g[t, i] @ (a[i] * kept[t, i] + x[t, i] * b[t]) for i in both] for t in range(T)]
+    dx = [[delta[t, i] * (g[t, i] @ b[t]) + d[i] * u[t, i] for i in both] for t in range(T)]
+    da = [sum(delta[t, i] * g[t, i] * kept[t, i] for t in range(T)) for i in both]
+    db = [sum(delta[t, i] * x[t, i] * g[t, i] for i in both) for t in range(T)]
+    dc = [sum(u[t, i] * states[t, i] for i in both) for t in range(T)]
+    dd = [sum(u[t, i] * x[t, i] for t in range(T)) for i in both]
+    yield from zip(want, [dx, dstep, da, db, dc, dd], got, strict=False)
+
+
+@equation(
+    r"""\dot{\vec h}_t &= e^{\Delta_t \vec a} \odot \dot{\vec h}_{t-1} + \vec k_t \odot
+    (\dot\Delta_t \vec a + \Delta_t \dot{\vec a}) + (\dot\Delta_t x_t + \Delta_t \dot x_t)\,
+    \vec b_t + \Delta_t x_t\, \dot{\vec b}_t \\
+    \dot y_t &= \dot{\vec c}_t \cdot \vec h_t + \vec c_t \cdot \dot{\vec h}_t
+    + \dot d\, x_t + d\, \dot x_t ."""
+)
+def tangents_of_the_selective_scan():
+    x, delta, a, b, c, d, h = SCAN
+    dx, ddelta, da, db, dc, dd, moved = drawn(SCAN)
+    out = np.zeros((T, 2))
+    for t in range(T):
+        kept, decay = np.empty((2, 3)), np.exp(delta[t][:, None] * a)
+        for i in range(2):
+            kept[i] = decay[i] * h[i]
+            moved[i] = (
+                decay[i] * moved[i]
+                + kept[i] * (ddelta[t, i] * a[i] + delta[t, i] * da[i])
+                + (ddelta[t, i] * x[t, i] + delta[t, i] * dx[t, i]) * b[t]
+                + delta[t, i] * x[t, i] * db[t]
+            )
+        h = kept + (delta[t] * x[t])[:, None] * b[t]
+        for i in range(2):
+            out[t, i] = dc[t] @ h[i] + c[t] @ moved[i] + dd[i] * x[t, i] + d[i] * dx[t, i]
+    got, last = recurrent.selective_scan_jvp(SCAN, drawn(SCAN))
+    yield rate(lambda *s: scanned(*s)[0], SCAN, drawn(SCAN)), out, got
+    yield rate(lambda *s: scanned(*s)[1][-1], SCAN, drawn(SCAN)), moved, last

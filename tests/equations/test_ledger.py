@@ -1,18 +1,13 @@
 """Every displayed equation has a check, and every check its equation."""
 
-import importlib
 import itertools
-import pkgutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from equations import ledger
+from equations import ledger, places
 
-for _, name, _ in pkgutil.iter_modules([str(Path(__file__).parent)]):
-    if name != "ledger" and not name.startswith("test_"):
-        importlib.import_module(f"equations.{name}")
-
+places.load_checks()
 MODULES = [path.stem for path in Path(__file__).parent.glob("*.py")]
 PLACES = list(ledger.places())
 
@@ -41,6 +36,16 @@ def test_every_equation_has_a_check(file):
     where = f"tests/equations/{chapter}.py"
     where += " (MAPS of elementwise.py, if one)" if chapter == "activations" else ""
     assert not missing, f"{where}: no check of\n" + "\n".join(missing)
+
+
+FOUND, KNOWN = places.found(), places.known()
+
+
+@pytest.mark.parametrize("place", sorted({*FOUND, *KNOWN}))
+def test_every_equation_stands_in_its_place(place):
+    here = FOUND.get(place), KNOWN.get(place)
+    where = "tests/equations/places.toml: `PYTHONPATH=tests python tests/equations/places.py`"
+    assert here[0] == here[1], f"{where} writes the checks of {place} anew, if they are right"
 
 
 def test_every_check_has_its_equation():

@@ -380,21 +380,24 @@ def squared_distance_after_a_step():
 )
 def regret_of_adagrad():
     rng, D = np.random.default_rng(0), 2.0
+    drawn = [rng.normal(rng.normal(), 1, size=30) * rng.exponential(size=30) for _ in range(100)]
+    short = [
+        np.array(g) for n in range(1, 5) for g in itertools.product((-2.0, 1.0, 3.0), repeat=n)
+    ]
     closest = 0.0
-    for _ in range(200):
-        g = rng.normal(rng.normal(), 1, size=30) * rng.exponential(size=30)
+    for g in (*drawn, *short):
         s = np.cumsum(g**2)
-        left, right = np.sum(g**2 / np.sqrt(s)), 2 * np.sqrt(s[-1])
-        yield left <= right, True
-        eta = D / np.sqrt(2)
-        rates = eta / np.sqrt(s)
-        points, best = descent(g, rates), -np.sign(g.sum())  # of a linear loss: an end
-        regret = np.sum(g * (points[:-1] - best))
-        bound = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2
-        yield regret <= bound, True
-        bound = (D**2 / (2 * eta) + eta) * np.sqrt(s[-1])
-        yield regret <= bound, True
-        closest = max(closest, regret / bound)
-    yield closest > 0.4, True  # so that half of the bound would be too little
+        yield np.sum(g**2 / np.sqrt(s)) <= 2 * np.sqrt(s[-1]), True
+        for eta, start in itertools.product((D / 4, D / 2, D / np.sqrt(2), 2 * D), (-1, 0.2, 1)):
+            rates = eta / np.sqrt(s)
+            points = descent(g, rates, start)
+            for best in (-1, 1):  # of a linear loss, the best point is an end
+                regret = np.sum(g * (points[:-1] - best))
+                bound = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2
+                of_root = (D**2 / (2 * eta) + eta) * np.sqrt(s[-1])
+                assert regret <= bound * (1 + 1e-12), (g, eta, start)
+                assert regret <= of_root * (1 + 1e-12), (g, eta, start)
+                closest = max(closest, regret / of_root)
+    yield closest > 0.7, True  # much less of a bound would be too little: D^2 / (4 eta) + eta is
     many = np.ones(100_000)
     yield round(np.sum(many / np.sqrt(np.cumsum(many))) / np.sqrt(many.size), 2), 2.0  # sharp

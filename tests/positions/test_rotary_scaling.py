@@ -183,7 +183,7 @@ class TestErrors:
         "scaling", [{}, {"type": "su"}, {"type": ["a"]}, {"type": "ntk", "rope_type": "yarn"}]
     )
     def test_unknown_type(self, scaling):
-        words = r"^Argument \"scaling\['type'\]\" must be 'default', 'linear', .* or 'llama3', not"
+        words = r"^Argument \"scaling\['type'\]\" must be 'default', .* or 'proportional', not"
         with pytest.raises(ValueError, match=words):
             P.rope_frequencies(4, scaling=scaling)
 

@@ -2,6 +2,7 @@
 
 import fnmatch
 import json
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -176,7 +177,7 @@ CODE = "//div[contains(@class, 'highlight-python')][not(ancestor::section[@id='e
 #: The nine parts of a topic's page, and the name under which a topic may say that it has none.
 PARTS = {
     "": {
-        "title and sentence": "//section[h1]/p[string-length(normalize-space()) > 20]",
+        "lead": "//section[h1]/p[contains(@class, 'lead')][string-length() > 60]",
         "figure": "//section[h1]/*[self::img or descendant::img][following::section]",
         "definition": "//section[@id='definition']",
         "examples": "//section[@id='examples']//*[@class='gp']",
@@ -207,6 +208,189 @@ def test_every_topic_has_its_parts(topics, report, facts):
                 elif tree.xpath(path) and key in reasons:
                     problems.append((page, f"has {part}, and a reason why not"))
     report(problems)
+
+
+#: A formula in the definition of a topic: its symbols are explained above.
+FORMULA = "//section[@id='definition']//div[contains(@class, 'math')]"
+
+
+def test_every_topic_begins_with_two_sentences_and_its_symbols(topics, report):
+    """Where there is a formula. The upstream gradient is introduced wherever there is a vjp."""
+    problems = []
+    for page, tree in topics.items():
+        lead = tree.xpath("string(//section[h1]/p[contains(@class, 'lead')])")
+        symbols = tree.xpath("string(//section[h1]/p[contains(@class, 'symbols')])")
+        if len(re.findall(r"[.?!](?: |$)", lead)) < 2:
+            problems.append((page, f"begins with less than two sentences: {lead[:60]}"))
+        if tree.xpath(FORMULA) and len(symbols) < 30:
+            problems.append((page, "has a formula, and explains no symbols"))
+        if tree.xpath("//dt[contains(@id, '_vjp')]") and "upstream gradient" not in symbols:
+            problems.append((page, "has a backward pass and does not introduce u"))
+    report(problems)
+
+
+def test_sections_of_a_topic_stand_in_the_order_of_understanding(topics, report):
+    order = [
+        "definition", "examples", "try-it", "derivation", "options-and-variants", "numerics",
+        "conventions-and-traps", "exercises", "before-you-go-on", "used-in", "references",
+        "parameters-and-errors",
+    ]  # fmt: skip
+    for page, tree in topics.items():
+        found = [s.get("id") for s in tree.xpath("//section[h1]/section") if s.get("id") in order]
+        assert found == sorted(found, key=order.index), page
+
+
+#: Topics whose derivation has special cases, and what must come before them.
+MAIN = {
+    "recurrent/lstm": ("lstm_vjp", ["lstm_cell_vjp", "lstm_gates_vjp"]),
+    "recurrent/gru": ("gru_vjp", ["gru_cell_vjp"]),
+    "recurrent/rnn": ("rnn_vjp", ["rnn_cell_vjp"]),
+    "losses/cross_entropy": ("cross_entropy_grad", ["cross_entropy_value_and_grad"]),
+    "neurons/mlp": ("mlp_vjp", ["mlp_deltas"]),
+    "transformer/blocks": ("encoder_block_vjp", ["decoder_block_vjp"]),
+    "transformer/stacks": ("encoder_vjp", ["decoder_vjp"]),
+    "transformer/language_model": ("language_model_vjp", ["language_model_loss_value_and_grad"]),
+}
+
+
+@pytest.mark.parametrize("topic", MAIN)
+def test_the_main_result_comes_before_its_special_cases(site, trees, topic):
+    main, special = MAIN[topic]
+    titles = "//section[@id='derivation']//*[self::h3 or self::summary]"
+    text = [t.text_content() for t in trees[site / "reference" / f"{topic}.html"].xpath(titles)]
+    places = {name: next(k for k, t in enumerate(text) if name in t) for name in [main, *special]}
+    assert all(places[main] < places[name] for name in special), places
+
+
+def test_special_cases_are_folded_and_last(topics, report):
+    problems, count = [], 0
+    for page, tree in topics.items():
+        for fold in tree.xpath("//section[@id='special-cases']/details"):
+            count += 1
+            if fold.get("open") is not None:
+                problems.append((page, "unfolded special case"))
+        if tree.xpath("//section[@id='special-cases']/following-sibling::section"):
+            problems.append((page, "a main result after special cases"))
+        if "value-and-grad" in " ".join(tree.xpath("//section[@id='derivation']/section/@id")):
+            problems.append((page, "a value with its gradient that is not folded"))
+    assert count > 25
+    report(problems)
+
+
+def test_no_sentence_is_cut_by_code(topics, report):
+    """A sentence, or its formula, has ended where code begins, and another begins after it."""
+    problems, count = [], 0
+    caption = "//section[@id='definition']//p[strong[starts-with(., 'In NumPy')]]"
+    after = "following-sibling::*[self::div or self::details][1]/following-sibling::*[1][self::p]"
+    for page, tree in topics.items():
+        for p in tree.xpath(caption):
+            count += 1
+            above = p.xpath("preceding-sibling::*[not(self::span)][1]")
+            end = above[0].text_content().rstrip("\\)] \n✓#¶") if above else "."
+            if above and above[0].tag in "div p" and end.endswith(","):
+                problems.append((page, f"code after a comma: {end[-40:]}"))
+            if above and above[0].tag == "p" and not end.endswith((".", ":", "!", "?", ")")):
+                problems.append((page, f"code in a sentence: {end[-40:]}"))
+            problems += [
+                (page, f"goes on in lower case after code: {q.text_content()[:60]}")
+                for q in p.xpath(after)
+                if (q.text or "").lstrip()[:1].islower()
+            ]
+    assert count > 100
+    report(problems)
+
+
+def test_examples_begin_with_words(topics, report):
+    report(
+        (page, "its examples begin with code")
+        for page, tree in topics.items()
+        if not tree.xpath("//section[@id='examples']/*[2][self::p]")
+        and tree.xpath("//section[@id='examples']")
+    )
+
+
+def test_only_short_code_stands_next_to_a_formula(topics, report):
+    columns = {p: t.xpath("//div[contains(@class, 'twofold')]") for p, t in topics.items()}
+    assert sum(map(len, columns.values())) > 40
+    report(
+        (page, f"{lines} lines of code next to a formula")
+        for page, found in columns.items()
+        for column in found
+        if (lines := column.xpath("string(.//pre)").strip().count("\n") + 1) > 6
+    )
+
+
+def test_titles_and_descriptions(trees, report):
+    """No two pages have one title; every page that is written has a description."""
+    titles = Counter(tree.xpath("string(//title)") for tree in trees.values())
+    problems = [
+        (page, f"{titles[title]} pages have the title {title}")
+        for page, tree in trees.items()
+        if titles[title := tree.xpath("string(//title)")] > 1 and "generated" not in page.parts
+    ]
+    problems += [
+        (page, "no description")
+        for page, tree in trees.items()
+        if page.parent.parent.name == "reference" and not tree.xpath("//meta[@name='description']")
+        and "generated" not in page.parts
+    ]  # fmt: skip
+    report(problems)
+
+
+def test_alternative_texts_are_sentences_without_tex(trees, report):
+    problems, count = [], 0
+    for page, tree in trees.items():
+        for image in tree.xpath("//img[contains(@class, 'sphx-glr-single-img')]"):
+            alt, count = image.get("alt"), count + 1
+            if re.search(r"\\|\$|_\{|\^\{", alt):
+                problems.append((page, f"TeX in an alternative text: {alt[:60]}"))
+            if len(alt.split()) < 6 or not alt.rstrip().endswith((".", "?", "!", "”")):
+                problems.append((page, f"not a sentence: {alt[:60]}"))
+    assert count > 400
+    report(problems)
+
+
+def test_images_have_their_sizes(trees, report):
+    report(
+        (page, f"no size: {image.get('src')}")
+        for page, tree in trees.items()
+        for image in tree.xpath("//article//img[contains(@src, '_images/sphx_glr')]")
+        if not (image.get("width") and image.get("height"))
+    )
+
+
+def test_every_topic_is_on_the_cheat_sheet(site, trees, topics):
+    """With its formula, if it defines by one, and with gradients, if it has a backward pass."""
+    sheet = trees[site / "reference" / "index.html"]
+    rows = {
+        (site / "reference" / row.xpath("string(td[1]//a/@href)")).resolve(): row
+        for row in sheet.xpath("//table[contains(@class, 'sheet')]//tbody/tr")
+    }
+    assert rows.keys() == topics.keys()
+    for page, tree in topics.items():
+        cells = [cell.xpath(".//*[contains(@class, 'math')]") for cell in rows[page].xpath("td")]
+        if len(cells) == 3 and tree.xpath(FORMULA):
+            assert cells[1], page
+        if len(cells) == 3 and tree.xpath("//dt[contains(@id, '_vjp')]"):
+            assert cells[2], page
+
+
+def test_formulas_of_the_cheat_sheet_are_parts_of_checked_equations(site, trees, topics):
+    """Without room and alignment, each side of a formula stands on the page of its topic."""
+
+    def bare(tex):
+        return re.sub(r"\\(qquad|quad|[,;:! ])|[&\s~{}]|\\\\(?=\s)", "", tex)
+
+    sheet, count = trees[site / "reference" / "index.html"], 0
+    for row in sheet.xpath("//table[contains(@class, 'sheet')]//tbody/tr"):
+        page = (site / "reference" / row.xpath("string(td[1]//a/@href)")).resolve()
+        shown = topics[page].xpath("//*[contains(@class, 'math')]")
+        text = bare(" ".join(node.text_content() for node in shown))
+        for formula in row.xpath("td[position() > 1]//*[contains(@class, 'math')]"):
+            for side in formula.text_content()[2:-2].split(" = "):
+                count += 1
+                assert bare(side).rstrip(".,") in text, (page.stem, side)
+    assert count > 500
 
 
 def test_every_reason_is_of_a_topic(topics, facts):
@@ -395,14 +579,62 @@ def test_the_site_is_light(site):
     assert sum(p.stat().st_size for p in files) < 80e6
 
 
-def test_every_stop_of_the_path_has_exercises_with_folded_solutions(site, trees):
-    learn = trees[site / "learn.html"]
-    stops = {
-        (site / link.partition("#")[0]).resolve()
-        for link in learn.xpath("//article//li/p/a[contains(@href, 'reference/')]/@href")
-    }
-    assert len(stops) > 20
-    for page in stops:
+@pytest.fixture
+def path(site, trees):
+    """The stops of Learn, in order."""
+    links = ".//ol/li/p/a[contains(@href, 'reference/')]/@href"
+    parts = trees[site / "learn.html"].xpath(
+        "//section[section]/section[starts-with(@id, 'id') or h2]"
+    )
+    assert len(parts) == 6  # five parts, and a short route
+    return [[(site / link).resolve() for link in part.xpath(links)] for part in parts]
+
+
+def test_the_path_has_five_parts_and_a_route_of_seven(site, path):
+    *parts, route = [
+        [page.relative_to(site / "reference").with_suffix("").as_posix() for page in part]
+        for part in path
+    ]
+    stops = [stop for part in parts for stop in part]
+    assert len(parts) == 5
+    assert stops[0] == "calculus/chain_rule"
+    assert stops[-1] == "transformer/generation"
+    assert len(set(stops)) == len(stops) >= 27
+    assert len(route) == 7
+    assert set(route) <= set(stops)
+    wanted = "activations/sigmoid neurons/mlp training/momentum training/rmsprop "
+    wanted += "transformer/feed_forward positions/sinusoidal"
+    assert set(wanted.split()) <= set(stops)
+
+
+def test_every_stop_knows_where_it_is(path, trees):
+    """Its number, Learn, and the stops before and after it, which are one click away."""
+    line = [page for part in path[:-1] for page in part]
+    for number, page in enumerate(line, 1):
+        [box] = trees[page].xpath("//div[contains(@class, 'stop')][contains(., 'Stop')]")
+        assert f"Stop {number} of {len(line)}" in box.text_content()
+        links = [(page.parent / href).resolve() for href in box.xpath(".//a/@href")]
+        near = line[max(number - 2, 0) : number - 1] + line[number : number + 1]
+        assert [link.stem for link in links] == ["learn", *(n.stem for n in near)], page
+        assert links[1:] == near
+    others = [p for p, t in trees.items() if t.xpath("//div[@class='stop docutils container']")]
+    assert set(others) == set(line)
+
+
+def test_every_stop_ends_with_a_question(path, trees):
+    for page in (page for part in path[:-1] for page in part):
+        [section] = trees[page].xpath("//section[@id='before-you-go-on']")
+        assert "?" in section.xpath("string(p[1])"), page
+        assert len(section.xpath("string(details[not(@open)])")) > 40, page
+
+
+def test_learn_has_its_path_in_the_side_bar(site, trees, path):
+    bar = trees[site / "learn.html"].xpath("//nav[@class='learn-path']//a/@href")
+    assert [(site / link).resolve() for link in bar] == [p for part in path[:-1] for p in part]
+
+
+def test_every_stop_of_the_path_has_exercises_with_folded_solutions(path, trees):
+    for page in {page for part in path for page in part}:
         solutions = trees[page].xpath("//section[@id='exercises']//li//details[.//*[@class='gp']]")
         assert len(solutions) >= 2, page
         assert all(solution.get("open") is None for solution in solutions), page

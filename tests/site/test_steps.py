@@ -1,11 +1,31 @@
-"""Backpropagation step by step: each number on the screen, against formulas written out here."""
+"""Derivations step by step: every value on the screen, against dlref's."""
 
-import math
-import re
+import json
 
+import numpy as np
 import pytest
 
-PAGES = {"losses/cross_entropy": 9, "recurrent/rnn": 18}
+from dlref.activations import relu, relu_vjp, softmax, softmax_vjp
+from dlref.attention import (
+    attention_scores,
+    attention_weights,
+    scaled_dot_product_attention,
+    scaled_dot_product_attention_vjp,
+)
+from dlref.losses import cross_entropy, cross_entropy_grad, squared_error, squared_error_grad
+from dlref.neurons import linear, linear_vjp
+from dlref.normalization import layer_norm, layer_norm_vjp
+from dlref.recurrent import lstm_cell, lstm_cell_vjp, lstm_gates, rnn, rnn_vjp
+
+BAR = "\u0304"
+PAGES = {
+    "losses/cross_entropy": "cross-entropy",
+    "normalization/layer_norm": "layer-norm",
+    "neurons/mlp": "mlp",
+    "recurrent/rnn": "rnn",
+    "recurrent/lstm": "lstm",
+    "attention/scaled_dot_product": "attention",
+}
 
 
 @pytest.fixture
@@ -17,7 +37,7 @@ def opened(browser, site):
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto((site / "reference" / f"{topic}.html").as_uri())
-        page.locator(".steps[data-ready]").wait_for()
+        page.locator(".graph-steps[data-ready]").wait_for()
         pages.append(context)
         return page
 
@@ -27,77 +47,201 @@ def opened(browser, site):
     assert complaints == []
 
 
-def numbers(page):
-    """Return the numbers that the step on the screen prints."""
-    printed = page.locator(".step:visible .go").all_inner_texts()
-    return [float(n) for n in re.findall(r"-?\d+\.\d*", " ".join(printed))]
-
-
 def walk(page):
-    """Go through all steps with Next; return what each shows by its name."""
+    """Go through all steps with Next; return the value of each by its name."""
     shown = {}
-    for _ in range(page.locator(".steps .step").count()):
-        assert page.locator(".step:visible").count() == 1
-        shown[page.locator(".step:visible strong").first.inner_text()] = numbers(page)
+    page.locator(".steps-path button").first.click()
+    for _ in range(page.locator(".graph-steps .step").count()):
+        card = page.locator(".graph-steps .step.shown")
+        assert card.count() == 1
+        name = page.locator(".steps-chip[aria-current]").inner_text()
+        shown[name] = np.array(
+            json.loads(card.locator(".graph-result").get_attribute("data-value"))
+        )
         page.get_by_role("button", name="Next", exact=True).click(force=True)
     return shown
 
 
-def test_cross_entropy(opened):
-    shown = walk(opened("losses/cross_entropy"))
-    z = [0.0, 0.0, math.log(2)]
-    s = [math.exp(v) / sum(map(math.exp, z)) for v in z]
-    dz = [s[0], s[1], s[2] - 1]
-    expected = {
-        "z, forward": z, "s, forward": s, "L, forward": [-math.log(s[2])],
-        "s, backward": [0, 0, -1 / s[2]], "z, backward": dz, "b, backward": dz,
-        "W, backward": [d * v for d in dz for v in (1, 2)],
-        "x, backward": [math.log(2) * dz[2], 0],
-    }  # fmt: skip
-    for name, values in expected.items():
-        assert shown[name] == pytest.approx(values, abs=1e-4), name
+def bars(**values):
+    """Return gradients under the names that the page gives them."""
+    return {f"{name}{BAR}": value for name, value in values.items()}
 
 
-def test_rnn(opened):
-    shown = walk(opened("recurrent/rnn"))
+def of_cross_entropy(x, W, b, y):
+    z = linear(x, W, b)
+    s, loss = softmax(z), cross_entropy(z[None], y[None])
+    ds = np.where(y > 0, -y / s, 0.0)
+    dz = cross_entropy_grad(z[None], y[None])[0]
+    dx, dw, db = linear_vjp(dz, x, W, b)
+    np.testing.assert_allclose(softmax_vjp(ds, z), dz, atol=1e-14)
+    return {"z": z, "s": s, "L": loss, **bars(s=ds, z=dz, b=db, W=dw, x=dx)}
 
-    def states(w, x):
-        h = [0.0]
-        for value in x:
-            h.append(math.tanh(w * h[-1] + value))
-        return h
 
-    w, x, step = 0.5, [1.0, 0.0, 0.0, 0.0], 1e-6
-    h = states(w, x)
-    for t in range(1, 5):
-        assert shown[f"h{t}, forward"] == pytest.approx([h[t]], abs=1e-4)
-        moved = [[v + d * (k == t - 1) for k, v in enumerate(x)] for d in (step, -step)]
-        slope = (states(w, moved[0])[4] - states(w, moved[1])[4]) / (2 * step)
-        assert shown[f"z{t}, backward"] == pytest.approx([slope], abs=1e-4)
-    slope = (states(w + step, x)[4] - states(w - step, x)[4]) / (2 * step)
-    assert shown["w, step 1"] == pytest.approx([slope], abs=1e-4)
+def of_layer_norm(x, w, b, u):
+    dx, dw, db = layer_norm_vjp(u, x, w, b, eps=0)
+    y, n = layer_norm(x, w, b, eps=0), layer_norm(x, eps=0)
+    dn = w * u
+    return {"m": x.mean(), "d": x - x.mean(), "σ": x.std(), "n": n, "y": y,
+            **bars(b=db, w=dw, n=dn, σ=-(dn @ n) / x.std(), x=dx)}  # fmt: skip
+
+
+def of_mlp(x, W1, b1, W2, b2, t):
+    z = linear(x, W1, b1)
+    h = relu(z)
+    y = linear(h, W2, b2)
+    dy = squared_error_grad(y, t)
+    dh, dw2, db2 = linear_vjp(dy, h, W2, b2)
+    dz = relu_vjp(dh, z)
+    dx, dw1, db1 = linear_vjp(dz, x, W1, b1)
+    return {"z": z, "h": h, "y": y, "L": squared_error(y, t),
+            **bars(y=dy, b2=db2, W2=dw2, h=dh, z=dz, b1=db1, W1=dw1, x=dx)}  # fmt: skip
+
+
+def of_rnn(w, x):
+    args = (x[:, None], np.zeros(1), np.ones((1, 1)), np.array([[w]]))
+    h = rnn(*args)[:, 0]
+    u = np.zeros((4, 1))
+    u[-1] = 1
+    dx, _, _, dw = rnn_vjp(u, *args)[:4]
+    states = {f"h{t}": h[t - 1] for t in range(1, 5)}
+    return {
+        **states,
+        "L": h[-1],
+        **bars(w=dw[0, 0], **{f"z{t}": dx[t - 1, 0] for t in range(1, 5)}),
+    }
+
+
+def of_lstm(x, h, c, wx, wh, b, uh, uc):
+    one = [np.array([v]) for v in (x, h, c)]
+    args = (*one, wx[:, None], wh[:, None], b)
+    gates = lstm_gates(one[0][None], *args[1:])
+    new_h, new_c = lstm_cell(*args)
+    dx, dh, dc, _, dwh, db = lstm_cell_vjp(([uh], [uc]), *args)
+    np.testing.assert_allclose(dwh[:, 0], db * h, atol=1e-14)
+    names = {name: getattr(gates, name)[0, 0] for name in "ifgo"}
+    return {**names, "h′": new_h[0], "c′": new_c[0], **bars(x=dx[0], h=dh[0], c=dc[0], b=db, z=db)}
+
+
+def of_attention(Q, K, V, U):
+    dq, dk, dv = scaled_dot_product_attention_vjp(U, Q, K, V)
+    out = scaled_dot_product_attention(Q, K, V)
+    p = attention_weights(Q, K)
+    ds = softmax_vjp(U @ V.T, attention_scores(Q, K))
+    return {"S": attention_scores(Q, K), "P": p, "O": out, "D": (U * out).sum(1),
+            **bars(V=dv, P=U @ V.T, S=ds, Q=dq, K=dk)}  # fmt: skip
+
+
+EXPECTED = {
+    "losses/cross_entropy": of_cross_entropy,
+    "normalization/layer_norm": of_layer_norm,
+    "neurons/mlp": of_mlp,
+    "recurrent/rnn": of_rnn,
+    "recurrent/lstm": of_lstm,
+    "attention/scaled_dot_product": of_attention,
+}
+
+
+def inputs_of(page):
+    """Return the inputs as the fields have them now."""
+    found = {}
+    for field in page.locator(".graph-input input").all():
+        name, *place = field.get_attribute("aria-label").split(" ", 1)
+        found.setdefault(name, []).append((place, float(field.input_value())))
+    out = {}
+    for name, entries in found.items():
+        values = [value for _, value in entries]
+        if not entries[0][0]:
+            out[name] = values[0]
+        elif "row" in entries[0][0][0]:
+            rows = len({place[0].split()[1] for place, _ in entries})
+            out[name] = np.array(values).reshape(rows, -1)
+        else:
+            out[name] = np.array(values)
+    return out
+
+
+def as_matrices(topic, inputs):
+    """A matrix of one row looks like a row."""
+    if topic == "neurons/mlp":
+        inputs["W2"] = inputs["W2"].reshape(1, -1)
+        inputs["t"], inputs["b2"] = np.atleast_1d(inputs["t"]), np.atleast_1d(inputs["b2"])
+    return inputs
 
 
 @pytest.mark.parametrize("topic", PAGES)
-def test_every_way_to_a_step_shows_its_numbers(opened, topic):
-    """Back, and the chip of each step, lead to what Next led to."""
+def test_every_value_is_that_of_dlref(opened, topic):
+    """With the numbers of the page, and with others that are typed in."""
     page = opened(topic)
-    shown = walk(page)
-    assert len(shown) == PAGES[topic]
-    heading = page.locator(".step:visible strong").first
-    for name in reversed(shown):
-        assert (heading.inner_text(), numbers(page)) == (name, shown[name])
-        page.get_by_role("button", name="Back", exact=True).click(force=True)
-    for name, printed in shown.items():
-        page.locator(".steps-path").get_by_role("button", name=name, exact=True).click()
-        assert (heading.inner_text(), numbers(page)) == (name, printed)
+    page.locator(".graph-inputs summary").click()
+    fields = page.locator(".graph-input input").all()
+    for draw in range(3):
+        if draw:
+            for k, field in enumerate(fields):
+                if (field.get_attribute("aria-label") or "").startswith("y "):
+                    continue  # the right class stays one-hot
+                field.fill(f"{np.random.default_rng([draw, k]).normal():.3f}")
+        expected = EXPECTED[topic](**as_matrices(topic, inputs_of(page)))
+        shown = walk(page)
+        assert expected.keys() <= shown.keys()
+        for name, value in expected.items():
+            np.testing.assert_allclose(
+                shown[name].ravel(), np.ravel(value), rtol=1e-10, atol=1e-12, err_msg=name
+            )
+        given = {"u", "U", "uh", "uc", "y", "t", "wx", "wh"}  # and an LSTM has one unit
+        own = {f"{name}{BAR}" for name in inputs_of(page).keys() - given}
+        assert own <= shown.keys() | ({f"x{BAR}"} if topic == "recurrent/rnn" else set())
+
+
+@pytest.mark.parametrize("topic", PAGES)
+def test_the_graph_lights_the_edges_of_the_step(opened, topic):
+    """Each step has a node, at least one lit edge, a formula and a sentence of why."""
+    page = opened(topic)
+    for chip in page.locator(".steps-path button").all():
+        chip.click()
+        assert page.locator(".graph-node.current").count() == 1, chip.inner_text()
+        assert page.locator(".graph-edge.lit").count() >= 1, chip.inner_text()
+        card = page.locator(".graph-steps .step.shown")
+        assert card.locator(".graph-formula").inner_text()
+        assert card.locator(".graph-why").inner_text().endswith(".")
+
+
+@pytest.mark.parametrize("topic", PAGES)
+def test_a_guess_comes_before_the_answer(opened, topic):
+    page = opened(topic)
+    page.get_by_label("guess first").check()
+    card = page.locator(".graph-steps .step.shown")
+    assert not card.locator(".graph-result").is_visible()
+    card.get_by_label("Your guess").fill("123")
+    card.get_by_role("button", name="Check").click()
+    assert "Not quite" in card.locator("[role=status]").inner_text()
+    assert not card.locator(".graph-result").is_visible()
+    truth = np.ravel(json.loads(card.locator(".graph-result").get_attribute("data-value")))[0]
+    card.get_by_label("Your guess").fill(f"{truth:.3f}")
+    card.get_by_role("button", name="Check").click()
+    assert card.locator(".graph-result").is_visible()
+    page.get_by_role("button", name="Next", exact=True).click()
+    card = page.locator(".graph-steps .step.shown")
+    assert not card.locator(".graph-result").is_visible()
+    card.get_by_role("button", name="Show").click()
+    assert card.locator(".graph-result").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("topic", PAGES)
+def test_the_height_does_not_change(opened, topic, width):
+    page = opened(topic, viewport={"width": width, "height": 800})
+    heights = set()
+    for chip in page.locator(".steps-path button").all():
+        chip.click()
+        heights.add(round(page.locator(".graph-steps").bounding_box()["height"]))
+    assert len(heights) == 1
 
 
 @pytest.mark.parametrize("topic", PAGES)
 def test_keyboard_and_chips(opened, topic):
     page = opened(topic)
-    said = page.locator(".steps [role=status]")
-    last = PAGES[topic]
+    said = page.locator(".steps-bar [role=status]")
+    last = page.locator(".steps-path button").count()
     page.get_by_role("button", name="Next", exact=True).focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Enter")
@@ -118,10 +262,19 @@ def test_accessible_and_narrow(opened, axe, topic, theme):
     page.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
     page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
     page.locator(".steps-path button").nth(4).tap()
+    page.locator(".graph-inputs summary").click()
     page.evaluate(axe)
-    found = page.evaluate("async () => (await axe.run('.steps')).violations.map(v => v.id)")
+    found = page.evaluate("async () => (await axe.run('.graph-steps')).violations.map(v => v.id)")
     assert found == []
     for width in (390, 768, 1280, 1920):
         page.set_viewport_size({"width": width, "height": 800})
         wide = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(wide) <= 0
+
+
+@pytest.mark.parametrize("topic", PAGES)
+def test_without_scripts_the_derivation_is_text(browser, site, topic):
+    with browser.new_context(offline=True, java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto((site / "reference" / f"{topic}.html").as_uri())
+        assert page.locator(".graph-steps .gp").first.is_visible()

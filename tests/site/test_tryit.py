@@ -138,38 +138,90 @@ def numbers(page, kind):
     return page.locator(f".tryit-{kind}").evaluate_all("es => es.map(e => +e.dataset.value)")
 
 
-def typed(page, scores):
+def typed(page, scores, cached=0):
     """Type a score into each cell of the table."""
-    for name, row in zip("abc", scores, strict=True):
+    for name, row in zip("abc"[cached:], scores, strict=True):
         for key, score in zip("abc", row, strict=True):
             put(page, f"score of query {name} and key {key}", score)
 
 
-def test_attention_workbench(opened):
+@pytest.mark.parametrize("cached", [0, 1, 2])
+def test_attention_workbench(opened, cached):
+    """The queries after a cache, with masks, windows, biases and sinks."""
     page = opened("attention/scaled_dot_product")
     put(page, "sentence", "a b c")
-    typed(page, 2000 * np.eye(3))  # each query sees its own key alone: the outputs are the values
-    values = np.reshape(numbers(page, "output"), (3, 4))
+    put(page, "tokens in the cache", cached)
+    values = page.locator("[data-part=V]").evaluate_all("es => es.map(e => +e.dataset.value)")
+    values = np.reshape(values, (3, 4))
     assert len({*values.ravel()}) > 9
-    typed(page, tryit.SCORES)
-    for settings, weights, output in tryit.attention(values):
-        labels = ["mask", "offset of the first query", "scale", "ALiBi slope"]
+    scores = tryit.SCORES[cached:]
+    typed(page, scores, cached)
+    for settings, weights, output in tryit.attention(scores, values, cached):
+        labels = ["mask", "window", "scale", "ALiBi slope", "sink"]
         for label, value in zip(labels, settings, strict=True):
             put(page, label, value)
         assert numbers(page, "weights") == pytest.approx(weights.ravel(), abs=1e-12)
         assert numbers(page, "output") == pytest.approx(output.ravel(), abs=1e-12)
+        assert page.locator(".tryit-weights").count() == 3 * (3 - cached)
+
+
+def test_a_row_without_keys_and_a_row_written_out(opened):
+    page = opened("attention/scaled_dot_product")
+    put(page, "sentence", "a b c")
+    typed(page, tryit.SCORES)
     put(page, "mask", "hide all keys of the first query")
-    assert (
-        'query "a" sees no key' in page.locator(".attention-workbench [role=status]").inner_text()
-    )
+    status = page.locator(".attention-workbench [role=status]")
+    assert 'query "a" sees no key' in status.inner_text()
     assert numbers(page, "output")[:4] == [0, 0, 0, 0]
     assert page.locator(".tryit-weights").all_inner_texts()[:3] == ["masked"] * 3
+    put(page, "Written out", 1)
+    put(page, "scale", 1)
+    weights = np.exp(tryit.SCORES[1]) / np.exp(tryit.SCORES[1]).sum()
+    text = page.locator(".tryit-row").inner_text()
+    assert all(f"e^{s:.2f} = {np.exp(s):.3f}" in text for s in tryit.SCORES[1])
+    assert ", ".join(f"{w:.3f}" for w in weights) in text
+    assert page.locator("tr.chosen th").all_inner_texts() == ["b"]
+
+
+def test_queries_and_keys_are_shown(opened):
+    """The scores are their products, to the two digits of the fields."""
+    page = opened("attention/scaled_dot_product")
+    put(page, "sentence", "a b c")
+    put(page, "tokens in the cache", 1)
+    q, k = (
+        np.reshape(
+            page.locator(f"[data-part={part}]").evaluate_all("es => es.map(e => +e.dataset.value)"),
+            (-1, 4),
+        )
+        for part in "QK"
+    )
+    fields = page.locator(".attention-workbench td input").evaluate_all(
+        "es => es.map(e => +e.value)"
+    )
+    assert (q.shape, k.shape) == ((2, 4), (3, 4))
+    np.testing.assert_allclose(np.ravel(q @ k.T), fields, rtol=0, atol=0.0051)
+
+
+def test_the_classifier_of_the_start_page(browser, site):
+    with browser.new_context(offline=True) as context:
+        page = context.new_page()
+        page.goto((site / "index.html").as_uri())
+        page.locator(".classifier-play[data-ready]").wait_for()
+        names = ["cat", "dog", "owl"]
+        for z, true, *expected in tryit.classifier():
+            for name, score in zip(names, z, strict=True):
+                put(page, f"score of {name}", score)
+            put(page, "the picture shows a", names[true])
+            for kind, values in zip(("probability", "gradient", "loss"), expected, strict=True):
+                shown = page.locator(f".classifier-play [data-{kind}]")
+                got = shown.evaluate_all(f"es => es.map(e => +e.dataset.{kind})")
+                np.testing.assert_allclose(got, np.ravel(values), rtol=0, atol=1e-12)
 
 
 def test_a_sentence_of_ones_own(opened):
     page = opened("attention/scaled_dot_product")
     put(page, "sentence", "rows of weights sum to one")
-    heads = page.locator(".attention-workbench tbody").nth(1).locator("th").all_inner_texts()
+    heads = page.locator(".attention-workbench tbody").nth(4).locator("th").all_inner_texts()
     assert heads == ["rows", "of", "weights", "sum", "to", "one"]
     weights = numbers(page, "weights")
     assert [sum(weights[i : i + 6]) for i in range(0, 36, 6)] == pytest.approx([1.0] * 6)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import (
+    FAR,
     FloatArray,
     FloatDType,
     as_array,
@@ -39,7 +40,7 @@ from ..._core.arguments import (
 from ..._core.broadcasting import unbroadcast
 from ..._core.threads import as_carray
 from . import flash
-from .flash import FAR, Matrices, TileSpec
+from .flash import Matrices, TileSpec
 
 __all__ = [
     "Attention",

@@ -234,7 +234,8 @@ def _starts(x: dict[str, FloatArray], chunk: int | None) -> range:
     finite = all(np.isfinite(array).all() for array in x.values())
     width = max(x["q"].shape[-1], x["v"].shape[-1], 1)
     own = min(max(1 << (width - 1).bit_length(), LEAST), MOST)
-    return range(0, x["q"].shape[1], (chunk or own) if finite else 1)
+    steps = x["q"].shape[1] if len(x["q"]) else 0  # an empty batch has no chunks
+    return range(0, steps, (chunk or own) if finite else 1)
 
 
 def _first(x: dict[str, FloatArray]) -> FloatArray:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = [
-    "FAR",
     "Matrices",
     "TileSpec",
     "attend",
@@ -59,7 +58,6 @@ IntArray = npt.NDArray[np.int64]
 QUERIES, KEYS = 512, 256  #: rows and columns of a tile
 AT_ONCE, LEAST = 2**18, 8  #: scores in whole rows that the forward mode takes at once, and rows
 PIECES = 8  #: parts of the backward pass, at least
-FAR = 1 << 40  #: a window without bound
 LOG2E = np.float32(math.log2(math.e))
 LN2 = np.float32(0.693359375), np.float32(-2.12194440e-4)  #: few digits, and the rest
 SHIFT = np.float32(1.5 * 2**23 + 127)  #: adding it leaves n + 127 in the low bits
@@ -298,6 +296,8 @@ class _Grid:
         self, q: FloatArray, k: FloatArray, spec: TileSpec, queries: int | None = None
     ) -> None:
         (q_heads, T), (kv_heads, S) = q.shape[:2], k.shape[:2]
+        if not q_heads:  # an empty batch of long sequences has no tiles
+            T = S = 0
         bounded, room = min(spec.left, spec.right) < S, QUERIES * KEYS
         # smaller tiles are cut by an edge less often
         queries = queries or (max(1, QUERIES // 2) if bounded else QUERIES)

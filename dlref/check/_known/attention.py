@@ -210,6 +210,28 @@ def _multi_head_options(rng: Any) -> Iterator[Case]:
         yield words(key), normed, {**HEADS, **rotations(), key: value}
 
 
+def _latents(rng: Any) -> a.LatentAttentionParams:
+    """Return weights for tokens of 8 numbers: H = 2, N = 3, R = 4, V = 5, latents of 6 and 3."""
+    shapes = (6, 8), (6,), (14, 6), (7, 8), (3,), (6, 3), (10, 3), (8, 10)
+    return a.LatentAttentionParams(*(rng.normal(size=shape) / 2 for shape in shapes))
+
+
+def _latent(rng: Any) -> Iterator[Case]:
+    p = _latents(rng)
+    yield "some tokens", (sequence(rng), p), HEADS
+    yield "one token", (sequence(rng, 1), p), HEADS
+    yield "a length that is no multiple of a tile", (sequence(rng, 67), p), HEADS
+    straight = p._replace(w_dq=None, q_norm=None, w_uq=rng.normal(size=(14, 8)) / 2)
+    yield "queries without a latent", (sequence(rng), straight), HEADS
+
+
+def _latent_options(rng: Any) -> Iterator[Case]:
+    p = _latents(rng)
+    told = {"is_causal": False, "scale": 0.25, "eps": 0.5, "mask": blind(5, 5)}
+    yield from each(lambda: (sequence(rng), p), told, **HEADS)
+    yield from rotated((sequence(rng), p))
+
+
 FLASH = {"weights": plain.weights_by_logsumexp}
 STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
@@ -359,6 +381,10 @@ RECORDS = [
     Known(
         f=a.multi_head_attention, hard=_multi_head, options=_multi_head_options,
         mistakes=(mistakes.masks, mistakes.heads_reshaped),
+    ),
+    Known(
+        f=a.latent_attention, hard=_latent, options=_latent_options,
+        mistakes=(mistakes.masks,),
     ),
     *without(
         NOT_ARRAYS, a.block_mask, a.causal_mask, a.chunk_mask, a.document_mask, a.padding_mask,

@@ -37,6 +37,7 @@ HARD = [
     call((5, 7), (5, 7), reduction="sum"),
     call((5, 7), (5, 7), reduction="none"),
 ]
+PAIRS = HARD[:1] + HARD[2:]
 ROWS = [
     call((5, 3), (5,)),
     call((2, 3, 3), (2, 3), reduction="none"),
@@ -131,6 +132,46 @@ RECORDS = [
             call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
         ],
         later=(training.perplexity, training.other_means), is_loss=True,
+    ),
+    Known(
+        f=m.gaussian_kl,
+        calls=[
+            call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), reduction="none"),
+            call((3, 2), (3, 2), reduction="sum"), call((5,), (5,)),
+        ],
+        batched=False, is_loss=True, hard=PAIRS, needed=REDUCED, later=(training.other_means,),
+    ),
+    Known(
+        f=m.kl_estimate, family="losses",
+        calls=[
+            call((5,), (5,)), call((2, 3), (2, 3), kind="k1", reduction="sum"),
+            call((3, 2), (3, 2), kind="k2", reduction="none"), call((), ()),
+        ],
+        batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
+    ),
+    Known(
+        f=m.distillation_loss,
+        calls=[
+            call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
+            call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
+        ],
+        batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        options=[
+            call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
+            call((5, 7), (5, 7), temperature=4.0),
+        ],
+        later=(training.other_means,),
+    ),
+    Known(
+        f=m.dpo_loss,
+        calls=[
+            call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
+            call((2, 3), (2, 3), label_smoothing=0.25, reduction="sum"), call((2,), (2,)),
+        ],
+        batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
+        options=[call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3)],
     ),
     Known(
         f=m.kl_divergence,

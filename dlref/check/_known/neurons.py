@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import neurons as n
 from .._oracle.plain import layers
-from ._record import Known, call, words
+from ._record import Known, call, normal, rows, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +46,11 @@ def _upstream(rng: Any) -> tuple[Any, ...]:
     return (rng.normal(size=(2, 5, 3)),)
 
 
+def factors(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw factors of dropout."""
+    return 2.0 * rng.integers(0, 2, shape)
+
+
 RECORDS = [
     Known(
         f=n.neuron,
@@ -68,6 +73,38 @@ RECORDS = [
         ],
         large=[call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None)],
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
+    ),
+    Known(
+        f=n.embedding,
+        calls=[
+            call((4, 3), (5,)), call((3, 2), (2, 3), padding_id=1), call((3, 2), (), scale=2.5),
+            call((3, 2), (0,)),
+        ],
+        draw=(normal, rows), constant=(1,), batched=False,
+        hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
+        options=[call((6, 4), (15,), padding_id=2), call((6, 4), (5,), scale=0.5)],
+    ),
+    Known(
+        f=n.dropout,
+        calls=[
+            call((4, 3), (4, 3)), call((2, 3), (3,)), call((), ()), call((2, 3, 2), (2, 1, 2)),
+            call((0, 3), (0, 3)),
+        ],
+        draw=(normal, factors), constant=(1,), batched=False, hard=[call((5, 7), (5, 7))],
+    ),
+    Known(
+        f=n.lora_linear,
+        calls=[
+            call((4, 3), (2, 3), (2, 3), (2, 2), (2,)), call((3,), (4, 3), (1, 3), (4, 1), None),
+            call((2, 2, 3), (1, 3), (2, 3), (1, 2), None, scale=0.5),
+            call((0, 3), (2, 3), (1, 3), (2, 1), (2,)),
+        ],
+        constant=(1,), batched=False,
+        hard=[
+            call((5, 7), (6, 7), (2, 7), (6, 2), (6,)),
+            call((1, 130), (3, 130), (4, 130), (3, 4), None),
+        ],
+        options=[call((5, 7), (6, 7), (2, 7), (6, 2), (6,), scale=0.5)],
     ),
     Known(f=n.mlp, hard=mlp_calls, options=mlp_options),
     Known(

@@ -20,6 +20,7 @@ from ._record import (
 )
 
 TABLE = {"T": 5, "S": 7}
+DISENTANGLED = (2, 11, 3), (2, 9, 3), (2, 8, 3), (2, 8, 3)
 
 
 def of_angles(f: Any, *calls: Sample) -> Known:
@@ -183,6 +184,45 @@ RECORDS = [
         batched=False,
     ),
     Known(
+        f=p.disentangled_scores,
+        calls=[
+            call((2, 3, 2), (2, 4, 2), *2 * [(2, 4, 2)]),
+            call((2, 1, 3, 2), (2, 1, 3, 2), *2 * [(1, 2, 2)], c2p=False),
+            call((1, 3, 2), (1, 3, 2), *2 * [(1, 8, 2)], p2c=False),
+            call((1, 9, 1), (1, 7, 1), *2 * [(1, 8, 1)], num_buckets=4, max_distance=7),
+            call((0, 1, 2, 2), (0, 1, 3, 2), *2 * [(1, 2, 2)]),
+        ],
+        batched=False, hard=[call((2, 5, 7), (2, 6, 7), *2 * [(2, 4, 7)])],
+        options=[
+            call(*DISENTANGLED, c2p=False), call(*DISENTANGLED, p2c=False),
+            call(*DISENTANGLED, num_buckets=4, max_distance=9),
+            call(*DISENTANGLED, max_distance=7, num_buckets=4),
+        ],
+    ),
+    Known(
+        f=p.relative_bias_grid,
+        calls=[
+            call((15, 2), height=2, width=3), call((1, 3), height=1, width=1),
+            call((9, 0), height=2, width=2),
+        ],
+        batched=False, hard=[call((35, 3), height=3, width=4)],
+    ),
+    Known(
+        f=p.rope_tables_multi,
+        calls=[
+            call((3, 4), (6,), sections=(1, 3, 2)),
+            call((2, 3, 4), (7,), sections=(3, 2, 2), interleaved=True),
+            call((2, 3), (3,), sections=[1, 2], attention_factor=1.5),
+            call((3, 0), (3,), sections=(1, 1, 1)),
+        ],
+        batched=False, fixed=True, hard=[call((3, 5), (8,), sections=(2, 3, 3))],
+        options=[
+            call((3, 5), (8,), sections=(2, 3, 3), interleaved=True),
+            call((3, 5), (8,), sections=(2, 3, 3), attention_factor=1.5),
+        ],
+        needed=("sections",),
+    ),
+    Known(
         f=p.transformer_xl_scores,
         calls=[
             call((3, 2), (4, 2), (6, 2), (2,), (2,)),
@@ -202,6 +242,6 @@ RECORDS = [
     ),
     *without(
         NOT_ARRAYS, p.alibi_slopes, p.rope_attention_factor, p.rope_frequencies, p.rope_permutation,
-        p.sinusoidal, p.sinusoidal_shift, p.t5_relative_position_bucket,
+        p.sinusoidal, p.sinusoidal_grid, p.sinusoidal_shift, p.t5_relative_position_bucket,
     ),
 ]  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from ... import recurrent as r
 from .._oracle.causes import recurrent as mistakes
 from .._oracle.plain import recurrent as plain
-from ._record import Known, Sample, covered, moderate, normal, words
+from ._record import Known, Sample, covered, moderate, normal, unit, words
 from .neurons import sequence
 
 if TYPE_CHECKING:
@@ -85,6 +85,23 @@ def layer(
     return Known(**(every | known))
 
 
+def scan(
+    T: int, D: int, N: int, *, batch: tuple[int, ...] = (), skip: bool = True, state: bool = True
+) -> tuple[Any, ...]:
+    """Return shapes of x, delta, a, b, c, d and the state."""
+    return (
+        *2 * [(*batch, T, D)],
+        (D, N),
+        *2 * [(*batch, T, N)],
+        (D,) if skip else None,
+        (*batch, D, N) if state else None,
+    )
+
+
+def negative(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return -rng.uniform(0.5, 2.0, shape)
+
+
 def cell_of(rng: Any, gates: int) -> Any:
     sizes = ((2, 4), (4 * gates, 8), (4 * gates, 4), (4 * gates,), (4 * gates,))
     return tuple(rng.normal(size=size) / 2 for size in sizes)
@@ -152,6 +169,17 @@ RECORDS = [
     layer(
         r.gru_cell, 3, 1, BEFORE, cell=True, hard=(BEFORE,),
         plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp}, mistakes=GRU,
+    ),
+    Known(
+        f=r.selective_scan,
+        calls=[
+            Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
+            Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
+            Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
+        ],
+        draw=(normal, unit, negative), batched=False,
+        hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
+        options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],
     ),
     Known(f=r.bidirectional, hard=_bidirectional), Known(f=r.sequence_to_sequence, hard=_sequences),
     Known(f=r.sequence_to_vector, hard=_sequences),

@@ -343,7 +343,8 @@ class _Columns:
         largest = abs(x).max((1, 3))
         for at in zip(*np.nonzero(self.odd), strict=True):
             self.unit[at] = safe_unit(largest[at])
-        self.x = (x * self.unit[:, None, :, None]).reshape(self.flat)
+        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a NaN
+            self.x = (x * self.unit[:, None, :, None]).reshape(self.flat)
         return True
 
     def standardized(self, weight: Vector, bias: Vector, eps: float, out: FloatArray) -> None:

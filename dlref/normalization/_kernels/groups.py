@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy.typing as npt
 
-from ..._core.arguments import FloatArray, as_integer, as_integers, as_number, check_shape, result
+from ..._core.arguments import (
+    FloatArray,
+    as_integer,
+    as_integers,
+    as_number,
+    check_shape,
+    entries,
+    result,
+)
 from .channels import columns, columns_jvp, columns_vjp
 from .rows import jvp_arguments, operands
 
@@ -71,6 +79,7 @@ def vjp(
 def jvp(primals: Any, tangents: Any, eps: float, *, grouped: bool) -> FloatArray:
     eps = as_number("eps", eps, least=0)
     constant = (1,) if grouped else ()
+    primals = tuple(entries("primals", primals, 3 + grouped).values())
     dtype, x, v, (weight, _), (dweight, dbias) = jvp_arguments(
         primals, tangents, count=3 + grouped, least=2, constant=constant
     )

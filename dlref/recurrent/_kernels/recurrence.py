@@ -71,6 +71,7 @@ __all__ = [
     "over_batch",
     "over_steps",
     "padded",
+    "product_of_steps",
     "project",
     "rows_of",
     "total",
@@ -173,6 +174,8 @@ def over_steps(
     lets a piece take, so that a long sequence can be interrupted.
     """
     steps, batch = shape[:2]
+    if 0 in shape:  # an empty batch has as many steps as it says, and nothing to compute in them
+        return
     most = max(1, int(20 * MAX_PIECE // max(batch * operations, 1)))
     ranges = [(t, min(t + most, steps)) for t in range(0, steps, most)]
     for begin, end in reversed(ranges) if backward else ranges:
@@ -218,8 +221,15 @@ def rows_of(a: FloatArray) -> FloatArray:
     return a.reshape(a.shape[0] * a.shape[1], a.shape[2])
 
 
+def product_of_steps(dz: FloatArray, w: FloatArray) -> FloatArray:
+    """Multiply the rows of all steps (T, B, N) by w (N, D), in one product."""
+    return product(rows_of(dz), w).reshape(*dz.shape[:2], w.shape[1])
+
+
 def total(dz: FloatArray) -> FloatArray:
     """Sum the rows of dz (T, B, N), accumulated in float64."""
+    if not dz.size:  # NumPy walks through the steps of an empty batch
+        return np.zeros(dz.shape[2], dz.dtype)
     out: FloatArray = dz.sum(axis=(0, 1), dtype=np.float64).astype(dz.dtype)
     return out
 

@@ -63,14 +63,8 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
             yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
     t, s = (np.shape(call.inputs[i])[-2] for i in (0, keys))
-    for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
-        kept = np.arange(s) != left_out
+    for words, kept in _kept_keys(s):
         yield words, call.with_options(mask=kept if mask is None else mask & kept)
-    for tile in TILES:
-        if 0 < s % tile < s:
-            kept = np.arange(s) < s - s % tile
-            words = f"the last keys, beyond a multiple of {tile}, are left out"
-            yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
         offset = settings["q_offset"] or 0
         for words, value in (
@@ -82,29 +76,33 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
             if np.any(value != offset):
                 yield words, call.with_options(q_offset=value)
     if settings["window"] is not None:
-        left, right = settings["window"]
-        yield (
-            "the window has no right end: keys after it are seen",
-            call.with_options(window=(left, None)),
-        )
-        yield (
-            "the window has no left end: keys before it are seen",
-            call.with_options(window=(None, right)),
-        )
-        if left != right:
-            words = "the window is as long to the right as it should be to the left"
-            yield words, call.with_options(window=(left, left))
-        for by in (-1, 1):
-            both = [end if end is None else end + by for end in (left, right)]
-            if None not in both and min(both) >= 0:
-                words = f"the window is one key {WINDOWS[by]} on both sides"
-                yield words, call.with_options(window=tuple(both))
-        for side, by in itertools.product((0, 1), (-1, 1)):
-            window = list(settings["window"])
-            if window[side] is not None and window[side] >= max(0, -by):
-                window[side] += by
-                words = f"the window is one key {WINDOWS[by]} on the {('left', 'right')[side]}"
-                yield words, call.with_options(window=tuple(window))
+        for words, window in _windows(*settings["window"]):
+            yield words, call.with_options(window=window)
+
+
+def _kept_keys(count: int) -> Iterator[tuple[str, Any]]:
+    """Yield which keys a kernel sees that leaves out the first, the last or a part of a tile."""
+    place = np.arange(count)
+    yield "the last key is left out", place != count - 1
+    yield "the first key is left out", place != 0
+    for tile in TILES:
+        if 0 < count % tile < count:
+            words = f"the last keys, beyond a multiple of {tile}, are left out"
+            yield words, place < count - count % tile
+
+
+def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
+    """Yield other windows: without an end, alike on both sides, one key longer or shorter."""
+    yield "the window has no right end: keys after it are seen", (left, None)
+    yield "the window has no left end: keys before it are seen", (None, right)
+    if left != right:
+        yield "the window is as long to the right as it should be to the left", (left, left)
+    sides = {" on both sides": (1, 1), " on the left": (1, 0), " on the right": (0, 1)}
+    for (where, moved), by in itertools.product(sides.items(), (-1, 1)):
+        ends = zip((left, right), moved, strict=True)
+        window = tuple(end if end is None else end + by * m for end, m in ends)
+        if window != (left, right) and all(end is None or end >= 0 for end in window):
+            yield f"the window is one key {WINDOWS[by]}{where}", window
 
 
 def masks_of_itself(call: Call) -> Iterator[Trial]:

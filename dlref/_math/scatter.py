@@ -1,0 +1,35 @@
+"""Sums of rows that belong together: the transposed map of a lookup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._core.jit import kernel
+from .._core.threads import over_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .._core.arguments import FloatArray
+
+__all__ = ["add_rows"]
+
+
+@kernel
+def _scatter(
+    start: int, stop: int, dout: FloatArray, rows: npt.NDArray[np.int64], out: FloatArray
+) -> None:
+    for r in range(rows.size):
+        row, to = dout[r, start:stop], out[rows[r], start:stop]
+        for d in range(to.size):
+            to[d] += row[d]
+
+
+def add_rows(dout: FloatArray, rows: npt.NDArray[np.int64], table: FloatArray) -> FloatArray:
+    """Return the sum of the cotangents of each row of a table, in float64."""
+    out = np.zeros(table.shape)
+    flat = np.ascontiguousarray(dout).reshape(rows.size, table.shape[1])
+    over_rows(_scatter, table.shape[1], rows.size, flat, rows.ravel(), out)
+    return out

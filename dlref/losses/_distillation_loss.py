@@ -1,0 +1,315 @@
+r"""Distillation: a model is trained by the probabilities of another one."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray, as_number, check_ndim, choice
+from ..activations import log_softmax
+from ._kernels.smooth import Smooth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "distillation_loss",
+    "distillation_loss_grad",
+    "distillation_loss_jvp",
+    "distillation_loss_vjp",
+]
+
+KINDS = ("kl", "reverse", "jsd")
+
+
+def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
+    check_ndim(names[0], arrays[0], 1)
+
+
+def _divergence(log_a: FloatArray, log_b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the divergence of a from b, and T times its slope by the logits of a."""
+    a = np.exp(log_a)
+    gap = np.where(a == 0.0, 0.0, log_a - log_b)
+    value = np.sum(a * gap, axis=-1, keepdims=True)
+    return value, a * (gap - value)
+
+
+def _of(kind: str) -> Callable[..., tuple[FloatArray, FloatArray, FloatArray]]:
+    """Return a function from log p and log q to the value and both slopes."""
+
+    def forward(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        value, dq = _divergence(log_q, log_p)
+        return value, np.exp(log_p) - np.exp(log_q), dq
+
+    def reverse(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        value, dp = _divergence(log_p, log_q)
+        return value, dp, np.exp(log_q) - np.exp(log_p)
+
+    def jsd(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        middle = np.logaddexp(log_p, log_q) - np.log(2.0)
+        of_p, dp = _divergence(log_p, middle)
+        of_q, dq = _divergence(log_q, middle)
+        return 0.5 * (of_p + of_q), 0.5 * dp, 0.5 * dq
+
+    return {"kl": forward, "reverse": reverse, "jsd": jsd}[kind]
+
+
+@cache
+def _smooth(kind: str, T: float) -> Smooth:
+    compute = _of(kind)
+
+    def both(logits: FloatArray, teacher: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return compute(*(np.asarray(log_softmax(x / T)) for x in (logits, teacher)))
+
+    def terms(logits: FloatArray, teacher: FloatArray) -> FloatArray:
+        return T * T * both(logits, teacher)[0][..., 0]
+
+    def slopes(logits: FloatArray, teacher: FloatArray) -> tuple[FloatArray, ...]:
+        _, dp, dq = both(logits, teacher)
+        return T * dp, T * dq
+
+    return Smooth(("logits", "teacher"), _check, terms, slopes, axis=-1)
+
+
+def _kind(kind: str, temperature: float) -> Smooth:
+    choice("kind", kind, KINDS)
+    return _smooth(kind, as_number("temperature", temperature, above=0.0))
+
+
+def distillation_loss(
+    logits: npt.ArrayLike,
+    teacher: npt.ArrayLike,
+    *,
+    temperature: float = 1.0,
+    kind: str = "kl",
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Divergence of a model's softened probabilities from those of its teacher.
+
+    Small models are trained with it to do as a large one does: the teacher's probabilities of wrong
+    classes say more than a label.
+
+    Parameters
+    ----------
+    logits : array_like, shape (..., C)
+        Logits of the student.
+    teacher : array_like, shape (..., C)
+        Logits of the teacher.
+    temperature : float, default 1.0
+        Divisor T of both logits, greater than 0.
+    kind : {"kl", "reverse", "jsd"}
+        Which divergence, see below.
+    reduction : str
+        ``"mean"`` over the rows, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss in nats, times T²: a scalar, or for ``"none"`` an array of shape (...).
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or `temperature` is not a
+        number.
+    ValueError
+        If `logits` is a scalar, the shapes differ, or an option is not known or out of range.
+
+    See Also
+    --------
+    distillation_loss_grad : The derivative, and why T².
+    kl_divergence : Of logarithms of probabilities.
+    cross_entropy : The loss of a label.
+
+    Notes
+    -----
+    With :math:`p = \operatorname{softmax}(z / T)` for the student and
+    :math:`q = \operatorname{softmax}(t / T)` for the teacher,
+
+    .. math::
+
+        \text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\
+        \text{reverse:}\quad \ell &= T^2 \sum_c p_c \log \frac{p_c}{q_c} \\
+        \text{jsd:}\quad \ell &= \frac{T^2}{2} \sum_c \Bigl( q_c \log \frac{q_c}{m_c} + p_c \log
+            \frac{p_c}{m_c} \Bigr) , \qquad m_c = \frac{p_c + q_c}{2} .
+
+    **Which direction.** The first is infinite where the student excludes a class that the teacher
+    allows, so the student covers all of them, and spreads if it is too small for that. The second
+    is infinite where the student allows a class that the teacher excludes: it settles for some.
+    The third is at most :math:`T^2 \log 2`, and symmetric.
+
+    **Conventions.** PyTorch's ``kl_div(log_p, q, reduction="batchmean")`` times T² is the first.
+    Where a label counts too, a weighted sum with :func:`cross_entropy` at temperature 1 is usual.
+    The generalized divergence of GKD has a weight other than one half in the third.
+
+    References
+    ----------
+    - :cite:t:`HintonVinyals2015`
+    - :cite:t:`AgarwalGKD2023` on the direction, and on the third
+
+    Examples
+    --------
+    A student that does not know yet, and a teacher that is sure to 3/4:
+
+    >>> import numpy as np
+    >>> from dlref.losses import distillation_loss
+    >>> student, teacher = [0.0, 0.0], [np.log(3.0), 0.0]
+    >>> for kind in ("kl", "reverse", "jsd"):
+    ...     print(round(float(distillation_loss(student, teacher, kind=kind)), 6))
+    0.130812
+    0.143841
+    0.033822
+
+    At a high temperature it is nearly the squared difference of the logits, less their mean:
+
+    >>> round(float(distillation_loss(student, teacher, temperature=100.0)), 4)
+    0.1509
+    >>> round(float(0.5 * np.var([np.log(3.0), 0.0])), 4)
+    0.1509
+    """
+    return _kind(kind, temperature).value((logits, teacher), reduction)
+
+
+def distillation_loss_grad(
+    logits: npt.ArrayLike,
+    teacher: npt.ArrayLike,
+    *,
+    temperature: float = 1.0,
+    kind: str = "kl",
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Gradient of the loss of distillation with respect to the student's logits.
+
+    Parameters
+    ----------
+    logits, teacher, temperature, kind : as in `distillation_loss`
+        Raises the same errors.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape (..., C)
+        Gradient, for the mean divided by the number of rows.
+
+    Notes
+    -----
+    The Jacobian of :math:`\log p` by z is :math:`(\delta_{cj} - p_j) / T`. With D for the
+    divergence without the factor T²,
+
+    .. math::
+
+        \text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c) \\
+        \text{reverse:}\quad \pdv{\ell}{z_c} &= T\, p_c \Bigl( \log \frac{p_c}{q_c} - D \Bigr) \\
+        \text{jsd:}\quad \pdv{\ell}{z_c} &= \frac T2\, p_c \Bigl( \log \frac{p_c}{m_c} - \sum_j p_j
+            \log \frac{p_j}{m_j} \Bigr) .
+
+    In the third the derivative through :math:`m_c` vanishes: it is
+    :math:`-\sum_c \tfrac{p_c + q_c}{2 m_c} \dd m_c = -\sum_c \dd m_c`, and the m add up to 1.
+
+    **Why T².** For large T the probabilities are :math:`p_c \approx \tfrac1C (1 + (z_c - \bar z) /
+    T)`, so that :math:`p_c - q_c` falls with 1/T, and the slope by the logits has another 1/T. The
+    factor T² keeps the size of the gradient: without it the label would take over as T grows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import distillation_loss_grad
+    >>> distillation_loss_grad([0.0, 0.0], [np.log(3.0), 0.0])
+    array([-0.25,  0.25])
+    """
+    return _kind(kind, temperature).grad((logits, teacher), reduction)[0]
+
+
+def distillation_loss_vjp(
+    dout: npt.ArrayLike,
+    logits: npt.ArrayLike,
+    teacher: npt.ArrayLike,
+    *,
+    temperature: float = 1.0,
+    kind: str = "kl",
+    reduction: str = "mean",
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the loss of distillation.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent u of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
+    logits, teacher, temperature, kind, reduction : as in `distillation_loss`
+        Raises the same errors.
+
+    Returns
+    -------
+    dlogits : ndarray, shape (..., C)
+        Gradient of the student's logits.
+    dteacher : ndarray, shape (..., C)
+        Gradient of the teacher's logits, which training leaves alone.
+
+    Notes
+    -----
+    With u for each row, the first gradient is u times the one of :func:`distillation_loss_grad`.
+    Reversing the divergence exchanges student and teacher, so the second has the formulas of the
+    other direction. For the kind "kl",
+
+    .. math:: \pdv{L}{z_c} = u\, T\, (p_c - q_c) , \qquad
+       \pdv{L}{t_c} = u\, T\, q_c \Bigl( \log \frac{q_c}{p_c} - D \Bigr) .
+
+    Examples
+    --------
+    >>> from dlref.losses import distillation_loss_vjp
+    >>> dlogits, dteacher = distillation_loss_vjp(1.0, [3.0, 1.0], [3.0, 1.0])
+    >>> dlogits, dteacher
+    (array([0., 0.]), array([0., 0.]))
+    """
+    return _kind(kind, temperature).vjp(dout, (logits, teacher), reduction)
+
+
+def distillation_loss_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    temperature: float = 1.0,
+    kind: str = "kl",
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the loss of distillation.
+
+    Parameters
+    ----------
+    primals : tuple (logits, teacher) of array_like
+        Logits, shape (..., C).
+    tangents : tuple of array_like or None
+        Directions of the same shape; None is zero.
+    temperature, kind, reduction : as in `distillation_loss`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray or scalar
+        Tangent of the loss, of its shape.
+
+    Notes
+    -----
+    For the kind "kl",
+
+    .. math:: \dot\ell = T \sum_c \Bigl( (p_c - q_c)\, \dot z_c + q_c \Bigl( \log \frac{q_c}{p_c}
+       - D \Bigr)\, \dot t_c \Bigr) .
+
+    Examples
+    --------
+    A shift of all logits changes nothing:
+
+    >>> import numpy as np
+    >>> from dlref.losses import distillation_loss_jvp
+    >>> float(distillation_loss_jvp(([0.0, 0.0], [np.log(3.0), 0.0]), ([1.0, 1.0], None)))
+    0.0
+    """
+    return _kind(kind, temperature).jvp(primals, tangents, reduction)

@@ -1,0 +1,262 @@
+r"""Direct preference optimization: a model is trained by pairs of answers."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray, as_number, check_ndim, check_shape
+from ..activations import log_sigmoid, sigmoid
+from ._kernels.smooth import Smooth
+
+__all__ = ["dpo_loss", "dpo_loss_grad", "dpo_loss_jvp", "dpo_loss_vjp"]
+
+
+def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
+    check_ndim(names[0], arrays[0], 1)
+    check_shape(names[0], arrays[0], (2, *arrays[0].shape[1:]))
+
+
+@cache
+def _smooth(beta: float, smoothing: float) -> Smooth:
+    def margin(log_p: FloatArray, log_ref: FloatArray) -> FloatArray:
+        gain = log_p - log_ref
+        return np.asarray(beta * (gain[0] - gain[1]))
+
+    def terms(log_p: FloatArray, log_ref: FloatArray) -> FloatArray:
+        z = margin(log_p, log_ref)
+        right = (1.0 - smoothing) * log_sigmoid(z)
+        return np.asarray(-right if smoothing == 0.0 else -right - smoothing * log_sigmoid(-z))
+
+    def slopes(log_p: FloatArray, log_ref: FloatArray) -> tuple[FloatArray, ...]:
+        z = margin(log_p, log_ref)
+        slope = beta * (smoothing * sigmoid(z) - (1.0 - smoothing) * sigmoid(-z))
+        both = np.stack([slope, -slope])
+        return both, -both
+
+    return Smooth(("log_p", "log_ref"), _check, terms, slopes, axis=0)
+
+
+def _kind(beta: float, label_smoothing: float) -> Smooth:
+    smoothing = as_number("label_smoothing", label_smoothing, least=0.0, most=1.0)
+    return _smooth(as_number("beta", beta, above=0.0), smoothing)
+
+
+def dpo_loss(
+    log_p: npt.ArrayLike,
+    log_ref: npt.ArrayLike,
+    *,
+    beta: float = 0.1,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Logistic loss of pairs of answers, of which people preferred one.
+
+    Language models are aligned with it (DPO) in place of reinforcement learning: no
+    reward is trained and nothing is drawn.
+
+    Parameters
+    ----------
+    log_p : array_like, shape (2, ...)
+        Log-probabilities of whole answers under the model: the sums over their tokens. First the
+        chosen answers, then the rejected ones.
+    log_ref : array_like, shape (2, ...)
+        The same under the reference, the model before training.
+    beta : float, default 0.1
+        How strongly the model is held to the reference, greater than 0.
+    label_smoothing : float, default 0.0
+        Probability :math:`\epsilon` that a label is wrong (conservative DPO), from 0 to 1.
+    reduction : str
+        ``"mean"`` over the pairs, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss in nats: a scalar, or for ``"none"`` an array of shape (...).
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array, or an option is not a
+        number.
+    ValueError
+        If the first axis does not have the length 2, the shapes differ, or an option is out of
+        range.
+
+    See Also
+    --------
+    dpo_loss_grad : The derivative.
+    binary_cross_entropy : The same loss of a logit.
+
+    Notes
+    -----
+    With the gain of an answer over the reference, :math:`g = \log p - \log p_{ref}`,
+
+    .. math:: z = \beta\, (g_1 - g_2) , \qquad
+       \ell = -(1 - \epsilon) \log \sigma(z) - \epsilon \log \sigma(-z) .
+
+    **Where it comes from.** Of all models, the one with the largest mean reward r minus
+    :math:`\beta` times its divergence from the reference is :math:`p \propto p_{ref}\, e^{r /
+    \beta}`. Solved for the reward, :math:`r = \beta g + c`, with a constant c that depends on
+    the prompt alone. The probability that the first answer is preferred is, in the model of
+    Bradley and Terry, :math:`\sigma(r_1 - r_2) = \sigma(z)`: the constant cancels, and the loss is
+    the cross-entropy of that probability.
+
+    **The implicit reward** is :math:`\beta g`. Only differences count: the loss falls as well if
+    both answers become less probable, the rejected one faster. That happens in practice.
+
+    **Conventions.** Sums over the tokens of an answer, not means (a mean is SimPO's or IPO's
+    choice); the tokens of the prompt do not count. TRL's ``DPOTrainer`` calls it
+    ``loss_type="sigmoid"``.
+
+    References
+    ----------
+    - :cite:t:`Rafailov2023`
+    - :cite:t:`Mitchell2023` on label smoothing
+
+    Examples
+    --------
+    A model that equals its reference loses :math:`\log 2`. A pair whose gains differ by 10 loses
+    :math:`\log(1 + e^{-1})`:
+
+    >>> from dlref.losses import dpo_loss
+    >>> dpo_loss(
+    ...     [[-20.0, -15.0], [-30.0, -35.0]], [[-20.0, -20.0], [-30.0, -30.0]], reduction="none"
+    ... )
+    array([0.69314718, 0.31326169])
+    """
+    return _kind(beta, label_smoothing).value((log_p, log_ref), reduction)
+
+
+def dpo_loss_grad(
+    log_p: npt.ArrayLike,
+    log_ref: npt.ArrayLike,
+    *,
+    beta: float = 0.1,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Gradient of the loss of preferences with respect to the model's log-probabilities.
+
+    Parameters
+    ----------
+    log_p, log_ref, beta, label_smoothing : as in `dpo_loss`
+        Raises the same errors.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape (2, ...)
+        Gradient, for the mean divided by the number of pairs.
+
+    Notes
+    -----
+    The derivative of :math:`-\log \sigma(z)` is :math:`-\sigma(-z)`, so
+
+    .. math:: \dv{\ell}{z} = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) , \qquad
+       \pdv{\ell}{\log p_1} = \beta \dv{\ell}{z} = -\pdv{\ell}{\log p_2} .
+
+    The gradient raises the chosen answer as much as it lowers the rejected one, and both by
+    :math:`\sigma(-z)`, the probability of the wrong order: pairs that are in order already have
+    little effect. Without smoothing the gradient never vanishes and z grows for ever; with it,
+    the best z is :math:`\log \frac{1 - \epsilon}{\epsilon}`.
+
+    Examples
+    --------
+    >>> from dlref.losses import dpo_loss_grad
+    >>> dpo_loss_grad([[-20.0], [-30.0]], [[-20.0], [-30.0]], beta=0.5)
+    array([[-0.25],
+           [ 0.25]])
+    """
+    return _kind(beta, label_smoothing).grad((log_p, log_ref), reduction)[0]
+
+
+def dpo_loss_vjp(
+    dout: npt.ArrayLike,
+    log_p: npt.ArrayLike,
+    log_ref: npt.ArrayLike,
+    *,
+    beta: float = 0.1,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of the loss of preferences.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent u of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
+    log_p, log_ref, beta, label_smoothing, reduction : as in `dpo_loss`
+        Raises the same errors.
+
+    Returns
+    -------
+    dlog_p : ndarray, shape (2, ...)
+        Gradient of the model's log-probabilities.
+    dlog_ref : ndarray, shape (2, ...)
+        Gradient of the reference's, the same with the opposite sign.
+
+    Notes
+    -----
+    With u for each pair and :math:`\ell' = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z)`,
+
+    .. math:: \pdv{L}{\log p_k} = (-1)^{k - 1} u \beta\, \ell' , \qquad
+       \pdv{L}{\log p_{ref, k}} = (-1)^k u \beta\, \ell' , \qquad k = 1, 2 .
+
+    Examples
+    --------
+    >>> from dlref.losses import dpo_loss_vjp
+    >>> dlog_p, dlog_ref = dpo_loss_vjp(2.0, [[0.0], [0.0]], [[0.0], [0.0]], beta=0.5)
+    >>> dlog_p.ravel(), dlog_ref.ravel()
+    (array([-0.5,  0.5]), array([ 0.5, -0.5]))
+    """
+    return _kind(beta, label_smoothing).vjp(dout, (log_p, log_ref), reduction)
+
+
+def dpo_loss_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    beta: float = 0.1,
+    label_smoothing: float = 0.0,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the loss of preferences.
+
+    Parameters
+    ----------
+    primals : tuple (log_p, log_ref) of array_like
+        Log-probabilities, shape (2, ...).
+    tangents : tuple of array_like or None
+        Directions of the same shape; None is zero.
+    beta, label_smoothing, reduction : as in `dpo_loss`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray or scalar
+        Tangent of the loss, of its shape.
+
+    Notes
+    -----
+    With the tangents :math:`\dot g_k` of the gains,
+
+    .. math:: \dot\ell = \beta \bigl( \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) \bigr)
+       (\dot g_1 - \dot g_2) .
+
+    Examples
+    --------
+    >>> from dlref.losses import dpo_loss_jvp
+    >>> zero, one = [[0.0], [0.0]], [[1.0], [1.0]]
+    >>> float(dpo_loss_jvp((zero, zero), (one, None)))
+    0.0
+    """
+    return _kind(beta, label_smoothing).jvp(primals, tangents, reduction)

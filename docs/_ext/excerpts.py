@@ -1,0 +1,74 @@
+"""What a search result shows: the sections of each page with their first words.
+
+The search of Sphinx knows words and headings, not sentences. This file is loaded with the first
+search; it also says which pages of the gallery draw which topics, so that a topic is listed once.
+"""
+
+import json
+import re
+from pathlib import Path
+
+from docutils import nodes
+
+MOST = 150  # characters of an excerpt
+SKIPPED = ("Used in", "References", "Figures", "Parameters and errors", "Before you go on")
+
+
+def words(node):
+    """Return the text of a paragraph, with mathematics as plain as it gets."""
+    out = []
+    for leaf in node.findall(nodes.Text):
+        text = leaf.astext()
+        if isinstance(leaf.parent, nodes.math):
+            text = re.sub(r"\\([a-zA-Z]+|.) ?", lambda m: m[1] if len(m[1]) > 3 else "", text)
+            text = re.sub(r"[{}]|\b(vec|text|frac|partial|operatorname)\b", "", text)
+        out.append(text)
+    text = " ".join("".join(out).split())
+    return text if len(text) <= MOST else text[:MOST].rsplit(" ", 1)[0] + " …"
+
+
+def first_words(section):
+    """Return the beginning of the first paragraph of a section that is no symbols or links."""
+    for child in section.children:
+        if isinstance(child, nodes.section):
+            break
+        prose = isinstance(child, nodes.paragraph) and "symbols" not in child.get("classes", [])
+        if prose and len(text := words(child)) > 15:
+            return text
+    return ""
+
+
+def page(doctree):
+    """Return [anchor, title, first words] for each section of a page; the page itself first."""
+    out = []
+    for section in doctree.findall(nodes.section):
+        title = section.next_node(nodes.title).astext()
+        if title not in SKIPPED:
+            anchor = section["ids"][0] if out else ""
+            out.append([anchor, title, first_words(section)])
+    return out
+
+
+def write(app, exception):
+    """Write the file for the browser."""
+    if exception or app.builder.name != "html":
+        return
+    skipped = ("equations/", "_modules/")
+    pages = {
+        doc: page(app.env.get_doctree(doc))
+        for doc in sorted(app.env.found_docs)
+        if not doc.startswith(skipped)
+    }
+    drawn = {}
+    for topic in app.topics.values():
+        script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]
+        drawn.setdefault(f"gallery/{script}", []).append(topic.page)
+    data = json.dumps({"pages": pages, "drawn": drawn}, ensure_ascii=False, separators=(",", ":"))
+    path = Path(app.outdir) / "_static" / "excerpts.js"
+    path.write_text(f"window.dlrefExcerpts={data};\n", encoding="utf-8")
+
+
+def setup(app):
+    """Connect to the end of the build."""
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

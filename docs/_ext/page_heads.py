@@ -1,0 +1,73 @@
+"""Small things that every page owes: sizes of its images, a title of its own, a description.
+
+With its size known, an image does not push the text down when it arrives.
+"""
+
+import re
+from html import escape
+
+from PIL import Image
+
+IMAGE = re.compile(r'<img (?![^>]*\bwidth=)([^>]*?src="[^"]*_images/([^"/]+\.png)"[^>]*?)(/?)>')
+PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
+THUMB = "_thumb"
+
+
+def sizes(app):
+    """Return the size of each figure and thumbnail, by the name that it has on the site."""
+    if not hasattr(app, "image_sizes"):
+        app.image_sizes = {}
+        for path in app.srcdir.glob("gallery/**/images/**/*.png"):
+            with Image.open(path) as image:
+                app.image_sizes[path.name] = image.size
+    return app.image_sizes
+
+
+def with_sizes(app, body):
+    """Return the HTML of a page with the sizes of its images; thumbnails are loaded when seen."""
+
+    def sized(match):
+        size = sizes(app).get(match[2])
+        if size is None:
+            return match[0]
+        lazy = 'loading="lazy" ' if THUMB in match[2] else ""
+        return f'<img {lazy}width="{size[0]}" height="{size[1]}" {match[1]}{match[3]}>'
+
+    return IMAGE.sub(sized, body)
+
+
+def description(body):
+    """Return the first paragraph of a page as plain text."""
+    for found in PARAGRAPH.finditer(body):
+        text = " ".join(re.sub(r"<[^>]*>|\\\(.*?\\\)", "", found[1]).split())
+        if len(text) > 40:
+            return text if len(text) < 200 else text[:200].rsplit(" ", 1)[0] + " …"
+    return ""
+
+
+def complete(app, pagename, _template, context, _doctree):
+    """Complete what a page says about itself."""
+    body = context.get("body")
+    if not body:
+        return
+    context["body"] = with_sizes(app, body)
+    if pagename.startswith("gallery/"):
+        what = "gallery" if pagename.endswith("/index") else "figures"
+        context["title"] = (
+            f"{context['title']} ({what})" if pagename != "gallery/index" else "Gallery"
+        )
+    elif pagename.startswith("_modules/"):
+        context["title"] = f"Source of {context['title']}"
+    elif pagename.startswith("equations/") and not pagename.endswith("index"):
+        context["title"] = f"{context['title']} (equations)"
+    text = description(body)
+    if text and 'name="description"' not in context.get("metatags", ""):
+        context["metatags"] = (
+            context.get("metatags", "") + f'<meta name="description" content="{escape(text)}" />\n'
+        )
+
+
+def setup(app):
+    """Connect after the theme has its context."""
+    app.connect("html-page-context", complete, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,143 @@
+"""The cheat sheet of the reference: all topics by chapter, with formula and backward formula.
+
+Formulas are parts of displayed equations of the topic's docstrings, which tests/equations checks.
+By default they are the first equation of the definition and the gradients of the backward pass;
+docs/leads.toml names other ones: the function, the number of its equation, and the numbers of the
+parts of that equation, all from 0.
+"""
+
+import re
+
+from topics import form
+
+EQUATION = re.compile(r"^( *)\.\. math::(.*)\n((?:\1 +.*\n|\s*\n)*)", re.MULTILINE)
+FIELD = re.compile(r"^\s*:(label|name):.*$", re.MULTILINE)
+INLINE = re.compile(r":math:`([^`]+)`")
+BETWEEN = ("\\qquad", "\\\\", "\\quad", "\\;\\;", ", &", ",\\; &")
+LONG = 150  # characters of TeX that still fit into a column
+
+
+def equations(notes):
+    """Return the displayed equations of a text, each on one line."""
+    return [
+        " ".join(f"{m[2]} {FIELD.sub('', m[3])}".split()) for m in EQUATION.finditer(notes + "\n")
+    ]
+
+
+def split(tex, marks):
+    """Split where a mark stands outside of braces, square brackets and environments."""
+    out, depth, start, k = [], 0, 0, 0
+    while k < len(tex):
+        if tex.startswith("\\begin{", k):
+            depth += 1
+        elif tex.startswith("\\end{", k):
+            depth -= 1
+        elif tex[k] in "{}[]" and tex[k - 1] != "\\":
+            depth += 1 if tex[k] in "{[" else -1
+        mark = next((m for m in marks if depth == 0 and tex.startswith(m, k)), None)
+        if mark:
+            out.append(tex[start:k])
+            start = k = k + len(mark)
+        else:
+            k += 1
+    return [*out, tex[start:]]
+
+
+def clean(part):
+    """Return a part without alignment and without punctuation at its end."""
+    part = "".join(split(part, ["&"])).strip()
+    part = re.sub(r"^\\text\{ ?(or|and|hence|that is|of which)\b[^}]*\}", "", part).strip()
+    return re.sub(r"(\\[,;:]|\\|[.,;:\s])+$", "", part).strip()
+
+
+def parts(equation):
+    """Return the statements of an equation that are separated by room or lines."""
+    return [p for p in map(clean, split(equation, BETWEEN)) if p]
+
+
+def ends(statement):
+    """Return left-hand side and last right-hand side of a chain of equalities."""
+    chain = [side.strip() for side in split(statement, [" = "])]
+    return f"{chain[0]} = {chain[-1]}" if len(chain) > 1 else statement
+
+
+def named(topic, reference):
+    """Return the statements that an entry of leads.toml names: ``function:equation:parts``."""
+    out = []
+    for one in reference.split():
+        function, number, *which = one.split(":")
+        if function == "summary":  # the numbered formula of the first sentence
+            out.append(INLINE.findall(topic.parts[topic.first][""])[int(number)])
+            continue
+        found = parts(equations(topic.parts[function].get("Notes", ""))[int(number)])
+        out += [found[int(k)] for k in which[0].split(",")] if which else found
+    return out
+
+
+def forward(topic):
+    """Return the statements that define a map."""
+    if topic.formula:
+        return named(topic, topic.formula)
+    if not topic.maps:
+        return INLINE.findall(topic.parts[topic.first][""])[-1:]
+    found = equations(topic.parts[topic.first].get("Notes", ""))
+    return [ends(p) if len(p) > LONG else p for p in parts(found[0])] if found else []
+
+
+def backward(topic):
+    """Return the gradients of a map, each as its last expression."""
+    if topic.backward:
+        return [ends(p) for p in named(topic, topic.backward)]
+    names = [n for n in topic.names if n not in topic.special]
+    for kind in ("vjp", "grad"):
+        for name in (n for n in names if form(n) == kind):
+            found = [p for e in equations(topic.parts[name].get("Notes", "")) for p in parts(e)]
+            if grads := [ends(p) for p in found if p.startswith("\\pdv{L}")]:
+                return grads
+    return []
+
+
+def cell(statements):
+    """Return statements as a cell of a table, on as many lines as it takes."""
+    return "\n       ".join(f":math:`{s}`" for s in statements) or "–"
+
+
+def table(topics):
+    """Return the rows of a chapter."""
+    rows = "".join(
+        f"   * - :doc:`{t.title} </{t.page}>`\n"
+        f"     - {cell(forward(t))}\n"
+        f"     - {cell(backward(t))}\n"
+        for t in topics
+    )
+    return (
+        ".. list-table::\n   :class: sheet\n   :header-rows: 1\n   :widths: 22 44 34\n\n"
+        f"   * - Topic\n     - Formula\n     - Backward\n{rows}\n"
+    )
+
+
+def plain_list(topics):
+    """Return the topics of a chapter of tools, with the first sentence of each."""
+    rows = "".join(f"   * - :doc:`{t.title} </{t.page}>`\n     - {t.summary}\n" for t in topics)
+    return f".. list-table::\n   :class: sheet tools\n   :widths: 22 78\n\n{rows}\n"
+
+
+def fill(app, docname, source):
+    """Put the tables where reference/index.rst wants them."""
+    if docname != "reference/index":
+        return
+    out = []
+    for chapter in app.config.topic_chapters:
+        topics = [t for t in app.topics.values() if t.chapter == chapter]
+        title = f":doc:`{chapter.capitalize()} <{chapter}>`"
+        tools = not any(forward(t) for t in topics) or chapter in {"check", "interop"}
+        out.append(
+            f".. rst-class:: chapter\n\n{title}\n\n{(plain_list if tools else table)(topics)}"
+        )
+    source[0] = source[0].replace(".. sheet::\n", "\n".join(out))
+
+
+def setup(app):
+    """Connect after topics.py has the topics."""
+    app.connect("source-read", fill)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

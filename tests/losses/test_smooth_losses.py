@@ -1,0 +1,258 @@
+"""Losses that are formulas of arrays: PyTorch, means over distributions, numerics, errors."""
+
+import numpy as np
+import pytest
+
+from dlref.losses import (
+    binary_cross_entropy,
+    distillation_loss,
+    distillation_loss_grad,
+    distillation_loss_vjp,
+    dpo_loss,
+    dpo_loss_grad,
+    dpo_loss_vjp,
+    gaussian_kl,
+    gaussian_kl_grad,
+    gaussian_kl_vjp,
+    kl_estimate,
+    kl_estimate_grad,
+    kl_estimate_vjp,
+)
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def reduced(x, reduction):
+    return x if reduction == "none" else getattr(x, reduction)()
+
+
+def compare(peers, f, ours, vjp, inputs, reduction, rng):
+    """Compare value and gradients with PyTorch."""
+    shape = np.shape(ours(*inputs, reduction=reduction))
+    u = rng.normal(size=shape)
+    value, grads = peers.value_and_vjp(lambda *x: reduced(f(*x), reduction), *inputs, dout=u)
+    got = ours(*inputs, reduction=reduction)
+    np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * np.max(abs(value)))
+    for g, want in zip(vjp(u, *inputs, reduction=reduction), grads, strict=True):
+        np.testing.assert_allclose(g, want, rtol=0, atol=8e-15 * abs(want).max())
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+class TestPyTorch:
+    def test_gaussian_kl(self, rng, reduction):
+        peers = pytest.importorskip("peers")
+        normal = peers.torch.distributions.Normal
+
+        def f(mean, log_var):
+            zero, one = peers.torch.zeros_like(mean), peers.torch.ones_like(mean)
+            q = normal(mean, (log_var / 2).exp())
+            return peers.torch.distributions.kl_divergence(q, normal(zero, one)).sum(-1)
+
+        inputs = tuple(rng.normal(size=(2, 4, 3)))
+        compare(peers, f, gaussian_kl, gaussian_kl_vjp, inputs, reduction, rng)
+
+    @pytest.mark.parametrize("kind", ["k1", "k2", "k3"])
+    def test_kl_estimate(self, rng, reduction, kind):
+        peers = pytest.importorskip("peers")
+
+        def f(p, ref):
+            r = ref - p
+            return {"k1": -r, "k2": r**2 / 2, "k3": r.expm1() - r}[kind]
+
+        def ours(*x, reduction):
+            return kl_estimate(*x, kind=kind, reduction=reduction)
+
+        def vjp(u, *x, reduction):
+            return kl_estimate_vjp(u, *x, kind=kind, reduction=reduction)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 3))), reduction, rng)
+
+    @pytest.mark.parametrize("smoothing", [0.0, 0.1])
+    def test_dpo(self, rng, reduction, smoothing):
+        """The formula of TRL's DPOTrainer, loss_type "sigmoid"."""
+        peers = pytest.importorskip("peers")
+        logsigmoid = peers.torch.nn.functional.logsigmoid
+
+        def f(p, ref):
+            logits = (p[0] - p[1]) - (ref[0] - ref[1])
+            right = -logsigmoid(0.3 * logits) * (1 - smoothing)
+            return right - logsigmoid(-0.3 * logits) * smoothing
+
+        told = {"beta": 0.3, "label_smoothing": smoothing}
+
+        def ours(*x, reduction):
+            return dpo_loss(*x, reduction=reduction, **told)
+
+        def vjp(u, *x, reduction):
+            return dpo_loss_vjp(u, *x, reduction=reduction, **told)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 5))), reduction, rng)
+
+
+class TestGaussian:
+    def test_it_is_never_negative(self, rng):
+        log_var = np.concatenate([rng.normal(size=500) * 1e-6, rng.normal(size=500)])
+        assert np.all(gaussian_kl(np.zeros((1000, 1)), log_var[:, None], reduction="none") >= 0)
+
+    def test_variances_near_one_keep_their_digits(self):
+        got = gaussian_kl([0.0], [1e-6])
+        np.testing.assert_allclose(got, 1e-12 / 4 + 1e-18 / 12, rtol=1e-4)
+
+    def test_the_gradient_has_both(self, rng):
+        mean, log_var = rng.normal(size=(2, 4, 3))
+        for g, want in zip(
+            gaussian_kl_grad(mean, log_var), gaussian_kl_vjp(1.0, mean, log_var), strict=True
+        ):
+            np.testing.assert_array_equal(g, want)
+
+    def test_float32_is_rounded_once(self, rng):
+        mean, log_var = rng.normal(size=(2, 4, 3)).astype(np.float32)
+        for got, want in zip(
+            gaussian_kl_grad(mean, log_var),
+            gaussian_kl_grad(mean.astype(float), log_var.astype(float)),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(got, want.astype(np.float32))
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'mean' must have at least 1 axis"):
+            gaussian_kl(1.0, 1.0)
+        with pytest.raises(ValueError, match=r"^Argument 'log_var' must have shape \(2, 3\)"):
+            gaussian_kl(np.ones((2, 3)), np.ones(3))
+        with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):
+            gaussian_kl_grad([1.0], [1.0], reduction="none")
+
+
+class TestEstimates:
+    @pytest.fixture
+    def logs(self, rng):
+        return np.log(rng.dirichlet(np.ones(9), 2))
+
+    def test_means(self, logs):
+        log_p, log_ref = logs
+        p = np.exp(log_p)
+        want = p @ (log_p - log_ref)
+        for kind in ("k1", "k3"):
+            got = p @ kl_estimate(log_p, log_ref, kind=kind, reduction="none")
+            np.testing.assert_allclose(got, want, rtol=1e-14)
+
+    def test_mean_gradients(self, logs):
+        """By the logits: k1 none, k2 of the divergence, k3 of the other one."""
+        log_p, log_ref = logs
+        p, ref = np.exp(log_p), np.exp(log_ref)
+        want = {
+            "k1": np.zeros(9),
+            "k2": p * (log_p - log_ref - p @ (log_p - log_ref)),
+            "k3": p - ref,
+        }
+        for kind, of_logits in want.items():
+            slope = p * kl_estimate_grad(log_p, log_ref, kind=kind, reduction="sum")
+            got = slope - slope.sum() * p
+            np.testing.assert_allclose(got, of_logits, rtol=0, atol=1e-15)
+
+    def test_the_third_varies_less_near_the_reference(self, rng):
+        start, drift = rng.normal(size=(2, 50))
+        logs = [x - np.log(np.exp(x).sum()) for x in (start + 0.1 * drift, start)]
+        p = np.exp(logs[0])
+        spread = [
+            p @ k**2 - (p @ k) ** 2
+            for k in (kl_estimate(*logs, kind=kind, reduction="none") for kind in ("k1", "k3"))
+        ]
+        assert spread[1] < 0.05 * spread[0]
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'k1', 'k2' or 'k3'"):
+            kl_estimate([0.0], [0.0], kind="k4")
+        with pytest.raises(ValueError, match=r"^Argument 'log_ref' must have shape \(2,\)"):
+            kl_estimate([0.0, 1.0], [0.0])
+
+
+class TestPreferences:
+    def test_it_is_the_loss_of_a_logit(self, rng):
+        p, ref = rng.normal(size=(2, 2, 6))
+        z = 0.1 * ((p - ref)[0] - (p - ref)[1])
+        got = dpo_loss(p, ref, label_smoothing=0.2)
+        np.testing.assert_allclose(got, binary_cross_entropy(z, np.full(6, 0.8)), rtol=1e-14)
+
+    def test_a_common_shift_changes_nothing(self, rng):
+        p, ref = np.rint(64 * rng.normal(size=(2, 2, 6))) / 8
+        np.testing.assert_array_equal(dpo_loss(p - 50, ref), dpo_loss(p, ref))
+
+    def test_far_pairs_are_finite(self):
+        assert dpo_loss([1e5, 0.0], [0.0, 0.0]) == 0
+        assert dpo_loss([0.0, 1e5], [0.0, 0.0]) == 1e4
+        np.testing.assert_allclose(dpo_loss_grad([0.0, 1e5], [0.0, 0.0]), [-0.1, 0.1])
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'log_p' must have shape \(2, 4\), not"):
+            dpo_loss(np.ones((3, 4)), np.ones((3, 4)))
+        with pytest.raises(ValueError, match=r"^Argument 'beta' must be greater than 0, not 0"):
+            dpo_loss([1.0, 2.0], [1.0, 2.0], beta=0)
+        with pytest.raises(ValueError, match=r"^Argument 'label_smoothing' must be from 0 to 1"):
+            dpo_loss([1.0, 2.0], [1.0, 2.0], label_smoothing=1.5)
+
+
+class TestDistillation:
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    @pytest.mark.parametrize("reduction", REDUCTIONS)
+    def test_pytorch(self, rng, kind, reduction):
+        peers = pytest.importorskip("peers")
+
+        def f(z, t):
+            log_p, log_q = (x.div(2.5).log_softmax(-1) for x in (z, t))
+            p, q = log_p.exp(), log_q.exp()
+            log_m = ((p + q) / 2).log()
+            of_p = (p * (log_p - log_m)).sum(-1)
+            return (
+                2.5**2
+                * {
+                    "kl": (q * (log_q - log_p)).sum(-1),
+                    "reverse": (p * (log_p - log_q)).sum(-1),
+                    "jsd": 0.5 * (of_p + (q * (log_q - log_m)).sum(-1)),
+                }[kind]
+            )
+
+        told = {"temperature": 2.5, "kind": kind}
+
+        def ours(*x, reduction):
+            return distillation_loss(*x, reduction=reduction, **told)
+
+        def vjp(u, *x, reduction):
+            return distillation_loss_vjp(u, *x, reduction=reduction, **told)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 5))), reduction, rng)
+
+    def test_kl_div_of_pytorch(self, rng):
+        torch = pytest.importorskip("torch")
+        z, t = rng.normal(size=(2, 4, 5))
+        log_p = torch.tensor(z / 3).log_softmax(-1)
+        q = torch.tensor(t / 3).softmax(-1)
+        want = 9 * torch.nn.functional.kl_div(log_p, q, reduction="batchmean").item()
+        assert distillation_loss(z, t, temperature=3.0) == pytest.approx(want, rel=1e-14)
+
+    def test_the_gradient_keeps_its_size(self, rng):
+        z, t = rng.normal(size=(2, 6))
+        limit = (z - z.mean() - t + t.mean()) / 6
+        got = distillation_loss_grad(z, t, temperature=1e5)
+        np.testing.assert_allclose(got, limit, rtol=1e-4)
+
+    def test_the_third_is_symmetric_and_bounded(self, rng):
+        z, t = 100 * rng.normal(size=(2, 50, 6))
+        one = distillation_loss(z, t, kind="jsd", reduction="none")
+        other = distillation_loss(t, z, kind="jsd", reduction="none")
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
+        assert one.max() <= np.log(2) * (1 + 1e-15)
+
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    def test_far_logits_are_finite(self, kind):
+        z, t = [1000.0, 0.0], [0.0, 1000.0]
+        assert np.isfinite(distillation_loss(z, t, kind=kind))
+        assert np.all(np.isfinite(distillation_loss_grad(z, t, kind=kind)))
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'kl', 'reverse' or 'jsd'"):
+            distillation_loss([1.0], [1.0], kind="js")
+        with pytest.raises(ValueError, match=r"^Argument 'temperature' must be greater than 0"):
+            distillation_loss([1.0], [1.0], temperature=0)
+        with pytest.raises(ValueError, match=r"^Argument 'logits' must have at least 1 axis"):
+            distillation_loss(1.0, 1.0)

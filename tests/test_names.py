@@ -1,0 +1,105 @@
+"""
+What things are called elsewhere; errors that say it.
+
+Run as a script, it writes the table of the page *What is it called here*.
+"""
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+import dlref
+from dlref._core.names import called, suggestion
+
+TABLE = Path(__file__).parents[1] / "docs" / "results" / "names.csv"
+LIBRARIES = ("torch", "jax")
+
+
+def rows():
+    """Yield map, PyTorch's name, JAX's name and other names."""
+    for here, names in sorted(called().items()):
+        cells = [f":obj:`dlref.{here}`"]
+        for library in LIBRARIES:
+            own = [f"``{n}``" for n in names if n.partition(".")[0] == library and "." in n]
+            cells.append(", ".join(own))
+        cells.append(", ".join(n for n in names if "." not in n))
+        yield cells
+
+
+def write():
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [["Here", "PyTorch", "JAX", "Other names"], *rows()]
+        )
+
+
+def test_the_page_has_the_table():
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        assert list(csv.reader(file))[1:] == list(rows()), "run python tests/test_names.py"
+
+
+@pytest.mark.parametrize("here", called())
+def test_every_map_is_here(here):
+    chapter, name = here.split(".")
+    assert callable(getattr(getattr(dlref, chapter), name))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_every_name_of_a_library_is_there(library):
+    pytest.importorskip(library)
+    for name in (n for names in called().values() for n in names if n.startswith(f"{library}.")):
+        parts, found = name.split("."), None
+        for k in range(len(parts) - 1, 0, -1):  # the longest path that is a module
+            try:
+                found = importlib.import_module(".".join(parts[:k]))
+            except ImportError:
+                continue
+            break
+        for part in parts[k:]:
+            found = getattr(found, part)  # an AttributeError names what is not there
+
+
+@pytest.mark.parametrize(
+    ("chapter", "name", "found"),
+    [
+        ("", "softmax", "dlref.activations.softmax"),
+        ("", "CrossEntropyLoss", "dlref.losses.cross_entropy"),
+        ("activations", "swish", "dlref.activations.silu"),
+        ("activations", "swish_vjp", "dlref.activations.silu_vjp"),
+        ("activations", "sotfmax", "dlref.activations.softmax"),
+        ("attention", "sdpa", "dlref.attention.scaled_dot_product_attention"),
+        ("attention", "layer_norm", "dlref.normalization.layer_norm"),
+        ("losses", "mse_vjp", "dlref.losses.squared_error_vjp"),
+        ("recurrent", "LSTMCell", "dlref.recurrent.lstm_cell"),
+        ("check", "gradcheck", "dlref.check.check_gradients"),
+        ("attention", "KVCache_vjp", "dlref.attention.KVCache"),
+    ],
+)
+def test_a_wrong_name_is_told_the_right_one(chapter, name, found):
+    module = getattr(dlref, chapter) if chapter else dlref
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'. It may be '{found}'"):
+        getattr(module, name)
+
+
+def test_a_name_of_nothing_gets_no_suggestion():
+    assert suggestion("zzzz") == ""
+    with pytest.raises(AttributeError, match=r"has no attribute 'zzzz'\.$"):
+        dlref.zzzz  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'_private'\.$"):
+        dlref.attention._private  # noqa: B018
+
+
+def test_help_has_an_example_and_every_chapter():
+    for chapter in dlref.__all__:
+        if not hasattr(getattr(dlref, chapter), "__path__"):
+            continue
+        assert f"\n{chapter}\n" in dlref.__doc__
+    assert ">>> softmax_vjp(" in dlref.__doc__
+
+
+if __name__ == "__main__":
+    write()
+    sys.exit()
