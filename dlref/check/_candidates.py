@@ -3,17 +3,19 @@ r"""Verdicts: does a kernel of one's own compute what dlref computes?"""
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_number, check_callable
+from .._core.arguments import as_bool, as_number, check_callable, choice, shown
 from .._core.pytree import flat, named_leaves
 from ._errors import ulp_error
+from ._known import NOTHING, record_of
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
-from ._oracle.bounds import EPS, NORMAL, baselines, bounds
-from ._oracle.calls import Call, is_float, widened
+from ._oracle.bounds import EPS, NORMAL, Limits, baselines, bounds
+from ._oracle.calls import Call, is_float, separate, widened
 from ._oracle.causes import cause_of
 from ._oracle.pictures import as_html, as_text, picture_of
 
@@ -38,7 +40,8 @@ class OutputCheck(NamedTuple):
     name : str
         Which output: its number, or the input whose gradient it is.
     ok : bool
-        Whether shape and dtype are right and every element is within its bound.
+        Whether shape and dtype are right, every element is within its bound, and these bounds tell:
+        some element that is not 0 is allowed less than its size.
     wrong : int
         Number of elements beyond their bounds.
     size : int
@@ -111,6 +114,8 @@ class OutputCheck(NamedTuple):
 
     def __str__(self) -> str:
         """Return a sentence."""
+        if self.cannot_tell:
+            return f"{self.name}: cannot tell here, {self.places}; {_beside(self)}"
         if self.ok:
             return f"{self.name} is right: {_beside(self)}"
         if self.at == () and self.error == np.inf and not self.size:
@@ -122,6 +127,11 @@ class OutputCheck(NamedTuple):
     def __repr__(self) -> str:
         """Return the same, for a prompt."""
         return str(self)
+
+    @property
+    def cannot_tell(self) -> bool:
+        """Whether every element may be as far off as it is large, and none is farther."""
+        return not self.ok and bool(self.size) and not self.wrong
 
 
 def _beside(one: OutputCheck) -> str:
@@ -157,6 +167,8 @@ class Verdict(NamedTuple):
     Notes
     -----
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
+    It is false, but no accusation, where it cannot tell: where every element may be as far off as
+    it is large, so that zeros would pass (``cannot_tell``).
     ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
     ``cause`` belong to it, and ``picture`` shows where its error sits.
 
@@ -174,6 +186,13 @@ class Verdict(NamedTuple):
     def __bool__(self) -> bool:
         """Return whether the candidate passes."""
         return self.ok
+
+    @property
+    def cannot_tell(self) -> bool:
+        """Whether no output is off, but these inputs do not tell whether one is right."""
+        return any(one.cannot_tell for one in self.outputs) and all(
+            one.ok or one.cannot_tell for one in self.outputs
+        )
 
     @property
     def worst(self) -> OutputCheck | None:
@@ -232,7 +251,7 @@ class Verdict(NamedTuple):
         rows = [
             (
                 one.name,
-                "right" if one.ok else "off",
+                "right" if one.ok else ("cannot tell" if one.cannot_tell else "off"),
                 f"{one.wrong} of {one.size}",
                 one.at,
                 f"{one.got:.6g}",
@@ -260,12 +279,12 @@ def _badness(one: OutputCheck) -> tuple[bool, float]:
     return not one.ok, ratio
 
 
-def _entered(value: Any) -> Any:
-    """Return nested lists of numbers as an array."""
+def _entered(value: Any, least: int = 0) -> Any:
+    """Return lists of numbers, nested so often at least, as an array."""
     if not isinstance(value, list):
         return value
     with contextlib.suppress(ValueError):  # ragged: a list of arrays
-        if (array := np.asarray(value)).dtype.kind in "biuf":
+        if (array := np.asarray(value)).dtype.kind in "biuf" and array.ndim >= least:
             return array
     return value
 
@@ -315,8 +334,14 @@ def _places(bad: Any) -> str:
     return f"at {first}{', ...' if bad.sum() > 4 else ''}"
 
 
-def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -> OutputCheck:
-    """Compare one output with the exact one, element by element."""
+#: The words for bounds that all reach the values.
+UNTOLD = "each element may be off by as much as it is large, so that zeros would pass"
+
+
+def _judged(
+    name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any, reach: Any
+) -> OutputCheck:
+    """Compare one output with the exact one; `reach` is the bound without rtol and atol."""
     want, found = np.asarray(want), got
     for what, is_, should in (
         ("shape", found.shape, want.shape),
@@ -351,9 +376,11 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
     with np.errstate(all="ignore"):  # a result below the smallest normal number
         condition = float(move[at] / (abs(want[at]) * eps)) if np.isfinite(exact) and exact else 0.0
     count = int(bad.sum())
+    there = (want != 0) & np.isfinite(want)
+    untold = floats and there.any() and not count and (reach >= np.abs(want))[there].all()
     return OutputCheck(
         name,
-        not count,
+        not count and not untold,
         count,
         want.size,
         at,
@@ -366,7 +393,7 @@ def _judged(name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any) -
         0.0,
         float(errors.max()),
         picture_of(ratios) if count else (),
-        _places(bad) if count else "",
+        UNTOLD if untold else (_places(bad) if count else ""),
         "",
     )
 
@@ -376,7 +403,9 @@ def _spacing(dtype: Any) -> float:
 
 
 def _checked_reference(call: Call, want: list[Any]) -> None:
-    """Raise if the reference is NaN though no input is."""
+    """Raise if the reference is NaN though no input is; a mean over no target is."""
+    if call.known.is_loss and any(np.asarray(a).dtype.kind in "iu" for a in call.inputs):
+        return
     parts = [np.asarray(w) for w in want if w is not None]
     if not any(np.isnan(w).any() for w in parts if w.dtype.kind == "f"):
         return
@@ -417,30 +446,80 @@ def _named(call: Call, count: int) -> list[str]:
     return [f"{i} (gradient of {path})" for i, path in zip(numbers, leaves, strict=True)]
 
 
+def _without_gradient(exact: Call, count: int) -> set[int]:
+    """Return the gradients of a loss that a candidate may leave out: those of its targets."""
+    known = exact.known
+    if exact.form != "vjp" or not known.is_loss or known.of is None:
+        return set()
+    places = [i for i, a in enumerate(exact.inputs) if is_float(a)]
+    return {k for k in range(count) if k >= len(places) or places[k] not in known.of}
+
+
+def _filled(got: list[Any], count: int, optional: set[int]) -> list[Any]:
+    """Return outputs with None in the place of those that were left out and may be."""
+    needed = [k for k in range(count) if k not in optional]
+    if len(got) == count or len(got) != len(needed):
+        return got
+    return [got[needed.index(k)] if k in needed else None for k in range(count)]
+
+
 def _compared(
     exact: Call,
     got: list[Any],
     want: list[Any],
     dtypes: list[Any],
-    tolerances: tuple[float, float, float],
+    limits: Limits,
     times: int = 1,
 ) -> dict[int, tuple[Any, OutputCheck]]:
     """Return the bounds of each output, measured at so many times the usual places, and a check."""
-    factor, rtol, atol = tolerances
-    limit, moves = bounds(exact, want, dtypes, factor, times)
+    limit, moves = bounds(exact, want, dtypes, limits, times)
     names, checks = _named(exact, len(want)), {}
+    optional = _without_gradient(exact, len(want))
     for i, w in enumerate(want):
-        if w is None:
+        if w is None or (i in optional and got[i] is None):
             continue
         with np.errstate(all="ignore"):
-            bound = limit[i] + atol + rtol * np.nan_to_num(np.abs(w), posinf=0.0)
+            bound = limit[i] + limits.atol + limits.rtol * np.nan_to_num(np.abs(w), posinf=0.0)
         if (found := _array(got[i])) is None:
             what = "None" if got[i] is None else "a ragged list"
             one = _refused(names[i], f"is {what}, where dlref has an array")
         else:
-            one = _judged(names[i], found, w, dtypes[i], bound, moves[i])
+            one = _judged(names[i], found, w, dtypes[i], bound, moves[i], np.asarray(limit[i]))
         checks[i] = bound, one
     return checks
+
+
+def _as_limits(given: dict[str, Any]) -> Limits:
+    """Return the limits; refuse numbers and words that are none."""
+    numbers = {
+        name: float(as_number(name, given[name], least=0.0)) for name in ("factor", "rtol", "atol")
+    }
+    name = str(given["accumulate"]).removeprefix("torch.")
+    choice("accumulate", name, ("float32", "float16", "bfloat16"))
+    return Limits(strict=as_bool("strict", given["strict"]), accumulate=name, **numbers)
+
+
+def _right_if_accumulated(
+    exact: Call, got: list[Any], want: list[Any], dtypes: list[Any], limits: Limits, compared: Any
+) -> set[int]:
+    """Return the outputs that are off, but right for a kernel whose sums are of 16 bits."""
+    narrow = {np.dtype(dtypes[i]).name for i, (_, one) in compared.items() if one.wrong}
+    if len(narrow) != 1 or not narrow <= {"float16", "bfloat16"} or limits.strict:
+        return set()
+    again = _compared(exact, got, want, dtypes, replace(limits, accumulate=narrow.pop()))
+    return {i for i, (_, one) in again.items() if compared[i][1].wrong and one.ok}
+
+
+def _check_order(candidate: Any, op: Any) -> None:
+    """Raise if dlref's function is in the place of the candidate, and the candidate in its."""
+    own = getattr(op, "__module__", None) or ""
+    named = getattr(op, "__name__", "<lambda>") != "<lambda>"
+    if named and not own.startswith("dlref.") and record_of(candidate)[0] is not NOTHING:
+        msg = (
+            "Argument 'op' must be a function of dlref, and 'candidate' yours: they are exchanged,"
+            f" {shown(candidate)} and {shown(op)}."
+        )
+        raise TypeError(msg)
 
 
 def judged(
@@ -453,27 +532,26 @@ def judged(
 ) -> Verdict:
     """Call both, and compare all outputs."""
     check_callable("candidate", candidate)
-    factor, rtol, atol = (
-        float(as_number(name, limits[name], least=0.0)) for name in ("factor", "rtol", "atol")
-    )
+    _check_order(candidate, op)
+    allowed = _as_limits(limits)
     framework = framework_of((*arguments, *options.values()), limits["framework"])
     own = tuple(_entered(a) for a in as_numpy(arguments))
-    told = {key: as_numpy(value) for key, value in options.items()}
+    told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
     narrow = Call(op, form, own, told)
     exact = Call(op, form, widened(own), {k: widened(v) for k, v in told.items()})
     like, whole = narrow.run(), exact.run()
     want = flat(whole)
     _checked_reference(exact, want)
     with calling(framework):
-        given = handed(own, framework)
-        extra = {key: handed(value, framework) for key, value in told.items()}
+        given = handed(separate(own), framework)
+        extra = {key: handed(separate(value), framework) for key, value in told.items()}
         returned = candidate(*given, **extra)
         try:
             got = as_numpy(returned)
         except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
             return Verdict(False, (), f"what the candidate returned is no array: {error}")
         changed = written((*own, *told.values()), (*given, *extra.values()))
-    got = _outputs(got, whole)
+    got = _filled(_outputs(got, whole), len(want), _without_gradient(exact, len(want)))
     if changed:
         names = [*(f"argument {i}" for i in range(len(own))), *map(repr, told)]
         words = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
@@ -482,27 +560,35 @@ def judged(
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
         return Verdict(False, (), words)
     dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
-    tolerances = factor, rtol, atol
-    compared = _compared(exact, got, want, dtypes, tolerances)
+    compared = _compared(exact, got, want, dtypes, allowed)
     if any(one.allowed < one.error < CLOSE * one.allowed for _, one in compared.values()):
-        compared = _compared(exact, got, want, dtypes, tolerances, MORE)
+        compared = _compared(exact, got, want, dtypes, allowed, MORE)
     plain = baselines(exact, want, flat(like), dtypes)
+    by_sums = _right_if_accumulated(exact, got, want, dtypes, allowed, compared)
     checks = []
     for i, (bound, one) in compared.items():
         found = _array(got[i])
         baseline = one.baseline if found is None else plain[i]
         ragged = found is None and got[i] is not None
-        unknown = one.ok or ragged
+        unknown = one.ok or ragged or one.cannot_tell
         cause = "" if unknown else cause_of(exact, i, found, want, bound, dtypes[i])
+        if i in by_sums and (not cause or "noise" in cause):
+            name = np.dtype(dtypes[i]).name
+            cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"
         places = f"{one.places}; {cause}" if cause and not one.size else one.places
         checks.append(one._replace(baseline=baseline, places=places, cause=cause))
+    if any(one.ok for one in checks):  # the others are 0, but for the rounding of float64, or right
+        checks = [one._replace(ok=True, places="") if one.cannot_tell else one for one in checks]
     return Verdict(all(one.ok for one in checks), tuple(checks), _summary(checks))
 
 
 def _summary(checks: list[OutputCheck]) -> str:
-    off = [one for one in checks if not one.ok]
+    off = [one for one in checks if not one.ok and not one.cannot_tell]
     if len(checks) == 1:
         return str(checks[0])
+    untold = [one.name for one in checks if one.cannot_tell]
+    if untold and not off:
+        return f"cannot tell here of {', '.join(untold)}: {UNTOLD}"
     if not off:
         return f"all {len(checks)} outputs are right"
     names = ", ".join(one.name for one in off)
@@ -519,6 +605,8 @@ def check_forward(
     factor: float = 2.0,
     rtol: float = 0.0,
     atol: float = 0.0,
+    strict: bool = False,
+    accumulate: str = "float32",
     framework: str | None = None,
     **options: Any,
 ) -> Verdict:
@@ -538,6 +626,12 @@ def check_forward(
         in the dtype.
     rtol, atol : float
         Additional tolerance, relative to each element and absolute.
+    strict : bool, default False
+        Whether each element is held to its own size, whatever the plain formula loses: the tails of
+        GELU, for example, where ``1 + erf`` cancels.
+    accumulate : {"float32", "float16", "bfloat16"}
+        Format in which the candidate accumulates sums of 16-bit numbers. Sums of wider numbers
+        are accumulated in their own format.
     framework : {"numpy", "torch", "jax"} or None
         Kind of arrays that the candidate receives; None means the same kind as the inputs.
     **options : object
@@ -571,15 +665,18 @@ def check_forward(
     formula computed plainly in that dtype, whichever is more; `factor` times that.
     Automatic differentiation of that formula counts, too, and for softmax and attention the
     exponential of :math:`x_i - \operatorname{logsumexp} x`. Where the exact value is infinite, the
-    candidate must say the same. NaN in the exact result is an error of the inputs, unless they
-    hold NaN themselves.
+    candidate must say the same. Where each element may be as far off as it is large, zeros would
+    pass: the verdict is then neither right nor wrong (`Verdict.cannot_tell`). A plain formula that
+    overflows on the way to its result grants nothing. NaN in the exact result is an error of the
+    inputs, unless they hold NaN themselves.
 
     The candidate is given copies of the inputs, with the order and the gaps of their memory, and
     fails if it writes to them. It may return arrays of any library, and a list where dlref has a
     tuple; and 0 for subnormal numbers, as processors do that flush them.
 
     A function that is wrapped hands on its forms if it is a ``partial`` of options; the vjp and
-    jvp of a lambda are formed by differences, right to :math:`10^{-9}` of the largest element.
+    jvp of a lambda are formed by differences, right to :math:`10^{-9}` of the largest element, or
+    to a rounding of it in the dtype.
 
     Examples
     --------
@@ -600,6 +697,7 @@ def check_forward(
     """
     check_callable("op", op)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
+    limits |= {"strict": strict, "accumulate": accumulate}
     return judged(candidate, op, "forward", inputs, options, limits)
 
 
@@ -611,6 +709,8 @@ def check_vjp(
     factor: float = 2.0,
     rtol: float = 0.0,
     atol: float = 0.0,
+    strict: bool = False,
+    accumulate: str = "float32",
     framework: str | None = None,
     **options: Any,
 ) -> Verdict:
@@ -627,7 +727,7 @@ def check_vjp(
         Gradient of a loss with respect to the output.
     *inputs : array_like
         Inputs in the dtype to test.
-    factor, rtol, atol, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accumulate, framework, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -665,6 +765,7 @@ def check_vjp(
     it is doubled: a factor 2, or accumulated twice
     """
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
+    limits |= {"strict": strict, "accumulate": accumulate}
     return judged(candidate, op, "vjp", (dout, *inputs), options, limits)
 
 
@@ -677,6 +778,8 @@ def check_jvp(
     factor: float = 2.0,
     rtol: float = 0.0,
     atol: float = 0.0,
+    strict: bool = False,
+    accumulate: str = "float32",
     framework: str | None = None,
     **options: Any,
 ) -> Verdict:
@@ -693,7 +796,7 @@ def check_jvp(
         The point, in the dtype to test.
     tangents : array_like or tuple of array_like
         The direction.
-    factor, rtol, atol, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accumulate, framework, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -725,4 +828,5 @@ def check_jvp(
     True
     """
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
+    limits |= {"strict": strict, "accumulate": accumulate}
     return judged(candidate, op, "jvp", (primals, tangents), options, limits)

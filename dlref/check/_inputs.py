@@ -2,6 +2,8 @@ r"""Inputs to test with: random ones that are valid, and hard ones."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
     from ._known._record import Case
 
 __all__ = ["HardCase", "hard_inputs", "random_inputs"]
+
+
+def as_kind(dtype: Any) -> np.dtype[Any]:
+    """Return a dtype, of PyTorch too; bfloat16 is ml_dtypes', which registers its name."""
+    name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else ""
+    if name == "bfloat16":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("ml_dtypes")
+    of_torch = str(dtype).startswith("torch.")
+    return float_dtype("dtype", name if of_torch else dtype)
 
 
 def random_inputs(
@@ -88,7 +100,7 @@ def random_inputs(
     >>> float(random_inputs(kl_divergence, [(4, 3)] * 2, np.float64, rng)[1].sum().round(9))
     4.0
     """
-    kind = float_dtype("dtype", dtype)
+    kind = as_kind(dtype)
     rng = as_generator("rng", rng)
     known, form = record_of(op)
     known = NOTHING if form else known
@@ -133,6 +145,10 @@ class HardCase(NamedTuple):
     options: dict[str, Any]
 
 
+#: The names of cases whose options may be left out one by one begin with this.
+BEYOND = "beyond tiles"
+
+
 def _huge(kind: np.dtype[Any]) -> float:
     return 6e4 if kind.name == "float16" else 1e6
 
@@ -156,6 +172,18 @@ def _cases(known: Known, kind: np.dtype[Any]) -> Iterator[Case]:
         yield name, known.inputs(rng, shapes), options
     if known.more:
         yield from known.more(known, rng, _huge(kind))
+
+
+def _large(known: Known, form: str, *, optional: bool) -> Iterator[Case]:
+    """Yield inputs with three axes and beyond the tiles of kernels, but of Jacobians."""
+    rng = np.random.default_rng(2)
+    samples = known.large_samples if form in ("", "_vjp", "_jvp") else []
+    for shapes, options in (one for one in samples if bool(known.told(one)) == optional):
+        told = ", ".join(key for key in options if key not in ("T", "S"))
+        name = f"{BEYOND}, shapes {_listed(shapes)}" + (f", {told}" if told else "")
+        case = name, known.inputs(rng, shapes), options
+        if known.f is None or examples.is_valid(known.f, case):
+            yield examples.in_form(known, form, case)
 
 
 def _calls_with_options(known: Known) -> Iterator[Case]:
@@ -233,10 +261,11 @@ def hard_inputs(
     >>> [*hard_inputs(silu, "float32", every_option=True)][-1].options
     {'beta': 0.75}
     """
-    kind = float_dtype("dtype", dtype)
+    kind = as_kind(dtype)
     known, form = _known(op)
     of_map = not form and known.more is not None
     cases = _cases(known, kind) if of_map else _in_form(op, known, form, kind)
+    cases = itertools.chain(cases, _large(known, form, optional=False))
     if as_bool("every_option", every_option):
         cases = itertools.chain(cases, _with_options(known, form))
     return (_rounded(case, kind) for case in cases)
@@ -244,8 +273,84 @@ def hard_inputs(
 
 def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
     """Return the cases that `hard_inputs` appends for `every_option`."""
-    kind = float_dtype("dtype", dtype)
+    kind = as_kind(dtype)
     return (_rounded(case, kind) for case in _with_options(*_known(op)))
+
+
+def _read_only(a: Any) -> Any:
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+#: How memory may lie: kernels that read it as if it were contiguous are found.
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "memory in reverse": lambda a: a[..., ::-1].copy()[..., ::-1],
+    "memory in Fortran order": np.asfortranarray,
+    "memory that is transposed": lambda a: np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2),
+    "memory with gaps along rows": lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+    "memory that is read-only": _read_only,
+}
+
+
+def laid_out(value: Any, layout: Callable[[Any], Any]) -> Any:
+    """Return arrays, within tuples, in another layout; vectors in reverse, or as they are."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [laid_out(part, layout) for part in value])
+    if not isinstance(value, np.ndarray) or value.ndim < (2 if layout in FLAT else 1):
+        return value
+    return layout(value)
+
+
+FLAT = (LAYOUTS["memory in Fortran order"], LAYOUTS["memory that is transposed"])
+
+
+def layout_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[HardCase, Any]]:
+    """Yield the first case with two axes in each layout, and the layout, of functions of arrays."""
+    known, _ = _known(op)
+    cases = hard_inputs(op, dtype) if known.calls else iter(())
+    two = (case for case in cases if any(np.ndim(a) > 1 and np.size(a) for a in case.inputs))
+    first = next(two, None)
+    if first is None:
+        return
+    for name, layout in LAYOUTS.items():
+        yield HardCase(name, laid_out(first.inputs, layout), first.options), layout
+
+
+def inputs_of_forms(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[str, HardCase]]:
+    """Yield calls with options that one form alone has, and the form."""
+    kind, (known, _) = as_kind(dtype), _known(op)
+    for form, samples in known.of_forms.items():
+        for shapes, options in samples:
+            inputs = known.inputs(np.random.default_rng(3), shapes)
+            yield form, _rounded((words([*options][-1]), inputs, options), kind)
+
+
+def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
+    """Yield inputs beyond tiles with options, every two of them together in one."""
+    kind, (known, form) = as_kind(dtype), _known(op)
+    return (_rounded(case, kind) for case in _large(known, form, optional=True))
+
+
+def shaped_inputs(
+    op: Callable[..., Any], dtype: npt.DTypeLike, shapes: Sequence[Sequence[Any]]
+) -> Iterator[HardCase]:
+    """Yield inputs of given shapes: random, large, and with each option that fits them."""
+    kind, (known, _) = as_kind(dtype), _known(op)
+    rng = np.random.default_rng(4)
+    for some in shapes:
+        name = f"shapes {_listed(some)}"
+        told = [one.options for one in known.option_samples] if not callable(known.options) else []
+        if known.options_at is not None:
+            told = [*known.options_at(some)]
+        large = examples.varied(("", known.inputs(rng, some), {}), _huge(kind))
+        first = () if known.fixed else [case for case in large if case[0] == "20 times as large"]
+        cases: list[Case] = [(name, known.inputs(rng, some), {})]
+        cases += [(f"{name}, {what}", inputs, {}) for what, inputs, _ in first]
+        cases += [(f"{name}, {', '.join(one)}", known.inputs(rng, some), one) for one in told]
+        if not examples.is_valid(op, cases[0]):
+            op(*cases[0][1])  # says why
+        yield from (_rounded(case, kind) for case in cases if examples.is_valid(op, case))
 
 
 def _with_options(known: Known, form: str) -> Iterator[Case]:

@@ -2,6 +2,8 @@ r"""A candidate over all hard inputs, and a report of it."""
 
 from __future__ import annotations
 
+import copy
+import functools
 import inspect
 import json
 from html import escape
@@ -11,20 +13,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import check_callable
+from .._core.arguments import as_integer, check_callable, choice, shown
 from .._core.pytree import flat
 from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table
-from ._inputs import hard_inputs, option_inputs
+from ._inputs import (
+    BEYOND,
+    LAYOUTS,
+    HardCase,
+    as_kind,
+    hard_inputs,
+    inputs_of_forms,
+    laid_out,
+    large_inputs,
+    layout_inputs,
+    option_inputs,
+    shaped_inputs,
+)
 from ._known import record_of
-from ._oracle.calls import is_float
+from ._oracle.arrays import as_numpy
+from ._oracle.autograd import in_layout, own_vjp
+from ._oracle.calls import Call, changed, is_float
 from ._oracle.examples import along, drawn_like
 from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ._inputs import HardCase
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 __all__ = ["CheckReport", "check_all"]
 
@@ -53,12 +67,12 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if every verdict is. A row has the worst error over its element's tolerance,
-    and the largest error over the error of the same formula computed plainly in the dtype (a dash
-    where there is none, as for dlref's own in float64). Below the rows stands where the error of
-    the first case that is off sits; HTML has such a picture for each. ``causes`` counts the
-    explanations. ``to_html`` and ``to_json`` return it as text, and write it to a file if they are
-    given a path.
+    A report is true if no verdict is off, and one is right: rows that cannot tell do not count. A
+    row has the worst error over its element's tolerance, and the largest error over the error of
+    the same formula computed plainly in the dtype (a dash where there is none, as for dlref's own
+    in float64). Below the rows stands where the error of the first case that is off sits; HTML has
+    such a picture for each. ``causes`` counts the explanations. ``to_html`` and ``to_json`` return
+    it as text, and write it to a file if they are given a path.
 
     Examples
     --------
@@ -73,13 +87,14 @@ class CheckReport(NamedTuple):
     left_out: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether every verdict is true."""
-        return all(verdict.ok for _, _, verdict in self.rows)
+        """Return whether no verdict is off, and one is right, if there are any."""
+        right = any(verdict.ok for _, _, verdict in self.rows) or not self.rows
+        return right and not self.failed
 
     @property
     def failed(self) -> tuple[tuple[str, str, Verdict], ...]:
         """The rows that are off."""
-        return tuple(row for row in self.rows if not row[2])
+        return tuple(row for row in self.rows if not row[2] and not row[2].cannot_tell)
 
     @property
     def causes(self) -> dict[str, int]:
@@ -91,8 +106,12 @@ class CheckReport(NamedTuple):
     def _summary(self) -> str:
         count = len(self.failed)
         words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
-        most = next(iter(self.causes.items()), None)
-        why = f"; most often ({most[1]}): {most[0]}" if most else ""
+        explained = [{one.cause for one in row[2].outputs} for row in self.failed]
+        shares = {cause: sum(cause in some for some in explained) for cause in self.causes}
+        most = max(shares, key=lambda cause: shares[cause], default="")
+        why = ""
+        if most and 2 * shares[most] >= count:  # one that explains less is no headline
+            why = f"; most often ({shares[most]}): {most}"
         return f"{self.op}, {self.dtype}: {words}{why}"
 
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
@@ -100,7 +119,7 @@ class CheckReport(NamedTuple):
             (
                 form,
                 case,
-                "right" if verdict else "off",
+                "right" if verdict else ("cannot tell" if verdict.cannot_tell else "off"),
                 f"{_ratio(verdict):.2g}",
                 _beside_plain(verdict),
                 "" if verdict else (verdict.cause or verdict.message),
@@ -207,13 +226,20 @@ def check_all(
     candidate: Callable[..., Any] | None,
     op: Callable[..., Any],
     *,
-    vjp: Callable[..., Any] | None = None,
+    vjp: Callable[..., Any] | str | None = None,
     jvp: Callable[..., Any] | None = None,
     dtype: npt.DTypeLike = "float32",
     framework: str | None = None,
     factor: float = 2.0,
     rtol: float = 0.0,
     atol: float = 0.0,
+    strict: bool = False,
+    accumulate: str = "float32",
+    shapes: Sequence[Sequence[Any]] | None = None,
+    cases: Iterable[HardCase] | None = None,
+    options: Iterable[str] | None = None,
+    layout: str | None = None,
+    repeats: int = 1,
     progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
 ) -> CheckReport:
     r"""
@@ -226,16 +252,30 @@ def check_all(
         to be checked.
     op : callable
         A function of dlref that `hard_inputs` knows.
-    vjp : callable or None
-        Its backward pass, called as ``vjp(dout, *inputs, **options)``.
+    vjp : callable, "autograd" or None
+        Its backward pass, called as ``vjp(dout, *inputs, **options)``; "autograd" for the gradient
+        that PyTorch or JAX computes for `candidate`, a function or a module of tensors.
     jvp : callable or None
         Its forward mode, called as ``jvp(primals, tangents, **options)``.
     dtype : dtype_like
         Type of the inputs.
     framework : {"numpy", "torch", "jax"} or None
         Kind of arrays that the candidates receive; None means NumPy's.
-    factor, rtol, atol : float
-        As in `check_forward`.
+    factor, rtol, atol, strict, accumulate : as in `check_forward`
+        The tolerance.
+    shapes : sequence of sequence of tuple, or None
+        Shapes of the inputs that the candidate can take, in place of dlref's own cases: one width
+        of the heads, lengths that are multiples of a tile. Each is tried with each option.
+    cases : iterable of HardCase, or None
+        The cases, in place of dlref's own.
+    options : iterable of str, or None
+        Names of the options that the candidate takes; None for those of its signature.
+    layout : str or None
+        Order of the candidate's axes, where it is not ``"BHTE"`` (batch, heads, time, width): for
+        example ``"BTHE"``. Arrays with as many axes as the largest input are transposed.
+    repeats : int, default 1
+        How often each case is computed, with another input in between. If two results differ in any
+        bit, the candidate is nondeterministic, which counts as a failure.
     progress : callable or None
         Wraps the list of cases, as ``tqdm.tqdm`` does to show a progress bar.
 
@@ -249,7 +289,8 @@ def check_all(
     TypeError
         If the inputs of `op` are not known, or it lacks the form that is to be checked.
     ValueError
-        If there is a `jvp`, and `op`'s own takes more than point and direction.
+        If there is a `jvp`, and `op`'s own takes more than point and direction; if no case fits
+        `op`, `layout` has other letters, or `vjp` is "autograd" without a framework that has it.
 
     See Also
     --------
@@ -266,6 +307,11 @@ def check_all(
     says which are not taken by its signature or its derivatives'. One that takes
     ``**options`` has to heed all, or to refuse them as Python does.
 
+    Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
+    rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three axes
+    and with every two options together. The first case with two axes is tried in five layouts of
+    memory: in reverse, in Fortran order, transposed, with gaps, and read-only.
+
     Examples
     --------
     A softmax that knows only the last axis, and does not subtract the maximum:
@@ -279,7 +325,7 @@ def check_all(
     >>> report = check_all(naive, softmax)
     >>> bool(report)
     False
-    >>> [case for form, case, verdict in report.failed]
+    >>> [case for form, case, verdict in report.failed][:4]
     ["{'axis': 0}", 'large', 'an offset of 1e4', 'an offset of -1e4']
     >>> report.failed[0][2].cause
     "the option 'axis' is ignored"
@@ -292,38 +338,164 @@ def check_all(
     >>> bool(report), report.left_out
     (True, ('beta',))
     """
-    functions = {"candidate": candidate, "vjp": vjp, "jvp": jvp, "progress": progress}
-    for name, f in functions.items():
-        if f is not None:
+    if isinstance(vjp, str):
+        choice("vjp", vjp, ("autograd",))
+        check_callable("candidate", candidate)
+    for name, f in {"candidate": candidate, "vjp": vjp, "jvp": jvp, "progress": progress}.items():
+        if f is not None and not isinstance(f, str):
             check_callable(name, f)
     if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
     limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
-    given = {"forward": candidate, "vjp": vjp, "jvp": jvp}
-    given = {form: f for form, f in given.items() if f is not None}
-    rng = np.random.default_rng(0)
-    rows: list[tuple[str, str, Verdict]] = []
-    left_out: list[str] = []
-    cases: Iterable[tuple[HardCase, bool]] = [
-        *((case, False) for case in hard_inputs(op, dtype)),
-        *((case, True) for case in option_inputs(op, dtype)),
-    ]
-    for case, is_optional in cases if progress is None else progress(cases):
-        if is_optional and any(_lacking(f, case.options) for f in given.values()):
-            left_out.append([*case.options][-1])
-            continue
-        for form, arguments in _arguments(op, case, given, rng):
-            verdict = _tried(JUDGES[form], (given[form], op, *arguments), case.options, limits)
-            if is_optional and verdict.message.startswith(NOT_TAKEN):
-                left_out.append([*case.options][-1])
-            else:
+    limits |= {"strict": strict, "accumulate": accumulate}
+    taken = None if options is None else frozenset(options)
+    given = _given(candidate, vjp, jvp, framework, layout)
+    run = _Run(op, given, limits, taken, as_integer("repeats", repeats, least=1))
+    plan = _plan(op, dtype, shapes, cases, given)
+    for case, arguments in plan if progress is None else progress(plan):
+        run.add(case, arguments)
+    if not run.rows:
+        msg = "Argument 'op' must be a function that takes one of the cases, not {}."
+        raise ValueError(msg.format(shown(op)))
+    name = getattr(getattr(op, "func", op), "__name__", str(op))
+    left_out = tuple(dict.fromkeys(run.left_out))
+    return CheckReport(name, as_kind(dtype).name, tuple(run.rows), left_out)
+
+
+def _given(
+    candidate: Any, vjp: Any, jvp: Any, framework: str | None, layout: str | None
+) -> dict[str, Any]:
+    """Return the forms that are to be checked, in dlref's layout."""
+    forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
+    given = {form: f for form, f in forms.items() if f is not None}
+    if layout is not None:
+        given = {
+            f: own if isinstance(own, str) else in_layout(own, layout) for f, own in given.items()
+        }
+    if isinstance(vjp, str):
+        given["vjp"] = own_vjp(given["forward"], framework)
+    return given
+
+
+def _plan(
+    op: Any, dtype: Any, shapes: Any, cases: Any, given: dict[str, Any]
+) -> list[tuple[HardCase, Any]]:
+    """Return all cases, each with the generator of its forms' arguments."""
+    if cases is not None:
+        return [(HardCase(*case), _arguments) for case in cases]
+    if shapes is not None:
+        return [(case, _arguments) for case in shaped_inputs(op, dtype, shapes)]
+    own = *hard_inputs(op, dtype), *option_inputs(op, dtype), *large_inputs(op, dtype)
+    plan: list[tuple[HardCase, Any]] = [(case, _arguments) for case in own]
+    for case, memory in layout_inputs(op, dtype):
+        plan.append((case, functools.partial(_in_memory, layout=memory)))
+    for form, case in inputs_of_forms(op, dtype):
+        if form in given:
+            plan.append((case, functools.partial(_in_form, form=form)))
+    return plan
+
+
+class _NotTakenError(Exception):
+    """Options that a candidate does not take."""
+
+
+class _Run:
+    """The verdicts so far, and the options that the candidate does not take."""
+
+    def __init__(
+        self,
+        op: Any,
+        given: dict[str, Any],
+        limits: dict[str, Any],
+        taken: frozenset[str] | None,
+        repeats: int,
+    ) -> None:
+        self.op, self.given, self.limits = op, given, limits
+        self.taken, self.repeats = taken, repeats
+        # no cotangent or tangent is an input: these are drawn with seeds of one number
+        self.rng = np.random.default_rng((20, 26))
+        self.rows: list[tuple[str, str, Verdict]] = []
+        self.left_out: list[str] = []
+        self.lacking: set[str] = set()
+        self.seen: set[tuple[Any, ...]] = set()
+
+    def add(self, case: HardCase, arguments: Callable[..., Any]) -> None:
+        """Judge each form of a case; one beyond tiles without the options that are not taken."""
+        call = Call(self.op, "forward", (), {})
+        of_forms = [one.options for some in call.known.of_forms.values() for one in some]
+        optional = {*call.defaults}.union(*of_forms)
+        if self.taken is not None:
+            self.lacking |= optional - self.taken
+        for f in self.given.values():
+            self.lacking |= {*_lacking(f, case.options)} & optional
+        if getattr(self.op, "keywords", {}).keys() & case.options.keys():
+            return  # a partial has decided already
+        missing = [key for key in case.options if key in self.lacking]
+        self.left_out += missing
+        beyond = case.name.startswith(BEYOND)
+        if missing and not beyond:
+            return
+        told = {key: value for key, value in case.options.items() if key not in missing}
+        case, rows = case._replace(options=told), []
+        if beyond:  # of two that differ in options that are not taken, one is enough
+            what = tuple(np.shape(a) for a in case.inputs), *told
+            if what in self.seen:
+                return
+            self.seen.add(what)
+        try:
+            for form, given in arguments(self.op, case, self.given, self.rng):
+                candidate = given[0], self.op, *given[1:]
+                verdict = self.judged(form, candidate, told)
                 rows.append((form, case.name, verdict))
-    name = getattr(op, "__name__", str(op))
-    return CheckReport(name, np.dtype(dtype).name, tuple(rows), tuple(dict.fromkeys(left_out)))
+        except _NotTakenError as error:
+            names = {*error.args} & optional
+            if not names:
+                words = f"the candidate does not take {', '.join(error.args)}"
+                rows.append((form, case.name, Verdict(False, (), words)))
+            else:
+                self.lacking |= names
+                self.add(case, arguments)
+                return
+        self.rows += rows
+
+    def judged(self, form: str, given: tuple[Any, ...], told: dict[str, Any]) -> Verdict:
+        """Judge one form, as often as is wanted."""
+        candidate, *rest = given
+        results: list[Any] = []
+
+        def kept(*args: Any, **options: Any) -> Any:
+            out = candidate(*args, **options)
+            results.append(copy.deepcopy(as_numpy(out)))
+            return out
+
+        once = (candidate, *rest)
+        if self.repeats == 1:
+            return _tried(JUDGES[form], once, told, self.limits)
+        first = _tried(JUDGES[form], (kept, *rest), told, self.limits)
+        for number in range(2, self.repeats + 1):
+            op, *arguments = rest
+            other = changed(lambda a: a[...] * np.asarray(a).dtype.type(0.5), tuple(arguments))
+            _tried(JUDGES[form], (candidate, op, *other), told, self.limits)
+            again = _tried(JUDGES[form], (kept, *rest), told, self.limits)
+            if first.ok != again.ok:
+                turn = "right" if first.ok else "off"
+                words = f"{turn} at the first call, not at call {number}: it keeps a state"
+                return again._replace(ok=False, message=f"{words}; {again.message}")
+            if first.ok and not _same_bits(results[0], results[-1]):
+                words = (
+                    "nondeterministic: two calls with the same inputs differ within their bounds"
+                )
+                return first._replace(ok=False, message=words)
+        return first
 
 
-NOT_TAKEN = "the candidate does not take"
+def _same_bits(one: Any, other: Any) -> bool:
+    """Return whether two results are the same, bit by bit."""
+    pairs = zip(flat(one), flat(other), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
 JUDGES: dict[str, Callable[..., Verdict]] = {
     "forward": check_forward,
     "vjp": check_vjp,
@@ -334,18 +506,47 @@ JUDGES: dict[str, Callable[..., Verdict]] = {
 def _arguments(
     op: Any, case: HardCase, given: dict[str, Any], rng: Any
 ) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield the forms of a case that are given, with the arguments of each."""
+    """Yield the forms of a case that are given, with the candidate and its arguments."""
     if "forward" in given:
-        yield "forward", case.inputs
+        yield "forward", (given["forward"], *case.inputs)
     if not given.keys() & {"vjp", "jvp"}:
         return
     with np.errstate(all="ignore"):
         out = op(*case.inputs, **case.options)
     if _is_finite(out) and _is_finite(case.inputs) and all(np.size(a) for a in flat(out)):
         if "vjp" in given:
-            yield "vjp", (drawn_like(out, rng), *case.inputs)
+            yield "vjp", (given["vjp"], drawn_like(out, rng), *case.inputs)
         if "jvp" in given:
-            yield "jvp", along(record_of(op)[0], case.inputs, rng)
+            yield "jvp", (given["jvp"], *along(record_of(op)[0], case.inputs, rng))
+
+
+def _in_memory(
+    op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield the forms with a cotangent in the same layout, and one whose strides are 0."""
+    for form, (candidate, *arguments) in _arguments(op, case, given, rng):
+        if form == "vjp":
+            dout, *inputs = arguments
+            yield form, (candidate, laid_out(dout, layout), *inputs)
+            if layout is LAYOUTS["memory that is read-only"]:
+                yield form, (candidate, changed(_expanded, dout), *inputs)
+        else:
+            yield form, (candidate, *arguments)
+
+
+def _expanded(a: Any) -> Any:
+    """Return one number in all places of an array."""
+    return np.broadcast_to(np.asarray(0.75, np.asarray(a).dtype), np.shape(a))
+
+
+def _in_form(
+    op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str
+) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield one form of a case with options that the map itself may not have."""
+    if form == "forward":
+        yield form, (given[form], *case.inputs)
+    else:
+        yield form, (given[form], drawn_like(op(*case.inputs), rng), *case.inputs)
 
 
 def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:
@@ -377,6 +578,6 @@ def _tried(judge: Any, arguments: Any, options: dict[str, Any], limits: dict[str
         lacking = _lacking(candidate, options)
         lacking += [key for key in options if f"unexpected keyword argument {key!r}" in str(error)]
         if isinstance(error, TypeError) and lacking:
-            return Verdict(False, (), f"{NOT_TAKEN} {', '.join(dict.fromkeys(lacking))}")
+            raise _NotTakenError(*dict.fromkeys(lacking))
         return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
     return verdict

@@ -147,7 +147,9 @@ def smoothed_before_weights(x, target, weight=None, label_smoothing=0.0, **told)
 )
 def test_options_that_are_right_alone_are_tried_together(op, wrong, case):
     report = check.check_all(wrong, op, dtype="float64")
-    assert [name for _, name, _ in report.failed] == [case]
+    first, *others = (name for _, name, _ in report.failed)
+    assert first == case
+    assert all(name.startswith("beyond tiles") for name in others)
 
 
 def test_rounding_the_inputs_costs_about_as_much_as_a_good_kernel():

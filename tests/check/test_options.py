@@ -9,7 +9,7 @@ from chapters import CHAPTERS, FORMS
 from scipy.special import expit
 
 import dlref
-from dlref import activations, attention, check
+from dlref import activations, attention, check, positions
 from dlref.check._inputs import option_inputs
 from dlref.check._known import record_of
 from dlref.check._oracle.examples import drawn_like
@@ -108,8 +108,10 @@ def test_options_that_a_candidate_does_not_take_are_named():
 
 def test_a_candidate_that_takes_any_option_has_to_heed_it():
     report = check.check_all(lambda x, **_: x * expit(x), activations.silu)
-    assert [case for _, case, _ in report.failed] == ["the option 'beta'"]
-    assert report.causes == {"the option 'beta' is ignored": 1}
+    alone, beyond = (case for _, case, _ in report.failed)
+    assert alone == "the option 'beta'"
+    assert beyond.startswith("beyond tiles")
+    assert report.causes == {"the option 'beta' is ignored": 2}
     assert not report.left_out
 
 
@@ -154,15 +156,24 @@ def test_attention_without_a_window_or_sink():
 
     report = check.check_all(of_keys, attention.scaled_dot_product_attention)
     assert report
-    assert report.left_out == ("window", "sink", "dropout", "indices")
+    outputs = ("return_lse", "return_weights")
+    assert {*report.left_out} == {"window", "sink", "dropout", "indices", *outputs}
 
 
-def test_an_option_of_a_hard_input_that_is_not_taken_is_a_failure_in_words():
-    report = check.check_all(
-        lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True), activations.softmax
-    )
-    messages = {case: verdict.message for _, case, verdict in report.failed}
-    assert messages["{'axis': 0}"] == "the candidate does not take axis"
+def test_an_option_of_a_hard_input_that_is_not_taken_is_left_out():
+    report = check.check_all(lambda x: activations.softmax(x), activations.softmax)  # noqa: PLW0108
+    assert report
+    assert report.left_out == ("axis",)
+    assert "{'axis': 0}" not in {case for _, case, _ in report.rows}
+
+
+def test_an_option_without_a_default_has_to_be_taken():
+    def alibi(slopes):
+        return slopes
+
+    report = check.check_all(alibi, positions.alibi_bias)
+    assert not report
+    assert "the candidate does not take T, S" in {v.message for _, _, v in report.failed}
 
 
 def test_every_option_is_true_or_false():

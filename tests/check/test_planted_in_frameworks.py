@@ -202,7 +202,7 @@ BACKWARD = [
     ("constants", norm.rms_norm, rms, lambda xp, u, x: u / row_root(xp, x), (U, X),
      "as constants"),
     ("scale", SDPA, attention, functools.partial(attention_backward, bug="scale"), HEADS,
-     "a scale is missing"),
+     "lacks the scale of the scores, 1/sqrt(E)"),
     ("row sums", SDPA, attention, functools.partial(attention_backward, bug="rows"), HEADS,
      "row sum"),
     ("raw scores", SDPA, attention, functools.partial(attention_backward, bug="raw"), HEADS,

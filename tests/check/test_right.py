@@ -46,6 +46,15 @@ def of_torch(name):
     return f
 
 
+def cross_entropy(x, target, reduction="mean", **told):
+    """Classes are the second axis in PyTorch: rows are joined."""
+    rows = target.reshape(-1) if target.ndim < x.ndim else target.reshape(-1, x.shape[-1])
+    out = peers.torch.nn.functional.cross_entropy(
+        x.reshape(-1, x.shape[-1]), rows, reduction=reduction, **told
+    )
+    return out.reshape(x.shape[:-1]) if reduction == "none" else out
+
+
 def method(name):
     return operator.methodcaller(name)
 
@@ -74,7 +83,7 @@ F = {
     losses.squared_error: of_torch("mse_loss"),
     losses.huber: of_torch("huber_loss"),
     losses.binary_cross_entropy: of_torch("binary_cross_entropy_with_logits"),
-    losses.cross_entropy: of_torch("cross_entropy"),
+    losses.cross_entropy: cross_entropy,
     SDPA: sdpa,
 }
 #: PyTorch's own errors: it keeps the mean of a row in bfloat16, and has no soft cap.
@@ -123,8 +132,8 @@ def test_pytorch_is_right(op):
     count = 0
     for dtype in DTYPES:
         for what, verdict in judged(op, F[op], dtype, gradients=True):
-            assert verdict, (what, dtype, str(verdict))
-            count += 1
+            assert verdict or verdict.cannot_tell, (what, dtype, str(verdict))
+            count += verdict.ok
     assert count >= 22  # of each of the nineteen: more than 400 together
 
 
@@ -169,19 +178,22 @@ def test_jax_is_right(op):
     count = 0
     for dtype in DTYPES:
         for what, verdict in judged_in_jax(op, f, vjp, dtype):
-            count += 1
-            assert verdict, (what, dtype, str(verdict))
+            count += verdict.ok
+            assert verdict or verdict.cannot_tell, (what, dtype, str(verdict))
     assert count >= 28  # of each of the ten
 
 
 def judged_in_jax(op, f, vjp, dtype):
     for what, inputs, options in check.hard_inputs(op, dtype):
-        yield what, check.check_forward(f, op, *inputs, framework="jax", **options)
         like = np.asarray(op(*inputs, **options))
+        # JAX sums the exponentials of softmax, and its gradient, in the dtype of the input
+        narrow = op is act.softmax and like.dtype.itemsize == 2
+        told = {"framework": "jax", **({"accumulate": like.dtype.name} if narrow else {})}
+        yield what, check.check_forward(f, op, *inputs, **told, **options)
         if like.size and all(np.isfinite(np.asarray(a, float)).all() for a in (like, inputs[0])):
             dout = np.random.default_rng(1).normal(size=like.shape).astype(like.dtype)
             given = (vjp, op, dout, *inputs)
-            yield f"{what} (vjp)", check.check_vjp(*given, framework="jax", **options)
+            yield f"{what} (vjp)", check.check_vjp(*given, **told, **options)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

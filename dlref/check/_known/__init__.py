@@ -48,6 +48,8 @@ def _table(chapter: str) -> dict[Callable[..., Any], Known]:
 
 def record_of(f: Any) -> tuple[Known, str]:
     """Return the record of a function, and which form of the map it is; `NOTHING` without one."""
+    while isinstance(f, functools.partial):
+        f = f.func
     package, _, rest = (getattr(f, "__module__", None) or "").partition(".")
     chapter, name = rest.partition(".")[0], getattr(f, "__name__", "")
     if package != "dlref" or chapter not in CHAPTERS:

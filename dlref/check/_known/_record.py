@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Case = tuple[str, tuple[Any, ...], dict[str, Any]]
     Cases = Callable[[Any], Iterator[Case]]
@@ -28,6 +28,23 @@ class Sample(NamedTuple):
 def call(*shapes: Any, **options: Any) -> Sample:
     """Return a sample of these shapes and options."""
     return Sample(shapes, options)
+
+
+def covered(shapes: tuple[Any, ...], *groups: dict[str, Any]) -> list[Sample]:
+    """
+    Return calls with groups of options, such that every two are together, alone and both left out.
+
+    Besides none and all, a call has the groups whose number has a bit, or has not, bit by bit.
+    """
+    number = range(len(groups))
+    bits = range((len(groups) - 1).bit_length()) if groups else ()
+    chosen = [[], [*number]]
+    chosen += [[i for i in number if (i >> bit) % 2 == on] for bit in bits for on in (1, 0)]
+    unique = dict.fromkeys(map(tuple, chosen))
+    return [
+        Sample(shapes, {key: value for i in some for key, value in groups[i].items()})
+        for some in unique
+    ]
 
 
 def words(key: str) -> str:
@@ -118,10 +135,13 @@ class Known:
 
     # Inputs at which its kernels break.
     hard: Sequence[Sample] | Cases | None = None  # None: the calls, with more rows and columns
+    large: Sequence[Sample] | None = None  # beyond tiles; None: 17 times the first call
     more: Callable[[Known, Any, Any], Iterator[Case]] | None = None  # of its own, not varied
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
     options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
+    options_at: Callable[[Sequence[Any]], Iterable[dict[str, Any]]] | None = None  # for shapes
+    of_forms: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # of one form alone
     fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
     # Formulas and mistakes of other kernels.
@@ -132,6 +152,7 @@ class Known:
     signs: tuple[Callable[[Any], str], ...] = ()
     last_signs: tuple[Callable[[Any], str], ...] = ()
     exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted
+    exponential: bool = False  # whether it has one that may overflow for one of the signs
     is_loss: bool = False
 
     @property
@@ -177,7 +198,19 @@ class Known:
         calls = [one for one in self.calls if not _is_empty(one)]
         plain = [one for one in calls if not self.told(one)]
         needed = [one for one in calls if {*self.told(one)} & {*self.needed}]
-        return [*map(_grown, plain), *plain, *needed]
+        return [*(_grown(one, 3) for one in plain), *plain, *needed]
+
+    @property
+    def large_samples(self) -> list[Sample]:
+        """Return samples of three axes, and of more numbers than a tile of a kernel has."""
+        if self.large is not None:
+            return list(self.large)
+        plain = [one for one in self.calls if not _is_empty(one) and not self.told(one)]
+        if not plain:
+            return []
+        first = plain[0]
+        shapes = [(2, 3, *s) if isinstance(s, tuple) else s for s in first.shapes]
+        return [_grown(first, 17), *([Sample(tuple(shapes), first.options)] * self.batched)]
 
     @property
     def option_samples(self) -> list[Sample]:
@@ -196,10 +229,10 @@ def _is_empty(sample: Sample) -> bool:
     return any(0 in shape for shape in sample.shapes if isinstance(shape, tuple))
 
 
-def _grown(sample: Sample) -> Sample:
-    """Return a sample with three times the rows, columns, heads and so on."""
+def _grown(sample: Sample, times: int) -> Sample:
+    """Return a sample with so many times the rows, columns, heads and so on."""
     shapes = (
-        tuple(3 * n if n > 1 else n for n in shape) if isinstance(shape, tuple) else shape
+        tuple(times * n if n > 1 else n for n in shape) if isinstance(shape, tuple) else shape
         for shape in sample.shapes
     )
     return Sample(tuple(shapes), sample.options)

@@ -12,7 +12,7 @@ from .._oracle.causes import derivatives, inputs, options, signs
 from .._oracle.plain import rows as r
 from .._oracle.plain import units as u
 from .._oracle.plain.common import sigmoid
-from ._record import Known, Sample, call, nonzero
+from ._record import Known, Sample, call, covered, nonzero
 from .calculus import PAIRS
 
 if TYPE_CHECKING:
@@ -51,19 +51,23 @@ def elementwise(f: Any, *told: dict[str, Any], needed: tuple[str, ...] = (), **k
     some = [Sample(((4, 7),), one) for one in told]
     hard = [call((5, 7)), *(one for one in some if {*one.options} & {*needed})]
     every: dict[str, Any] = {"family": "elements", "more": _elements, "hard": hard}
+    every |= {"large": covered(((2, 3, 1025),), *told), "exponential": True}
     return Known(f=f, calls=[*calls, *some], needed=needed, **(every | known))
 
 
 def gated(f: Any, *told: dict[str, Any], **known: Any) -> Known:
     calls = [*PAIRS, *(Sample(((2, 3), (3,)), one) for one in told)]
     hard = [call((5, 7), (5, 7))]
-    return Known(f=f, family="pairs", calls=calls, hard=hard, **known)
+    every: dict[str, Any] = {"family": "pairs", "hard": hard, "exponential": True}
+    every["large"] = covered(((2, 3, 1025), (2, 3, 1025)), *told)
+    return Known(f=f, calls=calls, **(every | known))
 
 
 def along_rows(f: Any, *calls: Sample, **known: Any) -> Known:
     every = [call((5,)), call((2, 3)), call((2, 1, 40)), call((0, 3)), *calls]
     hard = [call((5, 7)), call((5, 7), axis=0)]
     same: dict[str, Any] = {"family": "rows", "hard": hard, "more": _rows, "options": ()}
+    same["large"] = [call((2, 3, 1025)), call((3, 4097)), call((2, 1025, 3), axis=1)]
     return Known(f=f, calls=every, core=(1, 1), **(same | known))
 
 
@@ -73,9 +77,12 @@ def by_slope(f: Any, slope: Any) -> dict[str, Any]:
     return plain if f is None else {"forward": f, **plain}
 
 
+#: Polynomials, and a quotient, in pieces.
+PIECEWISE: dict[str, Any] = {"exponential": False}
+
 RECORDS = [
-    elementwise(a.relu), elementwise(a.relu_squared),
-    elementwise(a.leaky_relu, {"negative_slope": 0.2}),
+    elementwise(a.relu, **PIECEWISE), elementwise(a.relu_squared, **PIECEWISE),
+    elementwise(a.leaky_relu, {"negative_slope": 0.2}, **PIECEWISE),
     elementwise(
         a.elu, {"alpha": 0.5}, plain=by_slope(u.elu, u.elu_deriv),
         variants={"vjp": (u.in_reverse(u.elu_deriv_of_jax),)},
@@ -86,23 +93,26 @@ RECORDS = [
     ),
     elementwise(a.celu, {"alpha": 0.5}, plain=by_slope(u.celu, u.celu_deriv)),
     elementwise(a.sigmoid, plain=by_slope(None, u.sigmoid_deriv)), elementwise(a.log_sigmoid),
-    elementwise(a.hard_sigmoid, {"alpha": 0.2}, {"beta": 0.75}, {"alpha": 0.2, "beta": 0.4}),
+    elementwise(
+        a.hard_sigmoid, {"alpha": 0.2}, {"beta": 0.75}, {"alpha": 0.2, "beta": 0.4}, **PIECEWISE,
+    ),
     elementwise(a.tanh, plain=by_slope(None, u.tanh_deriv), variants={"vjp": (u.tanh_vjp_of_jax,)}),
-    elementwise(a.hard_tanh),
+    elementwise(a.hard_tanh, **PIECEWISE),
     elementwise(a.softplus, {"beta": 0.75}, mistakes=(options.linear_beyond_20,)),
     elementwise(
-        a.softsign, plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
+        a.softsign, **PIECEWISE,
+        plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
     ),
     elementwise(a.silu, {"beta": 0.75}, plain=by_slope(u.silu, u.silu_deriv)),
     elementwise(
         a.mish, plain=by_slope(u.mish, u.mish_deriv), variants={"vjp": (u.mish_vjp_of_jax,)},
     ),
-    elementwise(a.hard_swish),
+    elementwise(a.hard_swish, **PIECEWISE),
     elementwise(
         a.gelu, {"approximate": "tanh"}, needed=("approximate",),
         plain=by_slope(u.gelu, u.gelu_deriv), later=(options.by_a_sigmoid,),
     ),
-    elementwise(a.relu6),
+    elementwise(a.relu6, **PIECEWISE),
     elementwise(
         a.tanhshrink, draw=(nonzero,),
         plain={
@@ -111,7 +121,7 @@ RECORDS = [
         },
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),
-    elementwise(a.thresholded_relu, {"alpha": 0.5}),
+    elementwise(a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE),
     Known(
         f=a.prelu,
         calls=[call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,))],
@@ -122,7 +132,7 @@ RECORDS = [
         a.swiglu, {"beta": 0.75}, {"limit": 0.8}, {"shift": 1.0},
         plain=u.gated(u.silu, u.silu_deriv),
     ),
-    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu),
+    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu, **PIECEWISE),
     along_rows(
         a.softmax, call((1,)),
         plain={

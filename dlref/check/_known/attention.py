@@ -16,6 +16,7 @@ from ._record import (
     Known,
     Sample,
     call,
+    covered,
     distribution,
     each,
     normal,
@@ -50,6 +51,14 @@ def each_of(t: int, s: int) -> dict[str, Any]:
         "dropout": 2.0 * (grid % 2),
         "indices": np.stack([np.arange(t) % s, np.full(t, -1), np.full(t, s - 1)], axis=-1),
     }
+
+
+def _at(shapes: Any) -> list[dict[str, Any]]:
+    """Return a value for each option of attention of these shapes, and two of them together."""
+    (*_, t, _), (*_, s, _) = shapes[:2]
+    told = each_of(t, s) | {"sink": np.cos(np.arange(shapes[0][-3] if len(shapes[0]) > 2 else 1))}
+    causal: list[dict[str, Any]] = [{"is_causal": True}, {"is_causal": True, "q_offset": 2}]
+    return [*causal, *({key: value} for key, value in told.items()), causal[0] | {"softcap": 2.0}]
 
 
 def _told(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
@@ -97,6 +106,17 @@ def _hard(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
     yield "a length that is no multiple of a tile", qkv(33, 67), {}
 
 
+def _beyond_tiles(options: list[Sample], *, values: bool) -> list[Sample]:
+    """Return calls beyond tiles, with the options that there are: each pair in one of them."""
+    q, k, v = (2, 129, 64), (2, 300, 64), (2, 300, 65)
+    grid = np.add.outer(np.arange(129), 2 * np.arange(300))
+    every = each_of(129, 300) | {"window": (170, 20), "softcap": 2.0, "mask": grid % 5 != 1}
+    names = [key for one in options for key in one.options if key in every]
+    groups = [{key: every[key]} for key in names] + [{"is_causal": True, "q_offset": 171}]
+    grouped = call((1, 4, 67, 32), (1, 2, 67, 32), *([(1, 2, 67, 32)] * values), is_causal=True)
+    return [*covered((q, k, v)[: 2 + values], *groups), grouped]
+
+
 OF_SCORES = (
     mistakes.scales,
     mistakes.masks,
@@ -120,6 +140,8 @@ def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> K
     return Known(
         f=f,
         calls=[*fixed, *calls],
+        options_at=_at,
+        large=_beyond_tiles([*known["options"]], values=values),
         hard=(),
         more=_hard,
         signs=(signs.blind_rows,),
@@ -229,6 +251,10 @@ RECORDS = [
         call((2, 3, 2), (2, 4, 2), (2, 4, 1), indices=np.array([[0, 2], [3, -1], [1, 1]])),
         call((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1), dropout=DROPPED[:1], mask=PART), values=True,
         options=_told(QKV),
+        of_forms={
+            "forward": [call(*QKV, return_lse=True), call(*QKV, return_weights=True)],
+            "vjp": [call(*QKV, dlse=np.cos(np.arange(10.0)).reshape(2, 5))],
+        },
         plain={"forward": plain.attention, "vjp": plain.attention_vjp, "jvp": plain.attention_jvp},
         variants={
             "forward": (functools.partial(plain.attention, **FLASH),),

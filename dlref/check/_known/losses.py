@@ -10,7 +10,17 @@ from ... import losses as m
 from .._oracle.causes import derivatives, options, signs, training
 from .._oracle.plain import losses as p
 from .._oracle.plain.rows import through_maximum
-from ._record import Known, Sample, call, classes, distribution, log_distribution, normal, unit
+from ._record import (
+    Known,
+    Sample,
+    call,
+    classes,
+    covered,
+    distribution,
+    log_distribution,
+    normal,
+    unit,
+)
 from ._record import signs as of_both_signs
 
 if TYPE_CHECKING:
@@ -53,6 +63,7 @@ def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **kno
         *(Sample(((2, 3), (2, 3)), one) for one in told),
     ]
     every: dict[str, Any] = {"family": "losses", "hard": HARD, "needed": REDUCED}
+    every["large"] = covered(2 * ((2, 3, 1025),), {"reduction": "sum"})
     every |= {"f": f, "calls": calls, "draw": draw, "later": (training.perplexity,)}
     return Known(batched=False, of=(0,), is_loss=True, **(every | known))
 
@@ -84,9 +95,10 @@ def _ignored(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
 RECORDS = [
     elementwise(m.squared_error), elementwise(m.absolute_error),
     elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
-    elementwise(m.hinge, draw=(normal, of_both_signs)),
+    elementwise(m.hinge, draw=(normal, of_both_signs), mistakes=(training.squared,)),
     elementwise(
         m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5}, draw=(normal, unit),
+        exponential=True,
         options=[call((5, 7), (5, 7), weight=FACTORS), call((5, 7), (5, 7), pos_weight=FACTORS)],
         plain={"forward": p.binary_cross_entropy, "vjp": p.binary_cross_entropy_vjp},
         later=(training.applied_twice, training.perplexity),
@@ -100,11 +112,15 @@ RECORDS = [
             call((2, 3), (2, 3), label_smoothing=0.125, weight=WEIGHTS, z_loss=0.5),
             call((2, 2, 3), (2, 2, 3), reduction="none"),
         ],
+        large=covered(
+            ((2, 3, 1000), (2, 3)), {"label_smoothing": 0.1}, {"reduction": "sum"},
+            {"weight": np.linspace(0.5, 2.0, 1000)}, {"z_loss": 0.1},
+        ),
         draw=(normal, classes), batched=False, of=(0,), hard=(), more=_cross_entropy,
         options=[call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), z_loss=0.1)],
         plain={"forward": p.cross_entropy, "vjp": p.cross_entropy_vjp},
         variants={"vjp": (through_maximum(p.cross_entropy_vjp),)},
-        mistakes=(options.smoothed_over_others,),
+        mistakes=(options.smoothed_over_others, training.smoothed_where_ignored),
         later=(
             training.applied_twice, derivatives.without_target, training.perplexity,
             training.other_means,
@@ -112,7 +128,8 @@ RECORDS = [
         exponent=signs.largest_input, is_loss=True,
     ),
     Known(
-        f=m.nll, calls=ROWS, draw=(log_distribution, classes), batched=False,
+        f=m.nll, large=covered(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
+        draw=(log_distribution, classes), batched=False,
         hard=[
             call((6, 5), (6,)), call((6, 5), (6,), reduction="sum"),
             call((6, 5), (6,), reduction="none"),
@@ -188,6 +205,7 @@ RECORDS = [
             call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
             call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
         ],
+        large=covered(2 * ((2, 3, 1025),), {"reduction": "sum"}),
         draw=(log_distribution, distribution), batched=False, of=(0,), hard=HARD[:1] + HARD[2:],
         options=(), fixed=True, mistakes=(options.other_direction,), later=(training.perplexity,),
         is_loss=True,

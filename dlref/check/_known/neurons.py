@@ -71,6 +71,7 @@ RECORDS = [
             call((5, 7), (7, 7), (7,)), call((1, 130), (3, 130), None),
             call((2, 0, 4), (3, 4), (3,)),
         ],
+        large=[call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None)],
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
     ),
     Known(

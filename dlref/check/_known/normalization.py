@@ -10,7 +10,7 @@ from ... import normalization as n
 from .._oracle.causes import inputs, options, signs
 from .._oracle.causes import normalization as mistakes
 from .._oracle.plain import layers
-from ._record import Known, Sample, call, normal, positive, without
+from ._record import Known, Sample, call, covered, normal, positive, without
 from .neurons import with_gaps
 
 if TYPE_CHECKING:
@@ -53,12 +53,18 @@ RECORDS = [
     norm(
         n.layer_norm, call((2, 8), (8,), (8,)), call((5,), None, None, eps=0.25),
         call((2, 3, 4), None, (4,)), call((3, 7), (7,), None), call((0, 3), (3,), (3,)),
-        core=(1, 1), hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
+        core=(1, 1), large=[
+            call((2, 3, 1025), (1025,), (1025,)), call((2, 4097), None, None),
+        ],
+        hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
         plain={"forward": layers.layer_norm}, later=(*CENTRED, *GRADIENT, mistakes.along_one_axis),
     ),
     norm(
         n.rms_norm, call((2, 8), (8,)), call((5,), None, eps=0.25),
         call((2, 3, 4), (4,), weight_offset=1.0), call((0, 3), (3,)), core=(1, 1),
+        large=[
+            *covered(((2, 3, 1025), (1025,)), {"weight_offset": 1.0}), call((2, 4097), None),
+        ],
         hard=[call((5, 7), (7,)), call((3, 130), None), call((5, 7), (7,), weight_offset=1.0)],
         plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
         later=(inputs.channels_first, mistakes.other_forms, *GRADIENT), last_signs=(),
@@ -70,6 +76,9 @@ RECORDS = [
     norm(
         n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),
         call((5, 1), None, (1,)), call((0, 3), (3,), (3,)),
+        large=[
+            call((2, 129, 33), (33,), (33,)), call((1025, 3), None, None),
+        ],
         hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
         later=(*CENTRED, *GRADIENT, mistakes.along_one_axis),
     ),
@@ -86,12 +95,18 @@ RECORDS = [
     norm(
         n.group_norm, call((2, 3, 4), 2, (4,), (4,)), call((2, 6), 2, None, None, eps=0.25),
         call((2, 2, 2, 3), 1, None, (3,)), call((0, 3, 2), 2, (2,), None), constant=(1,),
+        large=[
+            call((2, 129, 64), 8, (64,), (64,)),
+        ],
         hard=[call((3, 7, 6), 3, (6,), (6,)), call((3, 7, 6), 6, None, None)],
         later=(inputs.channels_first, mistakes.divided_by_less),
     ),
     norm(
         n.instance_norm, call((2, 5, 3), (3,), (3,)), call((2, 2, 3, 2), None, None, eps=0.25),
         call((1, 4, 1), None, (1,)), call((0, 3, 2), (2,), None),
+        large=[
+            call((2, 129, 33), (33,), (33,)), call((1, 1025, 3), None, None),
+        ],
         hard=[call((3, 5, 7), (7,), (7,))],
     ),
     *without("its derivatives are of its first output alone", n.batch_norm_train),

@@ -6,7 +6,18 @@ from typing import Any
 
 from ... import positions as p
 from .._oracle.causes import inputs
-from ._record import NOT_ARRAYS, Known, Sample, angles, call, normal, positive, rows, without
+from ._record import (
+    NOT_ARRAYS,
+    Known,
+    Sample,
+    angles,
+    call,
+    covered,
+    normal,
+    positive,
+    rows,
+    without,
+)
 
 TABLE = {"T": 5, "S": 7}
 DISENTANGLED = (2, 11, 3), (2, 9, 3), (2, 8, 3), (2, 8, 3)
@@ -35,6 +46,10 @@ RECORDS = [
             call((2, 3, 5, 8), (5, 4), (5, 4), interleaved=False),
         ],
         options=[call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4)],
+        large=[
+            *covered(((2, 3, 129, 64), (129, 32), (129, 32)), {"interleaved": False}),
+            call((2, 129, 64), (129, 8), (129, 8), interleaved=False, rotary_dim=16),
+        ],
         later=(inputs.other_positions, inputs.rotation_signs),
     ),
     Known(
@@ -45,6 +60,7 @@ RECORDS = [
             call((0, 4), (0, 1, 2), (0, 1, 2)),
         ],
         draw=(normal, angles, angles), constant=(1, 2), hard=[call((5, 8), (5, 2, 2), (5, 2, 2))],
+        large=[call((2, 3, 129, 64), (129, 2, 16), (129, 2, 16))],
         options=[call((5, 8), (5, 2, 2), (5, 2, 2), interleaved=False)],
         later=(inputs.other_positions,),
     ),

@@ -9,7 +9,7 @@ import numpy as np
 from ... import recurrent as r
 from .._oracle.causes import recurrent as mistakes
 from .._oracle.plain import recurrent as plain
-from ._record import Known, Sample, moderate, normal, unit, words
+from ._record import Known, Sample, covered, moderate, normal, unit, words
 from .neurons import sequence
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def layer(
         for batch, sizes, given, one in rows
     ]
     large = shapes(gates, states, (2,), 5, 3, 4, cell=cell)
+    longer = shapes(gates, states, (2, 3) if cell else (2,), 65, 17, 4, cell=cell)
     every = {
         "f": f,
         "family": f"cells {gates} {states}" if cell else f"sequences {gates} {states}",
@@ -78,6 +79,7 @@ def layer(
         "draw": (normal,) * (1 + states) + (moderate, moderate),
         "hard": [Sample(large, one) for one in ({}, *hard)],
         "options": [Sample(large, one) for one in options],
+        "large": covered(longer, *({key: one[key]} for one in (*hard, *options) for key in one)),
         "batched": False,
     }
     return Known(**(every | known))
@@ -157,7 +159,7 @@ RECORDS = [
     layer(r.lstm, 4, 2, hard=(REVERSE,), options=(LENGTHS, WITH_PEEPHOLES), mistakes=LSTM),
     layer(
         r.lstm_cell, 4, 2, cell=True, options=(WITH_PEEPHOLES,),
-        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp}, mistakes=LSTM,
+        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp}, mistakes=(*LSTM, mistakes.without_tanh),
     ),
     layer(r.lstm_gates, 4, 2, options=(LENGTHS, REVERSE, WITH_PEEPHOLES)),
     layer(

@@ -84,7 +84,9 @@ def _mlp_loss_options(rng: Any) -> Iterator[Case]:
 RECORDS = [
     *map(optimizer, (t.sgd_step, t.momentum_step, t.nesterov_step, t.adagrad_step, t.rmsprop_step)),
     optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
-    optimizer(t.adamw_step, mistakes.coupled, mistakes.uncorrected),
+    optimizer(
+        t.adamw_step, mistakes.coupled, mistakes.uncorrected, mistakes.decay_without_rate,
+    ),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
     schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),
     Known(

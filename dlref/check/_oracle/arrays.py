@@ -69,7 +69,10 @@ def handed(value: Any, framework: str) -> Any:
         return value.copy() if framework == "numpy" else _to(np.array(value), framework)
     if isinstance(value, np.ndarray):
         copy = copied(value)
-        return copy if framework == "numpy" else _to(copy, framework)
+        if framework != "numpy":
+            return _to(copy, framework)
+        copy.flags.writeable = value.flags.writeable
+        return copy
     return value
 
 

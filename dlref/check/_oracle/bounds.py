@@ -6,14 +6,16 @@ the exact result moves (the rounding of its terms, whatever their sum), and how 
 computed plainly in the dtype lies from the exact one.  A rounding away the plain formula may be
 near by the same accident, so its error is measured in places a little farther away, too.
 
-Where dlref computes float32 in float32, its own error there is a third measure, in units of a
-rounding: sums that are zero in exact arithmetic, as the gradient of the keys' bias, do not move
-with the inputs, and any kernel gets the rounding of the terms for them.
+Where dlref computes float32 in float32, its own error there is a third measure, in roundings of the
+format that sums are accumulated in.  Sums that are zero in exact arithmetic, as the gradient of the
+keys' bias, do not move with the inputs, and any kernel gets the rounding of the terms for them, in
+the dtype of the result.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..._core.arguments import FloatArray
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Tolerances of a candidate, in addition to the rounding of inputs and results."""
+
+    factor: float = 2.0
+    rtol: float = 0.0
+    atol: float = 0.0
+    strict: bool = False
+    accumulate: str = "float32"
+
 
 #: Digits of a format: distance of 1 from the next number; a term added to each bound; the smallest
 #: normal number, below which a kernel may write 0, as processors do that flush subnormal numbers.
@@ -81,8 +95,16 @@ def _size(w: Any) -> float:
     return float(np.max(finite[np.isfinite(finite)], initial=0.0))
 
 
+def _noted(overflows: list[Any], kind: str, _flag: int) -> None:
+    overflows.append(kind)
+
+
 def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -> list[FloatArray]:
-    """Return how far the formula computed plainly in the dtype lies from the exact one."""
+    """
+    Return how far the formula computed plainly in the dtype lies from the exact one.
+
+    One that overflows on the way to a finite result grants nothing where its first digit is wrong.
+    """
     plain = call.known.plain.get(call.form)
     formulas = *((plain,) if plain else ()), *call.known.variants.get(call.form, ())
     gaps = [np.zeros(np.shape(w)) for w in want]
@@ -90,12 +112,16 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
         return gaps
     options = call.told
     eps = EPS[dtype.name]
+    joined = call.known.family not in ("elements", "pairs")  # one element overflows for others
     near = (call, *_neighbours(call, eps, times * DRAWS))
-    for neighbour in (*near, *_neighbours(call, eps**0.5, times * FAR_DRAWS, _parts)):
+    count = times * FAR_DRAWS
+    for neighbour in (*near, *_neighbours(call, eps**0.5, count, _parts)):
         narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbour.arguments)
         wide = changed(lambda a: np.asarray(a, np.float64), narrow)
+        overflows: list[Any] = []
+        over: Any = "call" if joined else "ignore"
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore", over=over, call=functools.partial(_noted, overflows)):
                 results = [flat(formula(*narrow, **options)) for formula in formulas]
             exact = flat(replace(neighbour, arguments=wide).run())
         except NotImplementedError:
@@ -104,9 +130,10 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
             for value in values:
                 with np.errstate(all="ignore"):
                     gap = np.abs(np.asarray(value, np.float64) - w)
-                gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
+                    granted = np.isfinite(gap) & ~(bool(overflows) & (gap > np.abs(w) / 10))
+                gaps[k] = np.maximum(gaps[k], np.where(granted, gap, 0.0))
     # the largest of few is less than the largest there is
-    return [gap * (1 + 1 / (times * FAR_DRAWS)) for gap in gaps]
+    return [gap * (1 + 1 / count) for gap in gaps]
 
 
 def _in(dtype: Any, call: Call) -> Call:
@@ -118,8 +145,8 @@ def _in(dtype: Any, call: Call) -> Call:
 
 
 @np.errstate(all="ignore")
-def _own_errors(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
-    """Return how far dlref's float32 is from the exact result, if `eps` were its rounding."""
+def _own_errors(call: Call, want: list[Any]) -> list[FloatArray]:
+    """Return how far dlref's float32 is from the exact result, in roundings of float32."""
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not call.core.__module__.startswith(NARROW):
         return gaps
@@ -130,7 +157,7 @@ def _own_errors(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
             if w is not None:
                 gap = np.abs(np.asarray(value, np.float64) - w)
                 gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
-    return [2 * gap * eps / EPS["float32"] for gap in gaps]
+    return [2 * gap / EPS["float32"] for gap in gaps]
 
 
 @np.errstate(all="ignore")
@@ -155,9 +182,23 @@ def _size_of_gap(got: Any, want: Any) -> float:
     )
 
 
+def _sums(call: Call, want: list[Any], moves: list[Any], eps: float, limits: Limits) -> list[Any]:
+    """Return the tolerance of sums, in the format that they are accumulated in, by output."""
+    own = _own_errors(call, want)
+    # elements that do not move with the inputs are 0 but for the rounding of terms in the dtype
+    still = [move <= 2.0**-20 * eps * gap for move, gap in zip(moves, own, strict=True)]
+    unit = 0.0 if limits.strict else min(eps, EPS[limits.accumulate])
+    out = [gap * np.where(s, eps, unit) for gap, s in zip(own, still, strict=True)]
+    if unit > EPS["float32"]:  # each of n additions rounds a part of the sum
+        terms = max((n for a in flat(call.inputs) for n in np.shape(a)), default=1)
+        parts = (move + unit * np.abs(w) for move, w in zip(moves, want, strict=True))
+        out = [np.maximum(gap, part * terms**0.5) for gap, part in zip(out, parts, strict=True)]
+    return out
+
+
 @np.errstate(all="ignore")
 def bounds(
-    call: Call, want: list[Any], dtypes: list[Any], factor: float, times: int = 1
+    call: Call, want: list[Any], dtypes: list[Any], limits: Limits, times: int = 1
 ) -> tuple[list[Any], list[Any]]:
     """
     Return the bound of each element of each output, and how far inputs move it.
@@ -170,8 +211,8 @@ def bounds(
         Its results.
     dtypes : list
         The dtypes that the candidate has to return.
-    factor : float
-        Multiplier of the error of the plain formula.
+    limits : Limits
+        Further tolerances.
     times : int
         How many times the usual number of places the plain formula is computed at.
 
@@ -180,16 +221,17 @@ def bounds(
     tuple of list of array
         Both.
     """
+    none = [np.zeros(np.shape(w)) for w in want]
     floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
     if not floats:
-        return [np.zeros(np.shape(w)) for w in want], [np.zeros(np.shape(w)) for w in want]
+        return none, [*none]
     coarse = max(floats, key=lambda d: EPS[d.name])
     eps = EPS[coarse.name]
     # differences have noise of their own, which moved inputs would only repeat
-    moves = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, eps)
-    far = [np.zeros(np.shape(w)) for w in want] if call.numeric else _moves(call, want, 8 * eps)
-    plain = _plain_gaps(call, want, coarse, times)
-    own = plain if call.numeric else _own_errors(call, want, eps)
+    moves = [*none] if call.numeric else _moves(call, want, eps)
+    far = none if call.numeric else _moves(call, want, 8 * eps)
+    plain = none if limits.strict else _plain_gaps(call, want, coarse, times)
+    own = plain if call.numeric else _sums(call, want, moves, eps, limits)
     out = []
     for k, w in enumerate(want):
         if w is None or dtypes[k] is None or np.dtype(dtypes[k]).name not in EPS:
@@ -201,6 +243,6 @@ def bounds(
         moves[k] = np.where(jumps, 0.0, moves[k])
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         one = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
-        one = one + (1e-9 * size if call.numeric else 0.0)
-        out.append(factor * one)
+        one = one + (max(1e-9, eps) * size if call.numeric else 0.0)
+        out.append(limits.factor * one)
     return out, moves

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import itertools
@@ -35,7 +36,28 @@ def widened(value: Any) -> Any:
     if isinstance(value, tuple | list):
         parts = [widened(entry) for entry in value]
         return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    return np.asarray(value, np.float64) if is_float(value) else value
+    if not has_state(value):
+        return np.asarray(value, np.float64) if is_float(value) else value
+    own = copy.deepcopy(value)
+    for key, part in vars(own).items() if hasattr(own, "__dict__") else ():
+        if isinstance(part, np.ndarray):
+            object.__setattr__(own, key, widened(part))
+    return own
+
+
+def has_state(value: Any) -> bool:
+    """Return whether something changes when it is used: a cache, a generator of random numbers."""
+    if isinstance(value, np.random.Generator):
+        return True
+    return hasattr(value, "__dict__") and not callable(value) and not hasattr(value, "dtype")
+
+
+def separate(value: Any) -> Any:
+    """Copy objects with a state, within tuples and lists, and keep all else as it is."""
+    if isinstance(value, tuple | list):
+        parts = [separate(entry) for entry in value]
+        return rebuilt(value, parts) if isinstance(value, tuple) else parts
+    return copy.deepcopy(value) if has_state(value) else value
 
 
 def changed(f: Callable[[Any], Any], value: Any) -> Any:
@@ -122,7 +144,14 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
     """Return op_vjp or op_jvp, and whether it is by differences; a partial hands its options on."""
     if isinstance(op, functools.partial) and not op.args:
         whole, numeric = form(op.func, suffix)
-        return functools.partial(whole, **op.keywords), numeric
+        told = dict(op.keywords)
+        if suffix == "vjp" and told.pop("return_lse", False):
+
+            def of_both(dout: Any, *inputs: Any, **options: Any) -> Any:
+                return whole(dout[0], *inputs, dlse=dout[1], **options)
+
+            return functools.partial(of_both, **told), numeric
+        return functools.partial(whole, **told), numeric
     if found := _found(op, suffix):
         return found, False
     own = getattr(op, "__module__", None) or ""
@@ -210,8 +239,9 @@ class Call:
     def run(self) -> Any:
         """Return the function's result."""
         f = self.op if self.form == "forward" else form(self.op, self.form)[0]
+        options = {key: separate(value) for key, value in self.options.items()}
         with np.errstate(all="ignore"):
-            return f(*self.arguments, **self.options)
+            return f(*separate(self.arguments), **options)
 
     def with_options(self, **options: Any) -> Call:
         """Return the call with other options."""

@@ -20,6 +20,7 @@ def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
     yield "tiny", x * 2.0**-10
     yield "huge", x * size / 64
     yield "an offset of 1e4", x + 1e4
+    yield "20 times as large", 20 * x
     yield "zeros of both signs", np.copysign(0.0, x)
     yield "ties", np.repeat(x[..., :1], x.shape[-1], -1)
 

@@ -16,7 +16,16 @@ import numpy as np
 from ...._core.pytree import flat
 from ..calls import Call
 from . import derivatives, inputs, options
-from .signs import LAST, SIGNS, Pair, agrees, not_summed, overflown, transposed
+from .signs import (
+    LAST,
+    SIGNS,
+    Pair,
+    agrees,
+    not_summed,
+    overflown,
+    transposed,
+    without_inputs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +69,8 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
         return "the gradient of one operand is missing" if call.form == "vjp" else ""
     if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
         return ""
+    if got.dtype.kind == "b":
+        return "it is inverted" if np.array_equal(got, np.asarray(want[number]) == 0) else ""
     pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
         words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
@@ -80,7 +91,9 @@ def _another(pair: Pair, want: list[Any]) -> str:
 
 def _explained(pair: Pair) -> str:
     known = pair.call.known
-    if words := next(filter(None, (sign(pair) for sign in (*known.signs, overflown))), ""):
+    if words := next(
+        filter(None, (sign(pair) for sign in (without_inputs, *known.signs, overflown))), ""
+    ):
         return words
     for words, other in _trials(pair.call):
         if pair.number < len(other) and agrees(pair.got, np.asarray(other[pair.number]), pair):

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from .common import Trial
 
+#: Lengths of tiles of keys.
+TILES = (16, 32, 64, 128)
 WINDOWS = {-1: "too short", 1: "too long"}
 UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
 SPLITS = {
@@ -61,8 +63,7 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
             yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
     t, s = (np.shape(call.inputs[i])[-2] for i in (0, keys))
-    for words, left_out in (("the last key is left out", s - 1), ("the first key is left out", 0)):
-        kept = np.arange(s) != left_out
+    for words, kept in _kept_keys(s):
         yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
         offset = settings["q_offset"] or 0
@@ -75,21 +76,33 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
             if np.any(value != offset):
                 yield words, call.with_options(q_offset=value)
     if settings["window"] is not None:
-        left, right = settings["window"]
-        yield (
-            "the window has no right end: keys after it are seen",
-            call.with_options(window=(left, None)),
-        )
-        yield (
-            "the window has no left end: keys before it are seen",
-            call.with_options(window=(None, right)),
-        )
-        for side, by in itertools.product((0, 1), (-1, 1)):
-            window = list(settings["window"])
-            if window[side] is not None and window[side] >= max(0, -by):
-                window[side] += by
-                words = f"the window is one key {WINDOWS[by]} on the {('left', 'right')[side]}"
-                yield words, call.with_options(window=tuple(window))
+        for words, window in _windows(*settings["window"]):
+            yield words, call.with_options(window=window)
+
+
+def _kept_keys(count: int) -> Iterator[tuple[str, Any]]:
+    """Yield which keys a kernel sees that leaves out the first, the last or a part of a tile."""
+    place = np.arange(count)
+    yield "the last key is left out", place != count - 1
+    yield "the first key is left out", place != 0
+    for tile in TILES:
+        if 0 < count % tile < count:
+            words = f"the last keys, beyond a multiple of {tile}, are left out"
+            yield words, place < count - count % tile
+
+
+def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
+    """Yield other windows: without an end, alike on both sides, one key longer or shorter."""
+    yield "the window has no right end: keys after it are seen", (left, None)
+    yield "the window has no left end: keys before it are seen", (None, right)
+    if left != right:
+        yield "the window is as long to the right as it should be to the left", (left, left)
+    sides = {" on both sides": (1, 1), " on the left": (1, 0), " on the right": (0, 1)}
+    for (where, moved), by in itertools.product(sides.items(), (-1, 1)):
+        ends = zip((left, right), moved, strict=True)
+        window = tuple(end if end is None else end + by * m for end, m in ends)
+        if window != (left, right) and all(end is None or end >= 0 for end in window):
+            yield f"the window is one key {WINDOWS[by]}{where}", window
 
 
 def masks_of_itself(call: Call) -> Iterator[Trial]:
@@ -163,6 +176,14 @@ def scaled_with_scores(call: Call) -> Iterator[Trial]:
         if (value := call.settings.get(key)) is not None:
             words = f"the {key} is scaled with the scores, which it has to be added to after"
             yield words, call.with_options(**{key: value * _scale(call)})
+            for what, factor in (("log2(e)", LN2), ("ln 2", 1 / LN2)):
+                words = f"the {key} lacks the factor {what} of its scores' unit"
+                yield words, call.with_options(**{key: value * factor})
+    if (sink := call.settings.get("sink")) is not None and call.form == "forward":
+        yield "the sink counts twice in the sum", call.with_options(sink=sink + LN2)
+        if (cap := call.settings["softcap"]) is not None:
+            words = "the soft cap is applied to the sink, too"
+            yield words, call.with_options(sink=cap * np.tanh(sink / cap))
 
 
 def _split(x: Any, heads: int, how: str) -> Any:
@@ -249,51 +270,77 @@ def masked_rows(call: Call) -> Iterator[Trial]:
             yield words, [np.where(empty, mean.mean(-2, keepdims=True), out)]
 
 
+def _of_their_head(parts: Any, like: Any) -> dict[str, Any]:
+    """Return gradients of keys or values for each query head, joined in right and wrong ways."""
+    count = np.shape(like)[-3] if np.ndim(like) > 2 else 1
+    if parts.ndim < 3 or parts.shape[-3] == count:
+        return {"": parts}
+    each = parts.reshape(*parts.shape[:-3], count, -1, *parts.shape[-2:])
+    tiled = parts.reshape(*parts.shape[:-3], -1, count, *parts.shape[-2:])
+    return {
+        "": each.sum(-3),
+        "are of the first query head of each group alone, not summed": each[..., 0, :, :],
+        "are of the last query head of each group alone, not summed": each[..., -1, :, :],
+        "are summed over heads apart (0 1 0 1), not neighbours (0 0 1 1)": tiled.sum(-4),
+    }
+
+
 def gradients(call: Call) -> Iterator[Trial]:
-    """Yield gradients of attention with the row sums of softmax left out."""
-    if call.form != "vjp":
-        return
+    """Yield gradients of attention by its textbook formula, with a mistake in one of its lines."""
     q, k, v = call.inputs[:3]
-    if np.shape(q)[:-2] != np.shape(k)[:-2]:
+    grouped = np.shape(q)[:-3] == np.shape(k)[:-3] == np.shape(v)[:-3]
+    if call.form != "vjp" or not grouped or call.settings["indices"] is not None:
         return
-    keys = ("mask", "bias", "is_causal", "q_offset", "window", "scale")
+    if isinstance(call.arguments[0], tuple):  # with the gradient of the log-sum-exp
+        return
+    if (dlse := call.settings.get("dlse")) is not None:
+        yield "the gradient of the log-sum-exp, dlse, is ignored", call.with_options(dlse=None)
+    keys = (*UNMASKED, "bias", "scale", "softcap", "sink")
     options = {key: call.settings[key] for key in keys}
-    if any(call.settings[key] is not None for key in ("sink", "softcap", "dropout")):
-        return
     p = chapter("attention").attention_weights(q, k, **options)
+    keys_of, values_of = (_for_each_head(a, np.asarray(q)) for a in (k, v))
     scale = q.shape[-1] ** -0.5 if options["scale"] is None else options["scale"]
-    dp = call.arguments[0] @ np.swapaxes(v, -1, -2)
-    rows = (p * dp).sum(-1, keepdims=True)
-    dv = np.swapaxes(p, -1, -2) @ call.arguments[0]
-    for words, ds in (
-        ("the row sum of the softmax's gradient is missing", p * dp),
-        ("the scores' gradient lacks the factor p", dp - rows),
-        ("the row sum of the softmax's gradient is added, not subtracted", p * (dp + rows)),
-        ("the row sum lacks the probabilities", p * (dp - dp.sum(-1, keepdims=True))),
+    drop = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
+    dout = call.arguments[0]
+    dp = dout @ np.swapaxes(values_of, -1, -2)
+    rows = (p * dp * drop).sum(-1, keepdims=True)
+    rows = rows if dlse is None else rows - dlse[..., None]
+    raw = q @ np.swapaxes(keys_of, -1, -2) * scale
+    cap = options["softcap"]
+    slope = scale * (1.0 if cap is None else 1 - np.tanh(raw / cap) ** 2)
+    right = p * (dp * drop - rows)
+    rest = flat(call.run())[3:]
+
+    def of(ds: Any, weights: Any = p * drop, by: Any = slope, *, joined: str = "") -> list[Any]:
+        dk, dv = np.swapaxes(ds * by, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ dout
+        shared = [_of_their_head(*pair)[joined] for pair in ((dk, k), (dv, v))]
+        return [(ds * by) @ keys_of, *shared, *rest]
+
+    trials = [
+        ("the row sum of the softmax's gradient is missing", of(p * dp * drop)),
+        ("the scores' gradient lacks the factor p", of(dp * drop - rows)),
+        ("the row sum of the softmax's gradient is added, not subtracted", of(p * (dp + rows))),
+        ("the row sum lacks the probabilities", of(p * (dp - dp.sum(-1, keepdims=True)))),
         (
             "the row mean is subtracted, where the row sum is due",
-            p * (dp - (p * dp).mean(-1, keepdims=True)),
+            of(p * (dp - (p * dp).mean(-1, keepdims=True))),
         ),
-    ):
-        yield words, [scale * ds @ k, scale * np.swapaxes(ds, -1, -2) @ q, dv]
-    raw = q @ np.swapaxes(k, -1, -2) * scale
-    ds = p * (dp - rows)
-    words = "the scores stand where the probabilities are due"
-    yield (
-        words,
-        [
-            scale * ds @ k,
-            scale * np.swapaxes(ds, -1, -2) @ q,
-            np.swapaxes(raw, -1, -2) @ call.arguments[0],
-        ],
-    )
-    words = "the normalization over keys is taken over queries"
-    other = p / np.maximum(p.sum(-2, keepdims=True), 1e-300)
-    yield (
-        words,
-        [
-            scale * ds @ k,
-            scale * np.swapaxes(ds, -1, -2) @ q,
-            np.swapaxes(other, -1, -2) @ call.arguments[0],
-        ],
-    )
+        ("the scores stand where the probabilities are due", of(right, raw)),
+        (
+            "the normalization over keys is taken over queries",
+            of(right, p / np.maximum(p.sum(-2, keepdims=True), 1e-300)),
+        ),
+        ("the gradient lacks the scale of the scores, 1/sqrt(E)", of(right, by=slope / scale)),
+        ("the gradient has the scale of the scores, 1/sqrt(E), twice", of(right, by=slope * scale)),
+    ]
+    if cap is not None:
+        words = "the gradient lacks the slope of the soft cap, 1 - tanh^2"
+        trials.append((words, of(right, by=scale)))
+    if np.any(drop != 1):
+        trials.append(("dv lacks the mask of dropout", of(right, p)))
+        words = "the gradient of the probabilities lacks the mask of dropout"
+        trials.append((words, of(p * (dp - (p * dp).sum(-1, keepdims=True)))))
+    if np.shape(q)[:-2] != np.shape(k)[:-2]:
+        joined = _of_their_head(np.zeros((*np.shape(q)[:-2], 1, 1)), k)
+        trials += [(f"dk and dv {words}", of(right, joined=words)) for words in joined if words]
+    yield from trials

@@ -39,6 +39,11 @@ def other_inputs(call: Call) -> Iterator[Trial]:
             j = names.index("sin")
             swapped = replaced(replaced(call, i, call.inputs[j]), j, a)
             yield "cosine and sine are exchanged", swapped
+    for i, value in enumerate(call.inputs):
+        for key in getattr(value, "_fields", ()):
+            if key.startswith("b_") and is_float(part := getattr(value, key)):
+                words = f"{names[i]}.{key} is ignored"
+                yield words, replaced(call, i, value._replace(**{key: np.zeros_like(part)}))
     for (i, a), (j, b) in itertools.combinations(arrays, 2):
         if np.shape(a) == np.shape(b):
             swapped = replaced(replaced(call, i, b), j, a)
@@ -64,6 +69,10 @@ def other_positions(call: Call) -> Iterator[Trial]:
         for words, new in (("large", turns * by), ("small", turns / by)):
             moved = replaced(replaced(call, i, new.real), j, new.imag)
             yield f"the positions of the rotation are one too {words}", moved
+        for n in range(2, turns.shape[-2] + 1):  # a cache of so many positions
+            new = turns / by**n
+            moved = replaced(replaced(call, i, new.real), j, new.imag)
+            yield f"the positions of the rotation are {n} too small: a cache is not counted", moved
 
 
 def rotation_signs(call: Call) -> Iterator[Trial]:

@@ -21,6 +21,12 @@ FLIPPED = {
     ("reset_after", False): "the reset gate is applied before the product, not after",
     ("reverse", True): "the sequence is read backwards",
     ("reverse", False): "the sequence is read forwards",
+    ("nesterov", True): "the gradient is taken after the momentum, as Nesterov has it",
+    ("nesterov", False): "the gradient is taken before the momentum, not as Nesterov has it",
+    ("amsgrad", True): "the largest mean of the squares is kept, as AMSGrad has it",
+    ("amsgrad", False): "the largest mean of the squares is not kept: it is no AMSGrad",
+    ("bidirectional", True): "both directions have buckets of their own",
+    ("bidirectional", False): "keys before and after a query share the buckets of one direction",
     ("is_causal", True): "a causal mask is applied",
     ("is_causal", False): "the causal mask is missing",
 }
@@ -50,10 +56,13 @@ def other_options(call: Call) -> Iterator[Trial]:
     for key in call.told:
         if key in defaults:
             yield f"the option {key!r} is ignored", call.with_options(**{key: defaults[key]})
-    for key in ("interleaved", "reset_after", "reverse", "is_causal"):
+    for key in dict.fromkeys(key for key, _ in FLIPPED):
         if key in settings:
             words = FLIPPED[key, not settings[key]]
             yield words, call.with_options(**{key: not settings[key]})
+    if settings.get("weight_offset"):
+        words = "the offset of the weight is added twice"
+        yield words, call.with_options(weight_offset=2 * settings["weight_offset"])
     for key, values in OTHERS.items():
         for value in values if key in settings else ():
             if value != settings[key]:

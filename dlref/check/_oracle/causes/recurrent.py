@@ -59,6 +59,22 @@ def forget_bias(call: Call) -> Iterator[Trial]:
         yield "1 is added to the forget gate", replaced(call, i, bias)
 
 
+def without_tanh(call: Call) -> Iterator[Trial]:
+    """Yield a step of an LSTM without one of its two tanhs."""
+    if call.form != "forward" or call.settings["w_p"] is not None:
+        return
+    x, h, c, w_ih, w_hh, *biases = call.inputs
+    if h is None or c is None:
+        return
+    sums = x @ w_ih.T + h @ w_hh.T + sum(b for b in biases if b is not None)
+    i, f, g, o = np.split(sums, 4, -1)
+    i, f, o = (1 / (1 + np.exp(-a)) for a in (i, f, o))
+    state = f * c + i * np.tanh(g)
+    yield "the output lacks the tanh of the cell's state", [o * state, state]
+    state = f * c + i * g
+    yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
+
+
 def update_gate(call: Call) -> Iterator[Trial]:
     """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
     if call.form == "forward":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from ...._core.arguments import FloatArray
     from ..calls import Call
 
-#: Largest part of the difference that an explanation may leave.
-LEFT = 0.1
-#: Numbers in which no noise is to be recognized; its mean size over its root mean square, at most.
-FEW, EVEN = 4, 0.97
+#: Largest part of the difference that an explanation may leave: one number of so many. Of fewer
+#: wrong ones less, so that no number agrees with one of a few dozen explanations by chance.
+LEFT, FEW = 0.1, 4
+#: Numbers that noise is recognized in, at least; one in so many may not hold half of its energy.
+MANY, RARE = 16, 50
+#: How much a residual may follow the exact values or their places, and still be called noise.
+TREND = 0.1
 
 
 class Pair(NamedTuple):
@@ -51,15 +55,17 @@ def agrees(got: Any, want: Any, pair: Pair) -> bool:
         same = (got == want) | (np.isnan(got) & np.isnan(want))
         gaps = np.where(same, 0.0, np.abs(got - want))
         size = np.max(np.abs(want), where=both, initial=0.0)
-        eps = {2: 2.0**-6, 4: 2.0**-23}.get(pair.dtype.itemsize, 2.0**-52)
+        eps = EPS.get(pair.dtype.name, EPS["float64"])
         bound = pair.bound if np.shape(pair.bound) == np.shape(want) else 0.0
-        near = gaps <= 4 * np.asarray(bound) + 64 * eps * size
+        near = gaps <= 4 * np.asarray(bound) + (8 if eps > EPS["float32"] else 64) * eps * size
     if not (near | same).all():
         return False
     if pair.want.shape != pair.got.shape:
         return True
     off = pair.gaps[~np.isnan(pair.gaps)]
-    return not off.size or float(gaps[both].max(initial=0.0)) <= LEFT * float(off.max())
+    count = max(int((~(pair.gaps <= pair.bound)).sum()), 1)
+    left = LEFT ** max(1.0, FEW / count)
+    return not off.size or float(gaps[both].max(initial=0.0)) <= left * float(off.max())
 
 
 def transposed(pair: Pair) -> str:
@@ -102,7 +108,7 @@ def overflown(pair: Pair) -> str:
     if (exponent := pair.call.known.exponent) is not None:
         if exponent(pair.call) > most:
             return "the maximum is not subtracted before exp, which overflows"
-    elif max(map(_size, pair.call.inputs), default=0.0) > most:
+    elif pair.call.known.exponential and max(map(_size, pair.call.inputs), default=0.0) > most:
         return "an exponential overflows: it needs the other form for one of the signs"
     return "a division by zero or an overflow inside"
 
@@ -153,7 +159,26 @@ def at_a_kink(pair: Pair) -> str:
     for where, there in places.items():
         if there[wrong].all():
             return f"only where {where}: the slope of abs, clamp or where is another at its kink"
+    values = np.unique(next(iter(floats.values()))[wrong]) if len(floats) == 1 else np.empty(0)
+    if 0 < values.size <= FEW and _between_slopes(pair, wrong):
+        where = " or ".join(f"{value:g}" for value in values)
+        return f"only at {where}, where two branches meet: the slope there is a convention"
     return ""
+
+
+def _between_slopes(pair: Pair, wrong: Any) -> bool:
+    """Return whether wrong elements lie between the slopes to the left and to the right."""
+    step = 1e-6
+    if pair.call.form == "vjp":
+        (x,) = pair.call.inputs
+        ends = [pair.call.with_inputs(x + by).run() for by in (-step, step)]
+    else:
+        x, dx = pair.call.arguments
+        ends = [replace(pair.call, arguments=(x + by, dx)).run() for by in (-step, step)]
+    low, high = np.minimum(*ends)[wrong], np.maximum(*ends)[wrong]
+    off = 1e-3 * (high - low) + 1e-12
+    got = pair.got[wrong]
+    return bool(((high - low > 1e-4) & (got >= low - off) & (got <= high + off)).all())
 
 
 def unshifted(pair: Pair) -> str:
@@ -172,10 +197,28 @@ def _largest_exponent(pair: Pair) -> float:
     return math.log(float(np.finfo(name).max))
 
 
-def missing(pair: Pair) -> str:
-    """Find an output that is zero, or whose wrong part is: a tile that was not written."""
+def without_inputs(pair: Pair) -> str:
+    """Find an output that is zero, or one number everywhere, where the exact one is not."""
     if not np.any(pair.got):
         return "it is zero: not computed or not written"
+    if pair.want.size >= FEW and np.ptp(pair.got) == 0 and np.ptp(pair.want):
+        return "it is one number in all places"
+    return ""
+
+
+def unchanged(pair: Pair) -> str:
+    """Find an input that is returned as it came."""
+    given = [*zip(pair.call.names, pair.call.inputs, strict=True)]
+    if pair.call.form == "vjp":
+        given.append(("dout", pair.call.arguments[0]))
+    for name, a in given:
+        if is_float(a) and np.size(a) >= FEW and np.array_equal(a, pair.got):
+            return f"it is {name}, unchanged"
+    return ""
+
+
+def missing(pair: Pair) -> str:
+    """Find an output whose wrong part is zero: a tile that was not written."""
     wrong = (pair.got != pair.want) & ~(pair.gaps <= pair.bound)
     if not np.any(pair.got[wrong]):
         half = _largest_exponent(pair) / 2
@@ -194,11 +237,13 @@ def multiple(pair: Pair) -> str:
     finite = np.isfinite(want)
     base = float((want[finite] ** 2).sum())
     ratio = float((got[finite] * want[finite]).sum()) / base if base else 0.0
-    if abs(ratio - 1) < 1e-3 or not agrees(got, ratio * want, pair):
+    if abs(ratio - 1) < 4 * EPS.get(pair.dtype.name, 0.0) or not agrees(got, ratio * want, pair):
         return ""
     for words, value in _ratios(pair.call):
         if agrees(got, value * want, pair):
             return words
+    if np.count_nonzero(want[finite]) < FEW:
+        return ""
     return f"it is the exact result times {ratio:.6g}"
 
 
@@ -247,29 +292,85 @@ def shifted(pair: Pair) -> str:
 
 
 def cancelled(pair: Pair) -> str:
-    """Find a variance of one pass, whose digits cancel at a large mean."""
-    x = np.asarray(pair.call.inputs[0])
-    axes, _ = reduced(pair.call)
-    mean, spread = x.mean(axes, keepdims=True), x.std(axes, keepdims=True)
-    if np.median(np.abs(mean)) > 10 * np.median(spread):
+    """
+    Find a variance of one pass, whose digits cancel at a large mean.
+
+    The rows are then multiples of the exact ones, and the variance that a multiple implies is off
+    by roundings of the mean's square.
+    """
+    names, inputs = pair.call.names, pair.call.inputs
+    if pair.call.form != "forward" or (pair.gaps <= pair.bound).all():
+        return ""
+    x, eps = np.asarray(inputs[0]), pair.call.settings["eps"]
+    bias = inputs[names.index("bias")] if "bias" in names else None
+    got, want = (a if bias is None else a - bias for a in (pair.got, pair.want))
+    axes, count = reduced(pair.call)
+    if count != math.prod(x.shape[a] for a in axes):  # groups of channels
+        return ""
+    mean, var = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
+    ratio = (got * want).sum(axes, keepdims=True) / (want * want).sum(axes, keepdims=True)
+    gaps = pair.gaps.max()
+    if not np.isfinite(ratio).all() or (np.abs(got - ratio * want) > LEFT * gaps).any():
+        return ""
+    implied = (var + eps) / ratio**2 - eps
+    unit = EPS[pair.dtype.name]
+    if (abs(implied - var) <= 64 * unit * (mean**2 + var)).all() and (mean**2 > 64 * var).any():
         return "the variance cancels: mean of the squares minus the square of the mean"
     return ""
 
 
+def _in_turn(residual: Any) -> float:
+    """Return how much each number of a residual resembles the next, from 0 for noise up to 1."""
+    size = float((residual**2).sum())
+    follows = float((residual[1:] * residual[:-1]).sum()) if residual.ndim == 1 else 0.0
+    return abs(follows) / size if size else 1.0
+
+
+def _is_systematic(pair: Pair, residual: Any) -> bool:
+    """
+    Return whether a residual follows the exact values, an input, or the place.
+
+    Noise does not: put in the order of any of these, neighbours have nothing in common.
+    """
+    count = residual.size
+    most = TREND + 3 / count**0.5
+    finite = np.where(np.isfinite(pair.want), pair.want, 0.0)
+    want, flat_residual = finite.ravel(), residual.ravel()
+    alike = [np.asarray(a).ravel() for a in flat(tuple(pair.call.arguments)) if is_float(a)]
+    keys = [want, *(a for a in alike if a.size == count)]
+    for key in keys:
+        for one in (key, abs(key)):
+            size = float((one**2).sum() * (flat_residual**2).sum()) ** 0.5
+            if size and abs(float((one * flat_residual).sum())) > most * size:
+                return True
+            if _in_turn(flat_residual[np.argsort(one, kind="stable")]) > most:
+                return True
+    for axis in range(residual.ndim):
+        if _in_turn(np.moveaxis(residual, axis, -1).ravel()) > most:
+            return True
+    if residual.ndim > 1 and residual.shape[-1] >= MANY / 2:  # each row a multiple of its own
+        top = (residual * finite).sum(-1) ** 2
+        ends = (residual**2).sum(-1) * (finite**2).sum(-1)
+        return float((top[ends > 0] / ends[ends > 0]).mean()) > 0.5
+    return False
+
+
 def narrow(pair: Pair) -> str:
     """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
-    finite = np.isfinite(pair.want)
-    want, gaps = pair.want[finite], pair.gaps[finite]
-    if want.size < FEW:
+    residual = np.where(pair.got == pair.want, 0.0, pair.got - pair.want)
+    want = np.where(np.isfinite(pair.want), pair.want, 0.0)
+    if pair.want.size < MANY or pair.dtype.name not in EPS or not np.isfinite(residual).all():
         return ""
-    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (want, gaps))
-    if gaps.mean() > EVEN * rms_of_gaps:  # as large everywhere
+    rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (want, residual))
+    energy = np.sort(residual.ravel() ** 2)
+    rare = energy[-max(1, energy.size // RARE) :].sum() > energy.sum() / 2
+    if rare or _is_systematic(pair, residual):
         return ""
     noise = rms_of_gaps / rms if rms else 0.0
-    eps = {4: 2.0**-23, 8: 2.0**-52}.get(pair.dtype.itemsize, 2.0**-11)
+    unit_of_dtype = EPS[pair.dtype.name] / 2
     limits = [("float32", 2.0**-24), ("float16 or TF32", 2.0**-11), ("bfloat16", 2.0**-8)]
     for name, unit in limits:
-        if unit > eps / 4 and unit / 16 < noise < unit:
+        if unit > 2 * unit_of_dtype and unit / 16 < noise < unit:
             return f"the errors are noise, of the size that sums or inputs in {name} leave"
     if pair.dtype.itemsize == 2 and noise < 0.05:
         return f"the errors are noise, of the size that sums in {pair.dtype} leave"
@@ -277,6 +378,7 @@ def narrow(pair: Pair) -> str:
 
 
 SIGNS: tuple[Callable[[Pair], str], ...] = (
+    unchanged,
     at_a_kink,
     missing,
     multiple,

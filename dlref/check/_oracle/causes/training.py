@@ -25,6 +25,40 @@ def applied_twice(call: Call) -> Iterator[Trial]:
         yield words, replaced(call, 0, f(call.inputs[0]))
 
 
+def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
+    """Yield a gradient of the cross-entropy with smoothed labels in rows that are ignored."""
+    share, (x, target) = call.settings["label_smoothing"], call.inputs
+    if call.form != "vjp" or not share or target.dtype.kind not in "iu":
+        return
+    kept = (target != call.settings["ignore_index"])[..., None]
+    mean = call.settings["reduction"] == "mean"
+    if kept.all() or call.settings["weight"] is not None:
+        return
+    p = np.exp(x - x.max(-1, keepdims=True))
+    p = p / p.sum(-1, keepdims=True)
+    dout = np.asarray(call.arguments[0])
+    dout = dout[..., None] / (max(kept.sum(), 1) if mean else 1)
+    (dx, *_) = flat(call.run())
+    words = "rows that are ignored keep the gradient of their smoothed labels"
+    yield words, [np.where(kept, dx, dout * share * (p - 1 / x.shape[-1]))]
+
+
+def squared(call: Call) -> Iterator[Trial]:
+    """Yield the square of each hinge."""
+    if call.form == "forward":
+        each = np.asarray(call.with_options(reduction="none").run()) ** 2
+        how = {"mean": np.mean, "sum": np.sum, "none": np.asarray}[call.settings["reduction"]]
+        yield "the hinge is squared", [np.asarray(how(each))]
+
+
+def decay_without_rate(call: Call) -> Iterator[Trial]:
+    """Yield decoupled weight decay that the learning rate does not multiply."""
+    rate, decay = call.settings["learning_rate"], call.settings["weight_decay"]
+    if decay and rate:
+        words = "the weight decay is not multiplied by the learning rate"
+        yield words, call.with_options(weight_decay=decay / rate)
+
+
 def perplexity(call: Call) -> Iterator[Trial]:
     """Yield functions of the loss."""
     if call.form == "forward":

@@ -29,7 +29,8 @@ def _scores(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any
         bent = tanh(scores / kind(options["softcap"]))
         scores, slope = kind(options["softcap"]) * bent, slope * (1 - bent * bent)
     masks = {key: options[key] for key in MASKS & {*options}}
-    hidden = attention_scores(np.zeros(q.shape), np.zeros(k.shape), **masks)  # -inf or 0
+    one_wide = (np.zeros((*a.shape[:-1], 1)) for a in (q, k))
+    hidden = attention_scores(*one_wide, **masks)  # -inf or 0
     scores = scores + (hidden + options.get("bias", 0)).astype(q.dtype)
     sink = np.reshape(options.get("sink", -np.inf), (-1, 1, 1)).astype(q.dtype)
     sink = sink if "sink" in options else sink[0]
@@ -78,6 +79,8 @@ def attention_vjp(
     dout: Any, q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any
 ) -> Any:
     """Return the gradients of attention by its textbook formula, weights and scores rounded."""
+    if isinstance(dout, tuple):  # with the gradient of the log-sum-exp
+        raise NotImplementedError
     dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
     k, v, heads = _repeated(q, k, v)
     dout, q = map(widen, (dout, q))

@@ -10,7 +10,15 @@ from .common import as_rows, sigmoid, tanh, widen
 
 
 def lstm_cell_vjp(
-    dout: Any, x: Any, h: Any, c: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, **options: Any
+    dout: Any,
+    x: Any,
+    h: Any,
+    c: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any = None,
+    b_hh: Any = None,
+    **options: Any,
 ) -> Any:
     """Return the gradients of a step of an LSTM, of gates that were rounded."""
     if options or any(a is None for a in (*dout, h, c, b_ih, b_hh)):
@@ -31,7 +39,14 @@ def lstm_cell_vjp(
 
 
 def gru_cell_vjp(
-    dout: Any, x: Any, h: Any, w_ih: Any, w_hh: Any, b_ih: Any, b_hh: Any, **options: Any
+    dout: Any,
+    x: Any,
+    h: Any,
+    w_ih: Any,
+    w_hh: Any,
+    b_ih: Any = None,
+    b_hh: Any = None,
+    **options: Any,
 ) -> Any:
     """Return the gradients of a step of a GRU, of gates that were rounded."""
     if options or any(a is None for a in (h, b_ih, b_hh)):
@@ -54,7 +69,7 @@ def gru_cell_vjp(
 
 def _gates(primals: Any, tangents: Any, count: int) -> tuple[list[Any], list[Any]]:
     """Return the pre-activations from x and from h, gate by gate, and their tangents."""
-    if any(a is None for a in (*primals, *tangents)):
+    if len(primals) != 6 or any(a is None for a in (*primals, *tangents)):
         raise NotImplementedError
     (x, h, w, r, b, d), (dx, dh, dw, dr, db, dd) = (map(widen, a) for a in (primals, tangents))
     sums = x @ w.T + b, h @ r.T + d

@@ -1,0 +1,75 @@
+"""
+Check a kernel: ``python -m dlref.check module:function dlref.chapter.function``.
+
+The module is imported from the current folder or the installed packages. The status is 0 if every
+case is right, 1 if one is not, and 2 if the arguments are none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import check_all
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m dlref.check", description="Check a kernel.")
+    parser.add_argument("candidate", help="module:function, or - to check derivatives alone")
+    parser.add_argument("op", help="a function of dlref, as dlref.activations.softmax")
+    parser.add_argument("--vjp", help='its backward pass, module:function or "autograd"')
+    parser.add_argument("--jvp", help="its forward mode, module:function")
+    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--framework", choices=("numpy", "torch", "jax"))
+    parser.add_argument("--accumulate", default="float32")
+    parser.add_argument("--strict", action="store_true")
+    parser.add_argument("--layout", help="order of the axes, as BTHE")
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--json", help="where to write the numbers")
+    parser.add_argument("--html", help="where to write a page")
+    return parser
+
+
+def _found(name: str) -> Any:
+    """Return the function that ``module:function`` names; dots alone name one, too."""
+    module, _, path = name.partition(":")
+    if not path:
+        module, _, path = name.rpartition(".")
+    value: Any = importlib.import_module(module)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the check that a command line describes, and return its exit status."""
+    parser = _parser()
+    told = vars(parser.parse_args(arguments))
+    sys.path.insert(0, str(Path.cwd()))
+    paths = told.pop("json"), told.pop("html")
+    try:
+        for name in ("candidate", "op", "vjp", "jvp"):
+            if told[name] not in (None, "-", "autograd"):
+                told[name] = _found(told[name])
+        candidate = None if told["candidate"] == "-" else told.pop("candidate")
+        told.pop("candidate", None)
+        report = check_all(candidate, told.pop("op"), **told)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        parser.error(str(error))
+    finally:
+        sys.path.remove(str(Path.cwd()))
+    for path, write in zip(paths, (report.to_json, report.to_html), strict=True):
+        if path:
+            write(path)
+    print(report)
+    return 0 if report else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

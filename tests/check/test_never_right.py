@@ -1,0 +1,110 @@
+"""Zeros, constants, an input and random numbers are right for no operation and no form."""
+
+import inspect
+
+import numpy as np
+import pytest
+from chapters import CHAPTERS, FORMS
+
+import dlref
+from dlref import activations as act
+from dlref import check
+from dlref import normalization as norm
+from dlref._core.pytree import flat, rebuilt
+from dlref.check._known import record_of
+from dlref.check._oracle.calls import is_float
+from dlref.check._oracle.examples import along, drawn_like
+
+
+def filled(value, f):
+    """Return a result whose arrays of floats are those that f makes of a shape."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [filled(part, f) for part in value])
+    return f(np.shape(value)).astype(np.asarray(value).dtype) if is_float(value) else value
+
+
+def impostors(value, inputs):
+    """Yield results that have nothing to do with the inputs, and an input of the same shape."""
+    rng = np.random.default_rng(99)
+    yield "zeros", filled(value, np.zeros)
+    yield "ones", filled(value, np.ones)
+    yield "a constant", filled(value, lambda shape: np.full(shape, 0.3))
+    yield "random numbers", filled(value, lambda shape: rng.normal(size=shape))
+    if not isinstance(value, tuple):
+        same = [a for a in flat(inputs) if is_float(a) and np.shape(a) == np.shape(value)]
+        yield from (("an input", a) for a in same)
+
+
+def maps():
+    for chapter in CHAPTERS:
+        module = getattr(dlref, chapter)
+        for name in module.__all__:
+            f = getattr(module, name)
+            known = record_of(f)[0]
+            if inspect.isfunction(f) and not name.endswith(FORMS) and not known.why_not:
+                yield pytest.param(f, module, id=f"{chapter}.{name}")
+
+
+def forms(f, module):
+    """Yield what judges each form at the first inputs, its arguments and its result."""
+    case = next(check.hard_inputs(f, "float32"))
+    out, rng = f(*case.inputs, **case.options), np.random.default_rng(7)
+    yield check.check_forward, case.inputs, case.options, out
+    if (vjp := getattr(module, f"{f.__name__}_vjp", None)) is not None:
+        given = drawn_like(out, rng), *case.inputs
+        yield check.check_vjp, given, case.options, vjp(*given, **case.options)
+    takes_name = next(iter(inspect.signature(f).parameters)) == "f"
+    if (jvp := getattr(module, f"{f.__name__}_jvp", None)) is not None and not takes_name:
+        given = along(record_of(f)[0], case.inputs, rng)
+        yield check.check_jvp, given, case.options, jvp(*given, **case.options)
+
+
+@pytest.mark.parametrize(("f", "module"), list(maps()))
+def test_impostors(f, module):
+    for judge, given, options, result in forms(f, module):
+        right = [a for a in flat(result) if is_float(a)]
+        for what, impostor in impostors(result, given):
+            if all(np.array_equal(a, b) for a, b in zip(flat(impostor), flat(result), strict=True)):
+                continue  # it is what is right: the gradient of a sum is one number
+            verdict = judge(lambda *_, out=impostor, **__: out, f, *given, **options)
+            assert not verdict, (judge.__name__, what, len(right))
+
+
+LARGE = (np.float32(1e4) + np.arange(16, dtype=np.float32) * np.float32(1e-3))[None]
+
+
+@pytest.mark.parametrize(
+    ("op", "x"),
+    [
+        (norm.layer_norm, LARGE),
+        (norm.rms_norm, np.float32([[1e20, -1e20, 2e20, 0]])),
+        (act.tanhshrink, np.float32([1e-3, 2e-3])),
+    ],
+)
+def test_zeros_are_not_right_where_the_allowance_reaches_the_value(op, x):
+    verdict = check.check_forward(np.zeros_like, op, x)
+    assert not verdict
+    if verdict.cannot_tell:
+        assert "cannot tell" in str(verdict)
+        assert "cannot tell" in verdict._repr_html_()
+        assert verdict.cause == ""
+
+
+def test_a_verdict_of_several_outputs_that_cannot_tell_says_of_which():
+    x = np.float32([[1e20, -1e20, 2e20, 0]])
+    w, u = np.ones(4, np.float32), np.ones((1, 4), np.float32)
+    verdict = check.check_vjp(norm.rms_norm_vjp, norm.rms_norm, u, x, w)
+    assert str(verdict)
+    blind = check.Verdict(False, (), "")
+    assert not blind.cannot_tell
+
+
+def test_what_cannot_tell_is_no_failure_of_a_report():
+    report = check.check_all(act.tanhshrink, act.tanhshrink, vjp=act.tanhshrink_vjp)
+    assert report
+    row = ("forward", "a case", check.check_forward(np.zeros_like, norm.layer_norm, LARGE))
+    only = check.CheckReport("layer_norm", "float32", (row,))
+    if row[2].cannot_tell:
+        assert not only
+        assert not only.failed
+        assert "cannot tell" in str(only)
