@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_integers, check_range, check_shape, choice
 
-__all__ = ["IGNORED", "Padding", "as_padding"]
 
 IntArray = npt.NDArray[np.int64]
 SIDES = ("right", "left")
