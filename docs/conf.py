@@ -139,6 +139,7 @@ families = {
     "state_dicts": "modules families",
     "sparse": "differential_attention forgetting_bias indexer_scores merge_attention",
     "rotary_axial": "rotary_multi",
+    "info_nce": "siglip_loss",
     "times": "timestep_embedding fourier_features",
     "experts": "router",
     "statistics": "attention_entropy attention_distance attention_shares attention_rollout",

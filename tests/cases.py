@@ -222,9 +222,24 @@ STRATEGIES = {
     "losses.gaussian_kl": of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
     "losses.distillation_loss": st.builds(
         lambda call, T, kind: Sample(call.shapes, {**call.options, "temperature": T, "kind": kind}),
-        of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
+        of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=4)),
         st.sampled_from([0.5, 1.0, 3.0]),
         st.sampled_from(["kl", "reverse", "jsd"]),
+    ),
+    "losses.info_nce": st.builds(
+        lambda batch, N, reduction, both: Sample(
+            ((*batch, N, N),), {"reduction": reduction, "symmetric": both}
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3),
+        st.integers(2, 4),
+        REDUCTIONS,
+        st.booleans(),
+    ),
+    "losses.siglip_loss": st.builds(
+        lambda batch, N, reduction: Sample(((*batch, N, N), ()), {"reduction": reduction}),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3),
+        st.integers(1, 4),
+        REDUCTIONS,
     ),
     "losses.dpo_loss": st.builds(
         lambda batch, reduction, e: Sample(
@@ -437,6 +452,7 @@ TOLERANCES = {
     "normalization": OF_FEW,
     "normalization.batch_norm_update": None,
     "recurrent": 1.5e-14,  # the slope of a saturated unit comes from its value
+    "losses.distillation_loss": 5e-14,  # probabilities that are nearly equal are subtracted
     "attention.linear_attention": 1e-14,  # features of both signs cancel; each BLAS adds otherwise
 }
 

@@ -1174,3 +1174,19 @@ def distillation_loss(logits, teacher, temperature=1.0, kind="kl", reduction="me
         "jsd": (p * np.log(p / m) + q * np.log(q / m)) / 2,
     }[kind]
     return reduce_terms(temperature**2 * np.sum(terms, axis=-1), reduction)
+
+
+def info_nce(similarity, symmetric=True, reduction="mean"):
+    def found(s):
+        return np.log(np.sum(np.exp(s), axis=-1)) - np.einsum("...ii->...i", s)
+
+    terms = found(similarity)
+    if symmetric:
+        terms = (terms + found(np.swapaxes(similarity, -1, -2))) / 2
+    return reduce_terms(terms, reduction)
+
+
+def siglip_loss(similarity, bias, reduction="mean"):
+    label = 2 * np.eye(similarity.shape[-1]) - 1
+    terms = np.sum(np.log(1 + np.exp(-label * (similarity + bias))), axis=-1)
+    return reduce_terms(terms, reduction)

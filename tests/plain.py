@@ -355,6 +355,25 @@ def distillation_loss_grad(logits, teacher, temperature=1.0):
     return temperature * (p - q) / (p.size / p.shape[-1])
 
 
+# == losses.info_nce, after naive.info_nce
+
+
+def info_nce_grad(similarity):
+    """Gradient of the mean over the pairs."""
+    p, q = softmax(similarity), softmax(similarity.T).T
+    return ((p + q) / 2 - np.eye(len(p))) / len(p)
+
+
+# == losses.siglip_loss, after naive.siglip_loss
+
+
+def siglip_loss_grad(similarity, bias):
+    """Gradients of the mean over the pairs, by the similarities and by the bias."""
+    label = 2 * np.eye(len(similarity)) - 1
+    grad = -label * sigmoid(-label * (similarity + bias)) / len(label)
+    return grad, np.sum(grad)
+
+
 # == training.sgd
 
 

@@ -246,9 +246,15 @@ def _models(rng):
     }
     model = transformer.init_language_model(rng, config)
     yield from calls._derivatives(
-        rng, transformer, "language_model", (tokens, model), after=(config,), **options
-    )
-    yield from calls._losses("language_model", (tokens, model, config), targets=targets, **options)
+        rng, transformer, "language_model", (tokens, model), after=(config,), **options,
+        lengths=lengths,
+    )  # fmt: skip
+    given = {"targets": targets, "lengths": lengths}
+    yield from calls._losses("language_model", (tokens, model, config), **given, **options)
+    text = tokens, model, config
+    yield "transformer.language_model_trace", text, {"lengths": lengths}
+    yield "transformer.generate", text, {"steps": 2, "temperature": 0, "lengths": lengths}
+    yield "transformer.beam_search", text, {"steps": 2, "beams": 2, "lengths": lengths}
     model = transformer.init_sequence_classifier(rng, config, 3)
     classified = {**options, "attention_dropout": (np.ones((S + 1, S + 1)),), "lengths": lengths}
     yield from calls._derivatives(

@@ -47,6 +47,7 @@ SHARED = {
     "interop._tensors",
     "transformer._decoding",
     "transformer._model",
+    "transformer._padding",
 }
 TOPICS = sorted(
     path

@@ -163,10 +163,10 @@ def linear_attention(
     per position, which makes it a recurrent network. The code takes 64 positions at a time, as a
     small matrix within the block and through the state before it.
 
-    The numerator and the denominator are computed together, with a channel of ones appended to the
-    values, in float64. "exp" overflows where an element of a query or of a key, or the sum of the
-    two, is above 709, and then gives NaN, or infinity if it is not normalized. A row whose weights
-    sum to 0 gives 0, and gradients of 0.
+    **Numerics.** The numerator and the denominator are computed together, with a channel of ones
+    appended to the values, in float64. "exp" overflows where an element of a query or of a key, or
+    the sum of the two, is above 709, and then gives NaN, or infinity if it is not normalized. A row
+    whose weights sum to 0 gives 0, and gradients of 0.
 
     References
     ----------

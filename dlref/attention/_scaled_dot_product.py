@@ -438,12 +438,12 @@ def scaled_dot_product_attention_vjp(
     6. A sink is a score with the value 0, hence w = 0:
        :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (u^\ell_i - D_i)`.
 
-    The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass computes each
-    tile of scores a second time, which is cheaper than to keep them: five products of tiles where
-    the forward pass has two. Beyond inputs and gradients it needs as much memory as the forward
-    pass; and where the batch has n < 8 heads of keys in all, the gradient of the queries is kept in
-    up to ⌈8 / n⌉ parts, which threads form at the same time. Heads that share keys add their
-    gradients up. Rows without keys and masked keys get 0, even where there is NaN.
+    **Computation.** The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass
+    computes each tile of scores a second time, which is cheaper than to keep them: five products of
+    tiles where the forward pass has two. Beyond inputs and gradients it needs as much memory as the
+    forward pass; and where the batch has n < 8 heads of keys in all, the gradient of the queries is
+    kept in up to ⌈8 / n⌉ parts, which threads form at the same time. Heads that share keys add
+    their gradients up. Rows without keys and masked keys get 0, even where there is NaN.
 
     References
     ----------

@@ -31,6 +31,10 @@ from ._huber import huber as huber
 from ._huber import huber_grad as huber_grad
 from ._huber import huber_jvp as huber_jvp
 from ._huber import huber_vjp as huber_vjp
+from ._info_nce import info_nce as info_nce
+from ._info_nce import info_nce_grad as info_nce_grad
+from ._info_nce import info_nce_jvp as info_nce_jvp
+from ._info_nce import info_nce_vjp as info_nce_vjp
 from ._kl_divergence import kl_divergence as kl_divergence
 from ._kl_divergence import kl_divergence_grad as kl_divergence_grad
 from ._kl_divergence import kl_divergence_jvp as kl_divergence_jvp
@@ -47,6 +51,10 @@ from ._nll import nll as nll
 from ._nll import nll_grad as nll_grad
 from ._nll import nll_jvp as nll_jvp
 from ._nll import nll_vjp as nll_vjp
+from ._siglip_loss import siglip_loss as siglip_loss
+from ._siglip_loss import siglip_loss_grad as siglip_loss_grad
+from ._siglip_loss import siglip_loss_jvp as siglip_loss_jvp
+from ._siglip_loss import siglip_loss_vjp as siglip_loss_vjp
 from ._squared_error import squared_error as squared_error
 from ._squared_error import squared_error_grad as squared_error_grad
 from ._squared_error import squared_error_jvp as squared_error_jvp

@@ -29,12 +29,28 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)
 
 
-def _divergence(log_a: FloatArray, log_b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the divergence of a from b, and T times its slope by the logits of a."""
-    a = np.exp(log_a)
-    gap = np.where(a == 0.0, 0.0, log_a - log_b)
-    value = np.sum(a * gap, axis=-1, keepdims=True)
+def _divergence(
+    log_a: FloatArray, log_b: FloatArray, gap: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """
+    Return the divergence of a from b, and T times its slope by the logits of a.
+
+    The sum of b - a, which is 0, is added: then no term is negative, and near ones keep digits.
+    """
+    a, b = np.exp(log_a), np.exp(log_b)
+    gap = log_a - log_b if gap is None else gap
+    gap = np.where(a == 0.0, 0.0, gap)
+    near = a * (gap + np.expm1(-gap))
+    terms = np.where(abs(gap) < 1.0, near, a * gap - a + b)
+    value = np.sum(np.where(a == 0.0, b, terms), axis=-1, keepdims=True)
     return value, a * (gap - value)
+
+
+def _to_middle(log_a: FloatArray, log_b: FloatArray) -> FloatArray:
+    """Return the logarithm of a over the mean of a and b."""
+    ratio = log_b - log_a
+    near = -np.log1p(np.expm1(np.minimum(ratio, 1.0)) / 2)
+    return np.asarray(np.where(ratio < 1.0, near, np.log(2.0) - np.logaddexp(0.0, ratio)))
 
 
 def _of(kind: str) -> Callable[..., tuple[FloatArray, FloatArray, FloatArray]]:
@@ -50,8 +66,8 @@ def _of(kind: str) -> Callable[..., tuple[FloatArray, FloatArray, FloatArray]]:
 
     def jsd(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         middle = np.logaddexp(log_p, log_q) - np.log(2.0)
-        of_p, dp = _divergence(log_p, middle)
-        of_q, dq = _divergence(log_q, middle)
+        of_p, dp = _divergence(log_p, middle, _to_middle(log_p, log_q))
+        of_q, dq = _divergence(log_q, middle, _to_middle(log_q, log_p))
         return 0.5 * (of_p + of_q), 0.5 * dp, 0.5 * dq
 
     return {"kl": forward, "reverse": reverse, "jsd": jsd}[kind]
@@ -145,6 +161,9 @@ def distillation_loss(
     **Conventions.** PyTorch's ``kl_div(log_p, q, reduction="batchmean")`` times T² is the first.
     Where a label counts too, a weighted sum with :func:`cross_entropy` at temperature 1 is usual.
     The generalized divergence of GKD has a weight other than one half in the third.
+
+    **Numerics.** The loss is of second order in p − q, and its terms have both signs. The code adds
+    :math:`p_c - q_c`, whose sum is 0, to each term; then none is negative.
 
     References
     ----------

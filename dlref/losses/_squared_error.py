@@ -76,8 +76,9 @@ def squared_error(
     without the factor 1/2 that some texts put in front. As a function of one constant
     prediction it is least at the *mean* of the targets: :math:`\sum_n (p - t_n) = 0`.
 
-    The difference is formed first, in float64, so its relative error is one rounding; a difference
-    beyond :math:`1.3 \cdot 10^{154}`, in float32 :math:`1.8 \cdot 10^{19}`, gives infinity.
+    **Numerics.** The difference is formed first, in float64, so its relative error is one rounding;
+    a difference beyond :math:`1.3 \cdot 10^{154}`, in float32 :math:`1.8 \cdot 10^{19}`, gives
+    infinity.
 
     **From maximum likelihood.** If the targets are the predictions plus independent normal errors
     of mean 0 and variance :math:`\sigma^2`, the negative log-likelihood is the sum of squared

@@ -77,8 +77,8 @@ def linear(
     in each row. The layout of `weight` is PyTorch's; Keras and the papers that write
     :math:`\vec x \mat W` keep its transpose.
 
-    The product costs :math:`n_{out} n_{in}` multiplications per row. NumPy's BLAS computes it in
-    the dtype of the input: in float32, with :math:`n_{in} = 1000`, the error is some
+    **Cost.** The product costs :math:`n_{out} n_{in}` multiplications per row. NumPy's BLAS
+    computes it in the dtype of the input: in float32, with :math:`n_{in} = 1000`, the error is some
     :math:`5 \cdot 10^{-7}` of the largest element. For more digits, pass float64.
 
     Examples

@@ -111,7 +111,7 @@ def mlp(
     :math:`\vec z_L`. Without :math:`\phi` all layers would be one, of the weight
     :math:`\mat W_L \cdots \mat W_1`.
 
-    Products of matrices are computed in the dtype of the arguments.
+    **Numerics.** Products of matrices are computed in the dtype of the arguments.
 
     References
     ----------

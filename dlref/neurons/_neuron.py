@@ -72,7 +72,7 @@ def neuron(
     at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU neuron is 0
     on one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
 
-    The sum is formed in float64 by BLAS. Its error is at most
+    **Error.** The sum is formed in float64 by BLAS. Its error is at most
     :math:`(D + 1)\, 2^{-53} (\sum_i \abs{w_i x_i} + \abs b)`, small relative to the terms, and
     relative to z only if the terms do not cancel.
 

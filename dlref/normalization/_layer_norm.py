@@ -215,8 +215,9 @@ def layer_norm_vjp(
     or scaling a row does not change the loss. Because of the division by :math:`\tau`, inputs of
     large variance get small gradients.
 
-    `x` and `dout` are read from memory once each: mean, variance and both projections come from
-    four means taken at once, with :math:`d_i = x_i - m` as in :func:`layer_norm`, because
+    **Computation.** `x` and `dout` are read from memory once each: mean, variance and both
+    projections come from four means taken at once, with :math:`d_i = x_i - m` as in
+    :func:`layer_norm`, because
 
     .. math:: \overline{g \hat x} = \frac{1}{\tau}
         \bigl( \overline{g d} - \overline{g} \, \overline{d} \bigr) .

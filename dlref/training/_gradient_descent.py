@@ -91,7 +91,7 @@ def gradient_descent(
     :math:`\eta = 1 / \lambda`. On a quadratic :math:`2 / \lambda` is sharp: beyond it the error
     along the steepest direction grows by :math:`\abs{1 - \eta \lambda} > 1` per step.
 
-    A step is computed in the dtype of the parameters.
+    **Numerics.** A step is computed in the dtype of the parameters.
 
     References
     ----------

@@ -178,9 +178,9 @@ def feed_forward(
     is a memory of F entries, like attention over F tokens that are parameters, without
     a softmax.
 
-    A position costs :math:`2 D F` multiplications, a matrix element one each. float32 input is
-    multiplied in float32; the error of an output is then of the order of
-    :math:`\sqrt{F}` roundings.
+    **Cost.** A position costs :math:`2 D F` multiplications, a matrix element one each. float32
+    input is multiplied in float32; the error of an output is then of the order of :math:`\sqrt{F}`
+    roundings.
 
     References
     ----------

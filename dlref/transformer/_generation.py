@@ -2,7 +2,7 @@ r"""Text from a language model: a token at a time, with a cache of keys and valu
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +12,27 @@ from .._core.arguments import (
     as_floats,
     as_generator,
     as_integer,
+    as_integers,
     as_number,
+    check_axes,
     check_ndim,
     check_range,
+    check_shape,
     check_size,
+    choice,
     result,
+    shown,
 )
 from ..activations import log_softmax, softmax
 from ._configuration import LanguageModelConfig
 from ._decoding import Decoding
 from ._model import model_arguments
 from ._params import LanguageModelParams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ._model import IntArray
 
 __all__ = ["beam_search", "generate", "next_token_probabilities"]
 
@@ -155,6 +165,70 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
         return np.asarray(p)
 
 
+class _Groups:
+    """Prompts of different lengths, padded on the left, by their lengths."""
+
+    def __init__(self, ids: IntArray, counts: IntArray, ragged: bool) -> None:
+        self.batch, self.ragged = counts.shape, ragged
+        self.ids, self.counts = ids.reshape(counts.size, ids.shape[-1]), counts.ravel()
+        self.count = counts.size
+        self.found: dict[int, IntArray] = {}
+
+    def __iter__(self) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the rows of each group, and its texts without padding."""
+        for length in np.unique(self.counts):
+            rows = np.flatnonzero(self.counts == length)
+            yield rows, self.ids[rows, self.ids.shape[1] - length :]
+
+    def add(self, rows: IntArray, texts: IntArray) -> None:
+        """Keep the results (B, ..., T + steps) of a group."""
+        self.found |= dict(zip(rows.tolist(), texts, strict=True))
+
+    def result(self) -> Any:
+        """Return the results in the order of the prompts, with the padding that they had."""
+        texts = [self.found[row] for row in range(self.count)]
+        if self.ragged:
+            return texts
+        T = self.ids.shape[1]
+        whole = [
+            np.concatenate([np.broadcast_to(pad, (*text.shape[:-1], len(pad))), text], axis=-1)
+            for text, pad in zip(
+                texts, (self.ids[r, : T - n] for r, n in enumerate(self.counts)), strict=True
+            )
+        ]
+        return np.reshape(whole, (*self.batch, *whole[0].shape))
+
+
+def _groups(prompt: Any, lengths: npt.ArrayLike | None, padding: str) -> _Groups | None:
+    """Return prompts of different lengths by groups, None if all are equally long."""
+    choice("padding", padding, ("left",))
+    if lengths is not None:
+        ids = as_integers("prompt", prompt)
+        check_ndim("prompt", ids, 1)  # type: ignore[arg-type]
+        counts = as_integers("lengths", lengths)
+        check_shape("lengths", counts, ids.shape[:-1])
+        if counts.size and not 1 <= counts.min() <= counts.max() <= ids.shape[-1]:
+            msg = f"Argument 'lengths' must lie in [1, {ids.shape[-1]}], not {shown(lengths)}."
+            raise ValueError(msg)
+        return _Groups(ids, counts, ragged=False) if counts.size else None
+    if not isinstance(prompt, list | tuple) or not all(hasattr(t, "__len__") for t in prompt):
+        return None
+    if len({len(text) for text in prompt}) < 2:
+        return None
+    for i, text in enumerate(prompt):
+        if not len(text):
+            msg = f"Argument 'prompt[{i}]' must have at least 1 token."
+            raise ValueError(msg)
+    texts = [as_integers(f"prompt[{i}]", text) for i, text in enumerate(prompt)]
+    for i, text in enumerate(texts):
+        check_axes(f"prompt[{i}]", text, 1)  # type: ignore[arg-type]
+    counts = np.array([len(text) for text in texts])
+    ids = np.zeros((len(texts), counts.max()), np.int64)
+    for row, text in zip(ids, texts, strict=True):
+        row[len(row) - len(text) :] = text
+    return _Groups(ids, counts, ragged=True)
+
+
 def _start(
     prompt: npt.ArrayLike, params: Any, config: LanguageModelConfig, steps: int, beams: int = 1
 ) -> tuple[npt.NDArray[np.int64], tuple[int, ...], int, Decoding]:
@@ -181,14 +255,16 @@ def generate(
     top_p: float | None = None,
     rng: np.random.Generator | None = None,
     stop: int | None = None,
-) -> npt.NDArray[np.int64]:
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "left",
+) -> Any:
     r"""
     Continue texts, one token at a time.
 
     Parameters
     ----------
-    prompt : array_like of int, shape (..., T)
-        Beginnings of texts, at least one token each.
+    prompt : array_like of int, shape (..., T), or list of these
+        Beginnings of texts, at least one token each. A list may hold texts of different lengths.
     params, config : as in `language_model`
         Parameters, and the architecture of the model.
     steps : int
@@ -201,11 +277,16 @@ def generate(
         Source of random numbers, one for each token. The same state gives the same text.
     stop : int or None
         Token that ends a text; later positions are filled with it.
+    lengths : array_like of int or None, shape (...)
+        Number of real tokens in each prompt; None means that all T are.
+    padding : "left"
+        The side on which shorter prompts are padded: continuations follow on the right.
 
     Returns
     -------
-    ndarray of int64, shape (..., T + steps)
-        Prompts and their continuations.
+    ndarray of int64, shape (..., T + steps), or list of ndarray
+        Prompts, with their padding, and their continuations. A list of prompts of different lengths
+        gives a list.
 
     Raises
     ------
@@ -242,6 +323,9 @@ def generate(
 
     So equal states of the generator give equal texts.
 
+    **Prompts of different lengths** are continued by groups of equal length, each from its own
+    first token, so that a text is the same in any batch, whatever stands in the padding.
+
     Examples
     --------
     A text of the untrained model; and the same again, from the same seed:
@@ -257,6 +341,12 @@ def generate(
     >>> texts[0][:2], len(texts[0]), texts[0] == texts[1]
     ([1, 2], 8, True)
 
+    Prompts of different lengths, in one call:
+
+    >>> texts = generate([[1, 2], [3]], params, config, steps=1, temperature=0)
+    >>> [len(text) for text in texts]
+    [3, 2]
+
     Greedy decoding takes the largest logit:
 
     >>> from dlref.transformer import language_model
@@ -269,34 +359,62 @@ def generate(
         as_generator("rng", rng)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
-    texts, batch, steps, decoding = _start(prompt, params, config, steps)
+    groups = _groups(prompt, lengths, padding)
+    if groups is None:
+        texts, batch, steps, decoding = _start(prompt, params, config, steps)
+        draw = None if rng is None else lambda _: rng.random((len(texts), 1))
+        out = _continued(texts, decoding, steps, options, draw, stop)
+        return out.reshape(*batch, out.shape[1])
+    steps = as_integer("steps", steps, least=0)
+    numbers = None if rng is None else rng.random((steps, groups.count, 1))
+    for rows, alike in groups:
+        texts, _, steps, decoding = _start(alike, params, config, steps)
+        groups.add(rows, _continued(texts, decoding, steps, options, _draws(numbers, rows), stop))
+    return groups.result()
+
+
+def _draws(numbers: FloatArray | None, rows: IntArray) -> Callable[[int], FloatArray] | None:
+    """Return the numbers of some rows in a step, drawn for all rows (steps, B, 1)."""
+    return None if numbers is None else lambda step: numbers[step][rows]
+
+
+def _continued(
+    texts: IntArray,
+    decoding: Decoding,
+    steps: int,
+    options: tuple[float, int | None, float | None],
+    draw: Callable[[int], FloatArray] | None,
+    stop: int | None,
+) -> IntArray:
+    """Append tokens to texts (B, T); `draw` gives uniform numbers (B, 1) for each step."""
     out = np.empty((len(texts), texts.shape[1] + steps), np.int64)
     out[:, : texts.shape[1]] = texts
     done = np.zeros(len(texts), bool)
     fed = 0
-    for at in range(texts.shape[1], out.shape[1]):
+    for step, at in enumerate(range(texts.shape[1], out.shape[1])):
         if not done.all() if len(texts) else False:
-            token = _drawn(decoding.feed(out[:, fed:at]), options, rng)
+            token = _drawn(decoding.feed(out[:, fed:at]), options, draw, step)
             fed = at
             out[:, at] = token if stop is None else np.where(done, stop, token)
             if stop is not None:
                 done |= out[:, at] == stop
         else:
             out[:, at] = stop or 0
-    return out.reshape(*batch, out.shape[1])
+    return out
 
 
 def _drawn(
     logits: FloatArray,
     options: tuple[float, int | None, float | None],
-    rng: np.random.Generator | None,
+    draw: Callable[[int], FloatArray] | None,
+    step: int,
 ) -> npt.NDArray[np.int64]:
     if options[0] == 0:
         return np.asarray(np.argmax(logits, axis=-1))
-    assert rng is not None
+    assert draw is not None
     p = _probabilities(np.asarray(logits, np.float64), *options)
     total = np.cumsum(p, axis=-1)
-    where = rng.random((len(p), 1)) * total[:, -1:]
+    where = draw(step) * total[:, -1:]
     return np.asarray(np.argmax(total > where, axis=-1))
 
 
@@ -309,14 +427,16 @@ def beam_search(
     beams: int = 4,
     stop: int | None = None,
     length_penalty: float = 0.0,
-) -> tuple[npt.NDArray[np.int64], FloatArray]:
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "left",
+) -> tuple[Any, FloatArray]:
     r"""
     Search for a probable continuation, keeping several at each step.
 
     Parameters
     ----------
-    prompt : array_like of int, shape (..., T)
-        Beginnings of texts, at least one token each.
+    prompt : array_like of int, shape (..., T), or list of these
+        Beginnings of texts, at least one token each. A list may hold texts of different lengths.
     params, config : as in `language_model`
         Parameters, and the architecture of the model.
     steps : int
@@ -327,11 +447,13 @@ def beam_search(
         Token that ends a text; later positions are filled with it and counts nothing.
     length_penalty : float from 0 to 100, default 0.0
         Power a of the length by which log-probabilities are divided when texts are compared.
+    lengths, padding : as in `generate`
+        Number of real tokens in each prompt, if they differ.
 
     Returns
     -------
-    texts : ndarray of int64, shape (..., K, T + steps)
-        Prompts and continuations, the best first.
+    texts : ndarray of int64, shape (..., K, T + steps), or list of ndarray
+        Prompts and continuations, the best first; a list if `prompt` is one of different lengths.
     scores : ndarray of float64, shape (..., K)
         Their log-probabilities, divided by (length)^a.
 
@@ -389,8 +511,30 @@ def beam_search(
     power = as_number("length_penalty", length_penalty, least=0, most=100)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
-    texts, batch, steps, decoding = _start(prompt, params, config, steps, K)
-    B, T, V = len(texts), texts.shape[1], config.vocabulary
+    groups = _groups(prompt, lengths, padding)
+    if groups is None:
+        texts, batch, steps, decoding = _start(prompt, params, config, steps, K)
+        out, scores = _searched(texts, decoding, config.vocabulary, steps, K, power, stop)
+        return out.reshape(*batch, *out.shape[1:]), scores.reshape(*batch, K)
+    scores = np.empty((groups.count, K))
+    for rows, alike in groups:
+        texts, _, steps, decoding = _start(alike, params, config, steps, K)
+        out, scores[rows] = _searched(texts, decoding, config.vocabulary, steps, K, power, stop)
+        groups.add(rows, out)
+    return groups.result(), scores.reshape(*groups.batch, K)
+
+
+def _searched(
+    texts: IntArray,
+    decoding: Decoding,
+    V: int,
+    steps: int,
+    K: int,
+    power: float,
+    stop: int | None,
+) -> tuple[IntArray, FloatArray]:
+    """Return the K best continuations (B, K, T + steps) of texts (B, T), and their scores."""
+    B, T = texts.shape
     out = np.zeros((B, K, T + steps), np.int64)
     out[:, :, :T] = texts[:, None]
     total = np.full((B, K), -np.inf)
@@ -416,4 +560,4 @@ def beam_search(
             done |= token == stop
         decoding.reorder((row * K + beam).ravel())
     scores = total / np.maximum(length, 1) ** power
-    return out.reshape(*batch, K, T + steps), scores.reshape(*batch, K)
+    return out, scores

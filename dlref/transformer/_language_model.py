@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, check_shape
+from .._core.arguments import FloatArray, as_integers, check_ndim, check_shape
 from .._core.pytree import rounded
 from ..attention._block import AttentionBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
@@ -25,11 +25,14 @@ from ._model import (
     next_tokens,
     shared,
 )
+from ._padding import IGNORED, as_padding
 from ._params import LanguageModelParams
 from ._stacks import stack_forward, stack_tangent, stack_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ._padding import Padding
 
 __all__ = [
     "LanguageModelTrace",
@@ -99,13 +102,33 @@ def _text(
     return Text(tokens, p.embedding, p.positions, config, Dropout(*drops))
 
 
-def _logits(
-    tokens: npt.ArrayLike, params: Any, config: LanguageModelConfig, *drops: Any
-) -> FloatArray:
-    kind = LanguageModelParams
-    dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
+def _ids(ids: IntArray, pad: Padding | None) -> IntArray:
+    """Return texts at the beginning of their rows."""
+    return ids if pad is None else pad.texts(ids)
+
+
+def _next(
+    tokens: npt.ArrayLike, targets: npt.ArrayLike | None, lengths: Any, padding: str, *drops: Any
+) -> tuple[IntArray, IntArray]:
+    """Return inputs and targets at the beginning of their rows; -100 where there is no token."""
+    if lengths is None:
+        as_padding(None, padding, ())
+        return next_tokens("tokens", tokens, targets)
+    ids, wanted = as_integers("tokens", tokens), None
+    check_ndim("tokens", ids, 1)  # type: ignore[arg-type]
+    pad = as_padding(lengths, padding, ids.shape, *drops)
+    assert pad is not None
+    if targets is not None:
+        wanted = pad.texts(next_tokens("tokens", ids, targets)[1], IGNORED)
+        return pad.texts(ids), wanted
+    # a place without a token is no target; at the input it is any token
+    read, wanted = next_tokens("tokens", pad.texts(ids, IGNORED), None)
+    return np.where(read == IGNORED, 0, read), wanted
+
+
+def _logits(ids: IntArray, p: Any, config: LanguageModelConfig, *drops: Any) -> FloatArray:
     h = stack_value(*_text(ids, p, config, *drops).enter(p.blocks, p.norm))
-    return rounded(logits_of(h, p, config), dtype)
+    return logits_of(h, p, config)
 
 
 def language_model(
@@ -113,6 +136,8 @@ def language_model(
     params: LanguageModelParams,
     config: LanguageModelConfig,
     *,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
     dropout: tuple[Any, ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     embedding_dropout: npt.ArrayLike | None = None,
@@ -128,6 +153,11 @@ def language_model(
         Parameters, of the shapes that `config` asks for.
     config : LanguageModelConfig
         Architecture of the model.
+    lengths : array_like of int or None, shape (...)
+        Number of real tokens in each text; None means that all T are. Padded positions give 0 and
+        have no gradient, and their tokens are ignored.
+    padding : "right" or "left", default "right"
+        The side on which shorter texts are padded. Positions count from the first real token.
     dropout : tuple or None
         For each block, the factors of its two sub-layers, as :func:`encoder_block` takes them.
     attention_dropout : tuple or None
@@ -145,7 +175,8 @@ def language_model(
     TypeError
         If an array has the wrong type, or `params` or `config` is of the wrong type.
     ValueError
-        If a token is out of range, the text longer than a learned table, or a shape does not fit.
+        If a token is out of range, the text longer than a learned table, a shape does not fit, a
+        length is greater than T, or factors of dropout are given for texts padded on the left.
 
     See Also
     --------
@@ -177,6 +208,11 @@ def language_model(
     mask the logits at a position would depend on later tokens. Without positions *and*
     without a mask the model would be equivariant to permutations.
 
+    **Padding.** The mask also hides whatever follows a text, so nothing else is needed for texts
+    that are padded on the right. Texts padded on the left, as batches for generation are, are moved
+    to the beginning of their rows, and the results are moved back: a text has the same logits
+    wherever it stands.
+
     A token costs :math:`L (4 D^2 + 2 D F + 2 D T) + D V` multiplications, see
     :func:`multiplication_counts`.
 
@@ -198,6 +234,12 @@ def language_model(
     >>> np.any(a != b, axis=-1)
     array([False, False, False,  True])
 
+    A shorter text, padded on the left with anything:
+
+    >>> c = language_model([[7, 7, 1, 2]], params, config, lengths=[2], padding="left")
+    >>> bool(np.allclose(c[0, 2:], a[:2], atol=1e-15)), bool((c[0, :2] == 0).all())
+    (True, True)
+
     Even without positions order matters, to two layers with a mask:
 
     >>> nope = LanguageModelConfig(9, 16, 2, positions="none")
@@ -206,7 +248,11 @@ def language_model(
     >>> bool(np.allclose(c, d))
     False
     """
-    return _logits(tokens, params, config, dropout, attention_dropout, embedding_dropout)
+    kind, drops = LanguageModelParams, (dropout, attention_dropout, embedding_dropout)
+    dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
+    pad = as_padding(lengths, padding, ids.shape, *drops)
+    logits = _logits(_ids(ids, pad), p, config, *drops)
+    return rounded(logits if pad is None else pad.back(logits), dtype)
 
 
 def language_model_vjp(
@@ -215,6 +261,8 @@ def language_model_vjp(
     params: LanguageModelParams,
     config: LanguageModelConfig,
     *,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
     dropout: tuple[Any, ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     embedding_dropout: npt.ArrayLike | None = None,
@@ -228,7 +276,9 @@ def language_model_vjp(
         Cotangent of the logits.
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1; they have no gradient.
-    params, config, dropout, attention_dropout, embedding_dropout : as in `language_model`
+    params, config, lengths, padding : as in `language_model`
+        Raises the same errors.
+    dropout, attention_dropout, embedding_dropout : as in `language_model`
         Raises the same errors.
 
     Returns
@@ -284,6 +334,8 @@ def language_model_vjp(
     )
     check_shape("dout", u, (*ids.shape, config.vocabulary))
     drops = dropout, attention_dropout, embedding_dropout
+    if (pad := as_padding(lengths, padding, ids.shape, *drops)) is not None:
+        ids, u = pad.texts(ids), pad.rows(u)
     return rounded(_run(p, _text(ids, p, config, *drops))[1](u), dtype)
 
 
@@ -292,6 +344,8 @@ def language_model_jvp(
     tangents: Any,
     config: LanguageModelConfig,
     *,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
     dropout: tuple[Any, ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     embedding_dropout: npt.ArrayLike | None = None,
@@ -305,7 +359,9 @@ def language_model_jvp(
         Tokens (..., T) and a :class:`LanguageModelParams`.
     tangents : tuple (None, dparams)
         Directions of the parameters; None at any place is zero. Tokens have none.
-    config, dropout, attention_dropout, embedding_dropout : as in `language_model`
+    config, lengths, padding : as in `language_model`
+        Raises the same errors.
+    dropout, attention_dropout, embedding_dropout : as in `language_model`
         Raises the same errors.
 
     Returns
@@ -343,11 +399,14 @@ def language_model_jvp(
     kind = LanguageModelParams
     dtype, [ids], p, dp = model_tangents(kind, ("tokens",), primals, tangents, config)
     drops = dropout, attention_dropout, embedding_dropout
+    pad = as_padding(lengths, padding, ids.shape, *drops)
+    ids = _ids(ids, pad)
     text = _text(ids, p, config, *drops)
     x, stack = text.enter(p.blocks, p.norm)
     v, stack = text.tangent(_text(ids, dp, config, *drops), stack)
     h, dh = stack_tangent(x, v, stack, dp.blocks, dp.norm)
-    return rounded(logits_tangent(h, dh, p, dp, config), dtype)
+    moved = logits_tangent(h, dh, p, dp, config)
+    return rounded(moved if pad is None else pad.back(moved), dtype)
 
 
 def language_model_loss(
@@ -356,6 +415,8 @@ def language_model_loss(
     config: LanguageModelConfig,
     *,
     targets: npt.ArrayLike | None = None,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
     dropout: tuple[Any, ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     embedding_dropout: npt.ArrayLike | None = None,
@@ -372,6 +433,8 @@ def language_model_loss(
     targets : array_like of int or None, shape (..., T)
         The token that each position is to predict, −100 where it does not count. None is the next
         token: the model reads all but the last token, and predicts all but the first.
+    lengths, padding : as in `language_model`
+        Padded positions are neither read nor predicted.
     dropout, attention_dropout, embedding_dropout : as in `language_model`
         The same.
 
@@ -417,9 +480,10 @@ def language_model_loss(
     >>> bool(language_model_loss([1, 2, 3], zero, config) == np.log(9))
     True
     """
-    ids, wanted = next_tokens("tokens", tokens, targets)
-    logits = _logits(ids, params, config, dropout, attention_dropout, embedding_dropout)
-    return cross_entropy(logits, wanted)
+    kind, drops = LanguageModelParams, (dropout, attention_dropout, embedding_dropout)
+    ids, wanted = _next(tokens, targets, lengths, padding, *drops)
+    dtype, [ids], p, _ = model_arguments(kind, {"tokens": ids}, params, config)
+    return cross_entropy(rounded(_logits(ids, p, config, *drops), dtype), wanted)
 
 
 def language_model_loss_value_and_grad(
@@ -428,6 +492,8 @@ def language_model_loss_value_and_grad(
     config: LanguageModelConfig,
     *,
     targets: npt.ArrayLike | None = None,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
     dropout: tuple[Any, ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     embedding_dropout: npt.ArrayLike | None = None,
@@ -437,10 +503,10 @@ def language_model_loss_value_and_grad(
 
     Parameters
     ----------
-    tokens, params, config, targets, dropout, attention_dropout : as in `language_model_loss`
+    tokens, params, config, targets, lengths, padding : as in `language_model_loss`
         Raises the same errors.
-    embedding_dropout : as in `language_model_loss`
-        Factors of the sum of embedding and position.
+    dropout, attention_dropout, embedding_dropout : as in `language_model_loss`
+        The same.
 
     Returns
     -------
@@ -487,9 +553,9 @@ def language_model_loss_value_and_grad(
     5
     2
     """
-    ids, wanted = next_tokens("tokens", tokens, targets)
-    dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
     drops = dropout, attention_dropout, embedding_dropout
+    ids, wanted = _next(tokens, targets, lengths, padding, *drops)
+    dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
     logits, pullback = _run(p, _text(ids, p, config, *drops))
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
     return rounded((loss, pullback(dlogits)), dtype)
@@ -501,6 +567,8 @@ def language_model_loss_grad(
     config: LanguageModelConfig,
     *,
     targets: npt.ArrayLike | None = None,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
     dropout: tuple[Any, ...] | None = None,
     attention_dropout: tuple[npt.ArrayLike | None, ...] | None = None,
     embedding_dropout: npt.ArrayLike | None = None,
@@ -510,10 +578,10 @@ def language_model_loss_grad(
 
     Parameters
     ----------
-    tokens, params, config, targets, dropout, attention_dropout : as in `language_model_loss`
+    tokens, params, config, targets, lengths, padding : as in `language_model_loss`
         Raises the same errors.
-    embedding_dropout : as in `language_model_loss`
-        Factors of the sum of embedding and position.
+    dropout, attention_dropout, embedding_dropout : as in `language_model_loss`
+        The same.
 
     Returns
     -------
@@ -562,6 +630,8 @@ def language_model_loss_grad(
         params,
         config,
         targets=targets,
+        lengths=lengths,
+        padding=padding,
         dropout=dropout,
         attention_dropout=attention_dropout,
         embedding_dropout=embedding_dropout,
@@ -569,7 +639,12 @@ def language_model_loss_grad(
 
 
 def language_model_trace(
-    tokens: npt.ArrayLike, params: LanguageModelParams, config: LanguageModelConfig
+    tokens: npt.ArrayLike,
+    params: LanguageModelParams,
+    config: LanguageModelConfig,
+    *,
+    lengths: npt.ArrayLike | None = None,
+    padding: str = "right",
 ) -> LanguageModelTrace:
     r"""
     Residual stream and attention weights of each block.
@@ -578,8 +653,8 @@ def language_model_trace(
     ----------
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1.
-    params, config : as in `language_model`
-        Parameters, and the architecture of the model.
+    params, config, lengths, padding : as in `language_model`
+        Parameters, the architecture of the model, and the lengths of the texts.
 
     Returns
     -------
@@ -627,11 +702,14 @@ def language_model_trace(
            [1., 0., 0.]])
     """
     dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": tokens}, params, config)
-    x, stack = _text(ids, p, config).enter(p.blocks, p.norm)
+    pad = as_padding(lengths, padding, ids.shape)
+    x, stack = _text(_ids(ids, pad), p, config).enter(p.blocks, p.norm)
     residual, weights = [x], []
     for block, s in zip(stack.blocks, stack.setups, strict=True):
         seen: dict[str, AttentionBlock] = {}
         x = block_forward(x, block, s, seen=seen)[0]
         weights.append(seen["attention"].weights())
         residual.append(x)
+    if pad is not None:
+        residual, weights = [*map(pad.back, residual)], [*map(pad.pairs_back, weights)]
     return rounded(LanguageModelTrace(tuple(residual), tuple(weights)), dtype)

@@ -23,7 +23,7 @@ RUN_IN = re.compile(r"^(?=\*\*[A-Z][^*\n]*\*\*)", re.MULTILINE)
 TITLE = re.compile(r"\*\*([^*\n]+?)\.?\*\*")
 #: Paragraphs of a docstring, by their first words, that have a section of their own.
 NUMERICS = {
-    "Accuracy", "Computation", "Cost", "Error", "Numerics", "Special values", "Stability",
+    "Accuracy", "Computation", "Cost", "Error", "Numerics", "Range", "Special values", "Stability",
     "Which formula",
 }  # fmt: skip
 TRAPS = {

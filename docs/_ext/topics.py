@@ -140,6 +140,9 @@ def definition(notes):
     found = FORMULA.search(notes)
     if not found:
         return notes, "", ""
+    titled = [m.start() for m in facts.RUN_IN.finditer(notes, 1) if m.start() < found.start()]
+    if titled:  # the formula belongs to a later thought: the words before it define
+        return notes[: titled[0]].strip("\n"), "", notes[titled[0] :]
     return (
         notes[: found.start()].strip("\n"),
         found.group().rstrip(),

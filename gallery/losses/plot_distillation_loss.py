@@ -32,7 +32,7 @@ ax.legend()
 # ---------------------------
 # A teacher with two peaks over 60 classes, and a student that can only form
 # one: its logits are a parabola, whose center and width are trained, beginning
-# with a peak at −1. The first direction covers both peaks, the reverse one keeps
+# with a peak at −1. The first direction covers both peaks; the reverse keeps
 # to the larger, and the third nearly so.
 
 x = np.linspace(-3, 3, 60)

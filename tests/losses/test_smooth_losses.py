@@ -243,6 +243,15 @@ class TestDistillation:
         np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-15)
         assert one.max() <= np.log(2) * (1 + 1e-15)
 
+    def test_near_distributions_keep_digits(self, rng):
+        """To second order all are half the variance of the difference, the third a quarter."""
+        z, d = rng.normal(size=(2, 6))
+        p = np.exp(z) / np.exp(z).sum()
+        want = 0.5 * (p @ d**2 - (p @ d) ** 2) * 1e-10
+        for kind, factor in (("kl", 1.0), ("reverse", 1.0), ("jsd", 0.25)):
+            got = distillation_loss(z, z + 1e-5 * d, kind=kind)
+            np.testing.assert_allclose(got, factor * want, rtol=1e-4)
+
     @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
     def test_far_logits_are_finite(self, kind):
         z, t = [1000.0, 0.0], [0.0, 1000.0]

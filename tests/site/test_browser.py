@@ -336,7 +336,7 @@ SEARCHES = {
     # weak before
     "tied embeddings": "transformer/language_model",
     "weight tying": "transformer/language_model",
-    "embedding gradient": "transformer/language_model",
+    "embedding gradient": "neurons/embedding",
     "perplexity": "losses/cross_entropy",
     "outer product gradient": "neurons/linear",
     "variance of weights 1/n": "propagation/initialization",
@@ -360,6 +360,7 @@ SEARCHES = {
     "GQA": "attention/multi_head",
     "KV cache": "attention/multi_head",
     "MoE": "transformer/experts",
+    "LoRA": "neurons/lora_linear",
     "ring attention": "attention/merge_attention",
     "YaRN": "positions/rotary_scaling",
     "nucleus sampling": "transformer/generation",
@@ -440,7 +441,7 @@ def test_arrow_keys_move_through_the_results(visit):
     page.wait_for_url("**/momentum.html*")
 
 
-@pytest.mark.parametrize("absent", ["LoRA", "reinforcement learning", "graph neural network"])
+@pytest.mark.parametrize("absent", ["Shampoo", "reinforcement learning", "graph neural network"])
 def test_a_search_for_what_is_missing_says_so(visit, sample, absent):
     page = visit("search").page
     page.goto(f"{sample['search'].as_uri()}?q={quote(absent)}")

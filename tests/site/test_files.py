@@ -603,7 +603,7 @@ def test_the_path_has_five_parts_and_a_route_of_seven(site, path):
     assert len(route) == 7
     assert set(route) <= set(stops)
     wanted = "activations/sigmoid neurons/mlp training/momentum training/rmsprop "
-    wanted += "transformer/feed_forward positions/sinusoidal"
+    wanted += "transformer/feed_forward positions/sinusoidal neurons/embedding"
     assert set(wanted.split()) <= set(stops)
 
 

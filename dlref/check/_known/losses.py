@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from ._record import Case
 
 REDUCED = ("reduction",)
+
+
+def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw logits of distributions that are far apart."""
+    return 4.0 * rng.normal(size=shape)
+
+
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
 HARD = [
@@ -156,12 +163,31 @@ RECORDS = [
             call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
             call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
         ],
-        batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        draw=(wide, wide), batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         options=[
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
             call((5, 7), (5, 7), temperature=4.0),
         ],
         later=(training.other_means,),
+    ),
+    Known(
+        f=m.info_nce,
+        calls=[
+            call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
+            call((3, 3), reduction="sum"), call((2, 2)),
+        ],
+        batched=False, is_loss=True, needed=REDUCED,
+        hard=[call((6, 6)), call((6, 6), reduction="sum"), call((6, 6), reduction="none")],
+        options=[call((6, 6), symmetric=False)], later=(training.other_means,),
+    ),
+    Known(
+        f=m.siglip_loss,
+        calls=[
+            call((4, 4), ()), call((2, 3, 3), (), reduction="none"),
+            call((3, 3), (), reduction="sum"), call((1, 1), ()),
+        ],
+        batched=False, is_loss=True, needed=REDUCED,
+        hard=[call((6, 6), ()), call((6, 6), (), reduction="sum")],
     ),
     Known(
         f=m.dpo_loss,

@@ -1,0 +1,256 @@
+r"""The contrastive loss of pairs: each of one kind has to find its partner of the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import (
+    FloatArray,
+    as_bool,
+    as_floats,
+    as_tangents,
+    check_matrix,
+    choice,
+    result,
+)
+from ..activations import logsumexp, softmax
+from ._kernels.reduction import REDUCTIONS, reduced, seeds
+
+__all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
+
+
+def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
+    check_matrix(name, s)
+    choice("reduction", reduction, REDUCTIONS)
+    return as_bool("symmetric", symmetric)
+
+
+def _terms(s: FloatArray, both: bool) -> FloatArray:
+    right = np.diagonal(s, axis1=-2, axis2=-1)
+    terms = logsumexp(s) - right
+    return np.asarray(0.5 * (terms + logsumexp(s, axis=-2) - right) if both else terms)
+
+
+def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
+    eye = np.eye(s.shape[-1])
+    out = u[..., :, None] * (softmax(s) - eye)
+    if both:
+        out = 0.5 * (out + u[..., None, :] * (softmax(s, axis=-2) - eye))
+    return out
+
+
+def info_nce(
+    similarity: npt.ArrayLike, *, symmetric: bool = True, reduction: str = "mean"
+) -> FloatArray:
+    r"""
+    Contrastive loss of pairs, from the similarities of all with all.
+
+    CLIP learns images and their captions with it: of all captions of a batch, an image has to find
+    its own, and the reverse.
+
+    Parameters
+    ----------
+    similarity : array_like, shape (..., N, N)
+        Similarity :math:`s_{ij}` of item i of one kind and item j of the other, times the inverse
+        temperature. Pairs stand on the diagonal.
+    symmetric : bool, default True
+        Whether columns have to find their rows too, and both losses are averaged.
+    reduction : str
+        ``"mean"`` over the pairs, ``"sum"`` or ``"none"``.
+
+    Returns
+    -------
+    ndarray or scalar
+        The loss in nats: a scalar, or for ``"none"`` an array of shape (..., N).
+
+    Raises
+    ------
+    TypeError
+        If `similarity` is neither integer nor a real floating-point array, or `symmetric` is not
+        True or False.
+    ValueError
+        If the last two axes of `similarity` are not equal, or `reduction` is not known.
+
+    See Also
+    --------
+    info_nce_grad : The derivative, and the derivative of the temperature.
+    cross_entropy : The loss of one direction.
+    siglip_loss : Each pair on its own.
+
+    Notes
+    -----
+    For the pair i,
+
+    .. math:: \ell_i = \frac12 \Bigl( \log \sum_j e^{s_{ij}} - s_{ii} \Bigr) + \frac12 \Bigl( \log
+       \sum_j e^{s_{ji}} - s_{ii} \Bigr) ,
+
+    the cross-entropies of row i and of column i with the class i; without `symmetric` the first
+    bracket alone, with the factor 1. All other items of the batch are the wrong answers, so a
+    larger batch is a harder task.
+
+    **A bound.** An untrained model has :math:`\log N`. The mean of :math:`\log N - \ell` is at most
+    the mutual information of the two kinds, so that it cannot show more than :math:`\log N` nats.
+
+    **Conventions.** CLIP divides by a learned temperature before, and clips its inverse at
+    100. SimCLR's loss (NT-Xent) has both views in one matrix of 2N rows whose diagonal is left out.
+
+    References
+    ----------
+    - :cite:t:`OordCPC2018`
+    - :cite:t:`RadfordCLIP2021`
+
+    Examples
+    --------
+    Two pairs that cannot be told apart, and two that can:
+
+    >>> import numpy as np
+    >>> from dlref.losses import info_nce
+    >>> float(info_nce(np.zeros((2, 2))) / np.log(2))
+    1.0
+    >>> float(info_nce(np.log(3) * np.eye(2)) / np.log(4 / 3))
+    1.0
+    """
+    dtype, (s,) = as_floats({"similarity": similarity})
+    both = _checked("similarity", s, symmetric, reduction)
+    with np.errstate(all="ignore"):
+        return result(reduced(_terms(s, both), reduction), dtype)
+
+
+def info_nce_grad(
+    similarity: npt.ArrayLike, *, symmetric: bool = True, reduction: str = "mean"
+) -> FloatArray:
+    r"""
+    Gradient of the contrastive loss with respect to the similarities.
+
+    Parameters
+    ----------
+    similarity, symmetric : as in `info_nce`
+        Raises the same errors.
+    reduction : str
+        ``"mean"`` or ``"sum"``.
+
+    Returns
+    -------
+    ndarray, shape (..., N, N)
+        Gradient, for the mean divided by the number of pairs.
+
+    Notes
+    -----
+    With the softmax of the rows, :math:`p_{ij}`, and of the columns, :math:`q_{ij}`, the sum over
+    the pairs has the gradient
+
+    .. math:: \pdv{}{s_{ij}} \sum_k \ell_k = \frac{p_{ij} + q_{ij}}{2} - \delta_{ij} .
+
+    It adds up to 0 over all elements: what pairs gain, the others lose.
+
+    **Temperature.** With :math:`s_{ij} = \tau\, \vec x_i \cdot \vec y_j` and G for the
+    gradient above,
+
+    .. math:: \pdv{L}{\tau} = \sum_{ij} G_{ij}\, \vec x_i \cdot \vec y_j , \qquad
+       \pdv{L}{\vec x_i} = \tau \sum_j G_{ij}\, \vec y_j .
+
+    The first is negative, and :math:`\tau` grows, as long as the pairs are more alike than the
+    others are on average under the softmax.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import info_nce_grad
+    >>> info_nce_grad(np.zeros((2, 2)))
+    array([[-0.25,  0.25],
+           [ 0.25, -0.25]])
+    """
+    dtype, (s,) = as_floats({"similarity": similarity})
+    both = _checked("similarity", s, symmetric, reduction)
+    choice("reduction", reduction, REDUCTIONS[:2])
+    with np.errstate(all="ignore"):
+        return result(_pulled(seeds(np.ones(()), s.shape[:-1], reduction), s, both), dtype)
+
+
+def info_nce_vjp(
+    dout: npt.ArrayLike,
+    similarity: npt.ArrayLike,
+    *,
+    symmetric: bool = True,
+    reduction: str = "mean",
+) -> FloatArray:
+    r"""
+    Vector-Jacobian product (reverse mode) of the contrastive loss.
+
+    Parameters
+    ----------
+    dout : array_like
+        Cotangent u of the loss: a scalar, or of shape (..., N) for the reduction ``"none"``.
+    similarity, symmetric, reduction : as in `info_nce`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray, shape (..., N, N)
+        Gradient with respect to the similarities.
+
+    Notes
+    -----
+    An element occurs in the loss of its row and in the loss of its column. With :math:`u_i` for
+    each pair, for the mean divided by the number of pairs,
+
+    .. math:: \pdv{L}{s_{ij}} = \frac{u_i}{2} (p_{ij} - \delta_{ij}) + \frac{u_j}{2}
+       (q_{ij} - \delta_{ij}) .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import info_nce_vjp
+    >>> info_nce_vjp([4.0, 0.0], np.zeros((2, 2)), reduction="none")
+    array([[-2.,  1.],
+           [ 1.,  0.]])
+    """
+    dtype, (u, s) = as_floats({"dout": dout, "similarity": similarity})
+    both = _checked("similarity", s, symmetric, reduction)
+    with np.errstate(all="ignore"):
+        return result(_pulled(seeds(u, s.shape[:-1], reduction), s, both), dtype)
+
+
+def info_nce_jvp(
+    primals: Any, tangents: Any, *, symmetric: bool = True, reduction: str = "mean"
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the contrastive loss.
+
+    Parameters
+    ----------
+    primals : array_like, shape (..., N, N)
+        Similarities.
+    tangents : array_like, shape of `primals`, or None
+        Their tangent; None is zero.
+    symmetric, reduction : as in `info_nce`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray or scalar
+        Tangent of the loss, of its shape.
+
+    Notes
+    -----
+    .. math:: \dot\ell_i = \frac12 \sum_j \bigl( p_{ij}\, \dot s_{ij} + q_{ji}\, \dot s_{ji} \bigr)
+       - \dot s_{ii} .
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dlref.losses import info_nce_jvp
+    >>> float(info_nce_jvp(np.zeros((2, 2)), np.eye(2)))
+    -0.5
+    """
+    dtype, (s,), (move,) = as_tangents(primals, tangents, count=1)
+    both = _checked("primals", s, symmetric, reduction)
+    with np.errstate(all="ignore"):
+        right = np.diagonal(move, axis1=-2, axis2=-1)
+        terms = np.sum(softmax(s) * move, axis=-1) - right
+        if both:
+            terms = 0.5 * (terms + np.sum(softmax(s, axis=-2) * move, axis=-2) - right)
+        return result(reduced(terms, reduction), dtype)

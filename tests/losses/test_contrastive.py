@@ -1,0 +1,109 @@
+"""Contrastive losses: PyTorch, CLIP's and SigLIP's code, identities, errors."""
+
+import numpy as np
+import pytest
+
+from dlref.losses import (
+    cross_entropy,
+    info_nce,
+    info_nce_grad,
+    info_nce_jvp,
+    info_nce_vjp,
+    siglip_loss,
+    siglip_loss_grad,
+    siglip_loss_jvp,
+    siglip_loss_vjp,
+)
+
+
+class TestInfoNCE:
+    def test_the_loss_of_clip(self, rng):
+        peers = pytest.importorskip("peers")
+        s = 3 * rng.normal(size=(7, 7))
+
+        def clip(s):
+            target = peers.torch.arange(7)
+            f = peers.torch.nn.functional.cross_entropy
+            return (f(s, target) + f(s.t(), target)) / 2
+
+        value, (grad,) = peers.value_and_vjp(clip, s)
+        np.testing.assert_allclose(info_nce(s), value, rtol=4e-15)
+        np.testing.assert_allclose(info_nce_grad(s), grad, rtol=0, atol=4e-15)
+
+    def test_one_direction_is_cross_entropy(self, rng):
+        s = rng.normal(size=(6, 6))
+        got = info_nce(s, symmetric=False, reduction="none")
+        want = cross_entropy(s, np.arange(6), reduction="none")
+        np.testing.assert_allclose(got, want, rtol=4e-15)
+
+    def test_the_gradient_adds_up_to_zero(self, rng):
+        s = rng.normal(size=(2, 6, 6))
+        for symmetric in (False, True):
+            grad = info_nce_grad(s, symmetric=symmetric)
+            np.testing.assert_allclose(grad.sum((-2, -1)), 0, atol=1e-15)
+
+    def test_large_similarities_are_finite(self):
+        s = 1e4 * np.ones((3, 3)) + 1e4 * np.eye(3)
+        assert info_nce(s) == 0
+        assert info_nce(-s) == 1e4 + np.log(2)
+
+    def test_a_single_pair_has_nothing_to_find(self):
+        for symmetric in (False, True):
+            assert info_nce([[3.7]], symmetric=symmetric) == 0
+            assert info_nce_grad([[3.7]], symmetric=symmetric) == 0
+
+    def test_adjoint(self, rng):
+        s, ds = rng.normal(size=(2, 5, 5))
+        u = rng.normal(size=5)
+        left = u @ info_nce_jvp(s, ds, reduction="none")
+        right = np.sum(info_nce_vjp(u, s, reduction="none") * ds)
+        assert left == pytest.approx(right, rel=1e-13)
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'similarity' must have shape"):
+            info_nce(np.ones((2, 3)))
+        with pytest.raises(TypeError, match=r"^Argument 'symmetric' must be True or False"):
+            info_nce(np.eye(2), symmetric=1)
+        with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):
+            info_nce_grad(np.eye(2), reduction="none")
+
+
+class TestSigLIP:
+    def test_the_published_loss(self, rng):
+        peers = pytest.importorskip("peers")
+        s, bias = 3 * rng.normal(size=(7, 7)), np.float64(-2.0)
+
+        def published(s, bias):
+            label = 2 * peers.torch.eye(7, dtype=s.dtype) - 1
+            return -peers.torch.nn.functional.logsigmoid(label * (s + bias)).sum() / 7
+
+        value, grads = peers.value_and_vjp(published, s, bias)
+        np.testing.assert_allclose(siglip_loss(s, bias), value, rtol=4e-15)
+        for got, want in zip(siglip_loss_grad(s, bias), grads, strict=True):
+            np.testing.assert_allclose(got, want, rtol=0, atol=8e-15)
+
+    def test_elements_do_not_compete(self, rng):
+        s = rng.normal(size=(5, 5))
+        other = s.copy()
+        other[1, 2] += 3
+        moved = siglip_loss_grad(other, 0.0)[0] != siglip_loss_grad(s, 0.0)[0]
+        assert np.argwhere(moved).tolist() == [[1, 2]]
+
+    def test_large_similarities_are_finite(self):
+        assert siglip_loss(2e4 * np.eye(3), -1e4) == 0
+        assert siglip_loss(-2e4 * np.eye(3), 1e4) == 1e4 + 2 * 1e4
+
+    def test_adjoint(self, rng):
+        s, ds = rng.normal(size=(2, 5, 5))
+        u = rng.normal(size=5)
+        left = u @ siglip_loss_jvp((s, -1.0), (ds, 0.7), reduction="none")
+        grad, dbias = siglip_loss_vjp(u, s, -1.0, reduction="none")
+        assert left == pytest.approx(np.sum(grad * ds) + 0.7 * dbias, rel=1e-13)
+
+    def test_errors(self):
+        with pytest.raises(ValueError, match=r"^Argument 'bias' must have shape \(\), not \(2,\)"):
+            siglip_loss(np.eye(2), np.ones(2))
+        with pytest.raises(ValueError, match=r"^Argument 'similarity' must have shape"):
+            siglip_loss(np.ones(3), 0.0)
+        with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):
+            siglip_loss_grad(np.eye(2), reduction="none")
