@@ -328,7 +328,8 @@ def distillation_loss_jvp(
 
     >>> import numpy as np
     >>> from dlref.losses import distillation_loss_jvp
-    >>> float(distillation_loss_jvp(([0.0, 0.0], [np.log(3.0), 0.0]), ([1.0, 1.0], None)))
-    0.0
+    >>> moved = distillation_loss_jvp(([0.0, 0.0], [np.log(3.0), 0.0]), ([1.0, 1.0], None))
+    >>> bool(abs(moved) < 1e-15)
+    True
     """
     return _kind(kind, temperature).jvp(primals, tangents, reduction)

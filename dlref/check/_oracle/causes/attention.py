@@ -95,7 +95,7 @@ def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
     """Yield other windows: without an end, alike on both sides, one key longer or shorter."""
     yield "the window has no right end: keys after it are seen", (left, None)
     yield "the window has no left end: keys before it are seen", (None, right)
-    if left != right:
+    if right == 0 != left:
         yield "the window is as long to the right as it should be to the left", (left, left)
     sides = {" on both sides": (1, 1), " on the left": (1, 0), " on the right": (0, 1)}
     for (where, moved), by in itertools.product(sides.items(), (-1, 1)):
