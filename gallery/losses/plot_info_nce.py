@@ -32,7 +32,6 @@ for ax, (title, matrix) in zip(axes, pictures.items(), strict=True):
     image = ax.imshow(matrix, cmap="RdBu_r", vmin=-most, vmax=most)
     ax.set(title=title, xlabel="caption", ylabel="image")
     fig.colorbar(image, ax=ax)
-fig.tight_layout()
 
 # %%
 # Temperature

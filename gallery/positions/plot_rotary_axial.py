@@ -59,7 +59,6 @@ for ax, interleaved in zip(axes, (False, True), strict=True):
     ax.set(title=title, ylabel="angle")
 axes[0].legend()
 axes[1].set_xlabel("pair")
-fig.tight_layout()
 fig.alt_text = (
     "Bars of 16 pairs in three colours: three groups, or alternating."
 )
