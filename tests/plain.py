@@ -445,6 +445,39 @@ def adamw_step(theta, g, m, v, t, learning_rate, weight_decay=0.01):
     return adam_step(kept, g, m, v, t, learning_rate)
 
 
+# == training.lion
+
+
+def lion_step(theta, g, m, learning_rate, beta1=0.9, beta2=0.99, weight_decay=0.0):
+    """One step; m starts at 0."""
+    sign = np.sign(beta1 * m + (1 - beta1) * g)
+    theta = (1 - learning_rate * weight_decay) * theta - learning_rate * sign
+    return theta, beta2 * m + (1 - beta2) * g
+
+
+# == training.newton_schulz
+
+
+def newton_schulz(x, steps=5, a=3.4445, b=-4.7750, c=2.0315):
+    """All singular values near 1."""
+    x = x / np.linalg.norm(x)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x
+
+
+# == training.muon, after newton_schulz
+
+
+def muon_step(w, g, m, learning_rate, momentum=0.95, weight_decay=0.1):
+    """One step for one matrix; m starts at 0."""
+    m = momentum * m + (1 - momentum) * g
+    step = newton_schulz((1 - momentum) * g + momentum * m)
+    rate = learning_rate * np.sqrt(max(1, w.shape[0] / w.shape[1]))
+    return (1 - learning_rate * weight_decay) * w - rate * step, m
+
+
 # == training.clipping
 
 

@@ -261,7 +261,7 @@ def test_perceptron():
 
 @checks(
     "sgd_step", "momentum_step", "nesterov_step", "adagrad_step", "rmsprop_step", "adam_step",
-    "adamw_step",
+    "adamw_step", "lion_step",
 )  # fmt: skip
 def test_steps_of_optimizers():
     pairs = [
@@ -272,6 +272,7 @@ def test_steps_of_optimizers():
         (lambda x, g, t, s: plain.rmsprop_step(x, g, s, 0.1), training.rmsprop_step, 1),
         (lambda x, g, t, m, v: plain.adam_step(x, g, m, v, t, 0.1), training.adam_step, 2),
         (lambda x, g, t, m, v: plain.adamw_step(x, g, m, v, t, 0.1), training.adamw_step, 2),
+        (lambda x, g, t, m: plain.lion_step(x, g, m, 0.1), training.lion_step, 1),
     ]
     for ours, theirs, slots in pairs:
         x, state, memory = normal(5), None, slots * [np.zeros(5)]
@@ -281,6 +282,19 @@ def test_steps_of_optimizers():
             x, *memory = ours(x, g, t, *memory)
             y, state = theirs(y, g, state, learning_rate=0.1)
             close(x, y)
+
+
+@checks("newton_schulz", "muon_step")
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+def test_muon(shape):
+    x, state, m = normal(*shape), None, np.zeros(shape)
+    close(plain.newton_schulz(x), training.newton_schulz(x))
+    y = x
+    for _ in range(5):
+        g = normal(*shape)
+        x, m = plain.muon_step(x, g, m, 0.1)
+        y, state = training.muon_step(y, g, state, learning_rate=0.1)
+        close(x, y)
 
 
 @checks("gradient_descent")
