@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for path, write in zip(paths, (report.to_json, report.to_html), strict=True):
         if path:
             write(path)
-    print(report)
+    sys.stdout.write(f"{report}\n")
     return 0 if report else 1
 
 

@@ -404,7 +404,7 @@ def _spacing(dtype: Any) -> float:
 
 def _checked_reference(call: Call, want: list[Any]) -> None:
     """Raise if the reference is NaN though no input is; a mean over no target is."""
-    if call.known.is_loss and any(np.asarray(a).dtype.kind in "iu" for a in call.inputs):
+    if call.known.is_loss and any(np.asarray(a).dtype.kind in "iu" for a in flat(call.inputs)):
         return
     parts = [np.asarray(w) for w in want if w is not None]
     if not any(np.isnan(w).any() for w in parts if w.dtype.kind == "f"):

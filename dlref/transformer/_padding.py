@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_integers, check_range, check_shape, choice
 
-
 IntArray = npt.NDArray[np.int64]
 SIDES = ("right", "left")
 IGNORED = -100  #: a target that counts nothing

@@ -186,6 +186,7 @@ REFUSED = {
         "prefix_mask", "tree_mask", "select_keys", "chain_cost", "conventions",
         "from_state_dict", "mask_convention", "read_state_dict", "to_state_dict", "alibi_slopes",
         "rope_attention_factor", "rope_frequencies", "rope_permutation", "sinusoidal",
+        "sinusoidal_grid",
         "sinusoidal_shift", "t5_relative_position_bucket", "critical_gain", "load_params",
         "multiplication_counts", "parameter_counts", "save_params",
     },

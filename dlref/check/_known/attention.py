@@ -384,7 +384,7 @@ RECORDS = [
     ),
     Known(
         f=a.latent_attention, hard=_latent, options=_latent_options,
-        mistakes=(mistakes.masks,),
+        mistakes=(mistakes.masks_of_itself,),
     ),
     *without(
         NOT_ARRAYS, a.block_mask, a.causal_mask, a.chunk_mask, a.document_mask, a.padding_mask,

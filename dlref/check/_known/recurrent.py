@@ -159,7 +159,8 @@ RECORDS = [
     layer(r.lstm, 4, 2, hard=(REVERSE,), options=(LENGTHS, WITH_PEEPHOLES), mistakes=LSTM),
     layer(
         r.lstm_cell, 4, 2, cell=True, options=(WITH_PEEPHOLES,),
-        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp}, mistakes=(*LSTM, mistakes.without_tanh),
+        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp},
+        mistakes=(*LSTM, mistakes.without_tanh),
     ),
     layer(r.lstm_gates, 4, 2, options=(LENGTHS, REVERSE, WITH_PEEPHOLES)),
     layer(

@@ -193,6 +193,9 @@ def _language_model(rng: Any) -> Iterator[Case]:
     yield "one token", (tokens[:, :1], params), {"config": config}
     longer = rng.integers(0, 11, (1, 33))
     yield "a length that is no multiple of a tile", (longer, params), {"config": config}
+    told = {"config": config, "lengths": np.array([4, 2])}
+    yield "shorter texts", (tokens, params), told
+    yield "texts padded on the left", (tokens, params), {**told, "padding": "left"}
 
 
 def _with_lengths(inputs: Callable[[Any], tuple[Any, Any]]) -> Cases:

@@ -66,16 +66,16 @@ def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
     for words, kept in _kept_keys(s):
         yield words, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
-        offset = settings["q_offset"] or 0
+        offset = settings.get("q_offset") or 0
         for words, value in (
             ("the causal mask is anchored at the last key (bottom right)", s - t),
             ("the causal mask is anchored at the first key (top left)", 0),
             ("the causal mask is shifted by one: a query does not see its own key", offset - 1),
             ("the causal mask is shifted by one: a query sees the next key", offset + 1),
         ):
-            if np.any(value != offset):
+            if "q_offset" in settings and np.any(value != offset):
                 yield words, call.with_options(q_offset=value)
-    if settings["window"] is not None:
+    if settings.get("window") is not None:
         for words, window in _windows(*settings["window"]):
             yield words, call.with_options(window=window)
 

@@ -47,8 +47,9 @@ def squared(call: Call) -> Iterator[Trial]:
     """Yield the square of each hinge."""
     if call.form == "forward":
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
-        how = {"mean": np.mean, "sum": np.sum, "none": np.asarray}[call.settings["reduction"]]
-        yield "the hinge is squared", [np.asarray(how(each))]
+        how = call.settings["reduction"]
+        out = each if how == "none" else (each.mean() if how == "mean" else each.sum())
+        yield "the hinge is squared", [np.asarray(out)]
 
 
 def decay_without_rate(call: Call) -> Iterator[Trial]:
@@ -70,7 +71,11 @@ def perplexity(call: Call) -> Iterator[Trial]:
 def other_means(call: Call) -> Iterator[Trial]:
     """Yield a mean over all targets, where ignored ones or weights do not count so."""
     settings = call.settings
-    if settings["reduction"] == "mean" and call.inputs[1].dtype.kind in "iu":
+    if (
+        "ignore_index" in settings
+        and settings["reduction"] == "mean"
+        and call.inputs[1].dtype.kind in "iu"
+    ):
         target, weight = call.inputs[1], settings["weight"]
         seen = target != settings["ignore_index"]
         kept = int(seen.sum())
