@@ -109,6 +109,8 @@ def _training(rng):
     _, state = training.muon_step(matrices, slopes, None, learning_rate=0.1)
     yield "training.muon_step", (matrices, slopes, state), {"learning_rate": 0.1}
     yield "training.newton_schulz", (params[0],), {}
+    mixed = (params[0], slopes[0], rng.normal(size=(3, 1)), rng.normal(size=()))
+    yield "training.diffusion_target", mixed, {"kind": "velocity"}
     yield "training.clip_by_norm", (grads, 0.5), {}
     yield "training.clip_by_value", (grads, 0.5), {}
     yield "training.tree_map", (np.add, params, grads), {}

@@ -478,6 +478,15 @@ def muon_step(w, g, m, learning_rate, momentum=0.95, weight_decay=0.1):
     return (1 - learning_rate * weight_decay) * w - rate * step, m
 
 
+# == training.diffusion_target
+
+
+def diffusion_target(x, noise, alpha, sigma):
+    """The mixture, and the four targets."""
+    z = alpha * x + sigma * noise
+    return z, noise, x, alpha * noise - sigma * x, noise - x
+
+
 # == training.clipping
 
 

@@ -292,6 +292,8 @@ def _idle(rng):
     for state in (None, training.muon_step(square, square, None, learning_rate=0.0)[1]):
         yield "training.muon_step", (square, square, state), {"learning_rate": 0.0, "momentum": 1.0}
     yield "training.newton_schulz", (x,), {"steps": 0}
+    for kind in ("noise", "data"):
+        yield "training.diffusion_target", (x, x + 1, 1.0, 0.0), {"kind": kind}
     yield "training.clip_by_norm", (params, np.inf), {}
     yield "training.clip_by_value", (params, np.inf), {}
     yield "training.tree_map", (lambda a: a, params), {}

@@ -297,6 +297,14 @@ def test_muon(shape):
         close(x, y)
 
 
+@checks("diffusion_target")
+def test_targets():
+    x, noise, alpha, sigma = normal(3, 4), normal(3, 4), normal(3, 1), normal(3, 1)
+    kinds = ("noise", "data", "velocity", "flow")
+    got = plain.diffusion_target(x, noise, alpha, sigma)[1:]
+    close(got, [training.diffusion_target(x, noise, alpha, sigma, kind=k) for k in kinds])
+
+
 @checks("gradient_descent")
 def test_descent():
     f = lambda x: (np.sum(x * x), 2 * x)  # noqa: E731

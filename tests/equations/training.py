@@ -348,6 +348,64 @@ def steepest_step_of_bounded_singular_values():
         yield np.sum(G * other) >= -np.sum(s) - 1e-12, True
 
 
+# Targets of diffusion models
+
+
+@definition(
+    r"""z &= \alpha x + \sigma \epsilon , \\
+    y_{noise} &= \epsilon , \qquad
+    y_{data} = x , \qquad
+    y_{velocity} = \alpha \epsilon - \sigma x , \qquad
+    y_{flow} = \epsilon - x ."""
+)
+def targets_of_diffusion():
+    x, eps, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
+    targets = {
+        "noise": eps,
+        "data": x,
+        "velocity": alpha * eps - sigma * x,
+        "flow": eps - x,
+    }
+    for kind, y in targets.items():
+        yield training.diffusion_target(x, eps, alpha, sigma, kind=kind), y
+    z = alpha * x + sigma * eps
+    y = targets["velocity"]
+    yield z, (alpha**2 + sigma**2) / alpha * x + sigma / alpha * y
+
+
+@equation(
+    r"""\epsilon - \hat\epsilon = -\frac{\alpha}{\sigma} (x - \hat x) , \qquad
+    y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
+    y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) ."""
+)
+def errors_of_diffusion():
+    x, eps, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
+    z, x_hat = alpha * x + sigma * eps, GRADIENTS[1]
+    eps_hat = (z - alpha * x_hat) / sigma
+
+    def error(kind):
+        y, y_hat = (
+            training.diffusion_target(data, noise, alpha, sigma, kind=kind)
+            for data, noise in ((x, eps), (x_hat, eps_hat))
+        )
+        return y - y_hat
+
+    yield eps - eps_hat, -alpha / sigma * (x - x_hat)
+    yield error("velocity"), -(alpha**2 + sigma**2) / sigma * (x - x_hat)
+    yield error("flow"), -(alpha + sigma) / sigma * (x - x_hat)
+
+
+@equation(
+    r"""\dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad
+    \dv{z}{t} = \epsilon - x ,"""
+)
+def velocity_of_the_mixture():
+    x, eps, phi, t = START, GRADIENTS[0], 0.3, 0.2
+    alpha, sigma = np.cos(phi), np.sin(phi)
+    yield complex_step(lambda p: np.cos(p) * x + np.sin(p) * eps, phi), alpha * eps - sigma * x
+    yield complex_step(lambda t: (1 - t) * x + t * eps, t), eps - x
+
+
 # Clipping and schedules
 
 

@@ -108,6 +108,12 @@ RECORDS = [
         f=t.newton_schulz, hard=[call((3, 7)), call((7, 3)), call((2, 4, 4)), call((1, 5))],
         options=_polynomials,
     ),
+    Known(
+        f=t.diffusion_target, hard=[call((5, 7), (5, 7), (5, 1), (5, 1)), call((6,), (6,), (), ())],
+        options=[
+            call((5, 7), (5, 7), (5, 1), (5, 1), kind=kind) for kind in ("data", "velocity", "flow")
+        ],
+    ),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
     schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),
     Known(
