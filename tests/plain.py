@@ -319,6 +319,20 @@ def kl_divergence_grad(log_p, q):
     return -q / len(q)
 
 
+# == losses.linear_cross_entropy, after cross_entropy_grad
+
+
+def linear_cross_entropy_grad(x, weight, target, chunk=2):
+    """Gradients of the mean, a chunk of rows at a time."""
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+    for start in range(0, len(x), chunk):
+        rows = slice(start, start + chunk)
+        d = cross_entropy_grad(x[rows] @ weight.T, target[rows])
+        d *= len(d) / len(x)  # the mean over all rows, not over the chunk
+        dx[rows], dweight = d @ weight, dweight + d.T @ x[rows]
+    return dx, dweight
+
+
 # == losses.gaussian_kl, after naive.gaussian_kl
 
 

@@ -202,6 +202,11 @@ ELEMENTARY = {
     "binary_cross_entropy_grad": (losses, (normal(6), (normal(6) > 0) * 1.0), None),
     "cross_entropy_grad": (losses, (ROWS, np.array([0, 4, 2, 2])), None),
     "kl_divergence_grad": (losses, (np.log(naive.softmax(ROWS)), naive.softmax(-ROWS)), None),
+    "linear_cross_entropy_grad": (
+        losses,
+        (normal(5, 3), normal(4, 3), np.array([0, 3, 1, 1, 2])),
+        None,
+    ),
     "gaussian_kl_grad": (losses, (ROWS, normal(4, 5)), None),
     "kl_estimate_grad": (losses, (normal(6), normal(6)), None),
     "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
