@@ -155,7 +155,7 @@ def linear_cross_entropy(
     Raises
     ------
     TypeError
-        If `target` or `chunk` is not integer, or another array is not real.
+        If `target` or the size of chunks is not integer, or another array is not real.
     ValueError
         If the shapes do not fit, a target is not a class, or an option is out of range.
 

@@ -78,10 +78,11 @@ def newton_schulz(
     Raises
     ------
     TypeError
-        If `x` is neither integer nor a real floating-point array, `steps` is not an integer, or
-        `coefficients` are not three numbers.
+        If `x` is neither integer nor a real floating-point array, the number of steps is not an
+        integer, or `coefficients` are not three numbers.
     ValueError
-        If `x` has fewer than two axes, `steps` is negative, or `eps` is not greater than 0.
+        If `x` has fewer than two axes, the number of steps is negative, or `eps` is not greater
+        than 0.
 
     See Also
     --------
