@@ -105,6 +105,8 @@ def diffusion_target(
 
     Examples
     --------
+    An example of two numbers and its noise. The flow points from the example to the noise:
+
     >>> from dlref.training import diffusion_target
     >>> x, noise = [2.0, -1.0], [1.0, 3.0]
     >>> diffusion_target(x, noise, 0.75, 0.5, kind="velocity")
