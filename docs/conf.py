@@ -108,7 +108,7 @@ _toctree = (HERE / "reference" / "index.rst").read_text(encoding="utf-8")
 chapters = re.findall(r"^   (\w+)$", _toctree, re.MULTILINE)
 #: Gallery scripts that draw several maps, and these.
 families = {
-    "adaptive": "adagrad rmsprop adam",
+    "adaptive": "adagrad rmsprop adam lion",
     "arithmetic": "add subtract multiply divide",
     "batch_norm": "batch_norm_inference batch_norm_update batch_norm_train",
     "candidates": "inputs",
@@ -124,6 +124,7 @@ families = {
     "mlp_loss": "minibatch_descent",
     "momentum": "sgd",
     "multi_head": "repeat_kv",
+    "muon": "newton_schulz",
     "rms_norm": "l2_norm",
     "rectifiers": "relu leaky_relu relu6 thresholded_relu hard_tanh hard_sigmoid hard_swish prelu "
     "relu_squared",

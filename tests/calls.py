@@ -99,10 +99,18 @@ def _training(rng):
         ("rmsprop", {"centered": True, "momentum": 0.5}),
         ("adam", {"amsgrad": True}),
         ("adamw", {}),
+        ("lion", {"weight_decay": 0.5}),
     ):
         step = getattr(training, f"{name}_step")
         _, state = step(params, grads, None, learning_rate=0.1, **options)
         yield f"training.{name}_step", (params, grads, state), {"learning_rate": 0.1, **options}
+    matrices = params[0], (rng.normal(size=(D, 2)),)
+    slopes = _like(rng, matrices)
+    _, state = training.muon_step(matrices, slopes, None, learning_rate=0.1)
+    yield "training.muon_step", (matrices, slopes, state), {"learning_rate": 0.1}
+    yield "training.newton_schulz", (params[0],), {}
+    mixed = (params[0], slopes[0], rng.normal(size=(3, 1)), rng.normal(size=()))
+    yield "training.diffusion_target", mixed, {"kind": "velocity"}
     yield "training.clip_by_norm", (grads, 0.5), {}
     yield "training.clip_by_value", (grads, 0.5), {}
     yield "training.tree_map", (np.add, params, grads), {}

@@ -256,6 +256,19 @@ STRATEGIES = {
         ignore_index=st.sampled_from([-100, 99]),
     ),
     "losses.cross_entropy_value_and_grad": scored_rows(reduction=st.sampled_from(["mean", "sum"])),
+    "losses.linear_cross_entropy": st.builds(
+        lambda batch, D, C, bias, chunk, reduction, smoothing: Sample(
+            ((*batch, D), (C, D), batch, (C,) if bias else None),
+            {"chunk": chunk, "reduction": reduction, "label_smoothing": smoothing},
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3),
+        st.integers(1, 4),
+        st.integers(3, 5),
+        st.booleans(),
+        st.sampled_from([None, 1, 2]),
+        REDUCTIONS,
+        st.sampled_from([0.0, 0.25]),
+    ),
     "losses.nll": scored_rows(False, reduction=REDUCTIONS),
     "losses.kl_divergence": of_two(SOME),
     "losses.neuron_squared_error": st.builds(

@@ -336,6 +336,11 @@ def cross_entropy(
     return reduced(rows, reduction)
 
 
+def linear_cross_entropy(x, weight, target, bias=None, chunk=None, **options):
+    z = x @ np.swapaxes(weight, -1, -2)
+    return cross_entropy(z if bias is None else z + bias, target, **options)
+
+
 def cross_entropy_value_and_grad(logits, target, **options):
     grad = np.zeros(logits.shape)
     for index in np.ndindex(logits.shape):

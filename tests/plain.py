@@ -319,6 +319,20 @@ def kl_divergence_grad(log_p, q):
     return -q / len(q)
 
 
+# == losses.linear_cross_entropy, after cross_entropy_grad
+
+
+def linear_cross_entropy_grad(x, weight, target, chunk=2):
+    """Gradients of the mean, a chunk of rows at a time."""
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+    for start in range(0, len(x), chunk):
+        rows = slice(start, start + chunk)
+        d = cross_entropy_grad(x[rows] @ weight.T, target[rows])
+        d *= len(d) / len(x)  # the mean over all rows, not over the chunk
+        dx[rows], dweight = d @ weight, dweight + d.T @ x[rows]
+    return dx, dweight
+
+
 # == losses.gaussian_kl, after naive.gaussian_kl
 
 
@@ -443,6 +457,48 @@ def adamw_step(theta, g, m, v, t, learning_rate, weight_decay=0.01):
     """AdamW: the decay stands outside the fraction."""
     kept = (1 - learning_rate * weight_decay) * theta
     return adam_step(kept, g, m, v, t, learning_rate)
+
+
+# == training.lion
+
+
+def lion_step(theta, g, m, learning_rate, beta1=0.9, beta2=0.99, weight_decay=0.0):
+    """One step; m starts at 0."""
+    sign = np.sign(beta1 * m + (1 - beta1) * g)
+    theta = (1 - learning_rate * weight_decay) * theta - learning_rate * sign
+    return theta, beta2 * m + (1 - beta2) * g
+
+
+# == training.newton_schulz
+
+
+def newton_schulz(x, steps=5, a=3.4445, b=-4.7750, c=2.0315):
+    """All singular values near 1."""
+    x = x / np.linalg.norm(x)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    return x
+
+
+# == training.muon, after newton_schulz
+
+
+def muon_step(w, g, m, learning_rate, momentum=0.95, weight_decay=0.1):
+    """One step for one matrix; m starts at 0."""
+    m = momentum * m + (1 - momentum) * g
+    step = newton_schulz((1 - momentum) * g + momentum * m)
+    rate = learning_rate * np.sqrt(max(1, w.shape[0] / w.shape[1]))
+    return (1 - learning_rate * weight_decay) * w - rate * step, m
+
+
+# == training.diffusion_target
+
+
+def diffusion_target(x, noise, alpha, sigma):
+    """The mixture, and the four targets."""
+    z = alpha * x + sigma * noise
+    return z, noise, x, alpha * noise - sigma * x, noise - x
 
 
 # == training.clipping

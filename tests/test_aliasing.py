@@ -284,10 +284,16 @@ def _idle(rng):
     x, heads = rng.normal(size=(B, T, D)), rng.normal(size=(B, H, T, D))
     params = (x, (x[0], x[0, 0, 0]))
     zero = training.tree_map(np.zeros_like, params)
-    for name in ("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw"):
+    for name in ("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lion"):
         step = getattr(training, f"{name}_step")
         for state in (None, step(params, zero, None, learning_rate=0.0)[1]):
             yield f"training.{name}_step", (params, zero, state), {"learning_rate": 0.0}
+    square = x[0]
+    for state in (None, training.muon_step(square, square, None, learning_rate=0.0)[1]):
+        yield "training.muon_step", (square, square, state), {"learning_rate": 0.0, "momentum": 1.0}
+    yield "training.newton_schulz", (x,), {"steps": 0}
+    for kind in ("noise", "data"):
+        yield "training.diffusion_target", (x, x + 1, 1.0, 0.0), {"kind": kind}
     yield "training.clip_by_norm", (params, np.inf), {}
     yield "training.clip_by_value", (params, np.inf), {}
     yield "training.tree_map", (lambda a: a, params), {}

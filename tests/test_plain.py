@@ -202,6 +202,11 @@ ELEMENTARY = {
     "binary_cross_entropy_grad": (losses, (normal(6), (normal(6) > 0) * 1.0), None),
     "cross_entropy_grad": (losses, (ROWS, np.array([0, 4, 2, 2])), None),
     "kl_divergence_grad": (losses, (np.log(naive.softmax(ROWS)), naive.softmax(-ROWS)), None),
+    "linear_cross_entropy_grad": (
+        losses,
+        (normal(5, 3), normal(4, 3), np.array([0, 3, 1, 1, 2])),
+        None,
+    ),
     "gaussian_kl_grad": (losses, (ROWS, normal(4, 5)), None),
     "kl_estimate_grad": (losses, (normal(6), normal(6)), None),
     "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
@@ -261,7 +266,7 @@ def test_perceptron():
 
 @checks(
     "sgd_step", "momentum_step", "nesterov_step", "adagrad_step", "rmsprop_step", "adam_step",
-    "adamw_step",
+    "adamw_step", "lion_step",
 )  # fmt: skip
 def test_steps_of_optimizers():
     pairs = [
@@ -272,6 +277,7 @@ def test_steps_of_optimizers():
         (lambda x, g, t, s: plain.rmsprop_step(x, g, s, 0.1), training.rmsprop_step, 1),
         (lambda x, g, t, m, v: plain.adam_step(x, g, m, v, t, 0.1), training.adam_step, 2),
         (lambda x, g, t, m, v: plain.adamw_step(x, g, m, v, t, 0.1), training.adamw_step, 2),
+        (lambda x, g, t, m: plain.lion_step(x, g, m, 0.1), training.lion_step, 1),
     ]
     for ours, theirs, slots in pairs:
         x, state, memory = normal(5), None, slots * [np.zeros(5)]
@@ -281,6 +287,27 @@ def test_steps_of_optimizers():
             x, *memory = ours(x, g, t, *memory)
             y, state = theirs(y, g, state, learning_rate=0.1)
             close(x, y)
+
+
+@checks("newton_schulz", "muon_step")
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+def test_muon(shape):
+    x, state, m = normal(*shape), None, np.zeros(shape)
+    close(plain.newton_schulz(x), training.newton_schulz(x))
+    y = x
+    for _ in range(5):
+        g = normal(*shape)
+        x, m = plain.muon_step(x, g, m, 0.1)
+        y, state = training.muon_step(y, g, state, learning_rate=0.1)
+        close(x, y)
+
+
+@checks("diffusion_target")
+def test_targets():
+    x, noise, alpha, sigma = normal(3, 4), normal(3, 4), normal(3, 1), normal(3, 1)
+    kinds = ("noise", "data", "velocity", "flow")
+    got = plain.diffusion_target(x, noise, alpha, sigma)[1:]
+    close(got, [training.diffusion_target(x, noise, alpha, sigma, kind=k) for k in kinds])
 
 
 @checks("gradient_descent")

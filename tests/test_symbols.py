@@ -34,9 +34,10 @@ OUTLAWED = {
 #: Where the letter may be, with the meanings that the table gives it.
 LAMBDA = {
     "weight decay": " ".join(
-        f"training/_{name}" for name in ("adam", "sgd", "momentum", "rmsprop", "adagrad")
+        f"training/_{name}"
+        for name in ("adam", "sgd", "momentum", "rmsprop", "adagrad", "lion", "muon")
     ),
-    "log-sum-exp": "losses/_cross_entropy losses/plot_cross_entropy",
+    "log-sum-exp": "losses/_cross_entropy losses/plot_cross_entropy losses/_linear_cross_entropy",
     "curvature": "training/_gradient_descent",
     "factor of SELU": "activations/_selu",
     "wavelength": "positions/_rotary_scaling",

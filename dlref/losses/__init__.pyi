@@ -43,6 +43,10 @@ from ._kl_estimate import kl_estimate as kl_estimate
 from ._kl_estimate import kl_estimate_grad as kl_estimate_grad
 from ._kl_estimate import kl_estimate_jvp as kl_estimate_jvp
 from ._kl_estimate import kl_estimate_vjp as kl_estimate_vjp
+from ._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
+from ._linear_cross_entropy import linear_cross_entropy_grad as linear_cross_entropy_grad
+from ._linear_cross_entropy import linear_cross_entropy_jvp as linear_cross_entropy_jvp
+from ._linear_cross_entropy import linear_cross_entropy_vjp as linear_cross_entropy_vjp
 from ._neuron_squared_error import neuron_squared_error as neuron_squared_error
 from ._neuron_squared_error import neuron_squared_error_grad as neuron_squared_error_grad
 from ._neuron_squared_error import neuron_squared_error_jvp as neuron_squared_error_jvp

@@ -5,9 +5,12 @@ from ._adam import adam_step as adam_step
 from ._adam import adamw_step as adamw_step
 from ._clipping import clip_by_norm as clip_by_norm
 from ._clipping import clip_by_value as clip_by_value
+from ._diffusion_target import diffusion_target as diffusion_target
 from ._fit_neuron import FitResult as FitResult
 from ._fit_neuron import fit_neuron as fit_neuron
 from ._gradient_descent import gradient_descent as gradient_descent
+from ._lion import LionState as LionState
+from ._lion import lion_step as lion_step
 from ._minibatch_descent import MinibatchResult as MinibatchResult
 from ._minibatch_descent import minibatch_descent as minibatch_descent
 from ._minibatch_descent import minibatches as minibatches
@@ -17,6 +20,9 @@ from ._mlp_loss import mlp_loss_value_and_grad as mlp_loss_value_and_grad
 from ._momentum import MomentumState as MomentumState
 from ._momentum import momentum_step as momentum_step
 from ._momentum import nesterov_step as nesterov_step
+from ._muon import MuonState as MuonState
+from ._muon import muon_step as muon_step
+from ._newton_schulz import newton_schulz as newton_schulz
 from ._rmsprop import RMSpropState as RMSpropState
 from ._rmsprop import rmsprop_step as rmsprop_step
 from ._schedules import cosine_schedule as cosine_schedule

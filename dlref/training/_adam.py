@@ -67,7 +67,7 @@ def _adam(
     decoupled: bool,
 ) -> tuple[Any, AdamState]:
     eta = as_number("learning_rate", learning_rate, least=0)
-    beta1, beta2 = _pair(betas)
+    beta1, beta2 = checked_betas(betas)
     eps = as_number("eps", eps, least=0)
     decay = as_number("weight_decay", weight_decay, least=0)
     largest = as_bool("amsgrad", largest)
@@ -86,7 +86,8 @@ def _adam(
     return params, AdamState(step, *slots, *(() if largest else (None,)))
 
 
-def _pair(betas: Any) -> tuple[float, float]:
+def checked_betas(betas: Any) -> tuple[float, float]:
+    """Return the decay rates of two means."""
     if not isinstance(betas, tuple | list) or len(betas) != 2:
         msg = f"Argument 'betas' must be a tuple of 2 numbers, not {betas!r}."
         raise TypeError(msg)

@@ -24,6 +24,7 @@ from dlref.training import (
     adagrad_step,
     adam_step,
     adamw_step,
+    lion_step,
     rmsprop_step,
     sgd_step,
 )
@@ -98,3 +99,27 @@ for ax, step, decay, name in (
     ax.set(xlabel="step", title=f"Weight decay {name}")
 axes[0].set_ylabel("weight")
 axes[0].legend()
+
+# %%
+# Lion: only the sign
+# -------------------
+# Adam and Lion on a parabola with noisy gradients. Far away both take steps of
+# the learning rate. Near the minimum the noise is larger than the gradient:
+# Adam's steps shrink, Lion's do not, so it needs a smaller rate and a schedule
+# that ends near 0.
+
+fig, ax = plt.subplots()
+draws = rng.normal(size=600)
+for name, step, rates in (
+    ("Adam", adam_step, np.full(600, 0.02)),
+    ("Lion", lion_step, np.full(600, 0.02)),
+    ("Lion, falling rate", lion_step, np.linspace(0.02, 0.0, 600)),
+):
+    p, state, path = 3.0, None, []
+    for draw, rate in zip(draws, rates, strict=True):
+        p, state = step(p, p + draw, state, learning_rate=rate)
+        path.append(float(p))
+    ax.plot(path, lw=1.4, label=name)
+ax.axhline(0, color="0.5", lw=0.8, ls="--")
+ax.set(xlabel="step", ylabel="parameter", title="Adam and Lion on a parabola")
+ax.legend()

@@ -237,6 +237,175 @@ def adamw():
         yield next(steps), theta
 
 
+@definition(
+    r"""c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
+    \theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta \operatorname{sign}(c_t) , \qquad
+    m_t = \beta_2 m_{t-1} + (1 - \beta_2)\, g_t ."""
+)
+def lion():
+    theta, m, lam = START, 0.0, 0.3
+    steps = path(training.lion_step, betas=(BETA_1, BETA_2), weight_decay=lam)
+    for g in GRADIENTS:
+        c = BETA_1 * m + (1 - BETA_1) * g
+        theta = (1 - RATE * lam) * theta - RATE * np.sign(c)
+        m = BETA_2 * m + (1 - BETA_2) * g
+        yield next(steps), theta
+
+
+@equation(
+    r"""\abs{\theta_t} - \frac{1}{\lambda} \le (1 - \eta \lambda)
+    \Bigl( \abs{\theta_{t-1}} - \frac{1}{\lambda} \Bigr) ,"""
+)
+def bound_of_decayed_weights():
+    lam = 0.4
+    before = START
+    closest = -np.inf
+    for after in path(training.lion_step, weight_decay=lam, gradients=3 * [START, -START]):
+        left = np.abs(after) - 1 / lam
+        right = (1 - RATE * lam) * (np.abs(before) - 1 / lam)
+        yield left <= right + 1e-15, np.full(3, True)
+        closest, before = max(closest, np.max(left - right)), after
+    yield closest, 0.0  # where the sign is against the weight, both are equal
+
+
+# Singular values
+
+
+def quintic(s, a, b, c):
+    """Return the polynomial of a singular value."""
+    return a * s + b * s**3 + c * s**5
+
+
+@definition(
+    r"""\mat X_0 = \frac{\mat X}{\max(\norm{\mat X}_F, \epsilon)} , \qquad
+    \mat A_k = \mat X_k \mat X_k^\top , \qquad
+    \mat X_{k+1} = a\, \mat X_k + (b\, \mat A_k + c\, \mat A_k^2)\, \mat X_k ."""
+)
+def newton_schulz():
+    X, (a, b, c) = GRADIENTS, (3.1, -4.2, 1.9)
+    for eps in (EPS, 100.0):
+        X_k = X / max(np.sqrt(np.sum(X**2)), eps)
+        for k in range(5):
+            options = {"coefficients": (a, b, c), "eps": eps, "steps": k}
+            yield training.newton_schulz(X, **options), X_k
+            A = X_k @ X_k.T
+            X_k = a * X_k + (b * A + c * A @ A) @ X_k
+
+
+@equation(
+    r"""\mat X_{k+1} = \mat U\, p(\mat S_k)\, \mat V^\top , \qquad
+    p(s) = a s + b s^3 + c s^5 ."""
+)
+def polynomial_of_singular_values():
+    a, b, c = 3.1, -4.2, 1.9
+    X = GRADIENTS / np.sqrt(np.sum(GRADIENTS**2))
+    U, s, Vt = np.linalg.svd(X, full_matrices=False)
+    A = X @ X.T
+    yield a * X + (b * A + c * A @ A) @ X, U @ np.diag(quintic(s, a, b, c)) @ Vt
+
+
+@equation(r"(a, b, c) = \Bigl( \frac{15}{8}, -\frac{10}{8}, \frac{3}{8} \Bigr) .")
+def coefficients_that_converge():
+    # p(1) = 1, p'(1) = 0, p''(1) = 0
+    conditions = [[1, 1, 1], [1, 3, 5], [0, 6, 20]]
+    yield np.linalg.solve(conditions, [1, 0, 0]), (15 / 8, -10 / 8, 3 / 8)
+
+
+@definition(
+    r"""\mat M_t &= \mu\, \mat M_{t-1} + (1 - \mu)\, \mat G_t , \qquad
+    \mat N_t = (1 - \mu)\, \mat G_t + \mu\, \mat M_t , \\
+    \mat W_t &= (1 - \eta \lambda)\, \mat W_{t-1} - \eta\, r\, \operatorname{NS}(\mat N_t) ,
+    \qquad r = \sqrt{\max(1, n / m)} ,"""
+)
+def muon():
+    mu, lam = 0.7, 0.3
+    for n, m in ((5, 2), (2, 5)):
+        W, M, state = np.ones((n, m)), np.zeros((n, m)), None
+        got = W
+        for G in np.random.default_rng(0).normal(size=(4, n, m)):
+            M = mu * M + (1 - mu) * G
+            N = (1 - mu) * G + mu * M
+            r = np.sqrt(max(1, n / m))
+            W = (1 - RATE * lam) * W - RATE * r * training.newton_schulz(N)
+            options = {"learning_rate": RATE, "momentum": mu, "weight_decay": lam}
+            got, state = training.muon_step(got, G, state, **options)
+            yield got, W
+
+
+@equation(
+    r"""\min_{\norm{\mat O}_2 \le 1} \; \sum_{ij} G_{ij}\, O_{ij} = -\sum_k s_k ,
+    \qquad \mat O = -\mat U \mat V^\top ,"""
+)
+def steepest_step_of_bounded_singular_values():
+    G, rng = GRADIENTS, np.random.default_rng(0)
+    U, s, Vt = np.linalg.svd(G, full_matrices=False)
+    O = -U @ Vt
+    yield np.linalg.norm(O, 2), 1.0
+    yield np.sum(G * O), -np.sum(s)
+    for _ in range(100):
+        other = O + rng.normal(size=G.shape) * rng.choice([1e-3, 0.1, 10.0])
+        other /= max(1, np.linalg.norm(other, 2))
+        yield np.sum(G * other) >= -np.sum(s) - 1e-12, True
+
+
+# Targets of diffusion models
+
+
+@definition(
+    r"""z &= \alpha x + \sigma \epsilon , \\
+    y_{noise} &= \epsilon , \qquad
+    y_{data} = x , \qquad
+    y_{velocity} = \alpha \epsilon - \sigma x , \qquad
+    y_{flow} = \epsilon - x ."""
+)
+def targets_of_diffusion():
+    x, eps, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
+    targets = {
+        "noise": eps,
+        "data": x,
+        "velocity": alpha * eps - sigma * x,
+        "flow": eps - x,
+    }
+    for kind, y in targets.items():
+        yield training.diffusion_target(x, eps, alpha, sigma, kind=kind), y
+    z = alpha * x + sigma * eps
+    y = targets["velocity"]
+    yield z, (alpha**2 + sigma**2) / alpha * x + sigma / alpha * y
+
+
+@equation(
+    r"""\epsilon - \hat\epsilon = -\frac{\alpha}{\sigma} (x - \hat x) , \qquad
+    y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
+    y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) ."""
+)
+def errors_of_diffusion():
+    x, eps, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
+    z, x_hat = alpha * x + sigma * eps, GRADIENTS[1]
+    eps_hat = (z - alpha * x_hat) / sigma
+
+    def error(kind):
+        y, y_hat = (
+            training.diffusion_target(data, noise, alpha, sigma, kind=kind)
+            for data, noise in ((x, eps), (x_hat, eps_hat))
+        )
+        return y - y_hat
+
+    yield eps - eps_hat, -alpha / sigma * (x - x_hat)
+    yield error("velocity"), -(alpha**2 + sigma**2) / sigma * (x - x_hat)
+    yield error("flow"), -(alpha + sigma) / sigma * (x - x_hat)
+
+
+@equation(
+    r"""\dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad
+    \dv{z}{t} = \epsilon - x ,"""
+)
+def velocity_of_the_mixture():
+    x, eps, phi, t = START, GRADIENTS[0], 0.3, 0.2
+    alpha, sigma = np.cos(phi), np.sin(phi)
+    yield complex_step(lambda p: np.cos(p) * x + np.sin(p) * eps, phi), alpha * eps - sigma * x
+    yield complex_step(lambda t: (1 - t) * x + t * eps, t), eps - x
+
+
 # Clipping and schedules
 
 

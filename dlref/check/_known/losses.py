@@ -54,6 +54,11 @@ ROWS = [
 ]
 
 
+def few(rng: Any, shape: Any, _first: Any) -> Any:
+    """Draw one of the first three classes, where the weights say how many there are."""
+    return rng.integers(0, 3, shape)
+
+
 def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **known: Any) -> Known:
     calls = [
         call((5,), (5,)),
@@ -126,6 +131,27 @@ RECORDS = [
             training.other_means,
         ),
         exponent=signs.largest_input, is_loss=True,
+    ),
+    Known(
+        f=m.linear_cross_entropy,
+        calls=[
+            call((4, 2), (3, 2), (4,), (3,)),
+            call((2, 3, 2), (3, 2), (2, 3), None, reduction="none"),
+            call((4, 2), (5, 2), (4,), (5,), ignore_index=1, reduction="sum"),
+            call((4, 2), (5, 2), (4,), None, label_smoothing=0.25, chunk=3),
+            call((2,), (3, 2), (), (3,), z_loss=0.5),
+        ],
+        draw=(normal, normal, few), constant=(2,), batched=False, is_loss=True, needed=REDUCED,
+        hard=[
+            call((6, 7), (5, 7), (6,), (5,)), call((6, 7), (5, 7), (6,), None, reduction="sum"),
+            call((6, 7), (5, 7), (6,), (5,), reduction="none"),
+        ],
+        large=[call((2, 3, 129), (65, 129), (2, 3), (65,))],
+        options=[
+            call((9, 7), (5, 7), (9,), (5,), ignore_index=1),
+            call((6, 7), (5, 7), (6,), (5,), label_smoothing=0.25),
+            call((6, 7), (5, 7), (6,), (5,), z_loss=0.25),
+        ],
     ),
     Known(
         f=m.nll, large=covered(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,

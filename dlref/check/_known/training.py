@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 
 #: Options of optimizers.
 STEPS: dict[str, Any] = {
+    "adjust": "match_rms_adamw",
     "alpha": 0.5,
     "amsgrad": True,
     "betas": (0.5, 0.75),
     "centered": True,
+    "coefficients": (1.5, -0.5, 0.0),
     "dampening": 0.5,
     "eps": 0.5,
     "initial_accumulator_value": 0.5,
     "lr_decay": 0.5,
     "momentum": 0.5,
+    "nesterov": False,
+    "steps": 3,
     "weight_decay": 0.5,
 }
 
@@ -37,17 +41,21 @@ def tree(rng: Any) -> Any:
     return rng.normal(size=(3, 4)), (rng.normal(size=3), rng.normal(size=()))
 
 
-def optimizer(f: Any, *more: Any) -> Known:
+def matrices(rng: Any) -> Any:
+    return rng.normal(size=(3, 4)), (rng.normal(size=(4, 2)), rng.normal(size=(1, 1)))
+
+
+def optimizer(f: Any, *more: Any, drawn: Any = tree) -> Known:
     def two_steps(rng: Any) -> Iterator[Case]:
-        params, grads = tree(rng), tree(rng)
+        params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
         _, state = f(params, grads, None, learning_rate=0.1)
         yield "the second step", (params, grads, state), {"learning_rate": 0.1}
 
     def second_steps(rng: Any) -> Iterator[Case]:
-        """Yield a second step, with a smaller gradient, for each option."""
-        params, grads = tree(rng), tree(rng)
-        smaller = changed(lambda a: a / 8, grads)
+        """Yield a second step, with another and smaller gradient, for each option."""
+        params, grads = drawn(rng), drawn(rng)
+        smaller = changed(lambda a: a / 8, drawn(rng))
         for key in (key for key in STEPS if key in inspect.signature(f).parameters):
             told = {"learning_rate": 0.1, key: STEPS[key]}
             if key == "dampening":
@@ -71,6 +79,13 @@ def _floor(_: Any) -> Iterator[Case]:
     yield words("floor"), (np.arange(12),), {"peak": 1.0, "steps": 9, "floor": 0.1}
 
 
+def _polynomials(rng: Any) -> Iterator[Case]:
+    x = rng.normal(size=(3, 5))
+    yield words("steps"), (x,), {"steps": 2}
+    yield words("coefficients"), (x,), {"coefficients": (1.5, -0.5, 0.0)}
+    yield words("eps"), (x,), {"eps": 100.0}
+
+
 def _targets(rng: Any) -> Any:
     return rng.integers(0, 3, (2, 5))
 
@@ -86,6 +101,18 @@ RECORDS = [
     optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
     optimizer(
         t.adamw_step, mistakes.coupled, mistakes.uncorrected, mistakes.decay_without_rate,
+    ),
+    optimizer(t.lion_step, mistakes.decay_without_rate),
+    optimizer(t.muon_step, mistakes.decay_without_rate, drawn=matrices),
+    Known(
+        f=t.newton_schulz, hard=[call((3, 7)), call((7, 3)), call((2, 4, 4)), call((1, 5))],
+        options=_polynomials,
+    ),
+    Known(
+        f=t.diffusion_target, hard=[call((5, 7), (5, 7), (5, 1), (5, 1)), call((6,), (6,), (), ())],
+        options=[
+            call((5, 7), (5, 7), (5, 1), (5, 1), kind=kind) for kind in ("data", "velocity", "flow")
+        ],
     ),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
     schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),

@@ -13,6 +13,7 @@ loop over the same elements works with roots, scaled by the larger of the two th
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,18 @@ from ..._core.threads import as_carray, over_rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["adagrad", "adam", "amsgrad", "momentum", "nesterov", "rmsprop", "sgd", "updated"]
+__all__ = [
+    "adagrad",
+    "adam",
+    "amsgrad",
+    "lion",
+    "momentum",
+    "nesterov",
+    "rmsprop",
+    "sgd",
+    "updated",
+    "walked",
+]
 
 COST = 1.0  #: nanoseconds an element
 Number = Any
@@ -121,6 +133,29 @@ def nesterov(
         velocity = mu * v[i] + slope
         v_out[i] = velocity
         out[i] = p[i] - eta * (slope + mu * velocity)
+
+
+@kernel
+def lion(
+    start: int,
+    stop: int,
+    p: FloatArray,
+    g: FloatArray,
+    m: FloatArray,
+    out: FloatArray,
+    m_out: FloatArray,
+    eta: Number,
+    keep: Number,
+    beta1: Number,
+    rest1: Number,
+    beta2: Number,
+    rest2: Number,
+) -> None:
+    p, g, m = p[start:stop], g[start:stop], m[start:stop]
+    out, m_out = out[start:stop], m_out[start:stop]
+    for i in range(p.size):
+        out[i] = keep * p[i] - eta * np.sign(beta1 * m[i] + rest1 * g[i])
+        m_out[i] = beta2 * m[i] + rest2 * g[i]
 
 
 @kernel
@@ -339,15 +374,23 @@ def updated(
         (_new(params, start) if slot is None else slot) if use else None
         for slot, use in zip(slots, used, strict=True)
     ]
-    return _updated(step, coefficients, params, grads, ready)
+    return _walked(partial(_moved, step, coefficients), params, grads, ready)
 
 
-def _updated(
-    step: Callable[..., None],
-    coefficients: tuple[float, ...],
-    params: Any,
-    grads: Any,
-    slots: list[Any],
+def walked(
+    step: Callable[..., tuple[FloatArray, ...]], params: Any, grads: Any, slots: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """
+    Call ``step(p, g, *slots)`` for each array of the parameters, as `updated` for a kernel.
+
+    It returns the new array and the new slots, in the dtype of p.
+    """
+    ready = [_new(params, 0.0) if slot is None else slot for slot in slots]
+    return _walked(step, params, grads, ready)
+
+
+def _walked(
+    step: Callable[..., tuple[FloatArray, ...]], params: Any, grads: Any, slots: list[Any]
 ) -> tuple[Any, ...]:
     if isinstance(params, tuple):
         check_structure(isinstance(grads, tuple) and len(grads) == len(params), params, grads)
@@ -357,7 +400,7 @@ def _updated(
             parts = () if s is None else zip(params, s, strict=True)
             check_state(all((p is None) == (part is None) for p, part in parts))
         results = [
-            _updated(step, coefficients, p, g, [None if s is None else s[i] for s in slots])
+            _walked(step, p, g, [None if s is None else s[i] for s in slots])
             for i, (p, g) in enumerate(zip(params, grads, strict=True))
         ]
         columns = zip(*results, strict=True) if results else [()] * (1 + len(slots))
@@ -370,15 +413,28 @@ def _updated(
     dtype, (p,) = as_floats({"params": params}, work=np.float32)
     _, (g,) = as_floats({"grads": grads}, work=np.float32)
     check_shape("grads", g, p.shape)
+    kept = [None if s is None else _state(s, p.shape).astype(p.dtype, copy=False) for s in slots]
+    moved, *new = step(p, g.astype(p.dtype, copy=False), *kept)
+    return result(moved, dtype), *new
+
+
+def _moved(
+    step: Callable[..., None],
+    coefficients: tuple[float, ...],
+    p: FloatArray,
+    g: FloatArray,
+    *slots: FloatArray | None,
+) -> tuple[Any, ...]:
+    """Apply a kernel to one array and its slots."""
     unused = np.empty(0, p.dtype)
-    kept = [unused if s is None else _flat(_state(s, p.shape), p.dtype) for s in slots]
+    kept = [unused if s is None else _flat(s) for s in slots]
     outs = [np.empty(a.size, p.dtype) for a in (p.ravel(), *kept)]
     least = (np.finfo(p.dtype).tiny,) if step in KEEP_SQUARES else ()
     numbers = (p.dtype.type(c) for c in (*coefficients, *least))
-    over_rows(step, p.size, COST, _flat(p, p.dtype), _flat(g, p.dtype), *kept, *outs, *numbers)
-    moved, *new = (o.reshape(p.shape) if o.size == p.size else o for o in outs)
-    return result(moved, dtype), *(
-        None if s is None else n for s, n in zip(slots, new, strict=True)
+    over_rows(step, p.size, COST, _flat(p), _flat(g), *kept, *outs, *numbers)
+    moved, *new = outs
+    return moved.reshape(p.shape), *(
+        None if s is None else n.reshape(p.shape) for s, n in zip(slots, new, strict=True)
     )
 
 
@@ -388,5 +444,5 @@ def _state(slot: Any, shape: tuple[int, ...]) -> FloatArray:
     return array
 
 
-def _flat(a: Any, dtype: Any) -> FloatArray:
-    return as_carray(np.asarray(a, dtype)).reshape(-1)
+def _flat(a: FloatArray) -> FloatArray:
+    return as_carray(a).reshape(-1)

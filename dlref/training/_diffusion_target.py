@@ -1,0 +1,134 @@
+r"""What a diffusion model is trained to predict: noise, data, velocity or flow."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray, as_floats, check_fits, check_shape, choice, result
+
+__all__ = ["diffusion_target"]
+
+KINDS = ("noise", "data", "velocity", "flow")
+
+
+def diffusion_target(
+    x: npt.ArrayLike,
+    noise: npt.ArrayLike,
+    alpha: npt.ArrayLike,
+    sigma: npt.ArrayLike,
+    *,
+    kind: str = "noise",
+) -> FloatArray:
+    r"""
+    Target of a diffusion or flow-matching model, for an example and its noise.
+
+    The model sees a mixture of the two and is trained with the squared error of this target. Models
+    of images, sound and video are trained this way.
+
+    Parameters
+    ----------
+    x : array_like, any shape
+        Examples :math:`x`.
+    noise : array_like, shape of `x`
+        Noise :math:`\epsilon`, drawn from the standard normal distribution.
+    alpha, sigma : array_like, broadcast to the shape of `x`
+        Factors :math:`\alpha` of the example and :math:`\sigma` of the noise, at the time that was
+        drawn for it.
+    kind : str, default "noise"
+        ``"noise"``, ``"data"``, ``"velocity"`` or ``"flow"``.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Target :math:`y`.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor real floating-point.
+    ValueError
+        If the shapes do not fit, or `kind` is not known.
+
+    See Also
+    --------
+    dlref.losses.squared_error : The loss.
+    dlref.positions.timestep_embedding : How the model is told the time.
+
+    Notes
+    -----
+    The model is given the mixture :math:`z` and the time. The targets are
+
+    .. math::
+
+        z &= \alpha x + \sigma \epsilon , \\
+        y_{noise} &= \epsilon , \qquad
+        y_{data} = x , \qquad
+        y_{velocity} = \alpha \epsilon - \sigma x , \qquad
+        y_{flow} = \epsilon - x .
+
+    **They contain the same.** The mixture is known, so each target follows from any other, and a
+    model of one is a model of all. With a prediction :math:`\hat x` of the data, and the noise that
+    it leaves for the mixture, :math:`\hat\epsilon = (z - \alpha \hat x) / \sigma`, the errors are
+
+    .. math::
+
+        \epsilon - \hat\epsilon = -\frac{\alpha}{\sigma} (x - \hat x) , \qquad
+        y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
+        y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) .
+
+    The squared errors differ by a weight for each time, and this is all that `kind` decides: the
+    noise weighs the data's error by the ratio of signal to noise :math:`\alpha^2 / \sigma^2`, which
+    is 0 where there is only noise. There a prediction of the noise says nothing about the data, and
+    a sampler that divides by :math:`\alpha` fails; velocity and flow have a weight of 1 there.
+
+    **Why velocity and flow.** With :math:`\alpha = \cos \phi` and :math:`\sigma = \sin \phi`
+    the mixture turns from data to noise; with :math:`\alpha = 1 - t` and :math:`\sigma = t` it
+    moves on a line. Its velocity is the target in both cases,
+
+    .. math:: \dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad
+       \dv{z}{t} = \epsilon - x ,
+
+    and a sampler follows the predicted velocity back from noise to data.
+
+    **Conventions.** ``"flow"`` is noise minus data, the velocity of time that runs to the noise, as
+    in Stable Diffusion 3 and Flux. Papers on flow matching let time run to the data, which gives
+    the other sign. It does not depend on `alpha` and `sigma`.
+
+    **Numerics.** At most two products and one difference for each element.
+
+    References
+    ----------
+    - Noise: equation 14 of :cite:t:`HoDDPM2020`
+    - Velocity: appendix D of :cite:t:`SalimansHo2022`
+    - Flow: :cite:t:`LipmanFlow2022`
+
+    Examples
+    --------
+    An example of two numbers and its noise. The flow points from the example to the noise:
+
+    >>> from dlref.training import diffusion_target
+    >>> x, noise = [2.0, -1.0], [1.0, 3.0]
+    >>> diffusion_target(x, noise, 0.75, 0.5, kind="velocity")
+    array([-0.25,  2.75])
+    >>> diffusion_target(x, noise, 0.75, 0.5, kind="flow")
+    array([-1.,  4.])
+
+    The mixture and the velocity give the data back, if :math:`\alpha^2 + \sigma^2 = 1`:
+
+    >>> import numpy as np
+    >>> z = 0.6 * np.array(x) + 0.8 * np.array(noise)
+    >>> 0.6 * z - 0.8 * diffusion_target(x, noise, 0.6, 0.8, kind="velocity")
+    array([ 2., -1.])
+    """
+    dtype, (data, drawn, a, s) = as_floats({"x": x, "noise": noise, "alpha": alpha, "sigma": sigma})
+    choice("kind", kind, KINDS)
+    check_shape("noise", drawn, data.shape)
+    for name, factor in (("alpha", a), ("sigma", s)):
+        check_fits(name, factor, data.shape, "shape of x")
+    with np.errstate(all="ignore"):
+        if kind == "velocity":
+            return result(a * drawn - s * data, dtype)
+        if kind == "flow":
+            return result(drawn - data, dtype)
+        return result((drawn if kind == "noise" else data).copy(), dtype)
