@@ -666,7 +666,7 @@ def check_forward(
     Automatic differentiation of that formula counts, too, and for softmax and attention the
     exponential of :math:`x_i - \operatorname{logsumexp} x`. Where the exact value is infinite, the
     candidate must say the same. Where each element may be as far off as it is large, zeros would
-    pass: the verdict is then neither right nor wrong (``Verdict.cannot_tell``). A plain formula that
+    pass: the verdict is then neither right nor wrong (``cannot_tell``). A plain formula that
     overflows on the way to its result grants nothing. NaN in the exact result is an error of the
     inputs, unless they hold NaN themselves.
 
