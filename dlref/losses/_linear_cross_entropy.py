@@ -253,7 +253,16 @@ def linear_cross_entropy_grad(
 
     Notes
     -----
-    This is the product below with u = 1/N for N rows that are not ignored, or u = 1 for a sum.
+    Without options, and with the probabilities p of N rows that are not ignored, each row sends
+    prediction minus truth to its input and to the weights:
+
+    .. math::
+
+        \pdv{L}{x_{nj}} = \frac1N \sum_c \bigl( p_{nc} - [c = t_n] \bigr) W_{cj} , \qquad
+        \pdv{L}{W_{cj}} = \frac1N \sum_n \bigl( p_{nc} - [c = t_n] \bigr)\, x_{nj} .
+
+    The factor is 1 in place of 1/N for a sum. This is :func:`linear_cross_entropy_vjp` with that
+    upstream gradient, which has the options, too.
 
     Examples
     --------

@@ -6,6 +6,7 @@ from equations.numeric import gradients, rate
 
 from dlref.losses import (
     linear_cross_entropy,
+    linear_cross_entropy_grad,
     linear_cross_entropy_jvp,
     linear_cross_entropy_vjp,
 )
@@ -76,6 +77,19 @@ def gradients_of_a_linear_layer():
     by_hand = [[sum(U[n] * D[n, c] * X[n, j] for n in ROWS) for j in INPUTS] for c in CLASSES]
     yield dw, by_hand, got[1]
     yield db, [sum(U[n] * D[n, c] for n in ROWS) for c in CLASSES], got[2]
+
+
+@equation(
+    r"""\pdv{L}{x_{nj}} = \frac1N \sum_c \bigl( p_{nc} - [c = t_n] \bigr) W_{cj} , \qquad
+    \pdv{L}{W_{cj}} = \frac1N \sum_n \bigl( p_{nc} - [c = t_n] \bigr)\, x_{nj} ."""
+)
+def mean_gradient_of_a_linear_layer():
+    off = np.array([[P[n, c] - (c == T[n]) for c in CLASSES] for n in ROWS])
+    own = linear_cross_entropy_grad(X, W, T, B)
+    of_x = [[sum(off[n, c] * W[c, j] for c in CLASSES) / 3 for j in INPUTS] for n in ROWS]
+    yield of_x, own[0]
+    of_w = [[sum(off[n, c] * X[n, j] for n in ROWS) / 3 for j in INPUTS] for c in CLASSES]
+    yield of_w, own[1]
 
 
 @equation(
