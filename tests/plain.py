@@ -481,7 +481,7 @@ def newton_schulz(x, steps=5, a=3.4445, b=-4.7750, c=2.0315):
     return x
 
 
-# == training.muon, after newton_schulz
+# == training.muon
 
 
 def muon_step(w, g, m, learning_rate, momentum=0.95, weight_decay=0.1):
