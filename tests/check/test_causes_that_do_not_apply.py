@@ -1,0 +1,103 @@
+"""Wrong kernels to which a cause of their record does not apply: no crash, and never right."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+
+from dlref import attention, check, losses, normalization, recurrent
+from dlref.check._oracle import calls
+
+RNG = np.random.default_rng(0)
+
+
+def draw(*shape):
+    return RNG.normal(size=shape)
+
+
+def twice(f):
+    def wrong(*arguments, **options):
+        out = f(*arguments, **options)
+        return tuple(2 * a for a in out) if isinstance(out, tuple) else 2 * out
+
+    return wrong
+
+
+STEP = draw(2, 3), draw(2, 4), draw(2, 4), draw(16, 3), draw(16, 4)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "options"),
+    [
+        (STEP, {"w_p": draw(12)}),
+        ((STEP[0], None, None, *STEP[3:]), {}),
+    ],
+)
+def test_a_step_of_an_lstm(inputs, options):
+    assert not check.check_forward(
+        twice(recurrent.lstm_cell), recurrent.lstm_cell, *inputs, **options
+    )
+
+
+def test_a_sink_without_a_cap():
+    f = attention.scaled_dot_product_attention
+    q = draw(2, 3, 4)
+    assert not check.check_forward(
+        lambda *_, **__: q, f, q, draw(2, 5, 4), draw(2, 5, 4), sink=draw(2)
+    )
+
+
+@pytest.mark.parametrize("options", [{}, {"weight": np.array([1.0, 2.0, 0.5])}])
+def test_a_loss_that_ignores_nothing(options):
+    f, vjp = losses.cross_entropy, losses.cross_entropy_vjp
+    logits, classes = draw(4, 3), np.array([0, 2, 1, 1])
+    assert not check.check_vjp(twice(vjp), f, 1.0, logits, classes, **options)
+
+
+def test_a_norm_that_is_a_hundredth_too_large():
+    f = normalization.layer_norm
+    assert not check.check_forward(lambda x: 1.01 * f(x), f, draw(4, 8))
+    g = normalization.group_norm
+    assert not check.check_forward(lambda x, n: 1.01 * g(x, n), g, draw(3, 5, 4), 2)
+    vjp = normalization.layer_norm_vjp
+    assert not check.check_vjp(lambda u, x: 1.01 * vjp(u, x), f, draw(4, 8), draw(4, 8))
+
+
+def test_heads_of_a_gradient():
+    f, vjp = attention.multi_head_attention, attention.multi_head_attention_vjp
+    params = attention.AttentionParams(*(draw(4, 4) for _ in range(4)))
+    x = draw(3, 4)
+
+    def wrong(dout, *arguments, **options):
+        dx, *rest = vjp(dout, *arguments, **options)
+        return (2 * dx, *rest)
+
+    signature = [*inspect.signature(f).parameters]
+    inputs = (x, params) if signature[1] == "params" else (x, x, params)
+    assert not check.check_vjp(wrong, f, draw(3, 4), *inputs, num_heads=2)
+
+
+def test_outputs_that_are_all_right_say_so():
+    f = recurrent.lstm_cell
+    assert "all 2 outputs are right" in str(check.check_forward(f, f, *STEP))
+
+
+def test_what_has_a_state_is_copied():
+    rng = np.random.default_rng(1)
+    own = calls.widened(rng)
+    assert own is not rng
+    assert own.random() == np.random.default_rng(1).random()
+    cache = attention.KVCache(
+        draw(1, 2, 3, 4).astype(np.float32), draw(1, 2, 3, 4).astype(np.float32)
+    )
+    assert calls.widened(cache) is not cache
+
+
+def test_the_names_of_a_callable_without_a_signature():
+    from dlref.check._reports import _lacking
+
+    assert _lacking(dict.fromkeys, {"axis": 0}) in ([], ["axis"])
+    assert _lacking(type("Odd", (), {"__signature__": 3, "__call__": sys.exit})(), {"a": 1}) == [
+        "a"
+    ]
