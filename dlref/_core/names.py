@@ -37,8 +37,7 @@ def _public() -> dict[str, str]:
     found: dict[str, str] = {}
     for stub in sorted(PACKAGE.glob("*/__init__.pyi")):
         for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ImportFrom):
-                found |= {alias.name: stub.parent.name for alias in node.names}
+            found |= {alias.name: stub.parent.name for alias in getattr(node, "names", [])}
     return found
 
 

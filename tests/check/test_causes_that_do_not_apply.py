@@ -8,6 +8,7 @@ import pytest
 
 from dlref import attention, check, losses, normalization, recurrent
 from dlref.check._oracle import calls
+from dlref.check._reports import _lacking
 
 RNG = np.random.default_rng(0)
 
@@ -95,8 +96,6 @@ def test_what_has_a_state_is_copied():
 
 
 def test_the_names_of_a_callable_without_a_signature():
-    from dlref.check._reports import _lacking
-
     assert _lacking(dict.fromkeys, {"axis": 0}) in ([], ["axis"])
     assert _lacking(type("Odd", (), {"__signature__": 3, "__call__": sys.exit})(), {"a": 1}) == [
         "a"
