@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlref import attention, check, losses, normalization, recurrent
+from dlref import attention, check, losses, normalization, recurrent, training
 from dlref.check._oracle import calls
 from dlref.check._reports import _lacking
 
@@ -100,3 +100,22 @@ def test_the_names_of_a_callable_without_a_signature():
     assert _lacking(type("Odd", (), {"__signature__": 3, "__call__": sys.exit})(), {"a": 1}) == [
         "a"
     ]
+
+
+def test_a_step_without_decay():
+    f = training.adamw_step
+    told = {"learning_rate": 0.1, "weight_decay": 0.0}
+    away = lambda p, g, s, **o: (p + 1, *f(p, g, s, **o)[1:])  # noqa: E731
+    assert not check.check_forward(away, f, draw(3), draw(3), None, **told)
+
+
+def test_dtypes_by_name():
+    pytest.importorskip("ml_dtypes")
+    case = next(check.hard_inputs(normalization.layer_norm, "bfloat16"))
+    assert case.inputs[0].dtype.name == "bfloat16"
+
+
+def test_a_forward_mode_that_takes_a_cell():
+    f = recurrent.vector_to_sequence
+    with pytest.raises(ValueError, match="'jvp' must be None where 'op' takes the name of a cell"):
+        check.check_all(None, f, jvp=recurrent.vector_to_sequence_jvp)
