@@ -2,11 +2,13 @@
 
 import inspect
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dlref import attention, check, losses, normalization, recurrent, training
+from dlref.check._candidates import _summary
 from dlref.check._oracle import calls
 from dlref.check._reports import _lacking
 
@@ -119,3 +121,9 @@ def test_a_forward_mode_that_takes_a_cell():
     f = recurrent.vector_to_sequence
     with pytest.raises(ValueError, match="'jvp' must be None where 'op' takes the name of a cell"):
         check.check_all(None, f, jvp=recurrent.vector_to_sequence_jvp)
+
+
+def test_a_summary_names_the_outputs_of_which_nothing_is_told():
+    told = SimpleNamespace(ok=True, cannot_tell=False, name="output 0")
+    untold = SimpleNamespace(ok=False, cannot_tell=True, name="output 1")
+    assert _summary([told, untold]).startswith("cannot tell here of output 1")
