@@ -19,10 +19,9 @@ from .._core.arguments import (
     check_shape,
     result,
 )
+from ._kernels.pairs import Rows, read_rows, row_sums
 
 __all__ = ["disentangled_scores", "disentangled_scores_jvp", "disentangled_scores_vjp"]
-
-Rows = npt.NDArray[np.int64]
 
 
 def _buckets(offset: Any, num_buckets: int | None, max_distance: int | None) -> Rows:
@@ -72,9 +71,9 @@ class _Terms:
         """Return the scores."""
         s = q @ k.swapaxes(-1, -2)
         if self.c2p:
-            s = s + _read(q @ pos_k.swapaxes(-1, -2), self.row)
+            s = s + read_rows(q @ pos_k.swapaxes(-1, -2), self.row)
         if self.p2c:
-            s = s + _read(k @ pos_q.swapaxes(-1, -2), self.row.T).swapaxes(-1, -2)
+            s = s + read_rows(k @ pos_q.swapaxes(-1, -2), self.row.T).swapaxes(-1, -2)
         return np.asarray(s)
 
     def vjp(
@@ -86,25 +85,12 @@ class _Terms:
         dpos_q: FloatArray = np.zeros(pos_q.shape)
         dpos_k: FloatArray = np.zeros(pos_k.shape)
         if self.c2p:
-            sums = _add(u, self.row, pos_k.shape[-2])
+            sums = row_sums(u, self.row, pos_k.shape[-2])
             dq, dpos_k = dq + sums @ pos_k, _over_batch(sums.swapaxes(-1, -2) @ q)
         if self.p2c:
-            sums = _add(back, self.row.T, pos_q.shape[-2])
+            sums = row_sums(back, self.row.T, pos_q.shape[-2])
             dk, dpos_q = dk + sums @ pos_q, _over_batch(sums.swapaxes(-1, -2) @ k)
         return [dq, dk, dpos_q, dpos_k]
-
-
-def _read(products: FloatArray, row: Rows) -> FloatArray:
-    where = np.broadcast_to(row, (*products.shape[:-2], *row.shape))
-    return np.take_along_axis(products, where, axis=-1)
-
-
-def _add(u: FloatArray, row: Rows, L: int) -> FloatArray:
-    """Return the sums over the pairs of each row of `u` that read one row of the table."""
-    sums = np.zeros((*u.shape[:-1], L))
-    where: Any = (..., np.arange(len(row))[:, None], row)
-    np.add.at(sums, where, u)
-    return sums
 
 
 def _over_batch(grad: FloatArray) -> FloatArray:
@@ -324,8 +310,7 @@ def disentangled_scores_jvp(
     names = tuple(f"primals[{i}]" for i in range(4))
     terms = _Terms(names, arrays, num_buckets, max_distance, c2p, p2c)
     (q, k, pos_q, pos_k), (dq, dk, dpos_q, dpos_k) = arrays, moves
-    with np.errstate(
-        all="ignore"
-    ):  # bilinear in the queries with pos_q, and in the keys with pos_k
+    # bilinear in the queries with pos_q, and in the keys with pos_k
+    with np.errstate(all="ignore"):
         moved = terms.of(dq, k, dpos_q, pos_k) + terms.of(q, dk, pos_q, dpos_k)
     return result(moved, dtype)

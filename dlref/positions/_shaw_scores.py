@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, check_shape, result
+from ._kernels.pairs import Rows, read_rows, row_sums
 
 __all__ = ["shaw_scores", "shaw_scores_jvp", "shaw_scores_vjp"]
 
 
-def _nearest(width: int, T: int) -> npt.NDArray[np.int64]:
+def _nearest(width: int, T: int) -> Rows:
     """Return the row of Shaw's table for each pair of T tokens."""
     most = width // 2
     offset = np.arange(T) - np.arange(T)[:, None]
@@ -93,11 +94,8 @@ def shaw_scores(q: npt.ArrayLike, table: npt.ArrayLike) -> FloatArray:
 
 
 def _shaw(q: FloatArray, a: FloatArray) -> FloatArray:
-    T = q.shape[-2]
     with np.errstate(all="ignore"):
-        products = q @ a.T
-    where = np.broadcast_to(_nearest(len(a), T), (*q.shape[:-2], T, T))
-    return np.take_along_axis(products, where, axis=-1)
+        return read_rows(q @ a.T, _nearest(len(a), q.shape[-2]))
 
 
 def shaw_scores_vjp(
@@ -139,14 +137,11 @@ def shaw_scores_vjp(
     _check_shaw(("q", "table"), q, a)
     T = q.shape[-2]
     check_shape("dout", u, (*q.shape[:-1], T))
-    flat = u.reshape(math.prod(q.shape[:-2]), T, T)
-    sums = np.zeros((len(flat), T, len(a)))
-    where: Any = (slice(None), np.arange(T)[:, None], _nearest(len(a), T))
     with np.errstate(all="ignore"):
-        np.add.at(sums, where, flat)
-        dq = (sums @ a).reshape(q.shape)
-        dtable = sums.reshape(-1, len(a)).T @ q.reshape(len(flat) * T, q.shape[-1])
-    return result(dq, dtype), result(dtable, dtype)
+        sums = row_sums(u, _nearest(len(a), T), len(a))
+        rows = math.prod(q.shape[:-1])
+        dtable = sums.reshape(rows, len(a)).T @ q.reshape(rows, q.shape[-1])
+        return result(sums @ a, dtype), result(dtable, dtype)
 
 
 def shaw_scores_jvp(primals: Any, tangents: Any) -> FloatArray:

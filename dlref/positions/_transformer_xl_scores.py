@@ -17,6 +17,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.broadcasting import unbroadcast
+from ._kernels.pairs import read_rows
 
 __all__ = ["transformer_xl_scores", "transformer_xl_scores_jvp", "transformer_xl_scores_vjp"]
 
@@ -43,10 +44,7 @@ def _xl(q: FloatArray, k: FloatArray, r: FloatArray, u: FloatArray, v: FloatArra
 def _skew(products: FloatArray, S: int) -> FloatArray:
     """Read row i of (..., T, T + S - 1) from entry T - 1 - i on."""
     T = products.shape[-2]
-    where = np.arange(S) + (T - 1 - np.arange(T))[:, None]
-    return np.take_along_axis(
-        products, np.broadcast_to(where, (*products.shape[:-2], T, S)), axis=-1
-    )
+    return read_rows(products, np.arange(S) + (T - 1 - np.arange(T))[:, None])
 
 
 def transformer_xl_scores(
