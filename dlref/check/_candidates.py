@@ -696,8 +696,10 @@ def check_forward(
     (False, (0, 0), inf)
     """
     check_callable("op", op)
-    limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
-    limits |= {"strict": strict, "accumulate": accumulate}
+    limits = {
+        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
+        "framework": framework,
+    }  # fmt: skip
     return judged(candidate, op, "forward", inputs, options, limits)
 
 
@@ -764,8 +766,10 @@ def check_vjp(
     1.0 is exact, an error of 1 (4.5e+15 ULP) where 7.1e-15 is allowed;
     it is doubled: a factor 2, or accumulated twice
     """
-    limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
-    limits |= {"strict": strict, "accumulate": accumulate}
+    limits = {
+        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
+        "framework": framework,
+    }  # fmt: skip
     return judged(candidate, op, "vjp", (dout, *inputs), options, limits)
 
 
@@ -827,6 +831,8 @@ def check_jvp(
     >>> bool(check_jvp(lambda x, dx: np.where(x > 0, dx, 0.0), relu, np.ones(3), np.ones(3)))
     True
     """
-    limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
-    limits |= {"strict": strict, "accumulate": accumulate}
+    limits = {
+        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
+        "framework": framework,
+    }  # fmt: skip
     return judged(candidate, op, "jvp", (primals, tangents), options, limits)

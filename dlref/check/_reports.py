@@ -347,8 +347,10 @@ def check_all(
     if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    limits = {"factor": factor, "rtol": rtol, "atol": atol, "framework": framework}
-    limits |= {"strict": strict, "accumulate": accumulate}
+    limits = {
+        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
+        "framework": framework,
+    }  # fmt: skip
     taken = None if options is None else frozenset(options)
     given = _given(candidate, vjp, jvp, framework, layout)
     run = _Run(op, given, limits, taken, as_integer("repeats", repeats, least=1))

@@ -172,7 +172,7 @@ RECORDS = [
             call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), reduction="none"),
             call((3, 2), (3, 2), reduction="sum"), call((5,), (5,)),
         ],
-        batched=False, is_loss=True, hard=PAIRS, needed=REDUCED, later=(training.other_means,),
+        batched=False, is_loss=True, hard=PAIRS, needed=REDUCED,
     ),
     Known(
         f=m.kl_estimate, family="losses",
@@ -194,7 +194,6 @@ RECORDS = [
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
             call((5, 7), (5, 7), temperature=4.0),
         ],
-        later=(training.other_means,),
     ),
     Known(
         f=m.info_nce,
@@ -204,7 +203,7 @@ RECORDS = [
         ],
         batched=False, is_loss=True, needed=REDUCED,
         hard=[call((6, 6)), call((6, 6), reduction="sum"), call((6, 6), reduction="none")],
-        options=[call((6, 6), symmetric=False)], later=(training.other_means,),
+        options=[call((6, 6), symmetric=False)],
     ),
     Known(
         f=m.siglip_loss,

@@ -159,9 +159,10 @@ def at_a_kink(pair: Pair) -> str:
     for where, there in places.items():
         if there[wrong].all():
             return f"only where {where}: the slope of abs, clamp or where is another at its kink"
-    values = np.unique(next(iter(floats.values()))[wrong]) if len(floats) == 1 else np.empty(0)
-    alone = len(pair.call.inputs) == 1  # of a map of one array, whose elements have slopes
-    if alone and 0 < values.size <= FEW and _between_slopes(pair, wrong):
+    if len(pair.call.inputs) > 1 or not floats:  # else elements of one array have slopes
+        return ""
+    values = np.unique(next(iter(floats.values()))[wrong])
+    if 0 < values.size <= FEW and _between_slopes(pair, wrong):
         where = " or ".join(f"{value:g}" for value in values)
         return f"only at {where}, where two branches meet: the slope there is a convention"
     return ""

@@ -71,11 +71,7 @@ def perplexity(call: Call) -> Iterator[Trial]:
 def other_means(call: Call) -> Iterator[Trial]:
     """Yield a mean over all targets, where ignored ones or weights do not count so."""
     settings = call.settings
-    if (
-        "ignore_index" in settings
-        and settings["reduction"] == "mean"
-        and call.inputs[1].dtype.kind in "iu"
-    ):
+    if settings["reduction"] == "mean" and call.inputs[1].dtype.kind in "iu":
         target, weight = call.inputs[1], settings["weight"]
         seen = target != settings["ignore_index"]
         kept = int(seen.sum())
