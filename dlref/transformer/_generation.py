@@ -166,35 +166,31 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
 
 
 class _Groups:
-    """Prompts of different lengths, padded on the left, by their lengths."""
+    """Prompts of different lengths, by their lengths, and what stands to the left of each."""
 
-    def __init__(self, ids: IntArray, counts: IntArray, ragged: bool) -> None:
-        self.batch, self.ragged = counts.shape, ragged
-        self.ids, self.counts = ids.reshape(counts.size, ids.shape[-1]), counts.ravel()
-        self.count = counts.size
-        self.found: dict[int, IntArray] = {}
+    def __init__(self, texts: list[IntArray], pads: list[IntArray], batch: tuple[int, ...]) -> None:
+        self.texts, self.pads, self.batch = texts, pads, batch
+        self.found: list[IntArray] = [*texts]
 
     def __iter__(self) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the rows of each group, and its texts without padding."""
-        for length in np.unique(self.counts):
-            rows = np.flatnonzero(self.counts == length)
-            yield rows, self.ids[rows, self.ids.shape[1] - length :]
+        """Yield the rows of each group, and its texts."""
+        counts = np.array([len(text) for text in self.texts])
+        for length in np.unique(counts):
+            rows = np.flatnonzero(counts == length)
+            yield rows, np.array([self.texts[row] for row in rows])
 
     def add(self, rows: IntArray, texts: IntArray) -> None:
         """Keep the results (B, ..., T + steps) of a group."""
-        self.found |= dict(zip(rows.tolist(), texts, strict=True))
+        for row, text in zip(rows, texts, strict=True):
+            self.found[row] = text
 
     def result(self) -> Any:
-        """Return the results in the order of the prompts, with the padding that they had."""
-        texts = [self.found[row] for row in range(self.count)]
-        if self.ragged:
-            return texts
-        T = self.ids.shape[1]
+        """Return the results in the order of the prompts, a list if these were one."""
+        if not self.pads:
+            return self.found
         whole = [
             np.concatenate([np.broadcast_to(pad, (*text.shape[:-1], len(pad))), text], axis=-1)
-            for text, pad in zip(
-                texts, (self.ids[r, : T - n] for r, n in enumerate(self.counts)), strict=True
-            )
+            for pad, text in zip(self.pads, self.found, strict=True)
         ]
         return np.reshape(whole, (*self.batch, *whole[0].shape))
 
@@ -203,14 +199,17 @@ def _groups(prompt: Any, lengths: npt.ArrayLike | None, padding: str) -> _Groups
     """Return prompts of different lengths by groups, None if all are equally long."""
     choice("padding", padding, ("left",))
     if lengths is not None:
-        ids = as_integers("prompt", prompt)
+        ids, counts = as_integers("prompt", prompt), as_integers("lengths", lengths)
         check_ndim("prompt", ids, 1)  # type: ignore[arg-type]
-        counts = as_integers("lengths", lengths)
         check_shape("lengths", counts, ids.shape[:-1])
-        if counts.size and not 1 <= counts.min() <= counts.max() <= ids.shape[-1]:
-            msg = f"Argument 'lengths' must lie in [1, {ids.shape[-1]}], not {shown(lengths)}."
+        T = ids.shape[-1]
+        if counts.size and not 1 <= counts.min() <= counts.max() <= T:
+            msg = f"Argument 'lengths' must lie in [1, {T}], not {shown(lengths)}."
             raise ValueError(msg)
-        return _Groups(ids, counts, ragged=False) if counts.size else None
+        rows = [*zip(ids.reshape(counts.size, T), T - counts.ravel(), strict=True)]
+        if not rows:
+            return None
+        return _Groups([row[n:] for row, n in rows], [row[:n] for row, n in rows], counts.shape)
     if not isinstance(prompt, list | tuple) or not all(hasattr(t, "__len__") for t in prompt):
         return None
     if len({len(text) for text in prompt}) < 2:
@@ -222,11 +221,7 @@ def _groups(prompt: Any, lengths: npt.ArrayLike | None, padding: str) -> _Groups
     texts = [as_integers(f"prompt[{i}]", text) for i, text in enumerate(prompt)]
     for i, text in enumerate(texts):
         check_axes(f"prompt[{i}]", text, 1)  # type: ignore[arg-type]
-    counts = np.array([len(text) for text in texts])
-    ids = np.zeros((len(texts), counts.max()), np.int64)
-    for row, text in zip(ids, texts, strict=True):
-        row[len(row) - len(text) :] = text
-    return _Groups(ids, counts, ragged=True)
+    return _Groups(texts, [], (len(texts),))
 
 
 def _start(
@@ -366,7 +361,7 @@ def generate(
         out = _continued(texts, decoding, steps, options, draw, stop)
         return out.reshape(*batch, out.shape[1])
     steps = as_integer("steps", steps, least=0)
-    numbers = None if rng is None else rng.random((steps, groups.count, 1))
+    numbers = None if rng is None else rng.random((steps, len(groups.texts), 1))
     for rows, alike in groups:
         texts, _, steps, decoding = _start(alike, params, config, steps)
         groups.add(rows, _continued(texts, decoding, steps, options, _draws(numbers, rows), stop))
@@ -516,7 +511,7 @@ def beam_search(
         texts, batch, steps, decoding = _start(prompt, params, config, steps, K)
         out, scores = _searched(texts, decoding, config.vocabulary, steps, K, power, stop)
         return out.reshape(*batch, *out.shape[1:]), scores.reshape(*batch, K)
-    scores = np.empty((groups.count, K))
+    scores = np.empty((len(groups.texts), K))
     for rows, alike in groups:
         texts, _, steps, decoding = _start(alike, params, config, steps, K)
         out, scores[rows] = _searched(texts, decoding, config.vocabulary, steps, K, power, stop)

@@ -111,13 +111,11 @@ def _next(
     tokens: npt.ArrayLike, targets: npt.ArrayLike | None, lengths: Any, padding: str, *drops: Any
 ) -> tuple[IntArray, IntArray]:
     """Return inputs and targets at the beginning of their rows; -100 where there is no token."""
-    if lengths is None:
-        as_padding(None, padding, ())
-        return next_tokens("tokens", tokens, targets)
-    ids, wanted = as_integers("tokens", tokens), None
+    ids = as_integers("tokens", tokens)
     check_ndim("tokens", ids, 1)  # type: ignore[arg-type]
     pad = as_padding(lengths, padding, ids.shape, *drops)
-    assert pad is not None
+    if pad is None:
+        return next_tokens("tokens", ids, targets)
     if targets is not None:
         wanted = pad.texts(next_tokens("tokens", ids, targets)[1], IGNORED)
         return pad.texts(ids), wanted

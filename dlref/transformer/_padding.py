@@ -43,11 +43,10 @@ class Padding(NamedTuple):
 
     def pairs_back(self, weights: FloatArray) -> FloatArray:
         """Move weights (..., H, T, T) of pairs of tokens back to the caller's order."""
-        inside, homes = self.inside[..., None, :], self.homes[..., None, :]
-        pairs = inside[..., :, None] & inside[..., None, :]
-        clean = np.where(pairs, weights, np.zeros((), weights.dtype))
-        rows = np.take_along_axis(clean, homes[..., :, None], -2)
-        return np.take_along_axis(rows, homes[..., None, :], -1)
+        inside, places, homes = self
+        each = Padding(inside[..., None, :], places[..., None, :], homes[..., None, :])
+        columns = each.back(weights).swapaxes(-1, -2)
+        return np.ascontiguousarray(each.back(columns).swapaxes(-1, -2))
 
 
 def as_padding(
