@@ -251,7 +251,7 @@ def latent_attention(
         Whether pairs of channels are neighbours, or else stand in two halves.
     cache : KVCache or None
         ``KVCache.empty(batch, 1, R, Rkv)``: its keys are the rotated shared keys of earlier tokens,
-        its values their latents. Those of `x` are appended.
+        and its values are their latents. The keys and latents of `x` are appended.
     absorbed : bool, default False
         Whether scores and averages are computed from the latents themselves. The numbers are the
         same but for rounding.

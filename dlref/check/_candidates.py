@@ -447,7 +447,7 @@ def _named(call: Call, count: int) -> list[str]:
 
 
 def _without_gradient(exact: Call, count: int) -> set[int]:
-    """Return the gradients of a loss that a candidate may leave out: those of its targets."""
+    """Return the gradients that a candidate may leave out: by the targets of a loss."""
     known = exact.known
     if exact.form != "vjp" or not known.is_loss or known.of is None:
         return set()

@@ -269,7 +269,7 @@ def check_all(
     cases : iterable of HardCase, or None
         The cases, in place of dlref's own.
     options : iterable of str, or None
-        Names of the options that the candidate takes; None for those of its signature.
+        Names of the options that the candidate takes; None reads them from its signature.
     layout : str or None
         Order of the candidate's axes, where it is not ``"BHTE"`` (batch, heads, time, width): for
         example ``"BTHE"``. Arrays with as many axes as the largest input are transposed.

@@ -104,7 +104,7 @@ def distillation_loss(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Divergence of a model's softened probabilities from those of its teacher.
+    Divergence of a model's softened probabilities from its teacher's.
 
     Small models are trained with it to do as a large one does: the teacher's probabilities of wrong
     classes say more than a label.

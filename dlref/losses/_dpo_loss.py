@@ -54,7 +54,7 @@ def dpo_loss(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Logistic loss of pairs of answers, of which people preferred one.
+    Logistic loss of pairs of answers, one preferred to the other.
 
     Language models are aligned with it (DPO) in place of reinforcement learning: no
     reward is trained and nothing is drawn.

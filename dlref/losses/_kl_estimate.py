@@ -77,7 +77,7 @@ def kl_estimate(
 
     See Also
     --------
-    kl_estimate_grad : The derivative, and what it estimates.
+    kl_estimate_grad : The derivative, and the gradient that its mean estimates.
     kl_divergence : The sum over all classes.
 
     Notes

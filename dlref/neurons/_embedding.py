@@ -40,7 +40,7 @@ def embedding(
     Look up the vector of each token.
 
     It is the first layer of every language model: a matrix with a row for each word of the
-    vocabulary, of which a text selects some.
+    vocabulary. A text selects the rows of its words.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def embedding(
     there.
 
     **Conventions.** ``torch.nn.Embedding`` sets the row of ``padding_idx`` to 0 when it is created
-    and never changes it; here the caller decides what it holds. In float16 a factor of
+    and never changes it; here the row is whatever you pass. In float16 a factor of
     :math:`\sqrt D` that is rounded first gives other digits: Gemma's code rounds it to the
     dtype of the model.
 

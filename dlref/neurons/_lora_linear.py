@@ -28,7 +28,7 @@ NAMES = ("x", "weight", "a", "b", "bias")
 
 
 def _check(names: dict[str, str], arrays: dict[str, FloatArray]) -> None:
-    """Raise unless the shapes fit; `names` are those of the messages."""
+    """Raise unless the shapes fit; `names` are the arguments' names in messages."""
     x, w = arrays["x"], arrays["weight"]
     check_ndim(names["x"], x, 1)
     check_pattern(names["weight"], w, ("n_out", x.shape[-1]))

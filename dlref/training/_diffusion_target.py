@@ -1,4 +1,4 @@
-r"""What a diffusion model is trained to predict: noise, data, velocity or flow."""
+r"""The targets of diffusion models: noise, data, velocity or flow."""
 
 from __future__ import annotations
 

@@ -144,7 +144,8 @@ def _vjp(
     room: FloatArray,
 ) -> None:
     """
-    Fill the gradients, without the skip; `g` (B, N, D) is that of the last states, then the first.
+    Fill the gradients, without the skip. `g` (B, N, D) comes with the gradient of the last states,
+    and leaves with the gradient of the first.
 
     `db` and `dc` have an axis of blocks, `da` one of the batch; `room` holds the kept states, then
     the states of `STEPS` steps.
