@@ -222,9 +222,12 @@ print("files", sum(1 for f in found if f.stat().st_size))
 
 
 def run(code, **environment):
+    # The tracer of coverage, which is written in C, does not survive a failed allocation.
+    measured = [name for name in os.environ if name.startswith("COVERAGE_")]
+    inherited = {name: os.environ[name] for name in os.environ.keys() - measured}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
-        env={**os.environ, **environment},
+        env={**inherited, **environment},
         capture_output=True,
         text=True,
         timeout=300,

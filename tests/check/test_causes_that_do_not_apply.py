@@ -127,3 +127,12 @@ def test_a_summary_names_the_outputs_of_which_nothing_is_told():
     told = SimpleNamespace(ok=True, cannot_tell=False, name="output 0")
     untold = SimpleNamespace(ok=False, cannot_tell=True, name="output 1")
     assert _summary([told, untold]).startswith("cannot tell here of output 1")
+
+
+def test_ignored_rows_of_a_smoothed_and_weighted_loss():
+    told = {"label_smoothing": 0.25, "weight": np.array([1.0, 2.0, 3.0])}
+    x, target, dout = draw(4, 3), np.array([0, -100, 2, 1]), np.float64(1.0)
+    f = losses.cross_entropy
+    report = check.check_vjp(twice(losses.cross_entropy_vjp), f, dout, x, target, **told)
+    assert not report.ok
+    assert "smoothed" not in report.cause

@@ -22,6 +22,19 @@ class Device:
         return X
 
 
+class Refuse:
+    """A tensor whose conversion fails."""
+
+    __module__ = "torch"
+    ndim, dtype = 2, X.dtype
+
+    def __init__(self, message):
+        self.message = message
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError(self.message)
+
+
 class Exported:
     """An array known by DLPack alone."""
 
@@ -75,3 +88,10 @@ def test_arrays_of_jax():
     jnp = pytest.importorskip("jax.numpy")
     x = X.astype(np.float32)
     np.testing.assert_array_equal(softmax(jnp.asarray(x)), softmax(x))
+
+
+def test_an_error_of_a_tensor_names_the_page_on_frameworks():
+    refuse = Refuse("Can't call numpy() on Tensor that requires grad.\nUse tensor.detach().")
+    words = r"^Argument 'x' must be an array, not Refuse: Can't call numpy\(\) on Tensor that"
+    with pytest.raises(TypeError, match=words + r" requires grad\. See the page 'Use dlref inside"):
+        softmax(refuse)

@@ -19,6 +19,15 @@ LONGROPE = {"type": "longrope", "short_factor": [1, 2], "long_factor": [3.0, 8.0
 PLAIN = P.rope_frequencies(128)
 
 
+@pytest.mark.parametrize("factor", [None, 4.0])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 1.0])
+def test_proportional(share, factor):
+    told = {"rope_type": "proportional", "partial_rotary_factor": share, "factor": factor}
+    turning = int(share * 128 / 2)
+    want = [PLAIN[i] / (factor or 1.0) if i < turning else 0.0 for i in range(64)]
+    np.testing.assert_array_equal(P.rope_frequencies(128, scaling=told), want)
+
+
 def test_a_unit_in_the_last_place_moves_fast_pairs_most():
     moved = 1e6 * (np.nextafter(PLAIN, 2) - PLAIN)[1:]
     assert 1e-10 < moved.max() < 1.2e-10
