@@ -836,7 +836,7 @@ def encoder_block(
 def decoder_block(
     x, memory, params, num_heads, num_kv_heads=None, norm_first=False, norm=None,
     activation="relu", is_causal=True, mask=None, memory_mask=True, bias=0.0, rope=None,
-    dropout=(None, None, None), eps=1e-5, attention_dropout=None,
+    dropout=(None, None, None), eps=1e-5, attention_dropout=None, cross_scale=None,
 ):  # fmt: skip
     own, norm1, cross, norm2, network, norm3 = params
     seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
@@ -845,7 +845,7 @@ def decoder_block(
         norm1, *order, eps, dropout[0],
     )  # fmt: skip
     x = sublayer(
-        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask),
+        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask, scale=cross_scale),
         norm2, *order, eps, dropout[1],
     )  # fmt: skip
     return sublayer(x, network_of(network, activation), norm3, *order, eps, dropout[2])

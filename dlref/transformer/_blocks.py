@@ -167,7 +167,8 @@ def _attention(
     if field == "cross_attention":
         assert memory is not None
         heads = s.heads._replace(rope=None)
-        return AttentionBlock(z, memory, p, heads, cache, mask=s.memory_mask)
+        told = {"mask": s.memory_mask, "scale": s.options.cross_scale}
+        return AttentionBlock(z, memory, p, heads, cache, **told)
     return AttentionBlock(z, z, p, s.heads, cache, **s.attention)
 
 
