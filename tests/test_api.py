@@ -42,6 +42,7 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
+    "attention._latent",
     "interop._decoders",
     "interop._families",
     "interop._settings",

@@ -344,12 +344,28 @@ def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[st
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
     if kind in KIN:
         named = _of_the_text_model(named)
+    if kind == "deepseek_v3":
+        named = {_with_one_name(name, named): value for name, value in named.items()}
     if kind in RELATIVES_OF_BERT:
         named = with_new_norms(named, prefix)
     if kind in WITH_DECODER and "shared.weight" not in named:
         table = named.pop("encoder.embed_tokens.weight", None)
         named |= {} if table is None else {"shared.weight": table}
     return named
+
+
+def _with_one_name(name: str, named: Mapping[str, Any]) -> str:
+    """Return the name of a DeepSeek's queries as if they came from latents, if they do not."""
+    start = name.removesuffix("q_proj.weight")
+    alone = start != name and f"{start}q_a_proj.weight" not in named
+    return f"{start}q_b_proj.weight" if alone else name
+
+
+def _with_both_names(name: str, named: Mapping[str, Any]) -> str:
+    """Return the name that the module has, the inverse."""
+    start = name.removesuffix("q_b_proj.weight")
+    alone = start != name and f"{start}q_a_proj.weight" not in named
+    return f"{start}q_proj.weight" if alone else name
 
 
 def _sizes(config: Any) -> Sizes:
@@ -487,4 +503,7 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         if kind == "roberta":
             found = found._replace(first_place=first_place(config))
         layout, sizes = family.layout(found, ""), {}
-    return write(layout, params, kind, prefix=prefix, sizes=sizes)
+    state = write(layout, params, kind, prefix=prefix, sizes=sizes)
+    if kind == "deepseek_v3":
+        state = {_with_both_names(name, state): array for name, array in state.items()}
+    return state

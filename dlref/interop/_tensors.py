@@ -42,7 +42,11 @@ class Tensor(NamedTuple):
             return _of_experts(stored, self.form)[self.part]
         array = stored.T if self.transposed else stored
         array = np.roll(array, -self.first, axis=0) if self.first else array
-        if self.grouped:
+        if self.grouped and self.cut:
+            rows = array.reshape(self.grouped, -1, *array.shape[1:])
+            rows = np.split(rows, self.cut, axis=1)[self.part]
+            array = rows.reshape(-1, *array.shape[1:])
+        elif self.grouped:
             rows = array.reshape(self.grouped, self.parts, -1, *array.shape[1:])
             array = rows[:, self.part].reshape(len(array) // self.parts, *array.shape[1:])
         else:
@@ -55,7 +59,10 @@ class Tensor(NamedTuple):
             return _stored_experts(arrays, self.form)
         if self.heads:
             arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
-        if self.grouped:
+        if self.grouped and self.cut:
+            rows = [a.reshape(self.grouped, -1, *a.shape[1:]) for a in arrays]
+            array = np.concatenate(rows, axis=1).reshape(-1, *arrays[0].shape[1:])
+        elif self.grouped:
             rows = [a.reshape(self.grouped, 1, -1, *a.shape[1:]) for a in arrays]
             whole = np.concatenate(rows, axis=1)
             array = whole.reshape(-1, *whole.shape[3:])
@@ -245,7 +252,7 @@ def write(
         shapes = [part.shape for part in parts]
         sizes_differ = len(set(shapes)) > 1
         if tensor.cut:
-            given = np.cumsum([len(part) for part in parts[:-1]])
+            given = np.cumsum([len(part) // (tensor.grouped or 1) for part in parts[:-1]])
             sizes_differ = tuple(given) != tensor.cut
         if sizes_differ or (tensor.heads and len(parts[0]) % tensor.heads):
             heads = f" of {tensor.heads} heads" if tensor.heads else ""
