@@ -538,7 +538,7 @@ def judged(
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
     narrow = Call(op, form, own, told)
-    exact = Call(op, form, widened(own), {k: widened(v) for k, v in told.items()})
+    exact = Call(op, form, widened(own), {k: widened(v) for k, v in told.items()}, memory=own)
     like, whole = narrow.run(), exact.run()
     want = flat(whole)
     _checked_reference(exact, want)

@@ -9,6 +9,7 @@ others stand here, in the order in which they are tried, special ones before gen
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...._core.pytree import flat
 from ..calls import Call
 from . import derivatives, inputs, options
 from .signs import (
+    FEW,
     LAST,
     SIGNS,
     Pair,
@@ -26,6 +28,7 @@ from .signs import (
     transposed,
     without_inputs,
 )
+from .slips import slips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
 #: Whether an error inside a mistake ends the verdict: in tests alone, where it is a bug.
 RAISE = False
+#: What is said of an option with another value.
+VALUE = re.compile(r"(?P<key>\w+) is (?P<value>.+), not (?P<due>.+)")
 
 
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
@@ -42,6 +47,7 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
         options.other_options,
         *call.known.later,
         derivatives.wrong_derivative,
+        inputs.as_contiguous,
         inputs.other_inputs,
     ):
         trials = mistake(call)
@@ -74,7 +80,7 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
     pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
         words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
-        return words or _another(pair, want)
+        return words or _mistaken(pair) or _another(pair, want)
     if pair.dtype != got.dtype or not exact.size:
         return ""
     return _explained(pair) or _another(pair, want)
@@ -91,12 +97,35 @@ def _another(pair: Pair, want: list[Any]) -> str:
 
 def _explained(pair: Pair) -> str:
     known = pair.call.known
-    if words := next(
-        filter(None, (sign(pair) for sign in (without_inputs, *known.signs, overflown))), ""
-    ):
-        return words
-    for words, other in _trials(pair.call):
-        if pair.number < len(other) and agrees(pair.got, np.asarray(other[pair.number]), pair):
-            return words
-    signs = *SIGNS, *known.last_signs, *LAST
-    return next(filter(None, (sign(pair) for sign in signs)), "")
+    first = without_inputs, *known.signs
+    signs = overflown, *SIGNS, *known.last_signs, slipped, *LAST
+    return (
+        next(filter(None, (sign(pair) for sign in first)), "")
+        or _mistaken(pair)
+        or next(filter(None, (sign(pair) for sign in signs)), "")
+    )
+
+
+def _mistaken(pair: Pair) -> str:
+    """Return the mistake that leads to an output; all values of an option that do."""
+    trials = _trials(pair.call)
+    said = next((words for words, other in trials if _leads_to(pair, other)), "")
+    if not (one := VALUE.fullmatch(said)) or one["key"] not in pair.call.settings:
+        return said
+    found = [one["value"]]
+    for words, other in trials:
+        alike = VALUE.fullmatch(words)
+        if alike and alike["key"] == one["key"] and _leads_to(pair, other):
+            found.append(alike["value"])
+    return f"{one['key']} is {' or '.join(found)}, not {one['due']}"
+
+
+def _leads_to(pair: Pair, other: list[Any]) -> bool:
+    return pair.number < len(other) and agrees(pair.got, np.asarray(other[pair.number]), pair)
+
+
+def slipped(pair: Pair) -> str:
+    """Find a slip in the plain formula; one of so many explains a few numbers by chance."""
+    if pair.want.size < FEW:
+        return ""
+    return next((words for words, other in slips(pair.call) if _leads_to(pair, other)), "")

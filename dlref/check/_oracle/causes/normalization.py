@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import flat
+from ..calls import Call
 from .common import chapter, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...._core.arguments import FloatArray
-    from ..calls import Call
     from .common import Trial
 
 
@@ -116,3 +116,17 @@ def constant_statistics(call: Call) -> Iterator[Trial]:
         no_mean = s * (g - y * (g * y).mean(axes, keepdims=True))
         yield "the gradient through the variance is missing", [no_var, *rest]
         yield "the gradient through the mean is missing", [no_mean, *rest]
+
+
+def running_variance(call: Call) -> Iterator[Trial]:
+    """Yield running statistics of the biased variance, and outputs divided by the unbiased one."""
+    x, var = call.inputs[0], call.inputs[2]
+    n, momentum = x.size // x.shape[-1], call.settings["momentum"]
+    y, mean, new = call.run()
+    kept = (1 - momentum) * var
+    words = "the running variance is the biased one, divided by n, not n - 1"
+    yield words, [y, mean, kept + (new - kept) * (n - 1) / n]
+    unbiased = Call(chapter("normalization").batch_norm, "forward", (x, *call.inputs[3:]), {})
+    for smaller, _ in ((other, words) for words, other in divided_by_less(unbiased)):
+        out = smaller if isinstance(smaller, list) else [smaller.run()]
+        yield "the output is divided by the root of the unbiased variance", [*out, mean, new]
