@@ -77,6 +77,14 @@ def headline(report):
     return words.partition("): ")[2]
 
 
+def is_own(f):
+    return (
+        f is not None
+        and getattr(f, "__module__", None) is not None
+        and f.__module__.startswith("dlref.")
+    )
+
+
 # Mistakes of the records.
 
 
@@ -114,7 +122,7 @@ def is_other(results, right):
         if np.shape(got) != np.shape(want):
             return True
         size = np.max(np.abs(want), initial=0.0)
-        if not np.all(np.abs(np.asarray(got, float) - want) <= 0.02 * size):
+        if not np.all(np.abs(np.asarray(got, float) - want) <= 0.02 * size + 1e-9):
             return True
     return False
 
@@ -135,7 +143,7 @@ def mistaken(op, kind, words):
 
 def of_records(rng):
     for known in RECORDS:
-        if known.why_not or known.f is None:
+        if known.why_not or not is_own(known.f):
             continue
         for kind in ("forward", "vjp"):
             if kind == "vjp":
@@ -176,7 +184,7 @@ def of_tests():
     for what, (op, candidate, inputs, options, words) in lines.items():
         told = one_case(inputs, options, dtype=dtype_of(inputs))
         yield Kernel("tests", what, op, "forward", candidate, told, words)
-    reports = {}
+    reports = importlib.import_module("check.test_public_reports").REPORTS
     for what, (op, kind, candidate, told, words) in reports.items():
         yield Kernel("public reports", what, op, kind, candidate, told, words)
 
@@ -253,7 +261,7 @@ def is_seen(known, kind, formula, other):
 def of_formulas(rng):
     for known in RECORDS:
         for kind, formula in known.plain.items() if known.f else ():
-            found = [*mutants(formula, change)]
+            found = [m for m in mutants(formula, change) if "OFF" not in m[1] and m[1] != "0.5"]
             rng.shuffle(found)
             seen = ((*m[:2], m[2]) for m in found if is_seen(known, kind, formula, m[2]))
             for stands, due, other in itertools.islice(seen, OF_FORMULA):
@@ -274,7 +282,7 @@ def own(known, dtype):
 
 
 def right_kernels(rng):
-    for known in (r for r in RECORDS if r.f and not r.why_not):
+    for known in (r for r in RECORDS if not r.why_not and is_own(r.f)):
         yield from own(known, rng.choice(DTYPES))
         for kind in known.plain.keys() | known.variants.keys():
             formulas = [known.plain[kind]] if kind in known.plain else []

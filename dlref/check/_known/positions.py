@@ -46,6 +46,7 @@ RECORDS = [
         hard=[
             call((2, 3, 5, 8), (5, 4), (5, 4)),
             call((2, 3, 5, 8), (5, 4), (5, 4), interleaved=False),
+            call((2, 3, 1, 8), (1, 4), (1, 4)),
         ],
         options=[call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4)],
         large=[

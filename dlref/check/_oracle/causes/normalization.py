@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,6 +87,21 @@ def other_forms(call: Call) -> Iterator[Trial]:
     yield "only subtracted before the variance", [_scaled(call, x / np.sqrt(var + eps))]
     yield "it divides by the variance, not by its root", [_scaled(call, squared)]
     yield "the squares are summed, where their mean is due", [_scaled(call, norm)]
+
+
+def joined_rows(call: Call) -> Iterator[Trial]:
+    """Yield a norm over all axes but the first, as kernels have it that know two axes."""
+    place = 1 if call.form == "vjp" else 0
+    if call.form == "jvp" or np.ndim(call.inputs[0]) < 3:
+        return
+    shape = np.shape(call.inputs[0])
+    rows = shape[0], math.prod(shape[1:])
+    heads = [np.reshape(a, rows) for a in call.arguments[: place + 1]]
+    times = rows[1] // shape[-1]
+    rest = [a if a is None else np.tile(a, times) for a in call.arguments[place + 1 :]]
+    out, *grads = flat(replace(call, arguments=(*heads, *rest)).run())
+    sums = [np.reshape(g, (times, -1)).sum(0) for g in grads]
+    yield "rows are joined: it is over all axes but the first", [np.reshape(out, shape), *sums]
 
 
 def along_one_axis(call: Call) -> Iterator[Trial]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .common import Trial
 
 #: Where the formulas are; numbers of a call that they are tried on, at most.
-PLAIN, MOST = "dlref.check._oracle.plain.", 2**13
+PLAIN, MOST = "dlref.check._oracle.plain.", 2**15
 OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
@@ -109,6 +109,9 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
                 for one, other in ((left, right), (right, left)):
                     twice = ast.BinOp(ast.Constant(factor), ast.Mult(), one)
                     yield ast.BinOp(*((twice, op, other) if one is left else (other, op, twice)))
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in (ast.Gt, ast.Lt):
+        other = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
+        yield ast.Compare(node.left, [other], node.comparators)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield node.operand
     elif isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Starred):

@@ -26,9 +26,9 @@ def applied_twice(call: Call) -> Iterator[Trial]:
 
 
 def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
-    """Yield a gradient of the cross-entropy with smoothed labels in rows that are ignored."""
+    """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
-    if call.form != "vjp" or not share or target.dtype.kind not in "iu":
+    if call.form == "jvp" or not share or target.dtype.kind not in "iu":
         return
     kept = (target != call.settings["ignore_index"])[..., None]
     mean = call.settings["reduction"] == "mean"
@@ -36,6 +36,19 @@ def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
         return
     p = np.exp(x - x.max(-1, keepdims=True))
     p = p / p.sum(-1, keepdims=True)
+    if call.form == "forward":
+        more = -share * np.log(p).mean(-1) * ~kept[..., 0]
+        words = "the smoothed labels of rows that are ignored are counted"
+        if call.settings["reduction"] == "none":
+            yield words, [call.run() + more]
+            return
+        for count in (kept.sum(), kept.size) if mean else (1,):
+            yield words, [call.run() + more.sum() / max(count, 1)]
+        if mean:  # each part has a mean of its own
+            every = -np.log(p).mean(-1).mean()
+            seen = -(np.log(p).mean(-1) * kept[..., 0]).sum() / max(kept.sum(), 1)
+            yield words, [call.run() + share * (every - seen)]
+        return
     dout = np.asarray(call.arguments[0])
     dout = dout[..., None] / (max(kept.sum(), 1) if mean else 1)
     (dx, *_) = flat(call.run())
@@ -129,6 +142,8 @@ def uncorrected(call: Call) -> Iterator[Trial]:
         ),
         "the root is missing": lambda m, v: m / b / (v / c + eps),
     }
+    d, e = (1 - beta ** (steps + 1) for beta in settings["betas"])
+    rules["the means are corrected as if a step later"] = lambda m, v: m / d / (sqrt(v / e) + eps)
     for words, rule in rules.items():
         pairs = zip(params, flat(mean), squares, strict=True)
         yield words, [*(start * p - rate * rule(m, v) for p, m, v in pairs), *rest]
@@ -194,8 +209,11 @@ def other_steps(call: Call) -> Iterator[Trial]:
 
 
 def other_nuclei(call: Call) -> Iterator[Trial]:
-    """Yield nuclei without the token that reaches the mass, or with one more."""
-    mass = call.settings["top_p"]
+    """Yield nuclei, and choices of the best k, with a token more or less."""
+    mass, k = call.settings["top_p"], call.settings["top_k"]
+    for by, words in ((1, "one token more than top_k is"), (-1, "one token less than top_k is")):
+        if k is not None and k + by > 0:
+            yield f"{words} kept", call.with_options(top_k=k + by)
     if mass is None:
         return
     p = np.asarray(call.with_options(top_p=None).run())
