@@ -9,7 +9,6 @@ from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import encoder_block
 
 
-
 def both(name="llama", **changes):
     """Return a trace, and one with other options in a port that keeps some of its arrays."""
     x, p, options, _ = problem(name)

@@ -33,10 +33,10 @@ def other_scalings(call: Call) -> Iterator[Trial]:
         by_turns["high_freq_factor"] = own.get("beta_fast", 32.0)
         words = "the ramp is linear in the number of turns, not in the number of the pair"
         yield words, call.with_options(scaling=by_turns)
-    for other in ("linear", "ntk"):
-        if other != kind and "factor" in own:
-            words = f"all frequencies are scaled as by the type {other!r}"
-            yield words, call.with_options(scaling={"type": other, "factor": factor})
+    for simple in ("linear", "ntk"):
+        if simple != kind and "factor" in own:
+            words = f"all frequencies are scaled as by the type {simple!r}"
+            yield words, call.with_options(scaling={"type": simple, "factor": factor})
 
 
 def other_signs(call: Call) -> Iterator[Trial]:

@@ -110,8 +110,8 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
                     twice = ast.BinOp(ast.Constant(factor), ast.Mult(), one)
                     yield ast.BinOp(*((twice, op, other) if one is left else (other, op, twice)))
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in (ast.Gt, ast.Lt):
-        other = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
-        yield ast.Compare(node.left, [other], node.comparators)
+        flipped: ast.cmpop = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
+        yield ast.Compare(node.left, [flipped], node.comparators)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield node.operand
     elif isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Starred):
