@@ -10,6 +10,7 @@ import numpy as np
 from ... import transformer as t
 from .._oracle.calls import changed
 from .._oracle.causes import attention as mistakes
+from .._oracle.causes.training import other_nuclei
 from ._record import NOT_ARRAYS, RANDOM, Known, call, each, without, words
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
@@ -302,6 +303,7 @@ RECORDS = [
     Known(
         f=t.next_token_probabilities, hard=[call((5, 37)), call((5, 37), temperature=0.5)],
         options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6)],
+        mistakes=(other_nuclei,),
     ),
     *without(
         RANDOM, t.addition_task, t.associative_recall_task, t.copy_task, t.dropout_mask, t.generate,

@@ -65,6 +65,7 @@ class Trace(dict[str, FloatArray]):
     def __init__(self) -> None:
         super().__init__()
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
+        self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
@@ -77,9 +78,15 @@ class Trace(dict[str, FloatArray]):
                     found[step] = found[re.sub("_(rotated|normed)$", "", step)]
                 yield words, {prefix + step: value for step, value in found.items()}
 
+        def with_options(options: Options) -> Steps:
+            found = run(*arguments[:-1], options)
+            return {prefix + step: value for step, value in found.items()}
+
         for step, value in steps.items():
             self[prefix + step] = value.copy()  # a block's output is also its last sum
             self.mistakes[prefix + step] = wrong
+            if isinstance(arguments[-1], dict) and "softcap" in arguments[-1]:
+                self.parts[prefix + step] = arguments[-1], with_options
         return value
 
 
