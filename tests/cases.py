@@ -168,6 +168,20 @@ def recurrent(gates, states, *, cell=False, least=0):
     )
 
 
+@st.composite
+def convolutions(draw):
+    axes, groups = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    C, O = groups * draw(st.integers(1, 2)), groups * draw(st.integers(1, 2))
+    one = lambda low, high: draw(st.tuples(*axes * [st.integers(low, high)]))  # noqa: E731
+    K, s, p, d = one(1, 3), one(1, 3), one(0, 2), one(1, 3)
+    least = [max(0, d[i] * (K[i] - 1) + 1 - 2 * p[i]) for i in range(axes)]
+    space = [n + more for n, more in zip(least, one(0, 3), strict=True)]
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=1, min_side=0, max_side=2))
+    options = {"stride": s, "padding": p, "dilation": d, "groups": groups}
+    bias = optional(draw, (O,))
+    return Sample(((*batch, C, *space), (O, C // groups, *K), bias), options)
+
+
 ROTATED = rotated_rows()
 OFFSETS = st.integers(0, 30)
 #: How calls are drawn: of a family of maps, or of one.
@@ -256,6 +270,7 @@ STRATEGIES = {
         ignore_index=st.sampled_from([-100, 99]),
     ),
     "losses.cross_entropy_value_and_grad": scored_rows(reduction=st.sampled_from(["mean", "sum"])),
+    "convolution.conv": convolutions(),
     "losses.linear_cross_entropy": st.builds(
         lambda batch, D, C, bias, chunk, reduction, smoothing: Sample(
             ((*batch, D), (C, D), batch, (C,) if bias else None),

@@ -279,6 +279,44 @@ def linear(x, weight, bias=None):
     return y if bias is None else y + bias
 
 
+# convolution
+
+
+def places(axes, stride, padding, dilation, T, K):
+    """Yield indices of output, kernel and input that belong together, for a padded input."""
+    s, p, d = (a if isinstance(a, tuple) else axes * (a,) for a in (stride, padding, dilation))
+    sides = range(axes)
+    count = [(T[i] + 2 * p[i] - d[i] * (K[i] - 1) - 1) // s[i] + 1 for i in sides]
+    for t in np.ndindex(*count):
+        for k in np.ndindex(*K):
+            yield t, k, tuple(s[i] * t[i] + d[i] * k[i] for i in sides)
+
+
+def around(x, axes, padding, value=0.0):
+    """Return x with numbers around its axes of space."""
+    p = padding if isinstance(padding, tuple) else axes * (padding,)
+    width = [(0, 0)] * (x.ndim - axes) + [(n, n) for n in p]
+    return np.pad(x, width, constant_values=value)
+
+
+def conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    axes, (O, C) = weight.ndim - 2, weight.shape[:2]
+    T, found = x.shape[x.ndim - axes :], {}
+    inside = around(x, axes, padding)
+    for t, k, j in places(axes, stride, padding, dilation, T, weight.shape[2:]):
+        y = []
+        for o in range(O):
+            g = o // (O // groups)  # the group of this output
+            of = inside[(..., slice(g * C, (g + 1) * C), *axes * (slice(None),))][(..., *j)]
+            y.append(np.sum(weight[(o, slice(None), *k)] * of, axis=-1))
+        batch = x.shape[: x.ndim - axes - 1]
+        found[t] = found.get(t, 0) + (np.stack(y, axis=-1) if O else np.zeros((*batch, 0)))
+    last = [*found][-1]
+    out = np.stack(list(found.values()), axis=-1)
+    out = out.reshape(*found[last].shape, *(n + 1 for n in last))
+    return out if bias is None else out + bias.reshape(-1, *axes * (1,))
+
+
 # losses
 
 

@@ -254,6 +254,33 @@ def lora_linear_vjp(u, x, weight, a, b, scale=1.0):
     return u @ weight + back @ a, back.T @ x, scale * u.T @ (x @ a.T)
 
 
+# == convolution.conv
+
+
+def conv(x, weight, stride=1, padding=0, dilation=1):
+    """Convolution, for one axis: x (C, T), weight (O, C, K)."""
+    x = np.pad(x, [(0, 0), (padding, padding)])
+    K = weight.shape[2]
+    count = (x.shape[1] - dilation * (K - 1) - 1) // stride + 1
+    y = np.zeros((len(weight), count))
+    for k in range(K):
+        first = dilation * k
+        y += weight[:, :, k] @ x[:, first : first + stride * count : stride]
+    return y
+
+
+def conv_vjp(u, x, weight, stride=1, padding=0, dilation=1):
+    """Backward pass: the same slices, added to and read."""
+    x = np.pad(x, [(0, 0), (padding, padding)])
+    dx, dweight = np.zeros(x.shape), np.zeros(weight.shape)
+    for k in range(weight.shape[2]):
+        first = dilation * k
+        part = slice(first, first + stride * u.shape[1], stride)
+        dx[:, part] += weight[:, :, k].T @ u
+        dweight[:, :, k] = u @ x[:, part].T
+    return dx[:, padding : x.shape[1] - padding], dweight
+
+
 # == losses.squared_error, after naive.squared_error
 
 

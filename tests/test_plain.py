@@ -20,6 +20,7 @@ from dlref import (
     activations,
     attention,
     calculus,
+    convolution,
     losses,
     neurons,
     normalization,
@@ -380,6 +381,18 @@ def test_initialization():
 def weights(gates, size, inputs, biases):
     shapes = [(gates * size, inputs), (gates * size, size), *biases * [(gates * size,)]]
     return [normal(*shape) / 2 for shape in shapes]
+
+
+@checks("conv", "conv_vjp")
+@pytest.mark.parametrize(
+    "options", [{}, {"stride": 2, "padding": 3}, {"padding": 1, "dilation": 2}]
+)
+def test_convolution(options):
+    x, w = normal(3, 9), normal(2, 3, 3)
+    y = convolution.conv(x, w, **options)
+    close(plain.conv(x, w, **options), y)
+    u = normal(*y.shape)
+    close(plain.conv_vjp(u, x, w, **options), convolution.conv_vjp(u, x, w, **options))
 
 
 @checks("embedding_vjp", "lora_linear_vjp")

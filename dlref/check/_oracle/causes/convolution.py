@@ -1,0 +1,98 @@
+"""Convolution: the direction of the kernel, the order of axes and groups, what padding is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...._core.pytree import flat
+from .common import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..calls import Call
+    from .common import Trial
+
+WEIGHT = 1  # its place among the inputs
+
+
+def _other_weight(call: Call, f: Callable[[Any], Any], back: Callable[[Any], Any]) -> Any:
+    """Return the results with f of the weight in its place; `back` undoes f on its gradient."""
+    moved = replaced(call, WEIGHT, f(call.inputs[WEIGHT]))
+    if call.form != "vjp":
+        return moved
+    out = flat(moved.run())
+    out[WEIGHT] = back(out[WEIGHT])
+    return out
+
+
+def _space(w: Any) -> tuple[int, ...]:
+    return tuple(range(2, np.ndim(w)))
+
+
+def reversed_kernel(call: Call) -> Iterator[Trial]:
+    """Yield a convolution in the sense of signal processing."""
+    if call.form == "jvp":
+        return
+
+    def mirrored(w: Any) -> Any:
+        return np.flip(w, _space(w))
+
+    words = (
+        "it takes the kernel in the wrong direction"
+        if call.form == "vjp"
+        else "the kernel is reversed, as in a convolution of signal processing"
+    )
+    yield words, _other_weight(call, mirrored, mirrored)
+
+
+def exchanged_axes(call: Call) -> Iterator[Trial]:
+    """Yield a weight with two of its axes exchanged, where its shape allows that."""
+    shape = np.shape(call.inputs[WEIGHT])
+    if call.form == "jvp":
+        return
+    for i, j, words in (
+        (0, 1, "the axes of input and output channels of the weight are exchanged"),
+        (-2, -1, "the last two axes of the kernel are exchanged"),
+    ):
+        if shape[i] == shape[j] > 1 and (i == 0 or len(shape) > 3):
+
+            def exchanged(w: Any, i: int = i, j: int = j) -> Any:
+                return np.swapaxes(w, i, j)
+
+            yield words, _other_weight(call, exchanged, exchanged)
+
+
+def interleaved_groups(call: Call) -> Iterator[Trial]:
+    """Yield groups of every G-th output in place of neighbors."""
+    groups, w = call.settings["groups"], call.inputs[WEIGHT]
+    if call.form != "forward" or groups == 1:
+        return
+    order = np.arange(len(w)).reshape(-1, groups).T.ravel()
+    axis = -1 - len(_space(w))
+    without = (*call.inputs[:WEIGHT], w[order])
+    y = call.with_inputs(*without).run()
+    y = np.take(y, np.argsort(order), axis)
+    if len(call.inputs) > 2 and call.inputs[2] is not None:
+        y = y + np.reshape(call.inputs[2], (-1, *(1,) * (-axis - 1)))
+    yield "the outputs of a group are interleaved with the others, not neighbors", [y]
+
+
+def other_padding(call: Call) -> Iterator[Trial]:
+    """Yield a padding that is not zero."""
+    w = call.inputs[WEIGHT]
+    given = call.settings["padding"]
+    sides = given if isinstance(given, tuple | list) else (given,) * len(_space(w))
+    if call.form != "forward" or not any(sides):
+        return
+    x = np.asarray(call.inputs[0])
+    width = [(0, 0)] * (x.ndim - len(sides)) + [(p, p) for p in sides]
+    for mode, words in (
+        ("edge", "the padding repeats the values at the ends, it is not zero"),
+        ("reflect", "the padding mirrors the values, it is not zero"),
+        ("wrap", "the padding takes the values from the other end, it is not zero"),
+    ):
+        around: Any = np.pad(x, width, mode)  # type: ignore[call-overload]
+        yield words, replaced(call, 0, around).with_options(padding=0)
