@@ -271,6 +271,21 @@ STRATEGIES = {
     ),
     "losses.cross_entropy_value_and_grad": scored_rows(reduction=st.sampled_from(["mean", "sum"])),
     "convolution.conv": convolutions(),
+    "convolution.causal_conv": st.builds(
+        lambda batch, T, D, K, bias, state: Sample(
+            (
+                (*batch, T, D),
+                (D, K),
+                (D,) if bias else None,
+                (*batch, K - 1, D) if state else None,
+            )
+        ),
+        BATCHES,
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.integers(1, 4),
+        *2 * [st.booleans()],
+    ),
     "losses.linear_cross_entropy": st.builds(
         lambda batch, D, C, bias, chunk, reduction, smoothing: Sample(
             ((*batch, D), (C, D), batch, (C,) if bias else None),

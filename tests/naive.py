@@ -317,6 +317,18 @@ def conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     return out if bias is None else out + bias.reshape(-1, *axes * (1,))
 
 
+def causal_conv(x, weight, bias=None, state=None):
+    (T, D), K = x.shape[-2:], weight.shape[1]
+    before = np.zeros((*x.shape[:-2], K - 1, D)) if state is None else state
+    x = np.concatenate([before, x], axis=-2)  # x[t + K - 1] is the input of step t
+    out = [0 if bias is None else bias] * T
+    for t in range(T):
+        for k in range(K):
+            out[t] = out[t] + weight[:, k] * x[..., t + k, :]
+    y = np.stack(out, axis=-2) if T else np.zeros((*x.shape[:-2], 0, D))
+    return y, x[..., T:, :]
+
+
 # losses
 
 

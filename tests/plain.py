@@ -281,6 +281,28 @@ def conv_vjp(u, x, weight, stride=1, padding=0, dilation=1):
     return dx[:, padding : x.shape[1] - padding], dweight
 
 
+# == convolution.causal_conv
+
+
+def causal_conv(x, weight, state):
+    """For one sequence x (T, D); the state holds the K - 1 inputs before."""
+    x = np.concatenate([state, x])
+    K = weight.shape[1]
+    T = len(x) - K + 1
+    return np.sum([weight[:, k] * x[k : k + T] for k in range(K)], axis=0), x[T:]
+
+
+def causal_conv_vjp(u, dstate, x, weight, state):
+    """Backward pass: of the inputs, the weights and the first state."""
+    x, K, T = np.concatenate([state, x]), weight.shape[1], len(u)
+    dx, dweight = np.zeros(x.shape), np.zeros(weight.shape)
+    dx[T:] = dstate
+    for k in range(K):
+        dx[k : k + T] += weight[:, k] * u
+        dweight[:, k] = np.sum(u * x[k : k + T], axis=0)
+    return dx[K - 1 :], dweight, dx[: K - 1]
+
+
 # == losses.squared_error, after naive.squared_error
 
 

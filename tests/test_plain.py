@@ -395,6 +395,17 @@ def test_convolution(options):
     close(plain.conv_vjp(u, x, w, **options), convolution.conv_vjp(u, x, w, **options))
 
 
+@checks("causal_conv", "causal_conv_vjp")
+@pytest.mark.parametrize("steps", [1, 6])
+def test_causal_convolution(steps):
+    inputs = normal(steps, 3), normal(3, 4), None, normal(3, 3)
+    x, w, _, state = inputs
+    close(plain.causal_conv(x, w, state), convolution.causal_conv(*inputs))
+    u, v = normal(steps, 3), normal(3, 3)
+    want = convolution.causal_conv_vjp((u, v), *inputs)
+    close(plain.causal_conv_vjp(u, v, x, w, state), want)
+
+
 @checks("embedding_vjp", "lora_linear_vjp")
 def test_layers_of_language_models():
     table, ids, u = normal(5, 3), np.array([4, 0, 4, 1]), normal(4, 3)

@@ -54,6 +54,38 @@ def test_forward(op, candidate, inputs, options, words):
     assert words in verdict.cause
 
 
+X2, W2 = R.normal(size=(2, 9, 4)), R.normal(size=(4, 4))
+STATE = R.normal(size=(2, 3, 4))
+
+
+def centered(x, w):
+    y, state = c.causal_conv(np.pad(x, [(0, 0), (0, 2), (0, 0)]), w)
+    return y[:, 2:], state
+
+
+@pytest.mark.parametrize(
+    ("candidate", "inputs", "words"),
+    [
+        (lambda x, w: c.causal_conv(x, w[:, ::-1]), (X2, W2, None, None), "first weight"),
+        (centered, (X2, W2, None, None), "sees the future"),
+        (lambda x, w, s: c.causal_conv(x, w), (X2, W2, None, STATE), "state is ignored"),
+        (lambda x, w, s: c.causal_conv(x, w, None, s[:, ::-1]), (X2, W2, None, STATE), ""),
+    ],
+)
+def test_causal(candidate, inputs, words):
+    wrong = lambda *a: candidate(*(b for b in a if b is not None))  # noqa: E731
+    verdict = check.check_forward(wrong, c.causal_conv, *inputs)
+    assert not verdict
+    assert words in str(verdict)
+
+
+def test_causal_backward():
+    u = R.normal(size=X2.shape), STATE
+    dx, dw = c.causal_conv_vjp(u, X2, W2[:, ::-1])
+    wrong = lambda *_: (dx, dw[:, ::-1])  # noqa: E731
+    assert "first weight" in check.check_vjp(wrong, c.causal_conv, u, X2, W2, None, None).cause
+
+
 def test_backward():
     u = R.normal(size=c.conv(X, W).shape)
     right = c.conv_vjp(u, X, W)

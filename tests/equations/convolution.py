@@ -6,7 +6,14 @@ import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
-from dlref.convolution import conv, conv_jvp, conv_vjp
+from dlref.convolution import (
+    causal_conv,
+    causal_conv_jvp,
+    causal_conv_vjp,
+    conv,
+    conv_jvp,
+    conv_vjp,
+)
 
 RNG = np.random.default_rng(0)
 C, O, T, K = 2, 3, 8, 3
@@ -116,3 +123,113 @@ def tangent_of_a_convolution():
         [db[o] + summed(X, dw, o, t) + summed(dx, W, o, t) for t in range(COUNT)] for o in OUTPUTS
     ]
     yield rate(convolved, (X, W, B), moves), by_hand, conv_jvp((X, W, B), moves, **OPTIONS)
+
+
+STEPS, WIDTH, TAPS = 5, 2, 4
+SEQUENCE = tuple(
+    RNG.normal(size=s) for s in ((STEPS, WIDTH), (WIDTH, TAPS), (WIDTH,), (TAPS - 1, WIDTH))
+)
+
+
+def at_step(x, state, t, d):
+    """Return an input, from the state before the first step."""
+    return x[t, d] if t >= 0 else state[t, d]
+
+
+def filtered(x, w, b, state):
+    return np.array(
+        [
+            [
+                b[d] + sum(w[d, k] * at_step(x, state, t - TAPS + 1 + k, d) for k in range(TAPS))
+                for d in range(WIDTH)
+            ]
+            for t in range(STEPS)
+        ]
+    )
+
+
+def last_inputs(x, state):
+    return np.array(
+        [[at_step(x, state, t, d) for d in range(WIDTH)] for t in range(len(x) - TAPS + 1, len(x))]
+    )
+
+
+@definition(r"y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d} ,")
+def window_of_the_last_inputs():
+    yield filtered(*SEQUENCE), causal_conv(*SEQUENCE)[0]
+
+
+@definition(r"\vec h_T = (\vec x_{T - K + 1}, \dots, \vec x_{T - 1})")
+def state_of_a_causal_convolution():
+    x, w, b, state = SEQUENCE
+    for steps in (1, 2, 5):
+        yield last_inputs(x[:steps], state), causal_conv(x[:steps], w, b, state)[1]
+
+
+@equation(
+    r"""\pdv{L}{x_{t d}} = \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}
+    + v_{t - T + K - 1,\, d} , \qquad
+    \pdv{L}{W_{d k}} = \sum_t u_{t d}\, x_{t - K + 1 + k,\, d} , \qquad
+    \pdv{L}{b_d} = \sum_t u_{t d} ,"""
+)
+def gradients_of_a_causal_convolution():
+    x, w, _, state = SEQUENCE
+    u, v = RNG.normal(size=x.shape), RNG.normal(size=state.shape)
+
+    def loss(x, w, b, state):
+        return np.sum(u * filtered(x, w, b, state)) + np.sum(v * last_inputs(x, state))
+
+    wanted, got = gradients(loss, *SEQUENCE), causal_conv_vjp((u, v), *SEQUENCE)
+
+    def of_output(t, d):
+        return u[t, d] if 0 <= t < STEPS else 0.0
+
+    def of_state(i, d):
+        return v[i, d] if i >= 0 else 0.0
+
+    by_hand = np.array(
+        [
+            [
+                sum(w[d, k] * of_output(t + TAPS - 1 - k, d) for k in range(TAPS))
+                + of_state(t - STEPS + TAPS - 1, d)
+                for d in range(WIDTH)
+            ]
+            for t in range(1 - TAPS, STEPS)
+        ]
+    )
+    yield wanted[0], by_hand[TAPS - 1 :], got[0]
+    yield wanted[3], by_hand[: TAPS - 1], got[3]
+    by_hand = [
+        [
+            sum(u[t, d] * at_step(x, state, t - TAPS + 1 + k, d) for t in range(STEPS))
+            for k in range(TAPS)
+        ]
+        for d in range(WIDTH)
+    ]
+    yield wanted[1], by_hand, got[1]
+    yield wanted[2], [sum(u[t, d] for t in range(STEPS)) for d in range(WIDTH)], got[2]
+
+
+@equation(
+    r"""\dot y_{t d} = \dot b_d + \sum_{k=0}^{K-1} \bigl( \dot W_{d k}\,
+    x_{t - K + 1 + k,\, d} + W_{d k}\, \dot x_{t - K + 1 + k,\, d} \bigr) , \qquad
+    \dot{\vec h}_T = (\dot{\vec x}_{T - K + 1}, \dots, \dot{\vec x}_{T - 1}) ."""
+)
+def tangents_of_a_causal_convolution():
+    x, w, _, state = SEQUENCE
+    moves = dx, dw, db, dstate = tuple(RNG.normal(size=a.shape) for a in SEQUENCE)
+    out, last = causal_conv_jvp(SEQUENCE, moves)
+    by_hand = [
+        [
+            db[d]
+            + sum(
+                dw[d, k] * at_step(x, state, t - TAPS + 1 + k, d)
+                + w[d, k] * at_step(dx, dstate, t - TAPS + 1 + k, d)
+                for k in range(TAPS)
+            )
+            for d in range(WIDTH)
+        ]
+        for t in range(STEPS)
+    ]
+    yield rate(filtered, SEQUENCE, moves), by_hand, out
+    yield last_inputs(dx, dstate), last

@@ -32,4 +32,16 @@ RECORDS = [
         mistakes=(mistakes.reversed_kernel, mistakes.exchanged_axes),
         later=(mistakes.interleaved_groups, mistakes.other_padding),
     ),
+    Known(
+        f=c.causal_conv,
+        calls=[
+            call((5, 2), (2, 3), None, None), call((2, 3, 2), (2, 3), (2,), (2, 2, 2)),
+            call((1, 3), (3, 4), (3,), (3, 3)), call((2, 0, 2), (2, 2), None, (2, 1, 2)),
+            call((0, 3, 2), (2, 1), (2,), None),
+        ],
+        batched=False,
+        hard=[call((2, 9, 5), (5, 4), (5,), (2, 3, 5)), call((7, 4), (4, 4), None, None)],
+        large=[call((2, 131, 17), (17, 4), (17,), None), call((1030, 3), (3, 5), None, (4, 3))],
+        mistakes=(mistakes.reversed_in_time, mistakes.centered, mistakes.without_state),
+    ),
 ]  # fmt: skip

@@ -107,7 +107,8 @@ def blocks(count: tuple[int, ...], columns: int) -> Iterator[tuple[slice, ...]]:
         columns //= steps[0]
     starts = (range(0, n, step) for n, step in zip(count, steps, strict=True))
     for corner in itertools.product(*starts):
-        yield tuple(slice(a, a + step) for a, step in zip(corner, steps, strict=True))
+        sides = zip(corner, steps, count, strict=True)
+        yield tuple(slice(a, min(a + step, n)) for a, step, n in sides)
 
 
 def _columns(x: FloatArray, at: Windows, count: tuple[int, ...]) -> Iterator[Any]:

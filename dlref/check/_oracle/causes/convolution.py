@@ -96,3 +96,31 @@ def other_padding(call: Call) -> Iterator[Trial]:
     ):
         around: Any = np.pad(x, width, mode)  # type: ignore[call-overload]
         yield words, replaced(call, 0, around).with_options(padding=0)
+
+
+def reversed_in_time(call: Call) -> Iterator[Trial]:
+    """Yield a causal convolution whose first weight multiplies the current step."""
+    if call.form != "jvp":
+
+        def mirrored(w: Any) -> Any:
+            return np.flip(w, 1)
+
+        words = "the kernel is reversed: its first weight belongs to the current step"
+        yield words, _other_weight(call, mirrored, mirrored)
+
+
+def centered(call: Call) -> Iterator[Trial]:
+    """Yield windows that reach into the future."""
+    x, w, bias, state = call.inputs
+    ahead = np.shape(w)[1] // 2
+    if call.form != "forward" or state is not None or not ahead:
+        return
+    later = np.zeros((*np.shape(x)[:-2], ahead, np.shape(x)[-1]))
+    y, _ = call.with_inputs(np.concatenate([x, later], -2), w, bias, None).run()
+    yield "the window is centered, so that it sees the future", [y[..., ahead:, :]]
+
+
+def without_state(call: Call) -> Iterator[Trial]:
+    """Yield a sequence that starts from zeros."""
+    if call.form == "forward" and call.inputs[3] is not None:
+        yield "the state is ignored: it starts from zeros", replaced(call, 3, None)
