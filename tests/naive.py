@@ -311,10 +311,55 @@ def conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
             y.append(np.sum(weight[(o, slice(None), *k)] * of, axis=-1))
         batch = x.shape[: x.ndim - axes - 1]
         found[t] = found.get(t, 0) + (np.stack(y, axis=-1) if O else np.zeros((*batch, 0)))
+    out = stacked(found)
+    return out if bias is None else out + bias.reshape(-1, *axes * (1,))
+
+
+def conv_transpose(
+    x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1
+):
+    axes, (C, O) = weight.ndim - 2, weight.shape[:2]
+    told = (stride, padding, dilation, output_padding)
+    s, p, d, q = (a if isinstance(a, tuple) else axes * (a,) for a in told)
+    T, K = x.shape[x.ndim - axes :], weight.shape[2:]
+    sides = range(axes)
+    size = [(T[i] - 1) * s[i] + d[i] * (K[i] - 1) + 1 - 2 * p[i] + q[i] for i in sides]
+    y = np.zeros((*x.shape[: x.ndim - axes - 1], O * groups, *size), x.dtype) + 0 * weight.flat[0]
+    for t in np.ndindex(*T):
+        for k in np.ndindex(*K):
+            j = tuple(s[i] * t[i] + d[i] * k[i] - p[i] for i in sides)
+            if any(not 0 <= n < end for n, end in zip(j, size, strict=True)):
+                continue
+            for c in range(C):
+                g = c // (C // groups)  # the group of this input
+                of = x[(..., c, *t)]
+                for o in range(O):
+                    y[(..., g * O + o, *j)] += of * weight[(c, o, *k)]
+    return y if bias is None else y + bias.reshape(-1, *axes * (1,))
+
+
+def max_pool(x, size, stride=None, padding=0):
+    stride, axes, found = size if stride is None else stride, len(size), {}
+    inside = around(x, axes, padding, -np.inf)
+    for t, _, j in places(axes, stride, padding, 1, x.shape[x.ndim - axes :], size):
+        value = inside[(..., *j)]
+        found[t] = np.where(value.real > found[t].real, value, found[t]) if t in found else value
+    return stacked(found)
+
+
+def mean_pool(x, size, stride=None, padding=0):
+    stride, axes, found = size if stride is None else stride, len(size), {}
+    inside = around(x, axes, padding)
+    for t, _, j in places(axes, stride, padding, 1, x.shape[x.ndim - axes :], size):
+        found[t] = found.get(t, 0) + inside[(..., *j)] / np.prod(size)
+    return stacked(found)
+
+
+def stacked(found):
+    """Return the outputs of all places as an array."""
     last = [*found][-1]
     out = np.stack(list(found.values()), axis=-1)
-    out = out.reshape(*found[last].shape, *(n + 1 for n in last))
-    return out if bias is None else out + bias.reshape(-1, *axes * (1,))
+    return out.reshape(*found[last].shape, *(n + 1 for n in last))
 
 
 def causal_conv(x, weight, bias=None, state=None):

@@ -281,6 +281,67 @@ def conv_vjp(u, x, weight, stride=1, padding=0, dilation=1):
     return dx[:, padding : x.shape[1] - padding], dweight
 
 
+# == convolution.conv_transpose
+
+
+def conv_transpose(x, weight, stride=1, padding=0):
+    """Transposed convolution, for one axis: x (C, T), weight (C, O, K)."""
+    (_, O, K), T = weight.shape, x.shape[1]
+    y = np.zeros((O, (T - 1) * stride + K))
+    for k in range(K):
+        y[:, k : k + stride * T : stride] += weight[:, :, k].T @ x
+    return y[:, padding : y.shape[1] - padding]
+
+
+def conv_transpose_vjp(u, x, weight, stride=1, padding=0):
+    """Backward pass: a convolution of the cotangent, and the products of the weights."""
+    u = np.pad(u, [(0, 0), (padding, padding)])
+    dx, dweight, T = np.zeros(x.shape), np.zeros(weight.shape), x.shape[1]
+    for k in range(weight.shape[2]):
+        part = u[:, k : k + stride * T : stride]
+        dx += weight[:, :, k] @ part
+        dweight[:, :, k] = x @ part.T
+    return dx, dweight
+
+
+# == convolution.max_pool
+
+
+def max_pool(x, size, stride):
+    """Maximum of each window of a plane, and where it is."""
+    k, l = size
+    windows = np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride]
+    flat = windows.reshape(*windows.shape[:2], k * l)
+    return flat.max(-1), flat.argmax(-1)
+
+
+def max_pool_vjp(u, x, size, stride):
+    """Backward pass: each cotangent goes to the winner of its window."""
+    _, winners = max_pool(x, size, stride)
+    dx = np.zeros(x.shape)
+    for (i, j), k in np.ndenumerate(winners):
+        row, column = divmod(k, size[1])
+        dx[stride * i + row, stride * j + column] += u[i, j]
+    return dx
+
+
+# == convolution.mean_pool
+
+
+def mean_pool(x, size, stride):
+    """Mean of each window of a plane."""
+    return np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride].mean((2, 3))
+
+
+def mean_pool_vjp(u, x, size, stride):
+    """Backward pass: equal shares."""
+    k, l = size
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(u.shape):
+        dx[stride * i : stride * i + k, stride * j : stride * j + l] += u[i, j] / (k * l)
+    return dx
+
+
 # == convolution.causal_conv
 
 

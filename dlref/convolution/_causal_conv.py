@@ -138,7 +138,7 @@ def causal_conv(
     the outputs of the whole sequence, and to the last bit: the same products are added in the same
     order. If a piece has fewer than K - 1 steps, a part of the old state stays in the new one.
 
-    **What it is for.** In Mamba and in linear attention with gates, this layer with K = 4 stands
+    **Use.** In Mamba and in linear attention with gates, this layer with K = 4 stands
     before the recurrence. It compares neighboring tokens, which a decaying sum cannot do well. In
     WaveNet, causal convolutions with growing dilation are the whole model.
 

@@ -2,8 +2,7 @@ r"""Convolution: one small set of weights, used at every place."""
 
 from __future__ import annotations
 
-import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,63 +10,17 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_floats,
-    as_integer,
     as_tangents,
     check_given,
-    check_multiple,
-    check_ndim,
     check_shape,
     result,
-    wrong_shape,
 )
-from ._kernels.windows import Windows, check_space, correlate, per_axis, spread, weight_grad
+from ._kernels.layout import Layout, layout_of, spaced
+from ._kernels.windows import check_space, correlate, spread, weight_grad
 
 __all__ = ["conv", "conv_jvp", "conv_vjp"]
 
 NAMES = ("x", "weight", "bias")
-
-
-class _Layout(NamedTuple):
-    """Where the windows lie, and in how many groups the channels are."""
-
-    at: Windows
-    groups: int
-    batch: tuple[int, ...]
-
-    def image(self, x: FloatArray) -> FloatArray:
-        """Return (N, G, C, *space) for an array (..., G C, *space)."""
-        lead = x.ndim - len(self.at.size)
-        channels = x.shape[lead - 1] // self.groups
-        return x.reshape(math.prod(self.batch), self.groups, channels, *x.shape[lead:])
-
-    def kernel(self, w: FloatArray) -> FloatArray:
-        """Return (G, O, C, *size) for a weight (G O, C, *size)."""
-        return w.reshape(self.groups, len(w) // self.groups, *w.shape[1:])
-
-    def flat(self, y: FloatArray) -> FloatArray:
-        """Return (..., G C, *space) for an array (N, G, C, *space)."""
-        return y.reshape(*self.batch, y.shape[1] * y.shape[2], *y.shape[3:])
-
-
-def _layout(names: tuple[str, ...], arrays: list[FloatArray], options: dict[str, Any]) -> _Layout:
-    """Check shapes and options."""
-    x, w, *rest = arrays
-    axes = w.ndim - 2
-    if not 1 <= axes <= 3 or 0 in w.shape[2:]:
-        wrong_shape(names[1], w, "(out, in / groups, *kernel) with 1 to 3 axes of at least 1")
-    check_ndim(names[0], x, 1 + axes)
-    groups = as_integer("groups", options["groups"], least=1)
-    least = {"stride": 1, "padding": 0, "dilation": 1}
-    told = {key: per_axis(key, options[key], axes, least=n) for key, n in least.items()}
-    at = Windows(w.shape[2:], **told)
-    check_multiple(names[1], "a number of outputs", len(w), groups)
-    channels = w.shape[1] * groups
-    if x.shape[-axes - 1] != channels:
-        wrong_shape(names[0], x, f"(..., {channels}, *space)")
-    if rest:
-        check_shape(names[2], rest[0], w.shape[:1])
-    check_space(names[0], x, at)
-    return _Layout(at, groups, x.shape[: -axes - 1])
 
 
 def _given(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
@@ -76,8 +29,11 @@ def _given(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
     return {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
 
 
-def _spaced(bias: FloatArray, at: Windows) -> FloatArray:
-    return bias.reshape(-1, *(1,) * len(at.size))
+def _layout(names: tuple[str, ...], arrays: list[FloatArray], options: dict[str, Any]) -> Layout:
+    """Check shapes and options."""
+    layout = layout_of(names, arrays, options)
+    check_space(names[0], arrays[0], layout.at)
+    return layout
 
 
 def conv(
@@ -167,7 +123,7 @@ def conv(
     input. In addition to input and output it needs one padded copy of one element of the batch.
 
     **Conventions.** Signal processing calls this *cross-correlation*, and convolution the same with
-    a reversed kernel, as :func:`numpy.convolve` has it. Learned weights can absorb the reversal, so
+    a reversed kernel, as ``numpy.convolve`` has it. Learned weights can absorb the reversal, so
     all libraries of deep learning leave it out.
 
     References
@@ -206,7 +162,7 @@ def conv(
     with np.errstate(all="ignore"):
         out = layout.flat(correlate(layout.image(x), layout.kernel(w), layout.at))
         if rest:
-            out += _spaced(rest[0], layout.at)
+            out += spaced(rest[0], layout.at)
     return result(out, dtype)
 
 
@@ -362,5 +318,5 @@ def conv_jvp(
         out += correlate(x, layout.kernel(dw), layout.at)
         out = layout.flat(out)
         if db:
-            out += _spaced(db[0], layout.at)
+            out += spaced(db[0], layout.at)
     return result(out, dtype)

@@ -10,8 +10,8 @@ go on with a sequence?
 # No entry above the diagonal
 # ---------------------------
 # The matrix of a kernel of four weights for eight steps. A convolution with
-# centered windows also reads later steps; a causal one reads the three
-# steps before the first one, which are its state.
+# centered windows also reads later steps; a causal one reads the three steps
+# before the first one, which are its state.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -52,8 +52,8 @@ fig.alt_text = (
 # Two pieces of one sequence
 # --------------------------
 # A noisy signal is smoothed in two pieces. Without the state the second piece
-# starts from zeros, and its first outputs are wrong; with it they are
-# those of the whole sequence.
+# starts from zeros, and its first outputs are wrong; with it they are those
+# of the whole sequence.
 
 rng = np.random.default_rng(0)
 time = np.arange(60)

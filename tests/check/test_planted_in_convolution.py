@@ -54,6 +54,82 @@ def test_forward(op, candidate, inputs, options, words):
     assert words in verdict.cause
 
 
+def at_the_start(x, w, *, stride, output_padding):
+    """Put the output padding before the first output."""
+    options = {"stride": stride, "output_padding": output_padding}
+    y = c.conv_transpose(np.flip(x, (2, 3)), flipped(w), **options)
+    return np.flip(y, (2, 3))
+
+
+UP = R.normal(size=(4, 3, 3, 2))
+MORE = {"stride": 2, "output_padding": 1}
+POOL = {"size": (3, 3), "stride": 2, "padding": 1}
+TIES = R.integers(-2, 3, (2, 3, 7, 8)).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("op", "candidate", "inputs", "options", "words"),
+    [
+        (c.conv_transpose, lambda x, w: c.conv_transpose(x, flipped(w)), (X, UP), {}, "reversed"),
+        (c.conv_transpose, lambda x, w: c.conv_transpose(x, w.swapaxes(0, 1)), (X, SQUARE), {},
+         "input and output"),
+        (c.conv_transpose, at_the_start, (X, UP), MORE, "at the start"),
+        (c.max_pool, lambda x, *, padding, **o: c.max_pool(around(x, "constant"), **o),
+         (-np.abs(TIES) - 1,), POOL, "the padding is 0"),
+        (c.mean_pool, lambda x, **o: c.mean_pool(x, **o) / c.mean_pool(np.ones_like(x), **o),
+         (TIES,), POOL, "does not count the padding"),
+        (c.mean_pool, c.max_pool, (TIES,), POOL, ""),
+    ],
+)  # fmt: skip
+def test_others(op, candidate, inputs, options, words):
+    verdict = check.check_forward(candidate, op, *inputs, **options)
+    assert not verdict
+    assert words in verdict.cause
+
+
+def windows(x):
+    """Yield the slice of each place of a window of POOL, and the elements there."""
+    whole = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    for i, j in np.ndindex(3, 3):
+        part = (..., slice(i, i + 7, 2), slice(j, j + 7, 2))
+        yield part, whole[part]
+
+
+def shared(u, x, how, *, size, stride, padding):
+    y = c.max_pool(x, size=size, stride=stride, padding=padding)
+    dx = np.zeros((2, 3, 9, 10))
+    ties = sum((v == y).astype(float) for _, v in windows(x))
+    left = np.ones_like(y)
+    for part, v in reversed(list(windows(x))):
+        equal = (v == y).astype(float)
+        dx[part] += u * {"all": equal, "shared": equal / ties, "last": equal * left}[how]
+        left *= 1 - equal
+    return dx[..., 1:-1, 1:-1]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"), [("all", "all equal"), ("shared", "share"), ("last", "the last one")]
+)
+def test_ties(how, words):
+    u = R.normal(size=(2, 3, 4, 4))
+    wrong = lambda u, x, **o: shared(u, x, how, **o)  # noqa: E731
+    verdict = check.check_vjp(wrong, c.max_pool, u, TIES, **POOL)
+    assert not verdict
+    assert words in verdict.cause
+
+
+def test_pools_backward():
+    u = R.normal(size=(2, 3, 4, 4))
+    share = c.mean_pool(np.ones_like(TIES), **POOL)
+    wrong = lambda u, x, **o: c.mean_pool_vjp(u / share, x, **o)  # noqa: E731
+    verdict = check.check_vjp(wrong, c.mean_pool, u, TIES, **POOL)
+    assert "does not count" in verdict.cause
+    whole = {"size": (3, 3)}
+    v = R.normal(size=(2, 3, 2, 2))
+    double = lambda u, x, **o: 2 * c.mean_pool_vjp(u, x, **o)  # noqa: E731
+    assert not check.check_vjp(double, c.mean_pool, v, TIES, **whole)
+
+
 X2, W2 = R.normal(size=(2, 9, 4)), R.normal(size=(4, 4))
 STATE = R.normal(size=(2, 3, 4))
 

@@ -124,7 +124,7 @@ def test_memory_is_bounded():
         (ValueError, "axes of at least 1, not", (2, 5), (3, 2, 0), {}),
         (ValueError, "'x' must have at least 3 axes", (5, 5), (3, 2, 1, 1), {}),
         (ValueError, r"'x' must have shape \(..., 2, \*space\), not", (3, 5), (3, 2, 1), {}),
-        (ValueError, "number of outputs that is a multiple of 2", (4, 5), (3, 2, 1), {"groups": 2}),
+        (ValueError, "first axis that is a multiple of 2", (4, 5), (3, 2, 1), {"groups": 2}),
         (ValueError, "'groups' must be at least 1", (2, 5), (3, 2, 1), {"groups": 0}),
         (ValueError, r"'x' must have axes of space of at least \(5,\)",
          (2, 4), (3, 2, 3), {"dilation": 2}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,6 +97,86 @@ def other_padding(call: Call) -> Iterator[Trial]:
     ):
         around: Any = np.pad(x, width, mode)  # type: ignore[call-overload]
         yield words, replaced(call, 0, around).with_options(padding=0)
+
+
+def padded_at_the_start(call: Call) -> Iterator[Trial]:
+    """Yield an output padding before the first output."""
+    settings = call.settings
+    if call.form != "forward" or not np.any(settings["output_padding"]):
+        return
+    x, w, *rest = call.inputs
+    space = tuple(range(-len(_space(w)), 0))
+    y = call.with_inputs(np.flip(x, space), np.flip(w, space), *rest).run()
+    yield "the output padding is at the start, not at the end", [np.flip(y, space)]
+
+
+def _around(call: Call) -> tuple[list[tuple[int, int]], int]:
+    """Return the padding of all axes of pooling, and how many are of space."""
+    size, given = call.settings["size"], call.settings["padding"]
+    sides = given if isinstance(given, tuple | list) else (given,) * len(size)
+    lead = np.ndim(call.inputs[0]) - len(size)
+    return [(0, 0)] * lead + [(p, p) for p in sides], len(size)
+
+
+def zeros_win(call: Call) -> Iterator[Trial]:
+    """Yield a maximum whose padding is 0."""
+    width, _ = _around(call)
+    if call.form == "forward" and np.any(width):
+        around = np.pad(call.inputs[0], width)
+        yield "the padding is 0, not -inf", call.with_inputs(around).with_options(padding=0)
+
+
+def other_winners(call: Call) -> Iterator[Trial]:
+    """Yield gradients that equal maxima share, or of which another one gets all."""
+    if call.form != "vjp":
+        return
+    dout, x = call.arguments
+    width, axes = _around(call)
+    around = np.pad(x, width, constant_values=-np.inf)
+    size, stride = tuple(call.settings["size"]), call.settings["stride"]
+    steps = size if stride is None else stride
+    steps = tuple(steps) if isinstance(steps, tuple | list) else axes * (steps,)
+    best = call.core(x, size=size, stride=steps, padding=call.settings["padding"])
+    parts: list[Any] = []
+    equal: list[Any] = []
+    for k in np.ndindex(size):
+        ends = zip(k, steps, best.shape[best.ndim - axes :], strict=True)
+        part: Any = (..., *(slice(a, a + s * n, s) for a, s, n in ends))
+        parts.append(part)
+        equal.append((around[part] == best).astype(float))
+    ties = np.array(equal)
+    later = np.cumsum(ties[::-1], axis=0)[::-1] - ties
+    for words, shares in (
+        ("of equal maxima the last one gets the gradient, not the first", ties * (later == 0)),
+        ("equal maxima share the gradient, as in JAX's amax", ties / np.maximum(ties.sum(0), 1)),
+        ("all equal maxima get the whole gradient", ties),
+    ):
+        dx = np.zeros(np.shape(around))
+        for part, share in zip(parts, shares, strict=True):
+            dx[part] += dout * share
+        yield words, [_inside(dx, width)]
+
+
+def _with_dout(call: Call, dout: Any) -> Call:
+    return replace(call, arguments=(dout, *call.arguments[1:]))
+
+
+def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
+    return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
+
+
+def padding_not_counted(call: Call) -> Iterator[Trial]:
+    """Yield means over the elements that are there."""
+    width, _ = _around(call)
+    if not np.any(width):
+        return
+    options = {key: call.settings[key] for key in ("size", "stride", "padding")}
+    share = call.core(np.ones(np.shape(call.inputs[0])), **options)
+    words = "the mean does not count the padding"
+    if call.form == "vjp":
+        yield words, _with_dout(call, call.arguments[0] / share)
+    else:
+        yield words, [call.run() / share]
 
 
 def reversed_in_time(call: Call) -> Iterator[Trial]:
