@@ -121,6 +121,7 @@ families = {
     "linear_attention": "recurrent_linear_attention",
     "matrix_functions": "trace inverse logdet",
     "matrix_product": "matmul quadratic_form",
+    "max_pool": "mean_pool",
     "mlp_loss": "minibatch_descent",
     "momentum": "sgd",
     "multi_head": "repeat_kv",

@@ -21,6 +21,7 @@ CHAPTERS = [  # in reading order; a chapter imports only from those before it
     "calculus",
     "activations",
     "neurons",
+    "convolution",
     "losses",
     "training",
     "propagation",
