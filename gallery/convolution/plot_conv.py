@@ -128,3 +128,70 @@ fig.alt_text = (
     "Heat maps of the gradient of one output by 63 inputs, after 0 to 4 "
     "layers. With dilation 1 it reaches 9 inputs, with doubled dilations 31."
 )
+
+# %%
+# Move an input
+# -------------
+# The kernel is 1, 2, 3, and the padding is as wide as the dilation. Move the
+# input and watch the outputs that it touches: their weights stand in reversed
+# order, as they do in the gradient. The second plot counts the windows that
+# read each input: with a stride they differ, and with a stride of 3 and a
+# dilation of 3 most inputs are read by no window at all.
+
+try:
+    from interactive import Control, Interactive, Panel
+except ModuleNotFoundError:
+    msg = "Put interactive.py, which the page offers, beside the script."
+    raise SystemExit(msg) from None
+
+places = np.arange(size)
+
+
+def setting(stride, dilation):
+    """Return the options of the controls."""
+    d = int(dilation)
+    return {"stride": int(stride), "padding": d, "dilation": d}
+
+
+def touched_by(place, stride, dilation):
+    """Return the weight of an input in each output; 0 after the last one."""
+    matrix = matrix_of([1, 2, 3], setting(stride, dilation))
+    return {"weight": np.pad(matrix[:, int(place)], (0, size - len(matrix)))}
+
+
+def counted(stride, dilation):
+    """Return how many windows read each input."""
+    matrix = matrix_of([1, 1, 1], setting(stride, dilation))
+    return {"windows": matrix.sum(axis=0)}
+
+
+Interactive(
+    "Outputs that an input touches",
+    [
+        Control("place", "Input j", places, start=4),
+        Control("stride", "Stride s", [1, 2, 3], start=1),
+        Control("dilation", "Dilation d", [1, 2, 3], start=1),
+    ],
+    [
+        Panel(
+            "Outputs that input j touches",
+            places,
+            touched_by,
+            ["place", "stride", "dilation"],
+            xlabel="output",
+            ylabel="weight",
+            ylim=(0, 3),
+            points=True,
+        ),
+        Panel(
+            "Windows that read each input",
+            places,
+            counted,
+            ["stride", "dilation"],
+            xlabel="input",
+            ylabel="windows",
+            ylim=(0, 3),
+            points=True,
+        ),
+    ],
+).show()

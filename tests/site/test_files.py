@@ -586,19 +586,20 @@ def path(site, trees):
     parts = trees[site / "learn.html"].xpath(
         "//section[section]/section[starts-with(@id, 'id') or h2]"
     )
-    assert len(parts) == 6  # five parts, and a short route
+    assert len(parts) == 7  # six parts, and a short route
     return [[(site / link).resolve() for link in part.xpath(links)] for part in parts]
 
 
-def test_the_path_has_five_parts_and_a_route_of_seven(site, path):
+def test_the_path_has_six_parts_and_a_route_of_seven(site, path):
     *parts, route = [
         [page.relative_to(site / "reference").with_suffix("").as_posix() for page in part]
         for part in path
     ]
     stops = [stop for part in parts for stop in part]
-    assert len(parts) == 5
+    assert len(parts) == 6
     assert stops[0] == "calculus/chain_rule"
-    assert stops[-1] == "transformer/generation"
+    assert parts[4][-1] == "transformer/generation"
+    assert "convolution/conv" in parts[5]
     assert len(set(stops)) == len(stops) >= 27
     assert len(route) == 7
     assert set(route) <= set(stops)
