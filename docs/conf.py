@@ -1,6 +1,7 @@
 """Sphinx configuration of the dlref reference."""
 
 import json
+import os
 import re
 import sys
 import tomllib
@@ -201,6 +202,15 @@ html_theme_options = {
     "footer_start": [],
     "footer_end": [],
 }
+# Where the versions are published, if they are: the one place for the address. A page that is read
+# from a file has no list of versions to fetch.
+if address := os.environ.get("DLREF_DOCS_ADDRESS", "").rstrip("/"):
+    html_baseurl = f"{address}/stable/"
+    html_theme_options |= {
+        "navbar_start": ["navbar-logo", "version-switcher"],
+        "switcher": {"json_url": f"{address}/switcher.json", "version_match": f"v{release}"},
+        "check_switcher": False,
+    }
 about = (
     "accuracy changelog conformance contributing conventions elementary references speed withstands"
 )

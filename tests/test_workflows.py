@@ -32,6 +32,20 @@ def test_pythons_are_those_that_the_package_names():
     assert f'python: ["{oldest}"' in test
 
 
+def test_the_address_of_the_pages_has_one_place():
+    """The workflow's variable reaches the configuration of the docs, and no file has an address."""
+    name = "DLREF_DOCS_ADDRESS"
+    pages = next(path for path in WORKFLOWS if path.name == "pages.yml").read_text()
+    assert f"{name}: ${{{{ vars.DOCS_ADDRESS }}}}" in pages
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    assert name in tox["testenv:docs"]["pass_env"].split()
+    configuration = (ROOT / "docs" / "conf.py").read_text()
+    assert configuration.count(name) == 1
+    assert "switcher.json" in configuration
+    assert "switcher.json" in pages
+
+
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
 def test_actions_are_pinned_by_commit(path):
     actions = re.findall(r"uses: (\S+)", path.read_text())
