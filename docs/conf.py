@@ -138,7 +138,7 @@ families = {
     "sigmoids": "sigmoid log_sigmoid softplus tanh tanhshrink softsign",
     "smooth_rectifiers": "silu mish gelu",
     "softmax": "hardmax",
-    "state_dicts": "modules families",
+    "state_dicts": "modules encoders",
     "sparse": "differential_attention forgetting_bias indexer_scores merge_attention",
     "rotary_axial": "rotary_multi",
     "info_nce": "siglip_loss",

@@ -81,6 +81,19 @@ def scored_rows(draw, probabilities=True, **options):
 
 
 @st.composite
+def tokens_of_a_policy(draw):
+    G, T = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    options = {
+        "kind": draw(st.sampled_from(["ppo", "grpo", "dr_grpo", "gspo", "cispo"])),
+        "clip": draw(st.sampled_from([0.1, 0.2])),
+        "clip_high": draw(st.sampled_from([None, 0.3])),
+    }
+    if draw(st.booleans()):
+        options["mask"] = np.arange(T) <= np.arange(G)[:, None]
+    return Sample(((G, T), (G, T), (G, draw(st.sampled_from([1, T])))), options)
+
+
+@st.composite
 def layers(draw):
     batch = draw(BATCHES)
     n_in, n_out = draw(st.integers(0, 4)), draw(st.integers(0, 4))
@@ -292,6 +305,7 @@ STRATEGIES = {
         REDUCTIONS,
         st.sampled_from([0.0, 0.25]),
     ),
+    "losses.policy_loss": tokens_of_a_policy(),
     "losses.cross_entropy": scored_rows(
         reduction=REDUCTIONS,
         label_smoothing=st.sampled_from([0.0, 0.25]),

@@ -931,7 +931,7 @@ def encoder_block(
 def decoder_block(
     x, memory, params, num_heads, num_kv_heads=None, norm_first=False, norm=None,
     activation="relu", is_causal=True, mask=None, memory_mask=True, bias=0.0, rope=None,
-    dropout=(None, None, None), eps=1e-5, attention_dropout=None,
+    dropout=(None, None, None), eps=1e-5, attention_dropout=None, cross_scale=None,
 ):  # fmt: skip
     own, norm1, cross, norm2, network, norm3 = params
     seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
@@ -940,7 +940,7 @@ def decoder_block(
         norm1, *order, eps, dropout[0],
     )  # fmt: skip
     x = sublayer(
-        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask),
+        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask, scale=cross_scale),
         norm2, *order, eps, dropout[1],
     )  # fmt: skip
     return sublayer(x, network_of(network, activation), norm3, *order, eps, dropout[2])
@@ -1290,3 +1290,23 @@ def siglip_loss(similarity, bias, reduction="mean"):
     label = 2 * np.eye(similarity.shape[-1]) - 1
     terms = np.sum(np.log(1 + np.exp(-label * (similarity + bias))), axis=-1)
     return reduce_terms(terms, reduction)
+
+
+def policy_loss(log_p, old, advantage, clip=0.2, clip_high=None, kind="ppo", mask=None):
+    low, high = 1 - clip, 1 + (clip if clip_high is None else clip_high)
+    mask = np.ones(log_p.shape, bool) if mask is None else mask
+    lengths = np.maximum(np.sum(mask, axis=1, keepdims=True), 1)
+    log_ratio = log_p - old
+    if kind == "gspo":  # one ratio for each sequence
+        log_ratio = np.sum(np.where(mask, log_ratio, 0), axis=1, keepdims=True) / lengths
+    ratio = np.exp(log_ratio)
+    clipped = np.where(ratio.real < low, low, np.where(ratio.real > high, high, ratio))
+    if kind == "cispo":  # the real part is a constant for a complex step
+        gain = clipped.real * advantage * log_p
+    else:
+        free, bounded = ratio * advantage, clipped * advantage
+        gain = np.where(free.real < bounded.real, free, bounded)
+    gain = np.where(mask, gain, 0)
+    if kind in ("grpo", "gspo"):
+        return -np.mean(np.sum(gain, axis=1, keepdims=True) / lengths)
+    return -np.sum(gain) / (mask.size if kind == "dr_grpo" else np.sum(mask))

@@ -470,6 +470,16 @@ def dpo_loss_grad(log_p, log_ref, beta=0.1):
     return np.stack([-beta * wrong, beta * wrong]) / wrong.size
 
 
+# == losses.policy_loss, after naive.policy_loss
+
+
+def policy_loss_grad(log_p, old, advantage, clip=0.2):
+    """Gradient of PPO's loss, the mean over all tokens."""
+    ratio = np.exp(log_p - old)
+    stopped = np.where(advantage > 0, ratio > 1 + clip, ratio < 1 - clip)
+    return np.where(stopped, 0, -ratio * advantage) / ratio.size
+
+
 # == losses.distillation_loss, after naive.distillation_loss
 
 

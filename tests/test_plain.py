@@ -213,6 +213,7 @@ ELEMENTARY = {
     "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
     "info_nce_grad": (losses, (normal(4, 4),), None),
     "siglip_loss_grad": (losses, (normal(4, 4), np.float64(-0.5)), None),
+    "policy_loss_grad": (losses, (normal(4, 5) / 2, normal(4, 5) / 2, normal(4, 5)), None),
     "dpo_loss_grad": (losses, (normal(2, 6), normal(2, 6)), None),
     "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
     "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),
