@@ -54,7 +54,7 @@ def max_pool(
     --------
     max_pool_vjp : The backward pass, to the winners.
     mean_pool : The mean of every window.
-    dlref.calculus.max : Over whole axes; equal maxima share its gradient.
+    dlref.calculus.max_grad : The gradient of a maximum over whole axes, which equal ones share.
 
     Notes
     -----
@@ -102,23 +102,33 @@ def max_pool(
     out = np.empty((len(rows), *pool.outputs), x.dtype)
     with np.errstate(all="ignore"):
         for piece in pool.pieces(x.itemsize):
-            to = out[piece]
-            to.fill(-np.inf)
-            for part in pool.places(rows[piece], -np.inf):
-                np.maximum(to, part, out=to)
+            _maxima(pool.windows(pool.at.padded(rows[piece], -np.inf)), out[piece])
     return result(out.reshape(pool.shape), dtype)
 
 
-def _winners(x: FloatArray, pool: Pool) -> npt.NDArray[np.int32]:
-    """Return which place of each window of rows x has the maximum: the first, or a NaN."""
-    best = np.zeros((len(x), *pool.outputs), x.dtype)
-    place = np.full(best.shape, -1, np.int32)
-    inside = pool.places(np.ones((1, *pool.space)))
-    for k, (part, real) in enumerate(zip(pool.places(x, -np.inf), inside, strict=True)):
-        better = real.astype(bool) & ((part > best) | np.isnan(part) | (place < 0))
-        np.copyto(best, part, where=better)
-        place[better] = k
-    return place
+def _maxima(windows: list[FloatArray], out: FloatArray) -> FloatArray:
+    """Fill `out` with the maximum of each window."""
+    out.fill(-np.inf)
+    for part in windows:
+        np.maximum(out, part, out=out)
+    return out
+
+
+def _winners(x: FloatArray, pool: Pool) -> npt.NDArray[np.intp]:
+    """Return the index of each window's maximum in the padded rows: of the first one, or a NaN."""
+    windows = pool.windows(pool.at.padded(x, -np.inf))
+    real = pool.at.padded(np.ones((1, *pool.space)))
+    inside = [part == 1 for part in pool.windows(real)]
+    numbers = pool.windows(np.arange(real.size).reshape(real.shape))
+    best = _maxima(windows, np.empty((len(x), *pool.outputs), x.dtype))
+    index = np.empty(best.shape, np.intp)
+    for k in reversed(range(len(windows))):  # so that the first of equal ones is written last
+        np.copyto(index, numbers[k], where=(windows[k] == best) & inside[k])
+    if np.isnan(best).any():
+        for number, part in zip(numbers, windows, strict=True):
+            np.copyto(index, number, where=np.isnan(part))
+    rows = real.size * np.arange(len(x))
+    return index + rows.reshape(-1, *(1,) * len(pool.space))
 
 
 def max_pool_vjp(
@@ -181,9 +191,10 @@ def max_pool_vjp(
     out = np.empty(rows.shape, x.dtype)
     with np.errstate(all="ignore"):
         for piece in pool.pieces(8):
-            place, of = _winners(rows[piece], pool), cotangent[piece]
-            terms = (np.where(place == k, of, 0) for k in range(math.prod(size)))
-            out[piece] = pool.spread(out[piece].shape, terms)
+            index, shape = _winners(rows[piece], pool), pool.around(len(out[piece]))
+            weights = cotangent[piece].ravel()
+            sums = np.bincount(index.ravel(), weights, minlength=math.prod(shape))
+            out[piece] = pool.at.cropped(sums.reshape(shape))
     return result(out.reshape(x.shape), dtype)
 
 
@@ -227,9 +238,7 @@ def max_pool_jvp(
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
     pool = pool_of("primals", x, size, stride, padding)
     rows, moves = pool.rows(x), pool.rows(dx)
-    out = np.zeros((len(rows), *pool.outputs), x.dtype)
+    out = np.empty((len(rows), *pool.outputs), x.dtype)
     for piece in pool.pieces(8):
-        place, to = _winners(rows[piece], pool), out[piece]
-        for k, part in enumerate(pool.places(moves[piece])):
-            np.copyto(to, part, where=place == k)
+        out[piece] = pool.at.padded(moves[piece]).ravel()[_winners(rows[piece], pool)]
     return result(out.reshape(pool.shape), dtype)

@@ -2,7 +2,6 @@ r"""The mean of every window."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -112,7 +111,7 @@ def _means(x: FloatArray, pool: Pool) -> FloatArray:
     out = np.zeros((len(rows), *pool.outputs), x.dtype)
     for piece in pool.pieces(8):
         total = np.zeros(out[piece].shape)
-        for part in pool.places(rows[piece]):
+        for part in pool.windows(pool.at.padded(rows[piece])):
             total += part
         out[piece] = total / math.prod(pool.at.size)
     return out.reshape(pool.shape)
@@ -162,11 +161,13 @@ def mean_pool_vjp(
     pool = pool_of("x", x, size, stride, padding)
     check_shape("dout", u, pool.shape)
     rows, out = pool.rows(u), np.empty(pool.rows(x).shape, x.dtype)
-    places = math.prod(pool.at.size)
     with np.errstate(all="ignore"):
         for piece in pool.pieces(8):
-            share = rows[piece] / np.float64(places)
-            out[piece] = pool.spread(out[piece].shape, itertools.repeat(share, places))
+            share = rows[piece] / np.float64(math.prod(pool.at.size))
+            room = np.zeros(pool.around(len(share)))
+            for part in pool.windows(room):
+                np.add(part, share, out=part)
+            out[piece] = pool.at.cropped(room)
     return result(out.reshape(x.shape), dtype)
 
 

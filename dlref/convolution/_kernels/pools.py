@@ -11,7 +11,9 @@ from ..._core.arguments import as_integer, check_ndim, shown
 from .windows import ROOM, Windows, check_space, per_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
 
     from ..._core.arguments import FloatArray
 
@@ -37,25 +39,19 @@ class Pool(NamedTuple):
 
     def pieces(self, itemsize: int) -> Iterator[slice]:
         """Yield ranges of rows that stay in the cache together."""
-        one = math.prod(n + 2 * p for n, p in zip(self.space, self.at.padding, strict=True))
-        some = max(1, ROOM // max(1, one * itemsize))
+        some = max(1, ROOM // max(1, math.prod(self.around(1)) * itemsize))
         rows = math.prod(self.lead)
         return (slice(start, start + some) for start in range(0, rows, some))
 
-    def places(self, x: FloatArray, value: float = 0.0) -> Iterator[FloatArray]:
-        """Yield, for each place of a window, its element of every window of rows x."""
-        windows = self.at.view(self.at.padded(x, value), self.outputs)
-        for k in np.ndindex(self.at.size):
-            yield windows[(slice(None), *k)]
-
-    def spread(self, shape: tuple[int, ...], terms: Iterable[FloatArray]) -> FloatArray:
-        """Return rows of this shape to whose windows the terms of each place are added."""
+    def around(self, rows: int) -> tuple[int, ...]:
+        """Return the shape of so many padded rows."""
         sides = zip(self.space, self.at.padding, strict=True)
-        room = np.zeros((shape[0], *(n + 2 * p for n, p in sides)))
-        windows = self.at.view(room, self.outputs)
-        for k, term in zip(np.ndindex(self.at.size), terms, strict=True):
-            windows[(slice(None), *k)] += term
-        return self.at.cropped(room)
+        return (rows, *(n + 2 * p for n, p in sides))
+
+    def windows(self, x: npt.NDArray[Any]) -> list[Any]:
+        """Return a view for each place of a window: its elements of all windows of padded rows."""
+        windows = self.at.view(x, self.outputs)
+        return [windows[(slice(None), *k)] for k in np.ndindex(self.at.size)]
 
 
 def pool_of(name: str, x: FloatArray, size: Any, stride: Any, padding: Any) -> Pool:

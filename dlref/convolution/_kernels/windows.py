@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    import numpy.typing as npt
+
     from ..._core.arguments import FloatArray
 
 #: Bytes of a block of columns.
@@ -52,17 +54,17 @@ class Windows(NamedTuple):
         width = lead + [(p, p) for p in self.padding]
         return np.pad(x, width, constant_values=value)
 
-    def cropped(self, x: FloatArray) -> FloatArray:
+    def cropped(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a view without the padding."""
         sides = zip(self.padding, self.last(x.shape), strict=True)
-        inside: FloatArray = x[_all(tuple(slice(p, n - p) for p, n in sides))]
+        inside: npt.NDArray[Any] = x[_all(tuple(slice(p, n - p) for p, n in sides))]
         return inside
 
     def last(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the axes of space of a shape."""
         return shape[len(shape) - len(self.size) :]
 
-    def view(self, x: FloatArray, count: tuple[int, ...]) -> FloatArray:
+    def view(self, x: npt.NDArray[Any], count: tuple[int, ...]) -> npt.NDArray[Any]:
         """Return the windows (..., *size, *count) of a padded array (..., *space)."""
         lead = x.ndim - len(self.size)
         steps = x.strides[lead:]
