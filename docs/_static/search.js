@@ -15,7 +15,7 @@
   const MISSING = [
     "convolution", "conv2d", "pooling", "quantization", "int8", "diffusion sampler", "gan", "vae",
     "autoencoder", "reinforcement", "tokenizer", "bpe", "graph neural network", "gnn",
-    "vision transformer", "vit", "contrastive loss", "triplet loss", "ctc", "shampoo", "adafactor",
+    "vision transformer", "vit", "contrastive loss", "triplet loss", "shampoo", "adafactor",
   ];
   const stemmer = new Stemmer();
   const stem = word => stemmer.stemWord(word.toLowerCase());
