@@ -94,6 +94,19 @@ def tokens_of_a_policy(draw):
 
 
 @st.composite
+def unaligned_texts(draw):
+    batch = draw(st.sampled_from([(), (1,), (2,), (2, 1)]))
+    S, C = draw(st.integers(0, 2)), draw(st.integers(2, 3))
+    T = draw(st.integers(max(1, 2 * S), 4))
+    options = {"reduction": draw(REDUCTIONS)}
+    if draw(st.booleans()):
+        options["lengths"] = np.full(batch, max(1, T - 1 if S < 2 else T))
+    if draw(st.booleans()):
+        options["target_lengths"] = np.full(batch, max(0, S - 1))
+    return Sample(((*batch, T, C), (*batch, S)), options)
+
+
+@st.composite
 def layers(draw):
     batch = draw(BATCHES)
     n_in, n_out = draw(st.integers(0, 4)), draw(st.integers(0, 4))
@@ -306,6 +319,7 @@ STRATEGIES = {
         st.sampled_from([0.0, 0.25]),
     ),
     "losses.policy_loss": tokens_of_a_policy(),
+    "losses.ctc_loss": unaligned_texts(),
     "losses.cross_entropy": scored_rows(
         reduction=REDUCTIONS,
         label_smoothing=st.sampled_from([0.0, 0.25]),

@@ -6,6 +6,7 @@ that a complex step differentiates them to the last digit; NumPy compares their 
 """
 
 import functools
+import itertools
 
 import numpy as np
 import scipy.special
@@ -1310,3 +1311,20 @@ def policy_loss(log_p, old, advantage, clip=0.2, clip_high=None, kind="ppo", mas
     if kind in ("grpo", "gspo"):
         return -np.mean(np.sum(gain, axis=1, keepdims=True) / lengths)
     return -np.sum(gain) / (mask.size if kind == "dr_grpo" else np.sum(mask))
+
+
+def ctc_loss(log_probs, targets, blank=0, lengths=None, target_lengths=None, reduction="mean"):
+    *batch, T, C = log_probs.shape
+    steps = np.broadcast_to(T if lengths is None else lengths, batch)
+    letters = np.broadcast_to(
+        targets.shape[-1] if target_lengths is None else target_lengths, batch
+    )
+    terms = np.zeros(batch, log_probs.dtype)
+    for n in np.ndindex(*batch):
+        x, text, total = log_probs[n], list(targets[n][: letters[n]]), 0
+        for path in itertools.product(range(C), repeat=int(steps[n])):  # all of them
+            merged = [k for k, _ in itertools.groupby(path)]
+            if [k for k in merged if k != blank] == text:
+                total = total + np.exp(np.sum(x[range(len(path)), list(path)]))
+        terms[n] = -np.log(total) / (np.maximum(letters[n], 1) if reduction == "mean" else 1)
+    return reduce_terms(terms, reduction)

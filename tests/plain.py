@@ -480,6 +480,38 @@ def policy_loss_grad(log_p, old, advantage, clip=0.2):
     return np.where(stopped, 0, -ratio * advantage) / ratio.size
 
 
+# == losses.ctc_loss, after naive.ctc_loss
+
+
+def ctc_trellis(x, text, blank=0):
+    """Forward: the places with blanks between letters, and the logarithms of all beginnings."""
+    places = np.full(2 * len(text) + 1, blank)
+    places[1::2] = text
+    alpha = np.full((len(x), len(places)), -np.inf)
+    alpha[0, :2] = x[0, places[:2]]
+    for t in range(1, len(x)):
+        for s, k in enumerate(places):
+            before = [s, s - 1]
+            if s > 1 and k != blank and k != places[s - 2]:
+                before.append(s - 2)
+            terms = [alpha[t - 1, r] for r in before if r >= 0]
+            alpha[t, s] = x[t, k] + np.logaddexp.reduce(terms)
+    return places, alpha
+
+
+def ctc_loss_grad(x, text, blank=0):
+    """Gradient of one text. The ends of paths are the beginnings of reversed ones."""
+    places, alpha = ctc_trellis(x, text, blank)
+    _, back = ctc_trellis(x[::-1], text[::-1], blank)
+    beta = back[::-1, ::-1] - x[:, places]  # without the step itself
+    loss = -np.logaddexp.reduce(alpha[-1, -2:])
+    share = np.exp(alpha + beta + loss)
+    grad = np.zeros(x.shape)
+    for s, k in enumerate(places):
+        grad[:, k] -= share[:, s]
+    return loss, grad
+
+
 # == losses.distillation_loss, after naive.distillation_loss
 
 

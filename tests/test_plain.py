@@ -229,6 +229,18 @@ def test_elementary(name):
     close(FUNCTIONS[name](*arguments), getattr(module, name)(*arguments))
 
 
+@checks("ctc_trellis", "ctc_loss_grad")
+def test_texts_that_are_not_aligned():
+    x = np.log(naive.softmax(normal(9, 4)))
+    for letters in ([1, 2, 3], [1, 1, 3], []):
+        text = np.array(letters, int)
+        want = losses.ctc_loss(x, text, reduction="sum")
+        loss, grad = plain.ctc_loss_grad(x, text)
+        close(loss, want)
+        close(grad, losses.ctc_loss_grad(x, text, reduction="sum"))
+        close(-np.logaddexp.reduce(plain.ctc_trellis(x, text)[1][-1, -2:]), want)
+
+
 def test_the_gradient_at_a_dead_neuron_is_zero():
     inputs = np.ones(3), -np.ones(3), 0.5
     close(plain.neuron_vjp(1.7, *inputs), neurons.neuron_vjp(1.7, *inputs))

@@ -11,6 +11,10 @@ from ._cross_entropy import cross_entropy_grad as cross_entropy_grad
 from ._cross_entropy import cross_entropy_jvp as cross_entropy_jvp
 from ._cross_entropy import cross_entropy_value_and_grad as cross_entropy_value_and_grad
 from ._cross_entropy import cross_entropy_vjp as cross_entropy_vjp
+from ._ctc_loss import ctc_loss as ctc_loss
+from ._ctc_loss import ctc_loss_grad as ctc_loss_grad
+from ._ctc_loss import ctc_loss_jvp as ctc_loss_jvp
+from ._ctc_loss import ctc_loss_vjp as ctc_loss_vjp
 from ._distillation_loss import distillation_loss as distillation_loss
 from ._distillation_loss import distillation_loss_grad as distillation_loss_grad
 from ._distillation_loss import distillation_loss_jvp as distillation_loss_jvp

@@ -56,6 +56,11 @@ ROWS = [
 ]
 
 
+def letters(rng: Any, shape: Any, first: Any) -> Any:
+    """Draw classes other than the blank, which is the first."""
+    return rng.integers(1, first[-1], shape)
+
+
 def few(rng: Any, shape: Any, _first: Any) -> Any:
     """Draw one of the first three classes, where the weights say how many there are."""
     return rng.integers(0, 3, shape)
@@ -247,6 +252,28 @@ RECORDS = [
             call((3, 4), (3, 4), (3, 4), mask=TOKENS),
         ],
         mistakes=(training.other_clips,),
+    ),
+    Known(
+        f=m.ctc_loss,
+        calls=[
+            call((4, 3), (2,)), call((2, 4, 3), (2, 2), reduction="none"),
+            call((2, 4, 3), (2, 2), lengths=np.array([4, 3]), target_lengths=np.array([2, 1])),
+            call((4, 3), np.array([0, 1]), blank=2, reduction="sum"), call((2, 2), (0,)),
+        ],
+        draw=(log_distribution, letters), constant=(1,), batched=False, is_loss=True,
+        needed=REDUCED, fixed=True,
+        hard=[
+            call((2, 9, 5), (2, 4)), call((2, 9, 5), (2, 4), reduction="sum"),
+            call((3, 9, 5), (3, 4), reduction="none"),
+            call((1, 9, 5), np.array([[2, 2, 1, 1]]), reduction="sum"),
+        ],
+        large=[call((2, 67, 33), (2, 20)), call((2, 2, 30, 7), (2, 2, 9))],
+        options=[
+            call((2, 9, 5), (2, 4), lengths=np.array([9, 8])),
+            call((2, 9, 5), (2, 4), target_lengths=np.array([4, 2])),
+            call((9, 5), np.array([0, 1, 3]), blank=2),
+        ],
+        mistakes=(training.other_alignments,),
     ),
     Known(
         f=m.kl_divergence,

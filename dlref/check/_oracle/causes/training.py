@@ -97,6 +97,64 @@ def other_means(call: Call) -> Iterator[Trial]:
             yield "the mean counts the ignored targets", parts
 
 
+def other_alignments(call: Call) -> Iterator[Trial]:
+    """Yield losses of texts that are not aligned, with other means, blanks and gradients."""
+    settings, (x, target) = call.settings, call.inputs
+    if call.form == "vjp":
+        (grad,) = flat(call.run())
+        logits = grad - grad.sum(-1, keepdims=True) * np.exp(x)
+        yield "it is the gradient of logits before a log-softmax, as PyTorch returns it", [logits]
+    classes = x.shape[-1]
+    if settings["blank"] != classes - 1:
+        words = "the blank is the last class"
+        yield words, call.with_options(blank=classes - 1)
+    if settings["blank"] != 0:
+        yield "the blank is class 0", call.with_options(blank=0)
+    sizes = np.broadcast_to(target.shape[-1], target.shape[:-1])
+    if settings["target_lengths"] is not None:
+        sizes = np.asarray(settings["target_lengths"])
+    if settings["reduction"] == "mean":
+        yield from _other_means_of_texts(call, np.maximum(sizes, 1))
+    if call.form == "forward":
+        each = _without_blanks_between(x, target, sizes, settings)
+        how = settings["reduction"]
+        each = each / np.maximum(sizes, 1) if how == "mean" else each
+        loss = each if how == "none" else (each.mean() if how == "mean" else each.sum())
+        yield "equal letters need no blank between them", [np.asarray(loss)]
+
+
+def _other_means_of_texts(call: Call, sizes: Any) -> Iterator[Trial]:
+    words = (
+        "the losses are not divided by the lengths of their texts",
+        "the sum is divided by the number of all letters",
+    )
+    for text, factor in zip(words, (sizes, sizes.size * sizes / max(sizes.sum(), 1)), strict=True):
+        if call.form == "vjp":
+            yield text, [flat(call.run())[0] * np.asarray(factor)[..., None, None]]
+        elif call.form == "forward":
+            each = np.asarray(call.with_options(reduction="none").run()) / sizes
+            yield text, [np.asarray(np.mean(each * factor))]
+
+
+def _without_blanks_between(x: Any, target: Any, sizes: Any, settings: Any) -> Any:
+    """Return the loss of each text if a path may go from any letter to the next."""
+    steps = np.broadcast_to(x.shape[-2], sizes.shape)
+    if settings["lengths"] is not None:
+        steps = np.asarray(settings["lengths"])
+    losses = np.empty(sizes.shape)
+    for n in np.ndindex(*sizes.shape):
+        labels = np.full(2 * sizes[n] + 1, settings["blank"])
+        labels[1::2] = target[n][: sizes[n]]
+        a = np.where(np.arange(labels.size) < 2, x[n][0, labels], -np.inf)
+        for t in range(1, steps[n]):
+            next_ = np.concatenate([[-np.inf], a])[:-1]
+            after = np.concatenate([[-np.inf, -np.inf], a])[:-2]
+            after[::2] = -np.inf
+            a = x[n][t, labels] + np.logaddexp(np.logaddexp(a, next_), after)
+        losses[n] = -np.logaddexp.reduce(a[-2:])
+    return losses
+
+
 #: How the kinds of a policy's loss differ.
 AVERAGED = {
     "ppo": "the mean is over all tokens that count",

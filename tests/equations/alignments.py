@@ -1,0 +1,157 @@
+"""The displayed equations of the loss of texts that are not aligned."""
+
+import itertools
+
+import numpy as np
+from equations.ledger import definition, equation
+from equations.numeric import gradients, rate
+
+from dlref.losses import ctc_loss, ctc_loss_grad, ctc_loss_jvp, ctc_loss_vjp
+
+RNG = np.random.default_rng(0)
+T, C, BLANK = 5, 3, 0
+Z, V = RNG.normal(size=(2, T, C))
+X = Z - np.log(np.sum(np.exp(Z), axis=1, keepdims=True))
+TEXTS = ([1, 2], [1, 1], [2, 1, 2])
+
+
+def becomes(path):
+    return [k for k, _ in itertools.groupby(path) if k != BLANK]
+
+
+def paths(text):
+    return [p for p in itertools.product(range(C), repeat=T) if becomes(p) == text]
+
+
+def loss(x, text):
+    return -np.log(sum(np.prod([np.exp(x[t, p[t]]) for t in range(T)]) for p in paths(text)))
+
+
+def places(text):
+    return [BLANK, *itertools.chain.from_iterable((k, BLANK) for k in text)]
+
+
+def may_skip(label, s):
+    return s >= 2 and label[s] != BLANK and label[s] != label[s - 2]
+
+
+@np.errstate(divide="ignore")
+def beginnings(x, text):
+    """Return alpha, its places counted from 0."""
+    label = places(text)
+    alpha = np.full((T, len(label)), -np.inf)
+    alpha[0, 0], alpha[0, 1] = x[0, BLANK], x[0, text[0]]
+    for t, s in itertools.product(range(1, T), range(len(label))):
+        total = np.exp(alpha[t - 1, s])
+        total += np.exp(alpha[t - 1, s - 1]) if s >= 1 else 0
+        total += np.exp(alpha[t - 1, s - 2]) if may_skip(label, s) else 0
+        alpha[t, s] = x[t, label[s]] + np.log(total)
+    return alpha
+
+
+@np.errstate(divide="ignore")
+def ends(x, text):
+    """Return beta, its places counted from 0."""
+    label = places(text)
+    count = len(label)
+    beta = np.full((T, count), -np.inf)
+    beta[-1, -2:] = 0
+    for t, s in itertools.product(reversed(range(T - 1)), range(count)):
+        total = np.exp(beta[t + 1, s] + x[t + 1, label[s]])
+        if s + 1 < count:
+            total += np.exp(beta[t + 1, s + 1] + x[t + 1, label[s + 1]])
+        if s + 2 < count and may_skip(label, s + 2):
+            total += np.exp(beta[t + 1, s + 2] + x[t + 1, label[s + 2]])
+        beta[t, s] = np.log(total)
+    return beta
+
+
+@definition(r"L = -\log \sum_{\pi :\, B(\pi) = l} \prod_t e^{x_{t \pi_t}} .")
+def loss_of_all_paths():
+    for text in TEXTS:
+        yield loss(X, text), ctc_loss(X, text, reduction="sum")
+
+
+@equation(
+    r"""\alpha_t(s) = x_{t l'_s} + \log \bigl( e^{\alpha_{t-1}(s)} + e^{\alpha_{t-1}(s-1)}
+    + [l'_s \ne b] [l'_s \ne l'_{s-2}]\, e^{\alpha_{t-1}(s-2)} \bigr) ,""",
+    r"L = -\log \bigl( e^{\alpha_T(2S+1)} + e^{\alpha_T(2S)} \bigr) .",
+)
+def recursion_of_beginnings():
+    for text in TEXTS:
+        alpha = beginnings(X, text)
+        S = len(text)
+        last = -np.log(np.exp(alpha[T - 1, 2 * S]) + np.exp(alpha[T - 1, 2 * S - 1]))
+        yield last, loss(X, text)
+
+
+@equation(
+    r"""\beta_t(s) = \log \bigl( e^{\beta_{t+1}(s) + x_{t+1, l'_s}} + e^{\beta_{t+1}(s+1) +
+    x_{t+1, l'_{s+1}}} + [l'_{s+2} \ne b] [l'_{s+2} \ne l'_s]\, e^{\beta_{t+1}(s+2) + x_{t+1,
+    l'_{s+2}}} \bigr) .""",
+    r"""\gamma_t(k) = \sum_{s :\, l'_s = k} e^{\alpha_t(s) + \beta_t(s) + L} , \qquad
+    \pdv{L}{x_{tk}} = -\gamma_t(k) , \qquad \sum_k \gamma_t(k) = 1 .""",
+)
+def share_of_the_paths():
+    for text in TEXTS:
+        gamma = shares(text)
+        total = np.exp(-loss(X, text))
+        listed = np.zeros((T, C))
+        for p in paths(text):
+            for t in range(T):
+                listed[t, p[t]] += np.prod([np.exp(X[r, p[r]]) for r in range(T)]) / total
+        (grad,) = gradients(lambda x, text=text: loss(x, text), X)
+        yield gamma, listed, -grad
+        minus = -gamma
+        yield grad, minus, ctc_loss_grad(X, text, reduction="sum")
+        totals = [sum(gamma[t, k] for k in range(C)) for t in range(T)]
+        yield totals, np.ones(T)
+
+
+def shares(text):
+    alpha, beta, label = beginnings(X, text), ends(X, text), places(text)
+    gamma = np.zeros((T, C))
+    for t, s in itertools.product(range(T), range(len(label))):
+        gamma[t, label[s]] += np.exp(alpha[t, s] + beta[t, s] + loss(X, text))
+    return gamma
+
+
+def log_softmax(z):
+    return z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
+
+
+@equation(
+    r"\pdv{L}{z_{tk}} = -\gamma_t(k) + y_{tk} \sum_j \gamma_t(j) = y_{tk} - \gamma_t(k) .",
+)
+def gradient_of_logits():
+    y = np.exp(X)
+    for text in TEXTS:
+        gamma = shares(text)
+        (grad,) = gradients(lambda z, text=text: loss(log_softmax(z), text), Z)
+        by_hand = [
+            [-gamma[t, k] + y[t, k] * sum(gamma[t, j] for j in range(C)) for k in range(C)]
+            for t in range(T)
+        ]
+        yield grad, by_hand, y - gamma
+
+
+@equation(
+    r"""\pdv{L}{x_{tk}} = -u\, \gamma_t(k) , \qquad
+    \pdv{L_{mean}}{x_{ntk}} = -\frac{u}{N \max(S_n, 1)}\, \gamma_{nt}(k) .""",
+    r"\dot L = -\sum_{tk} \gamma_t(k)\, v_{tk} .",
+)
+def products_of_unaligned_texts():
+    u = 1.7
+    for text in TEXTS:
+        gamma = shares(text)
+        by_hand = -u * gamma
+        yield by_hand, ctc_loss_vjp(u, X, text, reduction="sum")
+        moved = -sum(gamma[t, k] * V[t, k] for t in range(T) for k in range(C))
+        pushed = ctc_loss_jvp((X, text), (V, None), reduction="sum")
+        yield rate(lambda x, text=text: loss(x, text), (X,), (V,)), moved, pushed
+    both, N = np.stack([X, X]), 2
+    padded = np.array([[1, 2, 0], [2, 1, 2]])
+    got = ctc_loss_vjp(u, both, padded, target_lengths=np.array([2, 3]))
+    for n, text in enumerate(([1, 2], [2, 1, 2])):
+        by_hand = -u / (N * max(len(text), 1)) * shares(text)
+        yield by_hand, got[n]
