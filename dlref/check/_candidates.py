@@ -153,8 +153,8 @@ class Verdict(NamedTuple):
     Parameters
     ----------
     ok : bool
-        Whether every output has the right shape and dtype, every element is within its bound, and
-        the inputs are as they were.
+        Whether every output has the right shape and dtype, every element is within its bound, some
+        output is not only within bounds that zeros meet, too, and the inputs are as they were.
     outputs : tuple of OutputCheck
         Every output.
     message : str
@@ -168,7 +168,8 @@ class Verdict(NamedTuple):
     -----
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
     It is false, but no accusation, where it cannot tell: where every element may be as far off as
-    it is large, so that zeros would pass (``cannot_tell``).
+    it is large, so that zeros would pass (``cannot_tell``). Where some outputs are right and
+    others cannot be told, it is true, and its message says of which it cannot tell.
     ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
     ``cause`` belong to it, and ``picture`` shows where its error sits.
 
@@ -190,9 +191,7 @@ class Verdict(NamedTuple):
     @property
     def cannot_tell(self) -> bool:
         """Whether no output is off, but these inputs do not tell whether one is right."""
-        return any(one.cannot_tell for one in self.outputs) and all(
-            one.ok or one.cannot_tell for one in self.outputs
-        )
+        return not self.ok and bool(self.outputs) and all(one.cannot_tell for one in self.outputs)
 
     @property
     def worst(self) -> OutputCheck | None:
@@ -276,7 +275,7 @@ def html_table(heads: Any, rows: Any) -> str:
 
 def _badness(one: OutputCheck) -> tuple[bool, float]:
     ratio = one.error / one.allowed if one.allowed else (np.inf if one.error else 0.0)
-    return not one.ok, ratio
+    return not (one.ok or one.cannot_tell), ratio
 
 
 def _entered(value: Any, least: int = 0) -> Any:
@@ -582,9 +581,10 @@ def judged(
             cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"
         places = f"{one.places}; {cause}" if cause and not one.size else one.places
         checks.append(one._replace(baseline=baseline, places=places, cause=cause))
-    if any(one.ok for one in checks):  # the others are 0, but for the rounding of float64, or right
-        checks = [one._replace(ok=True, places="") if one.cannot_tell else one for one in checks]
-    return Verdict(all(one.ok for one in checks), tuple(checks), _summary(checks))
+    # where some output is right, others may be 0 but for the rounding of float64
+    known = any(one.ok for one in checks) or not checks
+    ok = known and all(one.ok or one.cannot_tell for one in checks)
+    return Verdict(ok, tuple(checks), _summary(checks))
 
 
 def _summary(checks: list[OutputCheck]) -> str:
@@ -593,7 +593,9 @@ def _summary(checks: list[OutputCheck]) -> str:
         return str(checks[0])
     untold = [one.name for one in checks if one.cannot_tell]
     if untold and not off:
-        return f"cannot tell here of {', '.join(untold)}: {UNTOLD}"
+        right = f"{len(checks) - len(untold)} of {len(checks)} outputs are right; "
+        words = f"cannot tell here of {', '.join(untold)}: {UNTOLD}"
+        return words if len(untold) == len(checks) else right + words
     if not off:
         return f"all {len(checks)} outputs are right"
     names = ", ".join(one.name for one in off)

@@ -103,9 +103,21 @@ class CheckReport(NamedTuple):
         counts = {cause: found.count(cause) for cause in found}
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
+    @property
+    def untold(self) -> tuple[str, ...]:
+        """The outputs, by form and name, of which no case can tell whether they are right."""
+        told: dict[str, bool] = {}
+        for form, _, verdict in self.rows:
+            for one in verdict.outputs if len(verdict.outputs) > 1 else ():
+                name = f"{form}: {one.name}"
+                told[name] = told.get(name, False) or not one.cannot_tell
+        return tuple(name for name, known in told.items() if not known)
+
     def _summary(self) -> str:
         count = len(self.failed)
         words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
+        if self.untold:
+            words += f"; no case can tell of {', '.join(self.untold)}"
         explained = [{one.cause for one in row[2].outputs} for row in self.failed]
         shares = {cause: sum(cause in some for some in explained) for cause in self.causes}
         most = max(shares, key=lambda cause: shares[cause], default="")
@@ -122,7 +134,7 @@ class CheckReport(NamedTuple):
                 "right" if verdict else ("cannot tell" if verdict.cannot_tell else "off"),
                 f"{_ratio(verdict):.2g}",
                 _beside_plain(verdict),
-                "" if verdict else (verdict.cause or verdict.message),
+                _why(verdict),
             )
             for form, case, verdict in self.rows
         ]
@@ -189,6 +201,12 @@ class CheckReport(NamedTuple):
         told = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
         told["left_out"] = list(self.left_out)
         return _written(json.dumps(told, indent=1) + "\n", path)
+
+
+def _why(verdict: Verdict) -> str:
+    if verdict:
+        return verdict.message if any(one.cannot_tell for one in verdict.outputs) else ""
+    return verdict.cause or verdict.message
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:

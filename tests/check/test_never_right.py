@@ -11,6 +11,7 @@ from dlref import activations as act
 from dlref import check
 from dlref import normalization as norm
 from dlref._core.pytree import flat, rebuilt
+from dlref.check import _candidates
 from dlref.check._known import record_of
 from dlref.check._oracle.calls import is_float
 from dlref.check._oracle.examples import along, drawn_like
@@ -108,3 +109,37 @@ def test_what_cannot_tell_is_no_failure_of_a_report():
         assert not only
         assert not only.failed
         assert "cannot tell" in str(only)
+
+
+def test_an_output_of_which_nothing_can_be_told_is_named():
+    """For rows that are constant, the gradients of x and the weight are 0, but for rounding."""
+    x = np.repeat(np.float32([[1.0], [2.0]]), 8, -1)
+    u, w, b = np.random.default_rng(0).normal(size=(3, 2, 8)).astype("f")
+    given = u, x, w[0], b[0]
+    verdict = check.check_vjp(norm.layer_norm_vjp, norm.layer_norm, *given)
+    untold = [one for one in verdict.outputs if one.cannot_tell]
+    if untold:
+        assert verdict.ok == any(one.ok for one in verdict.outputs)
+        assert "cannot tell here of" in verdict.message
+        assert not verdict.cannot_tell
+    case = check.HardCase("constant rows", (x, w[0], b[0]), {})
+    report = check.check_all(None, norm.layer_norm, vjp=norm.layer_norm_vjp, cases=[case])
+    assert len(report.untold) == len(untold)
+    assert ("no case can tell of" in str(report)) == bool(untold)
+
+
+def test_outputs_that_cannot_be_told_are_said_of_a_right_verdict():
+    right = check.check_forward(act.relu, act.relu, np.ones(4, np.float32)).outputs[0]
+    blind = right._replace(ok=False, wrong=0, name="output 1")
+    assert blind.cannot_tell
+    words = _candidates._summary([right, blind])
+    assert words.startswith("1 of 2 outputs are right; cannot tell here of output 1")
+    verdict = check.Verdict(True, (right, blind), words)
+    assert not verdict.cannot_tell
+    assert verdict.worst is right
+    report = check.CheckReport("relu", "float32", (("vjp", "a case", verdict),))
+    assert report
+    assert report.untold == ("vjp: output 1",)
+    assert "no case can tell of vjp: output 1" in str(report)
+    assert "cannot tell here of output 1" in str(report)
+    assert check.Verdict(False, (blind, blind), _candidates._summary([blind, blind])).cannot_tell
