@@ -161,8 +161,7 @@ def conv_transpose(
     >>> conv_transpose([[1, 10]], [[[1, 2, 3]]], stride=2)
     array([[ 1.,  2., 13., 20., 30.]])
 
-    The inputs 1 and 10 write 1, 2, 3 and 10, 20, 30, two places apart. Padding drops
-    the ends, and an output padding takes one more at the end:
+    Padding drops the ends, and an output padding takes one more at the end:
 
     >>> conv_transpose([[1, 10]], [[[1, 2, 3]]], stride=2, padding=1)
     array([[ 2., 13., 20.]])

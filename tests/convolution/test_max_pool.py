@@ -48,6 +48,12 @@ def test_against_pytorch(shape, options, equal, kind):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-15 * np.abs(wanted).max())
 
 
+def test_a_nan_gets_the_gradient():
+    x = np.array([3.0, np.nan, 5.0, 1.0, 2.0, 4.0])
+    grad = max_pool_vjp(np.array([10.0, 20.0]), x, size=(3,))
+    np.testing.assert_array_equal(grad, [0.0, 10.0, 0.0, 0.0, 0.0, 20.0])
+
+
 def test_infinities_and_nan_as_in_pytorch():
     torch = pytest.importorskip("torch")
     inf, nan = np.inf, np.nan
