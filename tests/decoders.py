@@ -29,6 +29,11 @@ LATENT = {
     "moe_intermediate_size": 12, "n_shared_experts": 2, "kv_lora_rank": 6,
     "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5, "num_key_value_heads": 4,
 }  # fmt: skip
+DELTA = {
+    "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5,
+    "linear_value_head_dim": 6, "linear_conv_kernel_dim": 3, "head_dim": 8, "num_experts": 4,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 24,
+}  # fmt: skip
 YARN = {
     "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.0,
     "original_max_position_embeddings": 16,
@@ -99,6 +104,17 @@ FAMILIES = {
             | {"first_k_dense_replace": 2, "n_group": 1, "topk_group": 1}
             | {"norm_topk_prob": False, "rope_interleave": False, "q_lora_rank": None},
             LATENT | {"first_k_dense_replace": 0, "q_lora_rank": 5, "rope_parameters": YARN},
+        ],
+    ),
+    "qwen3_next": (
+        "Qwen3Next",
+        [
+            DELTA | {"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
+            DELTA
+            | {"layer_types": ["full_attention", "linear_attention", "linear_attention"]}
+            | {"linear_num_key_heads": 4}
+            | {"mlp_only_layers": [1], "norm_topk_prob": False},
+            DELTA | {"layer_types": ["full_attention"] * 3, "attention_bias": True},
         ],
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),

@@ -27,11 +27,16 @@ def state_of(kind, config, rng):
     whole = config.get("q_lora_rank", 5) is None  # queries come from the tokens themselves
     sizes |= {
         "Rq": config["hidden_size"] if whole else 5,
+        "1": 1,
         "Rkv": 6,
         "DKV": 10,
         "KV": 44,
         "HV": 20,
     } | families._sizes(found)
+    keys = config.get("linear_num_key_heads", 0)
+    sizes |= {"KE": 5 * keys, "HV": 20, "HL": 4, "C": 10 * keys + 24, "KC": 3, "VL": 6}
+    if kind == "qwen3_next":
+        sizes["HV"] = 24
     state = {}
     for tensor in tensors(family.layout(found, family.base)):
         if whole and tensor.optional:
@@ -39,6 +44,8 @@ def state_of(kind, config, rng):
         axes = [families_axis(term) for term in tensor.shape.split(", ")]
         shape = [factor * sizes[symbol] for factor, symbol in axes]
         state.setdefault(tensor.name, rng.normal(size=shape) / 4)
+    if kind == "qwen3_next":
+        state = families.together(state, found, family.base)
     return {families._with_both_names(name, state): array for name, array in state.items()}
 
 

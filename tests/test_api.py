@@ -46,9 +46,11 @@ SHARED = {
     "attention._latent",
     "interop._decoders",
     "interop._families",
+    "interop._fused",
     "interop._settings",
     "interop._tensors",
     "transformer._decoding",
+    "transformer._delta",
     "transformer._model",
     "transformer._padding",
 }

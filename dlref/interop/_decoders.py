@@ -11,6 +11,7 @@ from ..transformer import (
     EncoderBlockParams,
     ExpertParams,
     FeedForwardParams,
+    GatedDeltaParams,
     GatedFeedForwardParams,
     LanguageModelConfig,
     LanguageModelParams,
@@ -308,6 +309,31 @@ def _deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return [{"router": None} if i < dense else {} for i in range(told["layers"])]
 
 
+def _qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, normalize=s.flag(True, "norm_topk_prob"))
+    s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"}
+    s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
+    told["blocks"]["norm_offset"] = 1.0
+    keys = s.integer(16, "linear_num_key_heads")
+    values = s.integer(32, "linear_num_value_heads")
+    if values % keys:
+        s.problems.append(f"'linear_num_key_heads' must divide {values}, not be {keys}")
+    layers, interval = told["layers"], s.integer(4, "full_attention_interval")
+    usual = [
+        "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
+    ]
+    types = s.get(usual, "layer_types")
+    if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
+        s.problems.append(f"'layer_types' must be a list of {layers} known types, not {types!r}")
+    plain, step = s.get([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+    dense = [i in plain or (i + 1) % step != 0 for i in range(layers)]
+    return [
+        ({"delta_heads": keys} if kind == "linear_attention" else {})
+        | ({"router": None} if d else {})
+        for kind, d in zip(types, dense, strict=False)
+    ]
+
+
 def _defaults(*numbers: int, **more: Any) -> dict[str, Any]:
     """Return the defaults of a configuration; `numbers` go to the sizes in their order."""
     sizes = "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads"
@@ -463,6 +489,16 @@ KIN: dict[str, Kin] = {
         _deepseek_v3,
         latent=True,
     ),
+    "qwen3_next": Kin(
+        "Qwen3Next",
+        "gated delta rules, and attention with gates in every fourth layer",
+        _defaults(
+            151936, 2048, 5632, 48, 16, 2, head_dim=256, attention_bias=False, experts=512, k=10,
+            partial_rotary_factor=0.25,
+        ),
+        _qwen3_next,
+        qk_norm=True,
+    ),
     "gpt_neox": Kin(
         "GPTNeoX",
         "attention and network side by side, each with a layer norm",
@@ -541,6 +577,10 @@ def _experts(name: str, kind: str) -> MixtureParams:
             correction: Any = Tensor(f"{name}mlp.gate.e_score_correction_bias", "n")
             shared = _gated(f"{name}mlp.shared_experts.", "MS")
             found = found._replace(correction=correction, shared=shared)
+        if kind == "qwen3_next":
+            gate: Any = Tensor(f"{name}mlp.shared_expert_gate.weight", "1, D")
+            shared = _gated(f"{name}mlp.shared_expert.", "MS")
+            found = found._replace(shared=shared, shared_gate=gate)
         return found
     both = Tensor(f"{inner}gate_up_proj", "n, D, 2 M", parts=2, form="in turn")
     bias = Tensor(f"{inner}gate_up_proj_bias", "n, 2 M", parts=2, form="in turn")
@@ -551,6 +591,16 @@ def _experts(name: str, kind: str) -> MixtureParams:
         Tensor(f"{name}mlp.router.{x}", n) for x, n in (("weight", "n, D"), ("bias", "n"))
     )
     return MixtureParams(router, ExpertParams(*arrays), of_router)  # type: ignore[arg-type]
+
+
+def _delta_rule(name: str) -> GatedDeltaParams:
+    """Return where the parts of a gated delta rule are, once `apart` has been at the tensors."""
+    rows = {"q": "KE", "k": "KE", "v": "HV", "z": "HV", "b": "HL", "a": "HL"}
+    layout: list[Any] = [Tensor(f"{name}in_proj_{x}.weight", f"{n}, D") for x, n in rows.items()]
+    layout += [Tensor(f"{name}conv1d.weight", "C, KC"), Tensor(f"{name}A_log", "HL")]
+    layout += [Tensor(f"{name}dt_bias", "HL"), Tensor(f"{name}norm.weight", "VL")]
+    layout.append(Tensor(f"{name}out_proj.weight", "D, HV"))
+    return GatedDeltaParams(*layout)
 
 
 def decoder_block(
@@ -591,7 +641,19 @@ def decoder_block(
         del norms["norm2"]
     if kind == "gpt_oss":
         parts += [None] * 4 + [Tensor(f"{own}sinks", "H")]
-    attention = _latent(own, config) if kin.latent else AttentionParams(*parts)
+    if kind == "qwen3_next":
+        both = Tensor(
+            f"{own}q_proj.weight", "2 Q, D", grouped=config.heads, cut=(config.head_width,)
+        )
+        parts[0], parts[10:] = both, [both._replace(part=1)]
+        if config.biases:
+            both = both._replace(name=f"{own}q_proj.bias", shape="2 Q")
+            parts[4], parts[11:] = both, [both._replace(part=1)]
+    attention: Any = AttentionParams(*parts)
+    if kin.latent:
+        attention = _latent(own, config)
+    elif (told or {}).get("delta_heads"):
+        attention = _delta_rule(f"{name}linear_attn.")
     block = EncoderBlockParams(attention, None, network, None)
     return block._replace(**norms)  # type: ignore[arg-type]
 

@@ -44,6 +44,7 @@ from ._encoders import (
     whole_t5_layout,
     with_new_norms,
 )
+from ._fused import apart, together
 from ._modules import linear_layout, norm_layout
 from ._settings import Settings, rope_settings
 from ._tensors import Sizes, Tensor, raise_all, read, write
@@ -396,6 +397,8 @@ def read_family(
         found = found._replace(pooler=f"{base}pooler.dense.weight" in named)
     elif whole:
         found = dataclasses.replace(found, tied=_is_tied(named, "shared.weight", prefix))
+    if kind == "qwen3_next":
+        named = apart(named, found, base)
     layout = family.layout(found, base)
     twins = {k: base + v for k, v in family.twins.items() if k in named and base + v in named}
     if not getattr(found, "tied", True):
@@ -504,6 +507,8 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
             found = found._replace(first_place=first_place(config))
         layout, sizes = family.layout(found, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)
+    if kind == "qwen3_next":
+        state = together(state, config, prefix + family.base)
     if kind == "deepseek_v3":
         state = {_with_both_names(name, state): array for name, array in state.items()}
     return state

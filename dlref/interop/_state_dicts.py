@@ -219,6 +219,7 @@ def from_state_dict(
     qwen3_moe     experts, and norms of queries and keys
     olmoe         experts, and norms of all queries and keys at once
     deepseek_v3   latent attention; shared experts, and others that a correction chooses in groups
+    qwen3_next    gated delta rules, with gated attention in every fourth layer; experts
     gpt_oss       experts with bounded gates, sinks, and windows in every other layer
     ============= ==========================================================================
 

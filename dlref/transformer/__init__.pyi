@@ -53,6 +53,7 @@ from ._params import EncoderBlockParams as EncoderBlockParams
 from ._params import EncoderDecoderParams as EncoderDecoderParams
 from ._params import ExpertParams as ExpertParams
 from ._params import FeedForwardParams as FeedForwardParams
+from ._params import GatedDeltaParams as GatedDeltaParams
 from ._params import GatedFeedForwardParams as GatedFeedForwardParams
 from ._params import LanguageModelParams as LanguageModelParams
 from ._params import MixtureParams as MixtureParams

@@ -23,7 +23,7 @@ from .._core.arguments import (
     float_dtype,
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from ..attention import AttentionParams, KVCache, LatentAttentionParams
+from ..attention import AttentionParams, LatentAttentionParams
 from ..attention._block import AttentionBlock, check_attention_params
 from ..attention._latent import LatentBlock, check_latent_params
 from ..normalization import (
@@ -34,6 +34,7 @@ from ..normalization import (
     rms_norm_jvp,
     rms_norm_vjp,
 )
+from ._delta import DeltaBlock, check_delta_params
 from ._experts import (
     as_mixture_params,
     check_mixture,
@@ -47,6 +48,7 @@ from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
     FeedForwardParams,
+    GatedDeltaParams,
     GatedFeedForwardParams,
     MixtureParams,
     NormParams,
@@ -64,7 +66,10 @@ __all__ = [
 
 Block = TypeVar("Block")
 #: Keys and values of earlier positions, and of the memory, by the field of the attention.
-Caches = dict[str, KVCache]
+Caches = dict[str, Any]
+#: What lets tokens read each other: attention, of latents too, or a gated delta rule.
+Mixer = AttentionBlock | LatentBlock | DeltaBlock
+OTHER_MIXERS = LatentAttentionParams, GatedDeltaParams
 
 
 # Private functions compute in the dtype they are given and check nothing.  `..._forward` returns
@@ -160,13 +165,16 @@ def _attention(
     field: str,
     z: FloatArray,
     memory: FloatArray | None,
-    p: AttentionParams | LatentAttentionParams,
+    p: AttentionParams | LatentAttentionParams | GatedDeltaParams,
     s: Setup,
-    cache: KVCache | None = None,
-) -> AttentionBlock | LatentBlock:
+    cache: Any = None,
+) -> Mixer:
     """Let every position attend to all, or to the memory, whose positions are not rotated."""
     if isinstance(p, LatentAttentionParams):
         return LatentBlock(z, p, s.heads, cache, **s.attention)
+    if isinstance(p, GatedDeltaParams):
+        _check_steps(s.attention)
+        return DeltaBlock(z, p, s.options.delta_heads or len(p.a_log), s.options.eps, cache)
     if field == "cross_attention":
         assert memory is not None
         heads = s.heads._replace(rope=None)
@@ -175,10 +183,18 @@ def _attention(
     return AttentionBlock(z, z, p, s.heads, cache, **s.attention)
 
 
+def _check_steps(told: dict[str, Any]) -> None:
+    """Raise if an option is given that a recurrence does not have."""
+    given = [name for name in ("mask", "bias", "window", "dropout") if told[name] is not None]
+    if given or not told["is_causal"]:
+        words = given[0] if given else "is_causal"
+        value = "None" if given else "True"
+        msg = f"Argument {words!r} must be {value} for a block with a gated delta rule."
+        raise ValueError(msg)
+
+
 @np.errstate(all="ignore")
-def _attention_pullback(
-    field: str, block: AttentionBlock | LatentBlock, u: FloatArray
-) -> tuple[Any, ...]:
+def _attention_pullback(field: str, block: Mixer, u: FloatArray) -> tuple[Any, ...]:
     """Return (dz, dparams, dmemory) of cross-attention, (dz, dparams, dbias) of the other."""
     dz, dmemory, dp, *dbias = block.vjp(u)
     if field == "cross_attention":
@@ -192,7 +208,7 @@ def block_forward(
     s: Setup,
     memory: FloatArray | None = None,
     caches: Caches | None = None,
-    seen: dict[str, AttentionBlock | LatentBlock] | None = None,
+    seen: dict[str, Mixer] | None = None,
 ) -> tuple[FloatArray, Pullback]:
     """
     Run a block; the cotangents are (dx, dmemory, dparams, dbias).
@@ -300,9 +316,8 @@ def as_block(kind: type[Block], name: str, value: Any) -> Block:
         elif field == "feed_forward":
             entries[field] = _as_network(path, entry)
         else:
-            latent = field != "cross_attention" and isinstance(entry, LatentAttentionParams)
-            of_attention = LatentAttentionParams if latent else AttentionParams
-            entries[field] = shaped_like(of_attention, path, entry)
+            other = field != "cross_attention" and isinstance(entry, OTHER_MIXERS)
+            entries[field] = shaped_like(type(entry) if other else AttentionParams, path, entry)
     return kind(**entries)
 
 
@@ -337,7 +352,9 @@ def check_block(name: str, p: Any, width: int, memory: int, o: BlockOptions) -> 
                 check_network(path, entry, width)
         else:
             source = memory if field == "cross_attention" else width
-            if isinstance(entry, LatentAttentionParams):
+            if isinstance(entry, GatedDeltaParams):
+                check_delta_params(path, entry, width, o.delta_heads or len(entry.a_log))
+            elif isinstance(entry, LatentAttentionParams):
                 check_latent_params([f"{path}.{n}" for n in entry._fields], entry, width, heads)
             else:
                 check_attention_params(path, entry, width, source, heads)

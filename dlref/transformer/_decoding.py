@@ -11,19 +11,22 @@ from .._core.arguments import FloatArray
 from ..attention import AttentionParams, KVCache, LatentAttentionParams
 from ._blocks import block_forward, norm_forward
 from ._configuration import LanguageModelConfig, block_options
+from ._delta import DeltaCache
 from ._model import Text, logits_of
 from ._options import Call
-from ._params import EncoderDecoderParams, LanguageModelParams
+from ._params import EncoderDecoderParams, GatedDeltaParams, LanguageModelParams
 
 
 def _cache(
-    p: AttentionParams | LatentAttentionParams,
+    p: AttentionParams | LatentAttentionParams | GatedDeltaParams,
     batch: tuple[int, ...],
     heads: int,
     dtype: npt.DTypeLike,
     length: int,
-) -> KVCache:
+) -> KVCache | DeltaCache:
     """Return a cache of the widths that the projections have; of latents, one for all heads."""
+    if isinstance(p, GatedDeltaParams):
+        return DeltaCache()
     if isinstance(p, LatentAttentionParams):
         latent = len(p.kv_norm)
         widths = len(p.w_dkv) - latent, latent

@@ -2,7 +2,7 @@ r"""Encoder and decoder together: a text in, another out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,8 @@ from .._core.arguments import (
     float_dtype,
 )
 from .._core.pytree import rounded
-from ..attention._block import AttentionBlock
-from ..attention._latent import LatentBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
-from ._blocks import block_forward
+from ._blocks import Mixer, block_forward
 from ._configuration import (
     LanguageModelConfig,
     check_config,
@@ -799,7 +797,7 @@ def encoder_decoder_weights(
     x, stack = _decoder(p, texts, lengths)
     weights = []
     for block, s in zip(stack.blocks, stack.setups, strict=True):
-        seen: dict[str, AttentionBlock | LatentBlock] = {}
+        seen: dict[str, Mixer] = {}
         x = block_forward(x, block, s, memory, seen=seen)[0]
         weights.append(seen["cross_attention"].weights())
-    return rounded(tuple(weights), dtype)
+    return rounded(cast("tuple[FloatArray, ...]", tuple(weights)), dtype)

@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_integers, check_ndim, check_shape
 from .._core.pytree import rounded
-from ..attention._block import AttentionBlock
-from ..attention._latent import LatentBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
-from ._blocks import block_forward
+from ._blocks import Mixer, block_forward
 from ._configuration import LanguageModelConfig
 from ._model import (
     Dropout,
@@ -55,8 +53,8 @@ class LanguageModelTrace(NamedTuple):
     ----------
     residual : tuple of ndarray, shape (..., T, D)
         Residual stream: the embeddings, and the output of each of the L blocks.
-    weights : tuple of ndarray, shape (..., H, T, T)
-        Attention weights of each block.
+    weights : tuple of ndarray or None, shape (..., H, T, T)
+        Attention weights of each block; None for a gated delta rule, which has none.
 
     See Also
     --------
@@ -74,7 +72,7 @@ class LanguageModelTrace(NamedTuple):
     """
 
     residual: tuple[FloatArray, ...]
-    weights: tuple[FloatArray, ...]
+    weights: tuple[FloatArray | None, ...]
 
 
 # Private functions compute in the dtype of the parameters and check nothing.
@@ -705,10 +703,11 @@ def language_model_trace(
     x, stack = _text(_ids(ids, pad), p, config).enter(p.blocks, p.norm)
     residual, weights = [x], []
     for block, s in zip(stack.blocks, stack.setups, strict=True):
-        seen: dict[str, AttentionBlock | LatentBlock] = {}
+        seen: dict[str, Mixer] = {}
         x = block_forward(x, block, s, seen=seen)[0]
         weights.append(seen["attention"].weights())
         residual.append(x)
     if pad is not None:
-        residual, weights = [*map(pad.back, residual)], [*map(pad.pairs_back, weights)]
+        residual = [*map(pad.back, residual)]
+        weights = [None if w is None else pad.pairs_back(w) for w in weights]
     return rounded(LanguageModelTrace(tuple(residual), tuple(weights)), dtype)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_array,
+    as_integer,
     as_number,
     check_broadcast,
     check_flags,
@@ -70,6 +71,9 @@ class BlockOptions:
     norm_after_rope : bool, default False
         Whether queries and keys are rotated before their norms, as for
         :func:`dlref.attention.multi_head_attention`.
+    delta_heads : int or None
+        Number of heads of queries and keys of a gated delta rule (:class:`GatedDeltaParams`); None
+        is one for each head of values.
     parallel : bool, default False
         Whether attention and network read the same input, and both are added to it (GPT-J, Cohere,
         GPT-NeoX); of pre-norm encoder blocks only.
@@ -152,6 +156,7 @@ class BlockOptions:
     eps: float = 1e-5
     norm_offset: float = 0.0
     norm_after_rope: bool = False
+    delta_heads: int | None = None
     parallel: bool = False
     residual_scale: float = 1.0
     router: Mapping[str, Any] | None = None
@@ -165,6 +170,8 @@ class BlockOptions:
             choice("norm", self.norm, ("layer", "rms"))
         as_number("eps", self.eps, least=0)
         as_number("residual_scale", self.residual_scale)
+        if self.delta_heads is not None:
+            as_integer("delta_heads", self.delta_heads, least=1)
         if self.router is not None:
             check_mapping("router", self.router)
         if self.parallel and not self.norm_first:

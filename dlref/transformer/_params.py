@@ -14,6 +14,7 @@ __all__ = [
     "EncoderDecoderParams",
     "ExpertParams",
     "FeedForwardParams",
+    "GatedDeltaParams",
     "GatedFeedForwardParams",
     "LanguageModelParams",
     "MixtureParams",
@@ -187,6 +188,71 @@ class MixtureParams(NamedTuple):
 
 
 @displayed
+class GatedDeltaParams(NamedTuple):
+    r"""
+    Parameters of a gated delta rule, in place of a block's attention.
+
+    Parameters
+    ----------
+    w_q, w_k : ndarray, shape (Hk E, D)
+        Projections to queries and keys, of Hk heads.
+    w_v, w_z : ndarray, shape (H V, D)
+        Projections to values and to the gate of the output, of H heads; each Hk-th part of them
+        shares a head of keys.
+    w_b, w_a : ndarray, shape (H, D)
+        Projections to the logits of the rates :math:`\beta`, and to the steps of the decay.
+    conv : ndarray, shape (2 Hk E + H V, K)
+        Weight of the causal convolution of queries, keys and values, channel by channel.
+    a_log : ndarray, shape (H,)
+        Logarithms of the decays' rates.
+    dt_bias : ndarray, shape (H,)
+        Biases of the steps.
+    norm : ndarray, shape (V,)
+        Weight of the RMS norm of what a head reads.
+    w_o : ndarray, shape (D, H V)
+        Projection of the output.
+
+    See Also
+    --------
+    dlref.attention.recurrent_linear_attention : The rule.
+    dlref.convolution.causal_conv : The convolution.
+    BlockOptions : Its field ``delta_heads`` is Hk.
+
+    Notes
+    -----
+    It is the layer of Qwen3-Next, and of other models with Gated DeltaNet
+    (:cite:t:`YangKautz2024`). With Hk and H heads, in words of NumPy::
+
+        q, k, v = silu(causal_conv(x @ concatenate([w_q, w_k, w_v]).T, conv)[0])  # split
+        beta = sigmoid(x @ w_b.T)
+        decay = -exp(a_log) * softplus(x @ w_a.T + dt_bias)
+        o = recurrent_linear_attention(l2_norm(q), l2_norm(k), v, decay, beta, scale=E**-0.5)[0]
+        y = (rms_norm(o, norm) * silu(x @ w_z.T)) @ w_o.T
+
+    Positions are known from the order of the steps alone; masks, biases and windows do not apply,
+    and what a cache keeps has the same size after any number of steps.
+
+    Examples
+    --------
+    >>> from dlref.transformer import GatedDeltaParams
+    >>> GatedDeltaParams._fields[:4]
+    ('w_q', 'w_k', 'w_v', 'w_z')
+    """
+
+    w_q: FloatArray
+    w_k: FloatArray
+    w_v: FloatArray
+    w_z: FloatArray
+    w_b: FloatArray
+    w_a: FloatArray
+    conv: FloatArray
+    a_log: FloatArray
+    dt_bias: FloatArray
+    norm: FloatArray
+    w_o: FloatArray
+
+
+@displayed
 class NormParams(NamedTuple):
     r"""
     Parameters of a normalization of rows.
@@ -227,8 +293,9 @@ class EncoderBlockParams(NamedTuple):
 
     Parameters
     ----------
-    attention : AttentionParams or LatentAttentionParams
-        Self-attention; the second kind makes it latent attention (DeepSeek-V3).
+    attention : AttentionParams, LatentAttentionParams or GatedDeltaParams
+        Self-attention; the second kind makes it latent attention (DeepSeek-V3), the third a gated
+        delta rule (Qwen3-Next).
     norm1 : NormParams or None
         Normalization that belongs to it; None leaves it out.
     feed_forward : FeedForwardParams, GatedFeedForwardParams or MixtureParams
@@ -259,7 +326,7 @@ class EncoderBlockParams(NamedTuple):
     ('attention', 'norm1', 'feed_forward', 'norm2')
     """
 
-    attention: AttentionParams | LatentAttentionParams
+    attention: AttentionParams | LatentAttentionParams | GatedDeltaParams
     norm1: NormParams | None
     feed_forward: FeedForwardParams | GatedFeedForwardParams | MixtureParams
     norm2: NormParams | None

@@ -74,9 +74,10 @@ class TestFamilies:
         corrections = {key for key in grads if key.endswith("correction_bias")}  # buffers
         assert not any(grads.pop(key).any() for key in corrections)
         assert grads.keys() == named.keys()
+        near = 5e-5 if kind == "qwen3_next" else 5e-6  # whose recurrence is in float32, too
         for key, parameter in named.items():
             want = parameter.grad.numpy()
-            assert abs(grads[key] - want).max() <= 5e-6 * abs(want).max() + 1e-12, key
+            assert abs(grads[key] - want).max() <= near * abs(want).max() + 1e-12, key
         back = to_state_dict(params, kind, own)
         for key, array in back.items():
             np.testing.assert_array_equal(array, model.state_dict()[key].numpy())

@@ -21,7 +21,8 @@ from ...attention import LatentAttentionParams, attention_scores, attention_weig
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
-from ...transformer import mixture_of_experts, top_k_router
+from ...transformer import GatedDeltaParams, mixture_of_experts, top_k_router
+from .delta import delta_steps
 from .latent import ATTENTION, latent_steps
 
 #: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
@@ -49,6 +50,8 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
     """Return the steps of attention to `y`, of self-attention if there is none."""
     if isinstance(p, LatentAttentionParams):
         return latent_steps(x, p, o, part)
+    if isinstance(p, GatedDeltaParams):
+        return delta_steps(x, p, o, part)
     H, y, wrong = o["num_heads"], x if y is None else y, o.get("wrong", "")
     keys = o["num_kv_heads"] or H
     q, k, v = (

@@ -10,7 +10,9 @@ import numpy as np
 from ..._core.arguments import FloatArray, as_array
 from ...attention import LatentAttentionParams
 from ...positions import rope_frequencies, rope_permutation, rope_tables
+from ...transformer import GatedDeltaParams
 from .blocks import Mistake, Options
+from .delta import delta_mistakes
 from .latent import latent_mistakes
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def _weights(p: Any, o: Options) -> Iterator[Mistake]:
 def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield biases that are missing and weights that are transposed, one and several at a time."""
     there = {name: w for name, w in arrays._asdict().items() if hasattr(w, "ndim")}
-    needed = there if isinstance(arrays, LatentAttentionParams) else {}
+    needed = there if isinstance(arrays, LatentAttentionParams | GatedDeltaParams) else {}
     biases = [name for name, w in there.items() if w.ndim == 1 and name[0] == "b"]
     square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
     for name in (n for n, w in there.items() if w.ndim == 1 and n not in needed):
@@ -273,6 +275,8 @@ def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     """Yield mistakes in an encoder block."""
     if isinstance(p.attention, LatentAttentionParams):
         yield from latent_mistakes(p, o)
+    elif isinstance(p.attention, GatedDeltaParams):
+        yield from delta_mistakes(p, o)
     else:
         yield from _rotations(p, o)
         yield from _scores(p, o)

@@ -1,0 +1,99 @@
+"""The gated delta rule of a block, written out step by step, and its mistakes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._core.arguments import FloatArray
+from ...activations import sigmoid, silu, softplus
+from ...convolution import causal_conv
+from ...neurons import linear
+from ...normalization import rms_norm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def _remembered(
+    q: FloatArray, k: FloatArray, v: FloatArray, decay: FloatArray, beta: FloatArray
+) -> FloatArray:
+    """Return what each query reads: heads (..., H, T, E), decay and beta (..., H, T)."""
+    memory = np.zeros((*q.shape[:-2], q.shape[-1], v.shape[-1]), q.dtype)
+    read = np.empty(v.shape, q.dtype)
+    for t in range(q.shape[-2]):
+        memory = np.exp(decay[..., t, None, None]) * memory
+        error = v[..., t, :] - np.einsum("...ev,...e->...v", memory, k[..., t, :])
+        memory = memory + k[..., t, :, None] * (beta[..., t, None] * error)[..., None, :]
+        read[..., t, :] = np.einsum("...ev,...e->...v", memory, q[..., t, :])
+    return read
+
+
+def delta_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str, FloatArray]:
+    """Return the steps of a gated delta rule."""
+    wrong, H = o.get("wrong", ""), len(p.a_log)
+    keys, steps = o["delta_heads"] or H, {}
+    E = len(p.w_q) // keys
+
+    def heads(rows: FloatArray, count: int) -> FloatArray:
+        return np.swapaxes(rows.reshape(*rows.shape[:-1], count, rows.shape[-1] // count), -2, -3)
+
+    def shared(rows: FloatArray) -> FloatArray:
+        z = heads(rows, keys)
+        if wrong != "lengths":
+            z = z / np.sqrt(np.sum(z * z, axis=-1, keepdims=True) + z.dtype.type(1e-6))
+        if wrong == "tiled":
+            return np.concatenate([z] * (H // keys), axis=-3)
+        return np.repeat(z, H // keys, axis=-3)
+
+    rows = [linear(x, w) for w in (p.w_q, p.w_k, p.w_v)]
+    conv = np.split(p.conv, [len(p.w_q), 2 * len(p.w_q)])
+    taps = [w[:, ::-1] if wrong == "flipped" else w for w in conv]
+    filtered = [causal_conv(z, w)[0] for z, w in zip(rows, taps, strict=True)]
+    q, k, v = filtered if wrong == "activation" else map(silu, filtered)
+    scale = E**-0.5 if wrong != "scale" else 1.0
+    steps["q"], steps["k"] = shared(q), shared(k)
+    steps["v"] = heads(v, H)
+    scores = np.swapaxes(linear(x, p.w_b), -1, -2)
+    steps["beta"] = scores if wrong == "beta" else sigmoid(scores)
+    moved = linear(x, p.w_a) + (0 if wrong == "dt_bias" else p.dt_bias)
+    rates = p.a_log if wrong == "a_log" else np.exp(p.a_log)
+    decay = steps["decay"] = np.swapaxes(-rates * softplus(moved), -1, -2)
+    q, k, v, beta = (steps[name] for name in ("q", "k", "v", "beta"))
+    steps["averages"] = q.dtype.type(scale) * _remembered(q, k, v, decay, beta)
+    gate = steps["gate"] = heads(linear(x, p.w_z), H)
+    read = steps["averages"]
+    opened = 1 if wrong == "gate" else sigmoid(gate) if wrong == "sigmoid" else silu(gate)
+    if wrong == "order":
+        merged = rms_norm(read * opened, p.norm, eps=o["eps"])
+    else:
+        merged = rms_norm(read, p.norm, eps=o["eps"]) * opened
+    merged = np.swapaxes(merged, -2, -3)
+    merged = merged.reshape(*x.shape[:-1], merged.shape[-2] * merged.shape[-1])
+    steps["out"] = linear(np.asarray(merged), p.w_o)
+    return {f"{part}.{name}": value for name, value in steps.items()}
+
+
+#: Mistakes by their names in `delta_steps`.
+WRONG = {
+    "lengths": "queries and keys are not divided by their lengths",
+    "activation": "the convolution's outputs lack their SiLU",
+    "flipped": "the convolution's weights are flipped in time",
+    "scale": "what is read is not divided by the root of E",
+    "beta": "the rates beta lack their sigmoid",
+    "dt_bias": "the bias of the steps is missing",
+    "a_log": "the decay's rates are taken without their exponential",
+    "gate": "the gate of the output is missing",
+    "sigmoid": "the gate of the output is a sigmoid, not a SiLU",
+    "order": "the norm comes after the gate, not before it",
+}
+
+
+def delta_mistakes(p: Any, o: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield mistakes in the gated delta rule of a block."""
+    for wrong, words in WRONG.items():
+        yield words, p, o | {"wrong": wrong}
+    if (o["delta_heads"] or len(p.attention.a_log)) < len(p.attention.a_log):
+        words = "value head h uses key head h mod Hk instead of h // (H / Hk)"
+        yield words, p, o | {"wrong": "tiled"}
