@@ -118,9 +118,10 @@ def conv(
     kernel of one place mixes channels only.
 
     **Cost.** :math:`O\, T' K\, C / G` multiplications for each input, with the product over the
-    axes in place of T' and K. The code copies the windows of a block of outputs, about a megabyte,
-    into the columns of a matrix and multiplies it by the weights with BLAS, in the dtype of the
-    input. In addition to input and output it needs one padded copy of one element of the batch.
+    axes in place of T' and K. The code copies the windows of a block of outputs, one to four
+    megabytes, into the columns of a matrix and multiplies it by the weights with BLAS, in the dtype
+    of the input. In addition to input and output it needs one padded copy of one element of the
+    batch.
 
     **Conventions.** Signal processing calls this *cross-correlation*, and convolution the same with
     a reversed kernel, as ``numpy.convolve`` has it. Learned weights can absorb the reversal, so

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-#: Bytes of a block of columns.
-ROOM = 2**20
+#: Least and largest number of bytes of a block of columns.
+ROOM, MOST = 2**20, 2**22
 
 
 class Windows(NamedTuple):
@@ -113,14 +113,26 @@ def blocks(count: tuple[int, ...], columns: int) -> Iterator[tuple[slice, ...]]:
         yield tuple(slice(a, min(a + step, n)) for a, step, n in sides)
 
 
-def _columns(x: FloatArray, at: Windows, count: tuple[int, ...]) -> Iterator[Any]:
+def _workspace(depth: int, *arrays: FloatArray) -> FloatArray:
+    """
+    Return room for a block of columns, a quarter of the size of the arrays within limits.
+
+    The fewer blocks there are, the less often the threads of BLAS have to meet.
+    """
+    size = max(ROOM, min(MOST, sum(a.nbytes for a in arrays) // 4))
+    return np.empty(max(size // arrays[0].itemsize, depth), arrays[0].dtype)
+
+
+def _columns(x: FloatArray, at: Windows, count: tuple[int, ...], room: FloatArray) -> Iterator[Any]:
     """Yield blocks of outputs, and the matrices (G, C K, outputs) of the windows of x (G, C, *)."""
     windows = at.view(at.padded(x), count)
     groups, depth = x.shape[0], x.shape[1] * math.prod(at.size)
-    for block in blocks(count, ROOM // max(1, groups * depth * x.itemsize)):
+    for block in blocks(count, room.size // max(1, groups * depth)):
         part = windows[_all(block)]
         outputs = math.prod(at.last(part.shape))
-        yield _all(block), part.reshape(groups, depth, outputs)
+        columns = room[: groups * depth * outputs]
+        columns.reshape(part.shape)[...] = part
+        yield _all(block), columns.reshape(groups, depth, outputs)
 
 
 def correlate(
@@ -131,8 +143,9 @@ def correlate(
     groups, outputs = weight.shape[:2]
     matrix = weight.reshape(groups, outputs, weight.shape[2] * math.prod(at.size))
     out = np.empty((len(x), groups, outputs, *count), x.dtype)
+    room = _workspace(groups * matrix.shape[2], x, out)
     for one, to in zip(x, out, strict=True):
-        for block, columns in _columns(one, at, count):
+        for block, columns in _columns(one, at, count, room):
             to[block] = np.matmul(matrix, columns).reshape(to[block].shape)
     return out
 
@@ -142,31 +155,35 @@ def spread(u: FloatArray, weight: FloatArray, at: Windows, space: tuple[int, ...
     groups, outputs, channels = weight.shape[:3]
     depth, count = channels * math.prod(at.size), at.last(u.shape)
     matrix = weight.reshape(groups, outputs, depth).swapaxes(1, 2)
-    room = np.empty(
-        (groups, channels, *(n + 2 * p for n, p in zip(space, at.padding, strict=True))), u.dtype
-    )
-    windows = at.view(room, count)
+    padded = tuple(n + 2 * p for n, p in zip(space, at.padding, strict=True))
+    around = np.empty((groups, channels, *padded), u.dtype)
+    windows = at.view(around, count)
     out = np.empty((len(u), groups, channels, *space), u.dtype)
+    room = _workspace(groups * depth, u, out)
     for one, to in zip(u, out, strict=True):
-        room[...] = 0
-        for block in blocks(count, ROOM // max(1, groups * depth * u.itemsize)):
+        around[...] = 0
+        for block in blocks(count, room.size // max(1, groups * depth)):
             part = one[_all(block)]
             shape = at.last(part.shape)
-            terms = np.matmul(matrix, part.reshape(groups, outputs, math.prod(shape)))
+            terms = room[: groups * depth * math.prod(shape)].reshape(
+                groups, depth, math.prod(shape)
+            )
+            np.matmul(matrix, part.reshape(groups, outputs, math.prod(shape)), out=terms)
             terms = terms.reshape(groups, channels, *at.size, *shape)
             for k in np.ndindex(at.size):
                 windows[(slice(None), slice(None), *k, *block)] += terms[:, :, *k]
-        to[...] = at.cropped(room)
+        to[...] = at.cropped(around)
     return out
 
 
 def weight_grad(u: FloatArray, x: FloatArray, at: Windows) -> FloatArray:
     """Return the adjoint of `correlate` in its weight, (G, O, C, *size)."""
     groups, outputs, channels = *u.shape[1:3], x.shape[2]
-    count = at.last(u.shape)
-    out = np.zeros((groups, outputs, channels * math.prod(at.size)), u.dtype)
+    count, depth = at.last(u.shape), channels * math.prod(at.size)
+    out = np.zeros((groups, outputs, depth), u.dtype)
+    room = _workspace(groups * depth, u, x)
     for one, of in zip(u, x, strict=True):
-        for block, columns in _columns(of, at, count):
+        for block, columns in _columns(of, at, count, room):
             part = one[block].reshape(groups, outputs, columns.shape[2])
             out += np.matmul(part, columns.swapaxes(1, 2))
     return out.reshape(groups, outputs, channels, *at.size)
