@@ -23,6 +23,7 @@ CHAPTERS = [  # in reading order; a chapter imports only from those before it
     "neurons",
     "losses",
     "training",
+    "quantization",
     "propagation",
     "normalization",
     "recurrent",

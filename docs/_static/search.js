@@ -13,7 +13,7 @@
   ];
   // What readers look for and will not find; silent once a page has it in its title or its aliases.
   const MISSING = [
-    "convolution", "conv2d", "pooling", "quantization", "int8", "diffusion sampler", "gan", "vae",
+    "convolution", "conv2d", "pooling", "diffusion sampler", "gan", "vae",
     "autoencoder", "reinforcement", "tokenizer", "bpe", "graph neural network", "gnn",
     "vision transformer", "vit", "contrastive loss", "triplet loss", "shampoo", "adafactor",
   ];

@@ -14,6 +14,7 @@ CHAPTERS = [
     "neurons",
     "normalization",
     "positions",
+    "quantization",
     "propagation",
     "recurrent",
     "training",

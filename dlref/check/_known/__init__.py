@@ -25,6 +25,7 @@ CHAPTERS = (
     "neurons",
     "losses",
     "training",
+    "quantization",
     "propagation",
     "normalization",
     "recurrent",
