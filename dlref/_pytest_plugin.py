@@ -1,7 +1,14 @@
-"""The fixture that pytest finds wherever dlref is installed."""
+"""
+The fixtures and the marker that pytest finds wherever dlref is installed.
+
+``dlref_check`` runs all cases in a test, ``dlref_case`` makes a test of each. With
+``--dlref-report FOLDER`` both write their numbers, as JSON and as a page, for a build to keep.
+"""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,17 +18,80 @@ if TYPE_CHECKING:
 
     from .check import CheckReport
 
+#: What each marked function runs, by its name.
+RUNS = pytest.StashKey[dict[str, Any]]()
+MARKER = "dlref(candidate, op, **options): a kernel, of which dlref_case makes a test for each case"
 
-@pytest.fixture(scope="session")
-def dlref_check() -> Callable[..., CheckReport]:
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the folder of reports."""
+    words = "write a report of each test with dlref_check or dlref_case here, as JSON and HTML"
+    parser.getgroup("dlref").addoption("--dlref-report", metavar="FOLDER", help=words)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the marker."""
+    config.addinivalue_line("markers", MARKER)
+    config.stash[RUNS] = {}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test for each case of a kernel."""
+    if "dlref_case" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("dlref")
+    if marker is None:
+        msg = "A test with dlref_case needs the marker dlref(candidate, op, **options)."
+        raise pytest.UsageError(msg)
+    from .check._reports import prepared  # noqa: PLC0415  # pytest imports this file everywhere
+
+    run = prepared(*marker.args, **marker.kwargs)
+    metafunc.config.stash[RUNS][metafunc.definition.nodeid] = run
+    names = [case.name for case, _ in run.plan]
+    metafunc.parametrize("dlref_case", range(len(names)), ids=names, indirect=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """Fail a test whose case is off; what a fixture raises would be an error."""
+    report: Any = pyfuncitem.funcargs.get("dlref_case")
+    if report is not None and report.failed:
+        pytest.fail(str(report), pytrace=False)
+
+
+def _kept(request: pytest.FixtureRequest, report: CheckReport) -> None:
+    """Write a report, if there is a folder for it."""
+    if (folder := request.config.getoption("--dlref-report")) is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        name = re.sub(r"\W+", "_", request.node.nodeid).strip("_")
+        report.to_json(Path(folder) / f"{name}.json")
+        report.to_html(Path(folder) / f"{name}.html")
+
+
+@pytest.fixture
+def dlref_check(request: pytest.FixtureRequest) -> Callable[..., CheckReport]:
     """Compare a kernel with a function of dlref on all hard inputs: dlref.check.check_all."""
     from .check import check_all  # noqa: PLC0415  # pytest imports this file in every project
 
     def check(candidate: Any, op: Any, **options: Any) -> CheckReport:
         __tracebackhide__ = True
         report = check_all(candidate, op, **options)
+        _kept(request, report)
         if not report:
             pytest.fail(str(report), pytrace=False)
         return report
 
     return check
+
+
+@pytest.fixture
+def dlref_case(request: pytest.FixtureRequest) -> CheckReport:
+    """Compare a kernel with a function of dlref in one case, those of the marker ``dlref``."""
+    run = request.config.stash[RUNS][request.node.nodeid.partition("[")[0]]
+    report: CheckReport = run.one(request.param)
+    if not report.rows:
+        pytest.skip(f"not taken: {', '.join(report.left_out)}")
+    _kept(request, report)
+    if not report and not report.failed:
+        pytest.skip(f"cannot tell here: {report}")
+    return report

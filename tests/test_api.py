@@ -21,6 +21,7 @@ CHAPTERS = [  # in reading order; a chapter imports only from those before it
     "calculus",
     "activations",
     "neurons",
+    "convolution",
     "losses",
     "training",
     "quantization",
@@ -43,7 +44,9 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
+    "attention._latent",
     "interop._decoders",
+    "interop._families",
     "interop._settings",
     "interop._tensors",
     "transformer._decoding",
@@ -59,7 +62,7 @@ TOPICS = sorted(
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
     "batch_norm_train": "batch_norm",
-    "families": "from_state_dict",
+    "encoders": "from_state_dict",
     "l2_norm": "rms_norm",
     "modules": "from_state_dict",
     "nll": "cross_entropy",

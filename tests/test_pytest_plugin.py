@@ -4,8 +4,14 @@ import importlib
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dlref import check
+from dlref.activations import relu
+
+relu(np.ones(2, np.float32))  # modules first loaded within pytester would be loaded twice
+check.check_all(relu, relu)
 ROOT = Path(__file__).parents[1]
 pytest_plugins = ["pytester"]
 
@@ -39,6 +45,51 @@ def test_the_report_is_the_failure(outcome):
     outcome.stdout.fnmatch_lines(["relu, float32: * cases are off*"])
     outcome.stdout.fnmatch_lines(["vjp *it is doubled*"])
     outcome.stdout.no_fnmatch_line("*Traceback*")
+
+
+CASES = """
+import numpy as np
+import pytest
+from dlref.activations import silu
+from dlref.check import HardCase
+from dlref.losses import cross_entropy
+
+@pytest.mark.dlref(lambda x: x / (1 + np.exp(-np.where(x.size == 111, 2 * x, x))), silu)
+def test_silu(dlref_case):
+    assert dlref_case.op == "silu"
+
+LOST = HardCase("lost", (np.float32([[30, 0]]), np.array([0])), {})
+
+@pytest.mark.dlref(lambda *_: np.float32(0), cross_entropy, cases=[LOST])
+def test_lost(dlref_case):
+    pass
+
+def test_right(dlref_check):
+    dlref_check(silu, silu)
+"""
+
+
+def test_a_test_for_each_case_with_its_reports(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(CASES)
+    told = ("-p", "dlref._pytest_plugin", "-rs", "-W", "ignore", "--dlref-report", "kept")
+    outcome = pytester.runpytest_inprocess(*told)
+    counts = outcome.parseoutcomes()
+    assert counts["failed"] >= 1  # the length that is no multiple of a tile
+    assert counts["passed"] >= 10
+    assert counts["skipped"] == 2
+    outcome.stdout.fnmatch_lines(["*not taken: beta*"])
+    outcome.stdout.fnmatch_lines(["*cannot tell here*"])
+    kept = [path.name for path in (pytester.path / "kept").iterdir()]
+    assert sum(name.endswith(".json") for name in kept) == counts["failed"] + counts["passed"] + 1
+    assert len({name.partition(".")[0] for name in kept}) == len(kept) / 2
+
+
+def test_a_case_needs_a_marker(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile("def test_it(dlref_case):\n    pass\n")
+    outcome = pytester.runpytest_inprocess("-p", "dlref._pytest_plugin")
+    outcome.stdout.fnmatch_lines(["*needs the marker dlref(candidate, op*"])
 
 
 def test_is_found_by_pytest():

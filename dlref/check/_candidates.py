@@ -16,7 +16,7 @@ from ._known import NOTHING, record_of
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.bounds import EPS, NORMAL, Limits, baselines, bounds
 from ._oracle.calls import Call, is_float, separate, widened
-from ._oracle.causes import cause_of
+from ._oracle.causes import cause_of, common_cause
 from ._oracle.pictures import as_html, as_text, picture_of
 
 if TYPE_CHECKING:
@@ -538,7 +538,8 @@ def judged(
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
     narrow = Call(op, form, own, told)
-    exact = Call(op, form, widened(own), {k: widened(v) for k, v in told.items()})
+    wide = {k: v if isinstance(v, float) else widened(v) for k, v in told.items()}
+    exact = Call(op, form, widened(own), wide, memory=own)
     like, whole = narrow.run(), exact.run()
     want = flat(whole)
     _checked_reference(exact, want)
@@ -565,13 +566,17 @@ def judged(
         compared = _compared(exact, got, want, dtypes, allowed, MORE)
     plain = baselines(exact, want, flat(like), dtypes)
     by_sums = _right_if_accumulated(exact, got, want, dtypes, allowed, compared)
+    off = {i: bound for i, (bound, one) in compared.items() if not (one.ok or one.cannot_tell)}
+    common = common_cause(exact, [*map(_array, got)], want, off) if len(off) > 1 else ""
     checks = []
     for i, (bound, one) in compared.items():
         found = _array(got[i])
         baseline = one.baseline if found is None else plain[i]
         ragged = found is None and got[i] is not None
         unknown = one.ok or ragged or one.cannot_tell
-        cause = "" if unknown else cause_of(exact, i, found, want, bound, dtypes[i])
+        cause = common
+        if unknown or not common:
+            cause = "" if unknown else cause_of(exact, i, found, want, bound, dtypes[i])
         if i in by_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name
             cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"

@@ -2,6 +2,8 @@ r"""Numerical derivatives, and the test that both modes of differentiation agree
 
 from __future__ import annotations
 
+import functools
+import importlib
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +25,7 @@ from .._core.arguments import (
 from .._core.pytree import flat, rebuilt
 from ._candidates import html_table, written
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
+from ._oracle.autograd import own_vjp
 from ._oracle.calls import is_float
 from ._oracle.differences import ridders
 
@@ -279,6 +282,8 @@ class GradientCheck(NamedTuple):
         The same for the second order, if it was asked for.
     allowed : float
         The tolerance.
+    batched, undefined : float or None
+        The same for stacked upstream gradients and for missing ones, if they were asked for.
 
     See Also
     --------
@@ -299,6 +304,8 @@ class GradientCheck(NamedTuple):
     gaps: tuple[float, ...]
     second: float | None
     allowed: float
+    batched: float | None = None
+    undefined: float | None = None
 
     def __bool__(self) -> bool:
         """Return whether it is right."""
@@ -311,12 +318,24 @@ class GradientCheck(NamedTuple):
             for i, gap in enumerate(self.gaps)
             if gap > self.allowed
         ]
-        if self.second is not None and not self.second <= self.allowed:
-            off.append(f"the second order is off by {self.second:.2g}")
+        off += [
+            f"{name} is off by {gap:.2g}"
+            for name, gap in self._more().items()
+            if not gap <= self.allowed
+        ]
         if off:
             return f"{', '.join(off)}, where {self.allowed:.2g} is allowed"
         most = max([gap for gap in self.gaps if not np.isnan(gap)], default=0.0)
         return f"all gradients are right: largest difference {most:.2g}"
+
+    def _more(self) -> dict[str, float]:
+        """Return the largest difference of each further test that was asked for."""
+        every = {
+            "the second order": self.second,
+            "the gradient of stacked upstream gradients": self.batched,
+            "the gradient where an upstream gradient is None": self.undefined,
+        }
+        return {name: gap for name, gap in every.items() if gap is not None}
 
     def __repr__(self) -> str:
         """Return the same, for a prompt."""
@@ -325,8 +344,7 @@ class GradientCheck(NamedTuple):
     def _repr_html_(self) -> str:
         """Return the sentence, and a table of the differences of each input."""
         rows = [(f"input {i}", f"{gap:.2g}") for i, gap in enumerate(self.gaps)]
-        if self.second is not None:
-            rows.append(("second derivative", f"{self.second:.2g}"))
+        rows += [(name, f"{gap:.2g}") for name, gap in self._more().items()]
         rows.append(("allowed", f"{self.allowed:.2g}"))
         return f"<p>{escape(str(self))}</p>" + html_table(("", "difference"), rows)
 
@@ -366,12 +384,14 @@ def _called(name: str, g: Callable[..., Any], values: tuple[Any, ...], kind: str
 
 def check_gradients(
     f: Callable[..., Any],
-    vjp: Callable[..., Any],
+    vjp: Callable[..., Any] | str,
     *inputs: Any,
     rng: np.random.Generator | None = None,
     method: str = "ridders",
     fast: bool = False,
     order: int = 1,
+    batched: bool = False,
+    undefined: bool = False,
     rtol: float = 1e-7,
     framework: str | None = None,
 ) -> GradientCheck:
@@ -382,9 +402,10 @@ def check_gradients(
     ----------
     f : callable
         The function, called as ``f(*inputs)``; it returns an array or a tuple of arrays.
-    vjp : callable
+    vjp : callable or "autograd"
         Its backward pass, called as ``vjp(dout, *inputs)``; it returns one array per input of
-        floats, a tuple or list if there are several.
+        floats, a tuple or list if there are several. "autograd" for the gradient that PyTorch or
+        JAX computes for `f`.
     *inputs : array_like
         The point; integers and None are constants, floats are widened to float64.
     rng : numpy.random.Generator or None
@@ -396,6 +417,12 @@ def check_gradients(
     order : {1, 2}
         Whether to compare the derivative of the vjp along a direction with the symmetry of second
         derivatives too.
+    batched : bool
+        Whether to call the vjp once with three upstream gradients stacked along a new first axis,
+        as ``torch.func.vmap`` or ``jax.vmap`` does; for PyTorch and JAX.
+    undefined : bool
+        Whether to call the vjp with None for the upstream gradient of each output, as PyTorch does
+        for outputs that the loss does not use; None then stands for zeros.
     rtol : float
         Difference allowed, relative to the largest element.
     framework : {"numpy", "torch", "jax"} or None
@@ -411,7 +438,8 @@ def check_gradients(
     TypeError
         If `f` or `vjp` is not a function, or `rng` is not a generator.
     ValueError
-        If an option is unknown, the number of gradients is wrong, f or its vjp writes to the arrays
+        If an option is unknown, `batched` or "autograd" lack a framework, the number of gradients
+        is wrong, f or its vjp writes to the arrays
         that it is given, or f is not analytic though the method is complex.
 
     See Also
@@ -447,13 +475,19 @@ def check_gradients(
     the gradient of input 1 is off by 0.5, where 1e-07 is allowed
     """
     check_callable("f", f)
+    kind = framework_of(inputs, framework)
+    if isinstance(vjp, str):
+        choice("vjp", vjp, ("autograd",))
+        vjp = own_vjp(f, kind)
     check_callable("vjp", vjp)
     choice("method", method, ("ridders", "complex"))
     choice("order", order, (1, 2))
-    check_flags(fast=fast)
+    check_flags(fast=fast, batched=batched, undefined=undefined)
+    if batched and kind == "numpy":
+        msg = "Argument 'framework' must be 'torch' or 'jax' where 'batched' is True."
+        raise ValueError(msg)
     rtol = as_number("rtol", rtol, least=0)
     rng = as_generator("rng", np.random.default_rng(0) if rng is None else rng)
-    kind = framework_of(inputs, framework)
     own = [as_numpy(a) for a in inputs]
     as_floats({f"inputs[{i}]": a for i, a in enumerate(own) if is_float(a)})
     point = [np.array(a, np.float64) if is_float(a) else a for a in own]
@@ -482,31 +516,82 @@ def check_gradients(
 
         gaps = [float("nan")] * len(point)
         for i, got in zip(floating, grads(point), strict=True):
-            shape = np.shape(point[i])
+            slope = functools.partial(_slope_along, functools.partial(phi, i), method)
             gaps[i] = float("inf")
-            if got.shape != shape:
-                continue
-            if fast:
-                v = rng.normal(size=shape)
-                terms = got * v
-                want = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
-                size = max(float(np.abs(terms).sum()), abs(float(want)))
-                gap = abs(float(terms.sum() - want))
-                gaps[i] = (gap / size if size else 0.0) if np.isfinite(gap) else float("inf")
-                continue
-            want = np.zeros(shape)
-            for k in range(want.size):
-                v = np.zeros(shape)
-                v.flat[k] = max(1.0, abs(float(point[i].flat[k])))
-                slope = _slope(lambda h, i=i, v=v: phi(i, h, v), method)  # type: ignore[misc]
-                want.flat[k] = float(slope) / v.flat[k]
-            gaps[i] = _gap(got, want)
+            if got.shape == np.shape(point[i]):
+                gaps[i] = (_fast_gap if fast else _full_gap)(slope, got, point[i], rng)
         second = None
         if order == 2:
             fit = all(np.isfinite(gaps[i]) for i in floating)
             second = _asymmetry(grads, point, floating, rng) if fit else float("inf")
-    ok = all(gaps[i] <= rtol for i in floating) and (second is None or second <= rtol)
-    return GradientCheck(ok, tuple(gaps), second, rtol)
+        stacked = _stacked_gap(vjp, dout, point, rng, kind) if batched else None
+        missing = _missing_gap(lambda u: flat(run(vjp, u, *point)), dout) if undefined else None
+    every = [*(gaps[i] for i in floating), *(second, stacked, missing)]
+    ok = all(gap <= rtol for gap in every if gap is not None)
+    return GradientCheck(ok, tuple(gaps), second, rtol, stacked, missing)
+
+
+def _slope_along(phi: Callable[[float, Any], Any], method: str, v: FloatArray) -> FloatArray:
+    return _slope(lambda h: phi(h, v), method)
+
+
+def _fast_gap(slope: Any, got: Any, x: Any, rng: Any) -> float:
+    """Return the gap along one random direction."""
+    v = rng.normal(size=np.shape(x))
+    terms, want = got * v, slope(v)
+    size = max(float(np.abs(terms).sum()), abs(float(want)))
+    gap = abs(float(terms.sum() - want))
+    return (gap / size if size else 0.0) if np.isfinite(gap) else float("inf")
+
+
+def _full_gap(slope: Any, got: Any, x: Any, _rng: Any) -> float:
+    """Return the largest gap, element by element."""
+    want = np.zeros(np.shape(x))
+    for k in range(want.size):
+        v = np.zeros(want.shape)
+        v.flat[k] = max(1.0, abs(float(x.flat[k])))
+        want.flat[k] = float(slope(v)) / v.flat[k]
+    return _gap(got, want)
+
+
+def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> float:
+    """Return how far one call for three upstream gradients is from three calls."""
+    three = [_drawn(dout, rng) for _ in range(3)]
+    one_by_one = [flat(_called("vjp", vjp, (u, *point), kind)) for u in three]
+    together: Any = np.stack(three) if not isinstance(dout, tuple) else None
+    if together is None:
+        together = tuple(np.stack(part) for part in zip(*three, strict=True))
+    if kind == "torch":
+        vmap = importlib.import_module("torch").func.vmap
+    else:
+        vmap = importlib.import_module("jax").vmap
+
+    def at_once(u: Any, *values: Any) -> Any:
+        return vmap(lambda one: vjp(one, *values))(u)
+
+    found = flat(_called("vjp", at_once, (together, *point), kind))
+    pairs = zip(found, zip(*one_by_one, strict=True), strict=True)
+    return max((_gap(got, np.stack(want)) for got, want in pairs if got is not None), default=0.0)
+
+
+def _missing_gap(grads: Callable[[Any], list[Any]], dout: Any) -> float:
+    """Return how far gradients with None are from those with zeros, over all outputs."""
+    if not isinstance(dout, tuple):
+        return _undefined_gap(grads(None), grads(np.zeros_like(dout)))
+    gaps = []
+    for i, part in enumerate(dout):
+        one, other = ((*dout[:i], u, *dout[i + 1 :]) for u in (None, np.zeros_like(part)))
+        gaps.append(_undefined_gap(grads(one), grads(other)))
+    return max(gaps)
+
+
+def _undefined_gap(got: list[Any], want: list[Any]) -> float:
+    """Return the largest gap; a gradient that is None counts as zeros."""
+    if len(got) != len(want):
+        return float("inf")
+    pairs = zip(got, want, strict=True)
+    filled = ((np.zeros_like(b) if a is None else a, b) for a, b in pairs if b is not None)
+    return max((_gap(a, b) for a, b in filled), default=0.0)
 
 
 def _numbers(gradient: Any) -> FloatArray:

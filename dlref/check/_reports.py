@@ -338,31 +338,54 @@ def check_all(
     >>> bool(report), report.left_out
     (True, ('beta',))
     """
+    limits = {
+        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
+    }  # fmt: skip
+    run = prepared(
+        candidate, op, vjp=vjp, jvp=jvp, dtype=dtype, framework=framework, shapes=shapes,
+        cases=cases, options=options, layout=layout, repeats=repeats, **limits,
+    )  # fmt: skip
+    if progress is not None:
+        check_callable("progress", progress)
+    for case, arguments in run.plan if progress is None else progress(run.plan):
+        run.add(case, arguments)
+    if not run.rows:
+        msg = "Argument 'op' must be a function that takes one of the cases, not {}."
+        raise ValueError(msg.format(shown(op)))
+    return run.report()
+
+
+def prepared(
+    candidate: Any,
+    op: Any,
+    *,
+    vjp: Any = None,
+    jvp: Any = None,
+    dtype: Any = "float32",
+    framework: str | None = None,
+    shapes: Any = None,
+    cases: Any = None,
+    options: Any = None,
+    layout: str | None = None,
+    repeats: int = 1,
+    **limits: Any,
+) -> _Run:
+    """Return what `check_all` runs, which has the same arguments, before it runs."""
     if isinstance(vjp, str):
         choice("vjp", vjp, ("autograd",))
         check_callable("candidate", candidate)
-    for name, f in {"candidate": candidate, "vjp": vjp, "jvp": jvp, "progress": progress}.items():
+    for name, f in {"candidate": candidate, "vjp": vjp, "jvp": jvp}.items():
         if f is not None and not isinstance(f, str):
             check_callable(name, f)
     if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
     taken = None if options is None else frozenset(options)
     given = _given(candidate, vjp, jvp, framework, layout)
+    limits["framework"] = framework
     run = _Run(op, given, limits, taken, as_integer("repeats", repeats, least=1))
-    plan = _plan(op, dtype, shapes, cases, given)
-    for case, arguments in plan if progress is None else progress(plan):
-        run.add(case, arguments)
-    if not run.rows:
-        msg = "Argument 'op' must be a function that takes one of the cases, not {}."
-        raise ValueError(msg.format(shown(op)))
-    name = getattr(getattr(op, "func", op), "__name__", str(op))
-    left_out = tuple(dict.fromkeys(run.left_out))
-    return CheckReport(name, as_kind(dtype).name, tuple(run.rows), left_out)
+    run.dtype, run.plan = as_kind(dtype).name, _plan(op, dtype, shapes, cases, given)
+    return run
 
 
 def _given(
@@ -421,6 +444,19 @@ class _Run:
         self.left_out: list[str] = []
         self.lacking: set[str] = set()
         self.seen: set[tuple[Any, ...]] = set()
+        self.dtype, self.plan = "", list[tuple[HardCase, Any]]()
+
+    def report(self) -> CheckReport:
+        """Return the report so far."""
+        name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
+        left_out = tuple(dict.fromkeys(self.left_out))
+        return CheckReport(name, self.dtype, tuple(self.rows), left_out)
+
+    def one(self, number: int) -> CheckReport:
+        """Return a report on one case of the plan."""
+        self.rows, self.left_out, self.seen = [], [], set()
+        self.add(*self.plan[number])
+        return self.report()
 
     def add(self, case: HardCase, arguments: Callable[..., Any]) -> None:
         """Judge each form of a case; one beyond tiles without the options that are not taken."""

@@ -10,6 +10,7 @@ from .._core.arguments import as_array, as_number, check_mapping, float_dtype, s
 from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.bounds import EPS
+from ._tracing.fits import fits_of, least
 from ._tracing.models import MODELS
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ SLACK = {"bfloat16": 16, "float16": 32}
 FEW = 16
 #: From here on a score is a masked one: its weight is 0.
 FINITE_MASK = -1000.0
+#: Largest size of a residual that follows an array, relative to it, and is still called rounding.
+FOLLOWS = 0.3
 #: Names whose channels may be kept as halves instead of neighbours.
 ROTATED = ("attention.q", "attention.k", "attention.q_rotated", "attention.k_rotated")
 
@@ -209,9 +212,18 @@ def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _bound(want: Any, rtol: float) -> Any:
-    """Return the tolerance of each element: by its row's size, or by the array's for tiny rows."""
-    size = np.where(np.isfinite(want), np.abs(want), 0.0)
+    """
+    Return the tolerance of each element: by its row's size, or by the array's for tiny rows.
+
+    The size of a row of one number, the first one under a causal mask, is accidental: it counts as
+    large as the median of the rows.
+    """
+    finite = np.isfinite(want)
+    size = np.where(finite, np.abs(want), 0.0)
     rows = size.max(-1, keepdims=True, initial=0.0)
+    single = finite.sum(-1, keepdims=True) < 2
+    if single.any():
+        rows = np.where(single, np.maximum(rows, np.median(rows)), rows)
     return rtol * np.maximum(rows, 1e-3 * size.max(initial=0.0))
 
 
@@ -362,12 +374,20 @@ def first_difference(
         want, got = _real(f"trace[{name!r}]", value), _real(f"other[{name!r}]", other[name])
         bound = max(bound, _allowed(want, got)) if factor is None else factor
         layout = _match(name, got, want, bound)
+        if layout is None and factor is None and (wider := _of_float32(got, want)) > bound:
+            layout = _match(name, got, want, wider)
+            if layout is not None:
+                bound = wider
+                words = "it agrees to float32 only: a step up to it is computed in float32"
+                layout = ", ".join(filter(None, (layout, words)))
         if layout is None and _before_mask(name, (trace, other), bound):
             notes.setdefault("scores are those before the mask", []).append(name)
             continue
         if layout is None:
             cause = _cause(name, (trace, other), bound, mistakes.get(name, tuple)(), agreed)
-            cause = cause or _dropped(name, got, want, bound) or _multiple(name, got, want, bound)
+            cause = cause or _dropped(name, got, want, bound)
+            cause = cause or _fitted(name, (trace, other), bound, agreed)
+            cause = cause or _multiple(name, got, want, bound)
             said = tuple(f"{', '.join(names)}: {words}" for words, names in notes.items())
             return _difference(name, got, want, bound, cause, (tuple(agreed), said))
         if layout:
@@ -404,8 +424,69 @@ def _cause(
     return first
 
 
+def _of_float32(got: Any, want: Any) -> float:
+    """
+    Return the tolerance of numbers in float64 that come from float32; 0 if they do not.
+
+    Roundings do not follow the array; a mistake as small as they are does.
+    """
+    if got.dtype != np.float64 or want.dtype != np.float64 or want.size < FEW:
+        return 0.0
+    if got.shape != want.shape:
+        return 16 * EPS["float32"]  # another layout
+    there = np.isfinite(got) & np.isfinite(want)
+    a, b = got[there], want[there]
+    off = a - b
+    size = float(np.linalg.norm(off) * np.linalg.norm(b))
+    return 16 * EPS["float32"] if abs(float(off @ b)) <= FOLLOWS * size else 0.0
+
+
+def _fitted(
+    name: str, arrays: tuple[Mapping[str, Any], Mapping[str, Any]], bound: float, agreed: list[str]
+) -> str:
+    """Return an option of the block, with a value that leads to the array of the other."""
+    right, other = arrays
+    if name not in (parts := getattr(right, "parts", {})):
+        return ""
+    told, run = parts[name]
+    got = _real(f"other[{name!r}]", other[name])
+
+    def steps(options: Any) -> Any:
+        with np.errstate(all="ignore"):
+            try:
+                return run(options)
+            except ValueError:  # a window that the mask leaves no key
+                return {}
+
+    def misfit(options: Any) -> float:
+        found = steps(options)
+        if name not in found:
+            return float("inf")
+        gaps = []
+        for _, value in _layouts(name, found[name]):
+            if value.shape == got.shape:
+                both = np.isfinite(value) & np.isfinite(got)
+                hidden = (np.isfinite(value) != np.isfinite(got)).mean()
+                gaps.append(float(((value - got)[both] ** 2).sum() + 1e3 * hidden))
+        return min(gaps, default=float("inf"))
+
+    for fit in fits_of(told):
+        value = least(lambda v, fit=fit: misfit(fit.options(v)), fit)  # type: ignore[misc]
+        found = steps(fit.options(value))
+        alike = [step for step in agreed if step in found]
+        if name in found and all(
+            _match(step, _real(f"other[{step!r}]", other[step]), found[step], bound) is not None
+            for step in (name, *alike)
+        ):
+            return fit.words.format(value)
+    return ""
+
+
 def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
     """Return words if an array is a multiple of the right one, in any layout."""
+    if got.shape == want.shape:  # scores that are hidden in both
+        hidden = np.isneginf(want) & (np.isneginf(got) | (got <= FINITE_MASK))
+        got, want = (np.where(hidden, 0.0, a) for a in (got, want))
     a, b = np.ravel(got).astype(np.float64), np.ravel(want).astype(np.float64)
     if a.size < 2 or a.shape != b.shape or not np.isfinite([a, b]).all() or not b.any():
         return ""
@@ -416,7 +497,7 @@ def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
         return ""
     if _match(name, got, want * factor, 4 * bound) is None:
         return ""
-    return f"it is multiplied by {factor:.4g}"
+    return f"it is multiplied by {factor:.7g}"
 
 
 def _dropped(name: str, got: Any, want: Any, bound: float) -> str:

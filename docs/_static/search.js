@@ -13,9 +13,9 @@
   ];
   // What readers look for and will not find; silent once a page has it in its title or its aliases.
   const MISSING = [
-    "convolution", "conv2d", "pooling", "diffusion sampler", "gan", "vae",
-    "autoencoder", "reinforcement", "tokenizer", "bpe", "graph neural network", "gnn",
-    "vision transformer", "vit", "contrastive loss", "triplet loss", "shampoo", "adafactor",
+    "diffusion sampler", "gan", "vae", "autoencoder", "reinforcement", "tokenizer", "bpe",
+    "graph neural network", "gnn", "vision transformer", "vit", "contrastive loss", "triplet loss",
+    "shampoo", "adafactor",
   ];
   const stemmer = new Stemmer();
   const stem = word => stemmer.stemWord(word.toLowerCase());

@@ -1,10 +1,15 @@
 """Tests of dlref.check._derivatives."""
 
+import contextlib
+import sys
+import types
+
 import numpy as np
+import peers
 import pytest
 
-from dlref import losses, neurons
-from dlref.check import adjoint_gap, check_gradients, numerical_jacobian
+from dlref import check, losses, neurons
+from dlref.check import _derivatives, adjoint_gap, check_gradients, numerical_jacobian
 
 
 @pytest.mark.parametrize(
@@ -152,4 +157,106 @@ def test_in_a_notebook_a_check_is_a_table():
     assert "the gradient of input 0 is off by" in html
     assert html.count("<tr><td>") == len(found.gaps) + 1
     second = found._replace(second=0.5)._repr_html_()
-    assert "<td>second derivative</td><td>0.5</td>" in second
+    assert "<td>the second order</td><td>0.5</td>" in second
+
+
+def two(x):
+    return np.sin(x), np.cos(x)
+
+
+def two_vjp(dout, x):
+    u, v = dout
+    return (0.0 if u is None else u * np.cos(x)) - (0.0 if v is None else v * np.sin(x))
+
+
+def test_missing_upstream_gradients_are_zeros():
+    x = np.linspace(0.1, 1.0, 4)
+    right = check.check_gradients(two, two_vjp, x, undefined=True)
+    assert right
+    assert right.undefined == 0.0
+
+    def ones(dout, x):
+        return two_vjp(tuple(np.ones_like(x) if u is None else u for u in dout), x)
+
+    wrong = check.check_gradients(two, ones, x, undefined=True)
+    assert str(wrong).startswith("the gradient where an upstream gradient is None is off by")
+    assert "upstream gradient is None" in wrong._repr_html_()
+    one = lambda u, x: None if u is None else u * np.cos(x)  # noqa: E731
+    assert check.check_gradients(np.sin, one, x, undefined=True)
+    few = lambda u, x: () if u is None else u * np.cos(x)  # noqa: E731
+    assert not check.check_gradients(np.sin, few, x, undefined=True)
+
+
+def test_batched_gradients_need_a_framework():
+    for told in ({"batched": True}, {"vjp": "autograd"}):
+        vjp = told.pop("vjp", lambda u, x: u)
+        with pytest.raises(ValueError, match="framework"):
+            check.check_gradients(lambda x: x, vjp, np.ones(2), **told)
+    with pytest.raises(ValueError, match="vjp"):
+        check.check_gradients(lambda x: x, "numeric", np.ones(2))
+
+
+class Vmapped(types.ModuleType):
+    """As much of torch.func and jax as the test of stacked gradients uses."""
+
+    def vmap(self, f):
+        return lambda stacked: self.each(f, stacked)
+
+    def each(self, f, stacked):
+        if isinstance(stacked, tuple):
+            return np.stack([f(parts) for parts in zip(*stacked, strict=True)])
+        return np.stack([f(part) for part in stacked])
+
+
+@pytest.mark.parametrize("kind", ["torch", "jax"])
+def test_stacked_upstream_gradients(monkeypatch, kind):
+    module = Vmapped(kind)
+    module.func = module
+    monkeypatch.setitem(sys.modules, kind, module)
+    monkeypatch.setattr(_derivatives, "framework_of", lambda *_: kind)
+    monkeypatch.setattr(_derivatives, "calling", lambda _: contextlib.nullcontext())
+
+    def handed(values, _):
+        return [tuple(map(np.copy, a)) if isinstance(a, tuple) else np.copy(a) for a in values]
+
+    monkeypatch.setattr(_derivatives, "handed", handed)
+    x = np.linspace(0.1, 1.0, 4)
+    assert check.check_gradients(np.sin, lambda u, x: u * np.cos(x), x, batched=True).batched == 0
+    assert check.check_gradients(two, two_vjp, x, batched=True)
+    seen = []
+
+    def first(u, x):
+        """Keep the upstream gradient of the first call."""
+        seen.append(u)
+        return seen[len(seen) // 6 * 4] * np.cos(x)
+
+    wrong = check.check_gradients(np.sin, first, x, batched=True)
+    assert "stacked upstream gradients" in str(wrong)
+
+
+def test_gradients_by_torch():
+    torch = peers.torch
+    x = np.linspace(-1.0, 1.0, 5)
+    told = {"framework": "torch", "order": 2, "batched": True, "undefined": True}
+    silu = torch.nn.functional.silu
+    assert check.check_gradients(silu, "autograd", x, framework="torch", order=2)
+
+    def right(u, x):
+        s = torch.sigmoid(x)
+        return (0 if u is None else u) * s * (1 + x * (1 - s))
+
+    assert check.check_gradients(silu, right, x, **told)
+
+    def stateful(u, x):
+        return right(u, x) * (1 if u is None or u.ndim == 1 else 2) + (u is None)
+
+    assert "is None is off" in str(check.check_gradients(silu, stateful, x, **told))
+
+
+def test_gradients_by_jax():
+    jax = pytest.importorskip("jax")
+    x = np.linspace(-1.0, 1.0, 5)
+    told = {"framework": "jax", "order": 2, "batched": True}
+    right = lambda u, x: jax.vjp(jax.nn.silu, x)[1](u)[0]  # noqa: E731
+    assert check.check_gradients(jax.nn.silu, right, x, **told)
+    assert check.check_gradients(jax.nn.silu, "autograd", x, **told)

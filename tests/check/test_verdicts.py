@@ -555,7 +555,7 @@ LINES = {
         lambda q, k, v: SDPA(q, k[:, :32], v[:, :32]),
         (Q, K, V),
         {},
-        "beyond a multiple of 16, are left out",
+        "the last 8 keys, beyond a multiple of 32, are left out",
     ),
     "a sink twice": (
         SDPA,

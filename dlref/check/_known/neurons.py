@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import neurons as n
+from .._oracle.causes.training import overwritten
 from .._oracle.plain import layers
 from ._record import Known, call, normal, rows, words
 
@@ -83,6 +84,7 @@ RECORDS = [
         draw=(normal, rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
         options=[call((6, 4), (15,), padding_id=2), call((6, 4), (5,), scale=0.5)],
+        mistakes=(overwritten,),
     ),
     Known(
         f=n.dropout,

@@ -6,6 +6,8 @@ from typing import Any
 
 from ... import positions as p
 from .._oracle.causes import inputs
+from .._oracle.causes import positions as mistakes
+from .._oracle.causes.training import overwritten
 from ._record import (
     NOT_ARRAYS,
     Known,
@@ -44,6 +46,7 @@ RECORDS = [
         hard=[
             call((2, 3, 5, 8), (5, 4), (5, 4)),
             call((2, 3, 5, 8), (5, 4), (5, 4), interleaved=False),
+            call((2, 3, 1, 8), (1, 4), (1, 4)),
         ],
         options=[call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4)],
         large=[
@@ -159,6 +162,7 @@ RECORDS = [
             call((6, 3), T=2, S=9, bidirectional=False, q_offset=7),
         ],
         batched=False, hard=[call((32, 4), **TABLE), call((8, 4), **TABLE, bidirectional=False)],
+        mistakes=(mistakes.other_signs,),
         options=[call((32, 4), T=5, S=90, max_distance=16), call((32, 4), **TABLE, q_offset=2)],
     ),
     Known(
@@ -173,7 +177,7 @@ RECORDS = [
         f=p.learned_positions,
         calls=[call((3, 4), (5,)), call((4, 2), (2, 3)), call((3, 2), ()), call((3, 2), (0,))],
         draw=(normal, rows), constant=(1,), batched=False,
-        hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
+        hard=[call((6, 4), (5,)), call((131, 3), (2, 67))], mistakes=(overwritten,),
     ),
     Known(
         f=p.shaw_scores,
@@ -240,8 +244,10 @@ RECORDS = [
         ],
         batched=False,
     ),
+    Known(f=p.rope_frequencies, why_not=NOT_ARRAYS, mistakes=(mistakes.other_scalings,)),
+    Known(f=p.t5_relative_position_bucket, why_not=NOT_ARRAYS, mistakes=(mistakes.other_signs,)),
     *without(
-        NOT_ARRAYS, p.alibi_slopes, p.rope_attention_factor, p.rope_frequencies, p.rope_permutation,
-        p.sinusoidal, p.sinusoidal_grid, p.sinusoidal_shift, p.t5_relative_position_bucket,
+        NOT_ARRAYS, p.alibi_slopes, p.rope_attention_factor, p.rope_permutation, p.sinusoidal,
+        p.sinusoidal_grid, p.sinusoidal_shift,
     ),
 ]  # fmt: skip

@@ -138,13 +138,14 @@ def _pair(rng: Any) -> Iterator[Case]:
 
 LENGTHS, REVERSE, WITH_PEEPHOLES = {"lengths": SHORTER}, {"reverse": True}, {"w_p": PEEPHOLES}
 BEFORE, RELU = {"reset_after": False}, {"activation": "relu"}
-LSTM = (mistakes.gate_order("ifgo"), mistakes.forget_bias)
+LSTM = (mistakes.gate_order("ifgo"), mistakes.forget_bias, mistakes.peephole)
 GRU = (mistakes.gate_order("rzn"), mistakes.update_gate)
+IN_TIME = (mistakes.state_held, mistakes.truncated)
 
 RECORDS = [
     layer(
         r.rnn, 1, 1, RELU, {"activation": "sigmoid"}, {"activation": "identity"},
-        options=(RELU, REVERSE, LENGTHS),
+        options=(RELU, REVERSE, LENGTHS), mistakes=IN_TIME,
     ),
     layer(r.rnn_cell, 1, 1, {"activation": "sigmoid"}, cell=True, options=(RELU,)),
     layer(
@@ -156,7 +157,10 @@ RECORDS = [
         ],
         core=(1, 1), of=(1,),
     ),
-    layer(r.lstm, 4, 2, hard=(REVERSE,), options=(LENGTHS, WITH_PEEPHOLES), mistakes=LSTM),
+    layer(
+        r.lstm, 4, 2, hard=(REVERSE,), options=(LENGTHS, WITH_PEEPHOLES),
+        mistakes=(*LSTM, *IN_TIME),
+    ),
     layer(
         r.lstm_cell, 4, 2, cell=True, options=(WITH_PEEPHOLES,),
         plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp},
@@ -165,7 +169,7 @@ RECORDS = [
     layer(r.lstm_gates, 4, 2, options=(LENGTHS, REVERSE, WITH_PEEPHOLES)),
     layer(
         r.gru, 3, 1, BEFORE, {**BEFORE, "reverse": True, "lengths": [1, 3]}, hard=(BEFORE, REVERSE),
-        options=(LENGTHS,), mistakes=GRU,
+        options=(LENGTHS,), mistakes=(*GRU, *IN_TIME),
     ),
     layer(
         r.gru_cell, 3, 1, BEFORE, cell=True, hard=(BEFORE,),

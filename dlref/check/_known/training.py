@@ -72,7 +72,7 @@ def schedule(f: Any, options: Any = (), **told: Any) -> Known:
     def steps(_: Any) -> Iterator[Case]:
         yield "steps", (np.arange(12),), {"peak": 1.0, **told}
 
-    return Known(f=f, hard=steps, options=options)
+    return Known(f=f, hard=steps, options=options, mistakes=(mistakes.other_steps,))
 
 
 def _floor(_: Any) -> Iterator[Case]:
@@ -97,7 +97,9 @@ def _mlp_loss_options(rng: Any) -> Iterator[Case]:
 
 
 RECORDS = [
-    *map(optimizer, (t.sgd_step, t.momentum_step, t.nesterov_step, t.adagrad_step, t.rmsprop_step)),
+    optimizer(t.sgd_step),
+    *(optimizer(f, mistakes.other_momentum) for f in (t.momentum_step, t.nesterov_step)),
+    *(optimizer(f, mistakes.eps_inside) for f in (t.adagrad_step, t.rmsprop_step)),
     optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
     optimizer(
         t.adamw_step, mistakes.coupled, mistakes.uncorrected, mistakes.decay_without_rate,

@@ -10,6 +10,7 @@ import numpy as np
 from ... import transformer as t
 from .._oracle.calls import changed
 from .._oracle.causes import attention as mistakes
+from .._oracle.causes.training import other_nuclei
 from ._record import NOT_ARRAYS, RANDOM, Known, call, each, without, words
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
@@ -97,13 +98,15 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
         yield words("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
         yield words("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
         yield from _of_other_kinds(rng, inputs(rng))
-        if not causal:
+        if causal:
+            yield words("cross_scale"), inputs(rng), {**HEADS, "cross_scale": 1.0}
+        else:
             first = {**HEADS, "norm_first": True}
             yield words("parallel"), inputs(rng), {**first, "parallel": True}
 
     fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
-    if "memory_mask" in told:
-        del fields["parallel"]  # of blocks without cross-attention only
+    # of blocks without cross-attention only, and of those with it
+    del fields["parallel" if "memory_mask" in told else "cross_scale"]
     return Known(
         f=f, hard=hard, options=options, fields=fields, mistakes=(mistakes.masks_of_itself,)
     )
@@ -300,6 +303,7 @@ RECORDS = [
     Known(
         f=t.next_token_probabilities, hard=[call((5, 37)), call((5, 37), temperature=0.5)],
         options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6)],
+        mistakes=(other_nuclei,),
     ),
     *without(
         RANDOM, t.addition_task, t.associative_recall_task, t.copy_task, t.dropout_mask, t.generate,

@@ -175,6 +175,7 @@ class Call:
     form: str
     arguments: tuple[Any, ...]
     options: dict[str, Any]
+    memory: tuple[Any, ...] = ()  # the arguments as the candidate is given them
 
     @property
     def core(self) -> Any:

@@ -53,8 +53,8 @@ FIELDS = tuple(field.name for field in fields(BlockOptions))
 #: Further arguments of a call of blocks, and their defaults.
 CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 #: The ones that cross-attention has in addition to the mask of the memory.
-ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "scale": None}
-ACROSS |= {"softcap": None, "rope": None, "own": False}
+ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
+ACROSS |= {"rope": None, "own": False}
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
 
@@ -65,6 +65,7 @@ class Trace(dict[str, FloatArray]):
     def __init__(self) -> None:
         super().__init__()
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
+        self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
@@ -77,9 +78,15 @@ class Trace(dict[str, FloatArray]):
                     found[step] = found[re.sub("_(rotated|normed)$", "", step)]
                 yield words, {prefix + step: value for step, value in found.items()}
 
+        def with_options(options: Options) -> Steps:
+            found = run(*arguments[:-1], options)
+            return {prefix + step: value for step, value in found.items()}
+
         for step, value in steps.items():
             self[prefix + step] = value.copy()  # a block's output is also its last sum
             self.mistakes[prefix + step] = wrong
+            if isinstance(arguments[-1], dict) and "softcap" in arguments[-1]:
+                self.parts[prefix + step] = arguments[-1], with_options
         return value
 
 
@@ -415,7 +422,8 @@ def _encoder_block(x: Any, params: Any, options: Any = None, **keywords: Any) ->
 
 def _across(o: Options) -> Options:
     """Add the options of the cross-attention."""
-    return o | {"across": o | ACROSS | {"mask": o["memory_mask"]}}
+    told = {"mask": o["memory_mask"], "scale": o["cross_scale"]}
+    return o | {"across": o | ACROSS | told}
 
 
 def _decoder(

@@ -9,6 +9,7 @@ others stand here, in the order in which they are tried, special ones before gen
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...._core.pytree import flat
 from ..calls import Call
 from . import derivatives, inputs, options
 from .signs import (
+    FEW,
     LAST,
     SIGNS,
     Pair,
@@ -24,8 +26,10 @@ from .signs import (
     not_summed,
     overflown,
     transposed,
+    undefined,
     without_inputs,
 )
+from .slips import slips
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Whether an error inside a mistake ends the verdict: in tests alone, where it is a bug.
 RAISE = False
+#: What is said of an option with another value.
+VALUE = re.compile(r"(?P<key>\w+) is (?P<value>\(.+\)|[\w.+-]+), not (?P<due>\(.+\)|[\w.+-]+)")
 
 
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
@@ -42,6 +48,8 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
         options.other_options,
         *call.known.later,
         derivatives.wrong_derivative,
+        derivatives.other_douts,
+        inputs.as_contiguous,
         inputs.other_inputs,
     ):
         trials = mistake(call)
@@ -74,7 +82,7 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
     pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
         words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
-        return words or _another(pair, want)
+        return words or _mistaken([pair]) or _another(pair, want)
     if pair.dtype != got.dtype or not exact.size:
         return ""
     return _explained(pair) or _another(pair, want)
@@ -89,14 +97,59 @@ def _another(pair: Pair, want: list[Any]) -> str:
     return ""
 
 
+def common_cause(call: Call, got: list[Any], want: list[Any], bounds: dict[int, Any]) -> str:
+    """Return the mistake that explains all outputs that are off, and leaves the others alone."""
+    pairs = []
+    for i, bound in bounds.items():
+        if got[i] is None or got[i].dtype.kind != "f" or np.shape(got[i]) != np.shape(want[i]):
+            return ""
+        exact = np.asarray(want[i], np.float64)
+        pairs.append(Pair(call, i, got[i].astype(np.float64), exact, bound, got[i].dtype))
+    others = {i: w for i, w in enumerate(want) if w is not None and i not in bounds}
+    return _mistaken(pairs, others)
+
+
 def _explained(pair: Pair) -> str:
     known = pair.call.known
-    if words := next(
-        filter(None, (sign(pair) for sign in (without_inputs, *known.signs, overflown))), ""
-    ):
-        return words
-    for words, other in _trials(pair.call):
-        if pair.number < len(other) and agrees(pair.got, np.asarray(other[pair.number]), pair):
-            return words
-    signs = *SIGNS, *known.last_signs, *LAST
-    return next(filter(None, (sign(pair) for sign in signs)), "")
+    first = without_inputs, *known.signs
+    signs = overflown, *SIGNS, *known.last_signs, slipped, undefined, *LAST
+    return (
+        next(filter(None, (sign(pair) for sign in first)), "")
+        or _mistaken([pair])
+        or next(filter(None, (sign(pair) for sign in signs)), "")
+    )
+
+
+def _mistaken(pairs: list[Pair], others: dict[int, Any] | None = None) -> str:
+    """Return the mistake that leads to outputs; all values of an option that do."""
+    trials = _trials(pairs[0].call)
+    right = others or {}
+    said = next((words for words, other in trials if _leads_to(pairs, other, right)), "")
+    if not (one := VALUE.fullmatch(said)) or one["key"] not in pairs[0].call.settings:
+        return said
+    found = [one["value"]]
+    for words, other in trials:
+        alike = VALUE.fullmatch(words)
+        if alike and alike["key"] == one["key"] and _leads_to(pairs, other, right):
+            found.append(alike["value"])
+    return f"{one['key']} is {' or '.join(found)}, not {one['due']}"
+
+
+def _leads_to(pairs: list[Pair], other: list[Any], right: dict[int, Any]) -> bool:
+    """Return whether a mistake has these outputs, and the right ones beside them."""
+    return all(
+        pair.number < len(other) and agrees(pair.got, np.asarray(other[pair.number]), pair)
+        for pair in pairs
+    ) and all(i < len(other) and _near(other[i], w) for i, w in right.items())
+
+
+def _near(one: Any, other: Any) -> bool:
+    size = np.max(np.abs(other), initial=0.0)
+    return np.shape(one) == np.shape(other) and np.allclose(one, other, 0.0, 1e-3 * size)
+
+
+def slipped(pair: Pair) -> str:
+    """Find a slip in the plain formula; one of so many explains a few rounded numbers by chance."""
+    if pair.want.size < FEW and pair.dtype.itemsize < FEW:
+        return ""
+    return next((words for words, other in slips(pair.call) if _leads_to([pair], other, {})), "")

@@ -85,10 +85,10 @@ def _kept_keys(count: int) -> Iterator[tuple[str, Any]]:
     place = np.arange(count)
     yield "the last key is left out", place != count - 1
     yield "the first key is left out", place != 0
-    for tile in TILES:
-        if 0 < count % tile < count:
-            words = f"the last keys, beyond a multiple of {tile}, are left out"
-            yield words, place < count - count % tile
+    left = {count % tile: tile for tile in TILES if 1 < count % tile < count}
+    for rest, tile in left.items():  # the longest tile of those that leave as many
+        words = f"the last {rest} keys, beyond a multiple of {tile}, are left out"
+        yield words, place < count - rest
 
 
 def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:

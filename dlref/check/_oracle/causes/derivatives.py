@@ -29,7 +29,16 @@ def wrong_derivative(call: Call) -> Iterator[Trial]:
     if np.shape(y) == np.shape(call.inputs[0]):
         yield "the derivative is taken at the output, where the input is due", call.with_inputs(y)
         yield "dout is multiplied by the output itself", [call.arguments[0] * y]
-    yield "dout is ignored", _with_dout(call, np.ones_like(call.arguments[0]))
+
+
+def other_douts(call: Call) -> Iterator[Trial]:
+    """Yield vjps in which dout counts as 1, or its first number stands for all."""
+    if call.form == "vjp" and not isinstance(call.arguments[0], tuple):
+        dout = np.asarray(call.arguments[0])
+        yield "dout is ignored", _with_dout(call, np.ones_like(dout))
+        if dout.size > 1:
+            first = np.full_like(dout, dout.flat[0])
+            yield "the first number of dout stands for all", _with_dout(call, first)
 
 
 def _with_dout(call: Call, dout: Any) -> Call:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
+from numpy.lib.stride_tricks import as_strided
 
 from ...._core.pytree import flat
+from ..arrays import copied
 from ..calls import is_float
 from .common import LN2, replaced
 
@@ -17,6 +21,10 @@ if TYPE_CHECKING:
 
     from ..calls import Call
     from .common import Trial
+
+
+#: Inputs that kernels forget: biases, weights, and the states that a sequence begins with.
+IGNORED = ("bias", "b", "weight", "b_ih", "b_hh", "h0", "c0", "h", "c")
 
 
 def other_inputs(call: Call) -> Iterator[Trial]:
@@ -30,7 +38,7 @@ def other_inputs(call: Call) -> Iterator[Trial]:
             yield words, trial
             if call.form == "vjp":
                 yield words, _transposed(trial, i)
-        if i > 0 and np.ndim(a) and names[i] in ("bias", "b", "weight", "b_ih", "b_hh"):
+        if i > 0 and np.ndim(a) and names[i] in IGNORED:
             neutral = np.ones_like(a) if names[i] == "weight" else np.zeros_like(a)
             yield f"{names[i]} is ignored", replaced(call, i, neutral)
         if names[i] == "sin":
@@ -45,7 +53,7 @@ def other_inputs(call: Call) -> Iterator[Trial]:
                 words = f"{names[i]}.{key} is ignored"
                 yield words, replaced(call, i, value._replace(**{key: np.zeros_like(part)}))
     for (i, a), (j, b) in itertools.combinations(arrays, 2):
-        if np.shape(a) == np.shape(b):
+        if np.shape(a) == np.shape(b) and (names[i], names[j]) != ("cos", "sin"):
             swapped = replaced(replaced(call, i, b), j, a)
             yield f"{names[i]} and {names[j]} are exchanged", swapped
 
@@ -105,3 +113,34 @@ def channels_first(call: Call) -> Iterator[Trial]:
         words = "the channels are taken along axis 1, not the last"
         with contextlib.suppress(ValueError):  # of another number than weights or groups allow
             yield words, [np.moveaxis(moved.run(), -1, 1)]
+
+
+def as_contiguous(call: Call) -> Iterator[Trial]:
+    """Yield arrays read from their first number on, as if they had no strides."""
+    given = call.memory
+    read = [_from_first(a) if isinstance(a, np.ndarray) else None for a in given]
+    found = [i for i, a in enumerate(read) if a is not None]
+    names = ["dout"] * (call.form == "vjp") + call.names
+    for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
+        yield _strides_ignored([names[i] for i in some]), _with_read(call, read, some)
+
+
+def _strides_ignored(names: list[str]) -> str:
+    return f"the strides of {' and '.join(names)} are ignored: memory is read as contiguous"
+
+
+def _with_read(call: Call, read: list[Any], some: list[int]) -> Call:
+    own = [read[i] if i in some else a for i, a in enumerate(call.arguments)]
+    return replace(call, arguments=tuple(own))
+
+
+def _from_first(a: Any) -> Any:
+    """Return what a kernel without strides reads; None if that is right, or other memory."""
+    if a.flags.c_contiguous or a.dtype.kind != "f":
+        return None
+    low, high = byte_bounds(a)
+    first = a.__array_interface__["data"][0]
+    if first != low or high - low < a.nbytes:
+        return None
+    memory = as_strided(copied(a), (a.size,), (a.itemsize,))  # with gaps of zeros, as it is given
+    return memory.reshape(a.shape).astype(np.float64)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...._core.pytree import flat
+from ..calls import Call
 from .common import chapter, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...._core.arguments import FloatArray
-    from ..calls import Call
     from .common import Trial
 
 
@@ -88,6 +89,21 @@ def other_forms(call: Call) -> Iterator[Trial]:
     yield "the squares are summed, where their mean is due", [_scaled(call, norm)]
 
 
+def joined_rows(call: Call) -> Iterator[Trial]:
+    """Yield a norm over all axes but the first, as kernels have it that know two axes."""
+    place = 1 if call.form == "vjp" else 0
+    if call.form == "jvp" or np.ndim(call.inputs[0]) < 3:
+        return
+    shape = np.shape(call.inputs[0])
+    rows = shape[0], math.prod(shape[1:])
+    heads = [np.reshape(a, rows) for a in call.arguments[: place + 1]]
+    times = rows[1] // shape[-1]
+    rest = [a if a is None else np.tile(a, times) for a in call.arguments[place + 1 :]]
+    out, *grads = flat(replace(call, arguments=(*heads, *rest)).run())
+    sums = [np.reshape(g, (times, -1)).sum(0) for g in grads]
+    yield "rows are joined: it is over all axes but the first", [np.reshape(out, shape), *sums]
+
+
 def along_one_axis(call: Call) -> Iterator[Trial]:
     """Yield a batch norm over rows, a layer norm over columns."""
     if call.form != "forward":
@@ -116,3 +132,17 @@ def constant_statistics(call: Call) -> Iterator[Trial]:
         no_mean = s * (g - y * (g * y).mean(axes, keepdims=True))
         yield "the gradient through the variance is missing", [no_var, *rest]
         yield "the gradient through the mean is missing", [no_mean, *rest]
+
+
+def running_variance(call: Call) -> Iterator[Trial]:
+    """Yield running statistics of the biased variance, and outputs divided by the unbiased one."""
+    x, var = call.inputs[0], call.inputs[2]
+    n, momentum = x.size // x.shape[-1], call.settings["momentum"]
+    y, mean, new = call.run()
+    kept = (1 - momentum) * var
+    words = "the running variance is the biased one, divided by n, not n - 1"
+    yield words, [y, mean, kept + (new - kept) * (n - 1) / n]
+    unbiased = Call(chapter("normalization").batch_norm, "forward", (x, *call.inputs[3:]), {})
+    for smaller, _ in ((other, words) for words, other in divided_by_less(unbiased)):
+        out = smaller if isinstance(smaller, list) else [smaller.run()]
+        yield "the output is divided by the root of the unbiased variance", [*out, mean, new]

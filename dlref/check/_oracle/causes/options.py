@@ -47,6 +47,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "alpha": (1.0,),
     "layout": ("interleaved", "halves"),
     "spacing": ("paper", "tensor2tensor"),
+    "rule": ("official", "paper"),
 }
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...._core.pytree import flat
-from ..calls import is_float
+from ..calls import Call, is_float
 from .common import replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..calls import Call
     from .common import Trial
+
+
+#: After how many steps gradients are cut.
+TRUNCATED = (1, 2, 4, 8, 16, 32)
 
 
 def gate_order(order: str) -> Callable[[Call], Iterator[Trial]]:
@@ -73,6 +77,69 @@ def without_tanh(call: Call) -> Iterator[Trial]:
     yield "the output lacks the tanh of the cell's state", [o * state, state]
     state = f * c + i * g
     yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
+
+
+def peephole(call: Call) -> Iterator[Trial]:
+    """Yield an LSTM whose output gate sees the cell's state before the step."""
+    settings = call.settings
+    w_p, whole = settings["w_p"], settings.get("lengths") is None and not settings.get("reverse")
+    if call.form != "forward" or w_p is None or any(a is None for a in call.inputs[1:3]):
+        return
+    if not whole:
+        return
+    x, h, c, w_ih, w_hh, *biases = call.inputs
+    p_i, p_f, p_o = np.split(np.asarray(w_p), 3)
+    b = sum(a for a in biases if a is not None)
+    in_time = "lengths" in settings
+    states = []
+    for step in np.moveaxis(x, -2, 0) if in_time else [x]:
+        i, f, g, o = np.split(step @ w_ih.T + h @ w_hh.T + b, 4, -1)
+        i, f, o = (1 / (1 + np.exp(-a - p * c)) for a, p in ((i, p_i), (f, p_f), (o, p_o)))
+        c = f * c + i * np.tanh(g)
+        h = o * np.tanh(c)
+        states.append((h, c))
+    out = [np.stack(some, -2) if in_time else some[0] for some in zip(*states, strict=True)]
+    yield "the peephole of the output gate sees the cell's state before the step", out
+
+
+def state_held(call: Call) -> Iterator[Trial]:
+    """Yield outputs that keep the last state beyond the end of an entry."""
+    lengths = call.settings["lengths"]
+    if call.form != "forward" or lengths is None or call.settings["reverse"]:
+        return
+    ends = np.asarray(lengths)[..., None, None]
+    held = []
+    for out in flat(call.run()):
+        last = np.take_along_axis(out, np.maximum(ends - 1, 0), -2)
+        held.append(np.where(np.arange(out.shape[-2])[:, None] >= ends, last, out))
+    yield "the last state is held beyond the end of an entry, where 0 is due", held
+
+
+def truncated(call: Call) -> Iterator[Trial]:
+    """Yield gradients that go back some steps only, or end where the state is detached."""
+    settings, count = call.settings, 1 + (call.known.name == "lstm")
+    x, *others = call.inputs
+    states, weights = others[:count], others[count:]
+    whole = settings["lengths"] is None and not settings["reverse"]
+    if call.form != "vjp" or not whole or any(a is None for a in states):
+        return
+    steps = x.shape[-2]
+    outs = flat(Call(call.op, "forward", call.inputs, call.options).run())
+    douts = flat(call.arguments[0])
+    for k in (k for k in TRUNCATED if k < steps):
+        words = f"the gradient goes back {k} step{'s' * (k > 1)} only: it is truncated"
+        yield words, call.with_options(truncate=k)
+        parts = []
+        for start in range(0, steps, k):
+            piece = slice(start, start + k)
+            given = [out[..., start - 1, :] for out in outs] if start else states
+            dout = tuple(u[..., piece, :] for u in douts)
+            arguments = dout if count > 1 else dout[0], x[..., piece, :], *given, *weights
+            parts.append(flat(replace(call, arguments=arguments).run()))
+        dx, *rest = zip(*parts, strict=True)
+        sums = [sum(part) for part in rest[count:]]
+        words = f"the gradient ends every {k} step{'s' * (k > 1)}, where the state is detached"
+        yield words, [np.concatenate(dx, -2), *(part[0] for part in rest[:count]), *sums]
 
 
 def update_gate(call: Call) -> Iterator[Trial]:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import flat
-from ..calls import Call, is_float
+from ..calls import Call
 from .common import chapter, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from .common import Trial
 
@@ -26,9 +26,9 @@ def applied_twice(call: Call) -> Iterator[Trial]:
 
 
 def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
-    """Yield a gradient of the cross-entropy with smoothed labels in rows that are ignored."""
+    """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
-    if call.form != "vjp" or not share or target.dtype.kind not in "iu":
+    if call.form == "jvp" or not share or target.dtype.kind not in "iu":
         return
     kept = (target != call.settings["ignore_index"])[..., None]
     mean = call.settings["reduction"] == "mean"
@@ -36,6 +36,19 @@ def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
         return
     p = np.exp(x - x.max(-1, keepdims=True))
     p = p / p.sum(-1, keepdims=True)
+    if call.form == "forward":
+        more = -share * np.log(p).mean(-1) * ~kept[..., 0]
+        words = "the smoothed labels of rows that are ignored are counted"
+        if call.settings["reduction"] == "none":
+            yield words, [call.run() + more]
+            return
+        for count in (kept.sum(), kept.size) if mean else (1,):
+            yield words, [call.run() + more.sum() / max(count, 1)]
+        if mean:  # each part has a mean of its own
+            every = -np.log(p).mean(-1).mean()
+            seen = -(np.log(p).mean(-1) * kept[..., 0]).sum() / max(kept.sum(), 1)
+            yield words, [call.run() + share * (every - seen)]
+        return
     dout = np.asarray(call.arguments[0])
     dout = dout[..., None] / (max(kept.sum(), 1) if mean else 1)
     (dx, *_) = flat(call.run())
@@ -180,9 +193,9 @@ def other_clips(call: Call) -> Iterator[Trial]:
 
 def uphill(call: Call) -> Iterator[Trial]:
     """Yield a step of an optimizer that goes up the slope."""
-    if is_float(call.inputs[0]):
-        new, *state = flat(call.run())
-        yield "the step goes up the slope, not down", [2 * call.inputs[0] - new, *state]
+    params, out = flat(call.inputs[0]), flat(call.run())
+    back = [2 * p - new for p, new in zip(params, out, strict=False)]
+    yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
 
 
 def coupled(call: Call) -> Iterator[Trial]:
@@ -204,26 +217,124 @@ def _as(step: Any, call: Call) -> Call:
 def uncorrected(call: Call) -> Iterator[Trial]:
     """Yield steps of Adam without the correction of its means, or with another divisor."""
     settings = call.settings
-    if isinstance(call.inputs[0], tuple) or settings["amsgrad"]:
-        return
-    rate, decay = settings["learning_rate"], settings["weight_decay"]
+    rate, decay, eps = (settings[key] for key in ("learning_rate", "weight_decay", "eps"))
     is_decoupled = call.core is chapter("training").adamw_step
-    start = call.inputs[0] * (1 - rate * decay if is_decoupled else 1)
-    _, (steps, mean, square, *rest) = call.run()
-    bias = [1 - beta**steps for beta in settings["betas"]]
-    root, m, eps = np.sqrt(square / bias[1]), mean / bias[0], settings["eps"]
-    for words, direction in (
-        ("the means are not corrected for their start at 0", mean / (np.sqrt(square) + eps)),
-        (
-            "the mean of the squares is not corrected for its start at 0",
-            m / (np.sqrt(square) + eps),
+    start = 1 - rate * decay if is_decoupled else 1.0
+    _, (steps, mean, square, largest) = call.run()
+    b, c = (1 - beta**steps for beta in settings["betas"])
+    sqrt, rest = np.sqrt, [steps, *flat(mean), *flat(square), *flat(largest)]
+    params, squares = flat(call.inputs[0]), flat(largest if settings["amsgrad"] else square)
+    rules: dict[str, Callable[[Any, Any], Any]] = {
+        "the means are not corrected for their start at 0": lambda m, v: m / (sqrt(v) + eps),
+        "the mean of the squares is not corrected for its start at 0": lambda m, v: (
+            m / b / (sqrt(v) + eps)
         ),
-        ("the mean is not corrected for its start at 0", mean / (root + eps)),
-        ("eps is added inside the root", m / np.sqrt(square / bias[1] + eps)),
-        (
-            "eps is added before the correction of the means",
-            m / ((np.sqrt(square) + eps) / bias[1] ** 0.5),
+        "the mean is not corrected for its start at 0": lambda m, v: m / (sqrt(v / c) + eps),
+        "eps is added inside the root": lambda m, v: m / b / sqrt(v / c + eps),
+        "eps is added before the correction of the means": lambda m, v: (
+            m / b / ((sqrt(v) + eps) / c**0.5)
         ),
-        ("the root is missing", m / (square / bias[1] + eps)),
+        "the root is missing": lambda m, v: m / b / (v / c + eps),
+    }
+    d, e = (1 - beta ** (steps + 1) for beta in settings["betas"])
+    rules["the means are corrected as if a step later"] = lambda m, v: m / d / (sqrt(v / e) + eps)
+    for words, rule in rules.items():
+        pairs = zip(params, flat(mean), squares, strict=True)
+        yield words, [*(start * p - rate * rule(m, v) for p, m, v in pairs), *rest]
+    if settings["amsgrad"]:
+        old = call.inputs[2]
+        before = (
+            flat(old.largest)
+            if old is not None and old.largest is not None
+            else [0.0] * len(params)
+        )
+        most = [np.maximum(a, v / c) for a, v in zip(before, flat(square), strict=True)]
+        moved = [
+            start * p - rate * m / b / (sqrt(v) + eps)
+            for p, m, v in zip(params, flat(mean), most, strict=True)
+        ]
+        words = "the squares are corrected before their maximum is taken, not after"
+        yield words, [*moved, steps, *flat(mean), *flat(square), *most]
+
+
+def eps_inside(call: Call) -> Iterator[Trial]:
+    """Yield steps of RMSprop and Adagrad with eps inside the root."""
+    settings = call.settings
+    (_, state), old = call.run(), call.inputs[2]
+    rate = settings["learning_rate"] / (1 + (state[0] - 1) * settings.get("lr_decay", 0.0))
+    params, grads, squares = (flat(a) for a in (*call.inputs[:2], state[1]))
+    means = flat(state.mean) if settings.get("centered") else [0.0] * len(params)
+    steps = [
+        (g + settings["weight_decay"] * p) / np.sqrt(s - m * m + settings["eps"])
+        for p, g, s, m in zip(params, grads, squares, means, strict=True)
+    ]
+    rest = flat(state)
+    if settings.get("momentum"):
+        before = [0.0] * len(params) if old is None else flat(old.velocity)
+        steps = [settings["momentum"] * v + d for v, d in zip(before, steps, strict=True)]
+        rest[-len(params) :] = steps
+    moved = [p - rate * d for p, d in zip(params, steps, strict=True)]
+    yield "eps is added inside the root", [*moved, *rest]
+
+
+def other_momentum(call: Call) -> Iterator[Trial]:
+    """Yield momentum with the look-ahead of Nesterov, or without, and one dampened at once."""
+    t, settings = chapter("training"), call.settings
+    ahead = call.core is t.nesterov_step
+    words = "it is plain momentum, without Nesterov's look-ahead"
+    words = words if ahead else "it looks ahead, as Nesterov's momentum does"
+    other = t.momentum_step if ahead else t.nesterov_step
+    options = {key: value for key, value in call.options.items() if key != "dampening"}
+    yield words, Call(other, call.form, call.arguments, options)
+    if settings.get("dampening") and call.inputs[2] is None:
+        kept, (new, state) = 1 - settings["dampening"], call.run()
+        params, out = flat(call.inputs[0]), flat((new, state))
+        moved = [p + kept * (a - p) for p, a in zip(params, out, strict=False)]
+        first = [kept * v for v in out[-len(params) :]]
+        words = "the first gradient is dampened, too"
+        yield words, [*moved, *out[len(params) : -len(params)], *first]
+
+
+def other_steps(call: Call) -> Iterator[Trial]:
+    """Yield schedules that are a step ahead or behind."""
+    step = np.asarray(call.inputs[0])
+    yield "the schedule is a step ahead: its steps begin at 0, not 1", call.with_inputs(step + 1)
+    yield "the schedule is a step behind", call.with_inputs(np.maximum(step - 1, 0))
+
+
+def other_nuclei(call: Call) -> Iterator[Trial]:
+    """Yield nuclei, and choices of the best k, with a token more or less."""
+    mass, k = call.settings["top_p"], call.settings["top_k"]
+    for by, words in ((1, "one token more than top_k is"), (-1, "one token less than top_k is")):
+        if k is not None and k + by > 0:
+            yield f"{words} kept", call.with_options(top_k=k + by)
+    if mass is None:
+        return
+    p = np.asarray(call.with_options(top_p=None).run())
+    order = np.argsort(-p, axis=-1, kind="stable")
+    sorted_p = np.take_along_axis(p, order, -1)
+    up_to = np.cumsum(sorted_p, -1)
+    before = up_to - sorted_p
+    for words, kept in (
+        ("the token that reaches the mass of top_p is left out", up_to <= mass),
+        ("a token beyond the mass of top_p is kept", np.roll(before, 1, -1) < mass),
+        ("the probabilities that are left are not divided by their sum", before < mass),
     ):
-        yield words, flat((start - rate * direction, steps, mean, square, *rest))
+        kept[..., 0] = True
+        out = np.zeros_like(p)
+        np.put_along_axis(out, order, np.where(kept, sorted_p, 0.0), -1)
+        yield words, [out if "not divided" in words else out / out.sum(-1, keepdims=True)]
+
+
+def overwritten(call: Call) -> Iterator[Trial]:
+    """Yield the gradient of a table in which the last row of an id stays, or the first."""
+    if call.form != "vjp":
+        return
+    dout, table, ids = call.arguments
+    padding, scale = (call.settings.get(key) for key in ("padding_id", "scale"))
+    rows = np.reshape(dout, (-1, table.shape[-1])) * (1.0 if scale is None else scale)
+    for which, way in (("last", slice(None)), ("first", slice(None, None, -1))):
+        out = np.zeros(table.shape)
+        out[np.ravel(ids)[way]] = rows[way]
+        out[padding if padding is not None else slice(0)] = 0.0
+        yield f"rows of repeated ids are overwritten, not added: the {which} one is left", [out]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._core.broadcasting import unbroadcast
 from ....attention import attention_scores
-from .common import as_rows, in_another_order, tanh, widen
+from .common import as_rows, in_another_order, product, tanh, widen
 from .rows import softmax
 
 MASKS = {"mask", "is_causal", "q_offset", "window"}
@@ -24,7 +24,7 @@ def _scores(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any
         keys = np.asarray(options["indices"])[..., None] == np.arange(k.shape[-2])
         options = {**options, "mask": keys.any(-2) & options.get("mask", True)}
     slope = kind(options.get("scale", q.shape[-1] ** -0.5))
-    scores = q @ np.swapaxes(k, -1, -2) * slope
+    scores = product(q, np.swapaxes(k, -1, -2)) * slope
     if "softcap" in options:
         bent = tanh(scores / kind(options["softcap"]))
         scores, slope = kind(options["softcap"]) * bent, slope * (1 - bent * bent)
@@ -72,7 +72,7 @@ def attention(q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any) -
     """Return averages of values with weights that were rounded."""
     k, v, _ = _repeated(q, k, v)
     p, _, _ = weights(widen(q), k, options)
-    return (widen(p.astype(q.dtype)) * _dropped(options, q) @ v).astype(q.dtype)
+    return product(widen(p.astype(q.dtype)) * _dropped(options, q), v).astype(q.dtype)
 
 
 def attention_vjp(
@@ -86,12 +86,12 @@ def attention_vjp(
     dout, q = map(widen, (dout, q))
     p, last, slope = weights(q, k, options)
     p = widen(p.astype(dtype))
-    dp = dout @ np.swapaxes(v, -1, -2) * drop
-    out = widen((p * drop @ v).astype(dtype))
+    dp = product(dout, np.swapaxes(v, -1, -2)) * drop
+    out = widen(product(p * drop, v).astype(dtype))
     rows = in_another_order(dout * out)
     ds = widen((p * (dp - rows)).astype(dtype))
-    grads = [ds * slope @ k]
-    parts = np.swapaxes(ds * slope, -1, -2) @ q, np.swapaxes(p * drop, -1, -2) @ dout
+    grads, ds_k = [product(ds * slope, k)], np.swapaxes(ds * slope, -1, -2)
+    parts = product(ds_k, q), product(np.swapaxes(p * drop, -1, -2), dout)
     for part, shape in zip(parts, shapes, strict=True):
         grads.append(part.reshape(*shape[:-2], heads, *shape[-2:]).sum(-3))
     if "bias" in options:
@@ -113,9 +113,10 @@ def attention_jvp(primals: Any, tangents: Any, weights: Any = _weights, **option
     q, dq = map(widen, (q, dq))
     p, _, slope = weights(q, k, options)
     p = widen(p.astype(dtype))
-    ds = (dq @ np.swapaxes(k, -1, -2) + q @ np.swapaxes(dk, -1, -2)) * slope
+    ds = product(dq, np.swapaxes(k, -1, -2)) + product(q, np.swapaxes(dk, -1, -2))
+    ds = ds * slope
     dp = widen((p * (ds - in_another_order(p * ds))).astype(dtype))
-    return (dp * drop @ v + p * drop @ dv).astype(dtype)
+    return (product(dp * drop, v) + product(p * drop, dv)).astype(dtype)
 
 
 def _identity(k: Any) -> Any:

@@ -8,6 +8,8 @@ import numpy as np
 
 #: Error of the erf and tanh of libraries, in roundings.
 OFF = 4
+#: Multiplications of two matrices that OpenBLAS does in one thread.
+IN_ONE_THREAD = 2**18
 
 
 def widen(x: Any) -> Any:
@@ -23,6 +25,17 @@ def summed(x: Any, axis: int = -1) -> Any:
 def as_rows(x: Any) -> Any:
     """Return a matrix with the rows of all leading axes."""
     return x.reshape(-1, x.shape[-1])
+
+
+def product(a: Any, b: Any) -> Any:
+    """
+    Return a product of matrices, a few rows at a time.
+
+    Threads would take longer to meet than to multiply these, the more so the busier the processor.
+    """
+    count = max(1, IN_ONE_THREAD // max(1, b.shape[-2] * b.shape[-1]))
+    parts = [a[..., i : i + count, :] @ b for i in range(0, a.shape[-2], count)]
+    return np.concatenate(parts, -2) if len(parts) > 1 else a @ b
 
 
 def in_another_order(terms: Any) -> Any:

@@ -1,0 +1,51 @@
+"""Frequencies of rotations, and buckets of distances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..calls import Call
+    from .common import Trial
+
+
+def other_scalings(call: Call) -> Iterator[Trial]:
+    """Yield frequencies with another rule, or with the ramp of YaRN or Llama 3 the other way."""
+    told = call.settings["scaling"]
+    if not told:
+        return
+    own, kind = dict(told), told.get("rope_type", told.get("type"))
+    factor, slow = own.get("factor", 1.0), np.asarray(call.run())
+    plain = np.asarray(call.with_options(scaling=None).run())
+    if kind in ("yarn", "llama3"):
+        yield "the ramp goes the other way: slow pairs stay", [plain * (1 + 1 / factor) - slow]
+    if kind == "yarn":
+        other = own | {"truncate": not own.get("truncate", True)}
+        words = "the ends of the ramp are" + (" rounded" if other["truncate"] else " not rounded")
+        yield words, call.with_options(scaling=other)
+        length = "original_max_position_embeddings"
+        by_turns = {"type": "llama3", "factor": factor, length: own[length]}
+        by_turns["low_freq_factor"] = own.get("beta_slow", 1.0)
+        by_turns["high_freq_factor"] = own.get("beta_fast", 32.0)
+        words = "the ramp is linear in the number of turns, not in the number of the pair"
+        yield words, call.with_options(scaling=by_turns)
+    for simple in ("linear", "ntk"):
+        if simple != kind and "factor" in own:
+            words = f"all frequencies are scaled as by the type {simple!r}"
+            yield words, call.with_options(scaling={"type": simple, "factor": factor})
+
+
+def other_signs(call: Call) -> Iterator[Trial]:
+    """Yield buckets of distances with the other sign."""
+    words = "the distance is from the key to the query: its sign is reversed"
+    if call.core.__name__ == "t5_relative_position_bucket":
+        yield words, call.with_inputs(-np.asarray(call.inputs[0]))
+    elif call.form == "forward" and call.settings["bidirectional"]:
+        table: Any = np.array(call.inputs[0])
+        half = len(table) // 2
+        table[1:half], table[half + 1 :] = call.inputs[0][half + 1 :], call.inputs[0][1:half]
+        yield words, call.with_inputs(table, *call.inputs[1:])

@@ -1,0 +1,191 @@
+"""Slips in the plain formula of a map: one operation, factor or function of it is another."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import re
+import sys
+from types import CellType, CodeType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...._core.pytree import flat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..calls import Call
+    from .common import Trial
+
+#: Where the formulas are; numbers of a call that they are tried on, at most.
+PLAIN, MOST = "dlref.check._oracle.plain.", 2**15
+OTHER: dict[type[ast.operator], Any] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
+}  # fmt: skip
+#: Functions that change no number in float64, and those that are no mathematics.
+DTYPES = {"widen", "astype", "kind", "type", "asarray"}
+MACHINERY = {"widen", "product", "summed", "in_another_order", "as_rows"}
+#: Words of a formula that are about dtypes and shapes.
+NOISE = re.compile(
+    r"\b(?:kind|widen|np\.asarray)\((\w+(?:\.\w+)?)\)|\.astype\([^()]*\)|np\.|, keepdims=True"
+)
+
+
+def _is_plain(f: Any) -> bool:
+    return isinstance(f, FunctionType) and f.__module__.startswith(PLAIN)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names that a code and those within it look up."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def parts(formula: Any) -> list[FunctionType]:
+    """Return the plain functions that a formula consists of."""
+    found: dict[FunctionType, None] = {}
+
+    def visit(f: Any) -> None:
+        if isinstance(f, functools.partial):
+            for inner in (f.func, *f.args, *f.keywords.values()):
+                visit(inner)
+        if not _is_plain(f) or f in found:
+            return
+        found[f] = None
+        inside = [f.__globals__.get(name) for name in _names(f.__code__)]
+        inside += [cell.cell_contents for cell in f.__closure__ or ()]
+        for inner in (*inside, *(f.__defaults__ or ())):
+            visit(inner)
+
+    visit(formula)
+    return [*found]
+
+
+def with_code(formula: Any, old: CodeType, new: CodeType) -> Any:
+    """Return a copy of a formula, in which one of its functions has another code."""
+    made: dict[Any, Any] = {}
+
+    def again(f: Any) -> Any:
+        if isinstance(f, functools.partial):
+            told = {key: again(value) for key, value in f.keywords.items()}
+            return functools.partial(again(f.func), *map(again, f.args), **told)
+        if not _is_plain(f):
+            return f
+        if f not in made:
+            cells = tuple(CellType() for _ in f.__closure__ or ())
+            code, scope = new if f.__code__ is old else f.__code__, dict(f.__globals__)
+            made[f] = FunctionType(code, scope, f.__name__, closure=cells or None)
+            made[f].__defaults__ = tuple(map(again, f.__defaults__ or ())) or None
+            made[f].__kwdefaults__ = f.__kwdefaults__
+            scope |= {name: again(scope[name]) for name in _names(f.__code__) if name in scope}
+            for cell, was in zip(cells, f.__closure__ or (), strict=True):
+                cell.cell_contents = again(was.cell_contents)
+        return made[f]
+
+    return again(formula)
+
+
+def changes(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield other expressions that people write in place of one."""
+    if isinstance(node, ast.BinOp):
+        left, right, op = node.left, node.right, node.op
+        if type(op) in OTHER:
+            yield ast.BinOp(left, OTHER[type(op)](), right)
+            yield left
+        if isinstance(op, ast.Add | ast.Mult):
+            yield right
+        if isinstance(op, ast.Sub):
+            yield ast.UnaryOp(ast.USub(), right)
+        if isinstance(op, ast.Pow):
+            yield from (ast.BinOp(node, ast.Mult(), left), left)
+        for factor in (2.0, 0.5):
+            yield ast.BinOp(ast.Constant(factor), ast.Mult(), node)
+            if isinstance(op, ast.Add | ast.Sub):
+                for one, other in ((left, right), (right, left)):
+                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), one)
+                    yield ast.BinOp(*((twice, op, other) if one is left else (other, op, twice)))
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in (ast.Gt, ast.Lt):
+        flipped: ast.cmpop = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
+        yield ast.Compare(node.left, [flipped], node.comparators)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield node.operand
+    elif isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Starred):
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name not in DTYPES:
+            yield from node.args[:2] if name in ("maximum", "minimum") else node.args[:1]
+
+
+def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
+    """Yield every expression in the body of a function: its parent, field, list and itself."""
+    body = node.body if isinstance(node.body, list) else [node.body]
+    for parent in (inner for one in body for inner in ast.walk(one)):
+        for name, value in ast.iter_fields(parent):
+            entries = value if isinstance(value, list) else [value]
+            for i, entry in enumerate(entries):
+                if isinstance(entry, ast.expr):
+                    yield parent, name, (value, i) if isinstance(value, list) else None, entry
+    if isinstance(node, ast.Lambda):
+        yield node, "body", None, node.body
+
+
+def _put(place: Any, entry: ast.expr) -> None:
+    parent, name, listed, _ = place
+    if listed:
+        listed[0][listed[1]] = entry
+    else:
+        setattr(parent, name, entry)
+
+
+def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
+    """Return the code of a function within the code of its module."""
+    own = f.__code__
+    if (code.co_name, code.co_firstlineno) == (own.co_name, own.co_firstlineno):
+        return code if code.co_freevars == own.co_freevars else None
+    inner = (_code_of(f, c) for c in code.co_consts if isinstance(c, CodeType))
+    return next(filter(None, inner), None)
+
+
+def mutants(
+    formula: Any, change: Callable[[ast.AST], Iterator[ast.expr]] = changes
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield what stands in a formula, what is due, and the formula, for each change of it."""
+    for f in (f for f in parts(formula) if f.__name__ not in MACHINERY):
+        tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
+        first = f.__code__.co_firstlineno
+        kinds = ast.FunctionDef | ast.Lambda
+        node = next(n for n in ast.walk(tree) if isinstance(n, kinds) and n.lineno == first)
+        for place in [*_places(node)]:
+            due = ast.unparse(place[-1])
+            for entry in change(place[-1]):
+                _put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
+                whole = compile(ast.fix_missing_locations(tree), f.__code__.co_filename, "exec")
+                _put(place, place[-1])
+                if (code := _code_of(f, whole)) is not None:
+                    words = (NOISE.sub(r"\1", text) for text in (ast.unparse(entry), due))
+                    yield *words, with_code(formula, f.__code__, code)
+
+
+@functools.cache
+def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
+    try:
+        return [*mutants(formula)]
+    except OSError:  # the package has no source
+        return []
+
+
+def slips(call: Call) -> Iterator[Trial]:
+    """Yield the plain formula with one slip in it."""
+    size = sum(np.size(a) for a in flat(call.arguments))
+    formula = call.known.plain.get(call.form)
+    if formula is None or size > MOST or call.numeric:
+        return
+    for stands, due, other in _mutants(formula):
+        try:
+            yield f"{stands} stands where {due} is due", flat(other(*call.arguments, **call.told))
+        except Exception:  # a change need not make sense
+            continue

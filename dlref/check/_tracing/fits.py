@@ -1,0 +1,80 @@
+"""Options of a block whose value is found by a search, where no known mistake explains a port."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..._core.arguments import as_array
+from ...positions import rope_frequencies, rope_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..._core.arguments import FloatArray
+    from .blocks import Options
+
+#: Steps of the search for a minimum between three values, each 0.62 as far apart.
+STEPS, GOLDEN = 60, (5**0.5 - 1) / 2
+
+
+class Fit(NamedTuple):
+    """An option: what is said of a value, where it is sought, and the options with a value."""
+
+    words: str
+    grid: FloatArray
+    options: Callable[[float], Options]
+    whole: bool = False
+
+
+def fits_of(o: Options) -> Iterator[Fit]:
+    """Yield the options of a block, or of a norm, that have a number as their value."""
+    words = "eps is {:.3g}" + f" instead of {o['eps']:g}"
+    yield Fit(words, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
+    words = "the scores are multiplied by {:.4g}"
+    yield Fit(words, np.logspace(-3, 2, 31), lambda v: o | {"scale": v})
+    cap = "instead of {:g}".format(o["softcap"]) if o["softcap"] is not None else "where none is"
+    words = "the soft cap is {:.4g} " + cap
+    yield Fit(words, np.logspace(-1, 3, 33), lambda v: o | {"softcap": v})
+    right = o["window"][1] if o["window"] else 0 if o["is_causal"] else None
+    words = "the window ends {:.0f} keys to the left"
+    yield Fit(words, np.arange(64.0), lambda v: o | {"window": (int(v), right)}, whole=True)
+    if o["rope"] is not None:
+        cos, sin = (as_array("rope", table) for table in o["rope"])
+        yield Fit("the base of the rotation is {:.6g}", np.logspace(1, 8, 57), _based(o, cos))
+        yield Fit("the angles of the rotation are multiplied by {:.4g}", np.logspace(-2, 1, 61),
+                  _turned(o, np.arctan2(sin, cos)))  # fmt: skip
+
+
+def _based(o: Options, cos: Any) -> Callable[[float], Options]:
+    def options(base: float) -> Options:
+        frequencies = rope_frequencies(2 * cos.shape[-1], base=base)
+        tables = rope_tables(np.arange(len(cos)), frequencies)
+        return o | {"rope": tuple(table.astype(cos.dtype) for table in tables)}
+
+    return options
+
+
+def _turned(o: Options, angles: Any) -> Callable[[float], Options]:
+    per_position = angles[1] if len(angles) > 1 else angles[0]  # below pi, where nothing wraps
+    whole = np.arange(len(angles))[:, None] * per_position
+
+    def options(factor: float) -> Options:
+        tables = np.cos(factor * whole), np.sin(factor * whole)
+        return o | {"rope": tuple(table.astype(angles.dtype) for table in tables)}
+
+    return options
+
+
+def least(misfit: Callable[[float], float], fit: Fit) -> float:
+    """Return the value at which a misfit is least, sought on a grid and between its values."""
+    misses = [misfit(float(value)) for value in fit.grid]
+    k = int(np.argmin(misses))
+    if fit.whole:
+        return float(fit.grid[k])
+    low, high = (float(np.log(fit.grid[i])) for i in (max(k - 1, 0), min(k + 1, len(misses) - 1)))
+    for _ in range(STEPS):
+        a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
+        low, high = (low, b) if misfit(float(np.exp(a))) < misfit(float(np.exp(b))) else (a, high)
+    return float(np.exp((low + high) / 2))

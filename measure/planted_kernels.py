@@ -1,0 +1,407 @@
+"""
+Put planted kernels to check_all, and right ones: ``tox run -e measure -- planted_kernels``.
+
+Kernels are planted from four sources: the mistakes of the records, each in a kernel that is right
+wherever it does not apply; the rows of tests/check, some of them public reports; the same written
+for PyTorch and JAX; the plain formulas of the records with one operation, factor, power, index or
+constant changed. A kernel is named if the headline of the report is the mistake: for a changed
+formula, anything but noise and parts that are not written. Right are dlref's own functions, the
+plain formulas and their variants, PyTorch's and JAX's. Writes docs/results/planted.csv; with
+``--list``, prints each kernel that is not flagged, not named or named wrongly, and each alarm.
+``--results FILE`` keeps outcomes, so that a run can be stopped and resumed.
+"""
+
+import argparse
+import ast
+import collections
+import contextlib
+import csv
+import functools
+import importlib
+import itertools
+import json
+import multiprocessing
+import random
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from chapters import RECORDS  # noqa: E402
+
+from dlref import activations, check  # noqa: E402
+from dlref._core.pytree import flat, rebuilt  # noqa: E402
+from dlref.check._inputs import BEYOND  # noqa: E402
+from dlref.check._known import record_of  # noqa: E402
+from dlref.check._oracle.calls import Call, form, is_float, widened  # noqa: E402
+from dlref.check._oracle.causes import VALUE, _trials  # noqa: E402
+from dlref.check._oracle.causes.slips import OTHER, mutants  # noqa: E402
+from dlref.check._oracle.examples import along, drawn_like  # noqa: E402
+
+RESULTS = ROOT / "docs" / "results" / "planted.csv"
+DTYPES = ("float64", "float32", "float16", "bfloat16")
+#: How many mistakes of one record and form, and how many changes of one formula are planted.
+OF_RECORD, OF_FORMULA = 2, 4
+#: Causes that a changed formula does not have.
+NO_FORMULA = ("noise", "not written", "cancels", "these are sums in")
+#: What is read off a result is true, whatever led to it.
+READ = ("it is zero", "it is one number in all places", ", unchanged")
+
+
+class Kernel(NamedTuple):
+    """A candidate, what it is judged by, and the words of its mistake; None: any, '': none."""
+
+    source: str
+    name: str
+    op: Any
+    form: str
+    candidate: Any
+    options: dict[str, Any]
+    words: str | None
+
+
+def put(kernel: Kernel):
+    """Return the report on a kernel."""
+    given = {"forward": (kernel.candidate, {}), "vjp": (None, {"vjp": kernel.candidate})}
+    given["jvp"] = None, {"jvp": kernel.candidate}
+    candidate, derivatives = given[kernel.form]
+    with np.errstate(all="ignore"):
+        return check.check_all(candidate, kernel.op, **derivatives, **kernel.options)
+
+
+def headline(report):
+    """Return the cause that explains at least half of the failures."""
+    words = report._summary().partition("; most often (")[2]
+    return words.partition("): ")[2]
+
+
+def is_own(f):
+    return (
+        f is not None
+        and getattr(f, "__module__", None) is not None
+        and f.__module__.startswith("dlref.")
+    )
+
+
+# Mistakes of the records.
+
+
+def like(value, results):
+    """Return results in the structure and the dtypes of a value."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [like(part, results) for part in value])
+    one = next(results)
+    return value if value is None else np.asarray(one).astype(np.asarray(value).dtype)
+
+
+def calls(known, kind):
+    """Yield calls of one form at hard inputs, in float64."""
+    rng = np.random.default_rng(5)
+    with contextlib.suppress(TypeError):
+        for case in check.hard_inputs(known.f, "float64", every_option=True):
+            if case.name.startswith(BEYOND) or sum(map(np.size, flat(case.inputs))) > 5000:
+                continue
+            out = known.f(*case.inputs, **case.options)
+            if not all(np.isfinite(a).all() for a in flat(out) if is_float(a)):
+                continue
+            arguments = case.inputs
+            if kind == "vjp":
+                arguments = drawn_like(out, rng), *case.inputs
+            elif kind == "jvp":
+                arguments = along(known, case.inputs, rng)
+            yield Call(known.f, kind, arguments, case.options)
+
+
+def is_other(results, right):
+    """Return whether results are off by more than roundings are."""
+    for got, want in zip(results, right, strict=False):
+        if want is None or got is None:
+            continue
+        if np.shape(got) != np.shape(want):
+            return True
+        size = np.max(np.abs(want), initial=0.0)
+        if not np.all(np.abs(np.asarray(got, float) - want) <= 0.02 * size + 1e-9):
+            return True
+    return False
+
+
+def mistaken(op, kind, words):
+    """Return a kernel with one mistake, right wherever that does not apply."""
+
+    def kernel(*arguments, **options):
+        told = {k: widened(a) if isinstance(a, np.ndarray) else a for k, a in options.items()}
+        right = Call(op, kind, arguments, options).run()
+        for said, results in _trials(Call(op, kind, widened(arguments), told)):
+            if said == words and len(results) == len(flat(right)):
+                return like(right, iter(results))
+        return right
+
+    return kernel
+
+
+def of_records(rng):
+    for known in RECORDS:
+        if known.why_not or not is_own(known.f):
+            continue
+        for kind in ("forward", "vjp"):
+            if kind == "vjp":
+                try:
+                    form(known.f, "vjp")
+                except TypeError:
+                    continue
+            found = {}
+            with np.errstate(all="ignore"):
+                for call in itertools.islice(calls(known, kind), 12):
+                    right = flat(call.run())
+                    for words, results in _trials(call):
+                        if len(results) == len(right) and is_other(results, right):
+                            found.setdefault(words)
+            for words in rng.sample([*found], min(OF_RECORD, len(found))):
+                kernel = mistaken(known.f, kind, words)
+                yield Kernel("records", known.f.__name__, known.f, kind, kernel, {}, words)
+
+
+# Rows of the tests.
+
+
+def one_case(inputs, options, **told):
+    return {"cases": [check.HardCase("a case", tuple(inputs), options)], **told}
+
+
+def dtype_of(inputs):
+    return next((np.asarray(a).dtype for a in flat(tuple(inputs)) if is_float(a)), "float64")
+
+
+def of_tests():
+    rows = importlib.import_module("check.test_planted").PLANTED
+    for kind, what, op, candidate, arguments, options, words in rows:
+        inputs = arguments if kind == "forward" else arguments[1:]
+        told = one_case(inputs, options, dtype=dtype_of(inputs))
+        yield Kernel("tests", what, op, kind, candidate, told, words)
+    lines = importlib.import_module("check.test_verdicts").LINES
+    for what, (op, candidate, inputs, options, words) in lines.items():
+        told = one_case(inputs, options, dtype=dtype_of(inputs))
+        yield Kernel("tests", what, op, "forward", candidate, told, words)
+    reports = importlib.import_module("check.test_public_reports").REPORTS
+    for what, (op, kind, candidate, told, words) in reports.items():
+        yield Kernel("public reports", what, op, kind, candidate, told, words)
+
+
+def of_frameworks():
+    module = importlib.import_module("check.test_planted_in_frameworks")
+    for framework, row in itertools.product(module.NAMESPACES, module.ROWS):
+        kind, what, op, forward, backward, arguments, options, words = row
+        inputs = arguments if kind == "forward" else arguments[1:]
+        if kind == "forward":
+            xp = importlib.import_module(module.NAMESPACES[framework])
+            candidate = functools.partial(forward, xp)
+        else:
+            in_ = module.in_torch if framework == "torch" else module.in_jax
+            candidate = in_(forward, backward)
+        told = one_case(inputs, options, dtype=dtype_of(inputs), framework=framework)
+        yield Kernel("PyTorch, JAX", f"{framework} {what}", op, kind, candidate, told, words)
+
+
+# Changed formulas.
+
+
+def change(node):
+    """Yield changes of an expression: not the same as those that causes are sought with."""
+    if isinstance(node, ast.BinOp) and type(node.op) in OTHER:
+        yield ast.BinOp(node.left, OTHER[type(node.op)](), node.right)
+        if isinstance(node.op, ast.Add | ast.Sub):
+            twice = ast.BinOp(ast.Constant(2), ast.Mult(), node.right)
+            yield ast.BinOp(node.left, node.op, twice)
+        else:
+            yield ast.BinOp(ast.Constant(2), ast.Mult(), node)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and type(node.value) is float:
+        yield ast.Constant(1.1 * node.value)
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Gt):
+        yield ast.Compare(node.left, [ast.Lt()], node.comparators)
+    elif isinstance(node, ast.Attribute) and node.attr == "T":
+        yield node.value
+
+
+def in_place_of(op, kind, formula):
+    """Return a formula as a kernel, dlref's own where it does not know an option."""
+
+    def kernel(*arguments, **options):
+        with np.errstate(all="ignore"):
+            right = Call(op, kind, arguments, options)
+            try:
+                out = formula(*arguments, **right.told)
+            except NotImplementedError:
+                return right.run()
+            whole = right.run()
+            # a formula returns numbers where dlref has arrays without axes
+            return like(whole, iter(flat(out))) if len(flat(out)) == len(flat(whole)) else out
+
+    return kernel
+
+
+def is_seen(known, kind, formula, other):
+    """Return whether a changed formula has other results at hard inputs."""
+    for call in calls(known, kind):
+        try:
+            with np.errstate(all="ignore"):
+                right = flat(formula(*call.arguments, **call.told))
+                if is_other(flat(other(*call.arguments, **call.told)), right):
+                    return True
+        except NotImplementedError:
+            continue
+        except Exception:
+            return False  # it does not compute at all
+    return False
+
+
+def of_formulas(rng):
+    for known in RECORDS:
+        for kind, formula in known.plain.items() if known.f else ():
+            found = [m for m in mutants(formula, change) if "OFF" not in m[1] and m[1] != "0.5"]
+            rng.shuffle(found)
+            seen = ((*m[:2], m[2]) for m in found if is_seen(known, kind, formula, m[2]))
+            for stands, due, other in itertools.islice(seen, OF_FORMULA):
+                kernel = in_place_of(known.f, kind, other)
+                name = f"{known.f.__name__}: {stands} for {due}"
+                yield Kernel("changed formulas", name, known.f, kind, kernel, {}, None)
+
+
+# Right ones.
+
+
+def right_kernels(rng):
+    known_ones = [r for r in RECORDS if not r.why_not and is_own(r.f)]
+    for known in known_ones:
+        if known.family not in ("elements", "losses"):  # alike
+            told = {"dtype": rng.choice(DTYPES)}
+            yield Kernel("dlref", known.f.__name__, known.f, "forward", known.f, told, None)
+        for kind in known.plain.keys() | known.variants.keys():
+            formulas = [known.plain[kind]] if kind in known.plain else []
+            for formula in (*formulas, *known.variants.get(kind, ())):
+                kernel = in_place_of(known.f, kind, formula)
+                told = {"dtype": rng.choice(DTYPES)}
+                yield Kernel("formulas", known.f.__name__, known.f, kind, kernel, told, None)
+    right = importlib.import_module("check.test_right")
+    for (op, f), dtype in itertools.product(right.F.items(), DTYPES):
+        told = {"dtype": dtype, "framework": "torch"}
+        yield Kernel("PyTorch", op.__name__, op, "forward", f, told, None)
+        yield Kernel("PyTorch", op.__name__, op, "vjp", right.backward(f), told, None)
+    jax = importlib.import_module("jax")
+    for (op, f), dtype in itertools.product(right.of_jax(jax).items(), DTYPES):
+        narrow = op is activations.softmax and dtype in ("float16", "bfloat16")
+        told = {"dtype": dtype, "framework": "jax"}
+        told |= {"accumulate": dtype} if narrow else {}
+        if op is not activations.logsumexp:
+            yield Kernel("JAX", op.__name__, op, "forward", f, told, None)
+
+
+# The count.
+
+
+def outcome(kernel):
+    """Return flagged, named, named wrongly, and words."""
+    report = put(kernel)
+    said = headline(report)
+    if report:
+        return False, False, False, "right"
+    if kernel.words is None:
+        wrong = any(words in said for words in NO_FORMULA)
+        return True, bool(said) and not wrong, wrong, said
+    named = bool(said) and (kernel.words in said if kernel.words else False)
+    named = named or any(words in said for words in READ if kernel.words)
+    if said and not named and kernel.source == "records":
+        named = all(
+            alike(call, kernel.words, said) for call in calls(record_of(kernel.op)[0], kernel.form)
+        )
+    return True, named, bool(said) and not named, said
+
+
+def alike(call, planted, said):
+    """Return whether two mistakes have the same results, or one does not apply."""
+    found = dict(_trials(call))
+    one = VALUE.fullmatch(said)
+    values = one["value"].split(" or ") if one else []
+    names = [said, *(f"{one['key']} is {value}, not {one['due']}" for value in values)]
+    if planted not in found or not any(name in found for name in names):
+        return True
+    return any(not is_other(found[name], found[planted]) for name in names if name in found)
+
+
+KERNELS: list[Kernel] = []
+#: Sources of right kernels.
+RIGHT = ("dlref", "formulas", "PyTorch", "JAX")
+
+
+def numbered(i):
+    return i, outcome(KERNELS[i])
+
+
+def all_kernels(rng):
+    yield from of_records(rng)
+    yield from of_tests()
+    yield from of_frameworks()
+    yield from of_formulas(rng)
+
+
+def key_of(kernel):
+    told = kernel.options.get("dtype"), kernel.options.get("framework")
+    return repr((kernel.source, kernel.op.__name__, kernel.form, kernel.name, kernel.words, *told))
+
+
+def outcomes(kernels, path):
+    """Yield the number and the outcome of each kernel; those in a file of results are not rerun."""
+    done = {}
+    if path is not None and path.exists():
+        lines = path.read_text(encoding="utf-8").splitlines()
+        done = {key: tuple(found) for key, found in map(json.loads, lines)}
+    KERNELS.extend(kernels)
+    todo = [i for i, kernel in enumerate(kernels) if key_of(kernel) not in done]
+    yield from ((i, done[key_of(one)]) for i, one in enumerate(kernels) if key_of(one) in done)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for i, found in pool.imap_unordered(numbered, todo):
+            if path is not None:
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps([key_of(kernels[i]), found]) + "\n")
+            yield i, found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--results", type=Path, help="a file of outcomes, to resume a run")
+    parser.add_argument("--list", action="store_true")
+    told = parser.parse_args()
+    rng = random.Random(told.seed)
+    planted = [*all_kernels(rng)]
+    kernels = [*planted, *right_kernels(rng)]
+    counts: dict[str, collections.Counter] = {one.source: collections.Counter() for one in kernels}
+    for i, (flagged, named, wrong, said) in outcomes(kernels, told.results):
+        one = kernels[i]
+        counts[one.source].update(kernels=1, flagged=flagged, named=named, wrong=wrong)
+        bad = flagged if i >= len(planted) else not (flagged and (named or one.words == ""))
+        if told.list and bad:
+            print(one.source, one.form, one.op.__name__, one.name, one.options.get("dtype", ""),
+                  one.words, said, sep=" | ", flush=True)  # fmt: skip
+    heads = "source", "kernels", "flagged", "named", "named wrongly"
+    rows = [
+        [
+            source,
+            c["kernels"],
+            c["flagged"],
+            *(("-", "-") if source in RIGHT else (c["named"], c["wrong"])),
+        ]
+        for source, c in counts.items()
+    ]
+    print(*heads, *(f"\n{row}" for row in rows))
+    with RESULTS.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+
+
+if __name__ == "__main__":
+    main()
