@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def spread(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw numbers of which some are beyond the range of three bits."""
+    """Draw numbers, some of them beyond the range of three bits."""
     return 4.0 * rng.normal(size=shape)
 
 
