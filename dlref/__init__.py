@@ -26,6 +26,8 @@ losses
     Squared error, cross-entropy and others.
 training
     Gradient descent, optimizers, clipping, learning rate schedules.
+quantization
+    Rounding to integers with a scale, and blocks of 4 to 8 bits that share one.
 propagation
     Initialization, and the size of signals and gradients through depth.
 normalization

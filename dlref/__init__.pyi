@@ -9,6 +9,7 @@ from . import neurons as neurons
 from . import normalization as normalization
 from . import positions as positions
 from . import propagation as propagation
+from . import quantization as quantization
 from . import recurrent as recurrent
 from . import training as training
 from . import transformer as transformer

@@ -107,6 +107,16 @@ def unaligned_texts(draw):
 
 
 @st.composite
+def rounded_arrays(draw):
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+    ones = draw(st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)))
+    scale = tuple(1 if one else n for one, n in zip(ones, shape, strict=True))
+    scale = scale[draw(st.sampled_from([0, *[k for k in (1, 2) if k <= len(shape)]])) :]
+    bits = draw(st.sampled_from([2, 3, 8]))
+    return Sample((shape, scale, draw(st.sampled_from([0, 1, -2]))), {"bits": bits})
+
+
+@st.composite
 def layers(draw):
     batch = draw(BATCHES)
     n_in, n_out = draw(st.integers(0, 4)), draw(st.integers(0, 4))
@@ -288,6 +298,7 @@ STRATEGIES = {
         *3 * [st.integers(0, 4)],
         st.booleans(),
     ),
+    "quantization.fake_quantize": rounded_arrays(),
     "losses.gaussian_kl": of_two(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)),
     "losses.distillation_loss": st.builds(
         lambda call, T, kind: Sample(call.shapes, {**call.options, "temperature": T, "kind": kind}),

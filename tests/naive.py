@@ -1328,3 +1328,22 @@ def ctc_loss(log_probs, targets, blank=0, lengths=None, target_lengths=None, red
                 total = total + np.exp(np.sum(x[range(len(path)), list(path)]))
         terms[n] = -np.log(total) / (np.maximum(letters[n], 1) if reduction == "mean" else 1)
     return reduce_terms(terms, reduction)
+
+
+def fake_quantize(x, scale, zero_point=0, bits=8):
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    ratio = x / scale
+    q = ratio + (np.rint(ratio.real) - ratio.real) + zero_point  # the rounding is a constant
+    q = np.where(q.real < low, low, np.where(q.real > high, high, q))
+    return scale * (q - zero_point)
+
+
+def quantize_blocks(x, mantissa=3, least=-6, most=8, largest=448.0, block=32):
+    blocks = np.reshape(x, (-1, block))
+    top = np.max(np.abs(blocks), axis=1, keepdims=True)
+    scale = 2.0 ** (np.floor(np.log2(top)) - most)
+    v = blocks / scale
+    size = np.maximum(np.abs(v), 2.0**least)  # below it, the distances stay
+    distance = 2.0 ** (np.floor(np.log2(size)) - mantissa)
+    v = np.clip(distance * np.rint(v / distance), -largest, largest)
+    return np.reshape(scale * v, np.shape(x))

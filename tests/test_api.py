@@ -24,6 +24,7 @@ CHAPTERS = [  # in reading order; a chapter imports only from those before it
     "convolution",
     "losses",
     "training",
+    "quantization",
     "propagation",
     "normalization",
     "recurrent",

@@ -26,6 +26,7 @@ from dlref import (
     normalization,
     positions,
     propagation,
+    quantization,
     recurrent,
     training,
     transformer,
@@ -215,6 +216,7 @@ ELEMENTARY = {
     "siglip_loss_grad": (losses, (normal(4, 4), np.float64(-0.5)), None),
     "policy_loss_grad": (losses, (normal(4, 5) / 2, normal(4, 5) / 2, normal(4, 5)), None),
     "dpo_loss_grad": (losses, (normal(2, 6), normal(2, 6)), None),
+    "fake_quantize_vjp": (quantization, (3 * normal(40), np.float64(0.04)), normal(40)),
     "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
     "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),
     "batch_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
@@ -227,6 +229,15 @@ def test_elementary(name):
     module, inputs, u = ELEMENTARY[name]
     arguments = inputs if u is None else (u, *inputs)
     close(FUNCTIONS[name](*arguments), getattr(module, name)(*arguments))
+
+
+@checks("nvfp4")
+def test_blocks():
+    x = normal(4, 64)
+    for t in (1.0, 0.01):
+        codes = quantization.quantize_blocks(x, format="nvfp4", tensor_scale=t)
+        told = {"format": "nvfp4", "tensor_scale": t, "dtype": np.float64}
+        close(plain.nvfp4(x, t), quantization.dequantize_blocks(*codes, **told))
 
 
 @checks("ctc_trellis", "ctc_loss_grad")

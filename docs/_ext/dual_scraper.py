@@ -30,6 +30,7 @@ CARDS = {
     "plot_conv": 0,
     "plot_cross_entropy": 0,
     "plot_gradient_descent": 2,
+    "plot_quantize_blocks": 0,
     "plot_gradient_magnitude": 0,
     "plot_layer_norm": 2,
     "plot_lstm": 0,

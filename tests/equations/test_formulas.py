@@ -15,6 +15,7 @@ CHAPTERS = [
     "neurons",
     "normalization",
     "positions",
+    "quantization",
     "propagation",
     "recurrent",
     "training",

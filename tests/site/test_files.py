@@ -599,7 +599,9 @@ def test_the_path_has_six_parts_and_a_route_of_seven(site, path):
     assert len(parts) == 6
     assert stops[0] == "calculus/chain_rule"
     assert parts[4][-1] == "transformer/generation"
-    assert "convolution/conv" in parts[5]
+    later = "convolution/conv neurons/lora_linear training/muon losses/dpo_loss losses/policy_loss "
+    later += "losses/ctc_loss quantization/fake_quantize quantization/quantize_blocks"
+    assert set(later.split()) <= set(parts[5])
     assert len(set(stops)) == len(stops) >= 27
     assert len(route) == 7
     assert set(route) <= set(stops)

@@ -26,6 +26,7 @@ CHAPTERS = (
     "convolution",
     "losses",
     "training",
+    "quantization",
     "propagation",
     "normalization",
     "recurrent",
