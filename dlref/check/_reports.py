@@ -392,7 +392,7 @@ def prepared(
     repeats: int = 1,
     **limits: Any,
 ) -> _Run:
-    """Return what `check_all` runs, which has the same arguments, before it runs."""
+    """Return the run of `check_all`, which has the same arguments, before any case."""
     if isinstance(vjp, str):
         choice("vjp", vjp, ("autograd",))
         check_callable("candidate", candidate)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Whether an error inside a mistake ends the verdict: in tests alone, where it is a bug.
 RAISE = False
-#: What is said of an option with another value.
+#: The words of an option with another value.
 NUMBER = r"(?:\([^()]+\)|[\w.+-]+)"
 VALUE = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}), not (?P<due>{NUMBER})")
 VALUES = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}(?: or {NUMBER})*), not (?P<due>{NUMBER})")
@@ -163,7 +163,7 @@ def shared_values(causes: Iterable[str]) -> dict[str, str]:
     for cause in causes:
         if one := VALUES.fullmatch(cause):
             found.setdefault((one["key"], one["due"]), []).append(cause)
-    alike = {}
+    alike: dict[str, str] = {}
     for (key, due), some in found.items():
         lists = [_values(cause) for cause in some]
         if shared := [value for value in lists[0] if all(value in each for each in lists)]:
