@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .check import CheckReport
 
-#: What each marked function runs, by its name.
+#: The run of each marked function, by the name of its test.
 RUNS = pytest.StashKey[dict[str, Any]]()
 MARKER = "dlref(candidate, op, **options): a kernel, of which dlref_case makes a test for each case"
 
@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Fail a test whose case is off; what a fixture raises would be an error."""
+    """Fail a test whose case is off; an exception in a fixture would be an error."""
     report: Any = pyfuncitem.funcargs.get("dlref_case")
     if report is not None and report.failed:
         pytest.fail(str(report), pytrace=False)

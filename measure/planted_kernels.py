@@ -80,11 +80,7 @@ def headline(report):
 
 
 def is_own(f):
-    return (
-        f is not None
-        and getattr(f, "__module__", None) is not None
-        and f.__module__.startswith("dlref.")
-    )
+    return f is not None and record_of(f)[0].f is f
 
 
 # Mistakes of the records.

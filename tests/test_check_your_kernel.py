@@ -8,7 +8,7 @@ import pytest
 from dlref.activations import softmax
 from dlref.attention import scaled_dot_product_attention as attention
 from dlref.attention import scaled_dot_product_attention_vjp as attention_vjp
-from dlref.check import check_all, check_forward, check_vjp, hard_inputs
+from dlref.check import check_all, check_forward, check_gradients, check_vjp, hard_inputs
 from dlref.normalization import rms_norm
 
 torch = pytest.importorskip("torch")
@@ -160,3 +160,24 @@ def test_the_sizes_of_the_cases():
     assert any(shape[-2] == 129 and shape[-1] == 64 for shape in shapes)
     rows = {case.inputs[0].shape[-1] for case in hard_inputs(rms_norm, "float32")}
     assert 4097 in rows
+
+
+@pytest.mark.dlref(my_softmax, softmax, vjp="autograd", framework="torch")
+def test_my_softmax(dlref_case):
+    assert not dlref_case.failed
+
+
+# end of the cases
+
+
+def test_a_kernel_that_dlref_does_not_know():
+    def bent(x):
+        return x * torch.tanh(x)
+
+    x = np.linspace(-2.0, 2.0, 9)
+    assert check_gradients(bent, "autograd", x, framework="torch", order=2)
+
+    def slope(dout, x):
+        return dout * (torch.tanh(x) + x / torch.cosh(x) ** 2)
+
+    assert check_gradients(bent, slope, x, framework="torch", order=2, batched=True)

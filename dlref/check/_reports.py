@@ -33,7 +33,8 @@ from ._known import record_of
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import Call, changed, is_float
-from ._oracle.examples import along, drawn_like
+from ._oracle.causes import shared_values
+from ._oracle.examples import along, drawn_like, is_valid
 from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
@@ -119,7 +120,10 @@ class CheckReport(NamedTuple):
         if self.untold:
             words += f"; no case can tell of {', '.join(self.untold)}"
         explained = [{one.cause for one in row[2].outputs} for row in self.failed]
-        shares = {cause: sum(cause in some for some in explained) for cause in self.causes}
+        alike = shared_values(self.causes)
+        explained = [{alike.get(cause, cause) for cause in some} for some in explained]
+        every = dict.fromkeys(alike.get(cause, cause) for cause in self.causes)
+        shares = {cause: sum(cause in some for some in explained) for cause in every}
         most = max(shares, key=lambda cause: shares[cause], default="")
         why = ""
         if most and 2 * shares[most] >= count:  # one that explains less is no headline
@@ -388,7 +392,7 @@ def prepared(
     repeats: int = 1,
     **limits: Any,
 ) -> _Run:
-    """Return what `check_all` runs, which has the same arguments, before it runs."""
+    """Return the run of `check_all`, which has the same arguments, before any case."""
     if isinstance(vjp, str):
         choice("vjp", vjp, ("autograd",))
         check_callable("candidate", candidate)
@@ -499,6 +503,8 @@ class _Run:
             if what in self.seen:
                 return
             self.seen.add(what)
+            if missing and not is_valid(self.op, case):
+                return  # its shapes need an option
         try:
             for form, given in arguments(self.op, case, self.given, self.rng):
                 candidate = given[0], self.op, *given[1:]

@@ -40,6 +40,9 @@ def _rows(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
     masked = x.copy()
     masked[0, ::2] = masked[1, 1:] = -np.inf
     yield "some of -inf", (masked,), {}
+    late = rng.normal(size=(2, 1025))
+    late[:, -3] += 200.0  # the maximum is in the last tile
+    yield "the largest one in the last tile", (late,), {}
     yield "one element per row", (x[:, :1],), {}
     yield "a length that is no multiple of a tile", (rng.normal(size=(3, 131)),), {}
     yield "memory with gaps", (np.repeat(rng.normal(size=(5, 7)), 2, axis=0)[::2],), {}

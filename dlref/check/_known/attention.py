@@ -263,7 +263,8 @@ RECORDS = [
         },
         mistakes=(
             mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
-            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.over_queries,
+            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.online,
+            mistakes.over_queries,
             mistakes.heads_tiled, mistakes.gradients,
         ),
     ),

@@ -97,6 +97,9 @@ def _cross_entropy(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
     sure = np.where(np.arange(5) == target[:, None], 30.0, x)
     yield "sure and right", (sure, target), {}
     yield "sure and wrong", (sure, np.roll(target, 1)), {}
+    late = rng.normal(size=(2, 1000))
+    late[:, -3] += 200.0  # the maximum is in the last tile
+    yield "the largest one in the last tile", (late, np.array([0, 997])), {}
 
 
 def _ignored(known: Known, rng: Any, _size: Any) -> Iterator[Case]:

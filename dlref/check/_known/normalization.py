@@ -58,7 +58,10 @@ RECORDS = [
         ],
         hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
         plain={"forward": layers.layer_norm},
-        later=(*CENTRED, *GRADIENT, mistakes.along_one_axis, mistakes.joined_rows),
+        later=(
+            *CENTRED, *GRADIENT, mistakes.along_one_axis, mistakes.joined_rows,
+            mistakes.without_tail,
+        ),
     ),
     norm(
         n.rms_norm, call((2, 8), (8,)), call((5,), None, eps=0.25),
@@ -70,6 +73,7 @@ RECORDS = [
         plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
         later=(
             inputs.channels_first, mistakes.other_forms, *GRADIENT, mistakes.joined_rows,
+            mistakes.without_tail,
         ),
         last_signs=(),
     ),

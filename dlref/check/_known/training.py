@@ -45,7 +45,7 @@ def matrices(rng: Any) -> Any:
     return rng.normal(size=(3, 4)), (rng.normal(size=(4, 2)), rng.normal(size=(1, 1)))
 
 
-def optimizer(f: Any, *more: Any, drawn: Any = tree) -> Known:
+def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree) -> Known:
     def two_steps(rng: Any) -> Iterator[Case]:
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
@@ -65,7 +65,8 @@ def optimizer(f: Any, *more: Any, drawn: Any = tree) -> Known:
             state = None if key == "initial_accumulator_value" else state
             yield words(key), (params, smaller, state), told
 
-    return Known(f=f, hard=two_steps, options=second_steps, later=(mistakes.uphill, *more))
+    later = (mistakes.uphill, *more)
+    return Known(f=f, hard=two_steps, options=second_steps, mistakes=first, later=later)
 
 
 def schedule(f: Any, options: Any = (), **told: Any) -> Known:
@@ -98,8 +99,8 @@ def _mlp_loss_options(rng: Any) -> Iterator[Case]:
 
 RECORDS = [
     optimizer(t.sgd_step),
-    *(optimizer(f, mistakes.other_momentum) for f in (t.momentum_step, t.nesterov_step)),
-    *(optimizer(f, mistakes.eps_inside) for f in (t.adagrad_step, t.rmsprop_step)),
+    *(optimizer(f, first=(mistakes.other_momentum,)) for f in (t.momentum_step, t.nesterov_step)),
+    *(optimizer(f, first=(mistakes.eps_inside,)) for f in (t.adagrad_step, t.rmsprop_step)),
     optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
     optimizer(
         t.adamw_step, mistakes.coupled, mistakes.uncorrected, mistakes.decay_without_rate,

@@ -20,7 +20,7 @@ STEPS, GOLDEN = 60, (5**0.5 - 1) / 2
 
 
 class Fit(NamedTuple):
-    """An option: what is said of a value, where it is sought, and the options with a value."""
+    """An option: the words for a value, the grid of values, and the options with a value."""
 
     words: str
     grid: FloatArray

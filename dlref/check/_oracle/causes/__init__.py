@@ -32,13 +32,15 @@ from .signs import (
 from .slips import slips
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 #: Whether an error inside a mistake ends the verdict: in tests alone, where it is a bug.
 RAISE = False
-#: What is said of an option with another value.
-VALUE = re.compile(r"(?P<key>\w+) is (?P<value>\(.+\)|[\w.+-]+), not (?P<due>\(.+\)|[\w.+-]+)")
+#: The words of an option with another value.
+NUMBER = r"(?:\([^()]+\)|[\w.+-]+)"
+VALUE = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}), not (?P<due>{NUMBER})")
+VALUES = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}(?: or {NUMBER})*), not (?P<due>{NUMBER})")
 
 
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
@@ -153,3 +155,23 @@ def slipped(pair: Pair) -> str:
     if pair.want.size < FEW and pair.dtype.itemsize < FEW:
         return ""
     return next((words for words, other in slips(pair.call) if _leads_to([pair], other, {})), "")
+
+
+def shared_values(causes: Iterable[str]) -> dict[str, str]:
+    """Return causes of an option whose values agree, each with the values that all of them have."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for cause in causes:
+        if one := VALUES.fullmatch(cause):
+            found.setdefault((one["key"], one["due"]), []).append(cause)
+    alike: dict[str, str] = {}
+    for (key, due), some in found.items():
+        lists = [_values(cause) for cause in some]
+        if shared := [value for value in lists[0] if all(value in each for each in lists)]:
+            words = f"{key} is {' or '.join(shared)}, not {due}"
+            alike |= dict.fromkeys(some, words)
+    return alike
+
+
+def _values(cause: str) -> list[str]:
+    one = VALUES.fullmatch(cause)
+    return one["value"].split(" or ") if one else []

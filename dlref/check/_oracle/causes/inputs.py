@@ -135,7 +135,7 @@ def _with_read(call: Call, read: list[Any], some: list[int]) -> Call:
 
 
 def _from_first(a: Any) -> Any:
-    """Return what a kernel without strides reads; None if that is right, or other memory."""
+    """Return the numbers that a kernel without strides reads; None if right, or out of memory."""
     if a.flags.c_contiguous or a.dtype.kind != "f":
         return None
     low, high = byte_bounds(a)

@@ -104,6 +104,32 @@ def joined_rows(call: Call) -> Iterator[Trial]:
     yield "rows are joined: it is over all axes but the first", [np.reshape(out, shape), *sums]
 
 
+#: Lengths of tiles of rows.
+TILES = (64, 128, 256, 512, 1024)
+
+
+def without_tail(call: Call) -> Iterator[Trial]:
+    """Yield statistics without the numbers of a row beyond a multiple of a tile."""
+    x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
+    n = x.shape[-1]
+    if call.form != "forward":
+        return
+    mean = _mean(call, (x.ndim - 1,))
+    for rest, tile in {n % tile: tile for tile in TILES if 0 < n % tile < n}.items():
+        some = x[..., : n - rest]
+        own = 0.0 if np.ndim(mean) == 0 else some.mean(-1, keepdims=True)
+        square = ((some - mean) ** 2).sum(-1, keepdims=True)
+        words = (
+            f"the last numbers of a row, {rest} beyond a multiple of {tile}, are left out of its"
+        )
+        for what, centre, var in (
+            ("variance", mean, square / n),
+            ("variance, and not counted", mean, square / (n - rest)),
+            ("mean and variance", own, ((some - own) ** 2).mean(-1, keepdims=True)),
+        ):
+            yield f"{words} {what}", [_scaled(call, (x - centre) / np.sqrt(var + eps))]
+
+
 def along_one_axis(call: Call) -> Iterator[Trial]:
     """Yield a batch norm over rows, a layer norm over columns."""
     if call.form != "forward":
@@ -126,9 +152,12 @@ def constant_statistics(call: Call) -> Iterator[Trial]:
     rest = flat(call.run())[1:]
     g = _scaled(call.with_inputs(x, *call.inputs[1:2]), dout) if len(call.inputs) > 1 else dout
     yield "mean and variance are taken as constants in the gradient", [g * s, *rest]
+    y = centred * s
+    through = g - (0.0 if np.ndim(_mean(call, axes)) == 0 else g.mean(axes, keepdims=True))
+    words = "a sum over the row stands for its mean in the gradient through the variance"
+    yield words, [s * (through - y * (g * y).sum(axes, keepdims=True)), *rest]
     if call.core is not chapter("normalization").rms_norm:
         no_var = s * (g - g.mean(axes, keepdims=True))
-        y = centred * s
         no_mean = s * (g - y * (g * y).mean(axes, keepdims=True))
         yield "the gradient through the variance is missing", [no_var, *rest]
         yield "the gradient through the mean is missing", [no_mean, *rest]
