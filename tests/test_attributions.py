@@ -79,3 +79,10 @@ def test_every_work_has_one_entry():
     numbers = [found[1] for _, e in ENTRIES if (found := re.search(r"eprint += \{(.*)\}", e))]
     assert len(set(titles)) == len(titles) == len(BIBLIOGRAPHY)
     assert len(set(numbers)) == len(numbers)
+
+
+def test_entries_are_closed_before_the_next_begins():
+    text = (ROOT / "docs/references.bib").read_text(encoding="utf-8")
+    each = re.split(r"^(?=@)", text, flags=re.MULTILINE)[1:]
+    assert [entry[:40] for entry in each if entry.count("{") != entry.count("}")] == []
+    assert len(each) == len(ENTRIES)
