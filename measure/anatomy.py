@@ -1,0 +1,168 @@
+"""
+Write docs/results/anatomy.csv: the pieces of each family of models that `from_state_dict` reads.
+
+``tox run -e measure -- anatomy`` (seconds).  A family's row is made from what the loader itself
+makes of an empty configuration, with the family's defaults, and from its layout of a state.
+"""
+
+import csv
+from pathlib import Path
+
+from dlref.interop import _families as families
+from dlref.interop._decoders import KIN
+from dlref.interop._settings import Settings
+from dlref.transformer import EncoderBlockParams, GatedDeltaParams, MixtureParams
+
+FILE = Path(__file__).parents[1] / "docs" / "results" / "anatomy.csv"
+HEADER = ["family", "positions", "norms", "attention", "network", "also"]
+LINKS = {
+    "learned": "positions.learned_positions",
+    "RoPE": "positions.apply_rope",
+    "buckets of distances": "positions.t5_bias",
+    "layer norms": "normalization.layer_norm",
+    "RMS norms": "normalization.rms_norm",
+    "latent attention": "attention.latent_attention",
+    "gated delta rules": "attention.recurrent_linear_attention",
+    "heads": "attention.multi_head_attention",
+    "experts": "transformer.mixture_of_experts",
+    "gated": "transformer.gated_feed_forward",
+    "plain": "transformer.feed_forward",
+}
+
+
+def link(words):
+    return f":func:`{words} <dlref.{LINKS[words]}>`"
+
+
+def share(count, whole):
+    """Return "in 12 of 48 blocks", or nothing for all of them."""
+    return "" if count == whole else f" in {count} of {whole} blocks"
+
+
+class Model:
+    """A family's configuration by default, and the layouts of its blocks."""
+
+    def __init__(self, kind):
+        self.kind = kind
+        known = families.WITH_DECODER if kind in families.WITH_DECODER else families.FAMILIES
+        family, self.settings = known[kind], Settings({}, kind, families.KNOWN)
+        self.config = family.config(self.settings)
+        layout = family.layout(self.config, "")
+        self.blocks = layout.blocks if hasattr(layout, "blocks") else layout.encoder
+        told = getattr(self.config, "blocks", None)
+        each = told if isinstance(told, tuple) else (told,) * len(self.blocks)
+        self.told = [dict(one or {}) for one in each]
+
+    def count(self, test):
+        return sum(map(bool, map(test, self.told)))
+
+    def positions(self):
+        if isinstance(self.config, families.Encoder) or self.config.positions == "learned":
+            return link("learned")
+        if self.config.positions == "t5":
+            return f"{link('buckets of distances')}, one table for all blocks of a half"
+        c = self.config
+        words = f"{link('RoPE')}, base {c.rope_base:g}"
+        if c.rope_dim:
+            words += f", {c.rope_dim} of {c.head_width} channels"
+        without = self.count(lambda o: o.get("rope", 0) is None)
+        words += f", none{share(without, len(self.told))}" if without else ""
+        near = [o["rope"]["base"] for o in self.told if o.get("rope")]
+        return words + (f", base {near[0]:g}{share(len(near), len(self.told))}" if near else "")
+
+    def norms(self):
+        block, c = self.blocks[0], self.config
+        kind = c.options["norm"] if isinstance(c, families.Encoder) else c.norm
+        words = link("layer norms" if kind == "layer" else "RMS norms")
+        first = getattr(c, "norm_first", False)
+        before, behind = block.norm1 is not None, getattr(block, "output_norm1", None) is not None
+        place = "before and after each sub-layer" if behind else "before each sub-layer"
+        place = place if before else "of each sub-layer's output"
+        words += f" {place if first else 'of each sum'}"
+        return words + (", weights 1 + w" if self.told[0].get("norm_offset") else "")
+
+    def attention(self):
+        c = self.config
+        heads = c.options["num_heads"] if isinstance(c, families.Encoder) else c.heads
+        width = c.sizes["D"] // heads if isinstance(c, families.Encoder) else c.head_width
+        parts = [block[0] for block in self.blocks]
+        deltas = sum(isinstance(part, GatedDeltaParams) for part in parts)
+        usual = next(part for part in parts if not isinstance(part, GatedDeltaParams))
+        if hasattr(usual, "w_dkv"):
+            return f"{link('latent attention')}, {heads} heads of {width}"
+        keys = getattr(c, "kv_heads", heads)
+        shared = f", {keys} of keys" if keys != heads else ""
+        words = [f"{heads} {link('heads')} of {width}{shared}"]
+        if deltas:
+            words.insert(0, f"{link('gated delta rules')}{share(deltas, len(parts))}; else")
+        if usual.q_norm is not None:
+            words.append(
+                f"norms of queries and keys{' of each head' * ('E' in usual.q_norm.shape)}"
+            )
+        words += ["an output gate"] if usual.w_gate is not None else []
+        words += ["sinks"] if usual.sink is not None else []
+        windows = [o["window"][0] + 1 for o in self.told if o.get("window")]
+        if windows:
+            words.append(f"windows of {windows[0]} tokens{share(len(windows), len(parts))}")
+        caps = [o["softcap"] for o in self.told if o.get("softcap")]
+        words += [f"scores capped at {caps[0]:g}"] if caps else []
+        if usual.b_q is not None:
+            words.append("biases" if usual.b_o is not None else "biases of queries, keys, values")
+        return (
+            " ".join(words[:2]) + "".join(f", {word}" for word in words[2:])
+            if deltas
+            else (", ".join(words))
+        )
+
+    def network(self):
+        networks = [
+            block[2] if isinstance(block, EncoderBlockParams) else block[4] for block in self.blocks
+        ]
+        mixed = [net for net in networks if isinstance(net, MixtureParams)]
+        c = self.config
+        name = c.options["activation"] if isinstance(c, families.Encoder) else c.activation
+        gated = getattr(c, "gated", False)
+        words = f"{link('gated' if gated else 'plain')}, {name}"
+        if not mixed:
+            return words
+        router = next(o["router"] for o in self.told if o.get("router"))
+        count = KIN[self.kind].defaults["experts"]
+        words = f"{router['k']} of {count} {link('experts')}{share(len(mixed), len(networks))}"
+        words += ", one for all tokens" if mixed[0].shared is not None else ""
+        words += " with a gate" if mixed[0].shared_gate is not None else ""
+        return f"{words}, {name}"
+
+    def also(self):
+        c, words = self.config, []
+        if isinstance(c, families.Encoder):
+            return "no embeddings of sentences" if self.kind == "distilbert" else ""
+        if any(o.get("parallel") for o in self.told):
+            words.append("attention and network side by side")
+        if c.embedding_scale != 1:
+            words.append("embeddings times the root of D")
+        if self.kind == "granite":
+            words.append("factors of embeddings, scores, sums and logits")
+        elif c.logit_scale != 1:
+            words.append(f"logits times {c.logit_scale:.3g}")
+        if self.kind in families.WITH_DECODER:
+            words.append("scores without a scale; a decoder")
+        words += [f"logits capped at {c.logit_softcap:g}"] if c.logit_softcap else []
+        words += ["embeddings tied to the head"] if c.tied else []
+        return ", ".join(words)
+
+    def row(self):
+        name = f"``{self.kind}``"
+        return [name, *(getattr(self, column)() for column in HEADER[1:])]
+
+
+def rows():
+    return [Model(kind).row() for kind in sorted(families.FAMILIES) if kind != "gemma3"]
+
+
+def main():
+    with FILE.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([HEADER, *rows()])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The table of families is what the loader makes of their configurations."""
+
+import csv
+
+import anatomy
+import pytest
+
+from dlref.interop._families import FAMILIES
+
+
+def test_the_file_is_up_to_date():
+    with anatomy.FILE.open(newline="") as file:
+        header, *table = csv.reader(file)
+    assert header == anatomy.HEADER
+    assert table == anatomy.rows()
+
+
+def test_every_family_has_a_row():
+    named = {row[0].strip("`") for row in anatomy.rows()}
+    assert named | {"gemma3"} == FAMILIES.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "words"),
+    [
+        ("gemma2", "attention", "scores capped at 50"),
+        ("smollm3", "positions", "none in 9 of 36 blocks"),
+        ("olmo2", "norms", "of each sub-layer's output"),
+        ("deepseek_v3", "network", "8 of 256 :func:`experts"),
+        ("qwen3_next", "attention", "in 36 of 48 blocks"),
+        ("gpt_oss", "attention", "sinks, windows of 128 tokens in 18 of 36 blocks"),
+    ],
+)
+def test_facts_of_published_models(kind, column, words):
+    """As their papers and configuration files have them."""
+    row = dict(zip(anatomy.HEADER, anatomy.Model(kind).row(), strict=True))
+    assert words in row[column]
