@@ -123,6 +123,30 @@ TABLE = [
         "Softcap": [
             ("ONNX, dlref", "before the mask", f"{ATTEND}(q, k, v, softcap=0.5, mask=mask)")
         ],
+        "Window of W tokens": [
+            (
+                "Mistral, Gemma, gpt-oss in Hugging Face",
+                "sliding_window counts the query's own token",
+                f"{ATTEND}(k, k, v, window=(W - 1, 0))",
+            ),
+            (
+                "flash-attention, dlref",
+                "window_size counts the tokens on each side",
+                f"{ATTEND}(k, k, v, window=(W, W))",
+            ),
+        ],
+        "Sink": [
+            (
+                "gpt-oss, flash-attention, dlref",
+                "a logit for each head, without a value",
+                f"{ATTEND}(q, k, v, sink=sinks)",
+            ),
+            (
+                "nn.MultiheadAttention with add_zero_attn",
+                "a key and a value of zeros: the logit 0",
+                f"{ATTEND}(q, k, v, sink=np.zeros(len(sinks)))",
+            ),
+        ],
         "LSTM gates": [
             ("PyTorch, dlref", "i, f, g, o", "lstm(x, None, None, w_ih, w_hh, b)[0]"),
             (
@@ -204,6 +228,92 @@ TABLE = [
         "Hard sigmoid": [
             ("ONNX", "0.2 x + 0.5", "hard_sigmoid(x, alpha=0.2)"),
             ("PyTorch, JAX, Keras 3, dlref", "x / 6 + 0.5", "hard_sigmoid(x)"),
+        ],
+        "Norms of a block": [
+            (
+                "nn.TransformerEncoderLayer, the paper, dlref's encoder_block",
+                "after each sum by default (norm_first=False)",
+                "",
+            ),
+            ("GPT-2, LLaMA, dlref's LanguageModelConfig", "before each sub-layer", ""),
+        ],
+        "KL divergence": [
+            (
+                "PyTorch with reduction='batchmean', dlref",
+                "log-probabilities first; a mean over rows",
+                "kl_divergence(log_p, p)",
+            ),
+            (
+                "PyTorch by default",
+                "a mean over all elements",
+                "kl_divergence(log_p, p) / p.shape[-1]",
+            ),
+            (
+                "Keras, SciPy",
+                "the target first, as probabilities",
+                "kl_divergence(np.log(other), p, reduction='none')",
+            ),
+        ],
+        "Label smoothing by 0.1, K classes": [
+            (
+                "PyTorch, Keras, dlref",
+                "0.1 / K for each class, the true one included",
+                "cross_entropy(scores, labels, label_smoothing=0.1)",
+            ),
+            (
+                "fairseq",
+                "0.1 / (K - 1) for each of the others",
+                "cross_entropy(scores, labels, label_smoothing=0.1 * K / (K - 1))",
+            ),
+        ],
+        "eps of Adam, first step": [
+            (
+                "PyTorch, JAX, dlref",
+                "added to the root of the corrected second moment",
+                "adam_step(w, g, None, learning_rate=0.1, eps=0.01)[0]",
+            ),
+            (
+                "TensorFlow, Keras",
+                "added before the correction: the paper's epsilon hat",
+                "adam_step(w, g, None, learning_rate=0.1, eps=0.01 / np.sqrt(1 - 0.999))[0]",
+            ),
+        ],
+        "Warm-up of W steps": [
+            (
+                "Hugging Face, optax",
+                "steps count from 0: the first one has the rate 0",
+                "warmup_schedule(np.arange(6), peak=0.5, warmup=W)",
+            ),
+            (
+                "the paper, dlref",
+                "steps count from 1: the first one has the rate peak / W",
+                "warmup_schedule(np.arange(1, 7), peak=0.5, warmup=W)",
+            ),
+        ],
+        "Weights of a router": [
+            (
+                "Mixtral, Qwen3-MoE with norm_topk_prob, dlref",
+                "softmax of all, the k largest, divided by their sum",
+                "np.sort(top_k_router(x, router, k=2).weights)",
+            ),
+            (
+                "Switch, OLMoE",
+                "softmax of all, the k largest",
+                "np.sort(top_k_router(x, router, k=2, normalize=False).weights)",
+            ),
+            (
+                "gpt-oss",
+                "softmax of the k largest: the same as Mixtral's",
+                "np.sort(top_k_router(x, router, k=2, score='softmax_of_top').weights)",
+            ),
+            (
+                "DeepSeek-V3",
+                "sigmoids; a correction for the choice alone; divided by their sum",
+                (
+                    "np.sort(top_k_router(x, router, k=2, score='sigmoid',"
+                    " correction=correction).weights)"
+                ),
+            ),
         ],
         "Sinusoids": [
             (

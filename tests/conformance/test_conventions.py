@@ -6,6 +6,7 @@ written out in NumPy from its documentation.
 """
 
 import importlib.util
+import warnings
 
 import numpy as np
 import peers
@@ -46,6 +47,10 @@ def drawn():
     lstm, gru = (d["w_ih"], d["w_hh"], d["b"]), (d["w3_ih"], d["w3_hh"], d["b3"], d["c3"])
     d |= {"onnx": blocks(lstm, "ifgo", "iofg"), "tensorflow": blocks(lstm, "ifgo", "igfo")}
     d |= {"keras": [a.T for a in lstm], "onnx3": blocks(gru, "rzn", "zrn")}
+    d |= {"W": 3, "K": E, "sinks": normal(H), "w": normal(E), "g": normal(E)}
+    d |= {"scores": normal(7, E), "labels": rng.integers(0, E, 7)}
+    d["p"], d["other"] = softmax(normal(7, E)), softmax(normal(7, E))
+    d |= {"log_p": np.log(d["other"]), "router": normal(8, E), "correction": normal(8)}
     d["keras3"] = [a.T for a in blocks(gru, "rzn", "zrn")]
     return d
 
@@ -185,6 +190,65 @@ def tensor2tensor(positions, width):
     return np.concatenate([np.sin(angles), np.cos(angles)], axis=-1)
 
 
+def windowed(d, left, right):
+    """Attend among the keys, to so many on the left and on the right."""
+    offset = np.arange(S) - np.arange(S)[:, None]
+    return attend(d | {"q": d["k"]}, (-left <= offset) & (offset <= right))
+
+
+def with_sink(d, logits):
+    """Attend with a logit more in each head, which has no value."""
+    s = E**-0.5 * d["q"] @ d["k"].swapaxes(-1, -2)
+    more = np.broadcast_to(logits[:, None, None], (*s.shape[:-1], 1))
+    return softmax(np.concatenate([s, more], axis=-1))[..., :-1] @ d["v"]
+
+
+def with_zeros(d):
+    """Attend with a key and a value of zeros."""
+    zeros = np.zeros((1, H, 1, E))
+    return attend({n: np.concatenate([d[n], zeros], axis=2) for n in "kv"} | {"q": d["q"]})
+
+
+def of_losses(name, d, *arguments, **options):
+    torch = peers.torch
+    tensors = (torch.tensor(d[argument]) for argument in arguments)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # PyTorch's, of its own default
+        return getattr(torch.nn.functional, name)(*tensors, **options).numpy()
+
+
+def smoothed(d, true, others):
+    target = np.full((7, E), others)
+    target[np.arange(7), d["labels"]] = true
+    return -np.mean(np.sum(target * np.log(softmax(d["scores"])), axis=-1))
+
+
+def adam_of_torch(d):
+    torch = peers.torch
+    w = torch.nn.Parameter(torch.tensor(d["w"]))
+    w.grad = torch.tensor(d["g"])
+    torch.optim.Adam([w], lr=0.1, eps=0.01).step()
+    return w.detach().numpy()
+
+
+def adam_of_keras(d):
+    """Its one line, with the rate corrected for both moments."""
+    m, v = 0.1 * d["g"], 0.001 * d["g"] ** 2
+    return d["w"] - 0.1 * np.sqrt(1 - 0.999) / (1 - 0.9) * m / (np.sqrt(v) + 0.01)
+
+
+def warmed_up(steps):
+    return 0.5 * np.minimum(steps / 3, 1)
+
+
+def routed(d, *, sigmoids=False, normalize=True):
+    z = d["x"] @ d["router"].T
+    scores = sigmoid(z) if sigmoids else softmax(z)
+    chosen = np.argsort(scores + sigmoids * d["correction"], axis=-1)[..., -2:]
+    weights = np.take_along_axis(scores, chosen, -1)
+    return np.sort(weights / weights.sum(-1, keepdims=True) if normalize else weights)
+
+
 #: By topic and first library: what it makes of the same inputs.
 LIBRARIES = {
     ("Causal mask, T = 2, S = 5", "PyTorch"): lambda d: with_torch(d, is_causal=True),
@@ -197,6 +261,27 @@ LIBRARIES = {
     ("Axes of heads", "JAX"): with_jax,
     ("Axes of heads", "ONNX (3-D)"): lambda d: np.concatenate(list(attend(d)[0]), axis=-1)[None],
     ("Softcap", "ONNX"): lambda d: attend(d, d["mask"], softcap=0.5),
+    ("Window of W tokens", "Mistral"): lambda d: windowed(d, 2, 0),
+    ("Window of W tokens", "flash-attention"): lambda d: windowed(d, 3, 3),
+    ("Sink", "gpt-oss"): lambda d: with_sink(d, d["sinks"]),
+    ("Sink", "nn.MultiheadAttention with add_zero_attn"): with_zeros,
+    ("KL divergence", "PyTorch with reduction='batchmean'"): lambda d: of_losses(
+        "kl_div", d, "log_p", "p", reduction="batchmean"
+    ),
+    ("KL divergence", "PyTorch"): lambda d: of_losses("kl_div", d, "log_p", "p", reduction="mean"),
+    ("KL divergence", "Keras"): lambda d: np.sum(d["p"] * np.log(d["p"] / d["other"]), axis=-1),
+    ("Label smoothing by 0.1, K classes", "PyTorch"): lambda d: of_losses(
+        "cross_entropy", d, "scores", "labels", label_smoothing=0.1
+    ),
+    ("Label smoothing by 0.1, K classes", "fairseq"): lambda d: smoothed(d, 0.9, 0.1 / (E - 1)),
+    ("eps of Adam, first step", "PyTorch"): adam_of_torch,
+    ("eps of Adam, first step", "TensorFlow"): adam_of_keras,
+    ("Warm-up of W steps", "Hugging Face"): lambda d: warmed_up(np.arange(6)),
+    ("Warm-up of W steps", "the paper"): lambda d: warmed_up(np.arange(1, 7)),
+    ("Weights of a router", "Mixtral"): routed,
+    ("Weights of a router", "Switch"): lambda d: routed(d, normalize=False),
+    ("Weights of a router", "gpt-oss"): routed,
+    ("Weights of a router", "DeepSeek-V3"): lambda d: routed(d, sigmoids=True),
     ("LSTM gates", "PyTorch"): lambda d: module(
         "LSTM", d, (d["w_ih"], d["w_hh"], d["b"], 0 * d["b"]), E, H
     ),
