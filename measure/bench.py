@@ -50,7 +50,6 @@ TABLE = {
         ELEMENTS,
     )
     | dict.fromkeys(["softmax", "log_softmax", "logsumexp"], SCORES),
-    "losses": {"cross_entropy": [(64, 32), (512, 32000)]},
     "recurrent": dict.fromkeys(RECURRENT, SEQUENCES),
 }
 OWN = sorted(path.stem for path in (Path(__file__).parent / "benches").glob("*.py"))

@@ -8,7 +8,7 @@ PARAMETERS = [(1_000_000,)]
 RATE = 1e-3
 SIZES = dict.fromkeys(
     ["sgd_step", "momentum_step", "rmsprop_step", "adam_step", "adamw_step"], PARAMETERS
-)
+) | {"muon_step": [(512, 1024)]}
 
 
 def _arrays(shape, dtype):
@@ -40,6 +40,7 @@ def torch_call(name, form, shape, dtype):
         "momentum_step": lambda: optim.SGD([params], RATE, momentum=0.9, fused=True),
         "rmsprop_step": lambda: optim.RMSprop([params], RATE),  # has no fused step
         "adam_step": lambda: optim.Adam([params], RATE, fused=True),
+        "muon_step": lambda: optim.Muon([params], RATE),
         "adamw_step": lambda: optim.AdamW([params], RATE, fused=True),
     }[name]()
     return optimizer.step

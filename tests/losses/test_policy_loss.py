@@ -233,3 +233,26 @@ class TestVerdicts:
         for kind in KINDS:
             assert check.check_forward(policy_loss, policy_loss, *tokens, kind=kind)
             assert check.check_vjp(policy_loss_vjp, policy_loss, 1.7, *tokens, kind=kind)
+
+    @pytest.mark.parametrize("kind", ["grpo", "gspo", "cispo"])
+    def test_other_mistakes_get_none_of_these_words(self, kind, tokens, rng):
+        def crooked(x):
+            return np.asarray(x) * (1.37 + 0.1 * np.sin(np.arange(np.size(x)))).reshape(np.shape(x))
+
+        moves = rng.normal(size=(G, T)), None, None
+        verdicts = (
+            check.check_forward(
+                lambda *x, **o: crooked(policy_loss(*x, **o)), policy_loss, *tokens, kind=kind
+            ),
+            check.check_vjp(
+                lambda *x, **o: crooked(policy_loss_vjp(*x, **o)),
+                policy_loss, 1.0, *tokens, kind=kind,
+            ),
+            check.check_jvp(
+                lambda *x, **o: crooked(policy_loss_jvp(*x, **o)),
+                policy_loss, tokens, moves, kind=kind,
+            ),
+        )  # fmt: skip
+        for verdict in verdicts:
+            assert not verdict
+            assert not any(word in verdict.cause for word in ("clip", "maximum", "mean is over"))

@@ -223,3 +223,29 @@ class TestVerdicts:
         u = rng.normal(size=(4, 6))
         assert check.check_forward(fake_quantize, fake_quantize, x, scale, bits=3)
         assert check.check_vjp(fake_quantize_vjp, fake_quantize, u, x, scale, bits=3)
+
+    def test_other_mistakes_get_none_of_these_words(self, rng):
+        x, u = rng.normal(size=(2, 4, 6))
+        scale = np.float64(0.2)
+
+        def crooked(x):
+            return np.asarray(x) * (1.37 + 0.1 * np.sin(np.arange(np.size(x)))).reshape(np.shape(x))
+
+        verdicts = (
+            check.check_forward(
+                lambda *x, **o: crooked(fake_quantize(*x, **o)), fake_quantize, x, scale, bits=3
+            ),
+            check.check_vjp(
+                lambda *x, **o: tuple(map(crooked, fake_quantize_vjp(*x, **o))),
+                fake_quantize, u, x, scale, bits=3,
+            ),
+            check.check_jvp(
+                lambda *x, **o: crooked(fake_quantize_jvp(*x, **o)),
+                fake_quantize, (x, scale, 0), (u, np.float64(0.3), None), bits=3,
+            ),
+        )  # fmt: skip
+        for verdict in verdicts:
+            assert not verdict
+            assert not any(
+                word in verdict.cause for word in ("halves", "range", "LSQ", "scale has")
+            )

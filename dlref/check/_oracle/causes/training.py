@@ -128,10 +128,12 @@ def _other_means_of_texts(call: Call, sizes: Any) -> Iterator[Trial]:
         "the losses are not divided by the lengths of their texts",
         "the sum is divided by the number of all letters",
     )
+    if call.form == "jvp":
+        return
     for text, factor in zip(words, (sizes, sizes.size * sizes / max(sizes.sum(), 1)), strict=True):
         if call.form == "vjp":
             yield text, [flat(call.run())[0] * np.asarray(factor)[..., None, None]]
-        elif call.form == "forward":
+        else:
             each = np.asarray(call.with_options(reduction="none").run()) / sizes
             yield text, [np.asarray(np.mean(each * factor))]
 
@@ -172,7 +174,7 @@ def other_clips(call: Call) -> Iterator[Trial]:
     stops = "the gradient does not stop where the ratio is clipped"
     words = "the ratio is not clipped" if call.form == "forward" or kind == "cispo" else stops
     yield words, call.with_options(clip=np.inf, clip_high=np.inf)
-    if kind not in {"cispo", "gspo"}:
+    if kind not in {"cispo", "gspo"} and call.form != "jvp":
         high = settings["clip"] if settings["clip_high"] is None else settings["clip_high"]
         ratio = np.exp(log_p - old)
         clipped = np.clip(ratio, 1 - settings["clip"], 1 + high)
@@ -181,8 +183,7 @@ def other_clips(call: Call) -> Iterator[Trial]:
         if call.form == "vjp":
             outputs = [np.where(ratio == clipped, out, 0.0) for out in outputs]
         words = "the ratio is clipped on both sides, whatever the sign of the advantage"
-        if call.form != "jvp":
-            yield words, outputs
+        yield words, outputs
         negative = call.with_inputs(log_p, old, -advantage)
         words = "the maximum of the two gains is taken, not the minimum"
         yield words, [-part for part in flat(negative.run())]
