@@ -446,24 +446,14 @@ def _fitted(
 ) -> str:
     """Return an option of the block, with a value that leads to the array of the other."""
     right, other = arrays
-    if name not in (parts := getattr(right, "parts", {})):
-        return ""
+    if name not in (parts := getattr(right, "parts", {})) or np.size(other[name]) < FEW:
+        return ""  # any few numbers are fitted
     told, run = parts[name]
     got = _real(f"other[{name!r}]", other[name])
 
-    def steps(options: Any) -> Any:
-        with np.errstate(all="ignore"):
-            try:
-                return run(options)
-            except ValueError:  # a window that the mask leaves no key
-                return {}
-
     def misfit(options: Any) -> float:
-        found = steps(options)
-        if name not in found:
-            return float("inf")
         gaps = []
-        for _, value in _layouts(name, found[name]):
+        for _, value in _layouts(name, run(options)[name]):
             if value.shape == got.shape:
                 both = np.isfinite(value) & np.isfinite(got)
                 hidden = (np.isfinite(value) != np.isfinite(got)).mean()
@@ -472,9 +462,9 @@ def _fitted(
 
     for fit in fits_of(told):
         value = least(lambda v, fit=fit: misfit(fit.options(v)), fit)  # type: ignore[misc]
-        found = steps(fit.options(value))
+        found = run(fit.options(value))
         alike = [step for step in agreed if step in found]
-        if name in found and all(
+        if all(
             _match(step, _real(f"other[{step!r}]", other[step]), found[step], bound) is not None
             for step in (name, *alike)
         ):

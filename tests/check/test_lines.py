@@ -5,7 +5,17 @@ import functools
 import numpy as np
 import pytest
 
-from dlref import activations, check, neurons, positions, recurrent, training, transformer
+from dlref import (
+    activations,
+    attention,
+    check,
+    losses,
+    neurons,
+    positions,
+    recurrent,
+    training,
+    transformer,
+)
 from dlref import normalization as norm
 from dlref.check._known import record_of
 
@@ -84,6 +94,9 @@ LSTM = [R.normal(size=s) / 2 for s in ((2, 5, 3), (2, 4), (2, 4), (16, 3), (16, 
 CELL = [LSTM[0][:, 0], *LSTM[1:]]
 RNN = [R.normal(size=s) / 2 for s in ((2, 5, 3), (2, 4), (4, 3), (4, 4), (4,), (4,))]
 W_P, LENGTHS = R.normal(size=12), np.array([5, 2])
+ROWS_OF_LOGITS, CLASSES = R.normal(size=(5, 7)), np.array([0, -100, 3, 6, -100])
+QKV = [R.normal(size=s) for s in ((2, 5, 8), (2, 39, 8), (2, 39, 6))]
+LONG = R.normal(size=(3, 70))
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}
 
 
@@ -156,9 +169,46 @@ def biased(x, mean, var, *, momentum=0.1):
     return y, new, (1 - momentum) * var + momentum * x.var(0)
 
 
-def unbiased(x, mean, var):
-    y = (x - x.mean(0)) / np.sqrt(x.var(0, ddof=1) + 1e-5)
+def unbiased(x, mean, var, weight=1.0, bias=0.0):
+    y = (x - x.mean(0)) / np.sqrt(x.var(0, ddof=1) + 1e-5) * weight + bias
     return y, *norm.batch_norm_train(x, mean, var)[1:]
+
+
+def smoothed(x, c, label_smoothing, reduction="mean"):
+    """Count the smoothed labels of all rows, and take a mean of each part."""
+    p = np.exp(x) / np.exp(x).sum(-1, keepdims=True)
+    hard = -np.log(p)[np.arange(len(c)), np.maximum(c, 0)] * (c >= 0)
+    soft = -np.log(p).mean(-1)
+    if reduction == "mean":
+        hard, soft = hard.sum() / (c >= 0).sum(), soft.mean()
+    out = (1 - label_smoothing) * hard + label_smoothing * soft
+    return out.sum() if reduction == "sum" else out
+
+
+def online(q, k, v, *, which, is_causal=False, q_offset=0, tile=16):
+    """Go through tiles of keys, and rescale the average or the sum only."""
+    most = np.full((*q.shape[:-1], 1), -np.inf)
+    total, out = np.zeros_like(most), np.zeros((*q.shape[:-1], v.shape[-1]))
+    for i in range(0, k.shape[-2], tile):
+        s = q @ np.swapaxes(k[..., i : i + tile, :], -1, -2) * q.shape[-1] ** -0.5
+        if is_causal:
+            seen = np.arange(i, i + s.shape[-1]) <= np.arange(q.shape[-2])[:, None] + q_offset
+            s = np.where(seen, s, -np.inf)
+        larger = np.maximum(most, s.max(-1, keepdims=True))
+        e, factor = np.exp(s - larger), np.exp(most - larger)
+        total = total * (1 if which == "sum" else factor) + e.sum(-1, keepdims=True)
+        out = out * (1 if which == "average" else factor) + e @ v[..., i : i + tile, :]
+        most = larger
+    return out / total
+
+
+def tailless(x, *, of, tile=64):
+    some = x[:, : x.shape[-1] // tile * tile]
+    if of == "square":
+        return x / np.sqrt((some**2).mean(-1, keepdims=True) + 1e-6)
+    c = x - x.mean(-1, keepdims=True)
+    square = (c[:, : some.shape[-1]] ** 2).sum(-1, keepdims=True)
+    return c / np.sqrt(square / x.shape[-1] + 1e-5)
 
 
 def reversed_ramp(dim, *, base=1e4, scaling):
@@ -187,6 +237,7 @@ def not_scaled(dim, **_):
 ADAM, MOMENTUM, NESTEROV = training.adam_step, training.momentum_step, training.nesterov_step
 RMS, P = training.rmsprop_step, transformer.next_token_probabilities
 FREQUENCIES, BUCKET = positions.rope_frequencies, positions.t5_relative_position_bucket
+SDPA = attention.scaled_dot_product_attention
 LSTM_F, RNN_F = recurrent.lstm, recurrent.rnn
 ROWS = {
     "rmsprop, first": (RMS, rmsprop, (TREE, GRADS, None), CENTRED, "eps is added inside the root"),
@@ -222,6 +273,23 @@ ROWS = {
                "the running variance is the biased one"),
     "unbiased": (norm.batch_norm_train, unbiased, (X, VAR, VAR), {},
                  "divided by the root of the unbiased variance"),
+    "unbiased, weights": (norm.batch_norm_train, unbiased,
+                          (X, VAR, VAR, X[0], X[1]), {}, "of the unbiased variance"),
+    "smoothing, each mean": (losses.cross_entropy, smoothed, (ROWS_OF_LOGITS, CLASSES),
+                             {"label_smoothing": 0.2}, "smoothed labels of rows that are ignored"),
+    "smoothing, a sum": (losses.cross_entropy, smoothed, (ROWS_OF_LOGITS, CLASSES),
+                         {"label_smoothing": 0.2, "reduction": "sum"}, "smoothed labels of rows"),
+    "smoothing of each": (losses.cross_entropy, smoothed, (ROWS_OF_LOGITS, CLASSES),
+                          {"label_smoothing": 0.2, "reduction": "none"}, "smoothed labels of rows"),
+    "online, the sum": (SDPA, functools.partial(online, which="sum"), QKV, {},
+                        "sum of the exponentials is not rescaled where a later tile of 16 keys"),
+    "online, the average": (SDPA, functools.partial(online, which="average"), QKV,
+                            {"is_causal": True, "q_offset": 34},
+                            "average so far is not rescaled where a later tile of 16 keys"),
+    "the tail of a row": (norm.layer_norm, functools.partial(tailless, of="variance"), (LONG,), {},
+                          "the last numbers of a row, 6 beyond a multiple of 64, are left out of"),
+    "the tail of a square": (norm.rms_norm, functools.partial(tailless, of="square"), (LONG,), {},
+                             "are left out of its variance, and not counted"),
     "ramp": (FREQUENCIES, reversed_ramp, (64,), {"scaling": YARN}, "the ramp goes the other way"),
     "ends": (FREQUENCIES, functools.partial(changed_scaling, truncate=False), (64,),
              {"scaling": YARN}, "the ends of the ramp are not rounded"),
@@ -308,6 +376,8 @@ def test_mistakes_that_do_not_apply():
         (FREQUENCIES, (8,), {"scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
          "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}),
         (neurons.embedding, (TABLE, IDS), {}),
+        (SDPA, QKV, {"sink": np.ones(2)}),
+        (P, (LOGITS,), {"top_k": 1}),
     ):  # fmt: skip
         assert check.check_forward(noise(op), op, *inputs, **options).cause == ""
     given = R.normal(size=(2, 5, 4)), *RNN
