@@ -1,4 +1,4 @@
-"""Convolution: the direction of the kernel, the order of axes and groups, the values of the padding."""
+"""Convolution: the direction of the kernel, the order of axes and groups, values of the padding."""
 
 from __future__ import annotations
 
