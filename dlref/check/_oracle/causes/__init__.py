@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Whether an error inside a mistake ends the verdict: in tests alone, where it is a bug.
 RAISE = False
-#: What is said of an option with another value.
+#: The words for an option with another value.
 VALUE = re.compile(r"(?P<key>\w+) is (?P<value>\(.+\)|[\w.+-]+), not (?P<due>\(.+\)|[\w.+-]+)")
 
 

@@ -1,4 +1,4 @@
-"""Convolution: the direction of the kernel, the order of axes and groups, what padding is."""
+"""Convolution: the direction of the kernel, the order of axes and groups, and the padding."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
 def mutants(
     formula: Any, change: Callable[[ast.AST], Iterator[ast.expr]] = changes
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield what stands in a formula, what is due, and the formula, for each change of it."""
+    """Yield the element of a formula, the right element, and the formula, for each change of it."""
     for f in (f for f in parts(formula) if f.__name__ not in MACHINERY):
         tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
         first = f.__code__.co_firstlineno
