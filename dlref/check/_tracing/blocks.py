@@ -137,7 +137,7 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
 
 
 def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of a mixture of experts: what the router says, and the sum."""
+    """Return the steps of a mixture of experts: the choice of the router, and the sum."""
     told = dict(o["router"])
     names = ("k", "score", "groups", "top_groups", "normalize", "scale")
     chosen = {name: told[name] for name in names if name in told}
