@@ -20,6 +20,8 @@ activations
     ReLU and its kin, sigmoid, tanh, GELU, gated units, softmax, log-sum-exp.
 neurons
     The neuron, the linear layer, the multilayer perceptron.
+convolution
+    Convolution over one to three axes, its transpose, pooling.
 losses
     Squared error, cross-entropy and others.
 training

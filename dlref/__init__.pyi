@@ -2,6 +2,7 @@ from . import activations as activations
 from . import attention as attention
 from . import calculus as calculus
 from . import check as check
+from . import convolution as convolution
 from . import interop as interop
 from . import losses as losses
 from . import neurons as neurons

@@ -24,8 +24,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "results" / "mutation_score.csv"
 CHAPTERS = (
-    "activations", "attention", "calculus", "losses", "neurons", "normalization", "positions",
-    "propagation", "recurrent", "training", "transformer",
+    "activations", "attention", "calculus", "convolution", "losses", "neurons", "normalization",
+    "positions", "propagation", "recurrent", "training", "transformer",
 )  # fmt: skip
 OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
 COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}

@@ -342,8 +342,8 @@ def value_and_grad(batch, trees, scheme):
     return loss, pullback(dlogits)
 
 
-def trained(scheme, tokens, vocabulary, seed):
-    """Train a model; return a function from tokens to logits."""
+def trained_parameters(scheme, tokens, vocabulary, seed):
+    """Train a model; return its parameters, and for a scheme built here also the scheme's."""
     config = configuration(vocabulary, scheme)
     places, state = np.random.default_rng(seed + 1), None
     built = not isinstance(scheme, str)
@@ -361,9 +361,16 @@ def trained(scheme, tokens, vocabulary, seed):
             _, grads = language_model_loss_value_and_grad(batch, trees, config)
         rate = cosine_schedule(step, peak=5e-3, warmup=20, steps=STEPS)
         trees, state = adamw_step(trees, grads, state, learning_rate=rate, betas=(0.9, 0.98))
-    if built:
-        return lambda ids: run(ids, *trees, scheme)[0]
-    return lambda ids: language_model(ids, trees, config)
+    return trees
+
+
+def trained(scheme, tokens, vocabulary, seed):
+    """Train a model; return a function from tokens to logits."""
+    trees = trained_parameters(scheme, tokens, vocabulary, seed)
+    if isinstance(scheme, str):
+        config = configuration(vocabulary, scheme)
+        return lambda ids: language_model(ids, trees, config)
+    return lambda ids: run(ids, *trees, scheme)[0]
 
 
 def losses(model, held):

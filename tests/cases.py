@@ -81,6 +81,19 @@ def scored_rows(draw, probabilities=True, **options):
 
 
 @st.composite
+def tokens_of_a_policy(draw):
+    G, T = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    options = {
+        "kind": draw(st.sampled_from(["ppo", "grpo", "dr_grpo", "gspo", "cispo"])),
+        "clip": draw(st.sampled_from([0.1, 0.2])),
+        "clip_high": draw(st.sampled_from([None, 0.3])),
+    }
+    if draw(st.booleans()):
+        options["mask"] = np.arange(T) <= np.arange(G)[:, None]
+    return Sample(((G, T), (G, T), (G, draw(st.sampled_from([1, T])))), options)
+
+
+@st.composite
 def layers(draw):
     batch = draw(BATCHES)
     n_in, n_out = draw(st.integers(0, 4)), draw(st.integers(0, 4))
@@ -168,6 +181,49 @@ def recurrent(gates, states, *, cell=False, least=0):
     )
 
 
+@st.composite
+def convolutions(draw):
+    axes, groups = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+    C, O = groups * draw(st.integers(1, 2)), groups * draw(st.integers(1, 2))
+    one = lambda low, high: draw(st.tuples(*axes * [st.integers(low, high)]))  # noqa: E731
+    K, s, p, d = one(1, 3), one(1, 3), one(0, 2), one(1, 3)
+    least = [max(0, d[i] * (K[i] - 1) + 1 - 2 * p[i]) for i in range(axes)]
+    space = [n + more for n, more in zip(least, one(0, 3), strict=True)]
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=1, min_side=0, max_side=2))
+    options = {"stride": s, "padding": p, "dilation": d, "groups": groups}
+    bias = optional(draw, (O,))
+    return Sample(((*batch, C, *space), (O, C // groups, *K), bias), options)
+
+
+@st.composite
+def transposed_convolutions(draw):
+    axes, groups = draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    C, O = groups * draw(st.integers(1, 2)), draw(st.integers(1, 2))
+    one = lambda low, high: draw(st.tuples(*axes * [st.integers(low, high)]))  # noqa: E731
+    K, s, d = one(1, 3), one(1, 3), one(1, 3)
+    q = tuple(draw(st.integers(0, max(pair) - 1)) for pair in zip(s, d, strict=True))
+    space = one(1, 3)
+    whole = [(space[i] - 1) * s[i] + d[i] * (K[i] - 1) + 1 + q[i] for i in range(axes)]
+    p = tuple(draw(st.integers(0, min(2, (n - 1) // 2))) for n in whole)
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=1, min_side=0, max_side=2))
+    options = {"stride": s, "padding": p, "output_padding": q, "dilation": d, "groups": groups}
+    bias = optional(draw, (O * groups,))
+    return Sample(((*batch, C, *space), (C, O, *K), bias), options)
+
+
+@st.composite
+def pools(draw):
+    axes = draw(st.integers(1, 3))
+    one = lambda low, high: draw(st.tuples(*axes * [st.integers(low, high)]))  # noqa: E731
+    size = one(1, 4)
+    padding = tuple(draw(st.integers(0, n // 2)) for n in size)
+    stride = draw(st.none() | st.tuples(*axes * [st.integers(1, 3)]))
+    least = [max(1, n - 2 * p) for n, p in zip(size, padding, strict=True)]
+    space = [n + more for n, more in zip(least, one(0, 3), strict=True)]
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=2))
+    return Sample(((*batch, *space),), {"size": size, "stride": stride, "padding": padding})
+
+
 ROTATED = rotated_rows()
 OFFSETS = st.integers(0, 30)
 #: How calls are drawn: of a family of maps, or of one.
@@ -249,6 +305,7 @@ STRATEGIES = {
         REDUCTIONS,
         st.sampled_from([0.0, 0.25]),
     ),
+    "losses.policy_loss": tokens_of_a_policy(),
     "losses.cross_entropy": scored_rows(
         reduction=REDUCTIONS,
         label_smoothing=st.sampled_from([0.0, 0.25]),
@@ -256,6 +313,25 @@ STRATEGIES = {
         ignore_index=st.sampled_from([-100, 99]),
     ),
     "losses.cross_entropy_value_and_grad": scored_rows(reduction=st.sampled_from(["mean", "sum"])),
+    "convolution.conv": convolutions(),
+    "convolution.conv_transpose": transposed_convolutions(),
+    "convolution.max_pool": pools(),
+    "convolution.mean_pool": pools(),
+    "convolution.causal_conv": st.builds(
+        lambda batch, T, D, K, bias, state: Sample(
+            (
+                (*batch, T, D),
+                (D, K),
+                (D,) if bias else None,
+                (*batch, K - 1, D) if state else None,
+            )
+        ),
+        BATCHES,
+        st.integers(0, 5),
+        st.integers(0, 3),
+        st.integers(1, 4),
+        *2 * [st.booleans()],
+    ),
     "losses.linear_cross_entropy": st.builds(
         lambda batch, D, C, bias, chunk, reduction, smoothing: Sample(
             ((*batch, D), (C, D), batch, (C,) if bias else None),

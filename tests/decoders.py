@@ -24,6 +24,15 @@ MULTIPLIERS = {
     "attention_multiplier": 0.2,
 }
 EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
+LATENT = {
+    "n_routed_experts": 8, "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
+    "moe_intermediate_size": 12, "n_shared_experts": 2, "kv_lora_rank": 6,
+    "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5, "num_key_value_heads": 4,
+}  # fmt: skip
+YARN = {
+    "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 16,
+}  # fmt: skip
 #: kind -> what its classes are called, and settings.
 FAMILIES = {
     "mistral": (
@@ -82,5 +91,15 @@ FAMILIES = {
         ],
     ),
     "olmoe": ("Olmoe", [EXPERTS]),
+    "deepseek_v3": (
+        "DeepseekV3",
+        [
+            LATENT | {"first_k_dense_replace": 1, "q_lora_rank": 5},
+            LATENT
+            | {"first_k_dense_replace": 2, "n_group": 1, "topk_group": 1}
+            | {"norm_topk_prob": False, "rope_interleave": False, "q_lora_rank": None},
+            LATENT | {"first_k_dense_replace": 0, "q_lora_rank": 5, "rope_parameters": YARN},
+        ],
+    ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
 }

@@ -23,13 +23,23 @@ def state_of(kind, config, rng):
     """Return a state with a random array for each tensor of the layout."""
     family, settings = families.FAMILIES[kind], Settings(config, kind, families.KNOWN)
     found = family.config(settings)
-    sizes = {"n": 4, "M": 12} | families._sizes(found)  # experts, and their width
+    sizes = {"n": config.get("n_routed_experts", 4), "M": 12, "MS": 24}  # experts, their widths
+    whole = config.get("q_lora_rank", 5) is None  # queries come from the tokens themselves
+    sizes |= {
+        "Rq": config["hidden_size"] if whole else 5,
+        "Rkv": 6,
+        "DKV": 10,
+        "KV": 44,
+        "HV": 20,
+    } | families._sizes(found)
     state = {}
     for tensor in tensors(family.layout(found, family.base)):
+        if whole and tensor.optional:
+            continue
         axes = [families_axis(term) for term in tensor.shape.split(", ")]
         shape = [factor * sizes[symbol] for factor, symbol in axes]
         state.setdefault(tensor.name, rng.normal(size=shape) / 4)
-    return state
+    return {families._with_both_names(name, state): array for name, array in state.items()}
 
 
 def families_axis(term):

@@ -279,6 +279,101 @@ def linear(x, weight, bias=None):
     return y if bias is None else y + bias
 
 
+# convolution
+
+
+def places(axes, stride, padding, dilation, T, K):
+    """Yield indices of output, kernel and input that belong together, for a padded input."""
+    s, p, d = (a if isinstance(a, tuple) else axes * (a,) for a in (stride, padding, dilation))
+    sides = range(axes)
+    count = [(T[i] + 2 * p[i] - d[i] * (K[i] - 1) - 1) // s[i] + 1 for i in sides]
+    for t in np.ndindex(*count):
+        for k in np.ndindex(*K):
+            yield t, k, tuple(s[i] * t[i] + d[i] * k[i] for i in sides)
+
+
+def around(x, axes, padding, value=0.0):
+    """Return x with numbers around its axes of space."""
+    p = padding if isinstance(padding, tuple) else axes * (padding,)
+    width = [(0, 0)] * (x.ndim - axes) + [(n, n) for n in p]
+    return np.pad(x, width, constant_values=value)
+
+
+def conv(x, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+    axes, (O, C) = weight.ndim - 2, weight.shape[:2]
+    T, found = x.shape[x.ndim - axes :], {}
+    inside = around(x, axes, padding)
+    for t, k, j in places(axes, stride, padding, dilation, T, weight.shape[2:]):
+        y = []
+        for o in range(O):
+            g = o // (O // groups)  # the group of this output
+            of = inside[(..., slice(g * C, (g + 1) * C), *axes * (slice(None),))][(..., *j)]
+            y.append(np.sum(weight[(o, slice(None), *k)] * of, axis=-1))
+        batch = x.shape[: x.ndim - axes - 1]
+        found[t] = found.get(t, 0) + (np.stack(y, axis=-1) if O else np.zeros((*batch, 0)))
+    out = stacked(found)
+    return out if bias is None else out + bias.reshape(-1, *axes * (1,))
+
+
+def conv_transpose(
+    x, weight, bias=None, stride=1, padding=0, output_padding=0, dilation=1, groups=1
+):
+    axes, (C, O) = weight.ndim - 2, weight.shape[:2]
+    told = (stride, padding, dilation, output_padding)
+    s, p, d, q = (a if isinstance(a, tuple) else axes * (a,) for a in told)
+    T, K = x.shape[x.ndim - axes :], weight.shape[2:]
+    sides = range(axes)
+    size = [(T[i] - 1) * s[i] + d[i] * (K[i] - 1) + 1 - 2 * p[i] + q[i] for i in sides]
+    y = np.zeros((*x.shape[: x.ndim - axes - 1], O * groups, *size), x.dtype) + 0 * weight.flat[0]
+    for t in np.ndindex(*T):
+        for k in np.ndindex(*K):
+            j = tuple(s[i] * t[i] + d[i] * k[i] - p[i] for i in sides)
+            if any(not 0 <= n < end for n, end in zip(j, size, strict=True)):
+                continue
+            for c in range(C):
+                g = c // (C // groups)  # the group of this input
+                of = x[(..., c, *t)]
+                for o in range(O):
+                    y[(..., g * O + o, *j)] += of * weight[(c, o, *k)]
+    return y if bias is None else y + bias.reshape(-1, *axes * (1,))
+
+
+def max_pool(x, size, stride=None, padding=0):
+    stride, axes, found = size if stride is None else stride, len(size), {}
+    inside = around(x, axes, padding, -np.inf)
+    for t, _, j in places(axes, stride, padding, 1, x.shape[x.ndim - axes :], size):
+        value = inside[(..., *j)]
+        found[t] = np.where(value.real > found[t].real, value, found[t]) if t in found else value
+    return stacked(found)
+
+
+def mean_pool(x, size, stride=None, padding=0):
+    stride, axes, found = size if stride is None else stride, len(size), {}
+    inside = around(x, axes, padding)
+    for t, _, j in places(axes, stride, padding, 1, x.shape[x.ndim - axes :], size):
+        found[t] = found.get(t, 0) + inside[(..., *j)] / np.prod(size)
+    return stacked(found)
+
+
+def stacked(found):
+    """Return the outputs of all places as an array."""
+    last = [*found][-1]
+    out = np.stack(list(found.values()), axis=-1)
+    return out.reshape(*found[last].shape, *(n + 1 for n in last))
+
+
+def causal_conv(x, weight, bias=None, state=None):
+    (T, D), K = x.shape[-2:], weight.shape[1]
+    before = np.zeros((*x.shape[:-2], K - 1, D)) if state is None else state
+    x = np.concatenate([before, x], axis=-2)  # x[t + K - 1] is the input of step t
+    out = [0 if bias is None else bias] * T
+    for t in range(T):
+        for k in range(K):
+            out[t] = out[t] + weight[:, k] * x[..., t + k, :]
+    y = np.stack(out, axis=-2) if T else np.zeros((*x.shape[:-2], 0, D))
+    return y, x[..., T:, :]
+
+
 # losses
 
 
@@ -836,7 +931,7 @@ def encoder_block(
 def decoder_block(
     x, memory, params, num_heads, num_kv_heads=None, norm_first=False, norm=None,
     activation="relu", is_causal=True, mask=None, memory_mask=True, bias=0.0, rope=None,
-    dropout=(None, None, None), eps=1e-5, attention_dropout=None,
+    dropout=(None, None, None), eps=1e-5, attention_dropout=None, cross_scale=None,
 ):  # fmt: skip
     own, norm1, cross, norm2, network, norm3 = params
     seen, heads, order = causal(x, is_causal, mask), (num_heads, num_kv_heads), (norm_first, norm)
@@ -845,7 +940,7 @@ def decoder_block(
         norm1, *order, eps, dropout[0],
     )  # fmt: skip
     x = sublayer(
-        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask),
+        x, lambda z: attend_heads(z, memory, cross, *heads, memory_mask, scale=cross_scale),
         norm2, *order, eps, dropout[1],
     )  # fmt: skip
     return sublayer(x, network_of(network, activation), norm3, *order, eps, dropout[2])
@@ -1195,3 +1290,23 @@ def siglip_loss(similarity, bias, reduction="mean"):
     label = 2 * np.eye(similarity.shape[-1]) - 1
     terms = np.sum(np.log(1 + np.exp(-label * (similarity + bias))), axis=-1)
     return reduce_terms(terms, reduction)
+
+
+def policy_loss(log_p, old, advantage, clip=0.2, clip_high=None, kind="ppo", mask=None):
+    low, high = 1 - clip, 1 + (clip if clip_high is None else clip_high)
+    mask = np.ones(log_p.shape, bool) if mask is None else mask
+    lengths = np.maximum(np.sum(mask, axis=1, keepdims=True), 1)
+    log_ratio = log_p - old
+    if kind == "gspo":  # one ratio for each sequence
+        log_ratio = np.sum(np.where(mask, log_ratio, 0), axis=1, keepdims=True) / lengths
+    ratio = np.exp(log_ratio)
+    clipped = np.where(ratio.real < low, low, np.where(ratio.real > high, high, ratio))
+    if kind == "cispo":  # the real part is a constant for a complex step
+        gain = clipped.real * advantage * log_p
+    else:
+        free, bounded = ratio * advantage, clipped * advantage
+        gain = np.where(free.real < bounded.real, free, bounded)
+    gain = np.where(mask, gain, 0)
+    if kind in ("grpo", "gspo"):
+        return -np.mean(np.sum(gain, axis=1, keepdims=True) / lengths)
+    return -np.sum(gain) / (mask.size if kind == "dr_grpo" else np.sum(mask))

@@ -254,6 +254,116 @@ def lora_linear_vjp(u, x, weight, a, b, scale=1.0):
     return u @ weight + back @ a, back.T @ x, scale * u.T @ (x @ a.T)
 
 
+# == convolution.conv
+
+
+def conv(x, weight, stride=1, padding=0, dilation=1):
+    """Convolution, for one axis: x (C, T), weight (O, C, K)."""
+    x = np.pad(x, [(0, 0), (padding, padding)])
+    K = weight.shape[2]
+    count = (x.shape[1] - dilation * (K - 1) - 1) // stride + 1
+    y = np.zeros((len(weight), count))
+    for k in range(K):
+        first = dilation * k
+        y += weight[:, :, k] @ x[:, first : first + stride * count : stride]
+    return y
+
+
+def conv_vjp(u, x, weight, stride=1, padding=0, dilation=1):
+    """Backward pass: the same slices, added to and read."""
+    x = np.pad(x, [(0, 0), (padding, padding)])
+    dx, dweight = np.zeros(x.shape), np.zeros(weight.shape)
+    for k in range(weight.shape[2]):
+        first = dilation * k
+        part = slice(first, first + stride * u.shape[1], stride)
+        dx[:, part] += weight[:, :, k].T @ u
+        dweight[:, :, k] = u @ x[:, part].T
+    return dx[:, padding : x.shape[1] - padding], dweight
+
+
+# == convolution.conv_transpose
+
+
+def conv_transpose(x, weight, stride=1, padding=0):
+    """Transposed convolution, for one axis: x (C, T), weight (C, O, K)."""
+    (_, O, K), T = weight.shape, x.shape[1]
+    y = np.zeros((O, (T - 1) * stride + K))
+    for k in range(K):
+        y[:, k : k + stride * T : stride] += weight[:, :, k].T @ x
+    return y[:, padding : y.shape[1] - padding]
+
+
+def conv_transpose_vjp(u, x, weight, stride=1, padding=0):
+    """Backward pass: a convolution of the cotangent, and the products of the weights."""
+    u = np.pad(u, [(0, 0), (padding, padding)])
+    dx, dweight, T = np.zeros(x.shape), np.zeros(weight.shape), x.shape[1]
+    for k in range(weight.shape[2]):
+        part = u[:, k : k + stride * T : stride]
+        dx += weight[:, :, k] @ part
+        dweight[:, :, k] = x @ part.T
+    return dx, dweight
+
+
+# == convolution.max_pool
+
+
+def max_pool(x, size, stride):
+    """Maximum of each window of a plane, and where it is."""
+    k, l = size
+    windows = np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride]
+    flat = windows.reshape(*windows.shape[:2], k * l)
+    return flat.max(-1), flat.argmax(-1)
+
+
+def max_pool_vjp(u, x, size, stride):
+    """Backward pass: each cotangent goes to the winner of its window."""
+    _, winners = max_pool(x, size, stride)
+    dx = np.zeros(x.shape)
+    for (i, j), k in np.ndenumerate(winners):
+        row, column = divmod(k, size[1])
+        dx[stride * i + row, stride * j + column] += u[i, j]
+    return dx
+
+
+# == convolution.mean_pool
+
+
+def mean_pool(x, size, stride):
+    """Mean of each window of a plane."""
+    return np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride].mean((2, 3))
+
+
+def mean_pool_vjp(u, x, size, stride):
+    """Backward pass: equal shares."""
+    k, l = size
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(u.shape):
+        dx[stride * i : stride * i + k, stride * j : stride * j + l] += u[i, j] / (k * l)
+    return dx
+
+
+# == convolution.causal_conv
+
+
+def causal_conv(x, weight, state):
+    """For one sequence x (T, D); the state holds the K - 1 inputs before."""
+    x = np.concatenate([state, x])
+    K = weight.shape[1]
+    T = len(x) - K + 1
+    return np.sum([weight[:, k] * x[k : k + T] for k in range(K)], axis=0), x[T:]
+
+
+def causal_conv_vjp(u, dstate, x, weight, state):
+    """Backward pass: of the inputs, the weights and the first state."""
+    x, K, T = np.concatenate([state, x]), weight.shape[1], len(u)
+    dx, dweight = np.zeros(x.shape), np.zeros(weight.shape)
+    dx[T:] = dstate
+    for k in range(K):
+        dx[k : k + T] += weight[:, k] * u
+        dweight[:, k] = np.sum(u * x[k : k + T], axis=0)
+    return dx[K - 1 :], dweight, dx[: K - 1]
+
+
 # == losses.squared_error, after naive.squared_error
 
 
@@ -358,6 +468,16 @@ def dpo_loss_grad(log_p, log_ref, beta=0.1):
     gain = log_p - log_ref
     wrong = 1 / (1 + np.exp(beta * (gain[0] - gain[1])))  # probability of the wrong order
     return np.stack([-beta * wrong, beta * wrong]) / wrong.size
+
+
+# == losses.policy_loss, after naive.policy_loss
+
+
+def policy_loss_grad(log_p, old, advantage, clip=0.2):
+    """Gradient of PPO's loss, the mean over all tokens."""
+    ratio = np.exp(log_p - old)
+    stopped = np.where(advantage > 0, ratio > 1 + clip, ratio < 1 - clip)
+    return np.where(stopped, 0, -ratio * advantage) / ratio.size
 
 
 # == losses.distillation_loss, after naive.distillation_loss

@@ -21,6 +21,7 @@ CHAPTERS = [  # in reading order; a chapter imports only from those before it
     "calculus",
     "activations",
     "neurons",
+    "convolution",
     "losses",
     "training",
     "propagation",
@@ -42,7 +43,9 @@ PUBLIC = [
 SHARED = {
     "activations._by_name",
     "attention._block",
+    "attention._latent",
     "interop._decoders",
+    "interop._families",
     "interop._settings",
     "interop._tensors",
     "transformer._decoding",
@@ -58,7 +61,7 @@ TOPICS = sorted(
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
     "batch_norm_train": "batch_norm",
-    "families": "from_state_dict",
+    "encoders": "from_state_dict",
     "l2_norm": "rms_norm",
     "modules": "from_state_dict",
     "nll": "cross_entropy",

@@ -72,3 +72,10 @@ def test_the_source_is_named(name):
 def test_both_tables_of_shaw_are_described():
     text = importlib.import_module("dlref.positions").shaw_scores.__doc__
     assert r"\vec v_j + \vec a^V_" in text
+
+
+def test_every_work_has_one_entry():
+    titles = [re.sub(r"\W", "", re.search(r"title += \{(.*)\}", e)[1]).lower() for _, e in ENTRIES]
+    numbers = [found[1] for _, e in ENTRIES if (found := re.search(r"eprint += \{(.*)\}", e))]
+    assert len(set(titles)) == len(titles) == len(BIBLIOGRAPHY)
+    assert len(set(numbers)) == len(numbers)

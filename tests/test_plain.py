@@ -20,6 +20,7 @@ from dlref import (
     activations,
     attention,
     calculus,
+    convolution,
     losses,
     neurons,
     normalization,
@@ -212,6 +213,7 @@ ELEMENTARY = {
     "distillation_loss_grad": (losses, (ROWS, normal(4, 5)), None),
     "info_nce_grad": (losses, (normal(4, 4),), None),
     "siglip_loss_grad": (losses, (normal(4, 4), np.float64(-0.5)), None),
+    "policy_loss_grad": (losses, (normal(4, 5) / 2, normal(4, 5) / 2, normal(4, 5)), None),
     "dpo_loss_grad": (losses, (normal(2, 6), normal(2, 6)), None),
     "layer_norm_vjp": (normalization, (ROWS, normal(5), normal(5)), normal(4, 5)),
     "rms_norm_vjp": (normalization, (ROWS, normal(5)), normal(4, 5)),
@@ -380,6 +382,52 @@ def test_initialization():
 def weights(gates, size, inputs, biases):
     shapes = [(gates * size, inputs), (gates * size, size), *biases * [(gates * size,)]]
     return [normal(*shape) / 2 for shape in shapes]
+
+
+@checks("conv", "conv_vjp")
+@pytest.mark.parametrize(
+    "options", [{}, {"stride": 2, "padding": 3}, {"padding": 1, "dilation": 2}]
+)
+def test_convolution(options):
+    x, w = normal(3, 9), normal(2, 3, 3)
+    y = convolution.conv(x, w, **options)
+    close(plain.conv(x, w, **options), y)
+    u = normal(*y.shape)
+    close(plain.conv_vjp(u, x, w, **options), convolution.conv_vjp(u, x, w, **options))
+
+
+@checks("conv_transpose", "conv_transpose_vjp")
+@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"stride": 3}])
+def test_transposed_convolution(options):
+    x, w = normal(3, 5), normal(3, 2, 4)
+    y = convolution.conv_transpose(x, w, **options)
+    close(plain.conv_transpose(x, w, **options), y)
+    u = normal(*y.shape)
+    want = convolution.conv_transpose_vjp(u, x, w, **options)
+    close(plain.conv_transpose_vjp(u, x, w, **options), want)
+
+
+@checks("max_pool", "max_pool_vjp", "mean_pool", "mean_pool_vjp")
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_pooling(stride):
+    x, options = normal(7, 8), {"size": (3, 2), "stride": stride}
+    y = convolution.max_pool(x, **options)
+    u = normal(*y.shape)
+    close(plain.max_pool(x, **options)[0], y)
+    close(plain.max_pool_vjp(u, x, **options), convolution.max_pool_vjp(u, x, **options))
+    close(plain.mean_pool(x, **options), convolution.mean_pool(x, **options))
+    close(plain.mean_pool_vjp(u, x, **options), convolution.mean_pool_vjp(u, x, **options))
+
+
+@checks("causal_conv", "causal_conv_vjp")
+@pytest.mark.parametrize("steps", [1, 6])
+def test_causal_convolution(steps):
+    inputs = normal(steps, 3), normal(3, 4), None, normal(3, 3)
+    x, w, _, state = inputs
+    close(plain.causal_conv(x, w, state), convolution.causal_conv(*inputs))
+    u, v = normal(steps, 3), normal(3, 3)
+    want = convolution.causal_conv_vjp((u, v), *inputs)
+    close(plain.causal_conv_vjp(u, v, x, w, state), want)
 
 
 @checks("embedding_vjp", "lora_linear_vjp")

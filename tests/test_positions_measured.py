@@ -6,6 +6,7 @@ import numpy as np
 import position_table
 import positions_measured as measured
 import pytest
+import rope_scalings
 import trees
 
 import dlref.positions as P
@@ -96,3 +97,29 @@ def test_the_text_says_what_was_measured(rows):
         assert 9 < float(rows[name]["cost"]) < 11
     for name in ("fire_bias", "shaw_scores", "transformer_xl_scores", "cope"):
         assert float(rows[name]["backward"]) < float(rows[name]["cost"])
+
+
+def test_the_text_says_what_scalings_give():
+    with rope_scalings.FILE.open(newline="") as file:
+        header, *table = csv.reader(file)
+    assert header == rope_scalings.HEADER
+    at = {row[0]: [float(cell) for cell in row[1:4]] for row in table}
+    assert list(at) == list(rope_scalings.SCALINGS)
+    fails = at["none"][2] - at["none"][0]
+    assert fails > 1
+    # linear hurts everywhere
+    assert at["linear"][0] - at["none"][0] == pytest.approx(0.7, abs=0.05)
+    assert at["linear"][2] > max(at[name][2] for name in ("ntk", "dynamic", "yarn", "llama3"))
+    # NTK costs little, and removes two thirds
+    assert at["ntk"][0] - at["none"][0] < 0.05
+    assert at["none"][2] - at["ntk"][2] == pytest.approx(2 / 3 * fails, rel=0.1)
+    assert at["dynamic"] == [at["none"][0], at["dynamic"][1], at["ntk"][2]]
+    # YaRN and llama3 are flat, from a worse start
+    for name in ("yarn", "llama3"):
+        assert at[name][0] > at["ntk"][0] + 0.1
+        assert at[name][2] - at[name][0] < 0.15
+
+
+def test_pairs_that_turn_within_the_trained_length():
+    turns = measured.T * P.rope_frequencies(measured.E) / (2 * np.pi)
+    assert (len(turns), np.sum(turns > 1)) == (6, 2)

@@ -18,6 +18,7 @@ from dlref.attention import (
     attention_shares,
     scaled_dot_product_attention,
 )
+from dlref.convolution import conv, conv_vjp
 from dlref.losses import cross_entropy, cross_entropy_grad
 from dlref.positions import apply_rope, rope_frequencies, rope_score, rope_tables
 from dlref.propagation import gradient_magnitude
@@ -224,9 +225,25 @@ def dashboard():
     return panels
 
 
+def touched():
+    """Return the values of gallery/convolution/plot_conv.py: touched outputs, and windows."""
+
+    def panels(place, stride, dilation):
+        options = {"stride": stride, "padding": dilation, "dilation": dilation}
+        y = conv(np.eye(9)[[place]], [[[1, 2, 3]]], **options)[0]
+        shown = np.zeros(9)
+        shown[: len(y)] = y
+        ones = np.ones((1, 1, 3))
+        count, _ = conv_vjp(np.ones((1, len(y))), np.zeros((1, 9)), ones, **options)
+        return [shown], [count[0]]
+
+    return panels
+
+
 #: Where each figure is, what computes it, and the file of its trained model.
 FIGURES = {
     "attention/plot_statistics": (statistics, None),
+    "convolution/plot_conv": (touched, None),
     "positions/plot_rotary": (rotary, None),
     "propagation/plot_gradient_magnitude": (dashboard, None),
     "recurrent/plot_rnn": (rnn, None),

@@ -287,11 +287,11 @@ def check_multiple(name: str, what: str, number: int, of: int) -> None:
         raise ValueError(msg)
 
 
-def as_mask(name: str, value: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return `value` as a boolean array."""
+def as_mask(name: str, value: npt.ArrayLike, *, true: str = "attend") -> npt.NDArray[np.bool_]:
+    """Return `value` as a boolean array; `true` says what True means."""
     array = as_array(name, value)
     if array.dtype.kind != "b":
-        msg = f"Argument {name!r} must be boolean (True = attend), not {array.dtype}."
+        msg = f"Argument {name!r} must be boolean (True = {true}), not {array.dtype}."
         raise TypeError(msg)
     return array
 

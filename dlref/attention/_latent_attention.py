@@ -2,7 +2,6 @@ r"""Latent attention: keys and values are projected from a small vector, the onl
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,29 +9,22 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    FloatDType,
     as_bool,
     as_floats,
     as_number,
     check_constant,
     check_given,
-    check_multiple,
     check_ndim,
-    check_pattern,
     check_shape,
     entries,
     result,
     shown,
-    wrong_shape,
 )
 from .._core.pytree import displayed
-from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
-from ._block import Heads, as_heads, merge, split
+from ._block import Heads, as_heads
 from ._cache import KVCache
-from ._scaled_dot_product import (
-    scaled_dot_product_attention,
-    scaled_dot_product_attention_jvp,
-    scaled_dot_product_attention_vjp,
-)
+from ._latent import LatentBlock, check_latent_params
 
 __all__ = [
     "LatentAttentionParams",
@@ -114,106 +106,32 @@ def _labels(name: str) -> list[str]:
     return [f"{name}.{field}" for field in LatentAttentionParams._fields]
 
 
-class _Attended(NamedTuple):
-    """Queries, keys and values of all heads, or of the latents."""
+def _checked(
+    names: tuple[str, str],
+    x: npt.ArrayLike,
+    params: Any,
+    heads: Heads,
+    extra: dict[str, Any],
+) -> tuple[FloatDType, FloatArray, LatentAttentionParams, dict[str, FloatArray]]:
+    """Return the dtype, tokens, weights and other arrays to compute with."""
+    fields, labels = _as_params(names[1], params), _labels(names[1])
+    given = {n: p for n, p in zip(labels, fields, strict=True) if p is not None}
+    for label in labels[2:]:
+        check_given(label, given.get(label))
+    extra = {n: a for n, a in extra.items() if a is not None}
+    dtype, found = as_floats({names[0]: x, **given, **extra}, work=np.float32)
+    arrays = dict(zip(given, found[1:], strict=False))
+    p = LatentAttentionParams(*(arrays.get(label) for label in labels))  # type: ignore[arg-type]
+    check_ndim(names[0], found[0], 2)
+    check_latent_params(labels, p, found[0].shape[-1], heads)
+    return dtype, found[0], p, dict(zip(extra, found[1 + len(given) :], strict=True))
 
-    q: FloatArray
-    k: FloatArray
-    v: FloatArray
 
-
-class _Layer:
-    """The arguments, checked, in one dtype, and the forward pass up to the heads."""
-
-    def __init__(
-        self,
-        names: tuple[str, str],
-        x: npt.ArrayLike,
-        params: Any,
-        heads: Heads,
-        scale: float | None,
-        eps: float,
-        **more: Any,
-    ) -> None:
-        fields, labels = _as_params(names[1], params), _labels(names[1])
-        given = {n: p for n, p in zip(labels, fields, strict=True) if p is not None}
-        for label in labels[2:]:
-            check_given(label, given.get(label))
-        extra = {n: a for n, a in more.items() if a is not None}
-        self.dtype, found = as_floats({names[0]: x, **given, **extra}, work=np.float32)
-        self.x, arrays = found[0], dict(zip(given, found[1:], strict=False))
-        self.p = LatentAttentionParams(*(arrays.get(label) for label in labels))  # type: ignore[arg-type]
-        self.more = dict(zip(extra, found[1 + len(given) :], strict=True))
-        self.heads, self.norm = heads, {"eps": as_number("eps", eps, least=0)}
-        check_ndim(names[0], self.x, 2)
-        self._check(labels)
-        self.N, self.R = len(self.p.w_uk) // heads.queries, len(self.p.w_dkv) - len(self.p.kv_norm)
-        self.scale = 1 / math.sqrt(max(self.N + self.R, 1)) if scale is None else scale
-
-    def _check(self, labels: list[str]) -> None:
-        """Raise unless the weights fit the tokens and each other."""
-        p, H, D = self.p, self.heads.queries, self.x.shape[-1]
-        if (p.w_dq is None) != (p.q_norm is None):
-            which, other = (0, 1) if p.w_dq is None else (1, 0)
-            msg = f"Argument {labels[which]!r} must be given where {labels[other]} is, not None."
-            raise TypeError(msg)
-        low = D
-        if p.w_dq is not None and p.q_norm is not None:
-            check_pattern(labels[0], p.w_dq, ("Rq", D))
-            low = len(p.w_dq)
-            check_shape(labels[1], p.q_norm, (low,))
-        check_pattern(labels[4], p.kv_norm, ("Rkv",))
-        latent = len(p.kv_norm)
-        check_pattern(labels[3], p.w_dkv, ("Rkv + R", D))
-        rotated = len(p.w_dkv) - latent
-        if rotated < 0:
-            wrong_shape(labels[3], p.w_dkv, f"(Rkv + R, {D}) with Rkv = {latent}")
-        for label, w in zip(labels[5:7], (p.w_uk, p.w_uv), strict=True):
-            check_pattern(label, w, ("rows", latent))
-            check_multiple(label, "a number of rows", len(w), H)
-        check_shape(labels[2], p.w_uq, (len(p.w_uk) + H * rotated, low))
-        check_pattern(labels[7], p.w_o, ("D_out", len(p.w_uv)))
-        if self.heads.rope is not None:
-            cos = self.heads.rope[0]
-            if 2 * cos.shape[-1] != rotated:
-                msg = f"Argument 'rope' must have tables of R / 2 = {rotated / 2:g} columns, "
-                raise ValueError(msg + f"not {cos.shape[-1]}.")
-
-    def run(self) -> None:
-        """Compute the latents, and from them the queries."""
-        p = self.p
-        self.low = self.x
-        if p.w_dq is not None and p.q_norm is not None:
-            self.before_q = self.x @ p.w_dq.T
-            self.low = rms_norm(self.before_q, p.q_norm, **self.norm)
-        q = split(self.low @ p.w_uq.T, self.heads.queries)
-        self.q_plain, self.q_turned = q[..., : self.N], self.heads.rotated(q[..., self.N :])
-        down = self.x @ p.w_dkv.T
-        self.before_kv = down[..., : len(p.kv_norm)]
-        self.latent = rms_norm(self.before_kv, p.kv_norm, **self.norm)
-        self.shared = self.heads.rotated(down[..., None, :, len(p.kv_norm) :])
-
-    def expanded(self, latent: FloatArray, shared: FloatArray) -> _Attended:
-        """Return queries, keys and values of all heads."""
-        H = self.heads.queries
-        keys = split(latent @ self.p.w_uk.T, H)
-        common = np.broadcast_to(shared, (*keys.shape[:-1], self.R))
-        q = np.concatenate([self.q_plain, self.q_turned], axis=-1)
-        k = np.concatenate([keys, common], axis=-1)
-        return _Attended(q, k, split(latent @ self.p.w_uv.T, H))
-
-    def absorbed(self, latent: FloatArray, shared: FloatArray) -> _Attended:
-        """Return queries that meet the latents themselves, which are keys and values of all."""
-        w_uk = self.p.w_uk.reshape(self.heads.queries, self.N, -1)
-        q = np.concatenate([self.q_plain @ w_uk, self.q_turned], axis=-1)
-        one = latent[..., None, :, :]
-        return _Attended(q, np.concatenate([one, shared], axis=-1), one)
-
-    def read(self, averages: FloatArray) -> FloatArray:
-        """Return the averages of the values, given the averages of the latents."""
-        H = self.heads.queries
-        w_uv = self.p.w_uv.reshape(H, -1, self.p.w_uv.shape[-1])
-        return np.asarray(averages @ w_uv.swapaxes(-1, -2))
+def _heads(num_heads: int, rope: Any, rope_interleaved: bool, eps: float) -> Heads:
+    """Check the options that say how channels are cut into heads, normalized and rotated."""
+    return as_heads(
+        num_heads, None, rope, rope_interleaved, norm_eps=as_number("eps", eps, least=0)
+    )
 
 
 def latent_attention(
@@ -371,23 +289,14 @@ def latent_attention(
     True
     """
     direct = as_bool("absorbed", absorbed)
-    heads = as_heads(num_heads, None, rope, rope_interleaved)
+    heads = _heads(num_heads, rope, rope_interleaved, eps)
     if not isinstance(cache, KVCache | None):
         msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
         raise TypeError(msg)
-    layer = _Layer(("x", "params"), x, params, heads, scale, eps)
-    layer.run()
-    offset = 0 if cache is None else len(cache)
-    latent, shared = layer.latent, layer.shared
-    if cache is not None:
-        shared, values = cache.append(shared, latent[..., None, :, :])
-        latent = values[..., 0, :, :]
-    at = (layer.absorbed if direct else layer.expanded)(latent, shared)
-    out = scaled_dot_product_attention(
-        *at, is_causal=is_causal, q_offset=offset, scale=layer.scale, mask=mask
-    )
-    out = layer.read(out) if direct else out
-    return result(merge(out) @ layer.p.w_o.T, layer.dtype)
+    dtype, x, p, _ = _checked(("x", "params"), x, params, heads, {})
+    options: Any = {"is_causal": is_causal, "scale": scale, "mask": mask}
+    options["q_offset"] = 0 if cache is None else len(cache)
+    return result(LatentBlock(x, p, heads, cache, absorbed=direct, **options).out(), dtype)
 
 
 def latent_attention_vjp(
@@ -473,49 +382,14 @@ def latent_attention_vjp(
     (array([[0.]]), array([[0.]]), array([[5.]]), array([[3.]]))
     """
     as_bool("absorbed", absorbed)
-    heads = as_heads(num_heads, None, rope, rope_interleaved)
+    heads = _heads(num_heads, rope, rope_interleaved, eps)
     check_given("dout", dout)
-    layer = _Layer(("x", "params"), x, params, heads, scale, eps, dout=dout)
-    u, p = layer.more["dout"], layer.p
-    check_shape("dout", u, (*layer.x.shape[:-1], len(p.w_o)))
-    layer.run()
-    at = layer.expanded(layer.latent, layer.shared)
-    options: Any = {"is_causal": is_causal, "scale": layer.scale, "mask": mask}
-    out = scaled_dot_product_attention(*at, **options)
-    dq, dk, dv = scaled_dot_product_attention_vjp(split(u @ p.w_o, heads.queries), *at, **options)
-    dx, grads = _gradients(layer, u, merge(out), dq, dk, dv)
-    dparams = (None if g is None else result(g, layer.dtype) for g in grads)
-    return result(dx, layer.dtype), LatentAttentionParams(*dparams)  # type: ignore[arg-type]
-
-
-def _gradients(
-    layer: _Layer, u: FloatArray, out: FloatArray, *of_heads: FloatArray
-) -> tuple[FloatArray, tuple[FloatArray | None, ...]]:
-    """Return the gradients of tokens and weights, given queries', keys' and values'."""
-    p, heads, N, (dq, dk, dv) = layer.p, layer.heads, layer.N, of_heads
-    dkeys, dvalues = merge(dk[..., :N]), merge(dv)
-    dlatent = dkeys @ p.w_uk + dvalues @ p.w_uv
-    dshared = heads.rotated_vjp(dk[..., N:].sum(-3, keepdims=True))[..., 0, :, :]
-    dbefore, dkv_norm = rms_norm_vjp(dlatent, layer.before_kv, p.kv_norm, **layer.norm)
-    ddown = np.concatenate([dbefore, dshared], axis=-1)
-    dqueries = merge(np.concatenate([dq[..., :N], heads.rotated_vjp(dq[..., N:])], axis=-1))
-    dx, dlow = ddown @ p.w_dkv, dqueries @ p.w_uq
-    dw_dq = dq_norm = None
-    if p.w_dq is None or p.q_norm is None:
-        dx = dx + dlow
-    else:
-        dbefore_q, dq_norm = rms_norm_vjp(dlow, layer.before_q, p.q_norm, **layer.norm)
-        dw_dq, dx = _outer(dbefore_q, layer.x), dx + dbefore_q @ p.w_dq
-    grads = (
-        dw_dq, dq_norm, _outer(dqueries, layer.low), _outer(ddown, layer.x), dkv_norm,
-        _outer(dkeys, layer.latent), _outer(dvalues, layer.latent), _outer(u, out),
-    )  # fmt: skip
-    return dx, grads
-
-
-def _outer(u: FloatArray, x: FloatArray) -> FloatArray:
-    """Return the sum of the outer products of all tokens."""
-    return np.asarray(u.reshape(-1, u.shape[-1]).T @ x.reshape(-1, x.shape[-1]))
+    dtype, x, p, more = _checked(("x", "params"), x, params, heads, {"dout": dout})
+    check_shape("dout", more["dout"], (*x.shape[:-1], len(p.w_o)))
+    block = LatentBlock(x, p, heads, is_causal=is_causal, scale=scale, mask=mask)
+    dx_q, dx_kv, dp = block.vjp(more["dout"])
+    dparams = (None if g is None else result(g, dtype) for g in dp)
+    return result(dx_q + dx_kv, dtype), LatentAttentionParams(*dparams)  # type: ignore[arg-type]
 
 
 def latent_attention_jvp(
@@ -581,43 +455,16 @@ def latent_attention_jvp(
     dx, dparams = entries("tangents", tangents, 2).values()
     moves = _as_params("tangents[1]", (None,) * 8 if dparams is None else dparams)
     extra = {"tangents[0]": dx, **dict(zip(_labels("tangents[1]"), moves, strict=True))}
-    heads = as_heads(num_heads, None, rope, rope_interleaved)
-    layer = _Layer(("primals[0]", "primals[1]"), x, params, heads, scale, eps, **extra)
+    heads = _heads(num_heads, rope, rope_interleaved, eps)
+    dtype, x, p, more = _checked(("primals[0]", "primals[1]"), x, params, heads, extra)
     moving: list[Any] = []
-    for name, point in zip(extra, (layer.x, *layer.p), strict=True):
+    for name, point in zip(extra, (x, *p), strict=True):
         if point is None:
             check_constant(name, extra[name])
             moving.append(None)
         else:
-            moving.append(layer.more.get(name, np.zeros(point.shape, point.dtype)))
+            moving.append(more.get(name, np.zeros(point.shape, point.dtype)))
             check_shape(name, moving[-1], point.shape)
-    layer.run()
-    at, dat = _pushed(layer, *moving)
-    options: Any = {"is_causal": is_causal, "scale": layer.scale, "mask": mask}
-    out = scaled_dot_product_attention(*at, **options)
-    dout = scaled_dot_product_attention_jvp(tuple(at), tuple(dat), **options)
-    return result(merge(dout) @ layer.p.w_o.T + merge(out) @ moving[-1].T, layer.dtype)
-
-
-def _pushed(
-    layer: _Layer, dx: Any, dw_dq: Any, dq_norm: Any, dw_uq: Any, dw_dkv: Any, dkv_norm: Any,
-    dw_uk: Any, dw_uv: Any, _dw_o: Any,
-) -> tuple[_Attended, _Attended]:  # fmt: skip
-    """Return queries, keys and values of the heads, and their tangents."""
-    p, heads, N, H = layer.p, layer.heads, layer.N, layer.heads.queries
-    dlow = dx
-    if p.w_dq is not None and p.q_norm is not None:
-        moved = dx @ p.w_dq.T + layer.x @ dw_dq.T
-        dlow = rms_norm_jvp((layer.before_q, p.q_norm), (moved, dq_norm), **layer.norm)
-    dq = split(dlow @ p.w_uq.T + layer.low @ dw_uq.T, H)
-    dq = np.concatenate([dq[..., :N], heads.rotated(dq[..., N:])], axis=-1)
-    ddown = dx @ p.w_dkv.T + layer.x @ dw_dkv.T
-    width = len(p.kv_norm)
-    primals = layer.before_kv, p.kv_norm
-    dlatent = rms_norm_jvp(primals, (ddown[..., :width], dkv_norm), **layer.norm)
-    dkeys = split(dlatent @ p.w_uk.T + layer.latent @ dw_uk.T, H)
-    dshared = heads.rotated(ddown[..., None, :, width:])
-    dshared = np.broadcast_to(dshared, (*dkeys.shape[:-1], layer.R))
-    dv = split(dlatent @ p.w_uv.T + layer.latent @ dw_uv.T, H)
-    at = layer.expanded(layer.latent, layer.shared)
-    return at, _Attended(dq, np.concatenate([dkeys, dshared], axis=-1), dv)
+    block = LatentBlock(x, p, heads, is_causal=is_causal, scale=scale, mask=mask)
+    along, *dp = moving
+    return result(block.jvp(along, along, LatentAttentionParams(*dp))[0], dtype)

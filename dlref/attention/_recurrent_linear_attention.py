@@ -220,9 +220,9 @@ def recurrent_linear_attention(
     ----------
     - :cite:t:`Katharopoulos2020`
     - :cite:t:`Schlag2021` on the delta rule
-    - :cite:t:`Yang2024`, and :cite:t:`YangWang2024` on the delta rule in chunks
+    - :cite:t:`Yang2024` on the delta rule in chunks
     - :cite:t:`DaoGu2024` on the duality, :cite:t:`YangKautz2024` on Gated DeltaNet
-    - :cite:t:`Sun2023b` on retention, :cite:t:`KimiLinear2025` on KDA
+    - :cite:t:`SunDong2023` on retention, :cite:t:`KimiLinear2025` on KDA
 
     Examples
     --------

@@ -1,8 +1,8 @@
 from ._conventions import Convention as Convention
 from ._conventions import conventions as conventions
 from ._conventions import mask_convention as mask_convention
-from ._families import BertParams as BertParams
-from ._families import T5EncoderParams as T5EncoderParams
+from ._encoders import BertParams as BertParams
+from ._encoders import T5EncoderParams as T5EncoderParams
 from ._gates import convert_gates as convert_gates
 from ._layouts import to_half_split as to_half_split
 from ._layouts import to_interleaved as to_interleaved

@@ -2,10 +2,11 @@ r"""Decoder-only families whose checkpoints resemble LLaMA's."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.arguments import as_integer, as_number
-from ..attention import AttentionParams
+from ..attention import AttentionParams, LatentAttentionParams
 from ..transformer import (
     EncoderBlockParams,
     ExpertParams,
@@ -48,6 +49,7 @@ class Kin(NamedTuple):
     norm_bias: bool = False
     biases: str = "qkvo"  # which projections have one, where there are biases
     qk_norm: bool = False
+    latent: bool = False  # whether keys and values are projected from latents
 
 
 def _plain(s: Settings, kin: Kin, name: str) -> Any:
@@ -66,12 +68,16 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     if heads % kv_heads:
         s.problems.append(f"'num_key_value_heads' must divide {heads}, not be {kv_heads}")
     E = _plain(s, kin, "head_dim") if "head_dim" in d else s.get(None, "head_dim")
-    if E is None and width % heads:
+    if E is None and width % heads and not kin.latent:
         s.problems.append(f"'num_attention_heads' must divide {width}, not be {heads}")
     E = width // heads if E is None else as_integer("config.head_dim", E, least=1)
+    turning = E
+    if kin.latent:  # whose heads have channels without a rotation, then channels with one
+        kv_heads, turning = heads, s.integer(64, "qk_rope_head_dim")
+        E = turning + s.integer(128, "qk_nope_head_dim")
     rotation = {"base": d.get("rope_theta", 10000.0), "partial": d.get("partial_rotary_factor")}
     by_kind = kin.settings is _gemma3
-    base, scaling, rotated = rope_settings(s, E, by_kind=by_kind, **rotation)
+    base, scaling, rotated = rope_settings(s, turning, by_kind=by_kind, **rotation)
     s.refuse()
     name = next(n for n in ("hidden_activation", "hidden_act") if n in d)
     eps = "rms_norm_eps" if kin.norm == "rms" else "layer_norm_eps"
@@ -280,6 +286,28 @@ def _gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
 
 
+def _deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
+    s.known |= {"num_key_value_heads", "moe_intermediate_size", "n_shared_experts"}  # in tensors
+    s.known |= {"num_nextn_predict_layers", "num_mtp_layers", "ep_size", "moe_layer_freq"}
+    s.only("scoring_func", "sigmoid")
+    s.only("topk_method", "noaux_tc")
+    s.only("rms_norm_eps", 1e-6)  # the norms of the latents have no other
+    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+    scaling = told["rope_scaling"] or {}
+    if scaling.get("mscale_all_dim"):
+        m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
+        told["blocks"]["scale"] = m * m / math.sqrt(told["head_width"])
+    s.config.setdefault("num_experts", s.get(256, "n_routed_experts"))
+    _router(
+        s, kin, told, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"),
+        groups=s.integer(8, "n_group"), top_groups=s.integer(4, "topk_group"),
+        scale=s.number(2.5, "routed_scaling_factor"),
+    )  # fmt: skip
+    dense = as_integer("config.first_k_dense_replace", s.get(3, "first_k_dense_replace"), least=0)
+    return [{"router": None} if i < dense else {} for i in range(told["layers"])]
+
+
 def _defaults(*numbers: int, **more: Any) -> dict[str, Any]:
     """Return the defaults of a configuration; `numbers` go to the sizes in their order."""
     sizes = "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads"
@@ -428,6 +456,13 @@ KIN: dict[str, Kin] = {
         norm_bias=True,
         biases="qkv",
     ),
+    "deepseek_v3": Kin(
+        "DeepseekV3",
+        "latent attention, and experts that a correction chooses in groups",
+        _defaults(129280, 7168, 18432, 61, 128, 128, attention_bias=False, experts=256, k=8),
+        _deepseek_v3,
+        latent=True,
+    ),
     "gpt_neox": Kin(
         "GPTNeoX",
         "attention and network side by side, each with a layer norm",
@@ -470,6 +505,30 @@ def _projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
     return [*weights, *biases]
 
 
+def _latent(name: str, config: LanguageModelConfig) -> LatentAttentionParams:
+    """Return where the projections of latent attention are; `_with_one_name` names w_uq."""
+    N = config.head_width - (config.rope_dim or 0)
+    both = Tensor(f"{name}kv_b_proj.weight", "KV, Rkv", grouped=config.heads, cut=(N,))
+    layout: list[Any] = [
+        Tensor(f"{name}q_a_proj.weight", "Rq, D", optional=True),
+        Tensor(f"{name}q_a_layernorm.weight", "Rq", optional=True),
+        Tensor(f"{name}q_b_proj.weight", "Q, Rq"),
+        Tensor(f"{name}kv_a_proj_with_mqa.weight", "DKV, D"),
+        Tensor(f"{name}kv_a_layernorm.weight", "Rkv"),
+        both,
+        both._replace(part=1),
+        Tensor(f"{name}o_proj.weight", "D, HV"),
+    ]
+    return LatentAttentionParams(*layout)
+
+
+def _gated(name: str, hidden: str) -> GatedFeedForwardParams:
+    """Return where the matrices of a gated network are."""
+    shapes = {"gate": f"{hidden}, D", "up": f"{hidden}, D", "down": f"D, {hidden}"}
+    layout: list[Any] = [Tensor(f"{name}{x}_proj.weight", shape) for x, shape in shapes.items()]
+    return GatedFeedForwardParams(*layout)
+
+
 def _experts(name: str, kind: str) -> MixtureParams:
     """Return where a router and its experts are."""
     inner = f"{name}mlp.experts."
@@ -477,7 +536,12 @@ def _experts(name: str, kind: str) -> MixtureParams:
         both = Tensor(f"{inner}gate_up_proj", "n, 2 M, D", parts=2, form="side by side")
         arrays: list[Any] = [both, both._replace(part=1), Tensor(f"{inner}down_proj", "n, D, M")]
         router: Any = Tensor(f"{name}mlp.gate.weight", "n, D")
-        return MixtureParams(router, ExpertParams(*arrays))
+        found = MixtureParams(router, ExpertParams(*arrays))
+        if kind == "deepseek_v3":
+            correction: Any = Tensor(f"{name}mlp.gate.e_score_correction_bias", "n")
+            shared = _gated(f"{name}mlp.shared_experts.", "MS")
+            found = found._replace(correction=correction, shared=shared)
+        return found
     both = Tensor(f"{inner}gate_up_proj", "n, D, 2 M", parts=2, form="in turn")
     bias = Tensor(f"{inner}gate_up_proj_bias", "n, 2 M", parts=2, form="in turn")
     down = Tensor(f"{inner}down_proj", "n, M, D", form="swapped")
@@ -499,10 +563,7 @@ def decoder_block(
     if kin.qk_norm:
         sizes = ("Q", "K") if kind in ("olmo2", "olmoe") else ("E", "E")
         parts += [Tensor(f"{own}{x}_norm.weight", n) for x, n in zip("qk", sizes, strict=True)]
-    up = {"gate": "F, D", "up": "F, D", "down": "D, F"}
-    network: Any = GatedFeedForwardParams(
-        *(Tensor(f"{name}mlp.{x}_proj.weight", shape) for x, shape in up.items())  # type: ignore[arg-type]
-    )
+    network: Any = _gated(f"{name}mlp.", "F")
     if kind == "phi3":
         Q, K = (n * config.head_width for n in (config.heads, config.kv_heads))
         fused = Tensor(f"{own}qkv_proj.weight", "QKV, D", cut=(Q, Q + K))
@@ -528,10 +589,9 @@ def decoder_block(
     }
     if kind == "stablelm" and (told or {}).get("parallel"):
         del norms["norm2"]
-    attention = AttentionParams(*parts)
     if kind == "gpt_oss":
-        sink: Any = Tensor(f"{own}sinks", "H")
-        attention = attention._replace(sink=sink)
+        parts += [None] * 4 + [Tensor(f"{own}sinks", "H")]
+    attention = _latent(own, config) if kin.latent else AttentionParams(*parts)
     block = EncoderBlockParams(attention, None, network, None)
     return block._replace(**norms)  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@ r"""Families of models as Hugging Face names their tensors and writes their conf
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Mapping
@@ -10,17 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import (
-    FloatArray,
     as_array,
     check_mapping,
     float_dtype,
     shown,
 )
-from .._core.pytree import displayed
 from ..attention import AttentionParams
-from ..neurons import LinearParams
 from ..transformer import (
     EncoderBlockParams,
+    EncoderDecoderParams,
     FeedForwardParams,
     GatedFeedForwardParams,
     LanguageModelConfig,
@@ -28,112 +27,29 @@ from ..transformer import (
     NormParams,
 )
 from ._decoders import KIN, Kin, decoder_config, decoder_layout
+from ._encoders import (
+    BUCKETS,
+    MT5,
+    T5,
+    Encoder,
+    bert_config,
+    bert_layout,
+    distilbert_config,
+    distilbert_layout,
+    first_place,
+    roberta_config,
+    t5_config,
+    t5_layout,
+    whole_t5_config,
+    whole_t5_layout,
+    with_new_norms,
+)
 from ._modules import linear_layout, norm_layout
 from ._settings import Settings, rope_settings
 from ._tensors import Sizes, Tensor, raise_all, read, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["BertParams", "T5EncoderParams"]
-
-
-@displayed
-class BertParams(NamedTuple):
-    r"""
-    Parameters of BERT.
-
-    Parameters
-    ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
-    positions : ndarray, shape (L, D)
-        One for each place.
-    types : ndarray, shape (2, D)
-        One for each of the two sentences that a text may consist of.
-    norm : NormParams
-        Normalization of the sum of the three.
-    blocks : tuple of EncoderBlockParams
-        Parameters of each block.
-    pooler : LinearParams or None
-        Dense layer, with tanh, for the first token of the output.
-
-    See Also
-    --------
-    from_state_dict : Reads them from a checkpoint of the family "bert".
-    dlref.transformer.encoder : Runs the blocks.
-
-    Notes
-    -----
-    With the options that :func:`from_state_dict` returns with them, the model is::
-
-        x = params.embedding[tokens] + params.positions[:T] + params.types[0]
-        x = layer_norm(x, *params.norm, eps=options["eps"])
-        h = encoder(x, params.blocks, **options)
-
-    Blocks normalize after each sum. The pooled output is ``np.tanh(linear(h[..., 0, :],
-    *params.pooler))``.
-
-    Examples
-    --------
-    >>> from dlref.interop import BertParams
-    >>> BertParams._fields
-    ('embedding', 'positions', 'types', 'norm', 'blocks', 'pooler')
-    """
-
-    embedding: FloatArray
-    positions: FloatArray
-    types: FloatArray
-    norm: NormParams
-    blocks: tuple[EncoderBlockParams, ...]
-    pooler: LinearParams | None = None
-
-
-@displayed
-class T5EncoderParams(NamedTuple):
-    r"""
-    Parameters of T5's encoder.
-
-    Parameters
-    ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
-    positions : ndarray, shape (32, H)
-        Bias of the scores, for each bucket of distances and each head.
-    blocks : tuple of EncoderBlockParams
-        Parameters of each block, without biases.
-    norm : NormParams
-        RMS norm of the last sum.
-
-    See Also
-    --------
-    from_state_dict : Reads them from a checkpoint of the family "t5".
-    dlref.transformer.encoder : Runs the blocks.
-    dlref.positions.t5_bias : The bias of all pairs of positions.
-
-    Notes
-    -----
-    With the options that :func:`from_state_dict` returns with them, the encoder is::
-
-        bias = t5_bias(params.positions, T, T)
-        x = params.embedding[tokens]
-        h = encoder(x, params.blocks, params.norm, bias=bias, **options)
-
-    All blocks share the bias. Scores are not divided by the root of the head's width: among the
-    options is ``scale=1``. A model whose configuration has a ``relative_attention_max_distance``
-    other than 128 needs it as ``max_distance`` of :func:`~dlref.positions.t5_bias`.
-
-    Examples
-    --------
-    >>> from dlref.interop import T5EncoderParams
-    >>> T5EncoderParams._fields
-    ('embedding', 'positions', 'blocks', 'norm')
-    """
-
-    embedding: FloatArray
-    positions: FloatArray
-    blocks: tuple[EncoderBlockParams, ...]
-    norm: NormParams
 
 
 # GPT-2.
@@ -263,146 +179,6 @@ def _llama(config: LanguageModelConfig, base: str) -> LanguageModelParams:
     )
 
 
-# BERT.
-
-
-class Encoder(NamedTuple):
-    """The sizes that the layout of an encoder depends on, and the options of `encoder`."""
-
-    layers: int
-    gated: bool
-    pooler: bool
-    sizes: Sizes
-    options: dict[str, Any]
-
-
-def _bert_config(s: Settings) -> Encoder:
-    s.only("position_embedding_type", "absolute")
-    s.only("is_decoder", False)
-    s.only("add_cross_attention", False)
-    s.get(None, "tie_word_embeddings")
-    width = s.integer(768, "hidden_size")
-    heads = s.divisor(width, 12, "num_attention_heads")
-    sizes = {
-        "V": s.integer(30522, "vocab_size"),
-        "D": width,
-        "F": s.integer(3072, "intermediate_size"),
-        "L": s.integer(512, "max_position_embeddings"),
-        "types": s.integer(2, "type_vocab_size"),
-    }
-    options = {
-        "num_heads": heads,
-        "norm": "layer",
-        "activation": s.activation("gelu", "hidden_act"),
-        "eps": s.number(1e-12, "layer_norm_eps"),
-    }
-    return Encoder(s.integer(12, "num_hidden_layers"), False, False, sizes, options)
-
-
-def _bert_block(name: str) -> EncoderBlockParams:
-    parts = ("self.query", "self.key", "self.value", "output.dense")
-    pairs = [linear_layout(f"{name}attention.{x}.", "D", "D", bias=True) for x in parts]
-    weights, biases = zip(*pairs, strict=True)
-    first = linear_layout(f"{name}intermediate.dense.", "F", "D", bias=True)
-    second = linear_layout(f"{name}output.dense.", "D", "F", bias=True)
-    return EncoderBlockParams(
-        AttentionParams(*weights, *biases),
-        norm_layout(f"{name}attention.output.LayerNorm.", bias=True),
-        FeedForwardParams(*first, *second),
-        norm_layout(f"{name}output.LayerNorm.", bias=True),
-    )
-
-
-def _bert(encoder: Encoder, base: str) -> BertParams:
-    tables = {"word": "V, D", "position": "L, D", "token_type": "types, D"}
-    names = [(f"{base}embeddings.{x}_embeddings.weight", shape) for x, shape in tables.items()]
-    pooler = linear_layout(f"{base}pooler.dense.", "D", "D", bias=True)
-    return BertParams(  # type: ignore[call-arg]
-        *(Tensor(name, shape) for name, shape in names),  # type: ignore[arg-type]
-        norm_layout(f"{base}embeddings.LayerNorm.", bias=True),
-        tuple(_bert_block(f"{base}encoder.layer.{i}.") for i in range(encoder.layers)),
-        LinearParams(*pooler) if encoder.pooler else None,
-    )
-
-
-# T5.
-
-
-def _t5_config(s: Settings) -> Encoder:
-    s.get(None, "tie_word_embeddings")  # of no concern here
-    s.only("is_decoder", False)
-    farthest = s.integer(128, "relative_attention_max_distance")
-    if farthest != 128:
-        s.notes.append(
-            f"has 'relative_attention_max_distance' = {farthest}, which is to be given to t5_bias "
-            f"as max_distance={farthest}"
-        )
-    heads = s.integer(8, "num_heads", "num_attention_heads")
-    gated, activation = _t5_network(s)
-    sizes = {
-        "V": s.integer(32128, "vocab_size"),
-        "D": s.integer(512, "d_model", "hidden_size"),
-        "F": s.integer(2048, "d_ff"),
-        "K": heads * s.integer(64, "d_kv", "head_dim"),
-        "H": heads,
-        "buckets": s.integer(32, "relative_attention_num_buckets"),
-    }
-    options = {
-        "num_heads": heads,
-        "norm_first": True,
-        "norm": "rms",
-        "activation": activation,
-        "scale": 1.0,
-        "eps": s.number(1e-6, "layer_norm_epsilon"),
-    }
-    layers = s.integer(6, "num_layers", "num_hidden_layers")
-    return Encoder(layers, gated, False, sizes, options)
-
-
-def _t5_network(s: Settings) -> tuple[bool, str]:
-    """Return whether the network is gated, and its activation."""
-    projection = s.get("relu", "feed_forward_proj")
-    gate, _, activation = str(projection).rpartition("-")
-    if gate not in ("", "gated"):
-        s.problems.append(f"'feed_forward_proj' must not be {projection!r}")
-    if projection == "gated-gelu":
-        activation = "gelu_new"  # as Hugging Face reads it
-    gated, named = s.flag(gate == "gated", "is_gated_act"), s.get(None, "dense_act_fn")
-    if named is not None:  # these two override feed_forward_proj
-        return gated, s.translated("dense_act_fn", named)
-    return gated, s.translated("feed_forward_proj", activation)
-
-
-def _t5_block(name: str, gated: bool) -> EncoderBlockParams:
-    own, network = f"{name}layer.0.SelfAttention.", f"{name}layer.1.DenseReluDense."
-    weights = [Tensor(f"{own}{x}.weight", "K, D") for x in "qkv"]
-    first = [
-        Tensor(f"{network}{x}.weight", "F, D") for x in (("wi_0", "wi_1") if gated else ("wi",))
-    ]
-    second = Tensor(f"{network}wo.weight", "D, F")
-    hidden: Any = (
-        GatedFeedForwardParams(*first, second)  # type: ignore[arg-type, call-arg]
-        if gated
-        else FeedForwardParams(first[0], None, second, None)  # type: ignore[arg-type]
-    )
-    return EncoderBlockParams(
-        AttentionParams(*weights, Tensor(f"{own}o.weight", "D, K")),  # type: ignore[arg-type, call-arg]
-        norm_layout(f"{name}layer.0.layer_norm.", bias=False),
-        hidden,
-        norm_layout(f"{name}layer.1.layer_norm.", bias=False),
-    )
-
-
-def _t5(encoder: Encoder, base: str) -> T5EncoderParams:
-    table = "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"
-    return T5EncoderParams(
-        Tensor(f"{base}shared.weight", "V, D"),  # type: ignore[arg-type]
-        Tensor(base + table, "buckets, H"),  # type: ignore[arg-type]
-        tuple(_t5_block(f"{base}encoder.block.{i}.", encoder.gated) for i in range(encoder.layers)),
-        norm_layout(f"{base}encoder.final_layer_norm.", bias=False),
-    )
-
-
 def _kin_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     return decoder_config(s, kin)
 
@@ -436,20 +212,54 @@ FAMILIES: dict[str, Family] = {
         r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
     ),
     "bert": Family(
-        _bert_config,
-        _bert,
+        bert_config,
+        bert_layout,
         "bert.",
         {},
         r"embeddings\.(position|token_type)_ids|(cls|classifier|qa_outputs)\..*",
     ),
-    "t5": Family(
-        _t5_config,
-        _t5,
-        "",
-        {"encoder.embed_tokens.weight": "shared.weight"},
-        r"(decoder|lm_head|classification_head|classifier|qa_outputs)\..*",
+    "roberta": Family(
+        roberta_config,
+        bert_layout,
+        "roberta.",
+        {},
+        r"embeddings\.(position|token_type)_ids|(lm_head|classifier|qa_outputs)\..*",
+    ),
+    "distilbert": Family(
+        distilbert_config,
+        distilbert_layout,
+        "distilbert.",
+        {},
+        r"embeddings\.position_ids|(vocab_\w+|pre_classifier|classifier|qa_outputs)\..*",
     ),
 }
+TASKS_OF_T5 = "classification_head|classifier|qa_outputs"
+FAMILIES |= {
+    kind: Family(
+        functools.partial(t5_config, defaults=defaults),
+        t5_layout,
+        "",
+        {"encoder.embed_tokens.weight": "shared.weight"},
+        rf"(lm_head|{TASKS_OF_T5})\..*",
+    )
+    for kind, defaults in (("t5", T5), ("mt5", MT5))
+}
+#: Families that are laid out in another way where the state has a decoder.
+WITH_DECODER = {
+    kind: Family(
+        functools.partial(whole_t5_config, defaults=defaults),
+        whole_t5_layout,
+        "",
+        {
+            "encoder.embed_tokens.weight": "shared.weight",
+            "decoder.embed_tokens.weight": "shared.weight",
+            "lm_head.weight": "shared.weight",
+        },
+        rf"({TASKS_OF_T5})\..*",
+    )
+    for kind, defaults in (("t5", T5), ("mt5", MT5))
+}
+RELATIVES_OF_BERT = "bert", "roberta", "distilbert"
 FAMILIES |= {
     kind: Family(
         functools.partial(_kin_config, kin=kin),
@@ -467,7 +277,10 @@ KNOWN |= {
     "gpt2": ("GPT2", "learned positions and layer norms"),
     "llama": ("Llama", "rotations and RMS norms"),
     "bert": ("Bert", "norms after the sums"),
+    "roberta": ("Roberta", "positions that count from the padding token"),
+    "distilbert": ("DistilBert", "no embeddings of sentences"),
     "t5": ("T5", "a bias of each distance"),
+    "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
 }
 
 
@@ -526,30 +339,33 @@ def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}  # of norms, in the first checkpoints
-
-
 def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[str, Any]:
     """Return the tensors after the prefix, by the names of today."""
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
     if kind in KIN:
         named = _of_the_text_model(named)
-    if kind == "bert":
-        ends = {key: re.search(r"LayerNorm(\.gamma|\.beta)$", key) for key in named}
-        today = {
-            key: key.removesuffix(end[1]) + OLD_NAMES[end[1]] if end else key
-            for key, end in ends.items()
-        }
-        twice = [
-            f"{prefix + key!r} is {prefix + new!r} once more"
-            for key, new in today.items()
-            if key != new and new in named
-        ]
-        raise_all("Argument 'state' must hold each tensor once", twice)
-        named = {today[key]: value for key, value in named.items()}
-    if kind == "t5" and "shared.weight" not in named and "encoder.embed_tokens.weight" in named:
-        named["shared.weight"] = named.pop("encoder.embed_tokens.weight")
+    if kind == "deepseek_v3":
+        named = {_with_one_name(name, named): value for name, value in named.items()}
+    if kind in RELATIVES_OF_BERT:
+        named = with_new_norms(named, prefix)
+    if kind in WITH_DECODER and "shared.weight" not in named:
+        table = named.pop("encoder.embed_tokens.weight", None)
+        named |= {} if table is None else {"shared.weight": table}
     return named
+
+
+def _with_one_name(name: str, named: Mapping[str, Any]) -> str:
+    """Return the name of a DeepSeek's queries as if they came from latents, if they do not."""
+    start = name.removesuffix("q_proj.weight")
+    alone = start != name and f"{start}q_a_proj.weight" not in named
+    return f"{start}q_b_proj.weight" if alone else name
+
+
+def _with_both_names(name: str, named: Mapping[str, Any]) -> str:
+    """Return the name that the module has, the inverse."""
+    start = name.removesuffix("q_b_proj.weight")
+    alone = start != name and f"{start}q_a_proj.weight" not in named
+    return f"{start}q_proj.weight" if alone else name
 
 
 def _sizes(config: Any) -> Sizes:
@@ -560,7 +376,7 @@ def _sizes(config: Any) -> Sizes:
     Q, K = config.heads * E, config.kv_heads * E
     return {
         "V": config.vocabulary, "D": config.width, "F": config.hidden, "L": config.length,
-        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.heads,
+        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.heads, "buckets": BUCKETS,
     }  # fmt: skip
 
 
@@ -570,19 +386,21 @@ def read_family(
     """Return parameters, and the configuration or the options of `encoder`."""
     config = _of_text(config)
     _check_layers(config, len(state))
-    family, settings = FAMILIES[kind], Settings(config, kind, KNOWN)
+    named = _with_new_names(state, prefix, kind)
+    whole = kind in WITH_DECODER and any(name.startswith("decoder.block.") for name in named)
+    family, settings = (WITH_DECODER if whole else FAMILIES)[kind], Settings(config, kind, KNOWN)
     found = family.config(settings)
     settings.finish()
-    named = _with_new_names(state, prefix, kind)
     base = family.base if any(name.startswith(family.base) for name in named) else ""
     if isinstance(found, Encoder):
         found = found._replace(pooler=f"{base}pooler.dense.weight" in named)
+    elif whole:
+        found = dataclasses.replace(found, tied=_is_tied(named, "shared.weight", prefix))
     layout = family.layout(found, base)
     twins = {k: base + v for k, v in family.twins.items() if k in named and base + v in named}
-    if getattr(found, "tied", True):
-        _check_twins(named, twins, prefix)
-    else:
-        twins = {}
+    if not getattr(found, "tied", True):
+        twins.pop("lm_head.weight", None)
+    _check_twins(named, twins, prefix)
     spare = re.compile(f"(?:{re.escape(base)})?(?:{family.left_out})")
     params = read(
         layout,
@@ -594,6 +412,13 @@ def read_family(
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
     )
     return params, found.options if isinstance(found, Encoder) else found
+
+
+def _is_tied(named: dict[str, Any], embedding: str, prefix: str) -> bool:
+    """Whether there is no head, or one that equals the embeddings; no entry says so of a T5."""
+    if not {embedding, "lm_head.weight"} <= named.keys():
+        return "lm_head.weight" not in named
+    return _same(*(_numbers(prefix + name, named[name]) for name in (embedding, "lm_head.weight")))
 
 
 def _check_layers(config: Any, tensors: int) -> None:
@@ -640,6 +465,10 @@ FIXED = {
     for kind, entries in FIXED.items()
 }
 FIXED |= {
+    kind: {"positions": "t5", "norm": "rms", "norm_first": True, "biases": False}
+    for kind in WITH_DECODER
+}
+FIXED |= {
     kind: {"positions": "rope", "norm": kin.norm, "norm_first": True} for kind, kin in KIN.items()
 }
 
@@ -659,8 +488,9 @@ def _check_config(config: Any, kind: str) -> None:
 
 def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, Any]:
     """Return the state dict of a model with its head, if it has one."""
-    family = FAMILIES[kind]
-    if kind in FIXED:
+    whole = kind in WITH_DECODER and isinstance(params, EncoderDecoderParams)
+    family = (WITH_DECODER if whole else FAMILIES)[kind]
+    if whole or (kind in FIXED and kind not in WITH_DECODER):
         _check_config(config, kind)
         layout, sizes = family.layout(config, family.base), _sizes(config)
     else:
@@ -670,5 +500,10 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         networks = {type(getattr(block, "feed_forward", None)) for block in blocks}
         pooler = getattr(params, "pooler", None) is not None
         found = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
-        layout, sizes = family.layout(found, family.base if kind == "t5" else ""), {}
-    return write(layout, params, kind, prefix=prefix, sizes=sizes)
+        if kind == "roberta":
+            found = found._replace(first_place=first_place(config))
+        layout, sizes = family.layout(found, ""), {}
+    state = write(layout, params, kind, prefix=prefix, sizes=sizes)
+    if kind == "deepseek_v3":
+        state = {_with_both_names(name, state): array for name, array in state.items()}
+    return state

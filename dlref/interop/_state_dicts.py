@@ -14,12 +14,13 @@ import numpy as np
 
 from .._core.archives import UNREADABLE, members_of, read_array
 from .._core.arguments import check_mapping, choice, shown
-from ._families import FAMILIES, BertParams, T5EncoderParams, read_family, write_family
+from ._encoders import BertParams, T5EncoderParams
+from ._families import FAMILIES, read_family, write_family
 from ._modules import MODULES, is_no_parameter
 from ._tensors import read, write
 
 if TYPE_CHECKING:
-    from ..transformer import LanguageModelConfig, LanguageModelParams
+    from ..transformer import EncoderDecoderParams, LanguageModelConfig, LanguageModelParams
 
 __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
 
@@ -62,7 +63,7 @@ def from_state_dict(
 @overload
 def from_state_dict(
     state: Mapping[str, Any],
-    kind: Literal["bert"],
+    kind: Literal["bert", "roberta", "distilbert"],
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
@@ -70,11 +71,11 @@ def from_state_dict(
 @overload
 def from_state_dict(
     state: Mapping[str, Any],
-    kind: Literal["t5"],
+    kind: Literal["t5", "mt5"],
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
-) -> tuple[T5EncoderParams, dict[str, Any]]: ...
+) -> tuple[T5EncoderParams, dict[str, Any]] | tuple[EncoderDecoderParams, LanguageModelConfig]: ...
 @overload
 def from_state_dict(
     state: Mapping[str, Any],
@@ -181,17 +182,20 @@ def from_state_dict(
 
     **Families.**
 
-    ======= ================================ ================================================
-    kind    returned value                   use
-    ======= ================================ ================================================
-    gpt2    ``LanguageModelParams``,         ``language_model(tokens, params, config)``
-            ``LanguageModelConfig``
-    llama   the same                         the same
-    others  the same                         the same, see the next table
-    bert    :class:`BertParams`, options     three lines, see there
-    t5      :class:`T5EncoderParams`,        three lines, see there; the encoder only
-            options
-    ======= ================================ ================================================
+    =================== ============================ ==========================================
+    kind                returned value               use
+    =================== ============================ ==========================================
+    gpt2                ``LanguageModelParams``,     ``language_model(tokens, params, config)``
+                        ``LanguageModelConfig``
+    llama               the same                     the same
+    others              the same                     the same, see the next table
+    bert, roberta,      :class:`BertParams`,         three lines, see there
+    distilbert          options
+    t5, mt5             ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
+                        ``LanguageModelConfig``      params, config)``
+    t5, mt5 without     :class:`T5EncoderParams`,    three lines, see there
+    a decoder           options
+    =================== ============================ ==========================================
 
     ============= ==========================================================================
     kind          differences from LLaMA
@@ -214,6 +218,7 @@ def from_state_dict(
     mixtral       experts
     qwen3_moe     experts, and norms of queries and keys
     olmoe         experts, and norms of all queries and keys at once
+    deepseek_v3   latent attention; shared experts, and others that a correction chooses in groups
     gpt_oss       experts with bounded gates, sinks, and windows in every other layer
     ============= ==========================================================================
 
@@ -234,9 +239,16 @@ def from_state_dict(
       ``rope_scaling`` is taken, as by Hugging Face.
     - BERT normalizes after each sum, and its embeddings too. Heads for tasks (``cls.``,
       ``classifier.``, ``qa_outputs.``) are left out. Norms may be spelled ``gamma`` and ``beta``.
-    - T5's scores are not scaled, and its network may be gated. The decoder and heads are left
-      out. A ``relative_attention_max_distance`` other than 128 is to be given to
-      :func:`~dlref.positions.t5_bias`; a warning says so.
+      RoBERTa's positions count from its padding token, so that the first row of ``positions`` here
+      is row ``pad_token_id + 1`` there, and the rows before it come last. DistilBERT has no
+      embeddings of sentences: ``types`` is a row of zeros.
+    - T5's scores are not scaled (``scale=1`` and ``cross_scale=1``), and its network may be gated.
+      Its outputs are divided by the root of D unless ``tie_word_embeddings`` is False or
+      ``scale_decoder_outputs`` is; mT5's never are. The head is tied where ``lm_head.weight`` is
+      missing or equals the embeddings. A model with a decoder must have as many blocks in both
+      halves, 32 buckets and the distance 128. For an encoder alone, another
+      ``relative_attention_max_distance`` is to be given to :func:`~dlref.positions.t5_bias`; a
+      warning says so.
 
     A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
     left out. A `config` whose ``model_type`` or ``architectures`` are another family's is refused:
@@ -303,7 +315,8 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     kind : str
         Name of the module's class or the family, as for :func:`from_state_dict`.
     config : LanguageModelConfig or None
-        Architecture of a family's language model. "bert" and "t5" need none.
+        Architecture of a family's language model, or of encoder and decoder. Encoders need none,
+        but "roberta" takes a dictionary whose ``pad_token_id`` is not 1.
     prefix : str, default ""
         Beginning of the names.
 

@@ -34,13 +34,19 @@ class Tensor(NamedTuple):
     cut: tuple[int, ...] = ()  # rows at which parts of other sizes begin
     grouped: int = 0  # number of heads, if each head has its rows of all parts together
     form: str = ""  # of experts: see `_of_experts`
+    first: int = 0  # rows that come first as stored, and last here
 
     def taken(self, stored: Array) -> Array:
         """Return dlref's array."""
         if self.form:
             return _of_experts(stored, self.form)[self.part]
         array = stored.T if self.transposed else stored
-        if self.grouped:
+        array = np.roll(array, -self.first, axis=0) if self.first else array
+        if self.grouped and self.cut:
+            rows = array.reshape(self.grouped, -1, *array.shape[1:])
+            rows = np.split(rows, self.cut, axis=1)[self.part]
+            array = rows.reshape(-1, *array.shape[1:])
+        elif self.grouped:
             rows = array.reshape(self.grouped, self.parts, -1, *array.shape[1:])
             array = rows[:, self.part].reshape(len(array) // self.parts, *array.shape[1:])
         else:
@@ -53,13 +59,23 @@ class Tensor(NamedTuple):
             return _stored_experts(arrays, self.form)
         if self.heads:
             arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
-        if self.grouped:
+        if self.grouped and self.cut:
+            rows = [a.reshape(self.grouped, -1, *a.shape[1:]) for a in arrays]
+            array = np.concatenate(rows, axis=1).reshape(-1, *arrays[0].shape[1:])
+        elif self.grouped:
             rows = [a.reshape(self.grouped, 1, -1, *a.shape[1:]) for a in arrays]
             whole = np.concatenate(rows, axis=1)
             array = whole.reshape(-1, *whole.shape[3:])
         else:
             array = np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
+        array = np.roll(array, self.first, axis=0) if self.first else array
         return array.T if self.transposed else array
+
+
+class Zeros(NamedTuple):
+    """An array of zeros that no tensor holds, so that the members of a family have one program."""
+
+    shape: str
 
 
 def _of_experts(stored: Array, form: str) -> list[Array]:
@@ -162,6 +178,10 @@ def read(
         return None if key in problems else arrays[key]
 
     def walk(entry: Any) -> Any:
+        if isinstance(entry, Zeros):
+            axes = [_axis(term) for term in entry.shape.split(", ")]
+            shape = [factor * sizes.get(symbol, 1) for factor, symbol in axes]
+            return np.zeros(shape, next(iter(arrays.values())).dtype if arrays else np.float64)
         if isinstance(entry, Tensor):
             array = stored(entry)
             return None if array is None else np.array(entry.taken(array), order="C")
@@ -207,7 +227,7 @@ def write(
                 missing.setdefault(whole, []).append(path)
             else:
                 found.setdefault(whole, []).append(_array(path, value))
-        elif entry is not None:
+        elif entry is not None and not isinstance(entry, Zeros):
             named = hasattr(entry, "_fields")
             kind = type(entry) if named else tuple
             if not isinstance(value, kind) or len(value) != len(entry):
@@ -217,7 +237,7 @@ def write(
             names: Iterable[Any] = getattr(entry, "_fields", range(len(entry)))
             for name, part, array in zip(names, entry, value, strict=True):
                 walk(part, array, f"{path}.{name}")
-        elif value is not None:
+        elif entry is None and value is not None:
             problems.append(f"{path!r} must be None")
 
     walk(layout, params, "params")
@@ -232,7 +252,7 @@ def write(
         shapes = [part.shape for part in parts]
         sizes_differ = len(set(shapes)) > 1
         if tensor.cut:
-            given = np.cumsum([len(part) for part in parts[:-1]])
+            given = np.cumsum([len(part) // (tensor.grouped or 1) for part in parts[:-1]])
             sizes_differ = tuple(given) != tensor.cut
         if sizes_differ or (tensor.heads and len(parts[0]) % tensor.heads):
             heads = f" of {tensor.heads} heads" if tensor.heads else ""

@@ -55,6 +55,10 @@ from ._nll import nll as nll
 from ._nll import nll_grad as nll_grad
 from ._nll import nll_jvp as nll_jvp
 from ._nll import nll_vjp as nll_vjp
+from ._policy_loss import policy_loss as policy_loss
+from ._policy_loss import policy_loss_grad as policy_loss_grad
+from ._policy_loss import policy_loss_jvp as policy_loss_jvp
+from ._policy_loss import policy_loss_vjp as policy_loss_vjp
 from ._siglip_loss import siglip_loss as siglip_loss
 from ._siglip_loss import siglip_loss_grad as siglip_loss_grad
 from ._siglip_loss import siglip_loss_jvp as siglip_loss_jvp

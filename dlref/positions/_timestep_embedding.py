@@ -98,7 +98,7 @@ def timestep_embedding(
 
     References
     ----------
-    - :cite:t:`HoJain2020`, appendix B
+    - :cite:t:`HoDDPM2020`, appendix B
 
     Examples
     --------

@@ -23,8 +23,9 @@ from .._core.arguments import (
     float_dtype,
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from ..attention import AttentionParams, KVCache
+from ..attention import AttentionParams, KVCache, LatentAttentionParams
 from ..attention._block import AttentionBlock, check_attention_params
+from ..attention._latent import LatentBlock, check_latent_params
 from ..normalization import (
     layer_norm,
     layer_norm_jvp,
@@ -159,20 +160,25 @@ def _attention(
     field: str,
     z: FloatArray,
     memory: FloatArray | None,
-    p: AttentionParams,
+    p: AttentionParams | LatentAttentionParams,
     s: Setup,
     cache: KVCache | None = None,
-) -> AttentionBlock:
+) -> AttentionBlock | LatentBlock:
     """Let every position attend to all, or to the memory, whose positions are not rotated."""
+    if isinstance(p, LatentAttentionParams):
+        return LatentBlock(z, p, s.heads, cache, **s.attention)
     if field == "cross_attention":
         assert memory is not None
         heads = s.heads._replace(rope=None)
-        return AttentionBlock(z, memory, p, heads, cache, mask=s.memory_mask)
+        told = {"mask": s.memory_mask, "scale": s.options.cross_scale}
+        return AttentionBlock(z, memory, p, heads, cache, **told)
     return AttentionBlock(z, z, p, s.heads, cache, **s.attention)
 
 
 @np.errstate(all="ignore")
-def _attention_pullback(field: str, block: AttentionBlock, u: FloatArray) -> tuple[Any, ...]:
+def _attention_pullback(
+    field: str, block: AttentionBlock | LatentBlock, u: FloatArray
+) -> tuple[Any, ...]:
     """Return (dz, dparams, dmemory) of cross-attention, (dz, dparams, dbias) of the other."""
     dz, dmemory, dp, *dbias = block.vjp(u)
     if field == "cross_attention":
@@ -186,7 +192,7 @@ def block_forward(
     s: Setup,
     memory: FloatArray | None = None,
     caches: Caches | None = None,
-    seen: dict[str, AttentionBlock] | None = None,
+    seen: dict[str, AttentionBlock | LatentBlock] | None = None,
 ) -> tuple[FloatArray, Pullback]:
     """
     Run a block; the cotangents are (dx, dmemory, dparams, dbias).
@@ -294,7 +300,9 @@ def as_block(kind: type[Block], name: str, value: Any) -> Block:
         elif field == "feed_forward":
             entries[field] = _as_network(path, entry)
         else:
-            entries[field] = shaped_like(AttentionParams, path, entry)
+            latent = field != "cross_attention" and isinstance(entry, LatentAttentionParams)
+            of_attention = LatentAttentionParams if latent else AttentionParams
+            entries[field] = shaped_like(of_attention, path, entry)
     return kind(**entries)
 
 
@@ -329,7 +337,10 @@ def check_block(name: str, p: Any, width: int, memory: int, o: BlockOptions) -> 
                 check_network(path, entry, width)
         else:
             source = memory if field == "cross_attention" else width
-            check_attention_params(path, entry, width, source, heads)
+            if isinstance(entry, LatentAttentionParams):
+                check_latent_params([f"{path}.{n}" for n in entry._fields], entry, width, heads)
+            else:
+                check_attention_params(path, entry, width, source, heads)
             check_shape(f"{path}.w_o", entry.w_o, (width, entry.w_o.shape[1]))
 
 

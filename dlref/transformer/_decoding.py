@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray
-from ..attention import AttentionParams, KVCache
+from ..attention import AttentionParams, KVCache, LatentAttentionParams
 from ._blocks import block_forward, norm_forward
 from ._configuration import LanguageModelConfig, block_options
 from ._model import Text, logits_of
@@ -17,9 +17,17 @@ from ._params import EncoderDecoderParams, LanguageModelParams
 
 
 def _cache(
-    p: AttentionParams, batch: tuple[int, ...], heads: int, dtype: npt.DTypeLike, length: int
+    p: AttentionParams | LatentAttentionParams,
+    batch: tuple[int, ...],
+    heads: int,
+    dtype: npt.DTypeLike,
+    length: int,
 ) -> KVCache:
-    """Return a cache of the widths that the projections have."""
+    """Return a cache of the widths that the projections have; of latents, one for all heads."""
+    if isinstance(p, LatentAttentionParams):
+        latent = len(p.kv_norm)
+        widths = len(p.w_dkv) - latent, latent
+        return KVCache.empty(batch, 1, *widths, dtype=dtype, capacity=length)
     widths = len(p.w_k) // heads, len(p.w_v) // heads
     return KVCache.empty(batch, heads, *widths, dtype=dtype, capacity=length)
 

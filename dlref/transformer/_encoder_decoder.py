@@ -18,6 +18,7 @@ from .._core.arguments import (
 )
 from .._core.pytree import rounded
 from ..attention._block import AttentionBlock
+from ..attention._latent import LatentBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ._blocks import block_forward
 from ._configuration import (
@@ -798,7 +799,7 @@ def encoder_decoder_weights(
     x, stack = _decoder(p, texts, lengths)
     weights = []
     for block, s in zip(stack.blocks, stack.setups, strict=True):
-        seen: dict[str, AttentionBlock] = {}
+        seen: dict[str, AttentionBlock | LatentBlock] = {}
         x = block_forward(x, block, s, memory, seen=seen)[0]
         weights.append(seen["cross_attention"].weights())
     return rounded(tuple(weights), dtype)

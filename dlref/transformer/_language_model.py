@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_integers, check_ndim, check_shape
 from .._core.pytree import rounded
 from ..attention._block import AttentionBlock
+from ..attention._latent import LatentBlock
 from ..losses import cross_entropy, cross_entropy_value_and_grad
 from ._blocks import block_forward
 from ._configuration import LanguageModelConfig
@@ -704,7 +705,7 @@ def language_model_trace(
     x, stack = _text(_ids(ids, pad), p, config).enter(p.blocks, p.norm)
     residual, weights = [x], []
     for block, s in zip(stack.blocks, stack.setups, strict=True):
-        seen: dict[str, AttentionBlock] = {}
+        seen: dict[str, AttentionBlock | LatentBlock] = {}
         x = block_forward(x, block, s, seen=seen)[0]
         weights.append(seen["attention"].weights())
         residual.append(x)

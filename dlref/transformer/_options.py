@@ -57,6 +57,9 @@ class BlockOptions:
         As for :func:`dlref.attention.scaled_dot_product_attention`, of self-attention.
     scale : float or None
         Factor of the scores of self-attention; None is :math:`1 / \sqrt E`.
+    cross_scale : float or None
+        Factor of the scores of cross-attention, in decoder blocks; None is :math:`1 / \sqrt E`. T5
+        has 1 for both.
     softcap : float or None
         Bound c of the scores of self-attention, :math:`c \tanh(s / c)`.
     eps : float, default 1e-5
@@ -144,6 +147,7 @@ class BlockOptions:
     rope_interleaved: bool = True
     window: Any = None
     scale: float | None = None
+    cross_scale: float | None = None
     softcap: float | None = None
     eps: float = 1e-5
     norm_offset: float = 0.0

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from .._core.arguments import FloatArray
 from .._core.pytree import displayed
-from ..attention import AttentionParams
+from ..attention import AttentionParams, LatentAttentionParams
 
 __all__ = [
     "DecoderBlockParams",
@@ -227,8 +227,8 @@ class EncoderBlockParams(NamedTuple):
 
     Parameters
     ----------
-    attention : AttentionParams
-        Self-attention.
+    attention : AttentionParams or LatentAttentionParams
+        Self-attention; the second kind makes it latent attention (DeepSeek-V3).
     norm1 : NormParams or None
         Normalization that belongs to it; None leaves it out.
     feed_forward : FeedForwardParams, GatedFeedForwardParams or MixtureParams
@@ -259,7 +259,7 @@ class EncoderBlockParams(NamedTuple):
     ('attention', 'norm1', 'feed_forward', 'norm2')
     """
 
-    attention: AttentionParams
+    attention: AttentionParams | LatentAttentionParams
     norm1: NormParams | None
     feed_forward: FeedForwardParams | GatedFeedForwardParams | MixtureParams
     norm2: NormParams | None

@@ -26,7 +26,7 @@ from .._core.arguments import (
     choice,
     shown,
 )
-from ..attention import AttentionParams
+from ..attention import AttentionParams, LatentAttentionParams
 from ._configuration import LanguageModelConfig, check_config
 from ._model import as_model, check_model
 from ._params import (
@@ -60,6 +60,7 @@ KINDS: dict[str, Any] = {
         FeedForwardParams,
         GatedFeedForwardParams,
         LanguageModelParams,
+        LatentAttentionParams,
         MixtureParams,
         NormParams,
         SequenceClassifierParams,

@@ -27,6 +27,7 @@ CARDS = {
     "plot_arithmetic": 2,
     "plot_smooth_rectifiers": 1,
     "plot_neuron": 0,
+    "plot_conv": 0,
     "plot_cross_entropy": 0,
     "plot_gradient_descent": 2,
     "plot_gradient_magnitude": 0,

@@ -13,8 +13,8 @@
   ];
   // What readers look for and will not find; silent once a page has it in its title or its aliases.
   const MISSING = [
-    "convolution", "conv2d", "pooling", "quantization", "int8", "diffusion sampler", "gan", "vae",
-    "autoencoder", "reinforcement", "ppo", "rlhf", "tokenizer", "bpe", "graph neural network", "gnn",
+    "quantization", "int8", "diffusion sampler", "gan", "vae", "autoencoder", "reinforcement", "tokenizer",
+    "bpe", "graph neural network", "gnn",
     "vision transformer", "vit", "contrastive loss", "triplet loss", "ctc", "shampoo", "adafactor",
   ];
   const stemmer = new Stemmer();

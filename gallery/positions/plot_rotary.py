@@ -31,11 +31,11 @@ for ax, pair in zip(axes, [0, dim // 8, dim // 4, 3 * dim // 8], strict=True):
     u, v = y[:, 2 * pair], y[:, 2 * pair + 1]
     ax.plot(u, v, "-", color="0.7", lw=0.8)
     points = ax.scatter(u, v, c=positions, s=14, zorder=3)
-    for p in (0, 10, 20, 40):
+    for p in (0, 10, 20, 30, 40):
         at = 1.17 * np.array([u[p], v[p]])
         if p in (0, 40) and np.hypot(*(y[40] - y[0])[2 * pair :][:2]) < 0.1:
             at[1] += 0.2 if p else -0.2  # above and below the points
-        elif p in (10, 20) and theta[pair] < 0.1:
+        elif p in (10, 20, 30) and theta[pair] < 0.1:
             continue  # the labels would cover each other
         ax.annotate(str(p), at, ha="center", va="center", size=8)
     ax.set(

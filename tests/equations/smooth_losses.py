@@ -157,8 +157,9 @@ def derivatives_of_preferences():
     u = RNG.normal(size=4)
     got = dpo_loss_vjp(u, *ANSWERS, reduction="none", **DPO)
     for k in (1, 2):
-        yield u * dp[k - 1], (-1) ** (k - 1) * u * BETA * slope, got[0][k - 1]
-        yield u * dref[k - 1], (-1) ** k * u * BETA * slope, got[1][k - 1]
+        sign = (-1) ** (k - 1)
+        yield u * dp[k - 1], sign * u * BETA * slope, got[0][k - 1]
+        yield u * dref[k - 1], -sign * u * BETA * slope, got[1][k - 1]
     moves = tuple(RNG.normal(size=(2, 2, 4)))
     gain = moves[0] - moves[1]
     by_hand = BETA * slope * (gain[0] - gain[1])

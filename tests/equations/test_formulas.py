@@ -10,6 +10,7 @@ CHAPTERS = [
     "activations",
     "attention",
     "calculus",
+    "convolution",
     "losses",
     "neurons",
     "normalization",

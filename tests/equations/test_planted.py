@@ -85,7 +85,7 @@ UNSEEN = {
         the_hard_swish""",
     "only the sign matters": "gradient_of_the_huber_loss",
     "a sum over all entries begins at any of them": """
-        gradients_of_the_weights the_negative_log_likelihood""",
+        gradients_of_a_causal_convolution gradients_of_the_weights the_negative_log_likelihood""",
     "the matrix is symmetric, or a product of shapes that fit either way": """
         gradient_of_a_dot_product gradient_of_a_sum gradients_of_a_scaled_sum
         jacobian_of_softmax""",

@@ -18,7 +18,14 @@ from dlref.interop import from_state_dict, read_state_dict, to_interleaved, to_s
 from dlref.neurons import linear
 from dlref.normalization import layer_norm
 from dlref.positions import t5_bias, t5_bias_vjp
-from dlref.transformer import encoder, encoder_vjp, language_model, language_model_vjp
+from dlref.transformer import (
+    encoder,
+    encoder_decoder_model,
+    encoder_decoder_model_vjp,
+    encoder_vjp,
+    language_model,
+    language_model_vjp,
+)
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 with warnings.catch_warnings():
@@ -100,6 +107,20 @@ def made(name, settings, dtype):
     config = getattr(transformers, f"{name}Config")(**settings)
     kind = {"Bert": "BertModel", "T5": "T5EncoderModel", "GPT2": "GPT2LMHeadModel"}
     model = getattr(transformers, kind.get(name, "LlamaForCausalLM"))(config).to(dtype).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.2)
+    return model, json.loads(json.dumps(config.to_dict()))
+
+
+def of_class(name, kind, settings, own_head=False):
+    """Return a float64 model of a class, whose every parameter is random, and its config."""
+    torch = peers.torch
+    torch.manual_seed(0)
+    config = getattr(transformers, f"{kind}Config")(**settings)
+    model = getattr(transformers, name)(config).double().eval()
+    if own_head:
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() + 1)
     with torch.no_grad():
         for p in model.parameters():
             p.add_(torch.randn_like(p), alpha=0.2)
@@ -354,11 +375,59 @@ class TestT5:
         params, _ = from_state_dict(state, "t5", config.to_dict(), prefix=prefix)
         np.testing.assert_array_equal(params.embedding, state[f"{prefix}shared.weight"].numpy())
 
-    def test_of_the_whole_model(self):
-        config = transformers.T5Config(**T5)
-        state = transformers.T5ForConditionalGeneration(config).state_dict()
-        params, _ = from_state_dict(state, "t5", config.to_dict())
-        np.testing.assert_array_equal(params.embedding, state["shared.weight"].numpy())
+
+RELATIVES = {
+    "roberta": ("Roberta", BERT | {"pad_token_id": 1}),
+    "roberta, other padding": ("Roberta", BERT | {"pad_token_id": 3, "hidden_act": "relu"}),
+    "distilbert": ("DistilBert", {"vocab_size": V, "dim": 16, "n_heads": 4, "hidden_dim": 24}),
+}
+
+
+@pytest.mark.parametrize("name", RELATIVES)
+def test_relatives_of_bert(name, rng):
+    kind, settings = RELATIVES[name]
+    model, config = of_class(f"{kind}Model", kind, settings)
+    params, options = from_state_dict(model.state_dict(), None, config)
+    ids = rng.integers(4, V, (3, T))  # none of them is padding
+    x = params.embedding[ids] + params.positions[:T] + params.types[0]
+    h = encoder(layer_norm(x, *params.norm, eps=options["eps"]), params.blocks, **options)
+    with peers.torch.no_grad():
+        close(h, model(peers.torch.tensor(ids)).last_hidden_state, 1e-13)
+    again, state = to_state_dict(params, config["model_type"], config), model.state_dict()
+    assert again.keys() == state.keys()
+    for key, tensor in state.items():
+        np.testing.assert_array_equal(again[key], tensor.numpy())
+
+
+WHOLE = {
+    "t5": ("T5", {}),
+    "t5 1.1": ("T5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "mt5": ("MT5", {}),
+    "mt5, relu": ("MT5", {"feed_forward_proj": "relu"}),
+}
+
+
+@pytest.mark.parametrize("own_head", [False, True])
+@pytest.mark.parametrize("name", WHOLE)
+def test_encoder_and_decoder(name, own_head, rng):
+    """Its norms are computed in float32."""
+    torch, (kind, settings) = peers.torch, WHOLE[name]
+    model, config = of_class(f"{kind}ForConditionalGeneration", kind, T5 | settings, own_head)
+    params, own = from_state_dict(model.state_dict(), None, config)
+    source, target = tokens(rng, (2, 40)), tokens(rng, (2, 7))
+    dout = rng.normal(size=(2, 7, V))
+    want = model(input_ids=torch.tensor(source), decoder_input_ids=torch.tensor(target)).logits
+    want.backward(torch.tensor(dout))
+    close(encoder_decoder_model(source, target, params, own), want, 3e-6)
+    grads = to_state_dict(
+        encoder_decoder_model_vjp(dout, source, target, params, own), config["model_type"], own
+    )
+    wanted = dict(model.named_parameters())
+    assert grads.keys() == wanted.keys()
+    for key, p in wanted.items():
+        close(grads[key], p.grad, 3e-5)
+    for key, array in to_state_dict(params, config["model_type"], own).items():
+        np.testing.assert_array_equal(array, model.state_dict()[key].numpy())
 
 
 def test_the_recipe_of_the_gallery_for_maps_of_a_model(tmp_path, monkeypatch):

@@ -495,7 +495,7 @@ def test_gallery_code_is_folded_below_its_figure(site, trees):
 def test_every_chapter_has_a_figure(site, trees):
     chapters = [t for p, t in trees.items() if p.match("reference/*.html") and p.stem != "index"]
     chapters = [t for t in chapters if t.xpath("//article//dl//a[contains(@href, '.html')]")]
-    assert len(chapters) == 13
+    assert len(chapters) == 14
     assert all(t.xpath("//article//img[@alt]") for t in chapters)
 
 
@@ -503,7 +503,7 @@ def test_every_card_of_a_chapter_says_what_is_in_it(site, trees):
     cards = trees[site / "index.html"].xpath(
         "//*[contains(@class, 'chapters')]//*[contains(@class, 'sd-card-body')]"
     )
-    assert len(cards) == 13
+    assert len(cards) == 14
     for card in cards:
         assert len(card.xpath("string(.//p[contains(@class, 'sd-card-text')])")) > 15, (
             card.text_content()
@@ -586,19 +586,20 @@ def path(site, trees):
     parts = trees[site / "learn.html"].xpath(
         "//section[section]/section[starts-with(@id, 'id') or h2]"
     )
-    assert len(parts) == 6  # five parts, and a short route
+    assert len(parts) == 7  # six parts, and a short route
     return [[(site / link).resolve() for link in part.xpath(links)] for part in parts]
 
 
-def test_the_path_has_five_parts_and_a_route_of_seven(site, path):
+def test_the_path_has_six_parts_and_a_route_of_seven(site, path):
     *parts, route = [
         [page.relative_to(site / "reference").with_suffix("").as_posix() for page in part]
         for part in path
     ]
     stops = [stop for part in parts for stop in part]
-    assert len(parts) == 5
+    assert len(parts) == 6
     assert stops[0] == "calculus/chain_rule"
-    assert stops[-1] == "transformer/generation"
+    assert parts[4][-1] == "transformer/generation"
+    assert "convolution/conv" in parts[5]
     assert len(set(stops)) == len(stops) >= 27
     assert len(route) == 7
     assert set(route) <= set(stops)

@@ -145,6 +145,7 @@ class TestDecoderBlock(trees.Contract):
         decoding(rms=True, gated=True, Hk=1, options={"num_kv_heads": 1, "activation": "silu"}),
         decoding(options={"memory_mask": np.arange(5) % 2 == 0}),
         decoding(options={"attention_dropout": DROPPED[:1], "norm_first": True}),
+        decoding(options={"cross_scale": 1.0}),
         decoding(options={"bias": np.linspace(-1, 1, 9).reshape(3, 3), "norm_first": True}),
         decoding(options={"dropout": (None, np.full(4, 0.5), np.full((3, 1), 1.5))}),
     ]

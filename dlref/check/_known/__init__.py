@@ -23,6 +23,7 @@ CHAPTERS = (
     "calculus",
     "activations",
     "neurons",
+    "convolution",
     "losses",
     "training",
     "propagation",

@@ -18,6 +18,7 @@ from ._record import (
     covered,
     distribution,
     log_distribution,
+    moderate,
     normal,
     unit,
 )
@@ -38,6 +39,7 @@ def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
 
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
+TOKENS = np.array([[1, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 HARD = [
     call((5, 7), (5, 7)),
     call((130,), (130,)),
@@ -226,6 +228,28 @@ RECORDS = [
         batched=False, of=(0,), is_loss=True, needed=REDUCED,
         hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
         options=[call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3)],
+    ),
+    Known(
+        f=m.policy_loss,
+        calls=[
+            call((3, 4), (3, 4), (3, 1)), call((3, 4), (3, 4), (3, 4), kind="grpo", mask=TOKENS),
+            call((3, 4), (3, 4), (3, 4), mask=TOKENS),
+            call((3, 4), (3, 4), (3, 4), kind="dr_grpo", mask=TOKENS),
+            call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
+            call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
+            call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
+        ],
+        draw=(moderate, moderate), constant=(1, 2), batched=False, of=(0,), is_loss=True,
+        needed=("kind",), hard=[
+            call((6, 7), (6, 7), (6, 7)), call((6, 7), (6, 7), (6, 1)),
+            *(call((6, 7), (6, 7), (6, 7), kind=kind) for kind in ("dr_grpo", "gspo", "cispo")),
+        ],
+        large=[call((17, 129), (17, 129), (17, 1))],
+        options=[
+            call((6, 7), (6, 7), (6, 7), clip_high=0.4), call((6, 7), (6, 7), (6, 7), clip=0.4),
+            call((3, 4), (3, 4), (3, 4), mask=TOKENS),
+        ],
+        mistakes=(training.other_clips,),
     ),
     Known(
         f=m.kl_divergence,

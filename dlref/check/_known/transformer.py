@@ -98,13 +98,15 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
         yield words("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
         yield words("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
         yield from _of_other_kinds(rng, inputs(rng))
-        if not causal:
+        if causal:
+            yield words("cross_scale"), inputs(rng), {**HEADS, "cross_scale": 1.0}
+        else:
             first = {**HEADS, "norm_first": True}
             yield words("parallel"), inputs(rng), {**first, "parallel": True}
 
     fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
-    if "memory_mask" in told:
-        del fields["parallel"]  # of blocks without cross-attention only
+    # of blocks without cross-attention only, and of those with it
+    del fields["parallel" if "memory_mask" in told else "cross_scale"]
     return Known(
         f=f, hard=hard, options=options, fields=fields, mistakes=(mistakes.masks_of_itself,)
     )

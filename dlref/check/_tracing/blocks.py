@@ -17,13 +17,12 @@ import numpy as np
 from ..._core.arguments import FloatArray
 from ...activations import sigmoid
 from ...activations._by_name import by_name
-from ...attention import attention_scores, attention_weights
+from ...attention import LatentAttentionParams, attention_scores, attention_weights
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
 from ...transformer import mixture_of_experts, top_k_router
-
-ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
+from .latent import ATTENTION, latent_steps
 
 #: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
 Options = dict[str, Any]
@@ -48,6 +47,8 @@ def _heads(x: FloatArray, count: int, wrong: str = "") -> FloatArray:
 
 def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "attention") -> Steps:
     """Return the steps of attention to `y`, of self-attention if there is none."""
+    if isinstance(p, LatentAttentionParams):
+        return latent_steps(x, p, o, part)
     H, y, wrong = o["num_heads"], x if y is None else y, o.get("wrong", "")
     keys = o["num_kv_heads"] or H
     q, k, v = (

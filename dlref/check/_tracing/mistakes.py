@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_array
+from ...attention import LatentAttentionParams
 from ...positions import rope_frequencies, rope_permutation, rope_tables
 from .blocks import Mistake, Options
+from .latent import latent_mistakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -134,7 +136,6 @@ def _weights(p: Any, o: Options) -> Iterator[Mistake]:
         arrays = getattr(p, part)
         for words, changes in _changes(part, arrays):
             yield words, p._replace(**{part: arrays._replace(**changes)}), o
-    yield from _exchanged(p, o)
     network = p.feed_forward
     if len(network) == 3:
         swapped = network._replace(w_gate=network.w_up, w_up=network.w_gate)
@@ -145,9 +146,10 @@ def _weights(p: Any, o: Options) -> Iterator[Mistake]:
 def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield biases that are missing and weights that are transposed, one and several at a time."""
     there = {name: w for name, w in arrays._asdict().items() if hasattr(w, "ndim")}
+    needed = there if isinstance(arrays, LatentAttentionParams) else {}
     biases = [name for name, w in there.items() if w.ndim == 1 and name[0] == "b"]
     square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
-    for name in (n for n, w in there.items() if w.ndim == 1):
+    for name in (n for n, w in there.items() if w.ndim == 1 and n not in needed):
         yield f"{part}.{name} is missing", {name: None}
     for name in square:
         yield f"{part}.{name} is transposed", {name: there[name].T}
@@ -269,8 +271,12 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
 
 def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     """Yield mistakes in an encoder block."""
-    yield from _rotations(p, o)
-    yield from _scores(p, o)
+    if isinstance(p.attention, LatentAttentionParams):
+        yield from latent_mistakes(p, o)
+    else:
+        yield from _rotations(p, o)
+        yield from _scores(p, o)
+        yield from _exchanged(p, o)
     yield from _anywhere(p, o)
 
 
@@ -278,6 +284,7 @@ def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     """Yield mistakes in a decoder block."""
     yield from _rotations(p, o, "self_attention")
     yield from _scores(p, o, "self_attention")
+    yield from _exchanged(p, o)
     yield from _crossings(p, o)
     yield from _anywhere(p, o)
 

@@ -53,8 +53,8 @@ FIELDS = tuple(field.name for field in fields(BlockOptions))
 #: Further arguments of a call of blocks, and their defaults.
 CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 #: The ones that cross-attention has in addition to the mask of the memory.
-ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "scale": None}
-ACROSS |= {"softcap": None, "rope": None, "own": False}
+ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
+ACROSS |= {"rope": None, "own": False}
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
 
@@ -422,7 +422,8 @@ def _encoder_block(x: Any, params: Any, options: Any = None, **keywords: Any) ->
 
 def _across(o: Options) -> Options:
     """Add the options of the cross-attention."""
-    return o | {"across": o | ACROSS | {"mask": o["memory_mask"]}}
+    told = {"mask": o["memory_mask"], "scale": o["cross_scale"]}
+    return o | {"across": o | ACROSS | told}
 
 
 def _decoder(

@@ -97,6 +97,42 @@ def other_means(call: Call) -> Iterator[Trial]:
             yield "the mean counts the ignored targets", parts
 
 
+#: How the kinds of a policy's loss differ.
+AVERAGED = {
+    "ppo": "the mean is over all tokens that count",
+    "grpo": "the mean is over the tokens of each sequence, then over the sequences",
+    "dr_grpo": "the sum is divided by the number of all places, also of masked ones",
+    "gspo": "a sequence has one ratio, the geometric mean",
+    "cispo": "the clipped ratio is a constant factor of the log-probability",
+}
+
+
+def other_clips(call: Call) -> Iterator[Trial]:
+    """Yield losses of policies whose gradient stops elsewhere, and other means."""
+    settings, (log_p, old, advantage) = call.settings, call.inputs
+    kind = settings["kind"]
+    stops = "the gradient does not stop where the ratio is clipped"
+    words = "the ratio is not clipped" if call.form == "forward" or kind == "cispo" else stops
+    yield words, call.with_options(clip=np.inf, clip_high=np.inf)
+    if kind not in {"cispo", "gspo"}:
+        high = settings["clip"] if settings["clip_high"] is None else settings["clip_high"]
+        ratio = np.exp(log_p - old)
+        clipped = np.clip(ratio, 1 - settings["clip"], 1 + high)
+        both = call.with_inputs(old + np.log(clipped), old, advantage)
+        outputs = flat(both.run())
+        if call.form == "vjp":
+            outputs = [np.where(ratio == clipped, out, 0.0) for out in outputs]
+        words = "the ratio is clipped on both sides, whatever the sign of the advantage"
+        if call.form != "jvp":
+            yield words, outputs
+        negative = call.with_inputs(log_p, old, -advantage)
+        words = "the maximum of the two gains is taken, not the minimum"
+        yield words, [-part for part in flat(negative.run())]
+    for other, meaning in AVERAGED.items():
+        if other != kind:
+            yield f"{meaning}, as kind {other!r} has it", call.with_options(kind=other)
+
+
 def uphill(call: Call) -> Iterator[Trial]:
     """Yield a step of an optimizer that goes up the slope."""
     params, out = flat(call.inputs[0]), flat(call.run())

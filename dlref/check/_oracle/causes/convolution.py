@@ -1,0 +1,207 @@
+"""Convolution: the direction of the kernel, the order of axes and groups, what padding is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...._core.pytree import flat
+from .common import replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..calls import Call
+    from .common import Trial
+
+WEIGHT = 1  # its place among the inputs
+
+
+def _other_weight(call: Call, f: Callable[[Any], Any], back: Callable[[Any], Any]) -> Any:
+    """Return the results with f of the weight in its place; `back` undoes f on its gradient."""
+    moved = replaced(call, WEIGHT, f(call.inputs[WEIGHT]))
+    if call.form != "vjp":
+        return moved
+    out = flat(moved.run())
+    out[WEIGHT] = back(out[WEIGHT])
+    return out
+
+
+def _space(w: Any) -> tuple[int, ...]:
+    return tuple(range(2, np.ndim(w)))
+
+
+def reversed_kernel(call: Call) -> Iterator[Trial]:
+    """Yield a convolution in the sense of signal processing."""
+    if call.form == "jvp":
+        return
+
+    def mirrored(w: Any) -> Any:
+        return np.flip(w, _space(w))
+
+    words = (
+        "it takes the kernel in the wrong direction"
+        if call.form == "vjp"
+        else "the kernel is reversed, as in a convolution of signal processing"
+    )
+    yield words, _other_weight(call, mirrored, mirrored)
+
+
+def exchanged_axes(call: Call) -> Iterator[Trial]:
+    """Yield a weight with two of its axes exchanged, where its shape allows that."""
+    shape = np.shape(call.inputs[WEIGHT])
+    if call.form == "jvp":
+        return
+    for i, j, words in (
+        (0, 1, "the axes of input and output channels of the weight are exchanged"),
+        (-2, -1, "the last two axes of the kernel are exchanged"),
+    ):
+        if shape[i] == shape[j] > 1 and (i == 0 or len(shape) > 3):
+
+            def exchanged(w: Any, i: int = i, j: int = j) -> Any:
+                return np.swapaxes(w, i, j)
+
+            yield words, _other_weight(call, exchanged, exchanged)
+
+
+def interleaved_groups(call: Call) -> Iterator[Trial]:
+    """Yield groups of every G-th output in place of neighbors."""
+    groups, w = call.settings["groups"], call.inputs[WEIGHT]
+    if call.form != "forward" or groups == 1:
+        return
+    order = np.arange(len(w)).reshape(-1, groups).T.ravel()
+    axis = -1 - len(_space(w))
+    without = (*call.inputs[:WEIGHT], w[order])
+    y = call.with_inputs(*without).run()
+    y = np.take(y, np.argsort(order), axis)
+    if len(call.inputs) > 2 and call.inputs[2] is not None:
+        y = y + np.reshape(call.inputs[2], (-1, *(1,) * (-axis - 1)))
+    yield "the outputs of a group are interleaved with the others, not neighbors", [y]
+
+
+def other_padding(call: Call) -> Iterator[Trial]:
+    """Yield a padding that is not zero."""
+    w = call.inputs[WEIGHT]
+    given = call.settings["padding"]
+    sides = given if isinstance(given, tuple | list) else (given,) * len(_space(w))
+    if call.form != "forward" or not any(sides):
+        return
+    x = np.asarray(call.inputs[0])
+    width = [(0, 0)] * (x.ndim - len(sides)) + [(p, p) for p in sides]
+    for mode, words in (
+        ("edge", "the padding repeats the values at the ends, it is not zero"),
+        ("reflect", "the padding mirrors the values, it is not zero"),
+        ("wrap", "the padding takes the values from the other end, it is not zero"),
+    ):
+        around: Any = np.pad(x, width, mode)  # type: ignore[call-overload]
+        yield words, replaced(call, 0, around).with_options(padding=0)
+
+
+def padded_at_the_start(call: Call) -> Iterator[Trial]:
+    """Yield an output padding before the first output."""
+    settings = call.settings
+    if call.form != "forward" or not np.any(settings["output_padding"]):
+        return
+    x, w, *rest = call.inputs
+    space = tuple(range(-len(_space(w)), 0))
+    y = call.with_inputs(np.flip(x, space), np.flip(w, space), *rest).run()
+    yield "the output padding is at the start, not at the end", [np.flip(y, space)]
+
+
+def _around(call: Call) -> tuple[list[tuple[int, int]], int]:
+    """Return the padding of all axes of pooling, and how many are of space."""
+    size, given = call.settings["size"], call.settings["padding"]
+    sides = given if isinstance(given, tuple | list) else (given,) * len(size)
+    lead = np.ndim(call.inputs[0]) - len(size)
+    return [(0, 0)] * lead + [(p, p) for p in sides], len(size)
+
+
+def zeros_win(call: Call) -> Iterator[Trial]:
+    """Yield a maximum whose padding is 0."""
+    width, _ = _around(call)
+    if call.form == "forward" and np.any(width):
+        around = np.pad(call.inputs[0], width)
+        yield "the padding is 0, not -inf", call.with_inputs(around).with_options(padding=0)
+
+
+def other_winners(call: Call) -> Iterator[Trial]:
+    """Yield gradients that equal maxima share, or of which another one gets all."""
+    if call.form != "vjp":
+        return
+    dout, x = call.arguments
+    width, axes = _around(call)
+    around = np.pad(x, width, constant_values=-np.inf)
+    size, stride = tuple(call.settings["size"]), call.settings["stride"]
+    steps = size if stride is None else stride
+    steps = tuple(steps) if isinstance(steps, tuple | list) else axes * (steps,)
+    best = call.core(x, size=size, stride=steps, padding=call.settings["padding"])
+    parts: list[Any] = []
+    equal: list[Any] = []
+    for k in np.ndindex(size):
+        ends = zip(k, steps, best.shape[best.ndim - axes :], strict=True)
+        part: Any = (..., *(slice(a, a + s * n, s) for a, s, n in ends))
+        parts.append(part)
+        equal.append((around[part] == best).astype(float))
+    ties = np.array(equal)
+    later = np.cumsum(ties[::-1], axis=0)[::-1] - ties
+    for words, shares in (
+        ("of equal maxima the last one gets the gradient, not the first", ties * (later == 0)),
+        ("equal maxima share the gradient, as in JAX's amax", ties / np.maximum(ties.sum(0), 1)),
+        ("all equal maxima get the whole gradient", ties),
+    ):
+        dx = np.zeros(np.shape(around))
+        for part, share in zip(parts, shares, strict=True):
+            dx[part] += dout * share
+        yield words, [_inside(dx, width)]
+
+
+def _with_dout(call: Call, dout: Any) -> Call:
+    return replace(call, arguments=(dout, *call.arguments[1:]))
+
+
+def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
+    return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
+
+
+def padding_not_counted(call: Call) -> Iterator[Trial]:
+    """Yield means over the elements that are there."""
+    width, _ = _around(call)
+    if not np.any(width):
+        return
+    options = {key: call.settings[key] for key in ("size", "stride", "padding")}
+    share = call.core(np.ones(np.shape(call.inputs[0])), **options)
+    words = "the mean does not count the padding"
+    if call.form == "vjp":
+        yield words, _with_dout(call, call.arguments[0] / share)
+    else:
+        yield words, [call.run() / share]
+
+
+def reversed_in_time(call: Call) -> Iterator[Trial]:
+    """Yield a causal convolution whose first weight multiplies the current step."""
+    if call.form != "jvp":
+
+        def mirrored(w: Any) -> Any:
+            return np.flip(w, 1)
+
+        words = "the kernel is reversed: its first weight belongs to the current step"
+        yield words, _other_weight(call, mirrored, mirrored)
+
+
+def centered(call: Call) -> Iterator[Trial]:
+    """Yield windows that reach into the future."""
+    x, w, bias, state = call.inputs
+    ahead = np.shape(w)[1] // 2
+    if call.form != "forward" or state is not None or not ahead:
+        return
+    later = np.zeros((*np.shape(x)[:-2], ahead, np.shape(x)[-1]))
+    y, _ = call.with_inputs(np.concatenate([x, later], -2), w, bias, None).run()
+    yield "the window is centered, so that it sees the future", [y[..., ahead:, :]]
+
+
+def without_state(call: Call) -> Iterator[Trial]:
+    """Yield a sequence that starts from zeros."""
+    if call.form == "forward" and call.inputs[3] is not None:
+        yield "the state is ignored: it starts from zeros", replaced(call, 3, None)

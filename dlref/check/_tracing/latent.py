@@ -1,0 +1,89 @@
+"""Latent attention in a block, written out, and its mistakes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..._core.arguments import FloatArray
+from ...attention import attention_scores, attention_weights
+from ...neurons import linear
+from ...normalization import rms_norm
+from ...positions import apply_rope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
+
+
+def latent_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str, FloatArray]:
+    """Return the steps of latent attention, with keys and values of all heads."""
+    H, steps = o["num_heads"], {}
+    N, R = len(p.w_uk) // H, len(p.w_dkv) - len(p.kv_norm)
+    wrong = o.get("wrong", "")
+
+    def heads(rows: FloatArray) -> FloatArray:
+        return np.swapaxes(rows.reshape(*rows.shape[:-1], H, rows.shape[-1] // H), -2, -3)
+
+    def normed(rows: FloatArray, weight: FloatArray, name: str) -> FloatArray:
+        return rows if wrong == name else rms_norm(rows, weight, eps=o["eps"])
+
+    def rotated(rows: FloatArray) -> FloatArray:
+        if o["rope"] is None:
+            return rows
+        return np.asarray(apply_rope(rows, *o["rope"], interleaved=o["rope_interleaved"]))
+
+    low = x
+    if p.w_dq is not None:
+        low = steps["q_latent"] = normed(linear(x, p.w_dq), p.q_norm, "q_norm")
+    q = heads(linear(low, p.w_uq))
+    down = linear(x, p.w_dkv)
+    latent = steps["latent"] = normed(down[..., : len(p.kv_norm)], p.kv_norm, "kv_norm")
+    shared = down[..., None, :, len(p.kv_norm) :]
+    steps["q"] = np.concatenate([q[..., :N], rotated(q[..., N:])], axis=-1)
+    keys = heads(linear(latent, p.w_uk))
+    shared = shared if wrong == "keys" else rotated(shared)
+    common = np.broadcast_to(shared, (*keys.shape[:-1], R))
+    steps["k"] = np.concatenate([keys, common], axis=-1)
+    steps["v"] = heads(linear(latent, p.w_uv))
+    options = {name: o[name] for name in ATTENTION}
+    if options["scale"] is None:
+        options["scale"] = max(N + R, 1) ** -0.5
+    steps["scores"] = attention_scores(steps["q"], steps["k"], **options)
+    steps["weights"] = attention_weights(steps["q"], steps["k"], **options)
+    steps["averages"] = steps["weights"] @ steps["v"]
+    merged = np.swapaxes(steps["averages"], -2, -3)
+    merged = merged.reshape(*x.shape[:-1], merged.shape[-2] * merged.shape[-1])
+    steps["out"] = linear(merged, p.w_o)
+    return {f"{part}.{name}": value for name, value in steps.items()}
+
+
+def latent_mistakes(p: Any, o: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield mistakes in the latent attention of a block."""
+    a, H = p.attention, o["num_heads"]
+    N, R = len(a.w_uk) // H, len(a.w_dkv) - len(a.kv_norm)
+    for width, words in {len(a.kv_norm): "the latent's width", R: "R", N: "N"}.items():
+        if width:
+            said = f"the scores are divided by the root of {words} instead of N + R"
+            yield said, p, o | {"scale": width**-0.5}
+    if o["scale"] is not None:
+        yield "the scores are divided by the root of N + R", p, o | {"scale": None}
+    if o["is_causal"]:
+        yield "the causal mask is missing", p, o | {"is_causal": False}
+    yield "the norm of the latents is missing", p, o | {"wrong": "kv_norm"}
+    if a.w_dq is not None:
+        yield "the norm of the queries' latents is missing", p, o | {"wrong": "q_norm"}
+    if o["rope"] is not None:
+        cos, sin = o["rope"]
+        yield "the shared key is not rotated", p, o | {"wrong": "keys"}
+        yield "queries and the shared key are not rotated", p, o | {"rope": None}
+        yield "the rotation goes backwards", p, o | {"rope": (cos, -np.asarray(sin))}
+        pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
+        words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
+        yield words, p, o | {"rope_interleaved": not o["rope_interleaved"]}
+        rows = a.w_uq.reshape(H, N + R, -1)
+        first = np.concatenate([rows[:, N:], rows[:, :N]], axis=1).reshape(a.w_uq.shape)
+        words = "the rotated channels of the queries come first in each head, not last"
+        yield words, p._replace(attention=a._replace(w_uq=first)), o

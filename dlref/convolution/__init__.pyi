@@ -1,0 +1,15 @@
+from ._causal_conv import causal_conv as causal_conv
+from ._causal_conv import causal_conv_jvp as causal_conv_jvp
+from ._causal_conv import causal_conv_vjp as causal_conv_vjp
+from ._conv import conv as conv
+from ._conv import conv_jvp as conv_jvp
+from ._conv import conv_vjp as conv_vjp
+from ._conv_transpose import conv_transpose as conv_transpose
+from ._conv_transpose import conv_transpose_jvp as conv_transpose_jvp
+from ._conv_transpose import conv_transpose_vjp as conv_transpose_vjp
+from ._max_pool import max_pool as max_pool
+from ._max_pool import max_pool_jvp as max_pool_jvp
+from ._max_pool import max_pool_vjp as max_pool_vjp
+from ._mean_pool import mean_pool as mean_pool
+from ._mean_pool import mean_pool_jvp as mean_pool_jvp
+from ._mean_pool import mean_pool_vjp as mean_pool_vjp

@@ -1,0 +1,328 @@
+r"""Convolution over time that never looks ahead, a channel at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import (
+    FloatArray,
+    FloatDType,
+    as_floats,
+    check_constant,
+    check_given,
+    check_ndim,
+    check_shape,
+    entries,
+    result,
+    wrong_shape,
+)
+from ._kernels.windows import ROOM, blocks
+
+__all__ = ["causal_conv", "causal_conv_jvp", "causal_conv_vjp"]
+
+NAMES = ("x", "weight", "bias", "state")
+Operands = dict[str, FloatArray]
+
+
+def _operands(
+    labels: dict[str, Any], extra: dict[str, Any]
+) -> tuple[FloatDType, Operands, list[FloatArray]]:
+    """Check the operands, by name; an absent bias or state gets no entry."""
+    given = {label: value for label, value in labels.items() if value is not None}
+    for label in list(labels)[:2]:
+        check_given(label, labels[label])
+    dtype, found = as_floats({**given, **extra}, work=np.float32)
+    arrays = dict(zip(given, found, strict=False))
+    x, weight, bias, state = labels
+    check_ndim(x, arrays[x], 2)
+    *batch, _, width = arrays[x].shape
+    w = arrays[weight]
+    if w.ndim != 2 or len(w) != width or not w.shape[1]:
+        wrong_shape(weight, w, f"({width}, K) with K of at least 1")
+    if bias in arrays:
+        check_shape(bias, arrays[bias], (width,))
+    if state in arrays:
+        check_shape(state, arrays[state], (*batch, w.shape[1] - 1, width))
+    names = dict(zip(labels, NAMES, strict=True))
+    return dtype, {names[label]: arrays[label] for label in given}, found[len(given) :]
+
+
+def _extended(ops: Operands) -> FloatArray:
+    """Return the inputs (N, K - 1 + T, D), after the state or zeros."""
+    x, before = ops["x"], ops["weight"].shape[1] - 1
+    out = np.zeros((math.prod(x.shape[:-2]), before + x.shape[-2], x.shape[-1]), x.dtype)
+    out[:, before:] = x.reshape(len(out), *x.shape[-2:])
+    if "state" in ops:
+        out[:, :before] = ops["state"].reshape(len(out), before, x.shape[-1])
+    return out
+
+
+def _steps(x: FloatArray) -> list[slice]:
+    """Return ranges of time with few enough numbers for the cache."""
+    room = ROOM // max(1, 4 * x.shape[-1] * x.itemsize)
+    return [part for (part,) in blocks(x.shape[-2:-1], room)]
+
+
+def _filtered(x: FloatArray, w: FloatArray, steps: int) -> FloatArray:
+    """Return the sums over the window of every step, for x (N, K - 1 + T, D)."""
+    columns = np.ascontiguousarray(w.T)
+    out = np.empty((len(x), steps, x.shape[2]), x.dtype)
+    for one, to in zip(x, out, strict=True):
+        for part in _steps(to):
+            y = np.multiply(one[part], columns[0][None], out=to[part])
+            for k in range(1, len(columns)):
+                y += one[part.start + k : part.start + k + len(y)] * columns[k]
+    return out
+
+
+def causal_conv(
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    bias: npt.ArrayLike | None = None,
+    state: npt.ArrayLike | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Causal convolution over time, with one kernel for each channel.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., T, D)
+        Inputs, T steps of D channels.
+    weight : array_like, shape (D, K)
+        A kernel of K weights for each channel. The last weight multiplies the current step.
+    bias : array_like or None, shape (D,)
+        One number for each channel; None leaves it out.
+    state : array_like or None, shape (..., K - 1, D)
+        The K - 1 inputs before the first step, the oldest first. None is zero.
+
+    Returns
+    -------
+    out : ndarray, shape (..., T, D)
+        Outputs.
+    state : ndarray, shape (..., K - 1, D)
+        The last K - 1 inputs: the state for the next call.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor a real floating-point array.
+    ValueError
+        If the shapes do not fit.
+
+    See Also
+    --------
+    conv : Any number of axes of space; its channels come before them.
+    dlref.recurrent.selective_scan : The next layer of a Mamba block.
+    dlref.attention.recurrent_linear_attention : The next layer of a Gated DeltaNet.
+
+    Notes
+    -----
+    Each output is a weighted sum of the last K inputs of its channel,
+
+    .. math:: y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d} ,
+
+    where :math:`x_{-1}, x_{-2}, \dots` are the rows of the state from the last one on. It is a
+    convolution with as many groups as channels and K - 1 zeros, or the state, before the first step
+    and none after the last.
+
+    **The state.** An output depends on K - 1 earlier inputs and on nothing else, so these are all
+    that has to be kept to continue a sequence. With the steps of all earlier calls counted,
+
+    .. math:: \vec h_T = (\vec x_{T - K + 1}, \dots, \vec x_{T - 1})
+
+    is the state after T steps. A sequence in pieces, each with the state of the piece before, gives
+    the outputs of the whole sequence, and to the last bit: the same products are added in the same
+    order. If a piece has fewer than K - 1 steps, a part of the old state stays in the new one.
+
+    **Use.** In Mamba and in linear attention with gates, this layer with K = 4 stands
+    before the recurrence. It compares neighboring tokens, which a decaying sum cannot do well. In
+    WaveNet, causal convolutions with growing dilation are the whole model.
+
+    **Cost.** K T D multiplications, in the dtype of the input, and memory for one padded copy of
+    the input.
+
+    References
+    ----------
+    - :cite:t:`GuDao2023`, Figure 3
+    - :cite:t:`OordWaveNet2016`, Section 2.1
+
+    Examples
+    --------
+    >>> from dlref.convolution import causal_conv
+    >>> x, weight = [[1.0], [2.0], [4.0], [8.0]], [[100, 10, 1]]
+    >>> out, state = causal_conv(x, weight)
+    >>> out.ravel(), state.ravel()
+    (array([  1.,  12., 124., 248.]), array([4., 8.]))
+
+    In two pieces, with the state between them:
+
+    >>> first, state = causal_conv(x[:1], weight)
+    >>> second, state = causal_conv(x[1:], weight, None, state)
+    >>> first.ravel(), second.ravel()
+    (array([1.]), array([ 12., 124., 248.]))
+
+    Its matrix has nothing above the diagonal. Each column is a channel here, with a unit vector as
+    its sequence:
+
+    >>> import numpy as np
+    >>> causal_conv(np.eye(4), np.tile([100, 10, 1], (4, 1)))[0]
+    array([[  1.,   0.,   0.,   0.],
+           [ 10.,   1.,   0.,   0.],
+           [100.,  10.,   1.,   0.],
+           [  0., 100.,  10.,   1.]])
+    """
+    labels = dict(zip(NAMES, (x, weight, bias, state), strict=True))
+    dtype, ops, _ = _operands(labels, {})
+    out, last = _outputs(ops)
+    return result(out, dtype), result(last, dtype)
+
+
+@np.errstate(all="ignore")
+def _outputs(ops: Operands) -> tuple[FloatArray, FloatArray]:
+    x = ops["x"]
+    whole = _extended(ops)
+    out = _filtered(whole, ops["weight"], x.shape[-2])
+    if "bias" in ops:
+        out += ops["bias"]
+    last = whole[:, x.shape[-2] :].copy()
+    return out.reshape(x.shape), last.reshape(*x.shape[:-2], *last.shape[1:])
+
+
+def causal_conv_vjp(
+    dout: Any,
+    x: npt.ArrayLike,
+    weight: npt.ArrayLike,
+    bias: npt.ArrayLike | None = None,
+    state: npt.ArrayLike | None = None,
+) -> tuple[FloatArray, ...]:
+    r"""
+    Vector-Jacobian product (reverse mode) of a causal convolution.
+
+    Parameters
+    ----------
+    dout : tuple (dout, dstate) of array_like
+        Cotangents of the output (..., T, D) and of the last state (..., K - 1, D).
+    x, weight, bias, state : as in `causal_conv`
+        Raises the same errors.
+
+    Returns
+    -------
+    tuple of ndarray
+        Gradients with respect to `x` and `weight`, then of `bias` and `state` where given, each of
+        the shape of its operand.
+
+    Notes
+    -----
+    Let :math:`u_{t d}` be the cotangent of an output, 0 before the first step and after the last.
+    Input t is at place k in the window of step :math:`t + K - 1 - k`, and in the last state if it
+    is one of the last K - 1. With the cotangent v of the state, and row i of it for input
+    :math:`T - K + 1 + i`,
+
+    .. math::
+
+        \pdv{L}{x_{t d}} = \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}
+            + v_{t - T + K - 1,\, d} , \qquad
+        \pdv{L}{W_{d k}} = \sum_t u_{t d}\, x_{t - K + 1 + k,\, d} , \qquad
+        \pdv{L}{b_d} = \sum_t u_{t d} ,
+
+    where the last term of the first is 0 for all earlier inputs. For negative t the first formula
+    is the gradient of the state. The gradient runs the other way through time: an input gets it
+    from its own and the K - 1 later steps. The gradients of weight and bias add up over the batch,
+    in float64.
+
+    Examples
+    --------
+    The cotangent of step 2 reaches the steps 0, 1 and 2:
+
+    >>> from dlref.convolution import causal_conv_vjp
+    >>> x, weight, u = [[1.0], [2.0], [4.0], [8.0]], [[100, 10, 1]], [[0.0], [0.0], [1.0], [0.0]]
+    >>> dx, dweight = causal_conv_vjp((u, [[0.0], [0.0]]), x, weight)
+    >>> dx.ravel(), dweight
+    (array([100.,  10.,   1.,   0.]), array([[1., 2., 4.]]))
+    """
+    labels = dict(zip(NAMES, (x, weight, bias, state), strict=True))
+    dtype, ops, [u, v] = _operands(labels, entries("dout", dout, 2))
+    shape, width = ops["x"].shape, ops["weight"].shape[1]
+    check_shape("dout[0]", u, shape)
+    check_shape("dout[1]", v, (*shape[:-2], width - 1, shape[-1]))
+    with np.errstate(all="ignore"):
+        whole = _extended(ops)
+        u, v = u.reshape(len(whole), *shape[-2:]), v.reshape(len(whole), width - 1, shape[-1])
+        later = np.pad(u, [(0, 0), (width - 1, width - 1), (0, 0)])
+        moved = _filtered(later, ops["weight"][:, ::-1], whole.shape[1])
+        moved[:, shape[-2] :] += v
+        grads = {
+            "x": moved[:, width - 1 :].reshape(shape),
+            "weight": _weight_grad(u, whole, width),
+            "bias": np.sum(u, axis=(0, 1), dtype=np.float64),
+            "state": moved[:, : width - 1].reshape(*shape[:-2], width - 1, shape[-1]),
+        }
+    return tuple(result(grads[name].copy(), dtype) for name in ops)
+
+
+def _weight_grad(u: FloatArray, x: FloatArray, width: int) -> FloatArray:
+    """Return the sums over batch and time of the products of u (N, T, D) and the inputs."""
+    out = np.zeros((width, u.shape[2]))
+    for one, of in zip(u, x, strict=True):
+        for part in _steps(one):
+            some = one[part]
+            for k in range(width):
+                terms = some * of[part.start + k : part.start + k + len(some)]
+                out[k] += terms.sum(axis=0, dtype=np.float64)
+    return out.T
+
+
+def causal_conv_jvp(primals: Any, tangents: Any) -> tuple[FloatArray, FloatArray]:
+    r"""
+    Jacobian-vector product (forward mode) of a causal convolution.
+
+    Parameters
+    ----------
+    primals : tuple (x, weight, bias, state) of array_like
+        The operands, as in `causal_conv`; the last two may be None.
+    tangents : tuple of array_like or None
+        Tangents, each of the shape of its operand; None is zero.
+
+    Returns
+    -------
+    dout : ndarray, shape (..., T, D)
+        Tangent of the output.
+    dstate : ndarray, shape (..., K - 1, D)
+        Tangent of the last state.
+
+    Notes
+    -----
+    .. math:: \dot y_{t d} = \dot b_d + \sum_{k=0}^{K-1} \bigl( \dot W_{d k}\,
+       x_{t - K + 1 + k,\, d} + W_{d k}\, \dot x_{t - K + 1 + k,\, d} \bigr) , \qquad
+       \dot{\vec h}_T = (\dot{\vec x}_{T - K + 1}, \dots, \dot{\vec x}_{T - 1}) .
+
+    Examples
+    --------
+    >>> from dlref.convolution import causal_conv_jvp
+    >>> primals = [[1.0], [2.0], [4.0]], [[10, 1]], None, None
+    >>> out, state = causal_conv_jvp(primals, ([[1.0], [0.0], [0.0]], None, None, None))
+    >>> out.ravel(), state.ravel()
+    (array([ 1., 10.,  0.]), array([0.]))
+    """
+    points, moves = entries("primals", primals, 4), entries("tangents", tangents, 4)
+    for point, (label, move) in zip(points.values(), moves.items(), strict=True):
+        if point is None:
+            check_constant(label, move)
+    given = {label: move for label, move in moves.items() if move is not None}
+    dtype, ops, found = _operands(points, given)
+    names = dict(zip(moves, NAMES, strict=True))
+    at = {names[label]: move for label, move in zip(given, found, strict=True)}
+    for label, name in names.items():
+        if name in at:
+            check_shape(label, at[name], ops[name].shape)
+    zeros = {name: np.zeros_like(array) for name, array in ops.items()}
+    at = {**zeros, **at}
+    with np.errstate(all="ignore"):
+        out, last = _outputs({**at, "weight": ops["weight"]})
+        still = {name: array for name, array in ops.items() if name != "bias"}
+        out += _outputs({**still, "weight": at["weight"]})[0]
+    return result(out, dtype), result(last, dtype)

@@ -1,0 +1,1 @@
+"""Windows that the topics of the chapter convolution share."""

@@ -1,0 +1,77 @@
+"""Windows of pooling: one of each channel, with nothing to multiply by."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ..._core.arguments import as_integer, check_ndim, shown
+from .windows import ROOM, Windows, check_space, per_axis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..._core.arguments import FloatArray
+
+__all__ = ["Pool", "pool_of"]
+
+
+class Pool(NamedTuple):
+    """Where windows lie in an array (..., *space), and how many there are."""
+
+    at: Windows
+    lead: tuple[int, ...]
+    space: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Return the shape of the output."""
+        return self.lead + self.outputs
+
+    def rows(self, x: FloatArray) -> FloatArray:
+        """Return an array (..., *axes) with one axis before those of space."""
+        return x.reshape(math.prod(self.lead), *self.at.last(x.shape))
+
+    def pieces(self, itemsize: int) -> Iterator[slice]:
+        """Yield ranges of rows that stay in the cache together."""
+        one = math.prod(n + 2 * p for n, p in zip(self.space, self.at.padding, strict=True))
+        some = max(1, ROOM // max(1, one * itemsize))
+        rows = math.prod(self.lead)
+        return (slice(start, start + some) for start in range(0, rows, some))
+
+    def places(self, x: FloatArray, value: float = 0.0) -> Iterator[FloatArray]:
+        """Yield, for each place of a window, its element of every window of rows x."""
+        windows = self.at.view(self.at.padded(x, value), self.outputs)
+        for k in np.ndindex(self.at.size):
+            yield windows[(slice(None), *k)]
+
+    def spread(self, shape: tuple[int, ...], terms: Iterable[FloatArray]) -> FloatArray:
+        """Return rows of this shape to whose windows the terms of each place are added."""
+        sides = zip(self.space, self.at.padding, strict=True)
+        room = np.zeros((shape[0], *(n + 2 * p for n, p in sides)))
+        windows = self.at.view(room, self.outputs)
+        for k, term in zip(np.ndindex(self.at.size), terms, strict=True):
+            windows[(slice(None), *k)] += term
+        return self.at.cropped(room)
+
+
+def pool_of(name: str, x: FloatArray, size: Any, stride: Any, padding: Any) -> Pool:
+    """Check the options of pooling, and the array."""
+    if not isinstance(size, tuple | list) or not 1 <= len(size) <= 3:
+        msg = f"Argument 'size' must be a tuple of 1 to 3 integers, not {shown(size)}."
+        raise (ValueError if isinstance(size, tuple | list) else TypeError)(msg)
+    axes = len(size)
+    sides = tuple(as_integer(f"size[{i}]", n, least=1) for i, n in enumerate(size))
+    steps = sides if stride is None else per_axis("stride", stride, axes, least=1)
+    around = per_axis("padding", padding, axes, least=0)
+    if any(2 * p > n for p, n in zip(around, sides, strict=True)):
+        msg = f"Argument 'padding' must be at most half of the size {sides}, not {around}."
+        raise ValueError(msg)
+    check_ndim(name, x, axes)
+    at = Windows(sides, steps, around, (1,) * axes)
+    check_space(name, x, at)
+    space = at.last(x.shape)
+    return Pool(at, x.shape[: x.ndim - axes], space, at.outputs(space))

@@ -1,0 +1,235 @@
+r"""The largest element of every window."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .._core.arguments import FloatArray, as_floats, as_tangents, check_given, check_shape, result
+from ._kernels.pools import Pool, pool_of
+
+__all__ = ["max_pool", "max_pool_jvp", "max_pool_vjp"]
+
+
+def max_pool(
+    x: npt.ArrayLike,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+) -> FloatArray:
+    r"""
+    Largest element of every window, over one, two or three axes of space.
+
+    Parameters
+    ----------
+    x : array_like, shape (..., \*space)
+        Input. The axes of space are the last ones, as many as `size` has entries; channels and
+        batch come before.
+    size : tuple of int
+        Size of a window along each axis of space, from 1 to 3 of them.
+    stride : int or tuple of int or None, default None
+        Steps between two windows. None is `size`: the windows touch and do not overlap.
+    padding : int or tuple of int, default 0
+        How many places before, and how many after, each axis; at most half of `size`. They hold
+        −∞ and never win.
+
+    Returns
+    -------
+    ndarray, shape (..., \*space)
+        One maximum for each window.
+
+    Raises
+    ------
+    TypeError
+        If `x` is neither an integer nor a real floating-point array, `size` is not a tuple, or an
+        option is not an integer.
+    ValueError
+        If a window does not fit into the padded input, or an option is out of range.
+
+    See Also
+    --------
+    max_pool_vjp : The backward pass, to the winners.
+    mean_pool : The mean of every window.
+    dlref.calculus.max : Over whole axes; equal maxima share its gradient.
+
+    Notes
+    -----
+    With a window of K places, the stride s and the padding p,
+
+    .. math:: y_t = \max_{0 \le k < K} x_{s t + k - p} ,
+
+    where x is −∞ outside. With several axes t, k, s and p are tuples. The number of windows along
+    an axis is the one of :func:`conv`. The padding is not zero: a window of negative numbers at the
+    border must not get a 0 that nobody put there.
+
+    **Use.** The output tells that a pattern is somewhere in the window, but not where:
+    a shift of the input within the window changes nothing. It also makes the layers above see a
+    larger part of the input.
+
+    **Special values.** A window with a NaN gives NaN. A window of nothing but −∞ gives −∞.
+
+    **Numerics.** Exact: every output is one of the inputs.
+
+    References
+    ----------
+    - :cite:t:`RanzatoSparse2007`, an early network with max pooling
+
+    Examples
+    --------
+    >>> from dlref.convolution import max_pool
+    >>> max_pool([1, 3, 2, 7, 5], size=(2,))
+    array([3., 7.])
+
+    Overlapping windows of 2 × 2:
+
+    >>> max_pool([[1, 2, 0], [4, 3, 5], [0, 9, 8]], size=(2, 2), stride=1)
+    array([[4., 5.],
+           [9., 9.]])
+
+    The padding never wins:
+
+    >>> max_pool([-1, -2, -3], size=(3,), stride=1, padding=1)
+    array([-1., -1., -2.])
+    """
+    check_given("x", x)
+    dtype, (x,) = as_floats({"x": x}, work=np.float32)
+    pool = pool_of("x", x, size, stride, padding)
+    rows = pool.rows(x)
+    out = np.empty((len(rows), *pool.outputs), x.dtype)
+    with np.errstate(all="ignore"):
+        for piece in pool.pieces(x.itemsize):
+            to = out[piece]
+            to.fill(-np.inf)
+            for part in pool.places(rows[piece], -np.inf):
+                np.maximum(to, part, out=to)
+    return result(out.reshape(pool.shape), dtype)
+
+
+def _winners(x: FloatArray, pool: Pool) -> npt.NDArray[np.int32]:
+    """Return which place of each window of rows x has the maximum: the first, or a NaN."""
+    best = np.zeros((len(x), *pool.outputs), x.dtype)
+    place = np.full(best.shape, -1, np.int32)
+    inside = pool.places(np.ones((1, *pool.space)))
+    for k, (part, real) in enumerate(zip(pool.places(x, -np.inf), inside, strict=True)):
+        better = real.astype(bool) & ((part > best) | np.isnan(part) | (place < 0))
+        np.copyto(best, part, where=better)
+        place[better] = k
+    return place
+
+
+def max_pool_vjp(
+    dout: npt.ArrayLike,
+    x: npt.ArrayLike,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+) -> FloatArray:
+    r"""
+    Vector-Jacobian product (reverse mode) of the maximum of every window.
+
+    Parameters
+    ----------
+    dout : array_like, shape of the output
+        Cotangent :math:`u_t`.
+    x, size, stride, padding : as in `max_pool`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray, shape of `x`
+        Gradient with respect to the input.
+
+    Notes
+    -----
+    Near an input without ties, each window copies one element, its winner
+    :math:`k_t = \arg\max_k x_{s t + k - p}`. So the cotangent goes to the winners, and an element
+    that wins in several windows gets the sum:
+
+    .. math:: \pdv{L}{x_j} = \sum_t u_t\, [\, s t + k_t - p = j\,] .
+
+    All other elements get 0. As a matrix, each row has a single 1, and where it stands depends on
+    the input.
+
+    **Ties.** If several elements of a window are largest, the first one in the order of memory gets
+    everything, as in PyTorch. After a ReLU, whole windows are 0 and their gradient goes to the
+    first element, where the slope of the ReLU stops it.
+
+    Examples
+    --------
+    >>> from dlref.convolution import max_pool_vjp
+    >>> max_pool_vjp([10, 20], [1, 3, 2, 7, 5], size=(2,))
+    array([ 0., 10.,  0., 20.,  0.])
+
+    In overlapping windows 7 wins twice, and of equal elements the first one wins:
+
+    >>> max_pool_vjp([10, 20, 30], [7, 7, 7, 1], size=(2,), stride=1)
+    array([10., 20., 30.,  0.])
+    >>> max_pool_vjp([10, 20, 30], [1, 3, 7, 5], size=(2,), stride=1)
+    array([ 0., 10., 50.,  0.])
+    """
+    check_given("dout", dout)
+    check_given("x", x)
+    dtype, (u, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
+    pool = pool_of("x", x, size, stride, padding)
+    check_shape("dout", u, pool.shape)
+    rows, cotangent = pool.rows(x), pool.rows(u)
+    out = np.empty(rows.shape, x.dtype)
+    with np.errstate(all="ignore"):
+        for piece in pool.pieces(8):
+            place, of = _winners(rows[piece], pool), cotangent[piece]
+            terms = (np.where(place == k, of, 0) for k in range(math.prod(size)))
+            out[piece] = pool.spread(out[piece].shape, terms)
+    return result(out.reshape(x.shape), dtype)
+
+
+def max_pool_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    size: tuple[int, ...],
+    stride: int | tuple[int, ...] | None = None,
+    padding: int | tuple[int, ...] = 0,
+) -> FloatArray:
+    r"""
+    Jacobian-vector product (forward mode) of the maximum of every window.
+
+    Parameters
+    ----------
+    primals : array_like
+        Input, as in `max_pool`.
+    tangents : array_like or None
+        Direction, of the shape of `primals`; None is zero.
+    size, stride, padding : as in `max_pool`
+        Raises the same errors.
+
+    Returns
+    -------
+    ndarray, shape of the output
+        Tangent of the winners, chosen as in :func:`max_pool_vjp`.
+
+    Notes
+    -----
+    With the winner :math:`k_t` of each window,
+
+    .. math:: \dot y_t = \dot x_{s t + k_t - p} .
+
+    Examples
+    --------
+    >>> from dlref.convolution import max_pool_jvp
+    >>> max_pool_jvp([1, 3, 2, 7, 5], [1, 2, 3, 4, 5], size=(2,))
+    array([2., 4.])
+    """
+    dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
+    pool = pool_of("primals", x, size, stride, padding)
+    rows, moves = pool.rows(x), pool.rows(dx)
+    out = np.zeros((len(rows), *pool.outputs), x.dtype)
+    for piece in pool.pieces(8):
+        place, to = _winners(rows[piece], pool), out[piece]
+        for k, part in enumerate(pool.places(moves[piece])):
+            np.copyto(to, part, where=place == k)
+    return result(out.reshape(pool.shape), dtype)

@@ -1,0 +1,182 @@
+"""Mistakes planted in convolution and pooling are flagged, and named rightly."""
+
+import numpy as np
+import pytest
+
+from dlref import check
+from dlref import convolution as c
+
+R = np.random.default_rng(3)
+X, W, B = (R.normal(size=s) for s in ((2, 4, 7, 6), (6, 4, 3, 2), (6,)))
+SQUARE = R.normal(size=(4, 4, 3, 3))
+HALVES = R.normal(size=(6, 2, 3, 2))
+GROUPED = {"groups": 2}
+
+
+def flipped(w):
+    return np.flip(w, (2, 3))
+
+
+def interleaved(x, w, b=None, *, groups):
+    """Give output o the group o mod G."""
+    order = np.arange(len(w)).reshape(-1, groups).T.ravel()
+    y = c.conv(x, w[order], groups=groups)[:, np.argsort(order)]
+    return y if b is None else y + b[:, None, None]
+
+
+def around(x, mode):
+    return np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], mode)
+
+
+FORWARD = [
+    ("flipped", c.conv, lambda x, w, b: c.conv(x, flipped(w), b), (X, W, B), {}, "reversed"),
+    ("channels", c.conv, lambda x, w: c.conv(x, w.swapaxes(0, 1)), (X, SQUARE), {},
+     "input and output"),
+    ("axes", c.conv, lambda x, w: c.conv(x, w.swapaxes(2, 3)), (X, SQUARE), {}, "last two axes"),
+    ("groups", c.conv, interleaved, (X, HALVES), GROUPED, "interleaved"),
+    ("groups, bias", c.conv, interleaved, (X, HALVES, B), GROUPED, "interleaved"),
+    *(
+        (mode, c.conv, lambda x, w, b, *, padding, mode=mode: c.conv(around(x, mode), w, b),
+         (X, W, B), {"padding": 1}, words)
+        for mode, words in (("edge", "repeats"), ("reflect", "mirrors"), ("wrap", "other end"))
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("op", "candidate", "inputs", "options", "words"),
+    [row[1:] for row in FORWARD],
+    ids=[row[0] for row in FORWARD],
+)
+def test_forward(op, candidate, inputs, options, words):
+    verdict = check.check_forward(candidate, op, *inputs, **options)
+    assert not verdict
+    assert words in verdict.cause
+
+
+def at_the_start(x, w, *, stride, output_padding):
+    """Put the output padding before the first output."""
+    options = {"stride": stride, "output_padding": output_padding}
+    y = c.conv_transpose(np.flip(x, (2, 3)), flipped(w), **options)
+    return np.flip(y, (2, 3))
+
+
+UP = R.normal(size=(4, 3, 3, 2))
+MORE = {"stride": 2, "output_padding": 1}
+POOL = {"size": (3, 3), "stride": 2, "padding": 1}
+TIES = R.integers(-2, 3, (2, 3, 7, 8)).astype(float)
+
+
+@pytest.mark.parametrize(
+    ("op", "candidate", "inputs", "options", "words"),
+    [
+        (c.conv_transpose, lambda x, w: c.conv_transpose(x, flipped(w)), (X, UP), {}, "reversed"),
+        (c.conv_transpose, lambda x, w: c.conv_transpose(x, w.swapaxes(0, 1)), (X, SQUARE), {},
+         "input and output"),
+        (c.conv_transpose, at_the_start, (X, UP), MORE, "at the start"),
+        (c.max_pool, lambda x, *, padding, **o: c.max_pool(around(x, "constant"), **o),
+         (-np.abs(TIES) - 1,), POOL, "the padding is 0"),
+        (c.mean_pool, lambda x, **o: c.mean_pool(x, **o) / c.mean_pool(np.ones_like(x), **o),
+         (TIES,), POOL, "does not count the padding"),
+        (c.mean_pool, c.max_pool, (TIES,), POOL, ""),
+    ],
+)  # fmt: skip
+def test_others(op, candidate, inputs, options, words):
+    verdict = check.check_forward(candidate, op, *inputs, **options)
+    assert not verdict
+    assert words in verdict.cause
+
+
+def windows(x):
+    """Yield the slice of each place of a window of POOL, and the elements there."""
+    whole = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    for i, j in np.ndindex(3, 3):
+        part = (..., slice(i, i + 7, 2), slice(j, j + 7, 2))
+        yield part, whole[part]
+
+
+def shared(u, x, how, *, size, stride, padding):
+    y = c.max_pool(x, size=size, stride=stride, padding=padding)
+    dx = np.zeros((2, 3, 9, 10))
+    ties = sum((v == y).astype(float) for _, v in windows(x))
+    left = np.ones_like(y)
+    for part, v in reversed(list(windows(x))):
+        equal = (v == y).astype(float)
+        dx[part] += u * {"all": equal, "shared": equal / ties, "last": equal * left}[how]
+        left *= 1 - equal
+    return dx[..., 1:-1, 1:-1]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"), [("all", "all equal"), ("shared", "share"), ("last", "the last one")]
+)
+def test_ties(how, words):
+    u = R.normal(size=(2, 3, 4, 4))
+    wrong = lambda u, x, **o: shared(u, x, how, **o)  # noqa: E731
+    verdict = check.check_vjp(wrong, c.max_pool, u, TIES, **POOL)
+    assert not verdict
+    assert words in verdict.cause
+
+
+def test_pools_backward():
+    u = R.normal(size=(2, 3, 4, 4))
+    share = c.mean_pool(np.ones_like(TIES), **POOL)
+    wrong = lambda u, x, **o: c.mean_pool_vjp(u / share, x, **o)  # noqa: E731
+    verdict = check.check_vjp(wrong, c.mean_pool, u, TIES, **POOL)
+    assert "does not count" in verdict.cause
+    whole = {"size": (3, 3)}
+    v = R.normal(size=(2, 3, 2, 2))
+    double = lambda u, x, **o: 2 * c.mean_pool_vjp(u, x, **o)  # noqa: E731
+    assert not check.check_vjp(double, c.mean_pool, v, TIES, **whole)
+
+
+X2, W2 = R.normal(size=(2, 9, 4)), R.normal(size=(4, 4))
+STATE = R.normal(size=(2, 3, 4))
+
+
+def centered(x, w):
+    y, state = c.causal_conv(np.pad(x, [(0, 0), (0, 2), (0, 0)]), w)
+    return y[:, 2:], state
+
+
+@pytest.mark.parametrize(
+    ("candidate", "inputs", "words"),
+    [
+        (lambda x, w: c.causal_conv(x, w[:, ::-1]), (X2, W2, None, None), "first weight"),
+        (centered, (X2, W2, None, None), "sees the future"),
+        (lambda x, w, s: c.causal_conv(x, w), (X2, W2, None, STATE), "state is ignored"),
+        (lambda x, w, s: c.causal_conv(x, w, None, s[:, ::-1]), (X2, W2, None, STATE), ""),
+    ],
+)
+def test_causal(candidate, inputs, words):
+    wrong = lambda *a: candidate(*(b for b in a if b is not None))  # noqa: E731
+    verdict = check.check_forward(wrong, c.causal_conv, *inputs)
+    assert not verdict
+    assert words in str(verdict)
+
+
+def test_causal_backward():
+    u = R.normal(size=X2.shape), STATE
+    dx, dw = c.causal_conv_vjp(u, X2, W2[:, ::-1])
+    wrong = lambda *_: (dx, dw[:, ::-1])  # noqa: E731
+    assert "first weight" in check.check_vjp(wrong, c.causal_conv, u, X2, W2, None, None).cause
+
+
+def test_backward():
+    u = R.normal(size=c.conv(X, W).shape)
+    right = c.conv_vjp(u, X, W)
+    turned = c.conv_vjp(u, X, flipped(W))
+    for wrong in ((turned[0], flipped(turned[1])), (turned[0], right[1])):
+        verdict = check.check_vjp(lambda *_, wrong=wrong: wrong, c.conv, u, X, W)
+        assert not verdict
+        assert "wrong direction" in verdict.cause
+    v = R.normal(size=c.conv(X, SQUARE).shape)
+    wrong = c.conv_vjp(v, X, SQUARE.swapaxes(0, 1))
+    wrong = wrong[0], wrong[1].swapaxes(0, 1)
+    assert "input and output" in check.check_vjp(lambda *_: wrong, c.conv, v, X, SQUARE).cause
+
+
+def test_forward_mode():
+    moves = tuple(R.normal(size=a.shape) for a in (X, W))
+    wrong = lambda p, t: c.conv_jvp((p[0], flipped(p[1])), t)  # noqa: E731
+    assert not check.check_jvp(wrong, c.conv, (X, W), moves)

@@ -1,0 +1,153 @@
+"""Convolution: against PyTorch, as matrices, and its errors."""
+
+import numpy as np
+import pytest
+
+from dlref.convolution import conv, conv_jvp, conv_vjp
+from dlref.neurons import linear
+
+RNG = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+SETTINGS = [
+    ((2, 3, 9), (4, 3, 3), {}),
+    ((2, 3, 9), (4, 3, 3), {"stride": 2, "padding": 1}),
+    ((2, 4, 9), (6, 2, 3), {"dilation": 3, "groups": 2}),
+    ((2, 4, 9, 8), (4, 1, 3, 2), {"groups": 4, "padding": (1, 2), "stride": (2, 1)}),
+    ((3, 4, 8, 7), (5, 4, 3, 3), {"padding": 1, "dilation": (1, 2)}),
+    ((1, 2, 5, 6, 4), (3, 2, 3, 2, 2), {"padding": (1, 0, 1), "stride": (1, 2, 3)}),
+]
+
+
+@pytest.mark.parametrize(("shape", "kernel", "options"), SETTINGS)
+def test_against_pytorch(shape, kernel, options):
+    torch = pytest.importorskip("torch")
+    f = getattr(torch.nn.functional, f"conv{len(shape) - 2}d")
+    arrays = normal(*shape), normal(*kernel), normal(kernel[0])
+    moves = tuple(normal(*a.shape) for a in arrays)
+    of = lambda *a: f(*a, **options)  # noqa: E731
+    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
+    want, tangent = torch.func.jvp(of, tensors, directions)
+    got = conv(*arrays, **options)
+    u = normal(*got.shape)
+    grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
+    # each number is a sum of so many products: four units of rounding for sums of both signs
+    close(got, want)
+    close(conv_jvp(arrays, moves, **options), tangent)
+    for a, b in zip(conv_vjp(u, *arrays, **options), grads, strict=True):
+        close(a, b)
+
+
+def close(got, want):
+    want = np.asarray(want)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * np.abs(want).max())
+
+
+@pytest.mark.parametrize(("shape", "kernel", "options"), SETTINGS)
+def test_the_vjp_is_the_transposed_matrix(shape, kernel, options):
+    x, w = normal(1, *shape[1:]), normal(*kernel)
+    units = np.eye(x.size).reshape(-1, *x.shape[1:])
+    matrix = conv(units, w, **options).reshape(x.size, -1).T
+    y = conv(x, w, **options)
+    close(y.ravel(), matrix @ x.ravel())
+    u = normal(*y.shape)
+    close(conv_vjp(u, x, w, **options)[0].ravel(), matrix.T @ u.ravel())
+
+
+def test_a_kernel_of_one_place_is_a_linear_layer():
+    x, w, b = normal(2, 3, 5, 4), normal(6, 3), normal(6)
+    got = conv(x, w[:, :, None, None], b)
+    close(np.moveaxis(got, 1, -1), linear(np.moveaxis(x, 1, -1), w, b))
+
+
+def test_numpy_convolves_with_the_reversed_kernel():
+    x, w = normal(20), normal(5)
+    close(conv(x[None], w[None, None, ::-1])[0], np.convolve(x, w, "valid"))
+
+
+def test_a_shift_of_the_input_shifts_the_output():
+    x, w = normal(2, 12), normal(3, 2, 3)
+    np.testing.assert_array_equal(conv(np.roll(x, 1, -1), w)[:, 1:], conv(x, w)[:, :-1])
+
+
+def test_a_stride_takes_every_second_output_and_a_dilation_spreads_the_kernel():
+    x, w = normal(2, 3, 16), normal(4, 3, 3)
+    close(conv(x, w, stride=2), conv(x, w)[..., ::2])
+    spread = np.zeros((4, 3, 5))
+    spread[..., ::2] = w
+    close(conv(x, w, dilation=2), conv(x, spread))
+
+
+def test_groups_are_separate_convolutions():
+    x, w = normal(2, 6, 9), normal(4, 3, 2)
+    parts = [conv(x[:, 3 * g : 3 * g + 3], w[2 * g : 2 * g + 2]) for g in range(2)]
+    close(conv(x, w, groups=2), np.concatenate(parts, axis=1))
+
+
+def test_blocks_of_outputs_fit_together(monkeypatch):
+    x, w = normal(2, 4, 9, 8), normal(6, 2, 3, 3)
+    options = {"groups": 2, "padding": 1, "stride": (1, 2)}
+    whole = conv(x, w, **options)
+    u = normal(*whole.shape)
+    grads = conv_vjp(u, x, w, **options)
+    for room in (1, 1500, 5000):
+        monkeypatch.setattr("dlref.convolution._kernels.windows.ROOM", room)
+        close(conv(x, w, **options), whole)
+        for got, want in zip(conv_vjp(u, x, w, **options), grads, strict=True):
+            close(got, want)
+
+
+def test_memory_is_bounded():
+    """No array has a column for each window: 9 times the input here."""
+    import tracemalloc  # noqa: PLC0415
+
+    x, w = np.ones((2, 32, 128, 128), np.float32), np.ones((32, 32, 3, 3), np.float32)
+    u = conv(x, w, padding=1)
+    for call in (lambda: conv(x, w, padding=1), lambda: conv_vjp(u, x, w, padding=1)):
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 2 * (x.nbytes + u.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "x", "weight", "options"),
+    [
+        (ValueError, r"'weight' must have shape \(out, in / groups, \*ker", (2, 5), (3, 2), {}),
+        (ValueError, "'weight' must have shape", (2, 5), (3, 2, 1, 1, 1, 1), {}),
+        (ValueError, "axes of at least 1, not", (2, 5), (3, 2, 0), {}),
+        (ValueError, "'x' must have at least 3 axes", (5, 5), (3, 2, 1, 1), {}),
+        (ValueError, r"'x' must have shape \(..., 2, \*space\), not", (3, 5), (3, 2, 1), {}),
+        (ValueError, "first axis that is a multiple of 2", (4, 5), (3, 2, 1), {"groups": 2}),
+        (ValueError, "'groups' must be at least 1", (2, 5), (3, 2, 1), {"groups": 0}),
+        (ValueError, r"'x' must have axes of space of at least \(5,\)",
+         (2, 4), (3, 2, 3), {"dilation": 2}),
+        (ValueError, "'stride' must be at least 1", (2, 4), (3, 2, 3), {"stride": 0}),
+        (ValueError, "'stride' must be an integer or a tuple of 1",
+         (2, 4), (3, 2, 3), {"stride": (1, 1)}),
+        (ValueError, r"'padding\[0\]' must be at least 0", (2, 4), (3, 2, 3), {"padding": (-1,)}),
+        (TypeError, "'dilation' must be an integer", (2, 4), (3, 2, 3), {"dilation": 1.5}),
+    ],
+)  # fmt: skip
+def test_errors(error, message, x, weight, options):
+    with pytest.raises(error, match=message):
+        conv(np.ones(x), np.ones(weight), **options)
+
+
+def test_missing_arrays_are_refused():
+    with pytest.raises(TypeError, match="'weight' must be an array, not None"):
+        conv(np.ones((2, 5)), None)
+    with pytest.raises(ValueError, match="'bias' must have shape"):
+        conv(np.ones((2, 5)), np.ones((3, 2, 2)), np.ones(2))
+    with pytest.raises(TypeError, match="'dout' must be an array"):
+        conv_vjp(None, np.ones((2, 5)), np.ones((3, 2, 2)))
+    with pytest.raises(TypeError, match="'primals' must be a tuple of 3"):
+        conv_jvp(np.ones(3), None)
+    with pytest.raises(TypeError, match="'tangents' must be a tuple of 2"):
+        conv_jvp((np.ones((2, 5)), np.ones((3, 2, 2)), None), np.ones(3))
