@@ -9,7 +9,7 @@ import pytest
 from chapters import PLAIN
 
 from dlref import activations as act
-from dlref import check, losses, positions
+from dlref import check, losses, positions, recurrent
 from dlref.check._oracle.causes import shared_values
 
 # the package has a function of this name
@@ -120,3 +120,14 @@ def test_a_case_whose_shapes_need_an_option_is_left_out():
     report = check.check_all(rotate, positions.apply_rope)
     assert report
     assert {"rotary_dim", "interleaved"} <= {*report.left_out}
+
+
+def test_the_formula_itself_has_no_slip():
+    """At huge inputs, the tanh of the formula leaves roundings where the exact gradient is 0."""
+    case = next(c for c in check.hard_inputs(recurrent.gru_cell, "float64") if c.name == "huge")
+    dout = R.normal(size=np.shape(recurrent.gru_cell(*case.inputs)))
+    with np.errstate(all="ignore"):
+        verdict = check.check_vjp(
+            PLAIN["gru_cell", "vjp"], recurrent.gru_cell, dout, *case.inputs, **case.options
+        )
+    assert "stands where" not in str(verdict)

@@ -151,7 +151,11 @@ def _near(one: Any, other: Any) -> bool:
 
 
 def slipped(pair: Pair) -> str:
-    """Find a slip in the plain formula; one of so many explains a few rounded numbers by chance."""
+    """
+    Find a slip in the plain formula; nothing is said if the formula itself has these numbers.
+
+    One slip of so many explains a few rounded numbers by chance.
+    """
     if pair.want.size < FEW and pair.dtype.itemsize < FEW:
         return ""
     return next((words for words, other in slips(pair.call) if _leads_to([pair], other, {})), "")

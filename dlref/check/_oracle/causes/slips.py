@@ -179,13 +179,15 @@ def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
 
 
 def slips(call: Call) -> Iterator[Trial]:
-    """Yield the plain formula with one slip in it."""
+    """Yield the plain formula, without words, and with one slip in it."""
     size = sum(np.size(a) for a in flat(call.arguments))
     formula = call.known.plain.get(call.form)
     if formula is None or size > MOST or call.numeric:
         return
-    for stands, due, other in _mutants(formula):
+    every = [("", formula)]
+    every += [(f"{stands} stands where {due} is due", f) for stands, due, f in _mutants(formula)]
+    for words, f in every:
         try:
-            yield f"{stands} stands where {due} is due", flat(other(*call.arguments, **call.told))
+            yield words, flat(f(*call.arguments, **call.told))
         except Exception:  # a change need not make sense
             continue
