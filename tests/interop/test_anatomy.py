@@ -1,4 +1,4 @@
-"""The table of families is what the loader makes of their configurations."""
+"""The table of families is what `from_state_dict` makes of their configurations."""
 
 import csv
 
