@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .check import CheckReport
 
-#: The run of each marked function, by the name of its test.
+#: The cases of each marked function, by its name.
 RUNS = pytest.StashKey[dict[str, Any]]()
 MARKER = "dlref(candidate, op, **options): a kernel, of which dlref_case makes a test for each case"
 
@@ -53,7 +53,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """Fail a test whose case is off; an exception in a fixture would be an error."""
+    """Fail a test whose case is off; an exception of a fixture would be an error."""
     report: Any = pyfuncitem.funcargs.get("dlref_case")
     if report is not None and report.failed:
         pytest.fail(str(report), pytrace=False)
@@ -86,7 +86,7 @@ def dlref_check(request: pytest.FixtureRequest) -> Callable[..., CheckReport]:
 
 @pytest.fixture
 def dlref_case(request: pytest.FixtureRequest) -> CheckReport:
-    """Compare a kernel with a function of dlref in one case, those of the marker ``dlref``."""
+    """Compare a kernel with a function of dlref in one case of the marker ``dlref``."""
     run = request.config.stash[RUNS][request.node.nodeid.partition("[")[0]]
     report: CheckReport = run.one(request.param)
     if not report.rows:
