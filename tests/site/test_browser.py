@@ -386,6 +386,26 @@ SEARCHES = {
     "derivative of sigmoid": "activations/sigmoid",
     "beam search": "transformer/generation",
     "chain rule with two paths": "calculus/chain_rule",
+    # models and libraries of 2024 to 2026
+    "Mamba backward": "recurrent/selective_scan",
+    "MLA": "attention/latent_attention",
+    "Kimi Delta Attention": "attention/recurrent_linear_attention",
+    "Gated DeltaNet": "attention/recurrent_linear_attention",
+    "lightning attention": "attention/recurrent_linear_attention",
+    "attention sink gpt-oss": "attention/scaled_dot_product",
+    "QK norm": "attention/multi_head",
+    "differential transformer": "attention/differential_attention",
+    "lightning indexer": "attention/indexer_scores",
+    "forgetting transformer": "attention/forgetting_bias",
+    "packed sequences mask": "attention/masks",
+    "Qwen2-VL positions": "positions/rotary_multi",
+    "Swin relative position bias": "positions/relative_bias_grid",
+    "2D sin cos position embedding": "positions/sinusoidal",
+    "diffusion timestep embedding": "positions/timestep_embedding",
+    "DeBERTa": "positions/disentangled_scores",
+    "gumbel softmax": "activations/gumbel_softmax",
+    "running statistics batch norm": "normalization/batch_norm_train",
+    "llama 4 temperature": "attention/scaled_dot_product",
 }
 
 
