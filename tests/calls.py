@@ -13,6 +13,7 @@ import dlref
 from dlref import attention, neurons, recurrent, training, transformer
 
 B, T, S, D, H = 2, 3, 5, 4, 2
+NO_SCALES = np.full((2, 1), 127, np.uint8)  # of 1
 
 
 def mapped(f, value):
@@ -266,6 +267,8 @@ def _others(rng):
         ("attention.block_mask", (rng.random((B, 2, 3)) < 0.5,), {"size": 2}),
         ("attention.chunk_mask", (T, S), {"size": 2, "q_offset": np.array([1])}),
         ("attention.select_keys", (x,), {"count": 2}),
+        ("quantization.quantize_blocks", (rng.normal(size=(2, 32)),), {}),
+        ("quantization.dequantize_blocks", (np.full((2, 32), 56, np.uint8), NO_SCALES), {}),
         *_training_step(rng),
         ("calculus.total_derivative", ([x[0, 0], x[0, 1]], [x[1, 0], x[1, 1]]), {}),
         ("check.error_report", (x, x + 1e-9), {}),

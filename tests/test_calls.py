@@ -25,6 +25,8 @@ OF_THEIR_OWN = {
     "attention.window_mask",
     "check.numerical_jacobian",
     "check.ulp_error",
+    "quantization.dequantize_blocks",
+    "quantization.quantize_blocks",
     "interop.mask_convention",
     "transformer.beam_search",
     "transformer.encoder_decoder_generate",

@@ -310,7 +310,7 @@ def three_normal_integrals():
 
 @equation(r"\E[z f(z)] = \E f'(z) .")
 def steins_lemma():
-    yield mean_of(lambda z: z * np.exp(0.3 * z)), mean_of(lambda z: 0.3 * np.exp(0.3 * z))
+    yield mean_of(lambda z: z * np.exp(0.3 * z + 1)), mean_of(lambda z: 0.3 * np.exp(0.3 * z + 1))
     # with a kink: a leaky ReLU
     slope = 0.1
     left = normal_integral(lambda z: slope * z * z, high=0.0) + normal_integral(np.square, low=0.0)

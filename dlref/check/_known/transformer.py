@@ -142,6 +142,15 @@ def _of_other_kinds(rng: Any, given: Any) -> Iterator[Case]:
     network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
     told = {**HEADS, "activation": "silu", "router": {"k": 2}}
     yield words("router"), _with(given, lambda p: p._replace(feed_forward=network)), told
+    told = {**HEADS, "is_causal": True, "delta_heads": 2}
+    yield words("delta_heads"), _with(given, lambda p: _with_memory(rng, p)), told
+
+
+def _with_memory(rng: Any, p: Any) -> Any:
+    """Return a block with a gated delta rule: 4 heads of values, for 2 heads of keys."""
+    shapes = ((8, 8),) * 4 + ((4, 8), (4, 8), (24, 3), (4,), (4,), (2,), (8, 8))
+    arrays = (rng.normal(size=shape) / 2 for shape in shapes)
+    return p._replace(**{p._fields[0]: t.GatedDeltaParams(*arrays)})
 
 
 def _mixtures(rng: Any) -> Iterator[Case]:
