@@ -137,3 +137,75 @@ def test_ignored_rows_of_a_smoothed_and_weighted_loss():
     report = check.check_vjp(twice(losses.cross_entropy_vjp), f, dout, x, target, **told)
     assert not report.ok
     assert "smoothed" not in report.cause
+
+
+def noisy(f):
+    """Return a kernel whose mistake has no name."""
+
+    def wrong(*arguments, **options):
+        out = f(*arguments, **options)
+        return tuple(map(_ripple, out)) if isinstance(out, tuple) else _ripple(out)
+
+    return wrong
+
+
+def _ripple(a):
+    return a + 0.1 * np.sin(np.arange(np.size(a))).reshape(np.shape(a)) + 0.05
+
+
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_smoothed_losses_of_ignored_rows(reduction, ignored, weighted):
+    told = {"label_smoothing": 0.25, "reduction": reduction}
+    told |= {"weight": np.array([1.0, 2.0, 4.0])} if weighted else {}
+    target = np.array([0, -100 if ignored else 1, 2, 1])
+    f = losses.cross_entropy
+    for one in ({}, {"label_smoothing": 0.0}):
+        assert not check.check_forward(noisy(f), f, draw(4, 3), target, **(told | one)).ok
+
+
+def test_all_targets_are_ignored():
+    told = {"weight": np.array([1.0, 2.0, 4.0]), "reduction": "sum"}
+    f = losses.cross_entropy
+    assert not check.check_forward(noisy(f), f, draw(4, 3), np.full(4, -100), **told).ok
+
+
+@pytest.mark.parametrize("width", [200, 300, 64, 1025])
+def test_norms_of_several_tiles(width):
+    """A remainder for each length of a tile, and none of them is the cause."""
+    f = normalization.layer_norm
+    report = check.check_forward(noisy(f), f, draw(3, width))
+    assert not report.ok
+    assert "left out" not in report.cause
+
+
+def test_gradients_of_norms_without_a_mean():
+    f, vjp = normalization.rms_norm, normalization.rms_norm_vjp
+    for shape in ((3, 7), (2, 3, 7)):
+        report = check.check_vjp(noisy(vjp), f, draw(*shape), draw(*shape))
+        assert not report.ok
+        assert "variance" not in report.cause
+
+
+def test_a_training_step_of_batch_norm():
+    f = normalization.batch_norm_train
+    assert not check.check_forward(noisy(f), f, draw(5, 3), draw(3), draw(3) ** 2).ok
+
+
+def test_values_of_an_option_that_give_the_same_are_named_together():
+    f = normalization.layer_norm
+    report = check.check_forward(lambda x, **o: f(x, eps=1e-12), f, 1e3 * draw(3, 8), eps=0.5)
+    assert report.cause.startswith("eps is ")
+    assert " or " in report.cause
+    assert report.cause.endswith(", not 0.5")
+
+
+@pytest.mark.parametrize("blank", [0, 1, 3])
+def test_a_blank_at_any_place(blank):
+    f, target = losses.ctc_loss, np.array([[2, 2], [2, 2]])
+    log_p = draw(2, 6, 4)
+    log_p = log_p - np.log(np.exp(log_p).sum(-1, keepdims=True))
+    report = check.check_forward(noisy(f), f, log_p, target, blank=blank)
+    assert not report.ok
+    assert "blank" not in report.cause
