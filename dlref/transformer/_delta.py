@@ -55,8 +55,9 @@ class DeltaCache:
     def reorder(self, texts: npt.ArrayLike) -> None:
         """Go on with some of the texts of the first batch axis, as beam search does."""
         which = as_integers("texts", texts)
-        if self.inputs is not None and self.memory is not None:
-            self.inputs, self.memory = self.inputs[which], self.memory[which]
+        assert self.inputs is not None  # a text has been read
+        assert self.memory is not None
+        self.inputs, self.memory = self.inputs[which], self.memory[which]
 
 
 def _heads(rows: FloatArray, count: int) -> FloatArray:

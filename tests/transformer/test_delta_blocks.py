@@ -198,3 +198,17 @@ def test_fused_matrices_of_another_size():
     state = {f"{start}{name}": np.ones(shape) for name, shape in shapes.items()}
     with pytest.raises(ValueError, match=r"must fit 2 heads of keys in the layer 'model\.layers"):
         from_state_dict(state, "qwen3_next", SMALL)
+
+
+def test_as_many_heads_of_keys(rng, params):
+    p = params.blocks[0].attention
+    more = p._replace(
+        w_q=rng.normal(size=(H * E, D)),
+        w_k=rng.normal(size=(H * E, D)),
+        conv=rng.normal(size=(2 * H * E + H * V, TAPS)),
+    )
+    block, x = params.blocks[0]._replace(attention=more), rng.normal(size=(5, D))
+    told = {"num_heads": 2, "norm_first": True, "activation": "silu", "is_causal": True}
+    right = trace(encoder_block, x, block, **told)
+    np.testing.assert_allclose(right["out"], encoder_block(x, block, **told), atol=1e-12)
+    assert not any("mod Hk" in words for words, _ in right.mistakes["attention.out"]())

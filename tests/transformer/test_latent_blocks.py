@@ -199,3 +199,18 @@ def test_a_decoder_block_may_have_it_for_itself(rng, params):
     moved = np.subtract(*ends) / (2 * h)
     assert np.sum(u * moved) == pytest.approx(np.sum(dx * u) - np.sum(dmemory * x), rel=1e-6)
     assert isinstance(dparams.self_attention, LatentAttentionParams)
+
+
+def test_mistakes_without_a_rotation(rng, params):
+    """Nor low-rank queries, a causal mask, or the usual scale."""
+    whole = latent(rng, low=False)
+    own = whole._replace(
+        w_uq=whole.w_uq[: H * N], w_dkv=whole.w_dkv[:LATENT], q_norm=None, w_dq=None
+    )
+    block, x = params.blocks[0]._replace(attention=own), rng.normal(size=(5, D))
+    told = {"num_heads": H, "norm_first": True, "norm": "rms", "activation": "silu", "scale": 0.3}
+    right = trace(encoder_block, x, block, **told)
+    np.testing.assert_allclose(right["out"], encoder_block(x, block, **told), atol=1e-13)
+    words = [words for words, _ in right.mistakes["attention.out"]()]
+    assert "the scores are divided by the root of N + R" in words
+    assert not any("rotat" in word or "causal mask is missing" in word for word in words)
