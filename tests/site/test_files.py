@@ -495,7 +495,7 @@ def test_gallery_code_is_folded_below_its_figure(site, trees):
 def test_every_chapter_has_a_figure(site, trees):
     chapters = [t for p, t in trees.items() if p.match("reference/*.html") and p.stem != "index"]
     chapters = [t for t in chapters if t.xpath("//article//dl//a[contains(@href, '.html')]")]
-    assert len(chapters) == 14
+    assert len(chapters) == 15
     assert all(t.xpath("//article//img[@alt]") for t in chapters)
 
 
@@ -503,7 +503,7 @@ def test_every_card_of_a_chapter_says_what_is_in_it(site, trees):
     cards = trees[site / "index.html"].xpath(
         "//*[contains(@class, 'chapters')]//*[contains(@class, 'sd-card-body')]"
     )
-    assert len(cards) == 14
+    assert len(cards) == 15
     for card in cards:
         assert len(card.xpath("string(.//p[contains(@class, 'sd-card-text')])")) > 15, (
             card.text_content()
