@@ -213,4 +213,5 @@ def test_mistakes_without_a_rotation(rng, params):
     np.testing.assert_allclose(right["out"], encoder_block(x, block, **told), atol=1e-13)
     words = [words for words, _ in right.mistakes["attention.out"]()]
     assert "the scores are divided by the root of N + R" in words
-    assert not any("rotat" in word or "causal mask is missing" in word for word in words)
+    assert not any("rotation" in word or "causal mask is missing" in word for word in words)
+    assert not any("rotated" in word for word in words)
