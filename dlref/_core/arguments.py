@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from .foreign import as_numpy_array, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 __all__ = [
     "FAR",
@@ -57,6 +57,7 @@ __all__ = [
     "reduced_axes",
     "result",
     "shown",
+    "tangents_by_name",
     "wrong_shape",
 ]
 
@@ -386,6 +387,31 @@ def check_constant(name: str, tangent: Any) -> None:
     if tangent is not None:
         msg = f"Argument {name!r} must be None, as it belongs to a constant, not an array."
         raise ValueError(msg)
+
+
+def tangents_by_name(
+    names: tuple[str, ...], primals: Any, tangents: Any, operands: Callable[..., Any]
+) -> tuple[FloatDType, dict[str, FloatArray], dict[str, FloatArray]]:
+    """
+    Return the dtype, and by name the operands and the tangents; some of both may be None.
+
+    `operands` checks the operands by their labels, and converts them together with more arrays.
+    """
+    points, moves = (
+        entries(label, value, len(names))
+        for label, value in (("primals", primals), ("tangents", tangents))
+    )
+    for point, (label, move) in zip(points.values(), moves.items(), strict=True):
+        if point is None:
+            check_constant(label, move)
+    given = {label: move for label, move in moves.items() if move is not None}
+    dtype, arrays, found = operands(points, given)
+    of_labels = dict(zip(moves, names, strict=True))
+    moving = {of_labels[label]: move for label, move in zip(given, found, strict=True)}
+    for label in given:
+        name = of_labels[label]
+        check_shape(label, moving[name], arrays[name].shape)
+    return dtype, arrays, moving
 
 
 def choice(name: str, value: Any, allowed: Collection[Any]) -> None:

@@ -167,7 +167,7 @@ class LatentBlock:
     def jvp(
         self, dx_q: FloatArray, dx_kv: FloatArray | None, dp: Any, **tangents: Any
     ) -> tuple[FloatArray]:
-        """Return the tangent of the output; the tokens' tangents are those of `AttentionBlock`."""
+        """Return the tangent of the output; the arguments are as in `AttentionBlock.jvp`."""
         assert dx_kv is not None
         p, heads, N, H = self.p, self.heads, self.N, self.heads.queries
         dlow = dx_q

@@ -13,13 +13,13 @@ from .._core.arguments import (
     as_floats,
     as_integer,
     as_number,
-    check_constant,
     check_given,
     check_ndim,
     check_pattern,
     check_shape,
     entries,
     result,
+    tangents_by_name,
 )
 from ._kernels import delta_rule
 
@@ -410,18 +410,7 @@ def recurrent_linear_attention_jvp(
     >>> out, state
     (array([[15.]]), array([[0.]]))
     """
-    points = entries("primals", primals, 6)
-    moves = entries("tangents", tangents, 6)
-    for (_, point), (name, move) in zip(points.items(), moves.items(), strict=True):
-        if point is None:
-            check_constant(name, move)
-    given = {name: move for name, move in moves.items() if move is not None}
-    dtype, x, found = _operands(points, given)
-    labels = dict(zip(moves, NAMES, strict=True))
-    dx = {labels[name]: move for name, move in zip(given, found, strict=True)}
-    for name, label in labels.items():
-        if label in dx:
-            check_shape(name, dx[label], x[label].shape)
+    dtype, x, dx = tangents_by_name(NAMES, primals, tangents, _operands)
     factor, _ = as_number("scale", scale), _as_chunk(chunk)
     moved = {name: dx.get(name, np.zeros(array.shape)) for name, array in x.items()}
     with np.errstate(all="ignore"):

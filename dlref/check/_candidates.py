@@ -169,7 +169,7 @@ class Verdict(NamedTuple):
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
     It is false, but no accusation, where it cannot tell: where every element may be as far off as
     it is large, so that zeros would pass (``cannot_tell``). Where some outputs are right and
-    others cannot be told, it is true, and its message says of which it cannot tell.
+    others cannot be judged, it is true, and its message names the ones that it cannot judge.
     ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
     ``cause`` belong to it, and ``picture`` shows where its error sits.
 

@@ -106,7 +106,7 @@ class CheckReport(NamedTuple):
 
     @property
     def untold(self) -> tuple[str, ...]:
-        """The outputs, by form and name, of which no case can tell whether they are right."""
+        """The outputs, by form and name, that no case can judge."""
         told: dict[str, bool] = {}
         for form, _, verdict in self.rows:
             for one in verdict.outputs if len(verdict.outputs) > 1 else ():

@@ -12,12 +12,12 @@ from .._core.arguments import (
     FloatArray,
     FloatDType,
     as_floats,
-    check_constant,
     check_given,
     check_ndim,
     check_shape,
     entries,
     result,
+    tangents_by_name,
     wrong_shape,
 )
 from ._kernels.windows import ROOM, blocks
@@ -308,17 +308,7 @@ def causal_conv_jvp(primals: Any, tangents: Any) -> tuple[FloatArray, FloatArray
     >>> out.ravel(), state.ravel()
     (array([ 1., 10.,  0.]), array([0.]))
     """
-    points, moves = entries("primals", primals, 4), entries("tangents", tangents, 4)
-    for point, (label, move) in zip(points.values(), moves.items(), strict=True):
-        if point is None:
-            check_constant(label, move)
-    given = {label: move for label, move in moves.items() if move is not None}
-    dtype, ops, found = _operands(points, given)
-    names = dict(zip(moves, NAMES, strict=True))
-    at = {names[label]: move for label, move in zip(given, found, strict=True)}
-    for label, name in names.items():
-        if name in at:
-            check_shape(label, at[name], ops[name].shape)
+    dtype, ops, at = tangents_by_name(NAMES, primals, tangents, _operands)
     zeros = {name: np.zeros_like(array) for name, array in ops.items()}
     at = {**zeros, **at}
     with np.errstate(all="ignore"):

@@ -14,13 +14,13 @@ from .._core.arguments import (
     as_bool,
     as_floats,
     check_axes,
-    check_constant,
     check_given,
     check_ndim,
     check_pattern,
     check_shape,
     entries,
     result,
+    tangents_by_name,
 )
 from ..activations import sigmoid, softplus
 from ._kernels import scan
@@ -347,17 +347,7 @@ def selective_scan_jvp(
     (array([[70.]]), array([[10.]]))
     """
     through = as_bool("delta_softplus", delta_softplus)
-    points, moves = entries("primals", primals, 7), entries("tangents", tangents, 7)
-    for point, (name, move) in zip(points.values(), moves.items(), strict=True):
-        if point is None:
-            check_constant(name, move)
-    given = {name: move for name, move in moves.items() if move is not None}
-    dtype, arrays, found = _operands(points, given)
-    labels = dict(zip(moves, NAMES, strict=True))
-    moving = {labels[name]: move for name, move in zip(given, found, strict=True)}
-    for name, label in labels.items():
-        if label in moving:
-            check_shape(name, moving[label], arrays[label].shape)
+    dtype, arrays, moving = tangents_by_name(NAMES, primals, tangents, _operands)
     changes = {n: moving.get(n, np.zeros(array.shape)) for n, array in arrays.items()}
     with np.errstate(all="ignore"):
         if through:

@@ -21,6 +21,7 @@ from ..attention import (
     recurrent_linear_attention_jvp,
     recurrent_linear_attention_vjp,
 )
+from ..attention._block import merge, split
 from ..convolution import causal_conv, causal_conv_jvp, causal_conv_vjp
 from ..neurons import linear, linear_vjp
 from ..normalization import l2_norm, l2_norm_jvp, l2_norm_vjp, rms_norm, rms_norm_jvp, rms_norm_vjp
@@ -46,7 +47,7 @@ def check_delta_params(name: str, p: GatedDeltaParams, width: int, key_heads: in
 
 
 class DeltaCache:
-    """What a gated delta rule keeps of a text: inputs of the convolution, and the memory."""
+    """The state of a gated delta rule: the last inputs of the convolution, and the memory."""
 
     def __init__(self) -> None:
         self.inputs: FloatArray | None = None
@@ -60,22 +61,11 @@ class DeltaCache:
         self.inputs, self.memory = self.inputs[which], self.memory[which]
 
 
-def _heads(rows: FloatArray, count: int) -> FloatArray:
-    """Cut features into heads: (..., T, H E) to (..., H, T, E)."""
-    return np.swapaxes(rows.reshape(*rows.shape[:-1], count, rows.shape[-1] // count), -2, -3)
-
-
-def _merged(heads: FloatArray) -> FloatArray:
-    """Put the heads of each token side by side, the inverse."""
-    rows = np.swapaxes(heads, -2, -3)
-    return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
-
-
 class DeltaBlock:
     """
     A forward pass over tokens `x`, whose arrays are checked.
 
-    Its methods are those of `AttentionBlock`. There are no weights of pairs of tokens.
+    It has the methods of `AttentionBlock`, but no attention weights: tokens meet in a memory.
     """
 
     def __init__(
@@ -89,7 +79,7 @@ class DeltaBlock:
         state = None if before is None else before[0]
         self.filtered, last = causal_conv(self.rows, p.conv, None, state)
         self.raw = [
-            _heads(part, n)
+            split(part, n)
             for part, n in zip(
                 np.split(silu(self.filtered), self.cuts, axis=-1),
                 (key_heads, key_heads, self.H),
@@ -108,9 +98,9 @@ class DeltaBlock:
         self.read, memory = recurrent_linear_attention(*self.operands, scale=self.scale)
         if cache is not None:
             cache.inputs, cache.memory = last, memory
-        self.gate = _heads(linear(x, p.w_z), self.H)
+        self.gate = split(linear(x, p.w_z), self.H)
         self.normed = rms_norm(self.read, p.norm, eps=eps)
-        self.merged = _merged(self.normed * silu(self.gate))
+        self.merged = merge(self.normed * silu(self.gate))
 
     def _repeated(self, heads: FloatArray) -> FloatArray:
         """Let several heads of values share a head of keys."""
@@ -132,8 +122,8 @@ class DeltaBlock:
         """Return the tokens' gradients by way of the gates and of the memory, and dparams."""
         p, x = self.p, self.x
         dmerged, dw_o = linear_vjp(u, self.merged, p.w_o)
-        dgated = _heads(dmerged, self.H)
-        dgate = _merged(dgated * self.normed * silu_deriv(self.gate))
+        dgated = split(dmerged, self.H)
+        dgate = merge(dgated * self.normed * silu_deriv(self.gate))
         dread, dnorm = rms_norm_vjp(dgated * silu(self.gate), self.read, p.norm, eps=self.eps)
         still = np.zeros((*x.shape[:-2], *self._memory_shape), x.dtype)
         dq, dk, dv, ddecay, dbeta, *_ = recurrent_linear_attention_vjp(
@@ -145,7 +135,7 @@ class DeltaBlock:
         over = tuple(range(x.ndim - 1))
         pairs = zip((dq, dk), self.raw, strict=False)
         draw = [l2_norm_vjp(self._summed(d), z, eps=EPS) for d, z in pairs]
-        dfiltered = np.concatenate([_merged(part) for part in (*draw, dv)], axis=-1)
+        dfiltered = np.concatenate([merge(part) for part in (*draw, dv)], axis=-1)
         dfiltered = dfiltered * silu_deriv(self.filtered)
         last = np.zeros((*x.shape[:-2], p.conv.shape[1] - 1, p.conv.shape[0]), x.dtype)
         drows, dconv, *_ = causal_conv_vjp((dfiltered, last), self.rows, p.conv)
@@ -181,7 +171,7 @@ class DeltaBlock:
         dfiltered = silu_deriv(self.filtered) * dfiltered
         counts = self.key_heads, self.key_heads, self.H
         pieces = np.split(dfiltered, self.cuts, axis=-1)
-        dq, dk, dv = (_heads(part, n) for part, n in zip(pieces, counts, strict=True))
+        dq, dk, dv = (split(part, n) for part, n in zip(pieces, counts, strict=True))
         dq, dk = (
             self._repeated(l2_norm_jvp(z, d, eps=EPS))
             for z, d in zip(self.raw, (dq, dk), strict=False)
@@ -194,7 +184,7 @@ class DeltaBlock:
         dread, _ = recurrent_linear_attention_jvp(
             self.operands, (dq, dk, dv, ddecay, dbeta, None), scale=self.scale
         )
-        dgate = silu_deriv(self.gate) * _heads(moved("w_z"), self.H)
+        dgate = silu_deriv(self.gate) * split(moved("w_z"), self.H)
         dnormed = rms_norm_jvp((self.read, p.norm), (dread, dp.norm), eps=self.eps)
-        dmerged = _merged(dnormed * silu(self.gate) + self.normed * dgate)
+        dmerged = merge(dnormed * silu(self.gate) + self.normed * dgate)
         return (linear(dmerged, p.w_o) + linear(self.merged, dp.w_o),)

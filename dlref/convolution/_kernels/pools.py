@@ -34,7 +34,7 @@ class Pool(NamedTuple):
         return self.lead + self.outputs
 
     def rows(self, x: FloatArray) -> FloatArray:
-        """Return an array (..., *axes) with one axis before those of space."""
+        """Return an array (..., *axes) with all leading axes joined into one."""
         return x.reshape(math.prod(self.lead), *self.at.last(x.shape))
 
     def pieces(self, itemsize: int) -> Iterator[slice]:

@@ -1,4 +1,4 @@
-"""Scores of pairs of tokens, each of which reads one row of a table of offsets."""
+"""Scores of pairs of tokens; each pair reads one row of a table of offsets."""
 
 from __future__ import annotations
 

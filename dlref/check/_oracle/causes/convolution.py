@@ -127,7 +127,7 @@ def zeros_win(call: Call) -> Iterator[Trial]:
 
 
 def other_winners(call: Call) -> Iterator[Trial]:
-    """Yield gradients that equal maxima share, or of which another one gets all."""
+    """Yield gradients that equal maxima share, or that go to another of them."""
     if call.form != "vjp":
         return
     dout, x = call.arguments

@@ -118,7 +118,7 @@ def overflown(pair: Pair) -> str:
 
 
 def undefined(pair: Pair) -> str:
-    """Find NaN and infinities of which nothing better is known."""
+    """Find NaN and infinities that have no better explanation."""
     wrong = ~np.isfinite(pair.got) & np.isfinite(pair.want)
     return "a division by zero or an overflow inside" if wrong.any() else ""
 
