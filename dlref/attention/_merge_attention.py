@@ -17,6 +17,7 @@ from .._core.arguments import (
     entries,
     result,
 )
+from ._kernels.merge import combined, pulled_back
 
 __all__ = ["merge_attention", "merge_attention_jvp", "merge_attention_vjp"]
 
@@ -24,21 +25,20 @@ __all__ = ["merge_attention", "merge_attention_jvp", "merge_attention_vjp"]
 def _parts(
     out: FloatArray, lse: FloatArray, axis: Any, label: str
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Check the parts; return their outputs, where they count, and their log-sum-exps."""
+    """Check the parts; return their outputs and, in float64, log-sum-exps, the parts first."""
     check_ndim("out" if label == "lse" else "primals[0]", out, 2)
     check_shape(label, lse, out.shape[:-1])
     axis = as_integer("axis", axis, least=0, most=lse.ndim - 1)
-    return np.where((lse == -np.inf)[..., None], 0.0, out), lse, axis
+    return np.moveaxis(out, axis, 0), np.moveaxis(lse, axis, 0).astype(np.float64), axis
 
 
-def _weights(lse: FloatArray, axis: int) -> tuple[FloatArray, FloatArray]:
+def _weights(lse: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the share of each part, 0 where nothing counts, and the merged log-sum-exp."""
-    top = lse.max(axis, keepdims=True, initial=-np.inf)
-    shift = np.where(np.isinf(top) & (top < 0), 0.0, top)
+    top = lse.max(0, initial=-np.inf)
+    shift = np.where(top == -np.inf, 0.0, top)
     e = np.exp(lse - shift)
-    total = e.sum(axis, keepdims=True)
-    merged = np.log(total) + shift
-    return np.where(total == 0, 0.0, e / total), merged.squeeze(axis)
+    total = e.sum(0)
+    return np.where(total == 0, 0.0, e / total), np.log(total) + shift
 
 
 def merge_attention(
@@ -91,8 +91,8 @@ def merge_attention(
     prompt once for all its continuations (cascade attention), and be merged. The order does not
     matter, and merged parts can be merged again. Sinks belong to one part only.
 
-    **Special values.** A part whose log-sum-exp is -inf does not count, whatever its output is. In
-    float64, rounded once.
+    **Special values.** A part whose log-sum-exp is -inf does not count, whatever its output is; nor
+    does one whose weight underflows to 0. Sums are accumulated in float64 and rounded once.
 
     References
     ----------
@@ -117,11 +117,11 @@ def merge_attention(
     >>> bool(np.allclose(out, attend(q, k, v), rtol=0, atol=1e-15))
     True
     """
-    dtype, (o, z) = as_floats({"out": out, "lse": lse})
+    dtype, (o, z) = as_floats({"out": out, "lse": lse}, work=np.float32)
     with np.errstate(all="ignore"):
-        o, z, axis = _parts(o, z, axis, "lse")
-        w, merged = _weights(z, axis)
-        return result(np.sum(w[..., None] * o, axis), dtype), result(merged, dtype)
+        o, z, _ = _parts(o, z, axis, "lse")
+        w, merged = _weights(z)
+        return result(combined(w, o), dtype), result(merged, dtype)
 
 
 def merge_attention_vjp(
@@ -172,17 +172,15 @@ def merge_attention_vjp(
     (array([3., 1.]), array([-6.,  6.]))
     """
     cotangents = entries("dout", dout, 2)
-    dtype, (u, of_lse, o, z) = as_floats({**cotangents, "out": out, "lse": lse})
+    dtype, (u, of_lse, o, z) = as_floats({**cotangents, "out": out, "lse": lse}, work=np.float32)
     with np.errstate(all="ignore"):
         o, z, axis = _parts(o, z, axis, "lse")
-        w, merged = _weights(z, axis)
+        w, merged = _weights(z)
         check_shape("dout[1]", of_lse, merged.shape)
-        check_shape("dout[0]", u, (*merged.shape, o.shape[-1]))
-        mean = np.sum(w[..., None] * o, axis, keepdims=True)
-        u, of_lse = np.expand_dims(u, axis), np.expand_dims(of_lse, axis)
-        do = np.where(w[..., None] == 0, 0.0, w[..., None] * u)
-        dl = np.where(w == 0, 0.0, w * (np.sum(u * (o - mean), -1) + of_lse))
-    return result(do, dtype), result(dl, dtype)
+        check_shape("dout[0]", u, o.shape[1:])
+        do, along = pulled_back(u, w, o)
+        dl = np.where(w == 0, 0.0, w * (along - np.sum(w * along, 0) + of_lse))
+    return result(np.moveaxis(do, 0, axis), dtype), result(np.moveaxis(dl, 0, axis), dtype)
 
 
 def merge_attention_jvp(
@@ -214,6 +212,10 @@ def merge_attention_jvp(
     .. math:: \dot{\vec o} = \sum_p w_p \bigl( \dot{\vec o}_p + (\vec o_p - \vec o)\, \dot\ell_p
        \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .
 
+    Since :math:`\vec o = \sum_p w_p\, \vec o_p`, the first is also the merge of the parts' tangents
+    plus the sum of the parts with the tangents of their weights,
+    :math:`\dot w_p = w_p (\dot\ell_p - \dot\ell)`, which is how it is computed.
+
     Examples
     --------
     >>> import numpy as np
@@ -222,12 +224,12 @@ def merge_attention_jvp(
     >>> merge_attention_jvp(parts, (None, [[0.0], [1.0]]))
     (array([[1.5]]), array([0.25]))
     """
-    dtype, (o, z), (do, dl) = as_tangents(primals, tangents, count=2)
+    dtype, (o, z), (do, dl) = as_tangents(primals, tangents, count=2, work=np.float32)
     with np.errstate(all="ignore"):
         o, z, axis = _parts(o, z, axis, "primals[1]")
-        w, _ = _weights(z, axis)
-        mean = np.sum(w[..., None] * o, axis, keepdims=True)
-        moved = w[..., None] * (do + (o - mean) * dl[..., None])
-        moved = np.where(w[..., None] == 0, 0.0, moved)
-        shifted = np.where(w == 0, 0.0, w * dl)
-    return result(moved.sum(axis), dtype), result(shifted.sum(axis), dtype)
+        w, _ = _weights(z)
+        do, dl = np.moveaxis(do, axis, 0), np.moveaxis(dl, axis, 0)
+        shifted = np.where(w == 0, 0.0, w * dl).sum(0)
+        dw = np.where(w == 0, 0.0, w * (dl - shifted))
+        moved = combined(np.concatenate([w, dw]), np.concatenate([do, o]))
+    return result(moved, dtype), result(shifted, dtype)
