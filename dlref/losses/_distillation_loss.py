@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number, check_ndim, choice
 from ..activations import log_softmax
+from ._kernels.divergence import divergence_terms
 from ._kernels.smooth import Smooth
 
 if TYPE_CHECKING:
@@ -37,13 +38,10 @@ def _divergence(
 
     The sum of b - a, which is 0, is added: then no term is negative, and near ones keep digits.
     """
-    a, b = np.exp(log_a), np.exp(log_b)
     gap = log_a - log_b if gap is None else gap
-    gap = np.where(a == 0.0, 0.0, gap)
-    near = a * (gap + np.expm1(-gap))
-    terms = np.where(abs(gap) < 1.0, near, a * gap - a + b)
-    value = np.sum(np.where(a == 0.0, b, terms), axis=-1, keepdims=True)
-    return value, a * (gap - value)
+    value = np.sum(divergence_terms(log_a, log_b, gap), axis=-1, keepdims=True)
+    a = np.exp(log_a)
+    return value, np.where(a == 0.0, 0.0, a * (gap - value))
 
 
 def _to_middle(log_a: FloatArray, log_b: FloatArray) -> FloatArray:

@@ -16,7 +16,8 @@ from .._core.arguments import (
     choice,
     result,
 )
-from ..activations import logsumexp, softmax
+from ..activations import softmax
+from ._cross_entropy import cross_entropy, cross_entropy_vjp
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
@@ -28,17 +29,26 @@ def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
     return as_bool("symmetric", symmetric)
 
 
+def _partners(s: FloatArray) -> npt.NDArray[np.int64]:
+    """Return the class of each row: its own number."""
+    return np.broadcast_to(np.arange(s.shape[-1]), s.shape[:-1])
+
+
 def _terms(s: FloatArray, both: bool) -> FloatArray:
-    right = np.diagonal(s, axis1=-2, axis2=-1)
-    terms = logsumexp(s) - right
-    return np.asarray(0.5 * (terms + logsumexp(s, axis=-2) - right) if both else terms)
+    """Return the cross-entropy of each row and, if wanted, its mean with the column's."""
+    turned = np.swapaxes(s, -1, -2)
+    terms = cross_entropy(s, _partners(s), reduction="none")
+    if both:
+        terms = 0.5 * (terms + cross_entropy(turned, _partners(s), reduction="none"))
+    return np.asarray(terms)
 
 
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
-    eye = np.eye(s.shape[-1])
-    out = u[..., :, None] * (softmax(s) - eye)
+    u, turned = u.astype(s.dtype), np.swapaxes(s, -1, -2)
+    out = cross_entropy_vjp(u, s, _partners(s), reduction="none")
     if both:
-        out = 0.5 * (out + u[..., None, :] * (softmax(s, axis=-2) - eye))
+        of_columns = cross_entropy_vjp(u, turned, _partners(s), reduction="none")
+        out = 0.5 * (out + np.swapaxes(of_columns, -1, -2))
     return out
 
 
@@ -113,7 +123,7 @@ def info_nce(
     >>> float(info_nce(np.log(3) * np.eye(2)) / np.log(4 / 3))
     1.0
     """
-    dtype, (s,) = as_floats({"similarity": similarity})
+    dtype, (s,) = as_floats({"similarity": similarity}, work=np.float32)
     both = _checked("similarity", s, symmetric, reduction)
     with np.errstate(all="ignore"):
         return result(reduced(_terms(s, both), reduction), dtype)
@@ -163,7 +173,7 @@ def info_nce_grad(
     array([[-0.25,  0.25],
            [ 0.25, -0.25]])
     """
-    dtype, (s,) = as_floats({"similarity": similarity})
+    dtype, (s,) = as_floats({"similarity": similarity}, work=np.float32)
     both = _checked("similarity", s, symmetric, reduction)
     choice("reduction", reduction, REDUCTIONS[:2])
     with np.errstate(all="ignore"):
@@ -208,7 +218,7 @@ def info_nce_vjp(
     array([[-2.,  1.],
            [ 1.,  0.]])
     """
-    dtype, (u, s) = as_floats({"dout": dout, "similarity": similarity})
+    dtype, (u, s) = as_floats({"dout": dout, "similarity": similarity}, work=np.float32)
     both = _checked("similarity", s, symmetric, reduction)
     with np.errstate(all="ignore"):
         return result(_pulled(seeds(u, s.shape[:-1], reduction), s, both), dtype)

@@ -99,7 +99,7 @@ CHAPTERS = sorted({p.stem for p in (ROOT / "docs" / "reference").glob("*.rst")} 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_topic_is_clipped_or_endless(context, site, chapter):
-    """All pages of topics, in four widths and both schemes: nothing sticks out, none is endless."""
+    """All pages of topics, in four widths and the dark scheme: nothing sticks out or is endless."""
     pages, wrong = sorted((site / "reference" / chapter).glob("*.html")), []
     assert pages
     tab = context.new_page()
@@ -111,9 +111,10 @@ def test_no_topic_is_clipped_or_endless(context, site, chapter):
         if height > 12_000:
             wrong.append((path.name, "height", height))
         tab.evaluate(UNFOLD)
-        for theme in ("light", "dark"):
+        # a scheme exchanges colours and figures, of one size in all widths
+        for theme, widths in {"light": (390, 768, 1280, 1920), "dark": (1920,)}.items():
             tab.evaluate(THEME, theme)
-            for width in (390, 768, 1280, 1920):
+            for width in widths:
                 tab.set_viewport_size({"width": width, "height": 800})
                 wrong += [(path.name, theme, width, found) for found in tab.evaluate(CLIPPED)]
     tab.close()
@@ -415,11 +416,22 @@ def found(page):
     return [link.get_attribute("href") or "" for link in page.locator("ul.search li a").all()]
 
 
+#: What the page does with the words of its address, without loading the index once more.
+SEARCH = """
+question => {
+    document.querySelector('#search-results').replaceChildren()
+    Search.performSearch(question)
+}
+"""
+
+
 def test_search_finds_what_readers_ask(visit, sample):
     page = visit("search").page
+    page.goto(f"{sample['search'].as_uri()}?q=softmax")
+    found(page)
     late = {}
     for question, wanted in SEARCHES.items():
-        page.goto(f"{sample['search'].as_uri()}?q={quote(question)}")
+        page.evaluate(SEARCH, question)
         hrefs = [href.partition("#")[0] for href in found(page)]
         assert len(set(hrefs)) == len(hrefs), question  # one entry for each page
         if f"reference/{wanted}.html" not in hrefs[:2]:

@@ -3,21 +3,29 @@ The forms of a loss that is a formula of arrays, without a loop of its own.
 
 A loss has terms, which are reduced, and a slope of each term for each number of each input.  An
 input may have more numbers than there are terms, on one axis, over which a term is a sum.
+
+Terms and slopes are computed in float64, some thousand at a time, so that the temporary arrays of
+the formulas stay in the cache; threads share the pieces.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
+from ..._core.threads import over_rows
 from .reduction import REDUCTIONS, reduced, seeds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 __all__ = ["Smooth"]
+
+COST = 10  #: nanoseconds, or elementary operations, a number of an input
+PIECE = 2**16  #: numbers of an input whose formulas are computed at a time
 
 
 class Smooth(NamedTuple):
@@ -32,32 +40,80 @@ class Smooth(NamedTuple):
 
     def value(self, inputs: tuple[Any, ...], reduction: str) -> FloatArray:
         """Return the reduced loss."""
-        dtype, arrays = as_floats(dict(zip(self.names, inputs, strict=True)))
+        given = dict(zip(self.names, inputs, strict=True))
+        dtype, arrays = as_floats(given, work=np.float32)
         self._check(self.names, arrays, reduction)
+        terms = np.empty(self._shape(arrays[0]))
+        self._fill([terms], lambda *some: [self.terms(*some)], arrays)
         with np.errstate(all="ignore"):
-            return result(reduced(self.terms(*arrays), reduction), dtype)
+            return result(reduced(terms, reduction), dtype)
 
     def grad(self, inputs: tuple[Any, ...], reduction: str) -> tuple[FloatArray, ...]:
         """Return the gradients of a scalar loss."""
-        dtype, arrays = as_floats(dict(zip(self.names, inputs, strict=True)))
+        given = dict(zip(self.names, inputs, strict=True))
+        dtype, arrays = as_floats(given, work=np.float32)
         self._check(self.names, arrays, reduction)
         choice("reduction", reduction, REDUCTIONS[:2])
-        grads = self._pulled(np.ones(()), arrays, reduction)
-        return tuple(result(g, dtype) for g in grads[: self.wanted])
+        grads = self._pulled(np.ones(()), arrays, reduction, self.wanted)
+        return tuple(result(g, dtype) for g in grads)
 
     def vjp(self, dout: Any, inputs: tuple[Any, ...], reduction: str) -> tuple[FloatArray, ...]:
         """Pull the cotangent of the loss back to all inputs."""
         given = dict(zip(self.names, inputs, strict=True))
-        dtype, (u, *arrays) = as_floats({"dout": dout, **given})
+        dtype, (u, *arrays) = as_floats({"dout": dout, **given}, work=np.float32)
         self._check(self.names, arrays, reduction)
-        return tuple(result(g, dtype) for g in self._pulled(u, arrays, reduction))
+        grads = self._pulled(u.astype(np.float64), arrays, reduction, len(arrays))
+        return tuple(result(g, dtype) for g in grads)
 
-    def _pulled(self, u: FloatArray, arrays: list[FloatArray], reduction: str) -> list[FloatArray]:
+    def _pulled(
+        self, u: FloatArray, arrays: list[FloatArray], reduction: str, count: int
+    ) -> list[FloatArray]:
+        def pulled(each: FloatArray, *some: FloatArray) -> list[FloatArray]:
+            each = each if self.axis is None else np.expand_dims(each, self.axis)
+            return [each * slope for slope in self.slopes(*some)[:count]]
+
+        grads = [np.empty(a.shape, a.dtype) for a in arrays[:count]]
         with np.errstate(all="ignore"):
             each = seeds(u, self._shape(arrays[0]), reduction)
-            if self.axis is not None:
-                each = np.expand_dims(each, self.axis)
-            return [each * slope for slope in self.slopes(*arrays)]
+        self._fill(grads, pulled, [each, *arrays])
+        return grads
+
+    def _fill(
+        self,
+        outs: list[FloatArray],
+        formulas: Callable[..., Sequence[FloatArray]],
+        arrays: list[FloatArray],
+    ) -> None:
+        """Write the results of formulas of arrays, piece by piece."""
+        count = math.prod(self._shape(arrays[-1]))
+        if not count:
+            return
+        numbers = arrays[-1].size // count  # of a term
+        step = max(1, PIECE // max(1, numbers))
+        inputs = arrays[-1].ndim
+        flat, to = ([self._flat(a, count, inputs) for a in some] for some in (arrays, outs))
+
+        def fill(start: int, stop: int) -> None:
+            with np.errstate(all="ignore"):
+                for begin in range(start, stop, step):
+                    some = slice(begin, min(begin + step, stop))
+                    found = formulas(
+                        *(self._part(a, some).astype(np.float64, copy=False) for a in flat)
+                    )
+                    for out, values in zip(to, found, strict=True):
+                        self._part(out, some)[...] = values
+
+        over_rows(fill, count, COST * numbers)
+
+    def _flat(self, a: FloatArray, count: int, inputs: int) -> FloatArray:
+        """Return an array with one axis for the terms; an input has as many axes as `inputs`."""
+        if self.axis is None or a.ndim < inputs:
+            return a.reshape(count)
+        return a.reshape((-1, count) if self.axis == 0 else (count, -1))
+
+    def _part(self, flat: FloatArray, some: slice) -> FloatArray:
+        """Return what belongs to some terms."""
+        return flat[:, some] if self.axis == 0 and flat.ndim == 2 else flat[some]
 
     def jvp(self, primals: Any, tangents: Any, reduction: str) -> FloatArray:
         """Push tangents forward to the loss."""
