@@ -31,6 +31,7 @@ extensions = [
     "gallery_pages",
     "dark_twins",
     "light_images",
+    "inline_variables",
     "symbol_role",
     "topics",
     "learn",

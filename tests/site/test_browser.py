@@ -512,6 +512,30 @@ def test_nothing_jumps_while_a_page_loads(browser, site, name, width):
         assert page.evaluate("window.shift") <= 0.1
 
 
+#: Characters a line of each paragraph of four lines or more, without formulas.
+MEASURE = """
+() => [...document.querySelectorAll('.bd-article section > p')]
+    .filter(p => !p.querySelector('.math, img, code, .sym'))
+    .map(p => [p, Math.round(p.clientHeight / parseFloat(getComputedStyle(p).lineHeight))])
+    .filter(([_, lines]) => lines >= 4)
+    .map(([p, lines]) => p.innerText.length / (lines - 0.5))
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 1920])
+def test_lines_of_text_are_short(context, site, width):
+    tab, found = context.new_page(), []
+    tab.set_viewport_size({"width": width, "height": 800})
+    for name in ("conventions", "questions", "contributing", "speed"):
+        tab.goto((site / f"{name}.html").as_uri(), wait_until="load")
+        found += tab.evaluate(MEASURE)
+    tab.close()
+    assert len(found) > 10
+    assert 60 <= min(found)
+    assert max(found) <= 85
+    assert 65 <= sum(found) / len(found) <= 75
+
+
 def test_no_displayed_formula_is_cut_on_a_screen(context, site):
     """At 1280 pixels; the nine that were, and others."""
     cut, tab = {}, context.new_page()
