@@ -27,9 +27,19 @@ def _scatter(
             to[d] += row[d]
 
 
-def add_rows(dout: FloatArray, rows: npt.NDArray[np.int64], table: FloatArray) -> FloatArray:
-    """Return the sum of the cotangents of each row of a table, in float64."""
-    out = np.zeros(table.shape)
+def add_rows(
+    dout: FloatArray, rows: npt.NDArray[np.int64], table: FloatArray, factor: float = 1.0
+) -> FloatArray:
+    """
+    Return the sum of the cotangents of each row of a table, times a factor.
+
+    Sums are float64 and rounded once. Rows that were looked up are few where a vocabulary is large:
+    only they get a sum; the others are zeros, which cost no time until somebody looks at them.
+    """
     flat = np.ascontiguousarray(dout).reshape(rows.size, table.shape[1])
-    over_rows(_scatter, table.shape[1], rows.size, flat, rows.ravel(), out)
+    used, places = np.unique(rows.ravel(), return_inverse=True)
+    sums = np.zeros((len(used), table.shape[1]))
+    over_rows(_scatter, table.shape[1], rows.size, flat, places, sums)
+    out = np.zeros(table.shape, table.dtype)
+    out[used] = factor * sums
     return out

@@ -2,7 +2,8 @@ r"""Gumbel-softmax: a sample of a class that has a gradient."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,17 +18,28 @@ from .._core.arguments import (
     check_shape,
     result,
 )
+from .._core.pieces import fill
 from ._hardmax import hardmax
 from ._softmax import softmax, softmax_jvp, softmax_vjp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["gumbel_softmax", "gumbel_softmax_jvp", "gumbel_softmax_vjp"]
 
 
-@np.errstate(all="ignore")
-def _scores(logits: FloatArray, noise: FloatArray, temperature: float, label: str) -> FloatArray:
+def _check(logits: FloatArray, noise: FloatArray, label: str = "noise") -> None:
     check_ndim("logits", logits, 1)
     check_shape(label, noise, logits.shape)
-    return (logits + noise) / temperature
+
+
+def _by_rows(formula: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
+    """Return a formula of arrays (..., k), in float64 and rounded once."""
+    out = np.empty(arrays[0].shape, arrays[0].dtype)
+    shape = math.prod(arrays[0].shape[:-1]), arrays[0].shape[-1]
+    rows = [a.reshape(shape) for a in arrays]
+    fill([out.reshape(shape)], lambda *some: [formula(*some)], rows)
+    return out
 
 
 def gumbel_softmax(
@@ -112,9 +124,10 @@ def gumbel_softmax(
     array([0.5 , 0.25, 0.25])
     """
     T, straight = as_number("temperature", temperature, above=0), as_bool("hard", hard)
-    dtype, (x, g) = as_floats({"logits": logits, "noise": noise})
-    scores = _scores(x, g, T, "noise")
-    return result(hardmax(scores) if straight else softmax(scores), dtype)
+    dtype, (x, g) = as_floats({"logits": logits, "noise": noise}, work=np.float32)
+    _check(x, g)
+    draw = hardmax if straight else softmax
+    return result(_by_rows(lambda x, g: draw((x + g) / T), x, g), dtype)
 
 
 def gumbel_softmax_vjp(
@@ -164,10 +177,11 @@ def gumbel_softmax_vjp(
     array([-6.,  9., -3.])
     """
     T, _ = as_number("temperature", temperature, above=0), as_bool("hard", hard)
-    dtype, (u, x, g) = as_floats({"dout": dout, "logits": logits, "noise": noise})
-    scores = _scores(x, g, T, "noise")
-    with np.errstate(all="ignore"):
-        grad = softmax_vjp(u, scores) / T
+    given = {"dout": dout, "logits": logits, "noise": noise}
+    dtype, (u, x, g) = as_floats(given, work=np.float32)
+    _check(x, g)
+    check_shape("dout", u, x.shape)
+    grad = _by_rows(lambda u, x, g: softmax_vjp(u, (x + g) / T) / T, u, x, g)
     return result(grad, dtype), result(grad.copy(), dtype)
 
 
@@ -207,6 +221,6 @@ def gumbel_softmax_jvp(
     """
     T, _ = as_number("temperature", temperature, above=0), as_bool("hard", hard)
     dtype, (x, g), (dx, dg) = as_tangents(primals, tangents, count=2)
-    scores = _scores(x, g, T, "primals[1]")
+    _check(x, g, "primals[1]")
     with np.errstate(all="ignore"):
-        return result(softmax_jvp(scores, (dx + dg) / T), dtype)
+        return result(softmax_jvp((x + g) / T, (dx + dg) / T), dtype)

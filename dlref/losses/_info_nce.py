@@ -36,20 +36,20 @@ def _partners(s: FloatArray) -> npt.NDArray[np.int64]:
 
 def _terms(s: FloatArray, both: bool) -> FloatArray:
     """Return the cross-entropy of each row and, if wanted, its mean with the column's."""
-    turned = np.swapaxes(s, -1, -2)
+    transposed = np.swapaxes(s, -1, -2)
     terms = cross_entropy(s, _partners(s), reduction="none")
     if both:
-        terms = 0.5 * (terms + cross_entropy(turned, _partners(s), reduction="none"))
+        terms = 0.5 * (terms + cross_entropy(transposed, _partners(s), reduction="none"))
     return np.asarray(terms)
 
 
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
-    u, turned = u.astype(s.dtype), np.swapaxes(s, -1, -2)
-    out = cross_entropy_vjp(u, s, _partners(s), reduction="none")
+    u, transposed = u.astype(s.dtype), np.swapaxes(s, -1, -2)
+    out: Any = cross_entropy_vjp(u, s, _partners(s), reduction="none")
     if both:
-        of_columns = cross_entropy_vjp(u, turned, _partners(s), reduction="none")
+        of_columns = cross_entropy_vjp(u, transposed, _partners(s), reduction="none")
         out = 0.5 * (out + np.swapaxes(of_columns, -1, -2))
-    return out
+    return np.asarray(out)
 
 
 def info_nce(

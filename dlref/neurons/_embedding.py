@@ -168,7 +168,7 @@ def embedding_vjp(
     padding = _padding(padding_id, E)
     check_shape("dout", u, (*rows.shape, E.shape[1]))
     with np.errstate(all="ignore"):
-        grad = factor * add_rows(u, rows, E)
+        grad = add_rows(u, rows, E, factor)
     if padding is not None and len(E):
         grad[padding] = 0.0
     return result(grad, dtype)

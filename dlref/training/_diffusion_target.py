@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, check_fits, check_shape, choice, result
+from .._core.pieces import fill
 
 __all__ = ["diffusion_target"]
 
@@ -121,14 +122,21 @@ def diffusion_target(
     >>> 0.6 * z - 0.8 * diffusion_target(x, noise, 0.6, 0.8, kind="velocity")
     array([ 2., -1.])
     """
-    dtype, (data, drawn, a, s) = as_floats({"x": x, "noise": noise, "alpha": alpha, "sigma": sigma})
+    given = {"x": x, "noise": noise, "alpha": alpha, "sigma": sigma}
+    dtype, (data, drawn, a, s) = as_floats(given, work=np.float32)
     choice("kind", kind, KINDS)
     check_shape("noise", drawn, data.shape)
     for name, factor in (("alpha", a), ("sigma", s)):
         check_fits(name, factor, data.shape, "shape of x")
-    with np.errstate(all="ignore"):
-        if kind == "velocity":
-            return result(a * drawn - s * data, dtype)
-        if kind == "flow":
-            return result(drawn - data, dtype)
+    if kind in {"noise", "data"}:
         return result((drawn if kind == "noise" else data).copy(), dtype)
+    if kind == "flow":
+        with np.errstate(all="ignore"):
+            return result(drawn - data, dtype)
+    out = np.empty(data.shape, data.dtype)
+    rows = [np.atleast_1d(array) for array in (data, drawn)]
+    for factor in (a, s):  # of one number an example, it stays small
+        axes = factor.reshape((1,) * (rows[0].ndim - factor.ndim) + factor.shape)
+        rows.append(np.broadcast_to(axes, (len(rows[0]), *axes.shape[1:])))
+    fill([np.atleast_1d(out)], lambda x, n, a, s: [a * n - s * x], rows)
+    return result(out, dtype)

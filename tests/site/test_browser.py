@@ -531,7 +531,7 @@ def test_lines_of_text_are_short(context, site, width):
         found += tab.evaluate(MEASURE)
     tab.close()
     assert len(found) > 10
-    assert 60 <= min(found)
+    assert min(found) >= 60
     assert max(found) <= 85
     assert 65 <= sum(found) / len(found) <= 75
 

@@ -4,8 +4,7 @@ The forms of a loss that is a formula of arrays, without a loop of its own.
 A loss has terms, which are reduced, and a slope of each term for each number of each input.  An
 input may have more numbers than there are terms, on one axis, over which a term is a sum.
 
-Terms and slopes are computed in float64, some thousand at a time, so that the temporary arrays of
-the formulas stay in the cache; threads share the pieces.
+Terms and slopes are computed in float64, piece by piece (`dlref._core.pieces`).
 """
 
 from __future__ import annotations
@@ -16,16 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
-from ..._core.threads import over_rows
+from ..._core.pieces import fill
 from .reduction import REDUCTIONS, reduced, seeds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["Smooth"]
-
-COST = 10  #: nanoseconds, or elementary operations, a number of an input
-PIECE = 2**16  #: numbers of an input whose formulas are computed at a time
 
 
 class Smooth(NamedTuple):
@@ -84,36 +80,19 @@ class Smooth(NamedTuple):
         formulas: Callable[..., Sequence[FloatArray]],
         arrays: list[FloatArray],
     ) -> None:
-        """Write the results of formulas of arrays, piece by piece."""
-        count = math.prod(self._shape(arrays[-1]))
-        if not count:
-            return
-        numbers = arrays[-1].size // count  # of a term
-        step = max(1, PIECE // max(1, numbers))
-        inputs = arrays[-1].ndim
-        flat, to = ([self._flat(a, count, inputs) for a in some] for some in (arrays, outs))
+        """Write the results of formulas of arrays, whose first axis becomes the terms'."""
+        count, inputs = math.prod(self._shape(arrays[-1])), arrays[-1].ndim
 
-        def fill(start: int, stop: int) -> None:
-            with np.errstate(all="ignore"):
-                for begin in range(start, stop, step):
-                    some = slice(begin, min(begin + step, stop))
-                    found = formulas(
-                        *(self._part(a, some).astype(np.float64, copy=False) for a in flat)
-                    )
-                    for out, values in zip(to, found, strict=True):
-                        self._part(out, some)[...] = values
+        def transposed(*some: FloatArray) -> list[FloatArray]:
+            return [values.T for values in formulas(*(a.T for a in some))]
 
-        over_rows(fill, count, COST * numbers)
+        def rows(a: FloatArray) -> FloatArray:
+            if self.axis is None or a.ndim < inputs:
+                return a.reshape(count)
+            return a.reshape(-1, count).T if self.axis == 0 else a.reshape(count, a.shape[-1])
 
-    def _flat(self, a: FloatArray, count: int, inputs: int) -> FloatArray:
-        """Return an array with one axis for the terms; an input has as many axes as `inputs`."""
-        if self.axis is None or a.ndim < inputs:
-            return a.reshape(count)
-        return a.reshape((-1, count) if self.axis == 0 else (count, -1))
-
-    def _part(self, flat: FloatArray, some: slice) -> FloatArray:
-        """Return what belongs to some terms."""
-        return flat[:, some] if self.axis == 0 and flat.ndim == 2 else flat[some]
+        function = transposed if self.axis == 0 else formulas
+        fill([rows(a) for a in outs], function, [rows(a) for a in arrays])
 
     def jvp(self, primals: Any, tangents: Any, reduction: str) -> FloatArray:
         """Push tangents forward to the loss."""
