@@ -7,11 +7,12 @@ import pytest
 
 EXERCISES = Path(__file__).parents[1] / "docs" / "exercises"
 GRADES = {"Compute", "Derive", "Prove"}
-GRADED = (
-    "activations/softmax losses/cross_entropy normalization/layer_norm normalization/batch_norm "
-    "recurrent/rnn recurrent/lstm recurrent/gru attention/scaled_dot_product attention/multi_head "
-    "positions/rotary training/adam neurons/mlp"
-).split()
+GRADED = [
+    *("activations/softmax", "losses/cross_entropy", "neurons/mlp", "training/adam"),
+    *("normalization/layer_norm", "normalization/batch_norm", "positions/rotary"),
+    *("recurrent/rnn", "recurrent/lstm", "recurrent/gru"),
+    *("attention/scaled_dot_product", "attention/multi_head"),
+]
 FORM = re.compile(
     r"\*(?P<grade>\w+)\.\* (?P<statement>.+?)\n\n   \.\. dropdown:: Hint\n\n(?P<hint>      .+?)\n\n"
     r"   \.\. dropdown:: Solution\n\n(?P<solution>      .+)",
