@@ -32,6 +32,7 @@ extensions = [
     "dark_twins",
     "light_images",
     "symbol_role",
+    "sketches",
     "topics",
     "learn",
     "sheet",
