@@ -167,7 +167,7 @@ def norm_of_a_slice():
     y = np.sqrt(np.sum(x**2, axis=1))
     slope = [sum(x[k, j] * dx[k, j] for j in range(4)) / y[k] for k in range(3)]
     step = rate(lambda x: np.sqrt(np.sum(x**2, axis=1)), [x], [dx])
-    yield slope, step, calculus.norm_jvp(x, dx, axis=-1)
+    yield slope, step, calculus.norm_jvp(x, dx, axis=1)
 
 
 @equation(
