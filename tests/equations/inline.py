@@ -1,9 +1,9 @@
-r"""Inline relations, such as :math:`\sigma(x) + \sigma(-x) = 1`: found in the text, read, and evaluated.
+r"""Inline relations, such as :math:`\sigma(x) + \sigma(-x) = 1`: found, read, and evaluated.
 
 A relation between scalars is read as TeX and evaluated: one without variables must be true, and one
-that holds for all values of its variables is an *identity*. `inline.toml` lists the identities of each
-place, so that a change of one is noticed; ``PYTHONPATH=tests python -m equations.inline`` writes it. What a
-sentence defines or assumes is neither, and is left alone.
+that holds for all values of its variables is an *identity*. `inline.toml` lists the identities of
+each place, so that a change of one is noticed; ``cd tests; python -m equations.inline`` writes it.
+A sentence's definition or assumption is neither, and is left alone.
 """
 
 import itertools
@@ -30,10 +30,10 @@ FUNCTIONS = {
 }  # fmt: skip
 SPACE = {r"\,", r"\;", r"\!", r"\:", r"\ ", r"\quad", r"\qquad", r"\bigl", r"\bigr", r"\Bigl",
          r"\Bigr", r"\left", r"\right", "&"}  # fmt: skip
-GREEK = set(
-    "alpha beta gamma delta epsilon zeta eta theta kappa lambda mu nu xi rho sigma tau phi psi omega "
-    "Delta Phi".split()
-)
+GREEK = {
+    *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda"),
+    *("mu", "nu", "xi", "rho", "sigma", "tau", "phi", "psi", "omega", "Delta", "Phi"),
+}
 CLOSING = {"(": ")", "{": "}", "[": "]", "|": "|"}
 DRAWS = 40
 
@@ -117,7 +117,7 @@ class Reader:
         self.take(end)
         return value
 
-    def value(self):
+    def value(self):  # noqa: PLR0911
         """Read a number, a variable, a function of something, or brackets."""
         token = self.next()
         if token in {"(", "{", "["}:
@@ -236,13 +236,17 @@ def verdict(text):
         sides, signs, names = read(text)
     except (UnreadableError, IndexError, KeyError):
         return None
-    if "=" in text and not names and re.search(r"\b[a-zA-Z]\b", re.sub(r"\\\w+", "", text)):
-        pass  # only Euler's number
     slacks = [digits(part) for part in re.split(r"=|\\le\b|\\ge\b|<|>|\\approx\b", text)]
     rng, valid = np.random.default_rng(0), 0
     for k in range(DRAWS if names else 1):
         scale = 3.0 if k % 2 else 0.9
-        env = dict(zip(sorted(names), rng.uniform(-scale if k % 4 > 1 else 0.05, scale, len(names)), strict=True))
+        env = dict(
+            zip(
+                sorted(names),
+                rng.uniform(-scale if k % 4 > 1 else 0.05, scale, len(names)),
+                strict=True,
+            )
+        )
         try:
             with np.errstate(all="raise"):
                 values = [side(env) for side in sides]
@@ -262,8 +266,12 @@ def verdict(text):
 def sources():
     """Yield each place with its text: docstrings, and pages with the parts they are composed of."""
     for path in sorted(ledger.ROOT.glob("dlref/**/*.py")):
-        yield from ledger._docstrings(path)  # noqa: SLF001
-    for pattern in ("docs/*.rst", "docs/reference/*.rst", *(f"docs/{p}/**/*.rst" for p in ledger.PARTS)):
+        yield from ledger._docstrings(path)
+    for pattern in (
+        "docs/*.rst",
+        "docs/reference/*.rst",
+        *(f"docs/{p}/**/*.rst" for p in ledger.PARTS),
+    ):
         for path in sorted(ledger.ROOT.glob(pattern)):
             if "_build" not in path.parts:
                 yield str(path.relative_to(ledger.ROOT)), path.read_text(encoding="utf-8")
@@ -276,6 +284,53 @@ def relations():
             inline = ledger.normalized(found)
             if any(sign in TOKEN.findall(inline) for sign in RELATIONS):
                 yield place, inline
+
+
+#: One symbol, with accents, an index, an exponent, or an argument: what a definition begins with.
+SYMBOL = re.compile(
+    r"(\\(vec|mat|hat|bar|dot|tilde)\s*)*(\{?\\?[a-zA-Z]+\}?)"
+    r"('|_\{?[^}=]*\}?|\^\{?[*'\w]*\}?|\([^=]*\))*"
+)
+SIGN = re.compile(r"=|\\le\b|\\ge\b|<|>|\\approx\b|\\propto\b")
+#: Relations between expressions that are assumed or chosen, not stated.
+ASSUMED = {
+    r"2^{-53} |x| < 2^{-43}",
+    r"\log p_i = x_i + \text{const}",
+    r"\abs e = \delta",
+    r"2 \delta > 0",
+    r"\dd x = (1, 0, -1)",
+    r"-\text{left} \le j - (i + \text{offset}) \le \text{right}",
+    r"\lVert \mat A \rVert = 1",
+    r"\dot{\mat A} = \mat A",
+    r"s t + d k - p = j",
+    r"\log p_y = -\infty",
+    r"(d)_+ = \max(d, 0)",
+    r"L \theta_i = 2\pi r",
+    r"\abs w < 1",
+    r"\abs{h_0} \le 1",
+    r"n_{in} \operatorname{Var} W = 1",
+    r"n_{out} \operatorname{Var} W = 1",
+    r"\abs{s_j} \le c",
+    r"\tanh x = 0.5",
+    r"\dot{\vec h} = \vec a \odot \vec h + \vec b\, x",
+    r"\tilde{\vec x} = (\vec x, 1)",
+    r"\eta \lambda \le 1",
+    r"\rho A = -3",
+    r"\abs{1 - \eta \lambda} > 1",
+    r"\dot{\vec h}_0 = \dot{\vec x}",
+    r"\E q_e^2 \E k_e^2 = 1",
+    r"\alpha^2 + \sigma^2 = 1",
+    r"\frac2N \sum_{z_n > 0} e_n \vec x_n",
+    r"\frac2N \sum_{z_n > 0} e_n",
+    r"0.9\, m < 0.1",
+    r"\sum_h \bigl( \dd w_{th} \max(z_{hts}, 0) + w_{th} [z_{hts} > 0]\, \dd z_{hts} \bigr)",
+}
+
+
+def states(text):
+    """Whether a relation states something of an expression, not of one symbol."""
+    left = SIGN.split(text)[0].strip()
+    return len(left) >= 4 and not SYMBOL.fullmatch(left) and text not in ASSUMED
 
 
 def main():

@@ -8,12 +8,11 @@ import math
 import numpy as np
 from equations.numeric import complex_step, jacobian_of, rate
 
+import dlref
 from dlref import (
     activations,
     attention,
     calculus,
-    convolution,
-    losses,
     neurons,
     normalization,
     positions,
@@ -80,12 +79,20 @@ def of_the_exercises_on_softmax():
     eye = np.eye(3)
     J = [[s[i] * (eye[i, j] - s[j]) for j in range(3)] for i in range(3)]
     yield r"J_{ij} = s_i(\delta_{ij} - s_j)", J, jacobian_of(softmax, x)
-    yield r"\dd s_i = s_i \sum_j (\delta_{ij} - s_j) \dd x_j", np.array(J) @ dx, rate(softmax, [x], [dx])
+    yield (
+        r"\dd s_i = s_i \sum_j (\delta_{ij} - s_j) \dd x_j",
+        np.array(J) @ dx,
+        rate(softmax, [x], [dx]),
+    )
     tau, mean = 0.7, softmax(x / 0.7) @ x
     text = r"\partial s_i / \partial \tau = -s_i (x_i - \bar x) / \tau^2"
     yield text, slope(lambda t: softmax(x / t), tau), -softmax(x / tau) * (x - mean) / tau**2
     yield r"\log (s_i / s_1) = x_i - x_1", np.log(s / s[0]), x - x[0]
-    yield r"\dd \log s_i = \dd s_i / s_i", rate(lambda x: np.log(softmax(x)), [x], [dx]), rate(softmax, [x], [dx]) / s
+    yield (
+        r"\dd \log s_i = \dd s_i / s_i",
+        rate(lambda x: np.log(softmax(x)), [x], [dx]),
+        rate(softmax, [x], [dx]) / s,
+    )
     quadratic = sum(s * dx**2) - sum(s * dx) ** 2
     yield r"v^\top J v = \sum_i s_i v_i^2 - (\sum_i s_i v_i)^2", dx @ np.array(J) @ dx, quadratic
 
@@ -115,7 +122,11 @@ def of_gelu():
     yield r"\phi' = -x \phi", slope(pdf, x), -x * pdf(x)
     yield r"v'' = 6 d x", slope(lambda x: c + 3 * d * x**2, x), 6 * d * x
     first = lambda v: sigmoid(v) * sigmoid(-v)  # noqa: E731
-    yield r"\sigma'' = -\sigma' \tanh \frac v2", slope(first, v(x)), -first(v(x)) * np.tanh(v(x) / 2)
+    yield (
+        r"\sigma'' = -\sigma' \tanh \frac v2",
+        slope(first, v(x)),
+        -first(v(x)) * np.tanh(v(x) / 2),
+    )
 
 
 @stated("dlref/activations/_mish.py")
@@ -139,11 +150,21 @@ def of_selu():
     f = activations.selu(z)
     yield r"\E f(z) = 0", weight @ f, 0, Near(2e-3)
     yield r"\E f(z)^2 = 1", weight @ f**2, 1, Near(2e-3)
-    yield r"\E[z;\, z > 0] = 1 / \sqrt{2\pi}", weight @ np.maximum(z, 0), 1 / math.sqrt(2 * math.pi), Near(2e-3)
+    yield (
+        r"\E[z;\, z > 0] = 1 / \sqrt{2\pi}",
+        weight @ np.maximum(z, 0),
+        1 / math.sqrt(2 * math.pi),
+        Near(2e-3),
+    )
     yield r"\E[z^2;\, z > 0] = \frac12", weight @ (z**2 * (z > 0)), 0.5, Near(1e-9)
     yield r"\lambda \alpha = 1.758", scale * a, 1.758, Near(5e-4)
     yield r"\lambda = 1.051", scale, 1.051, Near(5e-4)
-    yield r"\alpha = 1.6732632423543772", activations.selu(-100.0), -scale * 1.6732632423543772, Near(1e-14)
+    yield (
+        r"\alpha = 1.6732632423543772",
+        activations.selu(-100.0),
+        -scale * 1.6732632423543772,
+        Near(1e-14),
+    )
     yield r"\lambda = 1.0507009873554805", activations.selu(1.0), 1.0507009873554805, Near(1e-15)
 
 
@@ -158,8 +179,18 @@ def of_the_sigmoid():
     t = math.exp(top)
     yield r"t / (1 + t)^2 = 1/6", t / (1 + t) ** 2, 1 / 6
     yield r"t^2 - 4t + 1 = 0", t**2 - 4 * t + 1, 0
-    yield r"x = \log(2 \pm \sqrt 3) = \pm 1.317", abs(math.log(2 - math.sqrt(3))), top, 1.317, Near(5e-4)
-    yield r"\dd y = f'(x)\, \dd x", slope(sigmoid, x) * 0.5, activations.sigmoid_jvp(x, np.full(3, 0.5))
+    yield (
+        r"x = \log(2 \pm \sqrt 3) = \pm 1.317",
+        abs(math.log(2 - math.sqrt(3))),
+        top,
+        1.317,
+        Near(5e-4),
+    )
+    yield (
+        r"\dd y = f'(x)\, \dd x",
+        slope(sigmoid, x) * 0.5,
+        activations.sigmoid_jvp(x, np.full(3, 0.5)),
+    )
 
 
 @stated("dlref/activations/_silu.py")
@@ -230,7 +261,10 @@ def of_attention_weights():
     yield text, slope(loss, sink), want
     swap = np.eye(3)[[2, 0, 1]]
     P, V = softmax(rng.normal(size=(3, 3))), rng.normal(size=(3, 2))
-    text = r"\mat P \mat V \to \mat \Pi \mat P \mat \Pi^\top \mat \Pi \mat V = \mat \Pi (\mat P \mat V)"
+    text = (
+        r"\mat P \mat V \to \mat \Pi \mat P \mat \Pi^\top \mat \Pi \mat V ="
+        r" \mat \Pi (\mat P \mat V)"
+    )
     yield text, swap @ P @ swap.T @ swap @ V, swap @ (P @ V)
 
 
@@ -249,12 +283,20 @@ def of_attention():
     )
     yield text, -square(q - k[0]) / 4, s[0] - square(q) / 4 - square(k[0]) / 4
     m, larger = np.max(s), np.max(s) + 0.5
-    yield r"e^{s_j - m'} = e^{m - m'} e^{s_j - m}", np.exp(s - larger), np.exp(m - larger) * np.exp(s - m)
+    yield (
+        r"e^{s_j - m'} = e^{m - m'} e^{s_j - m}",
+        np.exp(s - larger),
+        np.exp(m - larger) * np.exp(s - m),
+    )
     z = sum(np.exp(s - m))
     yield r"\ell = m + \log z", np.log(sum(np.exp(s))), m + np.log(z)
     a = sum(np.exp(s[j] - m) * v[j] for j in range(3))
     yield r"\vec o = \vec a / z", out, a / z
-    yield r"\partial \ell_i / \partial s_{ij} = p_{ij}", jacobian_of(lambda s: np.log(np.sum(np.exp(s))), s), p
+    yield (
+        r"\partial \ell_i / \partial s_{ij} = p_{ij}",
+        jacobian_of(lambda s: np.log(np.sum(np.exp(s))), s),
+        p,
+    )
     grads = attention.scaled_dot_product_attention_vjp(u[None], q[None], k, v)
     text = r"\partial L / \partial \vec v_j = \sum_i p_{ij} \vec u_i"
     yield text, grads[2], np.outer(p, u)
@@ -322,7 +364,11 @@ def of_the_dot_product():
     w, x, dw, dx = draw(13, 3, 3, 3, 3)
     yield r"\partial y / \partial w = x", jacobian_of(lambda w: w @ x, w), x
     yield r"\partial y / \partial x = w", jacobian_of(lambda x: w @ x, x), w
-    yield r"\dot y = \dot w^\top x + w^\top \dot x", calculus.dot_jvp((w, x), (dw, dx)), dw @ x + w @ dx
+    yield (
+        r"\dot y = \dot w^\top x + w^\top \dot x",
+        calculus.dot_jvp((w, x), (dw, dx)),
+        dw @ x + w @ dx,
+    )
 
 
 @stated("dlref/calculus/_inverse.py")
@@ -388,7 +434,8 @@ def of_the_product():
 def of_the_quadratic_form():
     x, A, dx, dA = draw(19, 3, (3, 3), 3, (3, 3))
     text = (
-        r"\dot y = \dot{\vec x}^\top (\mat A + \mat A^\top) \vec x + \vec x^\top \dot{\mat A} \vec x"
+        r"\dot y = \dot{\vec x}^\top (\mat A + \mat A^\top) \vec x +"
+        r" \vec x^\top \dot{\mat A} \vec x"
     )
     yield text, calculus.quadratic_form_jvp((x, A), (dx, dA)), dx @ (A + A.T) @ x + x @ dA @ x
 
@@ -409,7 +456,11 @@ def of_the_product_rule():
 @stated("dlref/calculus/_matmul.py")
 def of_the_matrix_product():
     A, B, dA, dB, U = draw(21, (2, 3), (3, 4), (2, 3), (3, 4), (2, 4))
-    yield r"Y_{il} = \sum_m A_{im} B_{ml}", A @ B, [[sum(A[i, m] * B[m, l] for m in range(3)) for l in range(4)] for i in range(2)]  # noqa: E501
+    yield (
+        r"Y_{il} = \sum_m A_{im} B_{ml}",
+        A @ B,
+        [[sum(A[i, m] * B[m, l] for m in range(3)) for l in range(4)] for i in range(2)],
+    )
     dY = calculus.matmul_jvp((A, B), (dA, dB))
     text = r"\dot{\mat Y} = \dot{\mat A} \mat B + \mat A \dot{\mat B}"
     yield text, dY, dA @ B + A @ dB
@@ -439,7 +490,11 @@ def of_batch_norm():
     var = np.mean((x - mean) ** 2)
     tau = np.sqrt(var + eps)
     hat = (x - mean) / tau
-    yield r"\partial \tau / \partial \sigma^2 = 1 / (2 \tau)", slope(lambda v: np.sqrt(v + eps), var), 1 / (2 * tau)
+    yield (
+        r"\partial \tau / \partial \sigma^2 = 1 / (2 \tau)",
+        slope(lambda v: np.sqrt(v + eps), var),
+        1 / (2 * tau),
+    )
     text = r"\partial \sigma^2 / \partial \mu = -\frac2M \sum_n (x_n - \mu) = 0"
     yield text, slope(lambda m: np.mean((x - m) ** 2), mean), -2 / M * sum(x - mean), 0
     yield r"\partial \mu / \partial x_m = 1/M", jacobian_of(np.mean, x), np.full(5, 1 / M)
@@ -454,7 +509,11 @@ def of_layer_norm():
     mean, var = np.mean(x), np.var(x)
     tau = lambda x: np.sqrt(np.mean((x - np.mean(x)) ** 2) + eps)  # noqa: E731
     hat = (x - mean) / tau(x)
-    yield r"\sigma = \norm{\vec x - \mu \vec 1} / \sqrt D", np.sqrt(var), np.linalg.norm(x - mean) / np.sqrt(D)
+    yield (
+        r"\sigma = \norm{\vec x - \mu \vec 1} / \sqrt D",
+        np.sqrt(var),
+        np.linalg.norm(x - mean) / np.sqrt(D),
+    )
     yield r"\sigma^2 = \overline{x^2} - \mu^2", var, np.mean(x**2) - mean**2
     yield r"\dd \tau = \overline{\hat x\, \dd x}", rate(tau, [x], [dx]), np.mean(hat * dx)
     yield r"\partial \mu / \partial x_j = 1/D", jacobian_of(np.mean, x), np.full(D, 1 / D)
@@ -463,7 +522,11 @@ def of_layer_norm():
     text = r"\partial \tau / \partial x_j = d_j / (D \tau) = \hat x_j / D"
     yield text, jacobian_of(tau, x), (x - mean) / (D * tau(x)), hat / D
     text = r"\norm{\hat{\vec x}}^2 = D \sigma^2 / (\sigma^2 + \epsilon)"
-    yield text, normalization.layer_norm(x, eps=eps) @ normalization.layer_norm(x, eps=eps), D * var / (var + eps)
+    yield (
+        text,
+        normalization.layer_norm(x, eps=eps) @ normalization.layer_norm(x, eps=eps),
+        D * var / (var + eps),
+    )
     plain = normalization.layer_norm(x, eps=0.0)
     yield r"\norm{\hat{\vec x}}^2 = D", plain @ plain, D
 
@@ -640,7 +703,11 @@ def of_the_exercises_on_adam():
     text = r"\E m_t = (1 - \beta_1) \frac{1 - \beta_1^t}{1 - \beta_1} \E g = (1 - \beta_1^t) \E g"
     yield text, total, (1 - b) * (1 - b**t) / (1 - b), 1 - b**t
     yield r"-3\eta / \sqrt{8.1} > -1.055 \eta", -3 / math.sqrt(8.1) > -1.055, True
-    yield r"\eta / \sqrt{1.8} + \eta / \sqrt{1.08} > 1.7 \eta", 1 / math.sqrt(1.8) + 1 / math.sqrt(1.08) > 1.7, True
+    yield (
+        r"\eta / \sqrt{1.8} + \eta / \sqrt{1.08} > 1.7 \eta",
+        1 / math.sqrt(1.8) + 1 / math.sqrt(1.08) > 1.7,
+        True,
+    )
     yield r"m = \frac14 - \frac12 = -\frac14", 0.5 * 0.5 + 0.5 * -1, 1 / 4 - 1 / 2, -1 / 4
     yield r"v = \frac14 + \frac12 = \frac34", 0.5 * 0.5 + 0.5 * 1, 1 / 4 + 1 / 2, 3 / 4
 
@@ -658,13 +725,23 @@ def of_the_exercises_on_layer_norm():
         r" \operatorname{mean}(\dd x) - \hat x \operatorname{mean}(\hat x\, \dd x) \bigr) / \sigma"
     )
     step = rate(lambda x: (x - np.mean(x)) / std(x), [x], [dx])
-    yield text, step, (dx - np.mean(dx) - hat * ds) / s, (dx - np.mean(dx) - hat * np.mean(hat * dx)) / s
+    yield (
+        text,
+        step,
+        (dx - np.mean(dx) - hat * ds) / s,
+        (dx - np.mean(dx) - hat * np.mean(hat * dx)) / s,
+    )
     a, var, eps = 3.0, s**2, 0.2
     text = (
-        r"a (x - \mu) / \sqrt{a^2 \sigma^2 + \epsilon} = (x - \mu) / \sqrt{\sigma^2 + \epsilon / a^2}"
+        r"a (x - \mu) / \sqrt{a^2 \sigma^2 + \epsilon} ="
+        r" (x - \mu) / \sqrt{\sigma^2 + \epsilon / a^2}"
     )
     yield text, a * (x - mean) / np.sqrt(a**2 * var + eps), (x - mean) / np.sqrt(var + eps / a**2)
-    yield r"\hat x = \frac13 (-5, 1, 1, 3)", normalization.layer_norm([1.0, 7, 7, 9], eps=0.0), np.array([-5, 1, 1, 3]) / 3
+    yield (
+        r"\hat x = \frac13 (-5, 1, 1, 3)",
+        normalization.layer_norm([1.0, 7, 7, 9], eps=0.0),
+        np.array([-5, 1, 1, 3]) / 3,
+    )
     bound = max(abs(normalization.layer_norm(r, eps=0.0)).max() for r in (x, np.eye(5)[0], dx))
     yield r"a^2 \le D - 1", bound**2 <= 4 + 1e-12, True
 
@@ -673,7 +750,11 @@ def of_the_exercises_on_layer_norm():
 def of_the_exercises_on_gru():
     h, z, n = 2.0, 3 / 4, 1 / 2
     yield r"h' = \frac14 \cdot \frac12 + \frac34 \cdot 2 = \frac{13}8", (1 - z) * n + z * h, 13 / 8
-    yield r"(h - n) z (1 - z) = \frac32 \cdot \frac3{16} = \frac9{32}", (h - n) * z * (1 - z), 9 / 32
+    yield (
+        r"(h - n) z (1 - z) = \frac32 \cdot \frac3{16} = \frac9{32}",
+        (h - n) * z * (1 - z),
+        9 / 32,
+    )
     yield r"(1 - z)(1 - n^2) = \frac14 \cdot \frac34 = \frac3{16}", (1 - z) * (1 - n**2), 3 / 16
     b = -math.log(2**0.1 - 1)
     yield r"b = -\log(2^{1/10} - 1)", sigmoid(b) ** 10, 0.5
@@ -699,64 +780,94 @@ def inner(jvp, vjp, primals, seed=50, **options):
     points = (primals,) if single else primals
     rng = np.random.default_rng(seed)
     tangents = [rng.normal(size=np.shape(p)) for p in points]
-    dy = jvp(points[0], tangents[0], **options) if single else jvp(points, tuple(tangents), **options)
+    dy = (
+        jvp(points[0], tangents[0], **options)
+        if single
+        else jvp(points, tuple(tangents), **options)
+    )
     u = rng.normal(size=np.shape(dy))
     grads = vjp(u, *points, **options)
     grads = (grads,) if single else grads
     return np.vdot(u, dy), sum(np.vdot(g, v) for g, v in zip(grads, tangents, strict=True))
 
 
-def change(name, text, jvp, vjp, *shapes, **options):
-    """State the change of a loss in a file, for arrays of these shapes; one shape is one array."""
+def change(chapter, name, text, *shapes):
+    """State the change of a loss in the file of a map, for arrays of these shapes."""
+    module = getattr(dlref, chapter)
     primals = draw(51, *shapes)
     primals = primals[0] if len(shapes) == 1 else tuple(primals)
 
     def check():
-        yield text, *inner(jvp, vjp, primals, **options)
+        yield text, *inner(getattr(module, f"{name}_jvp"), getattr(module, f"{name}_vjp"), primals)
 
-    check.__name__ = f"change_of_the_loss_{name.replace('/', '_').replace('.py', '')}"
-    stated(f"dlref/{name}")(check)
+    check.__name__ = f"change_of_the_loss_of_{name}"
+    stated(f"dlref/{chapter}/_{FILES.get(name, name)}.py")(check)
 
 
-A, C, AT = activations, calculus, attention
-for _name, _text, _jvp, _vjp, *_shapes in [
-    ("activations/_glu.py", r"\dd L = \sum u\, \dd y", A.glu_jvp, A.glu_vjp, (4,), (4,)),
-    ("activations/_swiglu.py", r"\dd L = \sum u\, \dd y", A.swiglu_jvp, A.swiglu_vjp, (4,), (4,)),
-    ("activations/_log_softmax.py", r"\dd L = \sum_i u_i\, \dd \ell_i", A.log_softmax_jvp, A.log_softmax_vjp, (5,)),
-    ("activations/_logsumexp.py", r"\dd L = u\, \dd f", A.logsumexp_jvp, A.logsumexp_vjp, (5,)),
-    ("activations/_relu.py", r"\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x", A.relu_jvp, A.relu_vjp, (5,)),
-    ("activations/_sigmoid.py", r"\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x", A.sigmoid_jvp, A.sigmoid_vjp, (5,)),
-    ("activations/_tanh.py", r"\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x", A.tanh_jvp, A.tanh_vjp, (5,)),
-    ("attention/_attention_scores.py", r"\dd L = \sum_{ij} u_{ij}\, \dd s_{ij}", AT.attention_scores_jvp, AT.attention_scores_vjp, (2, 4), (3, 4)),
-    ("attention/_attention_weights.py", r"\dd L = \sum_{ij} u_{ij}\, \dd p_{ij}", AT.attention_weights_jvp, AT.attention_weights_vjp, (2, 4), (3, 4)),
-    ("attention/_scaled_dot_product.py", r"\dd L = \sum_i \vec u_i \cdot \dd \vec o_i", AT.scaled_dot_product_attention_jvp, AT.scaled_dot_product_attention_vjp, (2, 4), (3, 4), (3, 5)),
-    ("attention/_linear_attention.py", r"\dd L = \sum_i \vec u_i \cdot \dd \vec o_i = \sum_i \vec g_i \cdot (\dd \vec n_i, \dd z_i)", AT.linear_attention_jvp, AT.linear_attention_vjp, (2, 4), (3, 4), (3, 5)),
-    ("attention/_multiplicative.py", r"\dd L = \sum_i \vec g_i \cdot \dd \vec r_i + \dots", AT.multiplicative_attention_jvp, AT.multiplicative_attention_vjp, (2, 4), (3, 5), (3, 6), (4, 5)),
-    ("calculus/_divide.py", r"\dd L = \sum_j u_j\, \dd y_j", C.divide_jvp, C.divide_vjp, (4,), (4,)),
-    ("calculus/_dot.py", r"\dd L = u\, \dd y", C.dot_jvp, C.dot_vjp, (4,), (4,)),
-    ("calculus/_logdet.py", r"\dd L = u\, \dd y", C.logdet_jvp, C.logdet_vjp, (3, 3)),
-    ("calculus/_multiply.py", r"\dd L = \sum_i u_i\, \dd y_i", C.multiply_jvp, C.multiply_vjp, (4,), (4,)),
-    ("calculus/_quadratic_form.py", r"\dd L = u\, \dd y", C.quadratic_form_jvp, C.quadratic_form_vjp, (3,), (3, 3)),
-    ("losses/_squared_error.py", r"\dd L = \sum u\, \dd e", losses.squared_error_jvp, losses.squared_error_vjp, (4,), (4,)),
-    ("neurons/_linear.py", r"\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}", neurons.linear_jvp, neurons.linear_vjp, (3, 4), (2, 4), (2,)),
-    ("neurons/_neuron.py", r"\dd L = \sum_n u_n\, \dd y_n", neurons.neuron_jvp, neurons.neuron_vjp, (3, 4), (4,), ()),
-    ("normalization/_batch_norm.py", r"\dd L = \sum_n u_n\, \dd y_n", normalization.batch_norm_jvp, normalization.batch_norm_vjp, (5, 2), (2,), (2,)),
-    ("normalization/_layer_norm.py", r"\dd L = \sum_i u_i\, \dd y_i", normalization.layer_norm_jvp, normalization.layer_norm_vjp, (5, 3), (3,), (3,)),
-    ("normalization/_rms_norm.py", r"\dd L = \sum_i u_i\, \dd y_i", normalization.rms_norm_jvp, normalization.rms_norm_vjp, (5, 3), (3,)),
-    ("convolution/_conv.py", r"\dd L = \sum_{o t} u_{o t}\, \dd y_{o t}", convolution.conv_jvp, convolution.conv_vjp, (2, 7), (3, 2, 3), (3,)),
-    ("recurrent/_rnn.py", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", recurrent.rnn_jvp, recurrent.rnn_vjp, (4, 2), (3,), (3, 2), (3, 3), (3,), (3,)),
-    ("recurrent/_gru.py", r"\dd L = \vec u \cdot \dd \vec h'", recurrent.gru_cell_jvp, recurrent.gru_cell_vjp, (2,), (3,), (9, 2), (9, 3), (9,), (9,)),
-]:
-    change(_name, _text, _jvp, _vjp, *_shapes)
+ATTENTION = (2, 4), (3, 4), (3, 5)
+#: Files that are not named after their map.
+FILES = {
+    "scaled_dot_product_attention": "scaled_dot_product",
+    "multiplicative_attention": "multiplicative",
+    "gru_cell": "gru",
+}
+change("activations", "glu", r"\dd L = \sum u\, \dd y", (4,), (4,))
+change("activations", "swiglu", r"\dd L = \sum u\, \dd y", (4,), (4,))
+change("activations", "log_softmax", r"\dd L = \sum_i u_i\, \dd \ell_i", (5,))
+change("activations", "logsumexp", r"\dd L = u\, \dd f", (5,))
+change("activations", "relu", r"\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x", (5,))
+change("activations", "sigmoid", r"\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x", (5,))
+change("activations", "tanh", r"\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x", (5,))
+change("attention", "attention_scores", r"\dd L = \sum_{ij} u_{ij}\, \dd s_{ij}", (2, 4), (3, 4))
+change("attention", "attention_weights", r"\dd L = \sum_{ij} u_{ij}\, \dd p_{ij}", (2, 4), (3, 4))
+SDPA = "scaled_dot_product_attention"
+change("attention", SDPA, r"\dd L = \sum_i \vec u_i \cdot \dd \vec o_i", *ATTENTION)
+WITH_DOTS = r"\dd L = \sum_i \vec g_i \cdot \dd \vec r_i + \dots"
+change("attention", "multiplicative_attention", WITH_DOTS, (2, 4), (3, 5), (3, 6), (4, 5))
+change("calculus", "divide", r"\dd L = \sum_j u_j\, \dd y_j", (4,), (4,))
+change("calculus", "dot", r"\dd L = u\, \dd y", (4,), (4,))
+change("calculus", "logdet", r"\dd L = u\, \dd y", (3, 3))
+change("calculus", "multiply", r"\dd L = \sum_i u_i\, \dd y_i", (4,), (4,))
+change("calculus", "quadratic_form", r"\dd L = u\, \dd y", (3,), (3, 3))
+change("losses", "squared_error", r"\dd L = \sum u\, \dd e", (4,), (4,))
+change("neurons", "linear", r"\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}", (3, 4), (2, 4), (2,))
+change("neurons", "neuron", r"\dd L = \sum_n u_n\, \dd y_n", (3, 4), (4,), ())
+change("normalization", "batch_norm", r"\dd L = \sum_n u_n\, \dd y_n", (5, 2), (2,), (2,))
+change("normalization", "layer_norm", r"\dd L = \sum_i u_i\, \dd y_i", (5, 3), (3,), (3,))
+change("normalization", "rms_norm", r"\dd L = \sum_i u_i\, \dd y_i", (5, 3), (3,))
+change("convolution", "conv", r"\dd L = \sum_{o t} u_{o t}\, \dd y_{o t}", (2, 7), (3, 2, 3), (3,))
+RNN = (2,), (3,), (3, 2), (3, 3), (3,), (3,)
+change("recurrent", "rnn", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *RNN[1:])
+GRU = (2,), (3,), (9, 2), (9, 3), (9,), (9,)
+change("recurrent", "gru_cell", r"\dd L = \vec u \cdot \dd \vec h'", *GRU)
+
+
+@stated("dlref/attention/_linear_attention.py")
+def of_linear_attention():
+    text = (
+        r"\dd L = \sum_i \vec u_i \cdot \dd \vec o_i = \sum_i \vec g_i \cdot (\dd \vec n_i, "
+        r"\dd z_i)"
+    )
+    f, g = attention.linear_attention_jvp, attention.linear_attention_vjp
+    yield text, *inner(f, g, tuple(draw(51, *ATTENTION)))
 
 
 @stated("dlref/calculus/_sum.py")
 def of_the_sum():
     x, dx, u = draw(52, (2, 3), (2, 3), 2)
-    yield r"\dd y_k = \sum_j \dd x_{kj}", rate(lambda x: np.sum(x, axis=1), [x], [dx]), calculus.sum_jvp(x, dx, axis=1)
+    yield (
+        r"\dd y_k = \sum_j \dd x_{kj}",
+        rate(lambda x: np.sum(x, axis=1), [x], [dx]),
+        calculus.sum_jvp(x, dx, axis=1),
+    )
     text = r"\dd L = \sum_k u_k\, \dd y_k = \sum_{kj} u_k\, \dd x_{kj}"
     want = sum(u[k] * dx[k, j] for k in range(2) for j in range(3))
-    yield text, u @ calculus.sum_jvp(x, dx, axis=1), want, np.vdot(calculus.sum_vjp(u, x, axis=1), dx)
+    yield (
+        text,
+        u @ calculus.sum_jvp(x, dx, axis=1),
+        want,
+        np.vdot(calculus.sum_vjp(u, x, axis=1), dx),
+    )
 
 
 @stated("dlref/calculus/_mean.py")
@@ -780,7 +891,11 @@ def of_the_norms_of_slices():
 @stated("dlref/calculus/_maximum.py")
 def of_the_larger_one():
     w, x, u = draw(55, 4, 4, 4)
-    yield r"\partial L / \partial w + \partial L / \partial x = u", sum(calculus.maximum_vjp(u, w, x)), u
+    yield (
+        r"\partial L / \partial w + \partial L / \partial x = u",
+        sum(calculus.maximum_vjp(u, w, x)),
+        u,
+    )
 
 
 @stated("dlref/calculus/_multiply.py")
@@ -789,7 +904,11 @@ def of_a_scalar_factor():
     z = 5.0
     of_z = slope(lambda z: x * z, z)
     yield r"\partial y_i / \partial z = x_i", of_z, x
-    yield r"\partial y_i / \partial x_j = z\, \delta_{ij}", jacobian_of(lambda x: x * z, x), z * np.eye(3)
+    yield (
+        r"\partial y_i / \partial x_j = z\, \delta_{ij}",
+        jacobian_of(lambda x: x * z, x),
+        z * np.eye(3),
+    )
     yield r"\partial L / \partial w = \sum_i u_i x_i", calculus.multiply_vjp(u, z, x)[0], sum(u * x)
 
 
@@ -883,7 +1002,11 @@ def of_gradients_through_an_rnn():
     z = W @ x[0] + V @ h + b
     delta = (1 - np.tanh(z) ** 2) * u[0]
     grads = recurrent.rnn_vjp(u, x, h, W, V, b)
-    yield r"\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta_t", grads[0][0], W.T @ delta
+    yield (
+        r"\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta_t",
+        grads[0][0],
+        W.T @ delta,
+    )
     yield r"\partial L / \partial \vec h_0 = \mat W_{hh}^\top \vec\delta_1", grads[1], V.T @ delta
     dz = W @ dx + V @ dh
     text = r"\dd \vec h_t = \phi'(\vec z_t) \odot \dd \vec z_t"
@@ -950,8 +1073,16 @@ def of_expectations():
     yield r"\E \max(z, 0)^2 = \frac12", weight @ np.maximum(z, 0) ** 2, 0.5
     x, y = z[:, None], z
     both = np.outer(weight, weight)
-    yield r"\E[XY] = \E X \, \E Y", np.sum(both * (x**2 * np.exp(y / 3))), weight @ z**2 * (weight @ np.exp(z / 3))
-    yield r"\E[a X + b Y] = a \E X + b \E Y", np.sum(both * (2 * x**2 + 3 * y**4)), 2 * (weight @ z**2) + 3 * (weight @ z**4)
+    yield (
+        r"\E[XY] = \E X \, \E Y",
+        np.sum(both * (x**2 * np.exp(y / 3))),
+        weight @ z**2 * (weight @ np.exp(z / 3)),
+    )
+    yield (
+        r"\E[a X + b Y] = a \E X + b \E Y",
+        np.sum(both * (2 * x**2 + 3 * y**4)),
+        2 * (weight @ z**2) + 3 * (weight @ z**4),
+    )
     c = 0.6
     other = c * x + math.sqrt(1 - c**2) * y
     text = r"\E[z_1 f(z_2)] = c\, \E f'(z_2)"
@@ -967,7 +1098,11 @@ def of_the_questions():
     yield r"\bar{\mat B} = \mat A^\top \mat U", of_b, A.T @ U
     yield r"\log s_i = x_i - \log \sum_l e^{x_l}", np.log(softmax(v)), v - np.log(sum(np.exp(v)))
     p, V, u = softmax(v), draw(77, (3, 4))[0], U[0]
-    yield r"\sum_j p_{ij}\, u_i \cdot v_j = u_i \cdot o_i", sum(p[j] * (u @ V[j]) for j in range(3)), u @ (p @ V)
+    yield (
+        r"\sum_j p_{ij}\, u_i \cdot v_j = u_i \cdot o_i",
+        sum(p[j] * (u @ V[j]) for j in range(3)),
+        u @ (p @ V),
+    )
     R = lambda n: positions.rope_matrix(float(n), np.array([1.0, 0.3]))  # noqa: E731
     q, k = draw(78, 4, 4)
     text = r"(R_m q)^\top (R_n k) = q^\top R_m^\top R_n k = q^\top R_{n - m} k"
@@ -989,7 +1124,11 @@ def of_the_exercises_on_cross_entropy():
     z, weight = np.polynomial.hermite_e.hermegauss(40)
     v = 0.8
     yield r"\E e^x = e^{v/2}", weight @ np.exp(math.sqrt(v) * z) / np.sum(weight), math.exp(v / 2)
-    yield r"s - y = (0.15, 0.15, -0.3)", np.array([0.25, 0.25, 0.5]) - [0.1, 0.1, 0.8], [0.15, 0.15, -0.3]
+    yield (
+        r"s - y = (0.15, 0.15, -0.3)",
+        np.array([0.25, 0.25, 0.5]) - [0.1, 0.1, 0.8],
+        [0.15, 0.15, -0.3],
+    )
 
 
 @stated("docs/exercises/recurrent/lstm.rst")
@@ -1008,7 +1147,11 @@ def of_the_exercises_on_lstm():
     bound = [F**k * 2.0 + sum(F**j for j in range(k)) <= 2.0 + 1 / (1 - F) for k in range(60)]
     text = r"\abs{c_t} \le F^t \abs{c_0} + 1 + F + F^2 + \dots \le \abs{c_0} + 1 / (1 - F)"
     yield text, all(bound), True
-    yield r"\abs{c_t} \le f_t \abs{c_{t-1}} + i_t \abs{g_t} \le \abs{c_{t-1}} + 1", bool(np.all(np.abs(c[1:]) <= np.abs(c[:-1]) + 1)), True
+    yield (
+        r"\abs{c_t} \le f_t \abs{c_{t-1}} + i_t \abs{g_t} \le \abs{c_{t-1}} + 1",
+        bool(np.all(np.abs(c[1:]) <= np.abs(c[:-1]) + 1)),
+        True,
+    )
 
 
 @stated("docs/exercises/recurrent/gru.rst")
@@ -1017,9 +1160,17 @@ def of_bounded_states():
     weights = [30 * rng.normal(size=s) for s in ((9, 2), (9, 3))]
     h0 = 2 * rng.normal(size=3)
     h = recurrent.gru(rng.normal(size=(20, 2)), h0, *weights)
-    yield r"\abs{h_t} \le \max(\abs{h_0}, 1)", bool(np.all(np.abs(h) <= np.maximum(np.abs(h0), 1))), True
+    yield (
+        r"\abs{h_t} \le \max(\abs{h_0}, 1)",
+        bool(np.all(np.abs(h) <= np.maximum(np.abs(h0), 1))),
+        True,
+    )
     p, d = rng.uniform(size=(2, 50))
-    yield r"(1 - p)(1 - \delta) \ge 1 - p - \delta", bool(np.all((1 - p) * (1 - d) >= 1 - p - d - 1e-15)), True
+    yield (
+        r"(1 - p)(1 - \delta) \ge 1 - p - \delta",
+        bool(np.all((1 - p) * (1 - d) >= 1 - p - d - 1e-15)),
+        True,
+    )
     text = r"\abs{h_t} \le \max(\abs{n_t}, \abs{h_{t-1}}) \le \max(1, \abs{h_{t-1}})"
     before = np.vstack([h0, h[:-1]])
     yield text, bool(np.all(np.abs(h) <= np.maximum(1, np.abs(before)))), True
@@ -1058,7 +1209,10 @@ def of_balanced_gradients():
     w, v, x, u, dW, da, db = draw(85, 3, 2, 3, 2, (2, 3), 3, 2)
     b = 0.7
     f = lambda w, b, v: u @ (v * np.tanh(0 * b) + v * (w @ x + b))  # noqa: E731
-    grads = [jacobian_of(lambda a, k=k: f(*[a if j == k else p for j, p in enumerate((w, b, v))]), p) for k, p in enumerate((w, b, v))]
+    grads = [
+        jacobian_of(lambda a, k=k: f(*[a if j == k else p for j, p in enumerate((w, b, v))]), p)
+        for k, p in enumerate((w, b, v))
+    ]
     text = (
         r"\vec w \cdot \partial L / \partial \vec w + b\, \partial L / \partial b = "
         r"\vec v \cdot \partial L / \partial \vec v"
@@ -1094,7 +1248,11 @@ def of_clipping():
 def of_gradients_of_a_layer():
     W, h, u = draw(89, (2, 3), 3, 2)
     text = r"\partial L / \partial h_j = \sum_i W_{ij}\, \partial L / \partial z_i"
-    yield text, jacobian_of(lambda h: u @ (W @ h), h), [sum(W[i, j] * u[i] for i in range(2)) for j in range(3)]
+    yield (
+        text,
+        jacobian_of(lambda h: u @ (W @ h), h),
+        [sum(W[i, j] * u[i] for i in range(2)) for j in range(3)],
+    )
 
 
 @stated("dlref/positions/_fourier_features.py")
@@ -1110,7 +1268,11 @@ def of_the_exercises_on_the_inverse():
     inverse = np.linalg.inv(A)
     dY = calculus.inverse_jvp(A, dA)
     yield r"\mat A \mat A^{-1} = \mat I", A @ inverse, np.eye(3)
-    yield r"\dot{\mat A} \mat A^{-1} + \mat A\, \dot{\mat Y} = 0", dA @ inverse + A @ dY, np.zeros((3, 3))
+    yield (
+        r"\dot{\mat A} \mat A^{-1} + \mat A\, \dot{\mat Y} = 0",
+        dA @ inverse + A @ dY,
+        np.zeros((3, 3)),
+    )
     yield r"\dot{\mat Y} = -\mat A^{-1} \dot{\mat A} \mat A^{-1}", dY, -inverse @ dA @ inverse
 
 
@@ -1135,7 +1297,11 @@ def of_forgetting():
 def of_products_of_sinusoids():
     p, q, w = 3.0, 7.0, 0.4
     text = r"\sin p\omega \sin q\omega + \cos p\omega \cos q\omega = \cos (p - q) \omega"
-    yield text, math.sin(p * w) * math.sin(q * w) + math.cos(p * w) * math.cos(q * w), math.cos((p - q) * w)
+    yield (
+        text,
+        math.sin(p * w) * math.sin(q * w) + math.cos(p * w) * math.cos(q * w),
+        math.cos((p - q) * w),
+    )
 
 
 @stated("docs/exercises/attention/multi_head.rst")
@@ -1143,7 +1309,471 @@ def of_equivalent_heads():
     A, Q, K = draw(94, (2, 2), (2, 4), (2, 4))
     back = np.linalg.inv(A).T
     text = (
-        r"(\mat A \mat W_Q)^\top \mat A^{-\top} \mat W_K = \mat W_Q^\top \mat A^\top \mat A^{-\top} "
-        r"\mat W_K"
+        r"(\mat A \mat W_Q)^\top \mat A^{-\top} \mat W_K = \mat W_Q^\top \mat A^\top"
+        r" \mat A^{-\top} \mat W_K"
     )
     yield text, (A @ Q).T @ back @ K, Q.T @ A.T @ back @ K, Q.T @ K
+
+
+@stated("docs/exercises/losses/ctc_loss.rst")
+def of_counted_pairs():
+    yield (
+        r"T + T (T - 1) / 2 = T (T + 1) / 2",
+        *([T + T * (T - 1) / 2 for T in range(9)], [T * (T + 1) / 2 for T in range(9)]),
+    )
+
+
+@stated("docs/exercises/attention/masks.rst")
+def of_a_triangle():
+    text = r"1 + 2 + \dots + n = n(n+1)/2"
+    yield text, sum(range(1, 8)), 7 * 8 / 2, int(attention.causal_mask(7, 7).sum())
+
+
+@stated("docs/exercises/activations/log_softmax.rst")
+def of_the_exercises_on_log_softmax():
+    x = draw(101, 4)[0]
+    text = r"\log s_i = x_i - \log \sum_j e^{x_j}"
+    yield text, activations.log_softmax(x), x - np.log(sum(np.exp(x)))
+
+
+@stated("docs/exercises/activations/sigmoid.rst")
+def of_the_exercises_on_the_sigmoid():
+    x = np.array([-1.0, 0.4])
+    yield (
+        r"e^{-x} / (1 + e^{-x}) = 1 - \sigma",
+        np.exp(-x) / (1 + np.exp(-x)),
+        1 - activations.sigmoid(x),
+    )
+    yield (
+        r"\sigma' = \sigma (1 - \sigma)",
+        activations.sigmoid_deriv(x),
+        sigmoid(x) * (1 - sigmoid(x)),
+    )
+    yield r"\sigma = (1 + e^{-x})^{-1}", activations.sigmoid(x), (1 + np.exp(-x)) ** -1
+
+
+@stated("docs/exercises/activations/softmax.rst")
+def of_more_exercises_on_softmax():
+    x = draw(102, 4)[0]
+    text = r"\log s_i = x_i - \log \sum_k e^{x_k}"
+    yield text, np.log(activations.softmax(x)), x - np.log(sum(np.exp(x)))
+    v = x / np.linalg.norm(x)
+    text = r"(\max v - \min v)^2 \le 2 (\max v)^2 + 2 (\min v)^2 \le 2"
+    yield text, (max(v) - min(v)) ** 2 <= 2 * max(v) ** 2 + 2 * min(v) ** 2 <= 2, True
+
+
+@stated("docs/exercises/activations/swiglu.rst")
+def of_three_matrices():
+    D = 48
+    F = 8 * D / 3
+    yield r"3 F D = 8 D^2", 3 * F * D, 8 * D**2
+    yield r"F = \frac83 D", F, 8 / 3 * D
+
+
+@stated("docs/exercises/activations/tanh.rst")
+def of_the_exercises_on_tanh():
+    x = 0.8
+    yield r"\tanh' = 1 - \tanh^2", activations.tanh_deriv(x), 1 - math.tanh(x) ** 2
+    text = r"(\cosh^2 - \sinh^2)/\cosh^2 = 1 - \tanh^2"
+    yield text, (math.cosh(x) ** 2 - math.sinh(x) ** 2) / math.cosh(x) ** 2, 1 - math.tanh(x) ** 2
+
+
+@stated("dlref/activations/_tanh.py")
+def of_tanh():
+    x, dx = np.array([-1.0, 0.4]), np.array([0.3, 2.0])
+    yield r"\dd y = f'(x)\, \dd x", activations.tanh_jvp(x, dx), slope(np.tanh, x) * dx
+
+
+@stated("dlref/activations/_relu.py")
+def of_the_slope_of_relu():
+    x, dx = np.array([-1.0, 0.4]), np.array([0.3, 2.0])
+    yield r"\dd y = f'(x)\, \dd x", activations.relu_jvp(x, dx), (x > 0) * dx
+
+
+@stated("dlref/activations/_swiglu.py")
+def of_swiglu():
+    x, g, dx, dg = draw(103, 3, 3, 3, 3)
+    f = lambda g: g * sigmoid(g)  # noqa: E731
+    text = r"\dd y = f(g)\, \dd x + x f'(g)\, \dd g"
+    yield text, activations.swiglu_jvp((x, g), (dx, dg)), f(g) * dx + x * slope(f, g) * dg
+    b = 1.3
+    text = r"a'(g) = \sigma(\beta g) + \beta g\, \sigma(\beta g)\, \sigma(-\beta g)"
+    want = sigmoid(b * g) + b * g * sigmoid(b * g) * sigmoid(-b * g)
+    yield text, slope(lambda g: g * sigmoid(b * g), g), want
+
+
+@stated("dlref/attention/_linear_attention.py")
+def of_features_with_a_one():
+    a, b, v = draw(104, 3, (4, 3), (4, 2))
+    n, z = sum((a @ b[j]) * v[j] for j in range(4)), sum(a @ b[j] for j in range(4))
+    c = np.hstack([v, np.ones((4, 1))])
+    text = r"(\vec n_i, z_i) = \sum_j (\vec a_i \cdot \vec b_j)\, \vec c_j"
+    yield text, [*n, z], sum((a @ b[j]) * c[j] for j in range(4))
+
+
+@stated("dlref/attention/_recurrent_linear_attention.py")
+def of_the_triangular_system():
+    A, B, R, dA, dB, dR = draw(105, (3, 3), (3, 3), (3, 2), (3, 3), (3, 3), (3, 2))
+    solve = lambda A, B, R: np.linalg.solve(np.eye(3) + B @ A, B @ R)  # noqa: E731
+    W, dW = solve(A, B, R), rate(solve, [A, B, R], [dA, dB, dR])
+    text = (
+        r"(\mat I + \mat B \mat A)\, \dd \mat W = \dd \mat B\, (\mat R - \mat A \mat W) + "
+        r"\mat B\, \dd \mat R - \mat B\, \dd \mat A\, \mat W"
+    )
+    yield text, (np.eye(3) + B @ A) @ dW, dB @ (R - A @ W) + B @ dR - B @ dA @ W
+
+
+@stated("dlref/attention/_scaled_dot_product.py")
+def of_attention_with_dropout():
+    q, k, v, u = draw(106, (2, 4), (3, 4), (3, 5), (2, 5))
+    m = np.array([[0.0, 2.0, 2.0], [2.0, 0.0, 2.0]])
+    p = softmax(q @ k.T / 2)
+    dv = attention.scaled_dot_product_attention_vjp(u, q, k, v, dropout=m)[2]
+    text = r"\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i"
+    yield text, dv, [sum(m[i, j] * p[i, j] * u[i] for i in range(2)) for j in range(3)]
+    out = attention.scaled_dot_product_attention(q, k, v, dropout=m)
+    yield r"\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j", out, (m * p) @ v
+
+
+@stated("dlref/calculus/_chain_rule.py")
+def of_small_changes():
+    x, d = 0.7, 1e-5
+    g, f = np.square, np.sin
+    du, dy = g(x + d) - g(x), f(g(x + d)) - f(g(x))
+    yield r"\Delta u = g'(x) \Delta x + o(\Delta x)", du / d, 2 * x, Near(1e-4)
+    yield r"\Delta y = f'(u) \Delta u + o(\Delta u)", dy / du, math.cos(x**2), Near(1e-4)
+    text = r"\Delta y = f'(u)\, g'(x)\, \Delta x + o(\Delta x)"
+    yield text, dy / d, math.cos(x**2) * 2 * x, Near(1e-4)
+
+
+@stated("dlref/calculus/_inverse.py")
+def of_a_matrix_and_its_inverse():
+    A = draw(107, (3, 3))[0]
+    yield r"\mat A \mat Y = \mat I", A @ np.linalg.inv(A), np.eye(3)
+
+
+@stated("dlref/calculus/_quadratic_form.py")
+def of_antisymmetric_changes():
+    x, B = draw(108, 3, (3, 3))
+    yield r"\vec x^\top \dot{\mat A} \vec x = 0", x @ (B - B.T) @ x, 0
+
+
+@stated("dlref/losses/_distillation_loss.py")
+def of_the_mean_of_two():
+    p, q = softmax(draw(109, 4)[0]), softmax(draw(110, 4)[0])
+    m, dm = (p + q) / 2, draw(111, 4)[0]
+    text = r"-\sum_c \tfrac{p_c + q_c}{2 m_c} \dd m_c = -\sum_c \dd m_c"
+    yield text, -sum((p + q) / (2 * m) * dm), -sum(dm)
+
+
+@stated("dlref/losses/_kl_estimate.py")
+def of_the_log_ratio():
+    yield r"\partial \rho / \partial \log p = -1", slope(lambda l: -0.3 - l, 0.5), -1
+
+
+@stated("dlref/neurons/_lora_linear.py")
+def of_low_rank():
+    x, W, A, B, U = draw(112, (5, 4), (3, 4), (2, 4), (3, 2), (5, 3))
+    s = 0.6
+    grads = neurons.lora_linear_vjp(U, x, W, A, B, scale=s)
+    G = U.T @ x  # of the merged weight
+    names = {g.shape: g for g in grads if g is not None}
+    yield r"\partial L / \partial \mat B = s\, \mat G \mat A^\top", names[3, 2], s * G @ A.T
+    dx, dA, dB = draw(113, (5, 4), (2, 4), (3, 2))
+    step = rate(lambda x, A, B: x @ W.T + s * x @ A.T @ B.T, (x, A, B), (dx, dA, dB))
+    sums = sum(np.vdot(names[d.shape], d) for d in (dx, dA, dB))
+    yield r"\dd L = \sum_n \vec u_n \cdot \dd \vec y_n", np.vdot(U, step), sums
+
+
+@stated("dlref/neurons/_neuron.py")
+def of_a_neuron():
+    z = np.array([-0.4, 0.8])
+    yield (
+        r"\dv{a}{z} = f'(z)",
+        neurons.neuron_jvp((z[:, None], np.ones(1), 0.0), (None, None, 1.0), activation="tanh"),
+        slope(np.tanh, z),
+    )
+
+
+@stated("dlref/normalization/_batch_norm_inference.py")
+def of_statistics():
+    x, M = draw(114, 5)[0], 5
+    yield r"\partial \mu / \partial x_m = 1/M", jacobian_of(np.mean, x), np.full(5, 1 / M)
+    of_x = jacobian_of(lambda x: np.mean((x - np.mean(x)) ** 2), x)
+    yield r"\partial \sigma^2 / \partial x_m = 2 (x_m - \mu) / M", of_x, 2 * (x - np.mean(x)) / M
+
+
+@stated("dlref/normalization/_group_norm.py")
+def of_group_norm():
+    x, w, b, u = draw(115, (2, 5, 4), 4, 4, (2, 5, 4))
+    dx, dw, db = draw(116, (2, 5, 4), 4, 4)
+    dy = normalization.group_norm_jvp((x, 2, w, b), (dx, None, dw, db))
+    grads = normalization.group_norm_vjp(u, x, 2, w, b)
+    want = sum(np.vdot(g, d) for g, d in zip(grads, (dx, dw, db), strict=True))
+    yield r"\dd L = \sum u_{npc}\, \dd y_{npc}", np.vdot(u, dy), want
+
+
+@stated("dlref/positions/_rope_score.py")
+def of_rope_scores():
+    q, k, dq, dk = draw(117, 4, 4, 4, 4)
+    theta, u = np.array([1.0, 0.2]), 0.7
+    dy = positions.rope_score_jvp((q, k, 3.0, theta), (dq, dk, None, None))
+    grads = positions.rope_score_vjp(u, q, k, 3.0, theta)
+    yield r"\dd L = u\, \dd y", u * dy, grads[0] @ dq + grads[1] @ dk
+
+
+@stated("dlref/positions/_t5.py")
+def of_buckets():
+    e, n, M = 8, 16, 128
+    agree = [
+        ((r / e) ** (n - e) >= (M / e) ** k) == (r ** (n - e) >= M**k * e ** (n - e - k))
+        for k in range(1, 8)
+        for r in range(9, 140)
+        if abs((r / e) ** (n - e) - (M / e) ** k) > 1e-6
+    ]
+    yield r"(r/e)^{n-e} \ge (M/e)^k", all(agree), True
+    yield r"r^{n-e} \ge M^k e^{n-e-k}", all(agree), True
+
+
+@stated("dlref/recurrent/_gru.py")
+def of_gradients_through_a_gru():
+    x, h, W, V, b, c, u = draw(118, 2, 3, (9, 2), (9, 3), 9, 9, 3)
+    dx, *_, db, _ = recurrent.gru_cell_vjp(u, x, h, W, V, b, c)
+    text = (
+        r"\partial L / \partial \vec x_t = \mat W_{xr}^\top \vec\delta_r + "
+        r"\mat W_{xz}^\top \vec\delta_z + \mat W_{xn}^\top \vec\delta_n"
+    )
+    yield text, dx, W[:3].T @ db[:3] + W[3:6].T @ db[3:6] + W[6:].T @ db[6:]
+
+
+@stated("dlref/recurrent/_lstm.py")
+def of_both_outputs_of_an_lstm():
+    primals = tuple(draw(119, 2, 3, 3, (12, 2), (12, 3), 12, 12))
+    tangents = tuple(draw(120, 2, 3, 3, (12, 2), (12, 3), 12, 12))
+    u, v = draw(121, 3, 3)
+    dh, dc = recurrent.lstm_cell_jvp(primals, tangents)
+    grads = recurrent.lstm_cell_vjp((u, v), *primals)
+    want = sum(np.vdot(g, d) for g, d in zip(grads, tangents, strict=True))
+    text = (
+        r"\dd L = \langle \partial L / \partial \vec h', \dd \vec h' \rangle + \langle "
+        r"\partial L / \partial \vec c', \dd \vec c' \rangle"
+    )
+    yield text, u @ dh + v @ dc, want
+
+
+@stated("dlref/training/_lion.py")
+def of_lion():
+    rng, eta, decay = np.random.default_rng(122), 0.3, 0.8
+    before = rng.normal(size=50)
+    after = (1 - eta * decay) * before - eta * np.sign(rng.normal(size=50))
+    text = r"\abs{\theta_t} \le (1 - \eta \lambda) \abs{\theta_{t-1}} + \eta"
+    yield (
+        text,
+        bool(np.all(np.abs(after) <= (1 - eta * decay) * np.abs(before) + eta + 1e-15)),
+        True,
+    )
+
+
+@stated("dlref/training/_momentum.py")
+def of_momentum():
+    v, g, mu = *draw(123, 3, 3), 0.9
+    new = mu * v + g
+    yield r"\mu \vec v_{t-1} = \vec v_t - \vec g_t", mu * v, new - g
+
+
+@stated("dlref/transformer/_feed_forward.py")
+def of_networks():
+    x, W, u = draw(124, 3, (4, 3), 3)
+    dx, dW = draw(125, 3, (4, 3))
+    step = rate(lambda W, x: W @ x, [W, x], [dW, dx])
+    text = r"\dot{\vec a} = \dot{\mat W}_{gate} \vec x + \mat W_{gate} \dot{\vec x}"
+    yield text, step, dW @ x + W @ dx
+    params = transformer.FeedForwardParams(w1=W, b1=None, w2=draw(126, (3, 4))[0], b2=None)
+    dy = transformer.feed_forward_jvp((x, params), (dx, None), activation="tanh")
+    grads = transformer.feed_forward_vjp(u, x, params, activation="tanh")
+    yield r"\dd L = \sum \vec u \cdot \dd \vec y", u @ dy, grads[0] @ dx
+
+
+@stated("dlref/transformer/_router.py")
+def of_a_router():
+    W, x, b, dW, dx, db = draw(127, (4, 3), 3, 4, (4, 3), 3, 4)
+    step = rate(lambda W, x, b: W @ x + b, [W, x, b], [dW, dx, db])
+    text = r"\dot{\vec z} = \dot{\mat W} \vec x + \mat W \dot{\vec x} + \dot{\vec b}"
+    yield text, step, dW @ x + W @ dx + db
+
+
+@stated("docs/conventions.rst")
+def of_conventions():
+    u, J, v = draw(128, 3, (3, 4), 4)
+    yield r"u^\top (J v) = (u^\top J)\, v", u @ (J @ v), (u @ J) @ v
+
+
+@stated("docs/reference/check.rst")
+def of_adjoints():
+    u, J, v = draw(129, 3, (3, 4), 4)
+    yield (
+        r"\langle u, \mat J v \rangle = \langle \mat J^\top u, v \rangle",
+        u @ (J @ v),
+        (J.T @ u) @ v,
+    )
+
+
+@stated("docs/reference/neurons.rst")
+def of_neurons():
+    w, x, W, V, b = *draw(130, 3, 3, (4, 3), (2, 4)), 0.3
+    yield r"\partial z / \partial \vec w = \vec x", jacobian_of(lambda w: w @ x + b, w), x
+    yield r"\partial z / \partial b = 1", slope(lambda b: w @ x + b, b), 1
+    yield r"\mat V (\mat W \vec x) = (\mat V \mat W) \vec x", V @ (W @ x), (V @ W) @ x
+
+
+@stated("docs/exercises/calculus/accumulation.rst")
+def of_a_square_in_an_exponential():
+    x = 0.7
+    yield r"dy/dx = e^{x^2} \cdot 2x", slope(lambda x: np.exp(x**2), x), math.exp(x**2) * 2 * x
+
+
+@stated("docs/exercises/calculus/matmul.rst")
+def of_a_sum_of_a_product():
+    A, B = draw(131, (2, 3), (3, 4))
+    grad = calculus.matmul_vjp(np.ones((2, 4)), A, B)[0]
+    text = r"(\mat U \mat B^\top)_{ik} = \sum_j B_{kj}"
+    yield text, grad, [[sum(B[k]) for k in range(3)] for _ in range(2)]
+
+
+@stated("docs/exercises/calculus/power.rst")
+def of_relative_changes():
+    w, dw = 0.7, 0.3
+    yield r"dy / y = 3\, dw / w", slope(lambda w: w**3, w) * dw / w**3, 3 * dw / w
+
+
+@stated("docs/exercises/convolution/conv.rst")
+def of_sizes_of_convolutions():
+    text = r"\lfloor (224 + 6 - 6 - 1) / 2 \rfloor + 1 = 111 + 1"
+    yield text, (224 + 6 - 6 - 1) // 2 + 1, 111 + 1
+    a, b, x = draw(132, 3, 2, (5, 4))
+    text = r"\sum_{kl} a_k b_l\, x_{i+k, j+l} = \sum_k a_k \bigl( \sum_l b_l\, x_{i+k, j+l} \bigr)"
+    double = sum(a[k] * b[m] * x[1 + k, 2 + m] for k in range(3) for m in range(2))
+    yield text, double, sum(a[k] * sum(b[m] * x[1 + k, 2 + m] for m in range(2)) for k in range(3))
+
+
+@stated("docs/exercises/losses/binary_cross_entropy.rst")
+def of_the_binary_gradient():
+    t, s = 0.3, 0.8
+    text = r"-t (1 - \sigma) + (1 - t) \sigma = \sigma - t"
+    yield text, -t * (1 - s) + (1 - t) * s, s - t
+    x = 0.6
+    yield r"\sigma' = \sigma (1 - \sigma)", slope(sigmoid, x), sigmoid(x) * (1 - sigmoid(x))
+
+
+@stated("docs/exercises/losses/dpo_loss.rst")
+def of_the_best_margin():
+    z, e = math.log(4), 0.2
+    text = r"\epsilon\, \sigma(z) = (1 - \epsilon)\, \sigma(-z)"
+    yield text, e * sigmoid(z), (1 - e) * sigmoid(-z)
+    yield (
+        r"z = \log 4",
+        slope(lambda z: -(1 - e) * np.log(sigmoid(z)) - e * np.log(sigmoid(-z)), z),
+        0,
+    )
+
+
+@stated("docs/exercises/losses/gaussian_kl.rst")
+def of_the_best_variance():
+    a = 0.7
+    s = math.log(1 / (1 + 2 * a))
+    yield r"e^s (a + \tfrac12) = \tfrac12", math.exp(s) * (a + 0.5), 0.5
+    yield (
+        r"\sigma^2 = 1 / (1 + 2 a)",
+        slope(lambda s: a * np.exp(s) + (np.exp(s) - 1 - s) / 2, s),
+        0,
+    )
+
+
+@stated("docs/exercises/neurons/mlp.rst")
+def of_the_change_of_a_layer():
+    delta, dz, W, b = draw(133, 2, 2, (2, 3), 2)
+    text = r"\dd L = \vec \delta_l^\top \dd \vec z_l"
+    yield text, sum(delta[i] * dz[i] for i in range(2)), delta.T @ dz
+    x = draw(134, 3)[0]
+    yield r"\vec z_l = \mat W_l \vec a_{l-1} + \vec b_l", neurons.linear(x, W, b), W @ x + b
+
+
+@stated("docs/exercises/normalization/rms_norm.rst")
+def of_a_lost_direction():
+    x = draw(135, 4)[0]
+    J = normalization.rms_norm_jacobian(x, eps=0.0)
+    yield r"\mat J \hat{\vec x} = \vec 0", J @ normalization.rms_norm(x, eps=0.0), np.zeros(4)
+
+
+@stated("docs/exercises/positions/alibi.rst")
+def of_half_a_weight():
+    m = 0.25
+    d = math.log(2) / m
+    yield r"e^{-m d} = 1/2", math.exp(-m * d), 1 / 2
+    yield r"d = \log 2 / m", d, math.log(2) / m
+
+
+@stated("docs/exercises/positions/learned.rst")
+def of_selected_rows():
+    S, W, U = np.eye(4)[[1, 3, 1]], *draw(136, (4, 2), (3, 2))
+    yield r"\mat Y = \mat S \mat W", W[[1, 3, 1]], S @ W
+    grad = np.zeros((4, 2))
+    np.add.at(grad, [1, 3, 1], U)
+    yield r"\bar{\mat W} = \mat S^\top \mat U", grad, S.T @ U
+
+
+@stated("docs/exercises/propagation/gradient_magnitude.rst")
+def of_a_weight_that_makes_up():
+    yield (
+        r"w \cdot \frac14 = 1",
+        float(propagation.gradient_magnitude(4.0, 7, activation_slope=0.25)),
+        1,
+    )
+
+
+@stated("docs/exercises/quantization/quantize_blocks.rst")
+def of_exponents():
+    yield r"\lfloor \log_2 13 \rfloor = 3", math.floor(math.log2(13)), 3
+
+
+@stated("docs/exercises/recurrent/gru.rst")
+def of_a_gru_without_recurrent_weights():
+    b, h, dh = draw(137, 9, 3, 3)
+    zero = np.zeros((9, 3)), np.zeros((9, 3))
+    tangent = recurrent.gru_cell_jvp(
+        (np.zeros(3), h, *zero, b, None), (None, dh, None, None, None, None)
+    )
+    yield r"\dd h_t = z_t \dd h_{t-1}", tangent, sigmoid(b[3:6]) * dh
+    z, n = 0.3, -0.6
+    yield (
+        r"h_t = (1 - z_t) n_t + z_t h_{t-1}",
+        recurrent.gru_cell(
+            [0.0],
+            [2.0],
+            np.zeros((3, 1)),
+            np.zeros((3, 1)),
+            np.array([0.0, math.log(z / (1 - z)), math.atanh(n)]),
+        ),
+        [(1 - z) * n + z * 2.0],
+    )
+
+
+@stated("docs/exercises/training/newton_schulz.rst")
+def of_the_cubic():
+    a, b = 3 / 2, -1 / 2
+    p = lambda s: a * s + b * s**3  # noqa: E731
+    yield r"p(1) = 1", p(1.0), 1
+    yield r"p'(1) = 0", slope(p, 1.0), 0
+    yield r"a + b = 1", a + b, 1
+    yield r"a + 3 b = 0", a + 3 * b, 0
+    X = draw(138, (3, 4))[0]
+    text = r"\mat A \mat X = \mat X \mat X^\top \mat X = \mat X (\mat X^\top \mat X)"
+    yield text, (X @ X.T) @ X, X @ (X.T @ X)
+
+
+@stated("docs/exercises/training/lion.rst")
+def of_lion_turning_around():
+    k = next(k for k in range(200) if 0.99**k < 1 / 2)
+    m = 2 * 0.99**k - 1
+    yield r"0.99^k < 1/2", 0.99 ** (k - 1) >= 0.5 > 0.99**k, True
+    yield r"m = 2 \cdot 0.99^k - 1", m, sum(-0.01 * 0.99 ** (k - 1 - j) for j in range(k)) + 0.99**k
