@@ -38,8 +38,10 @@ def sketches():
     sys.path.pop(0)
 
 
-def test_the_essays_have_eight_steps():
+def test_the_essays_have_seven_and_eight_steps():
     assert [len(steps) for steps in ESSAYS.values()] == [7, 8]
+    assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
+    assert set(TRUE) < set(STEPS)
 
 
 #: What the description of a picture says, of the values drawn; x, then the curves or maps.
@@ -53,13 +55,13 @@ TRUE = {
     "Residual connections: add the identity": lambda _, residual, plain: (
         0.3 < residual[-1] < 3 and plain[-1] < 1e-20
     ),
-    "Norms: bound what is added": lambda _, without, norm: (
+    "Norms: bound the branches": lambda _, without, norm: (
         2**29 < without[-1] < 2**31 and 25 < norm[-1] < 37
     ),
     "The cell of an LSTM: the same idea in time": lambda _, three, one, rnn: (
         three[-1] > 0.1 and 1e-5 > one[-1] > 1e9 * rnn[-1]
     ),
-    "Clipping: what is left": lambda x, after, before: (
+    "Clipping: a last resort": lambda x, after, before: (
         np.allclose(after, np.minimum(x, 1)) and np.allclose(before, x)
     ),
     "The problem: a state of fixed size": lambda x, small, large: (
