@@ -75,6 +75,7 @@ mathjax4_config = {
                 "braille": False,
                 "collapsible": False,
                 "assistiveMml": True,
+                "inTabOrder": False,  # names.js adds formulas that scroll
             }
         }
     },
