@@ -33,6 +33,7 @@ extensions = [
     "light_images",
     "inline_variables",
     "symbol_role",
+    "sketches",
     "topics",
     "learn",
     "sheet",
@@ -75,6 +76,7 @@ mathjax4_config = {
                 "braille": False,
                 "collapsible": False,
                 "assistiveMml": True,
+                "inTabOrder": False,  # names.js adds formulas that scroll
             }
         }
     },

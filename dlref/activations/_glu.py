@@ -93,6 +93,14 @@ def glu_vjp(
 
     Notes
     -----
+    **The differential.** A product of x with the sigmoid of g:
+
+    .. math:: \dd y = \sigma(g)\, \dd x + x\, \sigma(g)\, \sigma(-g)\, \dd g .
+
+    **The inner product.** :math:`\dd L = \sum u\, \dd y` over all elements of the output.
+
+    **The transpose.** Each differential occurs as often as its argument is used:
+
     .. math::
 
         \pdv{L}{x} = \sum u\, \sigma(g) , \qquad

@@ -231,6 +231,16 @@ def log_softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) ->
 
     Notes
     -----
+    **The differential.** With the softmax s,
+
+    .. math:: \dd \ell_i = \dd x_i - \sum_j s_j\, \dd x_j .
+
+    **The inner product.** In :math:`\dd L = \sum_i u_i\, \dd \ell_i`, the second term is the same
+    for all i, and gets the factor :math:`\sum_i u_i`.
+
+    **The transpose.** The Jacobian is not symmetric: its transpose subtracts a multiple of s in
+    place of a mean. The factor of :math:`\dd x_j` is
+
     .. math:: \pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i
 
     with the softmax s. For the cross-entropy :math:`L = -\ell_c` of a class c it is the well-known

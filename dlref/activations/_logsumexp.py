@@ -273,9 +273,18 @@ def logsumexp_vjp(
 
     Notes
     -----
+    **The differential.** The gradient of the value is the softmax s, so
+
+    .. math:: \dd f = \sum_i s_i\, \dd x_i .
+
+    **The inner product.** The value is one number with one cotangent u, so
+    :math:`\dd L = u\, \dd f`.
+
+    **The transpose.** The factor of :math:`\dd x_i` is
+
     .. math:: \pdv{L}{x_i} = u\, s_i
 
-    with the softmax s and the cotangent u of the value that score i contributes to. The gradients
+    with the cotangent u of the value that score i contributes to. The gradients
     sum to u.
 
     Examples

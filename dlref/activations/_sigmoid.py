@@ -217,7 +217,12 @@ def sigmoid_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    With the cotangent u, element by element:
+    **The differential.** Element by element, :math:`\dd y = f'(x)\, \dd x`.
+
+    **The inner product.** :math:`\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x` over all elements.
+
+    **The transpose.** The Jacobian is diagonal and its own transpose, so that the cotangent u is
+    multiplied by the slope:
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \sigma(x)\, \sigma(-x)
 

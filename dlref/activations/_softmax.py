@@ -259,9 +259,19 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
 
     Notes
     -----
+    **The differential.** By :func:`softmax_jacobian`, every probability is compared with a mean:
+
+    .. math:: \dd s_i = \sum_j J_{ij}\, \dd x_j = s_i \Bigl( \dd x_i - \sum_j s_j\, \dd x_j \Bigr) .
+
+    **The inner product.** The loss changes by :math:`\dd L = \sum_i u_i\, \dd s_i = \sum_{ij} u_i
+    J_{ij}\, \dd x_j`.
+
+    **The transpose.** The factor of :math:`\dd x_j` is the gradient. As J is symmetric, it is the
+    differential with u in place of :math:`\dd \vec x`:
+
     .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
 
-    with the probabilities s and their Jacobian J of :func:`softmax_jacobian`. The gradient sums to
+    with the probabilities s and their Jacobian J. The gradient sums to
     zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
     of u, so it is nearly 0 where one probability is nearly 1.
 

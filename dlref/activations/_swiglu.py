@@ -166,6 +166,14 @@ def swiglu_vjp(
 
     Notes
     -----
+    **The differential.** A product of x with :math:`f(g) = g\, \sigma(\beta g)`, the SiLU:
+    :math:`\dd y = f(g)\, \dd x + x f'(g)\, \dd g`.
+
+    **The inner product.** :math:`\dd L = \sum u\, \dd y` over all elements of the output.
+
+    **The transpose.** Each differential occurs as often as its argument is used. With the slope
+    :math:`f'(g)` written out,
+
     .. math::
 
         \pdv{L}{x} = \sum u\, g\, \sigma(\beta g) , \qquad

@@ -128,9 +128,18 @@ def attention_scores_vjp(
     Notes
     -----
     Let :math:`u_{ij}` be the cotangent, set to 0 where the score is −∞, and :math:`t_{ij} =
-    \tanh(c\, \vec q_i \cdot \vec k_j / a)`, or 0 without a cap. The bias is added last, so it gets
-    :math:`u_{ij}`, summed up where it was broadcast. The cap has the slope :math:`1 - t_{ij}^2`,
-    and the gradient passes through the product to queries and keys:
+    \tanh(c\, \vec q_i \cdot \vec k_j / a)`, or 0 without a cap.
+
+    **The differential.** The cap has the slope :math:`1 - t_{ij}^2`, and the bias :math:`B_{ij}` is
+    added last:
+
+    .. math:: \dd s_{ij} = (1 - t_{ij}^2)\, c\, (\vec k_j \cdot \dd \vec q_i
+       + \vec q_i \cdot \dd \vec k_j) + \dd B_{ij} .
+
+    **The inner product.** :math:`\dd L = \sum_{ij} u_{ij}\, \dd s_{ij}`.
+
+    **The transpose.** The bias gets :math:`u_{ij}`, summed up where it was broadcast. A query
+    occurs in the scores of all keys, and a key in the scores of all queries:
 
     .. math::
 

@@ -144,8 +144,14 @@ def attention_weights_vjp(
 
     Notes
     -----
-    The softmax has the Jacobian :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, so the
-    scores of row i get
+    **The differential.** A row is a softmax: :math:`\dd p_{ij} = p_{ij} \bigl( \dd s_{ij} - \sum_m
+    p_{im}\, \dd s_{im} \bigr)`.
+
+    **The inner product.** :math:`\dd L = \sum_{ij} u_{ij}\, \dd p_{ij}`.
+
+    **The transpose.** The Jacobian of a row,
+    :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, is symmetric, so the scores of row i
+    get
 
     .. math:: d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),
 

@@ -235,8 +235,16 @@ def linear_attention_vjp(
     -----
     Let :math:`\vec a_i = \phi(\vec q_i)` and :math:`\vec b_j = \phi(\vec k_j)` be the features,
     :math:`\vec c_j = (\vec v_j, 1)` a value with a one appended, and :math:`(\vec n_i, z_i) =
-    \sum_j (\vec a_i \cdot \vec b_j)\, \vec c_j` numerator and denominator. Through the quotient
-    :math:`\vec o_i = \vec n_i / z_i` the two get the cotangent
+    \sum_j (\vec a_i \cdot \vec b_j)\, \vec c_j` numerator and denominator.
+
+    **The differential.** The output is the quotient :math:`\vec o_i = \vec n_i / z_i`, so
+
+    .. math:: \dd \vec o_i = \frac{\dd \vec n_i - \vec o_i\, \dd z_i}{z_i} .
+
+    **The inner product.** :math:`\dd L = \sum_i \vec u_i \cdot \dd \vec o_i = \sum_i \vec g_i \cdot
+    (\dd \vec n_i, \dd z_i)`.
+
+    **The transpose.** Numerator and denominator get the cotangent
 
     .. math::
 

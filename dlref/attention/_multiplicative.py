@@ -221,10 +221,17 @@ def multiplicative_attention_vjp(
 
     Notes
     -----
-    Let :math:`\vec r_i = \mat W^\top \vec q_i` be the projected query, of length E, and
-    :math:`\vec g_i = \partial L / \partial \vec r_i` its gradient, which
-    :func:`scaled_dot_product_attention_vjp` gives together with the gradients of keys and values.
-    Then
+    **The differential.** The projected query :math:`\vec r_i = \mat W^\top \vec q_i`, of length E,
+    has
+
+    .. math:: \dd \vec r_i = \mat W^\top \dd \vec q_i + \dd \mat W^\top \vec q_i .
+
+    **The inner product.** :math:`\dd L = \sum_i \vec g_i \cdot \dd \vec r_i + \dots` with the
+    gradient :math:`\vec g_i = \partial L / \partial \vec r_i`, which
+    :func:`scaled_dot_product_attention_vjp` gives together with the gradients of keys and values,
+    the dots.
+
+    **The transpose.** The factors of the two differentials are
 
     .. math::
 

@@ -100,7 +100,11 @@ def repeat_kv_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, n: int) -> FloatArray:
 
     Notes
     -----
-    An array that is read n times gets n gradients, which add up:
+    **The differential.** A copy is linear: :math:`\dd y_{nh + m} = \dd x_h` for m = 0, …, n − 1.
+
+    **The inner product.** :math:`\dd L = \sum_{h, m} u_{nh + m}\, \dd y_{nh + m}`.
+
+    **The transpose.** An array that is read n times gets n gradients, which add up:
 
     .. math::
 

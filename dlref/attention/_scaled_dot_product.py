@@ -396,8 +396,17 @@ def scaled_dot_product_attention_vjp(
 
     Notes
     -----
-    From the output back, with :math:`\vec o_i = \sum_j p_{ij} \vec v_j` and
-    :math:`d_{ij} = \partial L / \partial s_{ij}` for the gradient of a score:
+    **The differential.** With :math:`\vec o_i = \sum_j p_{ij} \vec v_j` and the scores
+    :math:`s_{ij}`,
+
+    .. math:: \dd \vec o_i = \sum_j (p_{ij}\, \dd \vec v_j + \vec v_j\, \dd p_{ij}) , \qquad
+       \dd p_{ij} = p_{ij} \Bigl( \dd s_{ij} - \sum_m p_{im}\, \dd s_{im} \Bigr) .
+
+    **The inner product.** :math:`\dd L = \sum_i \vec u_i \cdot \dd \vec o_i`, to begin with; a
+    cotangent of the log-sum-exp is added in step 4.
+
+    **The transpose.** From the output back, with :math:`d_{ij} = \partial L / \partial s_{ij}` for
+    the gradient of a score:
 
     1. The values: :math:`\partial L / \partial \vec v_j = \sum_i p_{ij} \vec u_i`, and the
        weights: :math:`w_{ij} = \partial L / \partial p_{ij} = \vec u_i \cdot \vec v_j`.

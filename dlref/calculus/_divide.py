@@ -106,6 +106,14 @@ def divide_vjp(
 
     Notes
     -----
+    **The differential.** From :math:`w = y x` follows :math:`\dd w = x\, \dd y + y\, \dd x`, hence
+
+    .. math:: \dd y_j = \frac{\dd w_j - y_j\, \dd x_j}{x_j} .
+
+    **The inner product.** :math:`\dd L = \sum_j u_j\, \dd y_j`.
+
+    **The transpose.** Both Jacobians are diagonal and their own transposes:
+
     .. math:: \pdv{L}{w_j} = \frac{u_j}{x_j} , \qquad \pdv{L}{x_j} = -\frac{u_j\, w_j}{x_j^2}
 
     Given :math:`y = w / x`, :math:`\partial L / \partial x = -y \odot \partial L / \partial w`: the

@@ -102,6 +102,14 @@ def dot_vjp(
 
     Notes
     -----
+    **The differential.** The product rule in each term:
+
+    .. math:: \dd y = \sum_j (x_j\, \dd w_j + w_j\, \dd x_j) .
+
+    **The inner product.** The output is one number, so :math:`\dd L = u\, \dd y`.
+
+    **The transpose.** The factors of the two differentials are
+
     .. math:: \pdv{L}{w_j} = u\, x_j , \qquad \pdv{L}{x_j} = u\, w_j
 
     The score :math:`q^\top k` of attention is such a product: the gradient with respect to a query

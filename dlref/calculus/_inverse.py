@@ -88,11 +88,17 @@ def inverse_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    A tangent :math:`\dot{\mat A}` changes the loss by :math:`\operatorname{tr}(\mat U^\top
-    \dot{\mat Y}) = -\operatorname{tr}(\mat U^\top \mat Y \dot{\mat A} \mat Y) =
-    -\operatorname{tr}(\mat Y \mat U^\top \mat Y \dot{\mat A})`, since a trace does not change when
-    its factors are permuted cyclically. The factor before :math:`\dot{\mat A}` is the transposed
-    gradient:
+    **The differential.** Differentiate :math:`\mat A \mat Y = \mat I`:
+
+    .. math:: \dd \mat A\, \mat Y + \mat A\, \dd \mat Y = 0 \quad\Rightarrow\quad
+       \dd \mat Y = -\mat Y\, \dd \mat A\, \mat Y .
+
+    **The inner product.** :math:`\dd L = \operatorname{tr}(\mat U^\top \dd \mat Y) =
+    -\operatorname{tr}(\mat U^\top \mat Y\, \dd \mat A\, \mat Y)`.
+
+    **The transpose.** A trace does not change when its factors are permuted cyclically:
+    :math:`\dd L = -\operatorname{tr}(\mat Y \mat U^\top \mat Y\, \dd \mat A)`. The factor before
+    :math:`\dd \mat A` is the transposed gradient:
 
     .. math::
 

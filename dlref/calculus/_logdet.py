@@ -83,6 +83,15 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
+    **The differential.** With the gradient of :func:`logdet_grad`,
+
+    .. math:: \dd y = \sum_{kl} (\mat A^{-1})_{lk}\, \dd A_{kl}
+       = \operatorname{tr}(\mat A^{-1}\, \dd \mat A) .
+
+    **The inner product.** The output is one number, so :math:`\dd L = u\, \dd y`.
+
+    **The transpose.** The factor of :math:`\dd A_{kl}` has its indices exchanged:
+
     .. math:: \pdv{L}{A_{kl}} = u\, (\mat A^{-1})_{lk}
 
     A Gaussian likelihood holds :math:`-\frac12 \log \det \Sigma`; its gradient with

@@ -136,7 +136,15 @@ def matmul_vjp(
 
     Notes
     -----
-    With the Jacobians of :func:`matmul_jacobian`,
+    **The differential.** The product rule, with the factors in their order:
+
+    .. math:: \dd \mat Y = \dd \mat A\, \mat B + \mat A\, \dd \mat B .
+
+    **The inner product.** :math:`\dd L = \langle \mat U, \dd \mat Y \rangle = \sum_{il} U_{il}\,
+    \dd Y_{il}`.
+
+    **The transpose.** The factors of :math:`\dd A_{rs}` and :math:`\dd B_{rs}`, with the Jacobians
+    of :func:`matmul_jacobian`, are
 
     .. math::
 

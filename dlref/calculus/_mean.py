@@ -88,6 +88,13 @@ def mean_vjp(
 
     Notes
     -----
+    **The differential.** A mean is linear: :math:`\dd y_k = \frac1n \sum_j \dd x_{kj}`.
+
+    **The inner product.** :math:`\dd L = \sum_k u_k\, \dd y_k = \sum_{kj} \frac{u_k}{n}\, \dd
+    x_{kj}`.
+
+    **The transpose.** The factor of :math:`\dd x_{kj}` is
+
     .. math:: \pdv{L}{x_{kj}} = \frac{u_k}{n}
 
     For centring, :math:`y_i = x_i - \bar x`, the vjp is :math:`u_j - \frac1n \sum_i u_i`:

@@ -129,6 +129,15 @@ def multiply_vjp(
 
     Notes
     -----
+    **The differential.** The product rule, at each place:
+
+    .. math:: \dd y_i = x_i\, \dd w_i + w_i\, \dd x_i .
+
+    **The inner product.** :math:`\dd L = \sum_i u_i\, \dd y_i`.
+
+    **The transpose.** Both Jacobians are diagonal and their own transposes. The factor of
+    :math:`\dd w_j` is
+
     .. math::
 
         \pdv{L}{w_j} = \sum_i u_i \pdv{y_i}{w_j} = \sum_i u_i x_i \delta_{ij} = u_j x_j .

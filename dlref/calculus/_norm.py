@@ -123,6 +123,15 @@ def norm_vjp(
 
     Notes
     -----
+    **The differential.** From :math:`y_k^2 = \sum_j x_{kj}^2`, where :math:`y_k \ne 0`,
+
+    .. math:: \dd y_k = \frac{1}{y_k} \sum_j x_{kj}\, \dd x_{kj} .
+
+    **The inner product.** There is one cotangent per slice, and
+    :math:`\dd L = \sum_k u_k\, \dd y_k`.
+
+    **The transpose.** The factor of :math:`\dd x_{kj}` is
+
     .. math:: \pdv{L}{x_{kj}} = u_k\, \frac{x_{kj}}{\norm{x_k}}
 
     The gradient points along :math:`x`, whatever :math:`L` does with the norm; it is 0 where the

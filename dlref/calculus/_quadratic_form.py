@@ -109,6 +109,16 @@ def quadratic_form_vjp(
 
     Notes
     -----
+    **The differential.** The product rule for three factors:
+
+    .. math:: \dd y = \dd \vec x^\top \mat A\, \vec x + \vec x^\top \dd \mat A\, \vec x
+       + \vec x^\top \mat A\, \dd \vec x .
+
+    **The inner product.** The output is one number, so :math:`\dd L = u\, \dd y`.
+
+    **The transpose.** A number is its own transpose, so the first term is
+    :math:`\vec x^\top \mat A^\top \dd \vec x`, and with the last one
+
     .. math::
 
         \pdv{L}{\vec x} = u\, (\mat A + \mat A^\top)\, \vec x , \qquad

@@ -93,6 +93,12 @@ def sum_vjp(
 
     Notes
     -----
+    **The differential.** A sum is linear: :math:`\dd y_k = \sum_j \dd x_{kj}`.
+
+    **The inner product.** :math:`\dd L = \sum_k u_k\, \dd y_k = \sum_{kj} u_k\, \dd x_{kj}`.
+
+    **The transpose.** The factor of :math:`\dd x_{kj}` is
+
     .. math:: \pdv{L}{x_{kj}} = \sum_l u_l \pdv{y_l}{x_{kj}} = u_k
 
     Every :math:`x_{kj}` gets the cotangent of its sum: the reverse of a sum is a broadcast, as the

@@ -199,8 +199,15 @@ def conv_vjp(
 
     Notes
     -----
-    The output is linear in the input and in the weights. Input :math:`x_{c j}` is in window t at
-    place k if :math:`s t + d k - p = j`, so
+    **The differential.** The output is linear in the input and in the weights:
+
+    .. math:: \dd y_{o t} = \sum_c \sum_k \bigl( W_{o c k}\, \dd x_{c,\, s t + d k - p}
+       + x_{c,\, s t + d k - p}\, \dd W_{o c k} \bigr) + \dd b_o .
+
+    **The inner product.** :math:`\dd L = \sum_{o t} u_{o t}\, \dd y_{o t}`.
+
+    **The transpose.** Input :math:`x_{c j}` is in window t at place k if :math:`s t + d k - p = j`,
+    so the factors of the differentials are
 
     .. math::
 

@@ -167,6 +167,14 @@ def squared_error_vjp(
 
     Notes
     -----
+    **The differential.** An element of the error, :math:`e = (p - t)^2`, has
+
+    .. math:: \dd e = 2\, (p - t)\, (\dd p - \dd t) .
+
+    **The inner product.** :math:`\dd L = \sum u\, \dd e` over the elements.
+
+    **The transpose.** The Jacobian is diagonal and its own transpose:
+
     .. math:: \pdv{L}{p} = 2 u\, (p - t) , \qquad \pdv{L}{t} = -2 u\, (p - t)
 
     u is `dout`, for the mean divided by the number of elements. Predictions and targets

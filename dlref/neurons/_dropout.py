@@ -122,7 +122,11 @@ def dropout_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, mask: npt.ArrayLike) -> F
 
     Notes
     -----
-    The Jacobian is a diagonal matrix, so
+    **The differential.** For a given mask the map is linear: :math:`\dd y_i = m_i\, \dd x_i`.
+
+    **The inner product.** :math:`\dd L = \sum_i u_i\, \dd y_i`.
+
+    **The transpose.** The Jacobian is diagonal and its own transpose, so
 
     .. math:: \pdv{L}{x_i} = m_i u_i .
 

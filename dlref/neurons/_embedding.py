@@ -140,7 +140,13 @@ def embedding_vjp(
 
     Notes
     -----
-    A row is read by every place that has its token, so their cotangents add up:
+    **The differential.** Place n of the output reads a row of the table:
+    :math:`\dd y_{nd} = c\, \dd E_{t_n d}`.
+
+    **The inner product.** :math:`\dd L = \sum_{nd} u_{nd}\, \dd y_{nd}`.
+
+    **The transpose.** A row is read by every place that has its token, so its differential occurs
+    once for each of them, and their cotangents add up:
 
     .. math:: \pdv{L}{E_{id}} = c \sum_n [t_n = i]\, u_{nd} .
 

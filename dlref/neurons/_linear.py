@@ -179,7 +179,14 @@ def linear_vjp(
 
     Notes
     -----
-    Row n of the output is :math:`Y_{ni} = \sum_j W_{ij} X_{nj} + b_i`. Then
+    **The differential.** Row n of the output is :math:`Y_{ni} = \sum_j W_{ij} X_{nj} + b_i`, so
+
+    .. math:: \dd Y_{ni} = \sum_j (W_{ij}\, \dd X_{nj} + X_{nj}\, \dd W_{ij}) + \dd b_i .
+
+    **The inner product.** :math:`\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}`.
+
+    **The transpose.** The factor of each differential is its gradient. The Jacobian with respect to
+    a row is :math:`\mat W`, and its transpose is what multiplies the row's cotangent:
 
     .. math::
 

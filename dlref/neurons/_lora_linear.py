@@ -179,9 +179,16 @@ def lora_linear_vjp(
 
     Notes
     -----
-    The correction is a product of three, :math:`s\, \vec u^\top \mat B \mat A \vec x`. Its
-    derivative with respect to each is the product of the others. With one row of inputs n after
-    the other,
+    **The differential.** The correction is a product of three, and :math:`\mat W` is a constant:
+
+    .. math:: \dd \vec y = \mat W\, \dd \vec x + s\, (\dd \mat B\, \mat A \vec x
+       + \mat B\, \dd \mat A\, \vec x + \mat B \mat A\, \dd \vec x) .
+
+    **The inner product.** :math:`\dd L = \sum_n \vec u_n \cdot \dd \vec y_n`, with one row of
+    inputs n after the other.
+
+    **The transpose.** In each term, the factor before a differential is transposed and the factor
+    after it stays on the right:
 
     .. math::
 

@@ -287,7 +287,15 @@ def mlp_vjp(
 
     Notes
     -----
-    Write :math:`\vec \delta_l = \partial L / \partial \vec z_l`, a column.
+    **The differential.** Layer l has :math:`\vec h_l = \vec m_l \odot \phi(\vec z_l)`, so
+
+    .. math:: \dd \vec z_l = \mat W_l\, \dd \vec h_{l-1} + \dd \mat W_l\, \vec h_{l-1}
+       + \dd \vec b_l , \qquad \dd \vec h_l = \vec m_l \odot \phi'(\vec z_l) \odot \dd \vec z_l .
+
+    **The inner product.** :math:`\dd L = \vec u \cdot \dd \vec z_L`, summed over the rows. Write
+    :math:`\vec \delta_l = \partial L / \partial \vec z_l`, a column.
+
+    **The transpose.** From the last layer to the first one:
 
     1. **Last layer.** The output is :math:`\vec z_L`, so :math:`\vec \delta_L = \vec u`.
     2. **The layer below.** :math:`\vec z_{l+1}` depends on :math:`\vec z_l` through

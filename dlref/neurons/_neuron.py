@@ -203,6 +203,16 @@ def neuron_vjp(
 
     Notes
     -----
+    **The differential.** With :math:`z_n = \vec w \cdot \vec x_n + b` and the output
+    :math:`y_n = f(z_n)`,
+
+    .. math:: \dd y_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w + \dd b) .
+
+    **The inner product.** :math:`\dd L = \sum_n u_n\, \dd y_n`.
+
+    **The transpose.** The factors of the differentials; all rows share :math:`\dd \vec w` and
+    :math:`\dd b`, and each has its own :math:`\dd \vec x_n`:
+
     .. math::
 
         \pdv{L}{\vec x_n} = \delta_n \vec w , \quad

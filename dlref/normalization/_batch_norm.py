@@ -191,10 +191,23 @@ def batch_norm_vjp(
 
     Notes
     -----
-    Channels do not mix, so take one and drop its index. Let :math:`g_n = w u_n` be the gradient
-    that arrives at :math:`\hat x_n = (x_n - \mu) / \tau`, with
-    :math:`\tau = \sqrt{\sigma^2 + \epsilon}`. The input acts along three paths: directly, through
-    :math:`\mu`, and through :math:`\sigma^2`. Go through them backwards.
+    Channels do not mix, so take one and drop its index, and let
+    :math:`\tau = \sqrt{\sigma^2 + \epsilon}`.
+
+    **The differential.** The input acts on :math:`\hat x_n = (x_n - \mu) / \tau` along three paths:
+    directly, through :math:`\mu`, and through :math:`\sigma^2`:
+
+    .. math:: \dd \hat x_n = \frac1\tau \bigl( \dd x_n - \dd \mu \bigr)
+       - \frac{\hat x_n}{2 \tau^2}\, \dd \sigma^2 , \qquad
+       \dd y_n = w\, \dd \hat x_n + \hat x_n\, \dd w + \dd b .
+
+    **The inner product.** :math:`\dd L = \sum_n u_n\, \dd y_n` over the batch. Weight and bias act
+    on one channel each, and on all its examples, so
+
+    .. math:: \pdv{L}{w} = \sum_n u_n \hat x_n , \qquad \pdv{L}{b} = \sum_n u_n .
+
+    **The transpose.** Let :math:`g_n = w u_n` be the gradient that arrives at :math:`\hat x_n`. Go
+    through the three paths backwards.
 
     1. To the variance, from :math:`\partial \tau / \partial \sigma^2 = 1 / (2 \tau)`:
 
@@ -217,11 +230,6 @@ def batch_norm_vjp(
            \pdv{L}{x_m} = \frac{g_m}{\tau} + \frac1M \pdv{L}{\mu}
              + \frac{2 \tau \hat x_m}{M} \pdv{L}{\sigma^2}
              = \frac1\tau \bigl( g_m - \overline g - \hat x_m \, \overline{g \hat x} \bigr).
-
-    Weight and bias act on one channel each, and on all its examples:
-    :math:`\dd y_n = \hat x_n\, \dd w + \dd b` for a constant input. So
-
-    .. math:: \pdv{L}{w} = \sum_n u_n \hat x_n , \qquad \pdv{L}{b} = \sum_n u_n .
 
     A bar is the mean over the batch. The last two terms are projections, onto :math:`\vec 1` and
     onto :math:`\hat{\vec x}`: the gradients of a channel sum to 0 over the batch and (for

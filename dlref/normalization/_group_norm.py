@@ -174,19 +174,28 @@ def group_norm_vjp(
 
     Notes
     -----
-    With :math:`\tau = \sqrt{\sigma^2 + \epsilon}` and :math:`\hat x_{pc} = (x_{pc} - \mu) / \tau`
-    for the group of channel c in one sample, :math:`g_{pc} = w_c u_{pc}`, and bars for means over
-    the group,
+    Let :math:`\tau = \sqrt{\sigma^2 + \epsilon}` and :math:`\hat x_{pc} = (x_{pc} - \mu) / \tau`
+    for the group of channel c in one sample, with bars for means over the group.
+
+    **The differential.** As for a row in :func:`layer_norm_vjp`,
+
+    .. math:: \dd \hat x_{pc} = \frac1\tau \bigl( \dd x_{pc} - \overline{\dd x}
+       - \hat x_{pc} \, \overline{\hat x\, \dd x} \bigr) , \qquad
+       \dd y_{pc} = w_c\, \dd \hat x_{pc} + \hat x_{pc}\, \dd w_c + \dd b_c .
+
+    **The inner product.** :math:`\dd L = \sum u_{npc}\, \dd y_{npc}`. A channel has the same weight
+    and bias in every sample n and at every position p:
+
+    .. math:: \pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad
+       \pdv{L}{b_c} = \sum_{n, p} u_{npc} .
+
+    **The transpose.** With :math:`g_{pc} = w_c u_{pc}`, and the symmetric Jacobian of
+    :math:`\hat{\vec x}`,
 
     .. math::
 
         \pdv{L}{x_{pc}} = \frac1\tau \bigl( g_{pc} - \overline g
             - \hat x_{pc} \, \overline{g \hat x} \bigr).
-
-    A channel has the same weight and bias in every sample n and at every position p:
-
-    .. math:: \pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad
-       \pdv{L}{b_c} = \sum_{n, p} u_{npc} .
 
     The weights differ within a group, so they must be multiplied in *before* the projections; in
     :func:`batch_norm_vjp`, where a channel has one weight, the order does not matter.

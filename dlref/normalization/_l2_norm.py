@@ -100,20 +100,27 @@ def l2_norm_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, eps: float = 1e-6) -> 
 
     Notes
     -----
-    From :math:`\ell^2 = \vec x \cdot \vec x + \epsilon` follows
+    **The differential.** From :math:`\ell^2 = \vec x \cdot \vec x + \epsilon` follows
     :math:`\ell\, \dd \ell = \vec x \cdot \dd \vec x`, so
-    :math:`\dd \ell = \vec y \cdot \dd \vec x`. The differential of the quotient, and its inner
-    product with the cotangent:
+    :math:`\dd \ell = \vec y \cdot \dd \vec x`, and
 
     .. math::
 
-        \dd \vec y &= \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell
-            = \frac1\ell \bigl( \dd \vec x - \vec y\, (\vec y \cdot \dd \vec x) \bigr) \\
-        \vec u \cdot \dd \vec y &= \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr)
-            \cdot \dd \vec x , \qquad
-        \pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .
+        \dd \vec y = \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell
+            = \frac1\ell \bigl( \dd \vec x - \vec y\, (\vec y \cdot \dd \vec x) \bigr) .
 
-    The Jacobian is symmetric. For :math:`\epsilon = 0` it removes the component of u along the row:
+    **The inner product.** The loss changes by
+
+    .. math::
+
+        \dd L = \vec u \cdot \dd \vec y = \frac1\ell \bigl( \vec u
+            - \vec y\, (\vec y \cdot \vec u) \bigr) \cdot \dd \vec x .
+
+    **The transpose.** The Jacobian is symmetric, and the factor of :math:`\dd \vec x` is
+
+    .. math:: \pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .
+
+    For :math:`\epsilon = 0` it removes the component of u along the row:
     a longer row has the same output, so no gradient points along it.
 
     Examples

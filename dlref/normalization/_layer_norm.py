@@ -195,14 +195,16 @@ def layer_norm_vjp(
             - \hat x_i \, \overline{\hat x\, \dd x} \bigr) , \qquad
         \dd y_i = w_i\, \dd \hat x_i + \hat x_i\, \dd w_i + \dd b_i .
 
-    **The inner product.** The loss changes by the sum of :math:`u_i\, \dd y_i` over all rows n. All
-    rows share the weight and the bias, so the factors of :math:`\dd w_i` and :math:`\dd b_i` are
+    **The inner product.** The loss changes by :math:`\dd L = \sum_i u_i\, \dd y_i`, summed over all
+    rows n. They share the weight and the bias, so the factors of :math:`\dd w_i` and
+    :math:`\dd b_i` are
 
     .. math:: \pdv{L}{w_i} = \sum_n u_{ni} \hat x_{ni} , \qquad \pdv{L}{b_i} = \sum_n u_{ni} .
 
     **The transpose.** With :math:`g_i = w_i u_i`, what remains of a row is
-    :math:`\sum_i g_i\, \dd \hat x_i`. Its double sums are symmetric: exchanging the names of their
-    indices moves both means from :math:`\dd x` to :math:`g`, and the factor of :math:`\dd x_j` is
+    :math:`\sum_i g_i\, \dd \hat x_i`. The Jacobian of :math:`\hat{\vec x}` is symmetric: exchanging
+    the names of the indices in its double sums moves both means from :math:`\dd x` to :math:`g`,
+    and the factor of :math:`\dd x_j` is
 
     .. math::
 

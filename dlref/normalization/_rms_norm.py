@@ -145,20 +145,22 @@ def rms_norm_vjp(
     Notes
     -----
     Let :math:`\rho` and :math:`\hat x_i` be as in :func:`rms_norm`, and a bar the mean over a row.
-    From :math:`\rho^2 = \overline{x^2} + \epsilon` follows
-    :math:`\dd \rho = \overline{\hat x\, \dd x}`, and the differential of the quotient is
+
+    **The differential.** From :math:`\rho^2 = \overline{x^2} + \epsilon` follows
+    :math:`\dd \rho = \overline{\hat x\, \dd x}`, and the quotient has
 
     .. math:: \dd \hat x_i = \frac{1}{\rho} \bigl( \dd x_i
         - \hat x_i \, \overline{\hat x\, \dd x} \bigr) , \qquad
         \dd y_i = (w_i + c)\, \dd \hat x_i + \hat x_i\, \dd w_i .
 
-    The loss changes by the sum of :math:`u_i\, \dd y_i` over all rows n, which share the weight, so
+    **The inner product.** The loss changes by :math:`\dd L = \sum_i u_i\, \dd y_i`, summed over all
+    rows n, which share the weight, so
 
     .. math:: \pdv{L}{w_i} = \sum_n u_{ni} \hat x_{ni} .
 
-    With :math:`g_i = (w_i + c) u_i`, the rest of a row is :math:`\sum_i g_i\, \dd \hat x_i`.
-    Exchanging the names of the indices in its double sum moves the mean from :math:`\dd x` to
-    :math:`g`:
+    **The transpose.** With :math:`g_i = (w_i + c) u_i`, the rest of a row is
+    :math:`\sum_i g_i\, \dd \hat x_i`. The Jacobian of :math:`\hat{\vec x}` is symmetric. Exchanging
+    the names of the indices in its double sum moves the mean from :math:`\dd x` to :math:`g`:
 
     .. math:: \pdv{L}{x_j} = \frac{1}{\rho} \bigl( g_j - \hat x_j \, \overline{g \hat x} \bigr).
 

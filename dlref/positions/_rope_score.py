@@ -196,8 +196,15 @@ def rope_score_vjp(
 
     Notes
     -----
-    The score is the dot product of the query with the key rotated by :math:`r \theta_i`, or of the
-    key with the query rotated back, so with :math:`u` for the cotangent
+    **The differential.** The score :math:`y = \vec q \cdot \mat R_r \vec k` is the dot product of
+    the query with the key rotated by :math:`r \theta_i`. For a fixed offset and frequencies,
+
+    .. math:: \dd y = (\mat R_r \vec k) \cdot \dd \vec q + (\mat R_r^\top \vec q) \cdot \dd \vec k .
+
+    **The inner product.** The score is one number with one cotangent :math:`u`, so
+    :math:`\dd L = u\, \dd y`.
+
+    **The transpose.** The transpose of a rotation rotates back:
 
     .. math:: \pdv{L}{\vec q} = u\, \mat R_r \vec k, \qquad
        \pdv{L}{\vec k} = u\, \mat R_{-r} \vec q .

@@ -478,7 +478,11 @@ def apply_rope_vjp(
 
     Notes
     -----
-    The map is linear in x, so its Jacobian is the rotation :math:`\mat R_p` itself, and
+    **The differential.** The map is linear in x: :math:`\dd \vec y = \mat R_p\, \dd \vec x`.
+
+    **The inner product.** :math:`\dd L = \vec u \cdot \mat R_p\, \dd \vec x`, for each position p.
+
+    **The transpose.** The Jacobian is the rotation :math:`\mat R_p` itself, and
 
     .. math:: \pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,
 

@@ -469,8 +469,18 @@ def gru_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`gru_vjp` for T = 1, with :math:`\vec u` for the cotangent. With the reset
-    after the product,
+    The formulas of :func:`gru_vjp` for T = 1, with :math:`\vec u` for the cotangent.
+
+    **The differential.** The new state is a weighted mean:
+
+    .. math:: \dd \vec h' = \vec z \odot \dd \vec h + (1 - \vec z) \odot \dd \vec n
+       + (\vec h - \vec n) \odot \dd \vec z .
+
+    **The inner product.** :math:`\dd L = \vec u \cdot \dd \vec h'`.
+
+    **The transpose.** The three factors, times the slopes of the gates, are the gradients of the
+    pre-activations; from there the transposed weights lead to :math:`\vec x` and :math:`\vec h`.
+    With the reset after the product,
 
     .. math::
 

@@ -507,8 +507,23 @@ def lstm_cell_vjp(
 
     Notes
     -----
-    The formulas of :func:`lstm_vjp` for T = 1. The new cell state acts on the loss directly and
-    through the new hidden state, and its total derivative collects both:
+    The formulas of :func:`lstm_vjp` for T = 1.
+
+    **The differential.** From :math:`\vec c' = \vec f \odot \vec c + \vec i \odot \vec g` and
+    :math:`\vec h' = \vec o \odot \tanh \vec c'`,
+
+    .. math::
+
+        \dd \vec c' &= \vec f \odot \dd \vec c + \vec c \odot \dd \vec f
+            + \vec g \odot \dd \vec i + \vec i \odot \dd \vec g , \\
+        \dd \vec h' &= \tanh \vec c' \odot \dd \vec o
+            + \vec o \odot (1 - \tanh^2 \vec c') \odot \dd \vec c' .
+
+    **The inner product.** :math:`\dd L = \langle \partial L / \partial \vec h', \dd \vec h' \rangle
+    + \langle \partial L / \partial \vec c', \dd \vec c' \rangle`.
+
+    **The transpose.** All factors are diagonal and their own transposes. The new cell state acts on
+    the loss directly and through the new hidden state, and its total derivative collects both:
 
     .. math:: \dv{L}{\vec c'} = \pdv{L}{\vec c'}
         + \pdv{L}{\vec h'} \odot \vec o \odot (1 - \tanh^2 \vec c') , \qquad

@@ -337,8 +337,16 @@ def rnn_cell_vjp(
 
     Notes
     -----
-    The gradient of the pre-activation is :math:`\vec\delta = \phi'(\vec z) \odot \vec u`. It enters
-    every sum in :math:`\vec z` with the other factor:
+    **The differential.** The new state is :math:`\phi(\vec z)`, so
+
+    .. math:: \dd \vec h' = \phi'(\vec z) \odot \bigl( \mat W_{ih}\, \dd \vec x
+       + \mat W_{hh}\, \dd \vec h + \dd \mat W_{ih}\, \vec x + \dd \mat W_{hh}\, \vec h
+       + \dd \vec b \bigr) .
+
+    **The inner product.** :math:`\dd L = \vec u \cdot \dd \vec h' = \vec\delta \cdot \dd \vec z`
+    with :math:`\vec\delta = \phi'(\vec z) \odot \vec u`, the gradient of the pre-activation.
+
+    **The transpose.** It meets every term of :math:`\dd \vec z` with the other factor, transposed:
 
     .. math::
 
@@ -575,8 +583,16 @@ def rnn_vjp(
 
     Notes
     -----
-    The loss depends on :math:`\vec h_t` in two ways: through the output of step t, and
-    through :math:`\vec z_{t+1}`, in which :math:`\mat W_{hh}\, \vec h_t` is a term.
+    **The differential.** Step t has :math:`\dd \vec h_t = \phi'(\vec z_t) \odot \dd \vec z_t` and
+
+    .. math:: \dd \vec z_t = \mat W_{ih}\, \dd \vec x_t + \dd \mat W_{ih}\, \vec x_t
+       + \mat W_{hh}\, \dd \vec h_{t-1} + \dd \mat W_{hh}\, \vec h_{t-1}
+       + \dd \vec b_{ih} + \dd \vec b_{hh} .
+
+    **The inner product.** :math:`\dd L = \sum_t \vec u_t \cdot \dd \vec h_t`.
+
+    **The transpose.** The loss depends on :math:`\vec h_t` in two ways: through the output of step
+    t, and through :math:`\vec z_{t+1}`, in which :math:`\mat W_{hh}\, \vec h_t` is a term.
 
     1. *The state.* Write :math:`\vec\delta_t = \partial L / \partial \vec z_t`. The total
        derivative sums both ways,

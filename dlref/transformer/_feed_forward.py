@@ -233,8 +233,18 @@ def feed_forward_vjp(
 
     Notes
     -----
-    Name the intermediate results, :math:`\vec a = \mat W_1 \vec x + \vec b_1`,
-    :math:`\vec h = f(\vec a)`, and go back through them in turn:
+    **The differential.** Name the intermediate results, :math:`\vec a = \mat W_1 \vec x + \vec b_1`
+    and :math:`\vec h = f(\vec a)`. Then
+
+    .. math::
+
+        \dd \vec a &= \mat W_1\, \dd \vec x + \dd \mat W_1\, \vec x + \dd \vec b_1 , \qquad
+            \dd \vec h = f'(\vec a) \odot \dd \vec a , \\
+        \dd \vec y &= \mat W_2\, \dd \vec h + \dd \mat W_2\, \vec h + \dd \vec b_2 .
+
+    **The inner product.** :math:`\dd L = \sum \vec u \cdot \dd \vec y` over the positions.
+
+    **The transpose.** Go back through them in turn:
 
     .. math::
 

@@ -245,6 +245,13 @@ def defined(topic, parts, code):
     return [title, above, "", intro, "", shown, ""], rest
 
 
+#: Where a backward pass takes the three steps of one page.
+TEMPLATE = (
+    "A backward pass below takes the three steps of :doc:`/adjoints`: the differential of the "
+    "output, its inner product with the upstream gradient, and the transpose."
+)
+
+
 def derivations(topic, rest, notes, code_of, examples):
     """Return the sections of all forms, the main ones first and the special cases folded."""
     others = [n for n in topic.names if n != topic.first]
@@ -253,6 +260,8 @@ def derivations(topic, rest, notes, code_of, examples):
     derived = rest or any(form(n) for n in others)
     title = "Derivation" if derived else "Related functions"
     out = [heading(title, "-", topic.label("derivation")), rest, ""]
+    if any("**The differential.**" in notes[name]["kept"] for name in topic.names):
+        out += [f"{TEMPLATE}\n"]
 
     def body(name):
         return [topic.parts[name][""], "", notes[name]["kept"], "", *code_of.get(name, []), "",

@@ -33,11 +33,14 @@ document.addEventListener("DOMContentLoaded", () => {
       const share = formula.clientWidth / formula.scrollWidth;
       if (share < 1 && formula.clientWidth > 500)
         formula.style.fontSize = `${Math.max(0.65, 0.99 * share) * parseFloat(getComputedStyle(formula).fontSize)}px`;
+      // A formula that scrolls is reached by Tab and moved by arrow keys; the others are no stops.
+      formula.tabIndex = formula.scrollWidth > formula.clientWidth + 1 ? 0 : -1;
     }
   };
   window.MathJax?.startup?.promise?.then(fit);
   window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
   window.addEventListener("resize", fit);
+  document.addEventListener("toggle", fit, true);  // a folded formula has no width
   // A figure that is wider than the screen says that it scrolls.
   const mark = () => document.querySelectorAll(".figure-box").forEach(box =>
     box.classList.toggle("scrolls", box.scrollWidth > box.clientWidth + 4));

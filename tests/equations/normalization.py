@@ -585,11 +585,11 @@ def row_of_length_one():
 
 
 @equation(
-    r"""\dd \vec y &= \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell
-    = \frac1\ell \bigl( \dd \vec x - \vec y\, (\vec y \cdot \dd \vec x) \bigr) \\
-    \vec u \cdot \dd \vec y &= \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr)
-    \cdot \dd \vec x , \qquad
-    \pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .""",
+    r"""\dd \vec y = \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell
+    = \frac1\ell \bigl( \dd \vec x - \vec y\, (\vec y \cdot \dd \vec x) \bigr) .""",
+    r"""\dd L = \vec u \cdot \dd \vec y = \frac1\ell \bigl( \vec u
+    - \vec y\, (\vec y \cdot \vec u) \bigr) \cdot \dd \vec x .""",
+    r"""\pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .""",
     r"""\dot{\vec y} = \frac1\ell \bigl( \vec v - \vec y\, (\vec y \cdot \vec v) \bigr)""",
 )
 def derivatives_of_the_division_by_the_length():

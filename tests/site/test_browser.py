@@ -80,6 +80,66 @@ def test_page(visit, kind):
         assert page.evaluate(OVERFLOW) <= 0, f"{width} pixels are not enough"
 
 
+#: What has the focus, and where it stands; a link over a card and a fold of the side bar are
+#: outlined around their surroundings.
+FOCUSED = """
+() => {
+    const e = document.activeElement, box = e.getBoundingClientRect(), style = getComputedStyle(e)
+    const other = e.querySelector('.toctree-toggle'), after = getComputedStyle(e, '::after')
+    const seen = [style, other && getComputedStyle(other), after]
+        .some(s => s && (s.outlineStyle !== 'none' || s.boxShadow !== 'none'))
+    return {place: [...document.querySelectorAll('*')].indexOf(e), tag: e.tagName, seen,
+            inside: !!e.closest('article'), formula: e.localName === 'mjx-container',
+            scrolls: e.scrollWidth > e.clientWidth + 1, text: e.textContent.trim().slice(0, 40),
+            shown: e.checkVisibility({visibilityProperty: true})
+                && box.right > 0 && box.left < innerWidth}
+}
+"""
+#: What scrolls and can be reached by no key: it has no focus, and nothing in it has.
+UNREACHABLE = """
+() => [...document.querySelectorAll('body *')].filter(e => {
+    const s = getComputedStyle(e), roll = /auto|scroll/
+    const scrolls = (roll.test(s.overflowX) && e.scrollWidth > e.clientWidth + 1)
+        || (roll.test(s.overflowY) && e.scrollHeight > e.clientHeight + 1)
+    const keys = 'a[href], button, input, select, textarea, summary, [tabindex="0"]'
+    return scrolls && e.getClientRects().length && e.tabIndex < 0 && !e.querySelector(keys)
+}).map(e => e.outerHTML.slice(0, 100))
+"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("kind", ["start", "conventions", "topic", "gallery"])
+def test_tab_reaches_every_control_in_the_order_of_the_page(visit, kind, width):
+    page = visit(kind).typeset().page
+    page.set_viewport_size({"width": width, "height": 800})
+    page.wait_for_timeout(300)
+    stops = []
+    while len(stops) < 400:
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUSED))
+        if stops[-1]["tag"] == "BODY":
+            break
+    assert stops.pop()["tag"] == "BODY", "a trap"
+    assert stops[0]["text"] == "Skip to main content"
+    assert [s for s in stops if not (s["shown"] and s["seen"])] == []
+    inside = [s["place"] for s in stops if s["inside"]]
+    assert inside == sorted(inside)
+    assert page.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count() == 0
+    assert [s for s in stops if s["formula"] and not s["scrolls"]] == []
+    assert page.evaluate(UNREACHABLE) == []
+    page.evaluate(UNFOLD)
+    page.wait_for_timeout(100)
+    assert page.evaluate(UNREACHABLE) == []
+
+
+def test_the_first_stop_skips_to_the_article(visit):
+    page = visit("topic").page
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("!!document.activeElement.closest('main')")
+
+
 THEME = "theme => { document.documentElement.dataset.theme = theme }"
 #: How far a page with all its parts unfolded sticks out, and what does.
 CLIPPED = """

@@ -1,0 +1,163 @@
+"""The directive ``sketch``: a small picture in an essay, drawn by lines of Python with dlref.
+
+The lines run while the pages are built, and their last one calls `curves`, `maps` or `chain`. Each
+returns an SVG of a few kilobytes, whose colours are those of the page, light or dark. The
+directive's argument describes the picture, for readers who do not see it, and is its caption.
+"""
+
+import html
+import itertools
+import math
+
+import numpy as np
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+WIDTH, HEIGHT = 440, 220
+LEFT, RIGHT, TOP, BOTTOM = 52, 130, 12, 42  # margins; the names of the curves stand on the right
+
+
+def text(x, y, words, anchor="middle", **options):
+    """Return words at a point."""
+    more = "".join(f' {name}="{value}"' for name, value in options.items())
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{html.escape(words)}</text>'
+
+
+def ticks(low, high, *, log):
+    """Return some round numbers between two: powers of ten, or 1, 2 or 5 times one."""
+    if log:
+        first, last = math.ceil(low - 1e-9), math.floor(high + 1e-9)
+        return list(range(first, last + 1, max(1, math.ceil((last - first) / 4))))
+    rough = (high - low) / 4
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(s * unit for s in (1, 2, 5, 10) if s * unit >= rough)
+    return list(np.arange(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1) * step)
+
+
+def label(value, *, log):
+    """Return a tick as a reader writes it."""
+    if log:
+        superscripts = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+        small = {0: "1", 1: "10", 2: "100", -1: "0.1", -2: "0.01"}
+        return small.get(value) or "10" + str(value).translate(superscripts)
+    return f"{value:.6g}".replace("-", "−")
+
+
+def spread(places, least=15):
+    """Return places moved apart, in the same order, so that words do not overlap."""
+    order, out = np.argsort(places, kind="stable"), np.array(places, float)
+    for one, other in itertools.pairwise(order):
+        out[other] = max(out[other], out[one] + least)
+    return out - max(0.0, out.max(initial=0.0) - (HEIGHT - BOTTOM))
+
+
+def curves(x, lines, *, xlabel, ylabel, log="", ylim=None):
+    """Return curves with their names at their ends; `log` names the logarithmic axes."""
+    x = np.asarray(x, float)
+    lines = {name: np.asarray(y, float) for name, y in lines.items()}
+    scale_x, scale_y = (np.log10 if axis in log else np.asarray for axis in "xy")
+    low, high = ylim or (min(map(np.min, lines.values())), max(map(np.max, lines.values())))
+    (left, right), (low, high) = scale_x([x[0], x[-1]]), scale_y([low, high])
+    if "y" in log:
+        low, high = math.floor(low + 1e-9), math.ceil(high - 1e-9)
+
+    def across(values):
+        return LEFT + (np.asarray(values) - left) / (right - left) * (WIDTH - LEFT - RIGHT)
+
+    def up(values):
+        share = np.clip((np.asarray(values) - low) / (high - low), 0, 1)
+        return HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
+
+    out, end = [], WIDTH - RIGHT
+    for tick in ticks(low, high, log="y" in log):
+        out.append(f'<path class="ifig-grid" d="M{LEFT} {up(tick):.1f}H{end}"/>')
+        out.append(text(LEFT - 6, up(tick) + 4, label(tick, log="y" in log), "end"))
+    out += [
+        text(across(tick), HEIGHT - BOTTOM + 17, label(tick, log="x" in log))
+        for tick in ticks(left, right, log="x" in log)
+    ]
+    out.append(text((LEFT + end) / 2, HEIGHT - 6, xlabel))
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    out.append(text(12, middle, ylabel, transform=f"rotate(-90 12 {middle:.0f})"))
+    ends = spread([up(scale_y(y[-1])) for y in lines.values()])
+    for k, (name, y) in enumerate(lines.items()):
+        points = zip(across(scale_x(x)), up(scale_y(y)), strict=True)
+        path = "L".join(f"{a:.1f} {b:.1f}" for a, b in points)
+        out.append(f'<g class="ifig-curve ifig-curve-{k}"><path d="M{path}"/>')
+        out.append(f"{text(end + 6, ends[k] + 4, name, 'start')}</g>")
+    return drawing(out, HEIGHT)
+
+
+def maps(matrices, *, rows, columns, side=24):
+    """Return matrices with elements from 0 to 1 as squares, the darker the larger."""
+    out, start = [], 46
+    for title, given in matrices.items():
+        matrix = np.asarray(given, float)
+        count = matrix.shape[1]
+        out.append(text(start + count * side / 2, 14, title))
+        for i, row in enumerate(matrix):
+            y = 40 + i * side
+            out.append(text(start - 6, y + side * 0.65, rows[i], "end"))
+            for j, value in enumerate(row):
+                place = f'x="{start + j * side}" y="{y}" width="{side}" height="{side}"'
+                heat = f'style="--heat:{100 * value:.0f}%"'
+                out.append(f'<rect class="sketch-cell" {place} {heat}/>')
+        for j, name in enumerate(columns[:count]):
+            out.append(text(start + (j + 0.5) * side, 34, name))
+        start += count * side + 56
+    return drawing(out, 48 + side * len(rows), start - 30)
+
+
+def chain(names, *, forward, backward):
+    """Return boxes in a row: arrows to the right above them, to the left below them."""
+    out, width, gap = [], 52, 40
+    for k, name in enumerate(names):
+        x = 12 + k * (width + gap)
+        out.append(f'<rect class="sketch-box" x="{x}" y="44" width="{width}" height="34" rx="5"/>')
+        out.append(text(x + width / 2, 66, name))
+        if k < len(names) - 1:
+            a, b = x + width + 4, x + width + gap - 4
+            out.append(f'<path class="sketch-arrow" d="M{a} 52H{b}m-6 -4l6 4l-6 4"/>')
+            out.append(
+                f'<g class="ifig-curve ifig-curve-1"><path d="M{b} 70H{a}m6 -4l-6 4l6 4"/></g>'
+            )
+            out.append(text((a + b) / 2, 34, forward[k]))
+            out.append(text((a + b) / 2, 100, backward[k]))
+    return drawing(out, 112, 12 + len(names) * (width + gap) - gap + 12)
+
+
+def drawing(parts, height, width=WIDTH):
+    """Return an SVG of its parts; the directive puts the description into it."""
+    box = f'viewBox="0 0 {width:.0f} {height:.0f}"'
+    style = f'style="max-width:{1.4 * width:.0f}px"'
+    return f'<svg class="sketch" role="img" aria-label="%s" {box} {style}>{"".join(parts)}</svg>'
+
+
+def draw(code, where="a sketch"):
+    """Run the lines of a sketch and return what the last one returns."""
+    names = {"np": np, "curves": curves, "maps": maps, "chain": chain}
+    *lines, last = code.rstrip().split("\n\n")
+    exec(compile("\n\n".join(lines), where, "exec"), names)
+    return eval(compile(last.strip(), where, "eval"), names)
+
+
+class Sketch(Directive):
+    """A picture with its description; the code ends with a paragraph that draws."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+
+    def run(self):
+        """Return the picture as HTML, and its description as a caption."""
+        words = " ".join(self.arguments[0].split())
+        picture = draw("\n".join(self.content), f"sketch in {self.state.document['source']}")
+        svg = picture.replace("%s", html.escape(words), 1)
+        caption = nodes.paragraph(words, words, classes=["sketch-caption"])
+        return [nodes.raw("", svg, format="html"), caption]
+
+
+def setup(app):
+    """Register the directive."""
+    app.add_directive("sketch", Sketch)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,134 @@
+"""The pictures of the essays: each step has one, and its description is true of what is drawn."""
+
+import os
+import re
+import sys
+import textwrap
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+SKETCH = re.compile(r"^\.\. sketch:: (.*\n(?:   \S.*\n)*)\n((?:   .*\n|\n)+)", re.MULTILINE)
+SECTION = re.compile(r"^(.+)\n-+\n", re.MULTILINE)
+
+
+def essay(name):
+    """Return the words and the code of the picture of each section that has one."""
+    _, *parts = SECTION.split((DOCS / f"{name}.rst").read_text(encoding="utf-8"))
+    found = {}
+    for title, text in zip(parts[::2], parts[1::2], strict=True):
+        for words, code in SKETCH.findall(text):
+            assert title not in found, "one picture a step"
+            found[title] = " ".join(words.split()), textwrap.dedent(code).strip("\n")
+    assert set(parts[::2]) - set(found) <= {"The five ways at a glance", "The formula"}
+    return found
+
+
+ESSAYS = {name: essay(name) for name in ("gradients_through_depth", "why_attention")}
+STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
+
+
+@pytest.fixture(scope="module")
+def sketches():
+    sys.path.insert(0, str(DOCS / "_ext"))
+    yield pytest.importorskip("sketches", exc_type=ImportError)
+    sys.path.pop(0)
+
+
+def test_the_essays_have_seven_and_eight_steps():
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 8]
+    assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
+    assert set(TRUE) < set(STEPS)
+
+
+#: What the description of a picture says, of the values drawn; x, then the curves or maps.
+TRUE = {
+    "A product shrinks or grows": lambda _, a, b, c: np.allclose(
+        [a[-1], b[-1], c[-1]], [14_000, 1, 3e-5], rtol=0.15
+    ),
+    "Initialization: a good start": lambda _, four, two, one: (
+        0.1 < two[-1] < 10 and 1e-6 < one[-1] < 1e-5 and 1e5 < four[-1] < 1e7
+    ),
+    "Residual connections: add the identity": lambda _, residual, plain: (
+        0.3 < residual[-1] < 3 and plain[-1] < 1e-20
+    ),
+    "Norms: bound the branches": lambda _, without, norm: (
+        2**29 < without[-1] < 2**31 and 25 < norm[-1] < 37
+    ),
+    "The cell of an LSTM: the same idea in time": lambda _, three, one, rnn: (
+        three[-1] > 0.1 and 1e-5 > one[-1] > 1e9 * rnn[-1]
+    ),
+    "Clipping: a last resort": lambda x, after, before: (
+        np.allclose(after, np.minimum(x, 1)) and np.allclose(before, x)
+    ),
+    "The problem: a state of fixed size": lambda x, small, large: (
+        np.allclose(np.divide(small, large), 2, rtol=0.25)
+        and np.allclose(np.polyfit(np.log(x), np.log(small), 1)[0], 0.5, atol=0.1)
+    ),
+    "Keep everything, and look it up by content": lambda p: np.diagonal(p).min() > 0.9,
+    "A dot product as the score, and its scale": lambda _, unscaled, scaled: (
+        unscaled[-1] > 0.85 and 0.13 < min(scaled) <= max(scaled) < 0.25
+    ),
+    "Softmax, and its gradient": lambda _, weight, slope: (
+        max(slope) == 0.25 and max(slope[0], slope[-1]) < 1e-3 and weight[-1] > 0.999
+    ),
+    "Several heads": lambda previous, first, both: (
+        min(previous[5][4], first[5][0]) > 0.95 and np.allclose(both[5][[0, 4]], 0.5, atol=0.01)
+    ),
+    "Positions": lambda _, small, large: (
+        small[0] == large[0] == 1 and np.diff(small[50:]).std() > 3 * np.diff(large[50:]).std()
+    ),
+    "The cost": lambda x, scores, rest: all(
+        (s > r) == (T > 1536) for T, s, r in zip(x, scores, rest, strict=True)
+    ),
+    "The cache": lambda x, without, with_one: (
+        np.all(np.diff(np.divide(without, with_one)) > 0) and np.allclose(without, with_one * x)
+    ),
+}
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="networks take minutes")
+@pytest.mark.parametrize("title", STEPS)
+def test_a_picture_shows_what_its_description_says(sketches, monkeypatch, title):
+    words, code = STEPS[title]
+    assert len(words) > 60
+    drawn = []
+    for kind in ("curves", "maps"):
+        draw = getattr(sketches, kind)
+
+        def keep(*args, draw=draw, **options):
+            drawn.extend(list(a.values()) if isinstance(a, dict) else [a] for a in args)
+            return draw(*args, **options)
+
+        monkeypatch.setattr(sketches, kind, keep)
+    picture = sketches.draw(code)
+    svg = ET.fromstring(picture.replace("%s", "words"))
+    assert svg.get("role") == "img"
+    assert len(picture) < 12_000
+    names = [element.text for element in svg.iter("text")]
+    assert all(names), "an axis without a name"
+    values = [np.asarray(v) for part in drawn for v in part]
+    assert title not in TRUE or TRUE[title](*values), values
+
+
+def test_names_at_the_ends_of_curves_do_not_overlap(sketches):
+    places = sketches.spread([100.0, 101.0, 20.0, 178.0, 177.0])
+    assert np.all(np.diff(np.sort(places)) >= 15)
+    assert places.max() <= sketches.HEIGHT - sketches.BOTTOM
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "log", "want"),
+    [
+        (0.0, 1.0, False, ["0", "0.5", "1"]),
+        (-8.0, 8.0, False, ["−5", "0", "5"]),
+        (-5.0, 5.0, True, ["10⁻⁵", "0.01", "10", "10⁴"]),
+        (0.0, 2.0, True, ["1", "10", "100"]),
+    ],
+)
+def test_ticks(sketches, low, high, log, want):
+    found = sketches.ticks(low, high, log=log)
+    assert [sketches.label(value, log=log) for value in found] == want
