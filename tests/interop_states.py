@@ -44,9 +44,7 @@ def state_of(kind, config, rng):
         axes = [families_axis(term) for term in tensor.shape.split(", ")]
         shape = [factor * sizes[symbol] for factor, symbol in axes]
         state.setdefault(tensor.name, rng.normal(size=shape) / 4)
-    if kind == "qwen3_next":
-        state = families.together(state, found, family.base)
-    return {families._with_both_names(name, state): array for name, array in state.items()}
+    return family.together(state, found, family.base)
 
 
 def families_axis(term):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import (
+    FAR,
     FloatArray,
     as_array,
     as_integer,
@@ -29,7 +30,7 @@ from ..activations import sigmoid, sigmoid_vjp
 from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
 from ..positions import apply_rope, apply_rope_vjp
 from ._cache import KVCache
-from ._kernels.arguments import Attention
+from ._kernels.arguments import Attention, as_window
 from ._kernels.matrices import scores, softmax_parts
 from ._params import AttentionParams
 from ._scaled_dot_product import gradients, scaled_dot_product_attention_jvp
@@ -192,6 +193,12 @@ def merge(x: FloatArray) -> FloatArray:
     """Put the heads of each token side by side, the inverse of `split`."""
     rows = np.ascontiguousarray(np.swapaxes(x, -2, -3))
     return rows.reshape(*rows.shape[:-2], math.prod(rows.shape[-2:]))
+
+
+def keys_before(window: Any) -> int | None:
+    """Return how many keys before its own a query sees, None if there is no bound."""
+    left, _ = as_window(window)
+    return None if left == FAR else left
 
 
 class AttentionBlock:

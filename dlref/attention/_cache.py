@@ -47,8 +47,8 @@ class KVCache:
     -----
     ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
         makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
-        the type of the stored arrays, float32 by default, and ``capacity``, the number of tokens
-        for which memory is allocated at once.
+        the type of the stored arrays, float32 by default; ``capacity``, the number of tokens
+        for which memory is allocated at once; ``window`` and ``chunk``, which bound what is kept.
 
     ``cache.append(k, v)``
         appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, and returns all
@@ -60,9 +60,19 @@ class KVCache:
     ``cache.keys``, ``cache.values``, ``len(cache)``
         are the keys and values stored, as read-only views, and the number of tokens.
 
+    ``cache.total``
+        is the number of tokens that were ever appended, those no longer kept included.
+
     A cache is the one thing in dlref that is written to. Its buffers double when they are
     full, so that n tokens, appended one by one, cause at most 2 n row copies; n tokens take
     n Hk (E + V) numbers. Without it, step t of decoding would project all t tokens anew.
+
+    A layer with a sliding window of W earlier tokens, or with chunks of C tokens, never looks at
+    older keys again. With ``window=W`` or ``chunk=C`` they are forgotten: what is kept stays below
+    W or C tokens however long the text is, and the buffers hold at most 1.5 times as many. The
+    keys returned then begin at position ``cache.total - len(cache)``, so that ``len(cache)``
+    before the call is the offset of the first query among them, as
+    :func:`multi_head_attention` takes it.
 
     Examples
     --------
@@ -72,13 +82,26 @@ class KVCache:
     >>> keys, values = cache.append([[[5.0, 6.0]]], [[[7.0, 8.0]]])
     >>> len(cache), keys[0].tolist()
     (2, [[1.0, 2.0], [5.0, 6.0]])
+
+    A window of two earlier tokens: the third of five tokens that come one by one meets three keys,
+    and so does the fifth:
+
+    >>> import numpy as np
+    >>> cache = KVCache.empty((), 1, 2, window=2)
+    >>> met = [cache.append(np.ones((1, 1, 2)), np.ones((1, 1, 2)))[0].shape[1] for _ in range(5)]
+    >>> met, len(cache), cache.total
+    ([1, 2, 3, 3, 3], 2, 5)
     """
 
     def __init__(self, keys: npt.ArrayLike, values: npt.ArrayLike) -> None:
         dtype, (k, v) = as_floats({"keys": keys, "values": values}, work=np.float32)
         check_ndim("keys", k, 3)
         check_pattern("values", v, (*k.shape[:-1], "V"))
-        self._length: int = k.shape[-2]
+        self._start: int = 0  # of what is kept, in the buffers
+        self._stop: int = k.shape[-2]
+        self._total: int = k.shape[-2]
+        self._window: int | None = None
+        self._chunk: int | None = None
         self._keys, self._values = np.array(k, dtype), np.array(v, dtype)
 
     @classmethod
@@ -91,6 +114,8 @@ class KVCache:
         *,
         dtype: npt.DTypeLike = np.float32,
         capacity: int = 0,
+        window: int | None = None,
+        chunk: int | None = None,
     ) -> KVCache:
         """
         Return a cache that holds no token yet.
@@ -109,6 +134,11 @@ class KVCache:
             Type of the stored arrays.
         capacity : int, default 0
             Number of tokens for which memory is allocated at once.
+        window : int or None
+            Number of the latest tokens that are kept for the next one; None keeps all.
+        chunk : int or None
+            Number of tokens of a chunk: only tokens of the next one's chunk are kept; None keeps
+            all.
 
         Returns
         -------
@@ -124,12 +154,21 @@ class KVCache:
             *(as_integer(f"batch_shape[{i}]", n, least=0) for i, n in enumerate(batch_shape)),
             heads,
         )
-        cache = cls(np.empty((*lead, rows, width), kind), np.empty((*lead, rows, value), kind))
-        cache._length = 0
+        last = None if window is None else as_integer("window", window, least=0)
+        size = None if chunk is None else as_integer("chunk", chunk, least=1)
+        cache = cls(np.empty((*lead, 0, width), kind), np.empty((*lead, 0, value), kind))
+        cache._window, cache._chunk = last, size
+        most = cache._most
+        cache._move(rows if most is None else min(rows, most + _spare(most)))
         return cache
 
     def __len__(self) -> int:
-        return self._length
+        return self._stop - self._start
+
+    @property
+    def total(self) -> int:
+        """Number of tokens that were appended, whether they are kept or not."""
+        return self._total
 
     @property
     def keys(self) -> FloatArray:
@@ -142,7 +181,7 @@ class KVCache:
         return self._seen(self._values)
 
     def _seen(self, buffer: FloatArray) -> FloatArray:
-        view = buffer[..., : self._length, :]
+        view = buffer[..., self._start : self._stop, :]
         view.flags.writeable = False
         return view
 
@@ -160,19 +199,39 @@ class KVCache:
         Returns
         -------
         keys, values : ndarray
-            All keys and values, read-only views that stay valid.
+            All keys and values kept before, then the new ones: read-only views that stay valid.
         """
         k, v = as_array("k", k), as_array("v", v)
         check_pattern("k", k, (*self._keys.shape[:-2], "T", self._keys.shape[-1]))
         check_shape("v", v, (*k.shape[:-1], self._values.shape[-1]))
-        start, stop = self._length, self._length + k.shape[-2]
-        if stop > self._keys.shape[-2]:
-            room = max(stop, 2 * self._keys.shape[-2])
-            self._keys, self._values = (self._grown(b, room) for b in (self._keys, self._values))
-        self._keys[..., start:stop, :] = k
-        self._values[..., start:stop, :] = v
-        self._length = stop
-        return self.keys, self.values
+        T = k.shape[-2]
+        if self._stop + T > self._keys.shape[-2]:
+            most = (
+                2 * self._keys.shape[-2] if self._most is None else self._most + _spare(self._most)
+            )
+            self._move(max(len(self) + T, most))
+        new = slice(self._stop, self._stop + T)
+        self._keys[..., new, :], self._values[..., new, :] = k, v
+        self._stop += T
+        self._total += T
+        seen = self.keys, self.values
+        if self._most is not None:
+            self._forget(self._most)
+        return seen
+
+    @property
+    def _most(self) -> int | None:
+        """Largest number of tokens that are kept, None if it has no bound."""
+        return min((n for n in (self._window, self._chunk) if n is not None), default=None)
+
+    def _forget(self, most: int) -> None:
+        """Give up the tokens that no later one will meet, and their memory where it is much."""
+        kept = min(len(self), most)
+        if self._chunk is not None:
+            kept = min(kept, self._total % self._chunk)
+        self._start = self._stop - kept
+        if self._keys.shape[-2] > most + _spare(most):
+            self._move(kept)
 
     def reorder(self, texts: npt.ArrayLike) -> None:
         """
@@ -189,7 +248,16 @@ class KVCache:
         check_range("texts", which, len(self._keys))
         self._keys, self._values = self._keys[which], self._values[which]
 
-    def _grown(self, buffer: FloatArray, room: int) -> FloatArray:
-        larger = np.empty((*buffer.shape[:-2], room, buffer.shape[-1]), buffer.dtype)
-        larger[..., : self._length, :] = buffer[..., : self._length, :]
-        return larger
+    def _move(self, room: int) -> None:
+        """Move what is kept to the beginning of new buffers; views of the old ones stay valid."""
+        old, held = (self.keys, self.values), len(self)
+        self._keys, self._values = (
+            np.empty((*a.shape[:-2], room, a.shape[-1]), a.dtype) for a in old
+        )
+        self._keys[..., :held, :], self._values[..., :held, :] = old
+        self._start, self._stop = 0, held
+
+
+def _spare(kept: int) -> int:
+    """Return for how many more tokens there is room, so that few appended ones move the others."""
+    return (kept + 1) // 2 + 1

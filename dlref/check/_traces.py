@@ -48,7 +48,8 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     *inputs
         Its positional arguments; parameters as the named tuples.
     **options
-        Its options, dropout excepted.
+        Its options, dropout excepted. With the ``lengths`` of padded texts, there are zeros where
+        there is no token.
 
     Returns
     -------
@@ -337,6 +338,9 @@ def first_difference(
     positions, scaled embeddings, the last norm, the head, probabilities instead of logits. If none
     fits, dropout or a constant factor is named.
 
+    Of a trace with ``lengths``, numbers at places without a token are not compared: a port may
+    compute anything there, but no token may attend to it.
+
     The fewer names `other` has, the more parts lie between two of them, and a cause
     is only found if it is the only one in its block.
 
@@ -364,6 +368,7 @@ def first_difference(
         msg = f"Argument 'other' must have names of the trace ({some}, ...), not {names}."
         raise ValueError(msg)
     factor = None if rtol is None else as_number("rtol", rtol, least=0)
+    other = _without_padding(trace, other)
     mistakes = getattr(trace, "mistakes", {})
     agreed: list[str] = []
     notes: dict[str, list[str]] = {}
@@ -385,6 +390,7 @@ def first_difference(
             continue
         if layout is None:
             cause = _cause(name, (trace, other), bound, mistakes.get(name, tuple)(), agreed)
+            cause = cause or _to_padding(name, got, want, trace)
             cause = cause or _dropped(name, got, want, bound)
             cause = cause or _fitted(name, (trace, other), bound, agreed)
             cause = cause or _multiple(name, got, want, bound)
@@ -394,6 +400,40 @@ def first_difference(
             notes.setdefault(layout, []).append(name)
         agreed.append(name)
     return None
+
+
+def _without_padding(trace: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the other's arrays with the trace's numbers where there is no token."""
+    if getattr(trace, "padding", None) is None:
+        return other
+    found = dict(other)
+    for name, given in other.items():
+        got = _real(f"other[{name!r}]", given)
+        hidden = trace.hidden(name)  # type: ignore[attr-defined]
+        layouts = zip(_layouts(name, hidden), _layouts(name, trace[name]), strict=True)
+        filled = [
+            np.where(unseen, value.astype(got.dtype), got)
+            for (_, unseen), (_, value) in layouts
+            if value.shape == got.shape
+        ]
+        want = trace[name]
+        found[name] = min(filled, key=lambda a: _off(name, a, want), default=got)
+    return found
+
+
+def _off(name: str, got: Any, want: Any) -> int:
+    """Return how many elements differ in the layout that fits best."""
+    alike = [value for _, value in _layouts(name, want) if value.shape == got.shape]
+    return min(int(np.sum(_misses(got, value, 1e-3) > 1)) for value in alike)
+
+
+def _to_padding(name: str, got: Any, want: Any, trace: Any) -> str:
+    """Return words if tokens attend to places where there is no token."""
+    if not name.endswith("attention.weights") or getattr(trace, "padding", None) is None:
+        return ""
+    keys = np.swapaxes(trace.hidden(name), -1, -2)
+    seen = got.shape == want.shape and bool(np.any(np.where(keys, got, 0)))
+    return "tokens attend to the padding" if seen else ""
 
 
 def _cause(
@@ -457,7 +497,7 @@ def _fitted(
             if value.shape == got.shape:
                 both = np.isfinite(value) & np.isfinite(got)
                 hidden = (np.isfinite(value) != np.isfinite(got)).mean()
-                gaps.append(float(((value - got)[both] ** 2).sum() + 1e3 * hidden))
+                gaps.append(float(((value[both] - got[both]) ** 2).sum() + 1e3 * hidden))
         return min(gaps, default=float("inf"))
 
     for fit in fits_of(told):

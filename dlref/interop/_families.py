@@ -184,114 +184,10 @@ def _kin_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     return decoder_config(s, kin)
 
 
-# All of them.
+# Names.
 
 
-class Family(NamedTuple):
-    """How a family's checkpoints are laid out."""
-
-    config: Callable[[Settings], Any]
-    layout: Callable[[Any, str], Any]
-    base: str  # before the names, in models that have a head
-    twins: dict[str, str]  # tensors that may be there once more, and which they are
-    left_out: str  # tensors that are no parameters here
-
-
-FAMILIES: dict[str, Family] = {
-    "gpt2": Family(
-        _gpt2_config,
-        _gpt2,
-        "transformer.",
-        {"lm_head.weight": "wte.weight"},
-        r"h\.\d+\.attn\.(masked_)?bias",
-    ),
-    "llama": Family(
-        _llama_config,
-        _llama,
-        "model.",
-        {"lm_head.weight": "embed_tokens.weight"},
-        r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
-    ),
-    "bert": Family(
-        bert_config,
-        bert_layout,
-        "bert.",
-        {},
-        r"embeddings\.(position|token_type)_ids|(cls|classifier|qa_outputs)\..*",
-    ),
-    "roberta": Family(
-        roberta_config,
-        bert_layout,
-        "roberta.",
-        {},
-        r"embeddings\.(position|token_type)_ids|(lm_head|classifier|qa_outputs)\..*",
-    ),
-    "distilbert": Family(
-        distilbert_config,
-        distilbert_layout,
-        "distilbert.",
-        {},
-        r"embeddings\.position_ids|(vocab_\w+|pre_classifier|classifier|qa_outputs)\..*",
-    ),
-}
-TASKS_OF_T5 = "classification_head|classifier|qa_outputs"
-FAMILIES |= {
-    kind: Family(
-        functools.partial(t5_config, defaults=defaults),
-        t5_layout,
-        "",
-        {"encoder.embed_tokens.weight": "shared.weight"},
-        rf"(lm_head|{TASKS_OF_T5})\..*",
-    )
-    for kind, defaults in (("t5", T5), ("mt5", MT5))
-}
-#: Families that are laid out in another way where the state has a decoder.
-WITH_DECODER = {
-    kind: Family(
-        functools.partial(whole_t5_config, defaults=defaults),
-        whole_t5_layout,
-        "",
-        {
-            "encoder.embed_tokens.weight": "shared.weight",
-            "decoder.embed_tokens.weight": "shared.weight",
-            "lm_head.weight": "shared.weight",
-        },
-        rf"({TASKS_OF_T5})\..*",
-    )
-    for kind, defaults in (("t5", T5), ("mt5", MT5))
-}
-RELATIVES_OF_BERT = "bert", "roberta", "distilbert"
-FAMILIES |= {
-    kind: Family(
-        functools.partial(_kin_config, kin=kin),
-        decoder_layout(kind),
-        "gpt_neox." if kind == "gpt_neox" else "model.",
-        {"lm_head.weight": "embed_in.weight" if kind == "gpt_neox" else "embed_tokens.weight"},
-        r"(layers\.\d+\.(self_attn|attention)\.)?rotary_emb\.inv_freq"
-        r"|layers\.\d+\.attention\.(masked_)?bias",
-    )
-    for kind, kin in KIN.items()
-}
-#: The first part of the names of a family's classes, and its features in words.
-KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
-KNOWN |= {
-    "gpt2": ("GPT2", "learned positions and layer norms"),
-    "llama": ("Llama", "rotations and RMS norms"),
-    "bert": ("Bert", "norms after the sums"),
-    "roberta": ("Roberta", "positions that count from the padding token"),
-    "distilbert": ("DistilBert", "no embeddings of sentences"),
-    "t5": ("T5", "a bias of each distance"),
-    "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
-}
-
-
-def _of_text(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the configuration of the text model inside a multimodal configuration."""
-    inner = config.get("text_config") if isinstance(config, Mapping) else None
-    return inner if isinstance(inner, Mapping) else config
-
-
-def _of_the_text_model(named: dict[str, Any]) -> dict[str, Any]:
+def _of_the_text_model(named: dict[str, Any], _: str) -> dict[str, Any]:
     """Return the tensors of a multimodal model's text model, under their current names."""
     for old, new in (
         ("model.language_model.", "model."),
@@ -340,33 +236,178 @@ def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
     return rest
 
 
-def _with_new_names(state: Mapping[str, Any], prefix: str, kind: str) -> dict[str, Any]:
-    """Return the tensors after the prefix, by the names of today."""
-    named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
-    if kind in KIN:
-        named = _of_the_text_model(named)
-    if kind == "deepseek_v3":
-        named = {_with_one_name(name, named): value for name, value in named.items()}
-    if kind in RELATIVES_OF_BERT:
-        named = with_new_norms(named, prefix)
-    if kind in WITH_DECODER and "shared.weight" not in named:
-        table = named.pop("encoder.embed_tokens.weight", None)
-        named |= {} if table is None else {"shared.weight": table}
+def _with_one_table(named: dict[str, Any], _: str) -> dict[str, Any]:
+    """Return a T5's tensors, its embeddings by the name that encoder and decoder share."""
+    table = named.get("encoder.embed_tokens.weight")
+    if table is None or "shared.weight" in named:
+        return named
+    rest = {key: value for key, value in named.items() if key != "encoder.embed_tokens.weight"}
+    return rest | {"shared.weight": table}
+
+
+def _with_one_name(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a DeepSeek's tensors, its queries named as if they came from latents."""
+
+    def one(name: str) -> str:
+        start = name.removesuffix("q_proj.weight")
+        alone = start != name and f"{start}q_a_proj.weight" not in named
+        return f"{start}q_b_proj.weight" if alone else name
+
+    named = _of_the_text_model(named, prefix)
+    return {one(name): value for name, value in named.items()}
+
+
+def _without_predictions(named: dict[str, Any], config: LanguageModelConfig, base: str) -> Any:
+    """
+    Return a DeepSeek's tensors without its layers for the tokens after the next one.
+
+    They follow the last layer, and each begins with the projection ``eh_proj`` of a hidden state
+    and an embedding. The model's logits do not need them, and transformers passes them over.
+    """
+    layer = re.compile(rf"{re.escape(base)}layers\.(\d+)\.")
+    found = {name: int(match[1]) for name in named if (match := layer.match(name))}
+    spare = {
+        number
+        for number in found.values()
+        if number >= config.layers and f"{base}layers.{number}.eh_proj.weight" in named
+    }
+    return {name: value for name, value in named.items() if found.get(name) not in spare}
+
+
+def _with_both_names(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return a DeepSeek's tensors, its queries named as in the module."""
+
+    def own(name: str) -> str:
+        start = name.removesuffix("q_b_proj.weight")
+        alone = start != name and f"{start}q_a_proj.weight" not in state
+        return f"{start}q_proj.weight" if alone else name
+
+    return {own(name): array for name, array in state.items()}
+
+
+# All of them.
+
+
+def _same_names(named: dict[str, Any], *_: Any) -> dict[str, Any]:
     return named
 
 
-def _with_one_name(name: str, named: Mapping[str, Any]) -> str:
-    """Return the name of a DeepSeek's queries as if they came from latents, if they do not."""
-    start = name.removesuffix("q_proj.weight")
-    alone = start != name and f"{start}q_a_proj.weight" not in named
-    return f"{start}q_b_proj.weight" if alone else name
+class Family(NamedTuple):
+    """How a family's checkpoints are laid out."""
+
+    config: Callable[[Settings], Any]
+    layout: Callable[[Any, str], Any]
+    base: str  # before the names, in models that have a head
+    twins: dict[str, str]  # tensors that may be there once more, and which they are
+    left_out: str  # tensors that are no parameters here
+    #: Older names become the names of the layout; called with tensors and the prefix.
+    renamed: Callable[[dict[str, Any], str], dict[str, Any]] = _same_names
+    #: Fused tensors become the tensors of the layout, and back; called with tensors, the
+    #: configuration and what stands before the names.
+    apart: Callable[[dict[str, Any], Any, str], dict[str, Any]] = _same_names
+    together: Callable[[dict[str, Any], Any, str], dict[str, Any]] = _same_names
 
 
-def _with_both_names(name: str, named: Mapping[str, Any]) -> str:
-    """Return the name that the module has, the inverse."""
-    start = name.removesuffix("q_b_proj.weight")
-    alone = start != name and f"{start}q_a_proj.weight" not in named
-    return f"{start}q_proj.weight" if alone else name
+FAMILIES: dict[str, Family] = {
+    "gpt2": Family(
+        _gpt2_config,
+        _gpt2,
+        "transformer.",
+        {"lm_head.weight": "wte.weight"},
+        r"h\.\d+\.attn\.(masked_)?bias",
+    ),
+    "llama": Family(
+        _llama_config,
+        _llama,
+        "model.",
+        {"lm_head.weight": "embed_tokens.weight"},
+        r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
+    ),
+    "bert": Family(
+        bert_config,
+        bert_layout,
+        "bert.",
+        {},
+        r"embeddings\.(position|token_type)_ids|(cls|classifier|qa_outputs)\..*",
+        with_new_norms,
+    ),
+    "roberta": Family(
+        roberta_config,
+        bert_layout,
+        "roberta.",
+        {},
+        r"embeddings\.(position|token_type)_ids|(lm_head|classifier|qa_outputs)\..*",
+        with_new_norms,
+    ),
+    "distilbert": Family(
+        distilbert_config,
+        distilbert_layout,
+        "distilbert.",
+        {},
+        r"embeddings\.position_ids|(vocab_\w+|pre_classifier|classifier|qa_outputs)\..*",
+        with_new_norms,
+    ),
+}
+TASKS_OF_T5 = "classification_head|classifier|qa_outputs"
+FAMILIES |= {
+    kind: Family(
+        functools.partial(t5_config, defaults=defaults),
+        t5_layout,
+        "",
+        {"encoder.embed_tokens.weight": "shared.weight"},
+        rf"(lm_head|{TASKS_OF_T5})\..*",
+        _with_one_table,
+    )
+    for kind, defaults in (("t5", T5), ("mt5", MT5))
+}
+#: Families that are laid out in another way where the state has a decoder.
+WITH_DECODER = {
+    kind: Family(
+        functools.partial(whole_t5_config, defaults=defaults),
+        whole_t5_layout,
+        "",
+        {
+            "encoder.embed_tokens.weight": "shared.weight",
+            "decoder.embed_tokens.weight": "shared.weight",
+            "lm_head.weight": "shared.weight",
+        },
+        rf"({TASKS_OF_T5})\..*",
+    )
+    for kind, defaults in (("t5", T5), ("mt5", MT5))
+}
+FAMILIES |= {
+    kind: Family(
+        functools.partial(_kin_config, kin=kin),
+        decoder_layout(kind),
+        "gpt_neox." if kind == "gpt_neox" else "model.",
+        {"lm_head.weight": "embed_in.weight" if kind == "gpt_neox" else "embed_tokens.weight"},
+        r"(layers\.\d+\.(self_attn|attention)\.)?rotary_emb\.inv_freq"
+        r"|layers\.\d+\.attention\.(masked_)?bias",
+        _of_the_text_model,
+    )
+    for kind, kin in KIN.items()
+}
+FAMILIES["deepseek_v3"] = FAMILIES["deepseek_v3"]._replace(
+    renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
+)
+FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(apart=apart, together=together)
+#: The first part of the names of a family's classes, and its features in words.
+KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
+KNOWN |= {
+    "gpt2": ("GPT2", "learned positions and layer norms"),
+    "llama": ("Llama", "rotations and RMS norms"),
+    "bert": ("Bert", "norms after the sums"),
+    "roberta": ("Roberta", "positions that count from the padding token"),
+    "distilbert": ("DistilBert", "no embeddings of sentences"),
+    "t5": ("T5", "a bias of each distance"),
+    "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
+}
+
+
+def _of_text(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the configuration of the text model inside a multimodal configuration."""
+    inner = config.get("text_config") if isinstance(config, Mapping) else None
+    return inner if isinstance(inner, Mapping) else config
 
 
 def _sizes(config: Any) -> Sizes:
@@ -387,7 +428,8 @@ def read_family(
     """Return parameters, and the configuration or the options of `encoder`."""
     config = _of_text(config)
     _check_layers(config, len(state))
-    named = _with_new_names(state, prefix, kind)
+    named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
+    named = FAMILIES[kind].renamed(named, prefix)
     whole = kind in WITH_DECODER and any(name.startswith("decoder.block.") for name in named)
     family, settings = (WITH_DECODER if whole else FAMILIES)[kind], Settings(config, kind, KNOWN)
     found = family.config(settings)
@@ -397,8 +439,7 @@ def read_family(
         found = found._replace(pooler=f"{base}pooler.dense.weight" in named)
     elif whole:
         found = dataclasses.replace(found, tied=_is_tied(named, "shared.weight", prefix))
-    if kind == "qwen3_next":
-        named = apart(named, found, base)
+    named = family.apart(named, found, base)
     layout = family.layout(found, base)
     twins = {k: base + v for k, v in family.twins.items() if k in named and base + v in named}
     if not getattr(found, "tied", True):
@@ -507,8 +548,4 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
             found = found._replace(first_place=first_place(config))
         layout, sizes = family.layout(found, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)
-    if kind == "qwen3_next":
-        state = together(state, config, prefix + family.base)
-    if kind == "deepseek_v3":
-        state = {_with_both_names(name, state): array for name, array in state.items()}
-    return state
+    return family.together(state, config, prefix + family.base)

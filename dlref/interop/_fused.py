@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core.arguments import as_array
 from ..transformer import LanguageModelConfig
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 #: Matrices that are stored as one, whose rows go from head of keys to head of keys.
 FUSED = {"in_proj_qkvz.weight": "qkvz", "in_proj_ba.weight": "ba"}
@@ -22,7 +19,7 @@ def key_heads(config: LanguageModelConfig, layer: int) -> int:
     return (told or {}).get("delta_heads") or 0
 
 
-def apart(named: Mapping[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
+def apart(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
     """Return the tensors with a matrix for each of q, k, v, z, b, a, and a flat convolution."""
     found = dict(named)
     for layer in range(config.layers):
@@ -50,7 +47,7 @@ def apart(named: Mapping[str, Any], config: LanguageModelConfig, base: str) -> d
     return found
 
 
-def together(state: Mapping[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
+def together(state: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
     """Return the tensors with fused matrices, the inverse."""
     found = dict(state)
     for layer in range(config.layers):

@@ -251,6 +251,10 @@ def from_state_dict(
       ``relative_attention_max_distance`` is to be given to :func:`~dlref.positions.t5_bias`; a
       warning says so.
 
+    - DeepSeek-V3's files hold one more layer, which predicts the token after the next one
+      (``eh_proj``, ``enorm``, ``hnorm``, ``shared_head``). It is left out, as it is by
+      transformers: the logits of the model do not depend on it.
+
     A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
     left out. A `config` whose ``model_type`` or ``architectures`` are another family's is refused:
     Gemma, say, has LLaMA's names, and computes something else. So is an entry that the family does

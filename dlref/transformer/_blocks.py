@@ -15,7 +15,9 @@ from .._core.arguments import (
     as_floats,
     as_generator,
     as_integer,
+    as_mask,
     as_number,
+    check_broadcast,
     check_constant,
     check_ndim,
     check_shape,
@@ -23,7 +25,7 @@ from .._core.arguments import (
     float_dtype,
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from ..attention import AttentionParams, LatentAttentionParams
+from ..attention import AttentionParams, KVCache, LatentAttentionParams
 from ..attention._block import AttentionBlock, check_attention_params
 from ..attention._latent import LatentBlock, check_latent_params
 from ..normalization import (
@@ -171,21 +173,40 @@ def _attention(
 ) -> Mixer:
     """Let every position attend to all, or to the memory, whose positions are not rotated."""
     if isinstance(p, LatentAttentionParams):
-        return LatentBlock(z, p, s.heads, cache, **s.attention)
+        return LatentBlock(z, p, s.heads, cache, **_self_options(s, z.shape[-2], cache))
     if isinstance(p, GatedDeltaParams):
-        _check_steps(s.attention)
+        _check_steps(s.attention | {"chunk": s.options.chunk})
         return DeltaBlock(z, p, s.options.delta_heads or len(p.a_log), s.options.eps, cache)
     if field == "cross_attention":
         assert memory is not None
         heads = s.heads._replace(rope=None)
         told = {"mask": s.memory_mask, "scale": s.options.cross_scale}
         return AttentionBlock(z, memory, p, heads, cache, **told)
-    return AttentionBlock(z, z, p, s.heads, cache, **s.attention)
+    return AttentionBlock(z, z, p, s.heads, cache, **_self_options(s, z.shape[-2], cache))
+
+
+def _self_options(s: Setup, T: int, cache: KVCache | None) -> dict[str, Any]:
+    """Return the options of self-attention; positions count from the first key in the cache."""
+    told, size, start = dict(s.attention), s.options.chunk, s.attention["q_offset"]
+    if size is not None:
+        keys = np.arange(T if cache is None else start + T) // size
+        same = (np.arange(start, start + T) // size)[:, None] == keys
+        mask = same if told["mask"] is None else as_mask("mask", told["mask"])
+        check_broadcast("mask", mask.shape[-2:], same.shape)
+        told["mask"] = mask & same
+    gone = 0 if cache is None else start - len(cache)
+    if gone:
+        told["q_offset"] = start - gone
+        for name in ("mask", "bias"):
+            if told[name] is not None:
+                told[name] = np.ascontiguousarray(told[name][..., gone:])
+    return told
 
 
 def _check_steps(told: dict[str, Any]) -> None:
     """Raise if an option is given that a recurrence does not have."""
-    given = [name for name in ("mask", "bias", "window", "dropout") if told[name] is not None]
+    names = ("mask", "bias", "window", "chunk", "dropout")
+    given = [name for name in names if told[name] is not None]
     if given or not told["is_causal"]:
         words = given[0] if given else "is_causal"
         value = "None" if given else "True"

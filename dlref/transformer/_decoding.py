@@ -9,30 +9,39 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from ..attention import AttentionParams, KVCache, LatentAttentionParams
+from ..attention._block import keys_before
 from ._blocks import block_forward, norm_forward
 from ._configuration import LanguageModelConfig, block_options
 from ._delta import DeltaCache
 from ._model import Text, logits_of
-from ._options import Call
+from ._options import BlockOptions, Call
 from ._params import EncoderDecoderParams, GatedDeltaParams, LanguageModelParams
 
 
 def _cache(
     p: AttentionParams | LatentAttentionParams | GatedDeltaParams,
     batch: tuple[int, ...],
-    heads: int,
+    o: BlockOptions,
     dtype: npt.DTypeLike,
     length: int,
+    *,
+    own: bool,
 ) -> KVCache | DeltaCache:
-    """Return a cache of the widths that the projections have; of latents, one for all heads."""
+    """
+    Return a cache of the widths that the projections have; of latents, one for all heads.
+
+    Of the text's own tokens it keeps those that later ones will meet.
+    """
     if isinstance(p, GatedDeltaParams):
         return DeltaCache()
+    told: Any = {"dtype": dtype, "capacity": length}
+    if own:
+        told |= {"window": keys_before(o.window), "chunk": o.chunk}
     if isinstance(p, LatentAttentionParams):
         latent = len(p.kv_norm)
-        widths = len(p.w_dkv) - latent, latent
-        return KVCache.empty(batch, 1, *widths, dtype=dtype, capacity=length)
-    widths = len(p.w_k) // heads, len(p.w_v) // heads
-    return KVCache.empty(batch, heads, *widths, dtype=dtype, capacity=length)
+        return KVCache.empty(batch, 1, len(p.w_dkv) - latent, latent, **told)
+    heads = o.heads().keys
+    return KVCache.empty(batch, heads, len(p.w_k) // heads, len(p.w_v) // heads, **told)
 
 
 class Decoding:
@@ -56,12 +65,15 @@ class Decoding:
         each, dtype = block_options(config), p.embedding.dtype
         self.caches = [
             {
-                field: _cache(getattr(block, field), batch, o.heads().keys, dtype, lengths[field])
+                field: _cache(
+                    getattr(block, field), batch, o, dtype, lengths[field],
+                    own=field != "cross_attention",
+                )
                 for field in block._fields
                 if field in lengths
             }
             for block, o in zip(self.blocks, each, strict=False)  # at least one has options
-        ]
+        ]  # fmt: skip
 
     def feed(self, tokens: npt.NDArray[np.int64]) -> FloatArray:
         """Append tokens (..., t) and return the logits (..., V) of the next token."""

@@ -56,6 +56,9 @@ class BlockOptions:
         Whether pairs of channels are neighbours, or else stand in two halves.
     window : tuple (left, right) or None
         As for :func:`dlref.attention.scaled_dot_product_attention`, of self-attention.
+    chunk : int or None
+        Number of tokens of a chunk: a token sees tokens of its own chunk only, in self-attention
+        (Llama 4, :func:`dlref.attention.chunk_mask`). Chunks are counted from position 0.
     scale : float or None
         Factor of the scores of self-attention; None is :math:`1 / \sqrt E`.
     cross_scale : float or None
@@ -150,6 +153,7 @@ class BlockOptions:
     rope: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
     rope_interleaved: bool = True
     window: Any = None
+    chunk: int | None = None
     scale: float | None = None
     cross_scale: float | None = None
     softcap: float | None = None
@@ -170,6 +174,8 @@ class BlockOptions:
             choice("norm", self.norm, ("layer", "rms"))
         as_number("eps", self.eps, least=0)
         as_number("residual_scale", self.residual_scale)
+        if self.chunk is not None:
+            as_integer("chunk", self.chunk, least=1)
         if self.delta_heads is not None:
             as_integer("delta_heads", self.delta_heads, least=1)
         if self.router is not None:

@@ -41,10 +41,14 @@ class Padding(NamedTuple):
         clean = np.where(self.inside[..., None], array, np.zeros((), array.dtype))
         return np.take_along_axis(clean, self.homes[..., None], -2)
 
+    def of_heads(self) -> Padding:
+        """Return the same with an axis of heads before the tokens."""
+        inside, places, homes = self
+        return Padding(inside[..., None, :], places[..., None, :], homes[..., None, :])
+
     def pairs_back(self, weights: FloatArray) -> FloatArray:
         """Move weights (..., H, T, T) of pairs of tokens back to the caller's order."""
-        inside, places, homes = self
-        each = Padding(inside[..., None, :], places[..., None, :], homes[..., None, :])
+        each = self.of_heads()
         columns = each.back(weights).swapaxes(-1, -2)
         return np.ascontiguousarray(each.back(columns).swapaxes(-1, -2))
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from decoders import EXPERTS, SIZES
+from decoders import EXPERTS, FAMILIES, SIZES
 from interop_states import configured, state_of
 
-from dlref.interop import from_state_dict
+from dlref.interop import from_state_dict, to_state_dict
 
 SOME = {"a": np.ones(2)}
 
@@ -89,3 +89,39 @@ def test_experts_one_by_one(rng):
     del named[next(name for name in named if "experts.2.up_proj" in name)]
     with pytest.raises(ValueError, match="must hold gate, up and down of each expert"):
         from_state_dict(named, config=config)
+
+
+class TestPredictionLayers:
+    """DeepSeek's layers for the tokens after the next one, which follow the last layer."""
+
+    def state(self, rng):
+        config = configured("deepseek_v3", FAMILIES["deepseek_v3"][1][0])
+        state = state_of("deepseek_v3", config, rng)
+        last, start = "model.layers.2.", "model.layers.3."
+        copies = {
+            name.replace(last, start): array
+            for name, array in state.items()
+            if name.startswith(last)
+        }
+        more = {"eh_proj": (32, 64), "enorm": (32,), "hnorm": (32,), "embed_tokens": (23, 32)}
+        more |= {"shared_head.norm": (32,), "shared_head.head": (23, 32)}
+        extra = {f"{start}{name}.weight": rng.normal(size=shape) for name, shape in more.items()}
+        return config | {"num_nextn_predict_layers": 1}, state, copies | extra
+
+    def test_they_are_passed_over(self, rng):
+        config, state, more = self.state(rng)
+        params, own = from_state_dict(state | more, config=config)
+        assert own.layers == 3
+        assert to_state_dict(params, "deepseek_v3", own).keys() == state.keys()
+
+    def test_a_layer_too_many_without_a_projection_is_refused(self, rng):
+        config, state, more = self.state(rng)
+        del more["model.layers.3.eh_proj.weight"]
+        with pytest.raises(ValueError, match=r"'model\.layers\.3\..*' is not one of them"):
+            from_state_dict(state | more, config=config)
+
+    def test_a_layer_below_the_last_is_never_one(self, rng):
+        config, state, _ = self.state(rng)
+        state["model.layers.1.eh_proj.weight"] = np.ones((32, 64))
+        with pytest.raises(ValueError, match=r"'model\.layers\.1\.eh_proj.*' is not one of them"):
+            from_state_dict(state, config=config)

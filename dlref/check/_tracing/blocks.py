@@ -23,7 +23,7 @@ from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
 from ...transformer import GatedDeltaParams, mixture_of_experts, top_k_router
 from .delta import delta_steps
-from .latent import ATTENTION, latent_steps
+from .latent import attention_options, latent_steps
 
 #: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
 Options = dict[str, Any]
@@ -66,7 +66,7 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
         q, k, v = found.get("q", q), found.get("k", k), found.get("v", v)
         name = {_rotate: "rotated", _normalize: "normed"}[change]
         steps |= {f"{key}_{name}": found[key] for key in ("q", "k") if key in found}
-    options = {name: o[name] for name in ATTENTION}
+    options = attention_options(o, x.shape[-2])
     steps["scores"] = attention_scores(q, k, **options)
     steps["weights"] = attention_weights(q, k, sink=p.sink, **options)
     if wrong == "axis":

@@ -30,6 +30,9 @@ class Fit(NamedTuple):
 
 def fits_of(o: Options) -> Iterator[Fit]:
     """Yield the options of a block, or of a norm, that have a number as their value."""
+    if o["chunk"] is not None:
+        words = f"the chunks have {{:.0f}} tokens instead of {o['chunk']}"
+        yield Fit(words, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
     words = "eps is {:.3g}" + f" instead of {o['eps']:g}"
     yield Fit(words, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
     words = "the scores are multiplied by {:.4g}"

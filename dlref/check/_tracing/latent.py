@@ -18,6 +18,16 @@ if TYPE_CHECKING:
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
 
 
+def attention_options(o: dict[str, Any], T: int) -> dict[str, Any]:
+    """Return the options of attention of T queries, chunks as a mask."""
+    options = {name: o[name] for name in ATTENTION}
+    if o["chunk"] is not None:
+        queries = np.arange(o["q_offset"], o["q_offset"] + T) // o["chunk"]
+        same = queries[:, None] == np.arange(T) // o["chunk"]
+        options["mask"] = same if o["mask"] is None else np.asarray(o["mask"]) & same
+    return options
+
+
 def latent_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str, FloatArray]:
     """Return the steps of latent attention, with keys and values of all heads."""
     H, steps = o["num_heads"], {}
@@ -48,7 +58,7 @@ def latent_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[st
     common = np.broadcast_to(shared, (*keys.shape[:-1], R))
     steps["k"] = np.concatenate([keys, common], axis=-1)
     steps["v"] = heads(linear(latent, p.w_uv))
-    options = {name: o[name] for name in ATTENTION}
+    options = attention_options(o, x.shape[-2])
     if options["scale"] is None:
         options["scale"] = max(N + R, 1) ** -0.5
     steps["scores"] = attention_scores(steps["q"], steps["k"], **options)

@@ -85,7 +85,7 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
             yield f"the causal mask {words}", p, o | {"q_offset": o["q_offset"] + by}
     else:
         yield "there is a causal mask", p, o | {"is_causal": True}
-    for name in ("mask", "bias", "window", "softcap"):
+    for name in ("mask", "bias", "window", "chunk", "softcap"):
         if o[name] is not None:
             yield f"the option {name} is missing", p, o | {name: None}
     yield from _biases(p, o, E**-0.5 if scale == 1 else scale)

@@ -35,6 +35,7 @@ from ...transformer import (
     language_model,
     sequence_classifier,
 )
+from ...transformer._padding import Padding, as_padding
 from .blocks import Mistake, Options, Steps, block_steps, decoder_block_steps, normed
 from .mistakes import (
     NORM_WEIGHTS,
@@ -54,40 +55,66 @@ FIELDS = tuple(field.name for field in fields(BlockOptions))
 CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 #: The ones that cross-attention has in addition to the mask of the memory.
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
-ACROSS |= {"rope": None, "own": False}
+ACROSS |= {"rope": None, "own": False, "chunk": None}
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
+
+
+#: Steps of pairs of tokens, and steps whose last axis is the time.
+PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
 
 
 class Trace(dict[str, FloatArray]):
     """Intermediates by name, and their values after a known mistake."""
 
-    def __init__(self) -> None:
+    def __init__(self, padding: Padding | None = None, axes: int = 0) -> None:
         super().__init__()
+        self.padding, self.axes = padding, axes  # and the number of axes of the tokens
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
         steps = run(*arguments)
+        placed = self.placed
 
         def wrong() -> Iterator[tuple[str, Steps]]:
             for words, *changed in mistakes(*arguments[1:]):
                 found = run(arguments[0], *changed)
                 for step in steps.keys() - found.keys():  # there is no rotation
                     found[step] = found[re.sub("_(rotated|normed)$", "", step)]
-                yield words, {prefix + step: value for step, value in found.items()}
+                yield words, {prefix + step: placed(step, value) for step, value in found.items()}
 
         def with_options(options: Options) -> Steps:
             found = run(*arguments[:-1], options)
-            return {prefix + step: value for step, value in found.items()}
+            return {prefix + step: placed(step, value) for step, value in found.items()}
 
         for step, value in steps.items():
-            self[prefix + step] = value.copy()  # a block's output is also its last sum
+            self[prefix + step] = placed(step, value).copy()  # an output is also the last sum
             self.mistakes[prefix + step] = wrong
             if isinstance(arguments[-1], dict) and "softcap" in arguments[-1]:
                 self.parts[prefix + step] = arguments[-1], with_options
         return value
+
+    def placed(self, step: str, array: FloatArray) -> FloatArray:
+        """Return an array in the order of the caller's rows, with 0 where there is no token."""
+        if self.padding is None:
+            return array
+        if step.endswith(TIME_LAST):
+            return self.placed("", array[..., None])[..., 0]
+        heads = array.ndim - self.axes > 1 or step == ""
+        padding = self.padding.of_heads() if heads else self.padding
+        found = padding.back(array)
+        if step.endswith(PAIRS) and heads:  # queries, then keys
+            found = np.take_along_axis(found, padding.homes[..., None, :], -1)
+        return np.ascontiguousarray(found)
+
+    def hidden(self, name: str) -> Any:
+        """Return where an array has no token, None if texts fill their rows."""
+        if self.padding is None:
+            return None
+        real = self.placed(name, np.ones(self[name].shape))
+        return real == 0
 
 
 def _check_inference(options: Options) -> None:
@@ -214,7 +241,7 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     T = x.shape[-2]
     steps: Steps = {"embedding": x}
     if config.positions == "learned":
-        steps["positioned"] = x + p.positions[:T]
+        steps["positioned"] = x + p.positions[..., :T, :]
     if config.positions == "sinusoidal":
         steps["positioned"] = x + sinusoidal(T, config.width).astype(x.dtype)
     return steps
@@ -302,10 +329,21 @@ def _rotation(config: Any, own: Any, T: int, dtype: Any) -> Options:
     return {"rope": tuple(a.astype(dtype) for a in tables), "scalings": cast}
 
 
-def _language_model(tokens: Any, params: Any, config: Any) -> Trace:
-    ids, found = as_array("tokens", tokens), Trace()
+def _language_model(
+    tokens: Any,
+    params: Any,
+    config: Any,
+    *,
+    lengths: Any = None,
+    padding: str = "right",
+    **dropout: Any,
+) -> Trace:
+    ids = as_array("tokens", tokens)
+    _check_inference(dropout)
     _check_model(params, "LanguageModelParams")
     _, [params] = as_float_trees({"params": params})
+    rows = as_padding(lengths, padding, ids.shape)
+    ids, found = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
     x = found.add("", _embed, _embed_mistakes, ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
     x = _add_blocks(found, x, params.blocks, params.norm, each)
