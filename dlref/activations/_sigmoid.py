@@ -137,9 +137,9 @@ def sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
 
     .. math:: \sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma (1 - \sigma).
 
-    The last form loses everything where :math:`\sigma` is near 1: at 40 it gives 0. The code takes
-    :math:`w / (1 + w)^2` with :math:`w = e^{-\abs{x}}`, since :math:`\sigma'` is even. Largest
-    error found: 0.8 ULP.
+    **Numerics.** The last form loses everything where :math:`\sigma` is near 1: at 40 it gives 0.
+    The code takes :math:`w / (1 + w)^2` with :math:`w = e^{-\abs{x}}`, since :math:`\sigma'` is
+    even. Largest error found: 0.8 ULP.
 
     Examples
     --------
@@ -184,8 +184,8 @@ def sigmoid_deriv2(x: npt.ArrayLike) -> FloatArray:
     so :math:`\sigma' = 1/6` there. With :math:`t = e^x` this is :math:`t / (1 + t)^2 = 1/6`, or
     :math:`t^2 - 4t + 1 = 0`, hence :math:`x = \log(2 \pm \sqrt 3) = \pm 1.317`.
 
-    The difference :math:`1 - e^{-\abs{x}}` it needs comes from `expm1`, so that small x keep their
-    digits. Largest error found: 0.92 ULP.
+    **Numerics.** The difference :math:`1 - e^{-\abs{x}}` comes from `expm1`, so that small x keep
+    their digits. Largest error found: 0.92 ULP.
 
     Examples
     --------
@@ -228,7 +228,8 @@ def sigmoid_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     The derivative is at most 1/4, so with weights of size 1 the gradient is divided by at least 4
     at every such unit, and vanishes through many of them. A weight multiplies it: ten sigmoids with
-    weight 8, held at 0, pass :math:`(8/4)^{10} = 1024`.
+    weight 8, whose inputs are held at 0 by their biases, multiply the gradient by
+    :math:`(8/4)^{10} = 1024`.
 
     Examples
     --------

@@ -94,8 +94,9 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     positive and the denominator lies between 1 and k :cite:p:`Blanchard2021`.
 
     **Maximum entropy.** Among all probabilities p, s maximizes
-    :math:`\sum_i p_i x_i - \sum_i p_i \log p_i`: setting the derivative with respect to
-    :math:`p_i` equal to a multiplier gives :math:`\log p_i = x_i + \text{const}`.
+    :math:`\sum_i p_i x_i - \sum_i p_i \log p_i`: the derivative with respect to each :math:`p_i`
+    must equal the same number, a Lagrange multiplier, because the probabilities add up to 1. This
+    gives :math:`\log p_i = x_i + \text{const}`.
 
     **Error.** The rounding of :math:`x_i - c`, up to half a unit of a number as large as 700, would
     be a relative error of 256 to 512 units in the last place of :math:`s_i`. It is computed and

@@ -51,7 +51,8 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     Notes
     -----
     **One variable.** For :math:`y = f(u)`, :math:`u = g(x)`, a step :math:`\Delta x` makes
-    :math:`\Delta u = g'(x) \Delta x + o(\Delta x)`, and that makes
+    :math:`\Delta u = g'(x) \Delta x + o(\Delta x)`, where the last term is a remainder that is
+    small even compared with :math:`\Delta x`; and that makes
     :math:`\Delta y = f'(u) \Delta u + o(\Delta u)`. Since :math:`\Delta u` is at most proportional
     to :math:`\Delta x`, both remainders are :math:`o(\Delta x)`:
     :math:`\Delta y = f'(u)\, g'(x)\, \Delta x + o(\Delta x)`, that is,

@@ -75,8 +75,9 @@ def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, Flo
         \qquad
         \pdv{Y_{il}}{B_{rs}} = A_{ir}\, \delta_{ls} .
 
-    Only one entry in :math:`n` of the first and one in :math:`p` of the second is not
-    zero. With both matrices stacked into vectors row by row, as NumPy does,
+    Only one entry in :math:`n` of the first and one in :math:`p` of the second is not zero. With
+    both matrices stacked into vectors row by row, as NumPy does, and with the Kronecker product
+    :math:`\otimes`, which puts a multiple of its second factor in place of each entry of the first,
 
     .. math:: \mat J_A = \mat I_n \otimes \mat B^\top , \qquad \mat J_B = \mat A \otimes \mat I_p .
 

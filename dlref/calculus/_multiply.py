@@ -148,7 +148,7 @@ def multiply_vjp(
 
     Examples
     --------
-    For :math:`L = \sum_i x_i z` with :math:`z = 5` the cotangent is all ones:
+    For :math:`L = \sum_i x_i z` with :math:`z = 5` the upstream gradient is all ones:
 
     >>> from dlref.calculus import multiply_vjp
     >>> dx, dz = multiply_vjp([1, 1, 1], [2, 3, 4], 5)

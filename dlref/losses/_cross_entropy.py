@@ -556,14 +556,17 @@ def cross_entropy_grad(
 
     Notes
     -----
-    The log-sum-exp has the softmax as its gradient:
+    With the log-sum-exp :math:`\lambda = \log \sum_j e^{z_j}`, the loss of a row is
+    :math:`\ell = \lambda - z_y`. The gradient of :math:`\lambda` is the softmax:
 
     .. math::
 
         \pdv{\lambda}{z_j} = \frac{1}{\sum_c e^{z_c}}\, \pdv{}{z_j} \sum_c e^{z_c}
                            = \frac{e^{z_j}}{\sum_c e^{z_c}} = p_j .
 
-    With :math:`\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2` and the target's mass
+    With all options, which are described further below, q is the target after smoothing and
+    weighting, and :math:`\zeta` the factor of the z-loss:
+    :math:`\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2`. With the target's mass
     :math:`Q = \sum_c q_c`,
 
     .. math::
@@ -571,7 +574,8 @@ def cross_entropy_grad(
         \pdv{\ell}{z_j} = \sum_c q_c (p_j - \delta_{cj}) + 2 \zeta \lambda\, p_j
                         = (Q + 2 \zeta \lambda)\, p_j - q_j .
 
-    Without options :math:`Q = 1` and :math:`q` is one-hot: **softmax minus one-hot**,
+    Without options :math:`Q = 1`, :math:`\zeta = 0`, and :math:`q` is one-hot: **softmax minus
+    one-hot**,
 
     .. math:: \pdv{\ell}{\vec z} = \vec p - \vec e_y .
 

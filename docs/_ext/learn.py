@@ -10,7 +10,8 @@ import tomllib
 from pathlib import Path
 
 PACE = 70  # words per minute, with a pencil
-EXERCISE = 6  # minutes
+#: Minutes of an exercise, by its grade.
+EXERCISES = {"Compute": 5, "Derive": 7, "Prove": 10, "": 6}
 FOLDED = re.compile(r"^( *)\.\. dropdown::.*\n(?:\1 +.*\n|\s*\n)*", re.MULTILINE)
 BACK_MATTER = re.compile(
     r"^(Numerics|Used in|References|Parameters and errors)\n-+\n", re.MULTILINE
@@ -46,12 +47,15 @@ class Route:
     def measure(self, page, text):
         """Estimate how many minutes a page takes, to five."""
         if page in self.stops:
-            exercises = len(re.findall(r"^\d+\. ", text.partition("Exercises\n----")[2], re.M))
+            grades = re.findall(
+                r"^\d+\. (?:\*(\w+)\.\*)?", text.partition("Exercises\n----")[2], re.MULTILINE
+            )
+            exercises = sum(EXERCISES.get(grade, EXERCISES[""]) for grade in grades)
             words = 0
             for section in re.split(r"^(?=[A-Z].*\n-{4,}\n)", text, flags=re.MULTILINE):
                 if not BACK_MATTER.match(section):
                     words += len(FOLDED.sub("", section).split())
-            self.minutes[page] = max(10, 5 * round((words / PACE + EXERCISE * exercises) / 5))
+            self.minutes[page] = max(10, 5 * round((words / PACE + exercises) / 5))
 
     def box(self, page, titles):
         """Return the box of a stop: where it is, what comes before and next."""
