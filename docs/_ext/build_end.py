@@ -15,9 +15,9 @@ def forget_pages_with_warnings(app, _exception):
         (app.doctreedir / ENV_PICKLE_FILENAME).unlink(missing_ok=True)
 
 
-def remove_source_maps(app, exception):
-    """Remove the theme's source maps, two megabytes that only its developers need."""
-    if exception is None and app.builder.name == "html":
+def drop_source_maps(app, exception):
+    """Remove the theme's source maps: two megabytes that only a debugger of the theme reads."""
+    if exception is None and app.builder.format == "html":
         for path in (app.outdir / "_static").rglob("*.map"):
             path.unlink()
 
@@ -31,6 +31,6 @@ def say_where(app, exception):
 def setup(app):
     """Connect all to the end of the build."""
     app.connect("build-finished", forget_pages_with_warnings, priority=900)
-    app.connect("build-finished", remove_source_maps, priority=850)
+    app.connect("build-finished", drop_source_maps, priority=900)
     app.connect("build-finished", say_where, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
