@@ -6,7 +6,8 @@ wherever it does not apply; the rows of tests/check, some of them public reports
 for PyTorch and JAX; the plain formulas of the records with one operation, factor, power, index or
 constant changed. A kernel is named if the headline of the report is the mistake: for a changed
 formula, anything but noise and parts that are not written. Right are dlref's own functions, the
-plain formulas and their variants, PyTorch's and JAX's. Writes docs/results/planted.csv; with
+plain formulas and their variants, PyTorch's and JAX's; a tenth of them is put to it ten times, with
+other numbers each time. Writes docs/results/planted.csv; with
 ``--list``, prints each kernel that is not flagged, not named or named wrongly, and each alarm.
 ``--results FILE`` keeps outcomes, so that a run can be stopped and resumed.
 """
@@ -62,6 +63,23 @@ class Kernel(NamedTuple):
     candidate: Any
     options: dict[str, Any]
     words: str | None
+    seed: int = 0
+
+
+@contextlib.contextmanager
+def other_numbers(seed):
+    """Have all generators that begin with a known seed draw other numbers, but for the seed 0."""
+    drawn = np.random.default_rng
+
+    def other(key=None):
+        return drawn(key if key is None else (seed, *np.ravel(key)))
+
+    if seed:
+        np.random.default_rng = other
+    try:
+        yield
+    finally:
+        np.random.default_rng = drawn
 
 
 def put(kernel: Kernel):
@@ -69,7 +87,7 @@ def put(kernel: Kernel):
     given = {"forward": (kernel.candidate, {}), "vjp": (None, {"vjp": kernel.candidate})}
     given["jvp"] = None, {"jvp": kernel.candidate}
     candidate, derivatives = given[kernel.form]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), other_numbers(kernel.seed):
         return check.check_all(candidate, kernel.op, **derivatives, **kernel.options)
 
 
@@ -297,6 +315,19 @@ def right_kernels(rng):
             yield Kernel("JAX", op.__name__, op, "forward", f, told, None)
 
 
+#: How many right kernels of ten get other numbers, and how many times.
+OF_TEN, SEEDS = 1, 9
+AGAIN = "other seeds"
+
+
+def with_other_numbers(kernels, rng):
+    """Yield some of the right kernels with other seeds."""
+    for kernel in rng.sample(kernels, len(kernels) * OF_TEN // 10):
+        for seed in range(1, SEEDS + 1):
+            name = f"{kernel.source}: {kernel.name}"
+            yield kernel._replace(source=AGAIN, name=name, seed=seed)
+
+
 # The count.
 
 
@@ -331,7 +362,7 @@ def alike(call, planted, said):
 
 KERNELS: list[Kernel] = []
 #: Sources of right kernels.
-RIGHT = ("dlref", "formulas", "PyTorch", "JAX")
+RIGHT = ("dlref", "formulas", "PyTorch", "JAX", AGAIN)
 
 
 def numbered(i):
@@ -347,7 +378,9 @@ def all_kernels(rng):
 
 def key_of(kernel):
     told = kernel.options.get("dtype"), kernel.options.get("framework")
-    return repr((kernel.source, kernel.op.__name__, kernel.form, kernel.name, kernel.words, *told))
+    seed = (kernel.seed,) if kernel.seed else ()
+    what = kernel.source, kernel.op.__name__, kernel.form, kernel.name, kernel.words
+    return repr((*what, *told, *seed))
 
 
 def outcomes(kernels, path):
@@ -375,7 +408,8 @@ def main():
     told = parser.parse_args()
     rng = random.Random(told.seed)
     planted = [*all_kernels(rng)]
-    kernels = [*planted, *right_kernels(rng)]
+    right = [*right_kernels(rng)]
+    kernels = [*planted, *right, *with_other_numbers(right, rng)]
     counts: dict[str, collections.Counter] = {one.source: collections.Counter() for one in kernels}
     for i, (flagged, named, wrong, said) in outcomes(kernels, told.results):
         one = kernels[i]
