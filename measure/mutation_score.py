@@ -48,8 +48,12 @@ COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.G
 OF_TEST, OF_ALL = 90, 900
 #: Tests of the functions that `dlref._math` is made for.
 OF_ELEMENTS = (
-    "tests/activations", "tests/attention/test_scaled_dot_product.py", "tests/losses/test_cross_entropy.py",
-)  # fmt: skip
+    "tests/activations",
+    "tests/attention/test_scaled_dot_product.py",
+    "tests/losses/test_cross_entropy.py",
+)
+#: The imports of a file.
+IMPORTS = re.compile(r"^(?:from|import) [^(\n]*(?:\([^)]*\))?", re.MULTILINE)
 
 
 class Mutant(NamedTuple):
@@ -161,9 +165,8 @@ def users(path):
     """Return the files of a chapter that use a file, and itself, by what they import."""
     chapter = ROOT / "dlref" / path.relative_to(ROOT / "dlref").parts[0]
     imports = {
-        one: "\n".join(re.findall(r"^(?:from|import) [^(\n]*(?:\([^)]*\))?", one.read_text("utf-8"), re.M))
-        for one in chapter.rglob("*.py")
-    }  # fmt: skip
+        one: "\n".join(IMPORTS.findall(one.read_text("utf-8"))) for one in chapter.rglob("*.py")
+    }
     found, last = {path}, {path}
     while last:
         names = re.compile("|".join(rf"\b{re.escape(one.stem)}\b" for one in last))

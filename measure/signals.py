@@ -42,8 +42,16 @@ class Interrupted(BaseException):
 
 def calls():
     """Return calls by name, each large enough for several threads."""
-    from dlref import activations, attention, losses, normalization, positions  # noqa: PLC0415
-    from dlref import quantization, recurrent, training  # noqa: PLC0415
+    from dlref import (  # noqa: PLC0415  # not in the process that watches
+        activations,
+        attention,
+        losses,
+        normalization,
+        positions,
+        quantization,
+        recurrent,
+        training,
+    )
 
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 512)).astype(np.float32)
@@ -89,7 +97,7 @@ class Process:
     """The process that gets the signals."""
 
     def __init__(self, handler, seconds, digests):
-        import dlref  # noqa: PLC0415  # not in the process that watches
+        import dlref  # noqa: PLC0415
 
         self.dlref, self.calls, self.expected = dlref, calls(), digests
         self.end = time.monotonic() + seconds
@@ -166,7 +174,9 @@ class Process:
         time.sleep(0.5)
         self.check("softmax")
         left = max(0, threads_of_this_process() - before)
-        print(json.dumps({**self.count, "wrong": sorted(set(self.wrong)), "left": left}), flush=True)
+        print(
+            json.dumps({**self.count, "wrong": sorted(set(self.wrong)), "left": left}), flush=True
+        )
 
 
 def threads_of_this_process():
@@ -242,7 +252,7 @@ def main():
         rows.append([handler, *(f"{n:,}" for n in counts), outcome])
     with RESULTS.open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(["the handler", "calls", "signals", "in which it does", "outcome"])
+        table.writerow(["handler", "calls", "signals", "in which it did", "outcome"])
         table.writerows(rows)
     sys.exit(any("same bits" not in row[-1] or ";" in row[-1] for row in rows))
 

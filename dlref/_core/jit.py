@@ -173,7 +173,6 @@ if COMPILED:
                     data = numba.core.serialize.dumps(compiled._reduce())
                     write(cache_folder(), self._name(signature, compiled.library.codegen), data)
 
-
     #: The lock that numba holds while it compiles or loads compiled code.
     COMPILING = numba.core.compiler_lock.global_compiler_lock
 
@@ -186,7 +185,9 @@ if COMPILED:
         )
 
 
-def _answer(compilation: Callable[..., Any], types: tuple[Any, ...], done: SimpleQueue[Any]) -> None:
+def _answer(
+    compilation: Callable[..., Any], types: tuple[Any, ...], done: SimpleQueue[Any]
+) -> None:
     """Compile, and put the result or the error into a queue."""
     try:
         done.put((compilation(*types), None))
@@ -198,9 +199,9 @@ def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
     """
     Return a compilation that no signal handler gets in the middle of.
 
-    Python runs handlers in the main thread, between any two steps. One that raises there would leave
-    locks of LLVM locked for ever, and one that calls dlref would compile what is being compiled. So
-    the main thread waits for another one, which goes on if a handler raises.
+    Python runs handlers in the main thread, between any two steps. One that raises in a compilation
+    would leave locks of LLVM locked forever, and one that calls dlref would compile what is being
+    compiled. So the main thread waits for another one, which goes on if a handler raises.
     """
 
     def wait(*types: Any) -> Any:

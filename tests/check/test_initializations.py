@@ -13,7 +13,9 @@ def normal(variance):
 
     def init(rng, shape, **options):
         field = int(np.prod(shape[2:]))
-        return rng.normal(size=shape) * variance(shape[1] * field, shape[0] * field, **options) ** 0.5
+        return (
+            rng.normal(size=shape) * variance(shape[1] * field, shape[0] * field, **options) ** 0.5
+        )
 
     return init
 
@@ -56,10 +58,10 @@ ROWS = [
     (propagation.lecun_normal, normal(lambda _, n: 1 / n), "matrix", {}, "fan_out stands where"),
     (GLOROT, normal(lambda n, _: 1 / n), "matrix", {}, "fan_in stands where the mean"),
     (GLOROT, normal(lambda _, n: 1 / n), "kernel", {}, "fan_out stands where the mean"),
-    (GLOROT, normal(lambda n, m: 1 / (n + m)), "square", {}, "the sum of fan_in and fan_out stands"),
+    (GLOROT, normal(lambda n, m: 1 / (n + m)), "square", {}, "the sum of fan_in and"),
     (
         propagation.he_uniform, uniform(lambda n, _: (2 / n) ** 0.5), "matrix", {},
-        "the standard deviation stands where the bound",
+        "the standard deviation stands where the bound is due",
     ),
     (propagation.he_uniform, from_zero, "matrix", {}, "the interval begins at 0"),
     (
@@ -98,7 +100,11 @@ def test_right_ones_pass_and_random_ones_have_no_cause(op):
 
 def test_a_gain_of_zero_has_no_other_variances():
     wrong = check.check_forward(
-        lambda rng, shape, gain: rng.normal(size=shape), GLOROT, np.random.default_rng(0), (3, 4), gain=0.0
+        lambda rng, shape, gain: rng.normal(size=shape),
+        GLOROT,
+        np.random.default_rng(0),
+        (3, 4),
+        gain=0.0,
     )
     assert not wrong
     assert "stands where" not in wrong.cause

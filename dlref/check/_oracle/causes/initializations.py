@@ -82,11 +82,8 @@ def variances(call: Call) -> Iterator[Trial]:
 
 def bounds(call: Call) -> Iterator[Trial]:
     """Yield uniform weights from another interval."""
-    yield (
-        "the standard deviation stands where the bound of the interval is due, which is the root of "
-        "3 times as large",
-        [np.asarray(call.run()) / math.sqrt(3)],
-    )
+    words = "the standard deviation stands where the bound is due, which is sqrt(3) times as large"
+    yield words, [np.asarray(call.run()) / math.sqrt(3)]
     bound = math.sqrt(3 * _variance(call))
     words = "the interval begins at 0, not at the negative bound"
     yield words, [(np.asarray(call.run()) + bound) / 2]

@@ -137,7 +137,7 @@ def from_the_beginning(call: Call) -> Iterator[Trial]:
 
 
 def _from_beginning(a: Any) -> Any:
-    """Return the numbers that a kernel without an offset reads; None if those are the right ones."""
+    """Return the numbers that a kernel without an offset reads; None if these are right."""
     lead = lead_of(a)
     if not lead or a.dtype.kind != "f" or not a.size:
         return None
