@@ -73,7 +73,7 @@ class Mutant(NamedTuple):
 
 
 def sites(tree):
-    """Yield the nodes of functions that can be changed: no annotations, no text of errors."""
+    """Yield the nodes of functions that can be changed."""
     for function in ast.walk(tree):
         if not isinstance(function, ast.FunctionDef):
             continue
