@@ -26,6 +26,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import NamedTuple
@@ -79,23 +80,29 @@ def sites(tree):
             continue
         for statement in function.body:
             for node in ast.walk(statement):
-                if isinstance(node, ast.Raise | ast.JoinedStr | ast.FunctionDef):
-                    continue
-                if mutation(node) is not None:
+                if can_change(node):
                     yield node
 
 
+def can_change(node):
+    if isinstance(node, ast.BinOp):
+        return type(node.op) in OPERATORS
+    if isinstance(node, ast.Compare):
+        return type(node.ops[0]) in COMPARISONS
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub)
+    return isinstance(node, ast.Constant) and type(node.value) is float
+
+
 def mutation(node):
-    """Return a description of the change of a node, None if it has none."""
-    if isinstance(node, ast.BinOp) and type(node.op) in OPERATORS:
+    """Return a description of the change of a node."""
+    if isinstance(node, ast.BinOp):
         return f"{ast.unparse(node)} with {OPERATORS[type(node.op)].__name__}"
-    if isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARISONS:
+    if isinstance(node, ast.Compare):
         return f"{ast.unparse(node)} with {COMPARISONS[type(node.ops[0])].__name__}"
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+    if isinstance(node, ast.UnaryOp):
         return f"{ast.unparse(node)} without its sign"
-    if isinstance(node, ast.Constant) and type(node.value) is float:
-        return f"{node.value} times 1.01, or 0.01"
-    return None
+    return f"{node.value} times 1.01, or 0.01"
 
 
 def change(node):
@@ -109,13 +116,15 @@ def change(node):
         node.value = node.value * 1.01 or 0.01
 
 
-def mutants_of(chapter):
-    """Return every mutant of a chapter."""
-    return [
-        Mutant(path, number, node.lineno, mutation(node))
-        for path in sorted((ROOT / "dlref" / chapter).rglob("*.py"))
-        for number, node in enumerate(sites(ast.parse(path.read_text(encoding="utf-8"))))
-    ]
+@cache
+def nodes_of(path):
+    """Return the nodes of a file that can be changed; do not change these."""
+    return list(sites(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def mutant(path, number):
+    node = nodes_of(path)[number]
+    return Mutant(path, number, node.lineno, mutation(node))
 
 
 def sample(count, seed):
@@ -123,8 +132,9 @@ def sample(count, seed):
     rng, chosen = random.Random(seed), {}
     for k, chapter in enumerate(CHAPTERS):
         share = count * (k + 1) // len(CHAPTERS) - count * k // len(CHAPTERS)
-        every = mutants_of(chapter)
-        chosen[chapter] = rng.sample(every, min(share, len(every)))
+        paths = sorted((ROOT / "dlref" / chapter).rglob("*.py"))
+        every = [(path, number) for path in paths for number in range(len(nodes_of(path)))]
+        chosen[chapter] = [mutant(*one) for one in rng.sample(every, min(share, len(every)))]
     return chosen
 
 
@@ -161,12 +171,21 @@ def plant(mutant):
 # The tests, the nearest first.
 
 
+@cache
+def imports_of(folder):
+    """Return what each file of a folder imports."""
+    return {one: "\n".join(IMPORTS.findall(one.read_text("utf-8"))) for one in folder.rglob("*.py")}
+
+
+@cache
+def public_of(path):
+    body = ast.parse(path.read_text("utf-8")).body
+    return {node.name for node in body if isinstance(node, ast.FunctionDef)}
+
+
 def users(path):
     """Return the files of a chapter that use a file, and itself, by what they import."""
-    chapter = ROOT / "dlref" / path.relative_to(ROOT / "dlref").parts[0]
-    imports = {
-        one: "\n".join(IMPORTS.findall(one.read_text("utf-8"))) for one in chapter.rglob("*.py")
-    }
+    imports = imports_of(ROOT / "dlref" / path.relative_to(ROOT / "dlref").parts[0])
     found, last = {path}, {path}
     while last:
         names = re.compile("|".join(rf"\b{re.escape(one.stem)}\b" for one in last))
@@ -180,12 +199,7 @@ def nearness(path):
     chapter = path.relative_to(ROOT / "dlref").parts[0]
     files = users(path)
     topics = {one.stem.strip("_") for one in files}
-    public = {
-        node.name
-        for one in files
-        for node in ast.parse(one.read_text("utf-8")).body
-        if isinstance(node, ast.FunctionDef)
-    }
+    public = set().union(*(public_of(one) for one in files))
     own = path.stem.strip("_")
 
     def key(item):

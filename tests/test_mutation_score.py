@@ -43,8 +43,7 @@ import pytest
 import mutation_score as m
 
 m.ROOT, path = Path.cwd(), Path.cwd() / "dlref" / "chapter" / "sample.py"
-tree = m.ast.parse(path.read_text())
-every = [m.Mutant(path, i, n.lineno, m.mutation(n)) for i, n in enumerate(m.sites(tree))]
+every = [m.mutant(path, i) for i in range(len(m.nodes_of(path)))]
 found = []
 planter = m.Planter(every, lambda mutant, words: found.append((mutant.words, words)), 1e12)
 pytest.main(["-q", "-p", "no:xdist", "-p", "no:cacheprovider", "--rootdir", "."], plugins=[planter])
