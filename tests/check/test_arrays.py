@@ -56,6 +56,28 @@ def test_tensors_by_a_stand_in(fake):
     assert verdict
 
 
+def test_a_storage_offset_by_a_stand_in(monkeypatch):
+    class Memory:
+        def __init__(self, array):
+            self.array = array
+
+        def view(self, dtype):
+            return Memory(self.array.view(dtype))
+
+        def as_strided(self, shape, strides, offset):
+            asked.append((shape, tuple(strides), offset))
+            return Tensor(
+                np.ndarray(shape, float, self.array, 8 * offset, [8 * n for n in strides])
+            )
+
+    asked, torch = [], types.SimpleNamespace(float64=np.float64, from_numpy=Memory)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    x = np.arange(-3.0, 5.0)[2:].reshape(2, 3)
+    relu = lambda t: Tensor(np.maximum(t.array, 0))  # noqa: E731
+    assert check_forward(relu, activations.relu, x, framework="torch")
+    assert set(asked) == {((2, 3), (3, 1), 2)}
+
+
 def test_rows_in_reverse_order_are_copied_for_pytorch(fake):
     def relu(t):
         assert t.array.strides == (8,)

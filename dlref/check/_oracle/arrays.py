@@ -46,7 +46,7 @@ def lead_of(array: Any) -> int:
         owner = owner.base
     before = np.lib.array_utils.byte_bounds(array)[0] - np.lib.array_utils.byte_bounds(owner)[0]
     lead = before // array.itemsize
-    return lead if lead <= LEAD else 0
+    return lead if 0 < lead <= LEAD else 0
 
 
 def copied(array: Any, dtype: Any = None) -> Any:
