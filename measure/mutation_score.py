@@ -37,6 +37,7 @@ ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "results" / "mutation_score.csv"
 HEADER = ("file", "line", "change", "noticed by", "reason")
 SURVIVES = "survives"
+NOWHERE = "no function has this code"  #: its module is not loaded: this tells nothing
 CHAPTERS = (
     "_math", "activations", "attention", "calculus", "convolution", "losses", "neurons",
     "normalization", "positions", "propagation", "quantization", "recurrent", "training",
@@ -227,7 +228,9 @@ class Planter:
             if time.time() > self.end:
                 break
             items = sorted(session.items, key=nearness(mutant.path))
-            self.write(mutant, noticed(mutant, session, items))
+            found = noticed(mutant, session, items)
+            if found != NOWHERE:
+                self.write(mutant, found)
         return True
 
 
@@ -272,7 +275,7 @@ def in_child(mutant, session, items, send):
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     if not plant(mutant):
-        say("= no function has this code")
+        say(f"! {NOWHERE}")
         return
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process, also in a loop of C
     end = time.process_time() + OF_ALL
