@@ -6,9 +6,15 @@ wherever it does not apply; the rows of tests/check, some of them public reports
 for PyTorch and JAX; the plain formulas of the records with one operation, factor, power, index or
 constant changed. A kernel is named if the headline of the report is the mistake: for a changed
 formula, anything but noise and parts that are not written. Right are dlref's own functions, the
-plain formulas and their variants, PyTorch's and JAX's. Writes docs/results/planted.csv; with
+plain formulas and their variants, PyTorch's and JAX's; a tenth of them is put to it ten times, with
+other numbers each time. Writes docs/results/planted.csv; with
 ``--list``, prints each kernel that is not flagged, not named or named wrongly, and each alarm.
-``--results FILE`` keeps outcomes, so that a run can be stopped and resumed.
+``--results FILE`` keeps outcomes, so that a run can be stopped and resumed; ``--only NAME ...``
+takes the kernels of these functions, and writes no figures.
+
+``--cases FILE`` writes a table of cases against kernels: how many wrong kernels each case of a
+function's form flags, and how many it alone does. A case that flags none alone costs time and may
+go, unless it stands for a kind of memory, size or option that no planted kernel has.
 """
 
 import argparse
@@ -62,6 +68,23 @@ class Kernel(NamedTuple):
     candidate: Any
     options: dict[str, Any]
     words: str | None
+    seed: int = 0
+
+
+@contextlib.contextmanager
+def other_numbers(seed):
+    """Have all generators that begin with a known seed draw other numbers, but for the seed 0."""
+    drawn = np.random.default_rng
+
+    def other(key=None):
+        return drawn(key if key is None else (seed, *np.ravel(key)))
+
+    if seed:
+        np.random.default_rng = other
+    try:
+        yield
+    finally:
+        np.random.default_rng = drawn
 
 
 def put(kernel: Kernel):
@@ -69,7 +92,7 @@ def put(kernel: Kernel):
     given = {"forward": (kernel.candidate, {}), "vjp": (None, {"vjp": kernel.candidate})}
     given["jvp"] = None, {"jvp": kernel.candidate}
     candidate, derivatives = given[kernel.form]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), other_numbers(kernel.seed):
         return check.check_all(candidate, kernel.op, **derivatives, **kernel.options)
 
 
@@ -297,12 +320,33 @@ def right_kernels(rng):
             yield Kernel("JAX", op.__name__, op, "forward", f, told, None)
 
 
+#: How many right kernels of ten get other numbers, and how many times.
+OF_TEN, SEEDS = 1, 9
+AGAIN = "other seeds"
+
+
+def with_other_numbers(kernels, rng):
+    """Yield some of the right kernels with other seeds."""
+    for kernel in rng.sample(kernels, len(kernels) * OF_TEN // 10):
+        for seed in range(1, SEEDS + 1):
+            name = f"{kernel.source}: {kernel.name}"
+            yield kernel._replace(source=AGAIN, name=name, seed=seed)
+
+
 # The count.
 
 
 def outcome(kernel):
-    """Return flagged, named, named wrongly, and words."""
+    """Return flagged, named, named wrongly, words, and which of dlref's own cases flag it."""
     report = put(kernel)
+    own = {row.case: row.outcome == "off" for row in report.rows}
+    if "cases" in kernel.options:
+        own = {}
+    return *found_of(kernel, report), own
+
+
+def found_of(kernel, report):
+    """Return flagged, named, named wrongly, and words."""
     said = headline(report)
     if report:
         return False, False, False, "right"
@@ -331,7 +375,11 @@ def alike(call, planted, said):
 
 KERNELS: list[Kernel] = []
 #: Sources of right kernels.
-RIGHT = ("dlref", "formulas", "PyTorch", "JAX")
+RIGHT = ("dlref", "formulas", "PyTorch", "JAX", AGAIN)
+
+
+def is_wanted(kernel, names):
+    return not names or kernel.op.__name__ in names
 
 
 def numbered(i):
@@ -347,7 +395,9 @@ def all_kernels(rng):
 
 def key_of(kernel):
     told = kernel.options.get("dtype"), kernel.options.get("framework")
-    return repr((kernel.source, kernel.op.__name__, kernel.form, kernel.name, kernel.words, *told))
+    seed = (kernel.seed,) if kernel.seed else ()
+    what = kernel.source, kernel.op.__name__, kernel.form, kernel.name, kernel.words
+    return repr((*what, *told, *seed))
 
 
 def outcomes(kernels, path):
@@ -367,18 +417,46 @@ def outcomes(kernels, path):
             yield i, found
 
 
+def of_cases(kernels, outcomes_of_wrong):
+    """Return rows: function, form, case, wrong kernels, those that the case flags, and alone."""
+    found: dict[tuple, list] = collections.defaultdict(list)
+    for i, (_, _, _, _, *own) in outcomes_of_wrong.items():
+        if own and own[0]:
+            found[kernels[i].op.__name__, kernels[i].form].append(own[0])
+    rows = []
+    for (name, kind), some in sorted(found.items()):
+        for case in dict.fromkeys(case for flags in some for case in flags):
+            flagging = [flags for flags in some if flags.get(case)]
+            alone = sum(sum(flags.values()) == 1 for flags in flagging)
+            rows.append([name, kind, case, len(some), len(flagging), alone])
+    return rows
+
+
+def write(path, heads, rows):
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, help="a file of outcomes, to resume a run")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--only", nargs="+", help="the names of functions")
+    parser.add_argument("--cases", type=Path, help="where to write a table of cases and kernels")
     told = parser.parse_args()
     rng = random.Random(told.seed)
-    planted = [*all_kernels(rng)]
-    kernels = [*planted, *right_kernels(rng)]
+    if told.only:
+        RECORDS[:] = [one for one in RECORDS if one.f and one.f.__name__ in told.only]
+    planted = [one for one in all_kernels(rng) if is_wanted(one, told.only)]
+    right = [one for one in right_kernels(rng) if is_wanted(one, told.only)]
+    kernels = [*planted, *right, *with_other_numbers(right, rng)]
     counts: dict[str, collections.Counter] = {one.source: collections.Counter() for one in kernels}
-    for i, (flagged, named, wrong, said) in outcomes(kernels, told.results):
-        one = kernels[i]
+    of_wrong = {}
+    for i, found in outcomes(kernels, told.results):
+        one, (flagged, named, wrong, said) = kernels[i], found[:4]
+        if i < len(planted):
+            of_wrong[i] = found
         counts[one.source].update(kernels=1, flagged=flagged, named=named, wrong=wrong)
         bad = flagged if i >= len(planted) else not (flagged and (named or one.words == ""))
         if told.list and bad:
@@ -395,8 +473,11 @@ def main():
         for source, c in counts.items()
     ]
     print(*heads, *(f"\n{row}" for row in rows))
-    with RESULTS.open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+    if told.cases:
+        heads_of_cases = "function", "form", "case", "wrong kernels", "flags", "alone"
+        write(told.cases, heads_of_cases, of_cases(kernels, of_wrong))
+    if not told.only:
+        write(RESULTS, heads, rows)
 
 
 if __name__ == "__main__":

@@ -16,15 +16,18 @@ answered by stale code.
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import hashlib
 import inspect
 import os
 import pickle
 import sys
+import threading
 import warnings
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -170,6 +173,62 @@ if COMPILED:
                     data = numba.core.serialize.dumps(compiled._reduce())
                     write(cache_folder(), self._name(signature, compiled.library.codegen), data)
 
+    #: The lock that numba holds while it compiles or loads compiled code.
+    COMPILING = numba.core.compiler_lock.global_compiler_lock
+
+    if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
+        # A child in which nobody would ever release it could not compile.
+        os.register_at_fork(
+            before=COMPILING.acquire,
+            after_in_parent=COMPILING.release,
+            after_in_child=COMPILING.release,
+        )
+
+
+def _answer(
+    compilation: Callable[..., Any], types: tuple[Any, ...], done: SimpleQueue[Any]
+) -> None:
+    """Compile, and put the result or the error into a queue."""
+    try:
+        done.put((compilation(*types), None))
+    except BaseException as error:
+        done.put((None, error))
+
+
+def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
+    """
+    Return a compilation that no signal handler gets in the middle of.
+
+    Python runs handlers in the main thread, between any two steps. One that raises in a compilation
+    would leave locks of LLVM locked forever, and one that calls dlref would compile what is being
+    compiled. So the main thread waits for another one, which goes on if a handler raises.
+    """
+
+    def wait(*types: Any) -> Any:
+        is_main = _thread.get_ident() == threading.main_thread().ident
+        if not is_main or COMPILING.is_locked():  # if this thread holds it, no other may compile
+            return compilation(*types)
+        done: SimpleQueue[Any] = SimpleQueue()
+        try:
+            _thread.start_new_thread(_answer, (compilation, types, done))
+        except RuntimeError:  # no thread can be started
+            return compilation(*types)
+        result, error = done.get()
+        if error is None:
+            return result
+        try:
+            raise error
+        finally:
+            del error  # its traceback holds this frame
+
+    return wait
+
+
+def _njit(function: Any, **options: Any) -> Any:
+    compiled = numba.njit(**OPTIONS, **options)(function)
+    compiled._compile_for_args = _without_signals(compiled._compile_for_args)
+    return compiled
+
 
 def kernel(function: F) -> F:
     """
@@ -183,7 +242,7 @@ def kernel(function: F) -> F:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
         SOURCES[quiet] = function, kernel  # type: ignore[assignment]
         return quiet
-    compiled: F = numba.njit(**OPTIONS)(function)
+    compiled: F = _njit(function)
     compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
     SOURCES[compiled] = function, kernel  # type: ignore[assignment]
     return compiled
@@ -221,7 +280,7 @@ def inline_reassoc(function: F) -> F:
 def _inlined(function: F, fastmath: set[str]) -> F:
     compiled = function
     if COMPILED:
-        compiled = numba.njit(**OPTIONS, fastmath=fastmath, forceinline=True)(function)
+        compiled = _njit(function, fastmath=fastmath, forceinline=True)
     SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]
     return compiled
 

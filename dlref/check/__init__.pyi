@@ -14,6 +14,7 @@ from ._inputs import HardCase as HardCase
 from ._inputs import hard_inputs as hard_inputs
 from ._inputs import random_inputs as random_inputs
 from ._reports import CheckReport as CheckReport
+from ._reports import CheckRow as CheckRow
 from ._reports import check_all as check_all
 from ._traces import TraceDifference as TraceDifference
 from ._traces import first_difference as first_difference

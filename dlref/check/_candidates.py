@@ -146,6 +146,11 @@ def _beside(one: OutputCheck) -> str:
     )
 
 
+def outcome(judged: OutputCheck | Verdict) -> str:
+    """Return a verdict in a word."""
+    return "right" if judged.ok else ("cannot tell" if judged.cannot_tell else "off")
+
+
 class Verdict(NamedTuple):
     """
     Whether a candidate passes, and where it does not; it prints itself as sentences and a table.
@@ -250,7 +255,7 @@ class Verdict(NamedTuple):
         rows = [
             (
                 one.name,
-                "right" if one.ok else ("cannot tell" if one.cannot_tell else "off"),
+                outcome(one),
                 f"{one.wrong} of {one.size}",
                 one.at,
                 f"{one.got:.6g}",

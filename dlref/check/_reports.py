@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from .._core.arguments import as_integer, check_callable, choice, shown
 from .._core.pytree import flat
-from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table
+from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table, outcome
 from ._inputs import (
     BEYOND,
     LAYOUTS,
@@ -41,10 +41,54 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["CheckReport", "check_all"]
+__all__ = ["CheckReport", "CheckRow", "check_all"]
 
 
 HEADS = ("form", "case", "", "error / allowed", "error / plain", "why")
+
+
+class CheckRow(NamedTuple):
+    """
+    A row of a report: the verdict on one form of a candidate in one case.
+
+    Parameters
+    ----------
+    form : {"forward", "vjp", "jvp"}
+        What was computed.
+    case : str
+        The name of the case.
+    verdict : Verdict
+        The verdict.
+
+    See Also
+    --------
+    CheckReport : Has one for each form and case.
+
+    Notes
+    -----
+    ``outcome`` is the verdict in a word: "right", "off" or "cannot tell". Rows are named tuples, of
+    which ``pandas.DataFrame(report.rows)`` makes a table with a column for each field.
+
+    Examples
+    --------
+    >>> from dlref.activations import softmax
+    >>> from dlref.check import CheckRow, check_all
+    >>> report = check_all(lambda x, axis=-1: softmax(x), softmax)
+    >>> row = report.failed[0]
+    >>> row.form, row.case, row.outcome, row.verdict.cause
+    ('forward', "{'axis': 0}", 'off', "the option 'axis' is ignored")
+    >>> CheckRow("forward", row.case, row.verdict) == row
+    True
+    """
+
+    form: str
+    case: str
+    verdict: Verdict
+
+    @property
+    def outcome(self) -> str:
+        """The verdict in a word."""
+        return outcome(self.verdict)
 
 
 class CheckReport(NamedTuple):
@@ -57,14 +101,15 @@ class CheckReport(NamedTuple):
         The function of dlref.
     dtype : str
         Type of the inputs.
-    rows : tuple of (str, str, Verdict)
-        Form ("forward", "vjp", "jvp"), case, verdict.
+    rows : tuple of CheckRow
+        Form, case and verdict.
     left_out : tuple of str
         Options that the candidate does not take, whose cases were left out.
 
     See Also
     --------
     check_all : Makes it.
+    CheckRow : The fields of a row.
 
     Notes
     -----
@@ -84,23 +129,23 @@ class CheckReport(NamedTuple):
 
     op: str
     dtype: str
-    rows: tuple[tuple[str, str, Verdict], ...]
+    rows: tuple[CheckRow, ...]
     left_out: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether no verdict is off, and one is right, if there are any."""
-        right = any(verdict.ok for _, _, verdict in self.rows) or not self.rows
+        right = any(row.verdict.ok for row in self.rows) or not self.rows
         return right and not self.failed
 
     @property
-    def failed(self) -> tuple[tuple[str, str, Verdict], ...]:
+    def failed(self) -> tuple[CheckRow, ...]:
         """The rows that are off."""
-        return tuple(row for row in self.rows if not row[2] and not row[2].cannot_tell)
+        return tuple(row for row in self.rows if row.outcome == "off")
 
     @property
     def causes(self) -> dict[str, int]:
         """How often each explanation was found, most frequent first."""
-        found = [one.cause for _, _, v in self.rows for one in v.outputs if one.cause]
+        found = [one.cause for row in self.rows for one in row.verdict.outputs if one.cause]
         counts = {cause: found.count(cause) for cause in found}
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
 
@@ -108,9 +153,9 @@ class CheckReport(NamedTuple):
     def untold(self) -> tuple[str, ...]:
         """The outputs, by form and name, that no case can judge."""
         told: dict[str, bool] = {}
-        for form, _, verdict in self.rows:
-            for one in verdict.outputs if len(verdict.outputs) > 1 else ():
-                name = f"{form}: {one.name}"
+        for row in self.rows:
+            for one in row.verdict.outputs if len(row.verdict.outputs) > 1 else ():
+                name = f"{row.form}: {one.name}"
                 told[name] = told.get(name, False) or not one.cannot_tell
         return tuple(name for name, known in told.items() if not known)
 
@@ -119,7 +164,7 @@ class CheckReport(NamedTuple):
         words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
         if self.untold:
             words += f"; no case can tell of {', '.join(self.untold)}"
-        explained = [{one.cause for one in row[2].outputs} for row in self.failed]
+        explained = [{one.cause for one in row.verdict.outputs} for row in self.failed]
         alike = shared_values(self.causes)
         explained = [{alike.get(cause, cause) for cause in some} for some in explained]
         every = dict.fromkeys(alike.get(cause, cause) for cause in self.causes)
@@ -133,14 +178,14 @@ class CheckReport(NamedTuple):
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
         return [
             (
-                form,
-                case,
-                "right" if verdict else ("cannot tell" if verdict.cannot_tell else "off"),
-                f"{_ratio(verdict):.2g}",
-                _beside_plain(verdict),
-                _why(verdict),
+                row.form,
+                row.case,
+                row.outcome,
+                f"{_ratio(row.verdict):.2g}",
+                _beside_plain(row.verdict),
+                _why(row.verdict),
             )
-            for form, case, verdict in self.rows
+            for row in self.rows
         ]
 
     def __str__(self) -> str:
@@ -160,9 +205,10 @@ class CheckReport(NamedTuple):
 
     def _pictures(self) -> list[str]:
         """Return where the error of the first case with a picture sits, in lines."""
-        for form, case, verdict in self.failed:
-            if verdict.picture:
-                return [f"{form}, {case}: where the error of its worst output is", verdict.picture]
+        for row in self.failed:
+            if row.verdict.picture:
+                where = f"{row.form}, {row.case}: where the error of its worst output is"
+                return [where, row.verdict.picture]
         return []
 
     def __repr__(self) -> str:
@@ -172,7 +218,7 @@ class CheckReport(NamedTuple):
     def _repr_html_(self) -> str:
         """Return the summary and a table."""
         table = html_table(HEADS, self._cells())
-        first = next((row[2].worst for row in self.failed if row[2].picture), None)
+        first = next((row.verdict.worst for row in self.failed if row.verdict.picture), None)
         picture = as_html(first.picture) if first else ""
         words = "".join(f"<p>{escape(line)}</p>" for line in (self._summary(), *self._options()))
         return f"{words}{table}{picture}"
@@ -181,8 +227,8 @@ class CheckReport(NamedTuple):
         """Return a page, and write it to a file if a path is given."""
         title = escape(f"{self.op}, {self.dtype}")
         details = "".join(
-            f"<h2>{escape(f'{form}: {case}')}</h2>{verdict._repr_html_()}"
-            for form, case, verdict in self.failed
+            f"<h2>{escape(f'{row.form}: {row.case}')}</h2>{row.verdict._repr_html_()}"
+            for row in self.failed
         )
         page = (
             f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
@@ -194,13 +240,14 @@ class CheckReport(NamedTuple):
         """Return all numbers as JSON, and write them to a file if a path is given."""
         rows = [
             {
-                "form": form,
-                "case": case,
-                "ok": verdict.ok,
-                "message": verdict.message,
-                "outputs": [_plain(one._asdict()) for one in verdict.outputs],
+                "form": row.form,
+                "case": row.case,
+                "outcome": row.outcome,
+                "ok": row.verdict.ok,
+                "message": row.verdict.message,
+                "outputs": [_plain(one._asdict()) for one in row.verdict.outputs],
             }
-            for form, case, verdict in self.rows
+            for row in self.rows
         ]
         told = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
         told["left_out"] = list(self.left_out)
@@ -332,7 +379,8 @@ def check_all(
     Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
     rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three axes
     and with every two options together. The first case with two axes is tried in five layouts of
-    memory: in reverse, in Fortran order, transposed, with gaps, and read-only.
+    memory: in reverse, in Fortran order, transposed, with gaps after a storage offset, and
+    read-only.
 
     Examples
     --------
@@ -347,9 +395,9 @@ def check_all(
     >>> report = check_all(naive, softmax)
     >>> bool(report)
     False
-    >>> [case for form, case, verdict in report.failed][:4]
+    >>> [row.case for row in report.failed][:4]
     ["{'axis': 0}", 'large', 'an offset of 1e4', 'an offset of -1e4']
-    >>> report.failed[0][2].cause
+    >>> report.failed[0].verdict.cause
     "the option 'axis' is ignored"
 
     A SiLU without the factor inside of the sigmoid is right where it can be:
@@ -462,7 +510,7 @@ class _Run:
         self.taken, self.repeats = taken, repeats
         # no cotangent or tangent is an input: these are drawn with seeds of one number
         self.rng = np.random.default_rng((20, 26))
-        self.rows: list[tuple[str, str, Verdict]] = []
+        self.rows: list[CheckRow] = []
         self.left_out: list[str] = []
         self.lacking: set[str] = set()
         self.seen: set[tuple[Any, ...]] = set()
@@ -509,12 +557,12 @@ class _Run:
             for form, given in arguments(self.op, case, self.given, self.rng):
                 candidate = given[0], self.op, *given[1:]
                 verdict = self.judged(form, candidate, told)
-                rows.append((form, case.name, verdict))
+                rows.append(CheckRow(form, case.name, verdict))
         except _NotTakenError as error:
             names = {*error.args} & optional
             if not names:
                 words = f"the candidate does not take {', '.join(error.args)}"
-                rows.append((form, case.name, Verdict(False, (), words)))
+                rows.append(CheckRow(form, case.name, Verdict(False, (), words)))
             else:
                 self.lacking |= names
                 self.add(case, arguments)

@@ -82,6 +82,13 @@ class TestProduct:
         assert calculus.prod_grad(np.full(200, 1e300))[0] == np.inf
         assert calculus.prod_grad(np.full(200, 1e-300))[0] == 0
 
+    @pytest.mark.parametrize("size", [1e-160, 1e160])
+    def test_many_ones_do_not_hide_that_a_partial_product_leaves_the_range(self, size):
+        """1e-320 has three digits, 1e320 none; the third factor brings both back."""
+        x = np.concatenate([[size, size, 1 / size], np.ones(5000)])
+        exact = [1.0, 1.0, size, size]
+        np.testing.assert_allclose(calculus.prod_grad(x)[[0, 1, 3, -1]], exact)
+
 
 class TestMaximum:
     def test_ties_are_shared_evenly(self):

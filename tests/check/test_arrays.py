@@ -9,7 +9,7 @@ import peers
 import pytest
 
 from dlref import activations, neurons
-from dlref.check import check_forward, check_gradients, check_vjp
+from dlref.check import check_all, check_forward, check_gradients, check_vjp
 from dlref.check._oracle import arrays
 
 
@@ -54,6 +54,28 @@ def test_tensors_by_a_stand_in(fake):
     assert check_forward(relu, activations.relu, narrow, framework="torch")
     verdict = check_forward(lambda t: Tensor(np.maximum(t.array, 0)), activations.relu, Tensor(x))
     assert verdict
+
+
+def test_a_storage_offset_by_a_stand_in(monkeypatch):
+    class Memory:
+        def __init__(self, array):
+            self.array = array
+
+        def view(self, dtype):
+            return Memory(self.array.view(dtype))
+
+        def as_strided(self, shape, strides, offset):
+            asked.append((shape, tuple(strides), offset))
+            return Tensor(
+                np.ndarray(shape, float, self.array, 8 * offset, [8 * n for n in strides])
+            )
+
+    asked, torch = [], types.SimpleNamespace(float64=np.float64, from_numpy=Memory)
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    x = np.arange(-3.0, 5.0)[2:].reshape(2, 3)
+    relu = lambda t: Tensor(np.maximum(t.array, 0))  # noqa: E731
+    assert check_forward(relu, activations.relu, x, framework="torch")
+    assert set(asked) == {((2, 3), (3, 1), 2)}
 
 
 def test_rows_in_reverse_order_are_copied_for_pytorch(fake):
@@ -153,6 +175,46 @@ def test_a_kernel_that_takes_rows_for_contiguous_is_found(rng):
 
     assert not check_forward(flat_kernel, activations.relu, x)
     assert check_forward(flat_kernel, activations.relu, x.copy())
+
+
+def from_the_beginning(x):
+    """Read an array from the beginning of its storage on, as kernels do that forget an offset."""
+    owner = x
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    return np.ndarray(x.shape, x.dtype, owner, 0, x.strides)
+
+
+def test_a_storage_offset_that_is_ignored_is_named(rng):
+    memory = rng.normal(size=27)
+    x, w = memory[3:].reshape(4, 6), rng.normal(size=33)[3:].reshape(5, 6)
+
+    def of_both(x, w):
+        return from_the_beginning(x) @ from_the_beginning(w).T
+
+    words = "the storage offset of {} is ignored: memory is read from its beginning"
+    relu = lambda x: np.maximum(from_the_beginning(x), 0)  # noqa: E731
+    assert check_forward(relu, activations.relu, x).cause == words.format("x")
+    assert check_forward(relu, activations.relu, x[2:])  # more than a few are not copied
+    assert check_forward(of_both, neurons.linear, x, w).cause == words.format("x and weight")
+    one = lambda x, w: x @ from_the_beginning(w).T  # noqa: E731
+    assert check_forward(one, neurons.linear, x, w).cause == words.format("weight")
+    own = np.concatenate([np.zeros(3), np.ones(24)])[3:].reshape(4, 6)
+    backward = lambda u, x: from_the_beginning(u) * (x > 0)  # noqa: E731
+    assert check_vjp(backward, activations.relu, own, x).cause == words.format("dout")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+def test_pytorch_gets_a_storage_offset(dtype):
+    torch = peers.torch
+
+    def relu(x):
+        return torch.as_strided(x, x.shape, x.stride(), 0).relu()
+
+    assert check_all(torch.relu, activations.relu, framework="torch", dtype=dtype)
+    report = check_all(relu, activations.relu, framework="torch", dtype=dtype)
+    assert [row.case for row in report.failed] == ["memory with gaps along rows"]
+    assert dtype == "bfloat16" or "the storage offset of x" in report.failed[0].verdict.cause
 
 
 def test_pytorch_gets_memory_as_it_is(rng):

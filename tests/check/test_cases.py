@@ -174,12 +174,12 @@ def test_strides_that_are_ignored(op):
     report = check.check_all(
         lambda x, *rest, **told: op(as_if_contiguous(x), *rest, **told), op, dtype="float64"
     )
-    assert {"memory in reverse", "memory that is transposed"} <= {row[1] for row in report.failed}
+    assert {"memory in reverse", "memory that is transposed"} <= {row.case for row in report.failed}
     backward = check.check_all(
         None, op, vjp=lambda u, x, *rest, **told: vjp(u, as_if_contiguous(x), *rest, **told)
     )
     assert not backward
-    assert all(name.startswith("memory") for _, name, _ in backward.failed)
+    assert all(row.case.startswith("memory") for row in backward.failed)
 
 
 def test_a_cotangent_of_one_number():
@@ -187,7 +187,7 @@ def test_a_cotangent_of_one_number():
         return act.relu_vjp(dout if dout.strides != (0, 0) else 2 * dout, x)
 
     failed = check.check_all(None, act.relu, vjp=vjp).failed
-    assert [name for _, name, _ in failed] == ["memory that is read-only"]
+    assert [row.case for row in failed] == ["memory that is read-only"]
 
 
 def test_a_kernel_that_writes_to_its_inputs():
@@ -196,7 +196,7 @@ def test_a_kernel_that_writes_to_its_inputs():
         return act.relu(x)
 
     report = check.check_all(inplace, act.relu)
-    words = {name: verdict.message for _, name, verdict in report.failed}
+    words = {row.case: row.verdict.message for row in report.failed}
     assert words == {
         "memory that is read-only": "the candidate raises ValueError: output array is read-only"
     }
@@ -211,7 +211,7 @@ def test_a_backward_that_ignores_dlse():
         return attention.scaled_dot_product_attention_vjp(dout, q, k, v, **told)
 
     failed = check.check_all(None, SDPA, vjp=vjp).failed
-    assert [name for _, name, _ in failed] == ["the option 'dlse'"]
+    assert [row.case for row in failed] == ["the option 'dlse'"]
 
 
 def test_outputs_that_a_kernel_does_not_return_are_left_out():
@@ -240,7 +240,7 @@ def test_a_kernel_is_judged_on_what_it_takes():
     report = check.check_all(attend, SDPA)
     assert report, str(report)
     assert {"mask", "bias", "softcap", "q_offset"} <= {*report.left_out}
-    assert sum(name.startswith("beyond tiles") for _, name, _ in report.rows) >= 3
+    assert sum(row.case.startswith("beyond tiles") for row in report.rows) >= 3
     wrong = check.check_all(broken(attend, lambda q, k, v, **_: k.shape[-2] > 64), SDPA)
     assert not wrong
     assert check.check_all(lambda x: act.gelu(x), act.gelu).left_out == ("approximate",)  # noqa: PLW0108

@@ -147,7 +147,7 @@ def smoothed_before_weights(x, target, weight=None, label_smoothing=0.0, **told)
 )
 def test_options_that_are_right_alone_are_tried_together(op, wrong, case):
     report = check.check_all(wrong, op, dtype="float64")
-    first, *others = (name for _, name, _ in report.failed)
+    first, *others = (row.case for row in report.failed)
     assert first == case
     assert all(name.startswith("beyond tiles") for name in others)
 
@@ -274,7 +274,7 @@ def test_a_wrong_gradient_of_nested_parameters_has_its_name():
         return dx, (w1, b1.mean() + 0 * b1, w2, b2)
 
     report = check.check_all(None, transformer.feed_forward, vjp=vjp)
-    wrong = {one.name for _, _, verdict in report.failed for one in verdict.outputs if not one.ok}
+    wrong = {one.name for row in report.failed for one in row.verdict.outputs if not one.ok}
     assert wrong == {"output 2 (gradient of params.b1)"}
 
 

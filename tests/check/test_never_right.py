@@ -103,9 +103,11 @@ def test_a_verdict_of_several_outputs_that_cannot_tell_says_of_which():
 def test_what_cannot_tell_is_no_failure_of_a_report():
     report = check.check_all(act.tanhshrink, act.tanhshrink, vjp=act.tanhshrink_vjp)
     assert report
-    row = ("forward", "a case", check.check_forward(np.zeros_like, norm.layer_norm, LARGE))
+    verdict = check.check_forward(np.zeros_like, norm.layer_norm, LARGE)
+    row = check.CheckRow("forward", "a case", verdict)
     only = check.CheckReport("layer_norm", "float32", (row,))
-    if row[2].cannot_tell:
+    if verdict.cannot_tell:
+        assert row.outcome == "cannot tell"
         assert not only
         assert not only.failed
         assert "cannot tell" in str(only)
@@ -137,7 +139,7 @@ def test_outputs_that_cannot_be_told_are_said_of_a_right_verdict():
     verdict = check.Verdict(True, (right, blind), words)
     assert not verdict.cannot_tell
     assert verdict.worst is right
-    report = check.CheckReport("relu", "float32", (("vjp", "a case", verdict),))
+    report = check.CheckReport("relu", "float32", (check.CheckRow("vjp", "a case", verdict),))
     assert report
     assert report.untold == ("vjp: output 1",)
     assert "no case can tell of vjp: output 1" in str(report)

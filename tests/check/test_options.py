@@ -108,7 +108,7 @@ def test_options_that_a_candidate_does_not_take_are_named():
 
 def test_a_candidate_that_takes_any_option_has_to_heed_it():
     report = check.check_all(lambda x, **_: x * expit(x), activations.silu)
-    alone, beyond = (case for _, case, _ in report.failed)
+    alone, beyond = (row.case for row in report.failed)
     assert alone == "the option 'beta'"
     assert beyond.startswith("beyond tiles")
     assert report.causes == {"the option 'beta' is ignored": 2}
@@ -137,7 +137,7 @@ def test_options_that_are_refused_by_what_a_candidate_calls_are_not_taken():
 def test_options_that_one_of_the_forms_does_not_take_are_left_out_of_all(vjp):
     report = check.check_all(silu, activations.silu, vjp=vjp)
     assert report
-    assert {form for form, _, _ in report.rows} == {"forward", "vjp"}
+    assert {row.form for row in report.rows} == {"forward", "vjp"}
     assert report.left_out == ("beta",)
 
 
@@ -164,7 +164,7 @@ def test_an_option_of_a_hard_input_that_is_not_taken_is_left_out():
     report = check.check_all(lambda x: activations.softmax(x), activations.softmax)  # noqa: PLW0108
     assert report
     assert report.left_out == ("axis",)
-    assert "{'axis': 0}" not in {case for _, case, _ in report.rows}
+    assert "{'axis': 0}" not in {row.case for row in report.rows}
 
 
 def test_an_option_without_a_default_has_to_be_taken():
@@ -173,7 +173,7 @@ def test_an_option_without_a_default_has_to_be_taken():
 
     report = check.check_all(alibi, positions.alibi_bias)
     assert not report
-    assert "the candidate does not take T, S" in {v.message for _, _, v in report.failed}
+    assert "the candidate does not take T, S" in {row.verdict.message for row in report.failed}
 
 
 def test_every_option_is_true_or_false():

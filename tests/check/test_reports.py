@@ -26,7 +26,7 @@ SDPA = attention.scaled_dot_product_attention
 def test_what_is_right_passes_everywhere(op, vjp, jvp, dtype):
     report = check.check_all(op, op, vjp=vjp, jvp=jvp, dtype=dtype)
     assert report, str(report)
-    assert {form for form, _, _ in report.rows} >= {"forward", "vjp"}
+    assert {row.form for row in report.rows} >= {"forward", "vjp"}
     assert (report.failed, report.causes) == ((), {})
     assert "right in all cases" in str(report)
 
@@ -45,7 +45,7 @@ def report():
 
 def test_a_report_of_what_is_wrong(report):
     assert not report
-    assert {form for form, _, _ in report.failed} == {"forward"}
+    assert {row.form for row in report.failed} == {"forward"}
     assert next(iter(report.causes)).startswith("it is doubled")
     lines = str(report).splitlines()
     assert "softmax, float32: " in lines[0]
@@ -65,6 +65,16 @@ def test_a_report_as_files(report, tmp_path):
     assert report.to_json() == report.to_json(tmp_path / "again.json")
 
 
+def test_rows_have_names(report):
+    assert all(type(row) is check.CheckRow for row in report.rows)
+    assert {row.outcome for row in report.rows} == {"right", "off", "cannot tell"}
+    assert {row.outcome for row in report.failed} == {"off"}
+    told = json.loads(report.to_json())["rows"]
+    for row, entry in zip(report.rows, told, strict=True):
+        assert (entry["form"], entry["case"], entry["outcome"]) == (row.form, row.case, row.outcome)
+        assert (entry["ok"], entry["message"]) == (row.verdict.ok, row.verdict.message)
+
+
 def test_infinities_are_words_in_json():
     wrong = lambda x: np.full(x.shape, np.inf, x.dtype)  # noqa: E731
     report = check.check_all(wrong, activations.relu)
@@ -82,7 +92,7 @@ def test_several_outputs():
 
 def test_only_derivatives():
     report = check.check_all(None, activations.relu, vjp=activations.relu_vjp)
-    assert {form for form, _, _ in report.rows} == {"vjp"}
+    assert {row.form for row in report.rows} == {"vjp"}
     wrong = check.check_all(activations.relu, activations.relu, rtol=10.0, atol=1.0, factor=1.0)
     assert wrong
 
@@ -148,10 +158,10 @@ def test_a_report_has_pictures_and_the_plain_formula_beside():
     assert lines[1].split() == ["form", "case", "error/allowed", "error/plain", "why"]
     first = report.failed[0]
     assert f"{first[0]}, {first[1]}: where the error of its worst output is" in lines
-    assert all(row in lines for row in first[2].picture.splitlines())
+    assert all(row in lines for row in first.verdict.picture.splitlines())
     assert report._repr_html_().count("<caption>") == 1
     page = report.to_html()
-    assert page.count("<caption>") == 1 + sum(bool(v.picture) for _, _, v in report.failed)
+    assert page.count("<caption>") == 1 + sum(bool(row.verdict.picture) for row in report.failed)
     output = json.loads(report.to_json())["rows"][0]["outputs"][0]
     assert len(output["picture"]) == 5
     assert len(output["picture"][0]) == 7
@@ -192,4 +202,4 @@ def test_a_candidate_that_only_raises_has_no_picture():
 def test_forward_mode_alone():
     report = check.check_all(None, activations.tanh, jvp=activations.tanh_jvp)
     assert report
-    assert {form for form, _, _ in report.rows} == {"jvp"}
+    assert {row.form for row in report.rows} == {"jvp"}

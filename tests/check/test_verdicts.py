@@ -224,7 +224,7 @@ def test_shapes_that_a_kernel_can_take():
     assert not check.check_all(narrow, SDPA, options=())
     report = check.check_all(narrow, SDPA, shapes=FITS)
     assert report, str(report)
-    assert [name for _, name, _ in report.rows][-1].endswith(", is_causal")
+    assert [row.case for row in report.rows][-1].endswith(", is_causal")
     assert {"mask", "window", "sink"} <= {*report.left_out}
     wrong = check.check_all(lambda *a, is_causal=False: narrow(*a), SDPA, shapes=FITS)  # noqa: PLW0108
     assert not wrong
@@ -239,7 +239,7 @@ def test_shapes_that_a_kernel_can_take():
 def test_cases_of_ones_own():
     case = check.HardCase("mine", (np.ones(3, np.float32),), {})
     report = check.check_all(act.relu, act.relu, cases=[case])
-    assert [name for _, name, _ in report.rows] == ["mine"]
+    assert [row.case for row in report.rows] == ["mine"]
     with pytest.raises(ValueError, match="takes one of the cases"):
         check.check_all(act.relu, act.relu, cases=[])
 
@@ -271,7 +271,7 @@ def test_results_that_differ_from_call_to_call():
         return np.nextafter(out, np.inf) if len(calls) % 3 == 0 and x.size > 20 else out
 
     report = check.check_all(race, act.gelu, repeats=2)
-    assert {v.message.partition(":")[0] for _, _, v in report.failed} == {"nondeterministic"}
+    assert {row.verdict.message.partition(":")[0] for row in report.failed} == {"nondeterministic"}
     assert check.check_all(act.gelu, act.gelu, repeats=2)
 
     def of_the_first_call(x, kept=[]):  # noqa: B006
@@ -291,7 +291,7 @@ def test_results_that_differ_from_call_to_call():
         cases=[case],
         repeats=2,
     )
-    assert "keeps a state" in report.failed[0][2].message
+    assert "keeps a state" in report.failed[0].verdict.message
 
 
 def test_the_candidates_own_gradient():
@@ -300,7 +300,7 @@ def test_the_candidates_own_gradient():
     assert check.check_all(F.silu, act.silu, **told)
     assert check.check_all(lambda x: peers.torch.nn.SiLU()(x), act.silu, **told)  # noqa: PLW0108
     detached = check.check_all(lambda x: x * x.sigmoid().detach(), act.silu, **told)
-    assert {form for form, _, _ in detached.failed} == {"vjp"}
+    assert {row.form for row in detached.failed} == {"vjp"}
 
     def attend(q, k, v, is_causal=False):
         q, k, v = (a.transpose(1, 2) for a in (q, k, v))
@@ -318,7 +318,7 @@ def test_the_candidates_own_gradient_in_jax():
     stopped = check.check_all(
         lambda x: x * jax.lax.stop_gradient(jax.nn.sigmoid(x)), act.silu, **told
     )
-    assert {form for form, _, _ in stopped.failed} == {"vjp"}
+    assert {row.form for row in stopped.failed} == {"vjp"}
 
 
 def test_autograd_is_of_a_framework():
@@ -423,7 +423,7 @@ def test_a_headline_explains_half_of_the_failures():
     for cause in ("a", "b", "c"):
         one = check.check_forward(lambda x: 2 * x, act.relu, np.ones(4)).outputs[0]
         verdict = check.Verdict(False, (one._replace(cause=cause),), "")
-        rows.append(("forward", cause, verdict))
+        rows.append(check.CheckRow("forward", cause, verdict))
     assert "most often" not in str(check.CheckReport("relu", "float64", tuple(rows)))
     assert "most often (2): a" in str(check.CheckReport("relu", "float64", (*rows[:2], rows[0])))
 

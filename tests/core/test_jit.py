@@ -5,9 +5,13 @@ import json
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -409,3 +413,104 @@ def test_a_cache_that_fails_is_said_and_costs_a_compilation(monkeypatch):
     with pytest.warns(RuntimeWarning, match="cache of compiled code failed: AttributeError"):
         double(x)
     assert x.tolist() == [2.0, 2.0]
+
+
+@compiled_only
+class TestCompilationAndSignals:
+    """Handlers of signals run in the main thread only, so another one compiles."""
+
+    @pytest.fixture
+    def places(self, monkeypatch):
+        """Return the threads that compile a kernel; each takes half a second longer."""
+        seen = []
+        load = jit._Cache.load_overload
+
+        def noted(self, *arguments):
+            seen.append(threading.get_ident())
+            time.sleep(0.5)
+            return load(self, *arguments)
+
+        monkeypatch.setattr(jit._Cache, "load_overload", noted)
+        return seen
+
+    @staticmethod
+    def fresh():
+        return kernel(lambda a: a[0] + 1.0)
+
+    def test_another_thread_compiles(self, places):
+        assert self.fresh()(np.ones(1)) == 2
+        assert len(places) == 1
+        assert places[0] != threading.get_ident()
+
+    def test_a_thread_that_is_not_the_main_one_compiles_itself(self, places):
+        function, found = self.fresh(), []
+        thread = threading.Thread(target=lambda: found.append(function(np.ones(1))))
+        thread.start()
+        thread.join()
+        assert (found, places) == ([2], [thread.ident])
+
+    def test_one_that_compiles_already_compiles_all(self, places):
+        with jit.COMPILING:
+            assert self.fresh()(np.ones(1)) == 2
+        assert places == [threading.get_ident()]
+
+    def test_the_main_thread_compiles_where_there_is_no_other(self, places, monkeypatch):
+        def refuse(*_):
+            raise RuntimeError
+
+        monkeypatch.setattr("_thread.start_new_thread", refuse)
+        assert self.fresh()(np.ones(1)) == 2
+        assert places == [threading.get_ident()]
+
+    def test_errors_arrive(self):
+        with pytest.raises(jit.numba.TypingError):
+            self.fresh()("text")
+
+    def test_results_and_errors_are_put_into_a_queue(self):
+        done = SimpleQueue()
+        jit._answer(lambda a: 1 / a, (2,), done)
+        jit._answer(lambda a: 1 / a, (0,), done)
+        assert done.get() == (0.5, None)
+        assert isinstance(done.get()[1], ZeroDivisionError)
+
+    @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer on this platform")
+    def test_a_handler_that_raises_does_not_end_a_compilation(self, places):
+        def handle(*_):
+            raise TimeoutError
+
+        function = self.fresh()
+        before = signal.signal(signal.SIGALRM, handle)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            with pytest.raises(TimeoutError):
+                function(np.ones(1))
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert jit.COMPILING._lock.acquire(blocking=False) is False  # the other one goes on
+        assert function(np.ones(1)) == 2
+        assert len(places) == 1  # the second call waited for the first one's code
+
+    @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer on this platform")
+    def test_a_handler_may_call_what_is_being_compiled(self, places):
+        function, found = self.fresh(), []
+        before = signal.signal(signal.SIGALRM, lambda *_: found.append(function(np.ones(1))))
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            assert function(np.full(1, 2.0)) == 3
+        finally:
+            signal.signal(signal.SIGALRM, before)
+        assert found == [2]
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+    def test_a_fork_waits_for_a_compilation(self, places):
+        function = self.fresh()
+        thread = threading.Thread(target=function, args=(np.ones(1),))
+        thread.start()
+        while not places:
+            time.sleep(0.01)
+        child = os.fork()
+        if child == 0:  # pragma: no cover  # the child reports nothing
+            signal.alarm(20)
+            os._exit(int(self.fresh()(np.ones(1, np.float32)) != 2))
+        assert os.waitpid(child, 0)[1] == 0
+        thread.join()

@@ -203,3 +203,27 @@ def test_quotients_are_those_of_a_division(rng):
     for y in [6.0, 3.0, 1.0 / 3.0, np.nextafter(2.0, 1.0), *rng.uniform(1, 1000, 5)]:
         got = [elementary.quotient(a, np.float64(y), 0.0) for a in x]
         np.testing.assert_array_equal(got, x / y)
+
+
+COEFFICIENTS = tuple(float(c) for c in np.linspace(1.5, -2.0, 16))
+
+
+def _near(d, rest, out):
+    for i in range(d.size):
+        out[i] = elementary.near_zero(d[i], rest[i], COEFFICIENTS, 7.0)
+
+
+def test_near_zero_is_d_times_its_polynomial(rng):
+    d = rng.uniform(-0.374, 0.374, 60)
+    rest, out = d * 2.0**-54 * rng.uniform(-1, 1, 60), np.empty(60)
+    kernel(_near)(d, rest, out)
+    for at, low, got in zip(d, rest, out, strict=True):
+        x = Fraction(float(at)) + Fraction(float(low))
+        exact = x * sum(Fraction(c) * x**k for k, c in enumerate(COEFFICIENTS))
+        assert abs(Fraction(float(got)) - exact) <= Fraction(2) ** -52 * abs(exact)
+
+
+def test_near_zero_takes_the_value_farther_away():
+    d, out = np.array([0.375, -0.375, 1.0]), np.empty(3)
+    kernel(_near)(d, np.zeros(3), out)
+    assert (out == 7.0).all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import propagation as p
+from .._oracle.causes import initializations as mistakes
 from ._record import NOT_ARRAYS, RANDOM, Known, call, without
 
 RECORDS = [
@@ -11,9 +12,15 @@ RECORDS = [
         calls=[call((5,), 3), call((), 1), call((2, 3), 2, activation_slope=-0.5), call((0, 3), 2)],
         constant=(1,), batched=False,
     ),
-    *without(
-        RANDOM, p.glorot_normal, p.glorot_uniform, p.he_normal, p.he_uniform, p.lecun_normal,
-        p.orthogonal, p.signal_propagation,
+    *(
+        Known(f=f, why_not=RANDOM, mistakes=(mistakes.variances,))
+        for f in (p.glorot_normal, p.he_normal, p.lecun_normal)
     ),
+    *(
+        Known(f=f, why_not=RANDOM, mistakes=(mistakes.variances, mistakes.bounds))
+        for f in (p.glorot_uniform, p.he_uniform)
+    ),
+    Known(f=p.orthogonal, why_not=RANDOM, mistakes=(mistakes.signs_of_columns,)),
+    *without(RANDOM, p.signal_propagation),
     *without(NOT_ARRAYS, p.critical_gain),
 ]  # fmt: skip

@@ -35,16 +35,32 @@ def framework_of(values: Any, told: str | None = None) -> str:
     return "numpy"
 
 
+#: How many numbers of its storage may lie before an array's first one, and are copied as well.
+LEAD = 8
+
+
+def lead_of(array: Any) -> int:
+    """Return how many numbers lie before an array in the memory that it is a part of, if few."""
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    before = np.lib.array_utils.byte_bounds(array)[0] - np.lib.array_utils.byte_bounds(owner)[0]
+    lead = before // array.itemsize
+    return lead if 0 < lead <= LEAD else 0
+
+
 def copied(array: Any, dtype: Any = None) -> Any:
-    """Copy an array with the order and the gaps of its memory, which a kernel may overlook."""
+    """Copy an array with the order, the gaps and the beginning of its memory."""
     dtype = array.dtype if dtype is None else dtype
     if not array.size:
         return array.astype(dtype)
     low, high = np.lib.array_utils.byte_bounds(array)
     old, new = array.itemsize, dtype.itemsize
-    memory = np.zeros((high - low) // old * new, np.uint8)
+    lead = lead_of(array) * old
+    memory = np.zeros((high - low + lead) // old * new, np.uint8)
     strides = [stride // old * new for stride in array.strides]
-    out = np.ndarray(array.shape, dtype, memory, (array.ctypes.data - low) // old * new, strides)
+    first = (array.ctypes.data - low + lead) // old * new
+    out = np.ndarray(array.shape, dtype, memory, first, strides)
     out[...] = array
     return out
 
@@ -55,6 +71,10 @@ def _to(array: Any, framework: str) -> Any:
     torch = importlib.import_module("torch")
     if min(array.strides, default=0) < 0:  # PyTorch has no such memory
         array = array.copy()
+    if lead := lead_of(array):  # PyTorch counts it from the beginning of the storage
+        memory = torch.from_numpy(array.base).view(getattr(torch, array.dtype.name))
+        strides = [stride // array.itemsize for stride in array.strides]
+        return memory.as_strided(array.shape, strides, lead)
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)

@@ -52,6 +52,7 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
         derivatives.wrong_derivative,
         derivatives.other_douts,
         inputs.as_contiguous,
+        inputs.from_the_beginning,
         inputs.other_inputs,
     ):
         trials = mistake(call)

@@ -12,7 +12,7 @@ from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
 from ...._core.pytree import flat
-from ..arrays import copied
+from ..arrays import copied, lead_of
 from ..calls import is_float
 from .common import LN2, replaced
 
@@ -123,6 +123,28 @@ def as_contiguous(call: Call) -> Iterator[Trial]:
     names = ["dout"] * (call.form == "vjp") + call.names
     for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
         yield _strides_ignored([names[i] for i in some]), _with_read(call, read, some)
+
+
+def from_the_beginning(call: Call) -> Iterator[Trial]:
+    """Yield arrays read from the beginning of their storage on, as if they had no offset."""
+    read = [_from_beginning(a) if isinstance(a, np.ndarray) else None for a in call.memory]
+    names = ["dout"] * (call.form == "vjp") + call.names
+    found = [i for i, a in enumerate(read) if a is not None]
+    for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
+        inputs = " and ".join(names[i] for i in some)
+        words = f"the storage offset of {inputs} is ignored: memory is read from its beginning"
+        yield words, _with_read(call, read, some)
+
+
+def _from_beginning(a: Any) -> Any:
+    """Return the numbers that a kernel without an offset reads; None if these are right."""
+    lead = lead_of(a)
+    if not lead or a.dtype.kind != "f" or not a.size:
+        return None
+    given = copied(a)  # with a lead of zeros, as it is given
+    start = given.ctypes.data - given.base.ctypes.data - lead * given.itemsize
+    read = np.ndarray(given.shape, given.dtype, given.base, start, given.strides)
+    return read.astype(np.float64)
 
 
 def _strides_ignored(names: list[str]) -> str:
