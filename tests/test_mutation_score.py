@@ -106,14 +106,15 @@ def test_a_kernel_belongs_to_the_topics_that_use_it():
 
 
 def test_the_table_has_every_chapter_and_a_reason_for_each_survivor():
+    """A test that does not end in time may only be slow, so no row may rest on that."""
     chapters = {Path(row[0]).parts[1] for row in ROWS}
     assert chapters == set(mutation_score.CHAPTERS)
+    assert not any("does not end" in row[3] for row in ROWS)
     assert all(row[4] for row in ROWS if row[3] == mutation_score.SURVIVES)
     assert not any(row[4] for row in ROWS if row[3] != mutation_score.SURVIVES)
 
 
 def test_the_page_says_what_the_table_does():
-    count, noticed, _ = mutation_score.score(ROWS)
-    assert count >= 300
-    said = re.search(r"Of (\d+) mutants (\d+) are noticed", PAGE)
-    assert (int(said[1]), int(said[2])) == (count, noticed)
+    count, noticed, reasons = mutation_score.score(ROWS)
+    said = re.search(r"Of (\d+) mutants (\d+) are noticed. The other (\d+) do", PAGE)
+    assert [int(number) for number in said.groups()] == [count, noticed, reasons]

@@ -75,3 +75,8 @@ def test_no_examples():
 def test_shapes_that_do_not_fit(f, arguments, message):
     with pytest.raises(ValueError, match=message):
         f(*arguments)
+
+
+def test_squares_whose_sum_overflows_have_a_mean():
+    loss = neuron_squared_error(np.zeros((4, 1)), np.full(4, 1e154), [0.0], 0.0)
+    np.testing.assert_allclose(loss, 1e308, rtol=1e-15)
