@@ -2,6 +2,7 @@ r"""Every intermediate of a model by name, and where a port leaves the path."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ FEW = 16
 FINITE_MASK = -1000.0
 #: Largest size of a residual that follows an array, relative to it, and is still called rounding.
 FOLLOWS = 0.3
+#: Tolerance after a step in float32, and the largest error of a factor that is rounded to it.
+AFTER_FLOAT32, ROUNDED = 256 * EPS["float32"], 2.0**-24
 #: Names whose channels may be kept as halves instead of neighbours.
 ROTATED = ("attention.q", "attention.k", "attention.q_rotated", "attention.k_rotated")
 
@@ -293,7 +296,8 @@ def first_difference(
         are. Arrays of other libraries are taken, too.
     rtol : float or None
         Tolerance of an element, relative to the largest of its row; None is 1024 epsilons of the
-        narrower dtype, 32 of float16 and 16 of bfloat16, and for later arrays at least as much.
+        narrower dtype, 32 of float16 and 16 of bfloat16, i + 1 times as much of these in block i,
+        and for later arrays at least as much.
 
     Returns
     -------
@@ -377,12 +381,12 @@ def first_difference(
         if name not in other:
             continue
         want, got = _real(f"trace[{name!r}]", value), _real(f"other[{name!r}]", other[name])
-        bound = max(bound, _allowed(want, got)) if factor is None else factor
+        bound = max(bound, _allowed(name, want, got)) if factor is None else factor
         layout = _match(name, got, want, bound)
         if layout is None and factor is None and (wider := _of_float32(got, want)) > bound:
             layout = _match(name, got, want, wider)
             if layout is not None:
-                bound = wider
+                bound = max(wider, AFTER_FLOAT32)  # roundings grow from here on
                 words = "it agrees to float32 only: a step up to it is computed in float32"
                 layout = ", ".join(filter(None, (layout, words)))
         if layout is None and _before_mask(name, (trace, other), bound):
@@ -468,7 +472,8 @@ def _of_float32(got: Any, want: Any) -> float:
     """
     Return the tolerance of numbers in float64 that come from float32; 0 if they do not.
 
-    Roundings do not follow the array; a mistake as small as they are does.
+    Roundings do not follow the array; a mistake as small as they are does. A factor that was
+    rounded to float32, such as the one of Gemma's embeddings, is the same for all rows.
     """
     if got.dtype != np.float64 or want.dtype != np.float64 or want.size < FEW:
         return 0.0
@@ -478,7 +483,22 @@ def _of_float32(got: Any, want: Any) -> float:
     a, b = got[there], want[there]
     off = a - b
     size = float(np.linalg.norm(off) * np.linalg.norm(b))
-    return 16 * EPS["float32"] if abs(float(off @ b)) <= FOLLOWS * size else 0.0
+    follows = abs(float(off @ b)) > FOLLOWS * size
+    return 0.0 if follows and not _is_rounded(got, want) else 16 * EPS["float32"]
+
+
+def _is_rounded(got: Any, want: Any) -> bool:
+    """Whether rows are multiplied by one rounded factor, or each by its own, with other noise."""
+    if want.ndim < 2 or not np.isfinite([got, want]).all() or not want.any(-1).all():
+        return False
+    squares = np.sum(want * want, axis=-1)
+    factors = np.sum((got - want) * want, axis=-1) / squares
+    rest = got - want - factors[..., None] * want
+    noise = np.linalg.norm(rest) / np.linalg.norm(want)
+    most = float(np.max(np.abs(factors)))
+    if factors.size > 1 and np.ptp(factors) <= 64 * EPS["float64"]:
+        return most <= ROUNDED
+    return most <= 4 * ROUNDED and bool(noise > ROUNDED / 10)  # a mean, a root, a quotient
 
 
 def _fitted(
@@ -486,10 +506,10 @@ def _fitted(
 ) -> str:
     """Return an option of the block, with a value that leads to the array of the other."""
     right, other = arrays
-    if name not in (parts := getattr(right, "parts", {})) or np.size(other[name]) < FEW:
+    got = _real(f"other[{name!r}]", other[name])
+    if name not in (parts := getattr(right, "parts", {})) or got.size < FEW:
         return ""  # any few numbers are fitted
     told, run = parts[name]
-    got = _real(f"other[{name!r}]", other[name])
 
     def misfit(options: Any) -> float:
         gaps = []
@@ -561,12 +581,14 @@ def _before_mask(name: str, arrays: tuple[Mapping[str, Any], ...], bound: float)
     return _match(name, shown, want, bound) is not None
 
 
-def _allowed(want: Any, got: Any) -> float:
-    """Return the tolerance of the elements of two arrays."""
+def _allowed(name: str, want: Any, got: Any) -> float:
+    """Return the tolerance of two arrays; in 16 bits, block i carries roundings of i blocks."""
     kinds = want.dtype.name, got.dtype.name
     if not _in_16_bits(want):  # else the numbers of the other can be the same ones
         kinds = kinds[0], _in_16_bits(got) or kinds[1]
-    return max(SLACK.get(kind, 1024) * EPS.get(kind, EPS["float64"]) for kind in kinds)
+    block = re.search(r"\bblocks\.(\d+)\.", name)
+    depth = 1 + int(block[1]) if block and {*kinds} & {*SLACK} else 1
+    return max(depth * SLACK.get(kind, 1024) * EPS.get(kind, EPS["float64"]) for kind in kinds)
 
 
 def _in_16_bits(array: Any) -> str:

@@ -303,7 +303,7 @@ class Family(NamedTuple):
     #: Older names become the names of the layout; called with tensors and the prefix.
     renamed: Callable[[dict[str, Any], str], dict[str, Any]] = _same_names
     #: Fused tensors become the tensors of the layout, and back; called with tensors, the
-    #: configuration and what stands before the names.
+    #: configuration and the beginning of the names.
     apart: Callable[[dict[str, Any], Any, str], dict[str, Any]] = _same_names
     together: Callable[[dict[str, Any], Any, str], dict[str, Any]] = _same_names
 

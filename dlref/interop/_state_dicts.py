@@ -17,9 +17,11 @@ from .._core.arguments import check_mapping, choice, shown
 from ._encoders import BertParams, T5EncoderParams
 from ._families import FAMILIES, read_family, write_family
 from ._modules import MODULES, is_no_parameter
-from ._tensors import read, write
+from ._tensors import InFile, read, write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..transformer import EncoderDecoderParams, LanguageModelConfig, LanguageModelParams
 
 __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
@@ -54,7 +56,7 @@ def _names(state: Mapping[str, Any], prefix: str) -> list[str]:
 
 @overload
 def from_state_dict(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any] | str | os.PathLike[str],
     kind: Literal["gpt2", "llama"],
     config: Mapping[str, Any] | None = None,
     *,
@@ -62,7 +64,7 @@ def from_state_dict(
 ) -> tuple[LanguageModelParams, LanguageModelConfig]: ...
 @overload
 def from_state_dict(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any] | str | os.PathLike[str],
     kind: Literal["bert", "roberta", "distilbert"],
     config: Mapping[str, Any] | None = None,
     *,
@@ -70,7 +72,7 @@ def from_state_dict(
 ) -> tuple[BertParams, dict[str, Any]]: ...
 @overload
 def from_state_dict(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any] | str | os.PathLike[str],
     kind: Literal["t5", "mt5"],
     config: Mapping[str, Any] | None = None,
     *,
@@ -78,14 +80,14 @@ def from_state_dict(
 ) -> tuple[T5EncoderParams, dict[str, Any]] | tuple[EncoderDecoderParams, LanguageModelConfig]: ...
 @overload
 def from_state_dict(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any] | str | os.PathLike[str],
     kind: str | None = None,
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
 ) -> Any: ...
 def from_state_dict(
-    state: Mapping[str, Any],
+    state: Mapping[str, Any] | str | os.PathLike[str],
     kind: str | None = None,
     config: Mapping[str, Any] | None = None,
     *,
@@ -96,9 +98,11 @@ def from_state_dict(
 
     Parameters
     ----------
-    state : dict of array_like
+    state : dict of array_like, or path
         Tensors by name, of PyTorch or any other library, as ``module.state_dict()`` or
-        :func:`read_state_dict` returns them.
+        :func:`read_state_dict` returns them. Or the name of a file that :func:`read_state_dict`
+        reads: of a file of safetensors, one tensor at a time is read, so that no more memory is
+        needed than the parameters take.
     kind : str or None
         Name of the module's class: "Linear", "Embedding", "LayerNorm", "GroupNorm", "RMSNorm",
         "BatchNorm" (also with "1d", "2d" or "3d"), "RNN", "GRU", "LSTM",
@@ -124,7 +128,8 @@ def from_state_dict(
     Raises
     ------
     TypeError
-        If `state` or `config` is not a dictionary, `prefix` is not a text or a tensor not real.
+        If `state` is neither a dictionary nor a path, `config` is not a dictionary, `prefix` is not
+        a text or a tensor not real.
     ValueError
         If `kind` is not known; if tensors are missing, unexpected or of the wrong shape, where the
         message names all of them; if `config` asks for something that dlref cannot express.
@@ -298,6 +303,8 @@ def from_state_dict(
             msg = "Argument 'kind' must be given, unless config has 'model_type'."
             raise ValueError(msg)
     choice("kind", kind, KINDS)
+    if isinstance(state, str | os.PathLike):
+        state = _in_file(state)
     names = _names(state, prefix)
     if kind in FAMILIES:
         return read_family(state, kind, config, prefix)
@@ -429,6 +436,12 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     ...     read_state_dict(Path(folder) / "layer.npz")
     {'fc.weight': array([[1., 1.]])}
     """
+    tensors = _in_file(path)
+    return {key: np.asarray(value) for key, value in tensors.items()}
+
+
+def _in_file(path: Any) -> dict[str, Any]:
+    """Return the tensors of a file; those of safetensors are read when they are asked for."""
     try:
         name = os.fsdecode(path)
     except TypeError:
@@ -437,7 +450,7 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     if name.endswith(".npz"):
         return _read_npz(name)
     if name.endswith(".safetensors"):
-        return _read_safetensors(name)
+        return _safetensors(name)
     msg = f"Argument 'path' must end with '.safetensors' or '.npz', not {shown(name)}."
     raise ValueError(msg)
 
@@ -463,21 +476,43 @@ def _read_npz(name: str) -> State:
         raise _unreadable(name, error) from None
 
 
-def _read_safetensors(name: str) -> State:
-    try:
-        package = import_module("safetensors")
-        load = import_module("safetensors.numpy").load_file
-    except ImportError:
-        msg = "A file of safetensors needs the package safetensors: pip install safetensors."
-        raise ImportError(msg) from None
-    with contextlib.suppress(ImportError):
-        import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
-    with open(name, "rb"):  # an OSError that names the file, also of a folder
-        pass
-    try:
-        state: State = load(name)
-    except (package.SafetensorError, MemoryError, OverflowError, TypeError, ValueError) as error:
-        raise _unreadable(name, error) from None
-    except AttributeError as error:  # of NumPy, which is asked for its dtypes
-        raise _unreadable(name, TypeError(f"NumPy has no dtype {error.name}")) from None
-    return state
+class _Safetensors:
+    """An open file of safetensors."""
+
+    def __init__(self, name: str) -> None:
+        try:
+            self.package = import_module("safetensors")
+        except ImportError:
+            msg = "A file of safetensors needs the package safetensors: pip install safetensors."
+            raise ImportError(msg) from None
+        with contextlib.suppress(ImportError):
+            import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
+        with open(name, "rb"):  # an OSError that names the file, also of a folder
+            pass
+        self.name = name
+        self.file = self._of_file(lambda: self.package.safe_open(name, framework="numpy"))
+        self.tensors = self._of_file(lambda: [*self.file.keys()])
+
+    def get_tensor(self, key: str) -> np.ndarray[Any, Any]:
+        return self._of_file(lambda: self.file.get_tensor(key))  # type: ignore[no-any-return]
+
+    def _of_file(self, take: Callable[[], Any]) -> Any:
+        """Call a function that reads the file; errors say that the file holds no tensors."""
+        package = self.package
+        try:
+            return take()
+        except (
+            package.SafetensorError,
+            MemoryError,
+            OverflowError,
+            TypeError,
+            ValueError,
+        ) as error:
+            raise _unreadable(self.name, error) from None
+        except AttributeError as error:  # of NumPy, which is asked for its dtypes
+            raise _unreadable(self.name, TypeError(f"NumPy has no dtype {error.name}")) from None
+
+
+def _safetensors(name: str) -> dict[str, Any]:
+    file = _Safetensors(name)
+    return {key: InFile(file, key) for key in file.tensors}

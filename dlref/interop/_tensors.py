@@ -133,10 +133,28 @@ def raise_all(start: str, problems: list[str]) -> None:
         raise ValueError(msg)
 
 
+class InFile:
+    """A tensor in an open file, which is read whenever its numbers are asked for."""
+
+    def __init__(self, file: Any, name: str) -> None:
+        self.file, self.name = file, name
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return the numbers, a new array each time."""
+        return np.asarray(self.file.get_tensor(self.name), dtype)
+
+
 def _array(name: str, value: Any) -> Array:
-    """Return a copy of a tensor, in a dtype of dlref's."""
+    """Return a tensor in a dtype of dlref's; it may share its memory."""
     array = as_array(name, value)
-    return np.array(result(array, float_dtype(name, array.dtype)), order="C")
+    return result(array, float_dtype(name, array.dtype))
+
+
+def _own(value: Any, whole: Array, array: Array) -> Array:
+    """Return an array that shares no memory with a tensor; those of a file never do."""
+    if isinstance(value, InFile) and array is whole and array.flags.c_contiguous:
+        return array
+    return np.array(array, order="C")
 
 
 def _described(value: Any) -> str:
@@ -162,8 +180,9 @@ def read(
     """
     check_mapping("state", state)
     sizes = {} if sizes is None else sizes
-    arrays: dict[str, Array] = {}
+    dtypes: dict[str, Any] = {}  # of the tensors that were read
     problems: dict[str, str] = {}
+    last: dict[str, Array] = {}  # parts of a fused matrix follow each other
 
     def stored(tensor: Tensor) -> Array | None:
         key = prefix + tensor.name
@@ -171,29 +190,33 @@ def read(
             if not tensor.optional:
                 problems[key] = f"{key!r} is missing"
             return None
-        if key not in arrays:
-            arrays[key] = _array(key, state[key])
-            if want := _misfit(arrays[key].shape, tensor.shape, sizes):
-                problems[key] = f"{key!r} must have shape {want}, not {arrays[key].shape}"
-        return None if key in problems else arrays[key]
+        if key not in last:
+            last.clear()
+            last[key] = _array(key, state[key])
+        array = last[key]
+        if key not in dtypes:
+            dtypes[key] = array.dtype
+            if want := _misfit(array.shape, tensor.shape, sizes):
+                problems[key] = f"{key!r} must have shape {want}, not {array.shape}"
+        return None if key in problems else array
 
     def walk(entry: Any) -> Any:
         if isinstance(entry, Zeros):
             axes = [_axis(term) for term in entry.shape.split(", ")]
             shape = [factor * sizes.get(symbol, 1) for factor, symbol in axes]
-            return np.zeros(shape, next(iter(arrays.values())).dtype if arrays else np.float64)
+            return np.zeros(shape, next(iter(dtypes.values()), np.float64))
         if isinstance(entry, Tensor):
-            array = stored(entry)
-            return None if array is None else np.array(entry.taken(array), order="C")
+            array, value = stored(entry), state.get(prefix + entry.name)
+            return None if array is None else _own(value, array, entry.taken(array))
         return rebuilt(entry, [walk(part) for part in entry]) if entry is not None else None
 
     params = walk(layout)
-    spare = [key for key in state if key.startswith(prefix) and key not in arrays | problems]
+    spare = [key for key in state if key.startswith(prefix) and key not in dtypes | problems]
     unexpected = [
         f"{key!r} is not one of them" for key in spare if not left_out(key[len(prefix) :])
     ]
     start = f"Argument 'state' must hold the tensors of {what}"
-    names = [] if arrays else [key[len(prefix) :] for key in problems]
+    names = [] if dtypes else [key[len(prefix) :] for key in problems]
     if other := _other_prefix(state, names, base):
         start += f" (perhaps with prefix={other!r})"
     wrong = [*problems.values()]

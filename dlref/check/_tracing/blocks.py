@@ -35,6 +35,9 @@ def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
     """Normalize as a block with these parameters and options does."""
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
         return layer_norm(x, *p, eps=o["eps"])
+    if o.get("wrong") == "eps outside":
+        root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + x.dtype.type(o["eps"])
+        return np.asarray(x / root * (p.weight + x.dtype.type(o["norm_offset"])))
     y = rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])
     return y if p.bias is None else y + p.bias  # a bias only after a mistake
 
@@ -76,7 +79,8 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
     merged = merged.reshape(*x.shape[:-1], H * v.shape[-1])
     if p.w_gate is not None:
         steps["gate"] = linear(x, p.w_gate, p.b_gate)
-        merged = merged * sigmoid(steps["gate"])
+        if wrong != "gate":
+            merged = merged * (steps["gate"] if wrong == "open" else sigmoid(steps["gate"]))
     steps["out"] = linear(merged, p.w_o, p.b_o)
     return {f"{part}.{name}": value for name, value in steps.items()}
 
@@ -162,12 +166,13 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         z = given if o["parallel"] != (wrong == "parallel") else x
         norm = parts[0][1] if o["parallel"] and norm is None else norm  # noqa: PLW2901
         if o["norm_first"] and norm is not None:
-            steps[f"norm{i}"] = normed(z, norm, o)
+            steps[f"norm{i}"] = z if wrong == f"no norm{i}" else normed(z, norm, o)
             z = z if wrong == "unnormed" else steps[f"norm{i}"]
         steps |= run(z)
         out = list(steps.values())[-1]
         if output_norm is not None:
-            out = steps[f"output_norm{i}"] = normed(out, output_norm, o)
+            out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)
+            steps[f"output_norm{i}"] = out
         out = out if o["residual_scale"] == 1 else out * out.dtype.type(o["residual_scale"])
         beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
         x = steps[f"sum{i}"] = np.asarray(beside + out)

@@ -37,6 +37,8 @@ def fits_of(o: Options) -> Iterator[Fit]:
     yield Fit(words, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
     words = "the scores are multiplied by {:.4g}"
     yield Fit(words, np.logspace(-3, 2, 31), lambda v: o | {"scale": v})
+    words = "the sub-layers' outputs are multiplied by {:.4g} before the sums"
+    yield Fit(words, np.logspace(-2, 2, 41), lambda v: o | {"residual_scale": v})
     cap = "instead of {:g}".format(o["softcap"]) if o["softcap"] is not None else "where none is"
     words = "the soft cap is {:.4g} " + cap
     yield Fit(words, np.logspace(-1, 3, 33), lambda v: o | {"softcap": v})

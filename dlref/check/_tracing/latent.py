@@ -87,6 +87,9 @@ def latent_mistakes(p: Any, o: dict[str, Any]) -> Iterator[tuple[str, Any, dict[
         yield "the norm of the queries' latents is missing", p, o | {"wrong": "q_norm"}
     if o["rope"] is not None:
         cos, sin = o["rope"]
+        for said, other in o.get("scalings", {}).items():
+            if np.shape(other[0]) == np.shape(cos):
+                yield said, p, o | {"rope": other}
         yield "the shared key is not rotated", p, o | {"wrong": "keys"}
         yield "queries and the shared key are not rotated", p, o | {"rope": None}
         yield "the rotation goes backwards", p, o | {"rope": (cos, -np.asarray(sin))}

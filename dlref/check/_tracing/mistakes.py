@@ -14,6 +14,7 @@ from ...transformer import GatedDeltaParams
 from .blocks import Mistake, Options
 from .delta import delta_mistakes
 from .latent import latent_mistakes
+from .pieces import attention_pieces, network_pieces, norm_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -24,13 +25,22 @@ BASES = (1e4, 1e5, 5e5, 1e6)
 
 def _halves(w: FloatArray | None, heads: int) -> FloatArray | None:
     """Reorder the rows of each head from neighbours to halves."""
-    if w is None:
-        return None
+    return None if w is None else _ordered(w, heads, rope_permutation(len(w) // heads))
+
+
+def _neighbours(w: FloatArray | None, heads: int) -> FloatArray | None:
+    """Reorder the rows of each head from halves to neighbours."""
+    return None if w is None else _ordered(w, heads, np.argsort(rope_permutation(len(w) // heads)))
+
+
+def _ordered(w: FloatArray, heads: int, order: Any) -> FloatArray:
     rows = w.reshape(heads, len(w) // heads, -1)
-    return rows[:, rope_permutation(rows.shape[1])].reshape(w.shape)
+    return rows[:, order].reshape(w.shape)
 
 
 def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+    for words, other in o.get("scalings", {}).items():
+        yield words, p, o | {"rope": other}
     if o["rope"] is None:
         return
     a, H = getattr(p, part), o["num_heads"]
@@ -43,6 +53,13 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
         )  # fmt: skip
         words = "neighbouring channels are rotated together, while the weights have pairs in halves"
         yield words, p._replace(**{part: halves}), o
+    if not o["rope_interleaved"] and 2 * cos.shape[-1] == len(a.w_q) // H:
+        neighbours = a._replace(
+            w_q=_neighbours(a.w_q, H), b_q=_neighbours(a.b_q, H),
+            w_k=_neighbours(a.w_k, keys), b_k=_neighbours(a.b_k, keys),
+        )  # fmt: skip
+        words = "channels are rotated as halves, while the weights have pairs as neighbours"
+        yield words, p._replace(**{part: neighbours}), o
     flipped = not o["rope_interleaved"]
     pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
@@ -50,8 +67,6 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
     yield "queries and keys are not rotated", p, o | {"rope": None}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
     yield "values are rotated, too", p, o | {"wrong": "values"}
-    for words, other in o.get("scalings", {}).items():
-        yield words, p, o | {"rope": other}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
     if len(cos) > 1:
         step, slope = cos[1], sin[1]
@@ -91,7 +106,9 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
     yield from _biases(p, o, E**-0.5 if scale == 1 else scale)
     H, keys = o["num_heads"], o["num_kv_heads"] or o["num_heads"]
     if keys < H:
-        names = ("w_k", "b_k", "w_v", "b_v")
+        names = ["w_k", "b_k", "w_v", "b_v"]
+        if weights.k_norm is not None and len(weights.k_norm) != E:  # of all heads at once
+            names.append("k_norm")
         a = {name: getattr(weights, name) for name in names}
         tiled = {
             name: None if w is None else np.concatenate([w] * (H // keys)) for name, w in a.items()
@@ -168,8 +185,8 @@ def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
     part = "attention" if "attention" in p._fields else "self_attention"
     a, H = getattr(p, part), o["num_heads"]
-    names = {"q": "queries", "k": "keys", "v": "values"}
-    for one, two in ("qk", "kv", "qv"):
+    names = {"q": "queries", "k": "keys", "v": "values", "o": "outputs"}
+    for one, two in ("qk", "kv", "qv", "qo"):
         words = f"{names[one]} and {names[two]}"
         if getattr(a, f"w_{one}").shape == getattr(a, f"w_{two}").shape:
             yield f"{words} are exchanged", p._replace(**{part: _swapped(a, one, two)}), o
@@ -179,6 +196,10 @@ def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
     }
     words = "the rows of the projections go from head to head first, not through a head"
     yield words, p._replace(**{part: a._replace(**apart)}), o
+    for x in "qkv":
+        alone = {name: apart[name] for name in (f"w_{x}", f"b_{x}")}
+        words = f"the rows of w_{x} go from head to head first, not through a head"
+        yield words, p._replace(**{part: a._replace(**alone)}), o
     if a.w_q.shape == a.w_k.shape == a.w_v.shape:
         for words, order in FUSED.items():
             fused = {
@@ -232,10 +253,17 @@ def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
     return np.swapaxes(w.reshape(-1, heads, *w.shape[1:]), 0, 1).reshape(w.shape)
 
 
-NORM_WEIGHTS: dict[str, Callable[[FloatArray], FloatArray]] = {
-    "is taken as 1 + w, as in Gemma": lambda w: w + w.dtype.type(1),
-    "is missing": np.ones_like,
-}
+def norm_weights(o: Options) -> dict[str, Callable[[FloatArray], FloatArray]]:
+    """Return what may be done to the weights of norms, with the words for it."""
+    offset = o["norm_offset"]
+    found: dict[str, Callable[[FloatArray], FloatArray]] = {
+        "is taken as 1 + w, as in Gemma": lambda w: w + w.dtype.type(1),
+        "is missing": lambda w: np.ones_like(w) - w.dtype.type(offset),
+    }
+    if offset:
+        del found["is taken as 1 + w, as in Gemma"]
+        found["is taken as w, not as 1 + w"] = lambda w: w - w.dtype.type(offset)
+    return found
 
 
 def _by_size(norm: Any, factor: float) -> Any:
@@ -280,6 +308,7 @@ def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     else:
         yield from _rotations(p, o)
         yield from _scores(p, o)
+        yield from attention_pieces(p, o)
         yield from _exchanged(p, o)
     yield from _anywhere(p, o)
 
@@ -296,12 +325,14 @@ def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
 def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
     """Yield the mistakes that any block can have."""
     yield from _weights(p, o)
+    yield from network_pieces(p, o)
+    yield from norm_pieces(p, o)
     for words, options in other_norms(o):
         yield words, p, options
     norms = {name: getattr(p, name) for name in p._fields if "norm" in name}
     norms = {name: norm for name, norm in norms.items() if norm is not None}
     for some in (*({name: norm} for name, norm in norms.items()), *([norms] if norms else [])):
-        for words, change in NORM_WEIGHTS.items():
+        for words, change in norm_weights(o).items():
             changed = {name: with_weight(norm, change) for name, norm in some.items()}
             yield f"the weight of {' and '.join(some)} {words}", p._replace(**changed), o
         if all(norm.bias is not None for norm in some.values()):
@@ -318,5 +349,8 @@ def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
         if activation != o["activation"]:
             yield f"the activation is {activation}", p, o | {"activation": activation}
     for wrong, words in WRONG.items():
-        if o["norm_first"] or wrong not in ("normed", "unnormed", "parallel"):
+        if wrong == "parallel" and o["parallel"]:
+            said = "the network reads the sum of the attention, not the input of the block"
+            yield said, p, o | {"wrong": wrong}
+        elif o["norm_first"] or wrong not in ("normed", "unnormed", "parallel"):
             yield words, p, o | {"wrong": wrong}

@@ -26,6 +26,7 @@ from ...positions import (
 )
 from ...transformer import (
     BlockOptions,
+    LanguageModelConfig,
     NormParams,
     decoder,
     decoder_block,
@@ -38,9 +39,9 @@ from ...transformer import (
 from ...transformer._padding import Padding, as_padding
 from .blocks import Mistake, Options, Steps, block_steps, decoder_block_steps, normed
 from .mistakes import (
-    NORM_WEIGHTS,
     block_mistakes,
     decoder_mistakes,
+    norm_weights,
     other_denominators,
     other_norms,
     with_weight,
@@ -151,13 +152,14 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
 def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     for words, options in other_norms(o):
         yield words, p, options
-    for words, change in NORM_WEIGHTS.items():
+    for words, change in norm_weights(o).items():
         yield f"the weight of the last norm {words}", with_weight(p, change), o
     if p.bias is not None:
         yield "the bias of the last norm is missing", without_bias(p), o
     for words, changed, options in other_denominators({"the last norm": p}, o):
         yield words, changed["the last norm"], options
     yield "the last norm is missing", None, o
+    yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
 
 
 def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
@@ -180,14 +182,18 @@ def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> 
     return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), o)
 
 
-def _in_a_stack(mistakes: Any, blocks: Any, i: int) -> Callable[[Any, Options], Iterator[Mistake]]:
-    """Return the mistakes of a block, and those with the parameters of another one."""
+def _in_a_stack(
+    mistakes: Any, blocks: Any, each: list[Options], i: int
+) -> Callable[[Any, Options], Iterator[Mistake]]:
+    """Return the mistakes of a block, and those with the parameters or options of another one."""
 
     def wrong(p: Any, o: Options) -> Iterator[Mistake]:
         yield from mistakes(p, o)
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
             if j != i and 0 <= j < len(blocks) and _alike(blocks[j], p):
                 yield f"the parameters are those of block {j}", blocks[j], o
+                if each[j] is not each[i]:
+                    yield f"the options are those of block {j}", p, each[j]
 
     return wrong
 
@@ -204,7 +210,7 @@ def _add_blocks(
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
     for i, (p, o) in enumerate(zip(blocks, each, strict=False)):
         _check_named(f"{where}[{i}]", p)
-        wrong = _in_a_stack(block_mistakes, blocks, i)
+        wrong = _in_a_stack(block_mistakes, blocks, each, i)
         x = found.add(f"{prefix}blocks.{i}.", block_steps, wrong, x, p, o)
     return _add_norm(found, x, norm, each[-1], prefix)
 
@@ -219,9 +225,10 @@ def _add_decoder(
     prefix: str = "",
 ) -> Any:
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
-    for i, (p, o) in enumerate(zip(blocks, map(_across, each), strict=False)):
+    across = [*map(_across, each)]
+    for i, (p, o) in enumerate(zip(blocks, across, strict=False)):
         _check_named(f"{where}[{i}]", p, "DecoderBlockParams")
-        wrong = _in_a_stack(decoder_mistakes, blocks, i)
+        wrong = _in_a_stack(decoder_mistakes, blocks, across, i)
         x = found.add(f"{prefix}blocks.{i}.", decoder_block_steps, wrong, (x, memory), p, o)
     return _add_norm(found, x, norm, each[-1], prefix)
 
@@ -248,12 +255,11 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
 
 
 def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
-    root = p.embedding.dtype.type(config.width**0.5)
-    factor, words = (
-        (1 / root, "not multiplied") if config.embedding_scale != 1 else (root, "multiplied")
-    )
-    changed = p._replace(embedding=p.embedding * factor)
-    yield f"the embeddings are {words} by the root of D", changed, config
+    root, scale = config.width**0.5, config.embedding_scale
+    by = "the root of D" if scale in (1, root) else f"{scale:g}"
+    factor, words = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
+    changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(factor))
+    yield f"the embeddings are {words} by {by}", changed, config
     if config.positions == "learned":
         for start in (1, 2):
             later = np.roll(p.positions, -start, axis=0)
@@ -266,11 +272,13 @@ def _add_head(found: Trace, x: FloatArray, p: Any, config: Any) -> None:
     """Add the logits; before the last norm x was the step before the last one."""
     raw = x if p.norm is None else [*found.values()][-2]
     run = functools.partial(_head, config=config)
-    found.add("", run, functools.partial(_head_mistakes, raw), x, p, None)
+    found.add("", run, functools.partial(_head_mistakes, raw, config), x, p, None)
 
 
 def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
     """Return the logits, also of another input, or another array that is taken for them."""
+    if isinstance(instead, LanguageModelConfig):
+        config, instead = instead, None
     x, after = (instead, None) if isinstance(instead, np.ndarray) else (x, instead)
     logits = linear(x, p.embedding if p.head is None else p.head)
     kind, cap = logits.dtype.type, config.logit_softcap
@@ -281,7 +289,14 @@ def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
     return {"logits": logits if after is None else np.asarray(after(logits))}
 
 
-def _head_mistakes(raw: FloatArray, p: Any, _: None) -> Iterator[tuple[Any, ...]]:
+def _head_mistakes(
+    raw: FloatArray, config: LanguageModelConfig, p: Any, _: None
+) -> Iterator[tuple[Any, ...]]:
+    if config.logit_softcap is not None:
+        yield "the cap of the logits is missing", p, replace(config, logit_softcap=None)
+    if config.logit_scale != 1:
+        words = f"the logits are not multiplied by {config.logit_scale:g}"
+        yield words, p, replace(config, logit_scale=1.0)
     if p.head is not None:
         yield "the head is the matrix of embeddings", p._replace(head=None), None
     yield "the last norm is missing", p, raw
@@ -308,25 +323,40 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
     return {}
 
 
-def _rotation(config: Any, own: Any, T: int, dtype: Any) -> Options:
-    """Return the rotation of a block, and mistaken ones; `own` are its settings."""
-    if own is None:
-        return {"rope": None, "scalings": {}}
-    told = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
-    told |= own
-    scaling, base, E = told["scaling"], told["base"], told["dim"] or config.head_width
-    frequencies = rope_frequencies(E, base=base, scaling=scaling)
-    factor = 1.0 if scaling is None else rope_attention_factor(scaling)
-    tables = rope_tables(np.arange(T), frequencies, attention_factor=factor)
+def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> Options:
+    """Return the rotation of a block, and mistaken ones; `own` and `others` are settings."""
+    E = config.head_width
+    default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
+
+    def tables(told: Any) -> Any:
+        if told is None:
+            return None
+        scaling = told["scaling"]
+        frequencies = rope_frequencies(told["dim"] or E, base=told["base"], scaling=scaling)
+        factor = 1.0 if scaling is None else rope_attention_factor(scaling)
+        pair = rope_tables(np.arange(T), frequencies, attention_factor=factor)
+        return tuple(a.astype(dtype) for a in pair)
+
+    told = None if own is None else default | own
     wrong = {}
-    if scaling is not None:
-        words = "the scaling of the rotation is missing"
-        wrong[words] = rope_tables(np.arange(T), rope_frequencies(E, base=base))
-    if factor != 1:
-        words = f"the rotation's attention factor of {factor:.4g} is missing"
-        wrong[words] = rope_tables(np.arange(T), frequencies)
-    cast = {key: tuple(a.astype(dtype) for a in pair) for key, pair in wrong.items()}
-    return {"rope": tuple(a.astype(dtype) for a in tables), "scalings": cast}
+    for j, other in others:
+        words = f"the rotation is that of block {j}"
+        words = f"queries and keys are rotated, as in block {j}" if told is None else words
+        wrong[words] = None if other is None else default | other
+    if told is not None:
+        scaling = told["scaling"]
+        if scaling is not None:
+            wrong["the scaling of the rotation is missing"] = told | {"scaling": None}
+        for share, words in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
+            if E % (2 * share) == 0 and (told["dim"] or E) * share != E:
+                wrong[f"{words} channels of a head are rotated"] = told | {"dim": E // share}
+    cast = {words: tables(other) for words, other in wrong.items()}
+    if told is not None and told["scaling"] is not None:
+        factor = rope_attention_factor(told["scaling"])
+        if factor != 1:
+            words = f"the rotation's attention factor of {factor:.4g} is missing"
+            cast[words] = tuple(a / a.dtype.type(factor) for a in tables(told))
+    return {"rope": tables(told), "scalings": cast}
 
 
 def _language_model(
@@ -368,13 +398,15 @@ def _of_config(
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
     given = given * max(config.layers, 1) if len(given) == 1 else given
     found = []
-    for own in given:
-        more = dict(own or {})
-        rotation = more.pop("rope", {} if config.positions == "rope" else None)
-        rotated = _rotation(config, rotation, x.shape[-2], x.dtype)
+    usual: Options | None = {} if config.positions == "rope" else None
+    rotations = [(own or {}).get("rope", usual) for own in given]
+    for own, rotation in zip(given, rotations, strict=True):
+        more = {name: value for name, value in (own or {}).items() if name != "rope"}
+        others = [(j, r) for j, r in enumerate(rotations) if r != rotation and r is not None]
+        rotated = _rotation(config, rotation, others[:1], x.shape[-2], x.dtype)
         [o] = _of_blocks(None, told | more | there | call | {"rope": rotated["rope"]})
         found.append(o | {"scalings": rotated["scalings"]})
-    return found
+    return [found[given.index(own)] for own in given]  # equal blocks have one object
 
 
 def _sequence_classifier(

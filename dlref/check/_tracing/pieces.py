@@ -1,0 +1,117 @@
+"""Mistakes in the pieces of recent models: gates, sinks, norms of queries, experts, rotations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from .blocks import Mistake, Options
+
+#: Mistakes by their names in the steps of attention.
+GATES = {
+    "gate": "the gate of the attention's output is missing",
+    "open": "the gate of the attention's output lacks its sigmoid",
+}
+SCORES = ("softmax", "sigmoid", "softmax_of_top")
+
+
+def attention_pieces(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+    """Yield mistakes in the sinks, gates and norms of attention."""
+    a = getattr(p, part)
+    if a.sink is not None:
+        yield "the sinks are missing", p._replace(**{part: a._replace(sink=None)}), o
+    if a.w_gate is not None:
+        for wrong, words in GATES.items():
+            yield words, p, o | {"wrong": wrong}
+    for words, changes in _norms(a, o):
+        yield words, p._replace(**{part: a._replace(**changes)}), o
+    if a.q_norm is not None and o["rope"] is not None:
+        first, then = ("before", "after")[:: -1 if o["norm_after_rope"] else 1]
+        words = f"the norms of queries and keys come {then} the rotation instead of {first} it"
+        yield words, p, o | {"norm_after_rope": not o["norm_after_rope"]}
+
+
+def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield norms of queries and keys that are missing, exchanged, or have other weights."""
+    if a.q_norm is None or a.k_norm is None:
+        return
+    yield "queries and keys are not normalized", {"q_norm": None, "k_norm": None}
+    yield "queries are not normalized", {"q_norm": None}
+    yield "keys are not normalized", {"k_norm": None}
+    if a.q_norm.shape == a.k_norm.shape:
+        words = "the norms of queries and keys are exchanged"
+        yield words, {"q_norm": a.k_norm, "k_norm": a.q_norm}
+    offset = a.q_norm.dtype.type(o["norm_offset"])
+    one = a.q_norm.dtype.type(1)
+    others = {
+        "missing": {"q_norm": 0 * a.q_norm + one - offset, "k_norm": 0 * a.k_norm + one - offset},
+        "taken as 1 + w": {"q_norm": a.q_norm + one, "k_norm": a.k_norm + one},
+    }
+    if offset:
+        words = "taken as w, not as 1 + w"
+        others[words] = {"q_norm": a.q_norm - offset, "k_norm": a.k_norm - offset}
+    for words, changes in others.items():
+        yield f"the weights of the norms of queries and keys are {words}", changes
+
+
+def network_pieces(p: Any, o: Options) -> Iterator[Mistake]:
+    """Yield mistakes in the choice of experts and in what they compute."""
+    network = p.feed_forward
+    if not hasattr(network, "experts"):
+        return
+    for words, changes in _choices(o["router"], len(network.router)):
+        yield words, p, o | {"router": dict(o["router"]) | changes}
+    for name in ("shared", "shared_gate", "correction"):
+        if getattr(network, name) is not None:
+            words = {
+                "shared": "the shared expert is missing",
+                "shared_gate": "the gate of the shared expert is missing",
+                "correction": "the correction of the router is missing",
+            }[name]
+            changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
+            yield words, p._replace(feed_forward=network._replace(**changed)), o
+    experts = network.experts
+    swapped = experts._replace(w_gate=experts.w_up, w_up=experts.w_gate)
+    if experts.b_gate is not None:
+        swapped = swapped._replace(b_gate=experts.b_up, b_up=experts.b_gate)
+    words = "gate and up of the experts are exchanged"
+    yield words, p._replace(feed_forward=network._replace(experts=swapped)), o
+    rolled = type(experts)(*(None if w is None else np.roll(w, -1, 0) for w in experts))
+    words = "the experts are counted from 1"
+    yield words, p._replace(feed_forward=network._replace(experts=rolled)), o
+
+
+def _choices(told: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield other options of a router among so many experts."""
+    normalized = told.get("normalize", True)
+    words = "are not normalized" if normalized else "are normalized to the sum 1"
+    yield f"the weights of the experts {words}", {"normalize": not normalized}
+    for k in (1, told["k"] - 1, told["k"] + 1):
+        if k != told["k"] and 1 <= k <= count:
+            yield f"there are {k} experts of a token, not {told['k']}", {"k": k}
+    score = told.get("score", "softmax")
+    for other in SCORES:
+        if other != score:
+            yield f"the router's scores are those of {other}", {"score": other}
+    if told.get("groups", 1) > 1:
+        words = "experts are chosen among all of them, not among the best groups"
+        yield words, {"groups": 1, "top_groups": 1}
+    neutral = {"scale": 1.0, "limit": None, "shift": 0.0, "beta": 1.0}
+    for name, value in neutral.items():
+        if told.get(name, value) != value:
+            yield f"the experts' option {name} is missing", {name: value}
+
+
+def norm_pieces(p: Any, o: Options) -> Iterator[Mistake]:
+    """Yield norms of a block that are missing, and an epsilon in another place."""
+    for name in (n for n in p._fields if "norm" in n and getattr(p, n) is not None):
+        if o["norm_first"] or "output" in name:
+            yield f"{name} is missing", p, o | {"wrong": f"no {name}"}
+    yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
+    if o["residual_scale"] != 1:
+        words = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
+        yield words, p, o | {"residual_scale": 1.0}

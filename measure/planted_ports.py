@@ -1,0 +1,646 @@
+"""
+Plant mistakes in ports of models, and compare right ports: ``tox run -e measure -- planted_ports``.
+
+A port is a module of the package transformers with random numbers, float64 throughout, whose
+configuration, weights or functions are changed; its hooks give the steps that people look at first:
+norms, projections, attention weights, outputs of sub-layers and blocks. `first_difference` has to
+find the first of these steps that is wrong, and to name the mistake. Right ports are the same
+modules, unchanged: in float64, in float64 with the norms and rotations in float32 that the package
+has, in float32 and in bfloat16. Writes docs/results/ports.csv; with ``--list``, prints each port
+that is judged otherwise.
+"""
+
+import argparse
+import contextlib
+import csv
+import functools
+import importlib
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "interop")]
+
+import peers  # noqa: E402
+from decoders import FAMILIES, SIZES, V  # noqa: E402
+from wide import in_float64  # noqa: E402
+
+from dlref.check import first_difference, trace  # noqa: E402
+from dlref.interop import from_state_dict  # noqa: E402
+from dlref.interop._decoders import KIN  # noqa: E402
+from dlref.transformer import language_model  # noqa: E402
+
+RESULTS = ROOT / "docs" / "results" / "ports.csv"
+torch = peers.torch
+TEXT = 12
+PACKAGES = {"gemma3_text": "gemma3"}
+LLAMA = {"llama": ("Llama", [{}, {"rope_parameters": {
+    "rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}])}  # fmt: skip
+ALL = FAMILIES | LLAMA
+
+
+class Port(NamedTuple):
+    """A mistake: in which model, what is changed, the first wrong step, and words of the cause."""
+
+    kind: str
+    variant: int
+    name: str
+    change: Any  # a function of the model that returns a context
+    step: str
+    words: str
+    entries: Any = None  # of the configuration, for the model to run
+    steps: tuple[str, ...] | None = None  # that are looked at, all by default
+
+
+# Models.
+
+
+@functools.cache
+def modeling(kind):
+    package = PACKAGES.get(kind, kind)
+    return importlib.import_module(f"transformers.models.{package}.modeling_{package}")
+
+
+def configured(kind, variant, **entries):
+    """Return the configuration of a family's model, with other entries."""
+    transformers = importlib.import_module("transformers")
+    name, every = ALL[kind]
+    sizes = {k: v for k, v in SIZES.items() if name != "GPTNeoX" or k != "num_key_value_heads"}
+    settings = dict(every[variant])
+    if "partial_rotary_factor" in settings:
+        sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
+        settings = {}
+    config = getattr(transformers, f"{name}Config")(**sizes | settings | entries)
+    config._attn_implementation = config._experts_implementation = "eager"
+    return name, config
+
+
+def made(kind, variant, dtype, **entries):
+    """Return a model whose every parameter is random, and its configuration."""
+    torch.manual_seed(1)
+    name, config = configured(kind, variant, **entries)
+    transformers = importlib.import_module("transformers")
+    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
+    model = cls(config).to(dtype).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p), alpha=0.3)
+        for key, buffer in model.named_buffers():
+            if key.endswith("correction_bias"):
+                buffer.add_(torch.randn_like(buffer), alpha=0.3)
+    return model, config.to_dict()
+
+
+def parts_of(kind, layer):
+    """Return the hooks of a layer: names of modules, and of steps."""
+    own = "attention" if kind == "gpt_neox" else "self_attn"
+    mlp = "mlp"
+    parts = {f"{own}.{x}_proj": f"attention.{x}" for x in "qkv"}
+    if kind == "qwen3_next":
+        del parts[f"{own}.q_proj"]  # with its gate
+    parts |= {f"{own}.o_proj": "attention.out", f"{own}.dense": "attention.out"}
+    parts |= {"linear_attn": "attention.out", f"{own}.q_norm": "attention.q_normed"}
+    parts[f"{own}.k_norm"] = "attention.k_normed"
+    parts |= {f"{mlp}.gate_proj": "feed_forward.gate", f"{mlp}.up_proj": "feed_forward.up"}
+    parts |= {f"{mlp}.dense_h_to_4h": "feed_forward.inner", mlp: "feed_forward.out"}
+    parts |= {module: field for field, module in KIN[kind].norms.items()} if kind in KIN else {
+        "input_layernorm": "norm1", "post_attention_layernorm": "norm2"}  # fmt: skip
+    parts[""] = "out"
+    names = dict(layer.named_modules())
+    return [(names[module], step) for module, step in parts.items() if module in names]
+
+
+def steps_of(kind, model, ids):
+    """Run a model and return its steps."""
+    seen = {}
+
+    def keep(name):
+        def hook(_module, _inputs, output):
+            first = output[0] if isinstance(output, tuple) else output
+            seen[name] = first.detach()
+
+        return hook
+
+    def keep_weights(name):
+        def hook(_module, _inputs, output):
+            if isinstance(output, tuple) and len(output) > 1 and output[1] is not None:
+                seen[name] = output[1].detach()
+
+        return hook
+
+    body = model.gpt_neox if kind == "gpt_neox" else model.model
+    norm = body.final_layer_norm if kind == "gpt_neox" else body.norm
+    handles = [norm.register_forward_hook(keep("norm"))]
+    first = lambda _module, inputs: seen.update(embedding=inputs[0].detach())  # noqa: E731
+    handles.append(body.layers[0].register_forward_pre_hook(first))
+    for i, layer in enumerate(body.layers):
+        for module, step in parts_of(kind, layer):
+            handles.append(module.register_forward_hook(keep(f"blocks.{i}.{step}")))
+        attention = getattr(layer, "attention" if kind == "gpt_neox" else "self_attn", None)
+        if attention is not None and kind not in ("gpt_oss",):  # whose sink is among the weights
+            name = f"blocks.{i}.attention.weights"
+            handles.append(attention.register_forward_hook(keep_weights(name)))
+    with torch.no_grad():
+        seen["logits"] = model(torch.tensor(ids)).logits.detach()
+    for handle in handles:
+        handle.remove()
+    return seen
+
+
+@functools.cache
+def right_one(kind, variant):
+    """Return tokens, the model's state and its trace, float64 throughout."""
+    with in_float64(PACKAGES.get(kind, kind)):
+        model, config = made(kind, variant, torch.float64)
+    ids = np.random.default_rng(3).integers(3, V, (2, TEXT))
+    params, own = from_state_dict(model.state_dict(), kind, config)
+    return ids, model.state_dict(), trace(language_model, ids, params, own)
+
+
+def with_names(right, seen, kept=None):
+    """Return the steps that a trace has, experts' outputs with the axis of texts."""
+    found = {name: array for name, array in seen.items() if name in right}
+    if kept is not None:
+        found = {name: a for name, a in found.items() if name.endswith(kept)}
+    shaped = {}
+    for name, array in found.items():
+        want = right[name].shape
+        flat = array.ndim == 2 and array.shape[-1] == want[-1] and len(want) == 3
+        shaped[name] = array.reshape(want) if flat else array
+    return shaped
+
+
+def difference(port):
+    """Return what `first_difference` says of a port with a mistake."""
+    ids, state, right = right_one(port.kind, port.variant)
+    with in_float64(PACKAGES.get(port.kind, port.kind)):
+        model, _ = made(port.kind, port.variant, torch.float64, **(port.entries or {}))
+        model.load_state_dict(state, strict=False)
+        with port.change(model, modeling(port.kind)) if port.change else contextlib.nullcontext():
+            seen = steps_of(port.kind, model, ids)
+    return first_difference(right, with_names(right, seen, port.steps))
+
+
+# Changes of weights.
+
+
+def weights(ending, change):
+    """Return a change of all parameters whose names end so."""
+
+    @contextlib.contextmanager
+    def changed(model, _module):
+        found = [p for name, p in model.named_parameters() if name.endswith(ending)]
+        assert found
+        with torch.no_grad():
+            for p in found:
+                p.copy_(change(p.clone()))
+        yield
+
+    return changed
+
+
+def exchanged(one, two):
+    """Return a change of every layer that exchanges two parameters."""
+
+    @contextlib.contextmanager
+    def changed(model, _module):
+        named = dict(model.named_parameters())
+        pairs = [(named[n], named[n.replace(one, two)]) for n in named if one in n]
+        assert pairs
+        with torch.no_grad():
+            for a, b in pairs:
+                kept = a.clone()
+                a.copy_(b)
+                b.copy_(kept)
+        yield
+
+    return changed
+
+
+def interleaved(heads):
+    """Return rows of pairs as neighbours, as Meta's checkpoints have them."""
+    return lambda w: w.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
+
+
+def apart(heads):
+    """Return rows that go from head to head first."""
+    return lambda w: w.unflatten(0, (-1, heads)).transpose(0, 1).flatten(0, 1)
+
+
+def layers_exchanged(model, _module):
+    """Return a change: the first two layers in each other's place."""
+    layers = model.model.layers
+    order = [layers[1], layers[0], *layers[2:]]
+    return mock.patch.object(layers, "_modules", {str(i): one for i, one in enumerate(order)})
+
+
+def tied(model, _module):
+    return mock.patch.object(model.lm_head, "weight", model.model.embed_tokens.weight)
+
+
+# Changes of functions.
+
+
+def patched(name, make):
+    """Return a change of a function in a model's file; `make` is given the right one."""
+    return lambda _model, module: mock.patch.object(module, name, make(getattr(module, name)))
+
+
+def norms(ending, make):
+    """Return a change of the forward pass of norms; `make` is given module and right pass."""
+
+    @contextlib.contextmanager
+    def changed(model, _module):
+        found = [m for name, m in model.named_modules() if name.endswith(ending)]
+        assert found
+        for m in found:
+            m.forward = make(m, m.forward)
+        yield
+
+    return changed
+
+
+def root_of(x):
+    return x.pow(2).mean(-1, keepdim=True).sqrt()
+
+
+def in_attention(**options):
+    """Return a change of options that the attention function of a file is called with."""
+
+    def make(right):
+        def attention(module, query, key, value, attention_mask, **told):
+            told |= {k: v(told.get(k)) if callable(v) else v for k, v in options.items()}
+            if "mask" in told:
+                attention_mask = told.pop("mask")(attention_mask)
+            return right(module, query, key, value, attention_mask, **told)
+
+        return attention
+
+    return patched("eager_attention_forward", make)
+
+
+def masked(change):
+    """Return a change of the mask of attention, of zeros and large negative numbers."""
+
+    def make(right):
+        def attention(module, query, key, value, attention_mask, **told):
+            return right(module, query, key, value, change(attention_mask), **told)
+
+        return attention
+
+    return patched("eager_attention_forward", make)
+
+
+def shifted(by):
+    def change(mask):
+        low = torch.finfo(mask.dtype).min
+        full = torch.full(mask.shape[-2:], low, dtype=mask.dtype)
+        return torch.triu(full, diagonal=1 + by).expand(mask.shape).contiguous()
+
+    return change
+
+
+def rotation(make):
+    return patched("apply_rotary_pos_emb", make)
+
+
+def no_rotation(right):
+    return lambda q, k, *told, **more: (q, k)
+
+
+def backwards(right):
+    return lambda q, k, cos, sin, *told, **more: right(q, k, cos, -sin, *told, **more)
+
+
+def of_queries_alone(right):
+    return lambda q, k, *told, **more: (right(q, k, *told, **more)[0], k)
+
+
+def tiled(right):
+    return lambda states, n: states.repeat(1, n, 1, 1)
+
+
+def forward_of(path, make):
+    """Return a change of the forward passes of modules; `make` is given module and right pass."""
+    return norms(path, make)
+
+
+# The mistakes.
+
+ROPE = {"rope_type": "default", "rope_theta": 1e4}
+ATTENDED, NORMED = "blocks.0.attention.weights", "blocks.0.norm1"
+FEW = ("norm1", "norm2", "attention.out", "feed_forward.out", ".out", "logits", "embedding", "norm")
+
+
+def rope(**changes):
+    return {"rope_parameters": ROPE | changes}
+
+
+def of_rotations():
+    for kind, base in (("llama", 5e5), ("qwen2", 1e6), ("mistral", 12345.0), ("olmo2", 5e4)):
+        variant = 1 if kind == "mistral" else 0
+        words = f"the base of the rotation is {base:g}"
+        yield Port(kind, variant, f"base {base:g}", None, ATTENDED, words, rope(rope_theta=base))
+    yield Port("llama", 1, "scaling missing", None, ATTENDED, "scaling of the rotation is missing",
+               rope())  # fmt: skip
+    yield Port("llama", 1, "scaling by 4, not 2", None, ATTENDED, "angles of the rotation",
+               rope(rope_type="linear", factor=4.0))  # fmt: skip
+    for kind in ("llama", "mistral", "qwen3", "granite"):
+        yield Port(kind, 0, "no rotation", rotation(no_rotation), ATTENDED, "are not rotated")
+        yield Port(kind, 0, "backwards", rotation(backwards), ATTENDED, "goes backwards")
+    for kind in ("llama", "gemma"):
+        yield Port(kind, 0, "keys not rotated", rotation(of_queries_alone), ATTENDED,
+                   "keys are not rotated")  # fmt: skip
+    for kind in ("stablelm", "phi3"):
+        variant = 1 if kind == "phi3" else 0
+        step, words = ATTENDED, "all channels of a head are rotated"
+        yield Port(kind, variant, "all channels turn", None, step, words,
+                   rope(partial_rotary_factor=1.0))  # fmt: skip
+    words = "queries and keys are rotated, as in block 0"
+    yield Port("smollm3", 0, "rotated where none is", None, "blocks.1.attention.weights", words,
+               {"no_rope_layers": [1, 1, 1]})  # fmt: skip
+    yield Port("smollm3", 0, "no rotation where one is", None, ATTENDED, "are not rotated",
+               {"no_rope_layers": [0, 0, 0]})  # fmt: skip
+    near = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 1e6}}
+    yield Port("gemma3_text", 0, "one base for all layers", None, ATTENDED,
+               "the rotation is that of block 1", {"rope_parameters": near})  # fmt: skip
+    yield Port("deepseek_v3", 0, "pairs in halves", None, ATTENDED, "rotated as halves",
+               {"rope_interleave": False})  # fmt: skip
+    yield Port("deepseek_v3", 0, "base", None, ATTENDED, "the base of the rotation is 500000",
+               rope(rope_theta=5e5))  # fmt: skip
+    turned = {"self_attn.q_proj.weight": 4, "self_attn.k_proj.weight": 2}
+
+    @contextlib.contextmanager
+    def meta(model, module):
+        with contextlib.ExitStack() as stack:
+            for ending, heads in turned.items():
+                stack.enter_context(weights(ending, interleaved(heads))(model, module))
+            yield
+
+    seen = ("norm1", "attention.weights", "attention.out", "feed_forward.out", ".out", "logits")
+    words = "channels are rotated as halves, while the weights have pairs as neighbours"
+    yield Port("llama", 0, "rows of Meta's checkpoint", meta, ATTENDED, words, None, seen)
+    yield Port("mistral", 0, "rows of Meta's checkpoint", meta, ATTENDED, words, None, seen)
+
+
+def of_scores():
+    for kind in ("llama", "qwen2", "gemma"):
+        yield Port(kind, 0, "not scaled", in_attention(scaling=1.0), ATTENDED, "are not scaled")
+        yield Port(kind, 0, "no causal mask", masked(torch.zeros_like), ATTENDED,
+                   "the causal mask is missing")  # fmt: skip
+    yield Port("llama", 0, "scaled twice", in_attention(scaling=lambda s: s * s), ATTENDED,
+               "are scaled by 1/E")  # fmt: skip
+    yield Port("olmo2", 0, "shows the next token", masked(shifted(1)), ATTENDED,
+               "shows one token too many")  # fmt: skip
+    yield Port("llama", 0, "scaled by D, not E", in_attention(scaling=32**-0.5), ATTENDED,
+               "the root of H E instead of E")  # fmt: skip
+    yield Port("gemma2", 0, "no cap", in_attention(softcap=None), ATTENDED, "softcap is missing")
+    yield Port("gemma2", 0, "another cap", None, ATTENDED, "the soft cap is 3",
+               {"attn_logit_softcapping": 3.0})  # fmt: skip
+    yield Port("gemma2", 0, "scale of E", None, ATTENDED, "divided by the root of E",
+               {"query_pre_attn_scalar": 10})  # fmt: skip
+    yield Port("gemma2", 0, "another scale", None, ATTENDED, "the scores are multiplied by 0.5",
+               {"query_pre_attn_scalar": 4})  # fmt: skip
+    yield Port("granite", 0, "scale of E", None, ATTENDED, "divided by the root of E",
+               {"attention_multiplier": 8**-0.5})  # fmt: skip
+    for kind, size in (("mistral", 5), ("gemma2", 4), ("phi3", 4), ("ministral", 4)):
+        words = f"the window ends {size} keys to the left"
+        yield Port(kind, 0, "window by one", None, ATTENDED, words, {"sliding_window": size + 1})
+    yield Port("mistral", 0, "no window", None, ATTENDED, "window is missing",
+               {"sliding_window": None})  # fmt: skip
+    other = {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}
+    words = "the options are those of block 1"
+    yield Port("gemma3_text", 0, "kinds of layers exchanged", None, ATTENDED, words, other)
+    for kind in ("llama", "qwen2", "qwen3"):
+        yield Port(kind, 0, "heads modulo", patched("repeat_kv", tiled), ATTENDED,
+                   "query head h uses key head h mod Hk")  # fmt: skip
+    yield Port("gpt_oss", 0, "no sinks", weights("sinks", lambda p: p - 1e9),
+               "blocks.0.attention.out", "the sinks are missing")  # fmt: skip
+
+
+def of_norms():
+    for kind, eps in (("llama", 1e-3), ("qwen2", 1e-5), ("phi3", 2e-4)):
+        words = f"eps is {eps:.3g} instead"
+        yield Port(kind, 0, f"eps {eps:g}", None, NORMED, words, {"rms_norm_eps": eps})
+    outside = lambda m, right: (  # noqa: E731
+        lambda x: m.weight * x / (root_of(x) + m.variance_epsilon)
+    )
+    yield Port("llama", 0, "eps outside", norms("layernorm", outside), NORMED, "added to the root")
+    centred = lambda m, right: lambda x: right(x - x.mean(-1, keepdim=True))  # noqa: E731
+    for kind in ("llama", "granite"):
+        yield Port(kind, 0, "layer norm", norms("layernorm", centred), NORMED, "of layer norm")
+    yield Port("stablelm", 0, "RMS norm", norms("layernorm", lambda m, right: (
+        lambda x: m.weight * x / (x.pow(2).mean(-1, keepdim=True) + m.eps).sqrt() + m.bias)),
+        NORMED, "of rms norm")  # fmt: skip
+    for kind in ("gemma", "gemma2", "qwen3_next"):
+        change = weights("input_layernorm.weight", lambda w: w - 1)
+        yield Port(kind, 0, "w, not 1 + w", change, NORMED, "as w, not as 1 + w")
+    yield Port("llama", 0, "1 + w", weights("layernorm.weight", lambda w: w + 1), NORMED, "1 + w")
+    yield Port("mistral", 0, "no weight", weights("layernorm.weight", torch.ones_like), NORMED,
+               "is missing")  # fmt: skip
+    swap = exchanged("input_layernorm", "post_attention_layernorm")
+    yield Port("qwen2", 0, "norms exchanged", swap, NORMED, "norm1 and norm2 are exchanged")
+    alone = lambda m, right: lambda x: x  # noqa: E731
+    qk = "blocks.0.attention.q_normed"
+    yield Port("qwen3", 0, "no norms of queries and keys", norms("_norm", alone), qk,
+               "queries and keys are not normalized")  # fmt: skip
+    swap = exchanged("q_norm", "k_norm")
+    yield Port("qwen3", 0, "their norms exchanged", swap, qk, "queries and keys are exchanged")
+    yield Port("gemma3_text", 0, "their weights w", weights("_norm.weight", lambda w: w - 1), qk,
+               "queries and keys are taken as w, not as 1 + w")  # fmt: skip
+    yield Port("olmo2", 0, "no norm of the output", norms("post_attention_layernorm", alone),
+               "blocks.0.output_norm1", "output_norm1 is missing")  # fmt: skip
+    yield Port("gemma2", 0, "no norm before the network", norms("pre_feedforward_layernorm", alone),
+               "blocks.0.norm2", "norm2 is missing")  # fmt: skip
+    yield Port("llama", 0, "no last norm", norms("model.norm", alone), "norm",
+               "the last norm is missing")  # fmt: skip
+
+
+def of_projections():
+    yield Port("gemma2", 1, "q and o exchanged", exchanged("q_proj", "o_proj"),
+               "blocks.0.attention.q", "queries and outputs are exchanged")  # fmt: skip
+    for kind in ("llama", "mistral"):
+        yield Port(kind, 0, "k and v exchanged", exchanged("k_proj", "v_proj"),
+                   "blocks.0.attention.k", "keys and values are exchanged")  # fmt: skip
+    yield Port("llama", 0, "o transposed", weights("o_proj.weight", lambda w: w.T),
+               "blocks.0.attention.out", "w_o is transposed")  # fmt: skip
+    yield Port("qwen2", 0, "q transposed", weights("q_proj.weight", lambda w: w.T),
+               "blocks.0.attention.q", "w_q is transposed")  # fmt: skip
+    yield Port("qwen2", 0, "no biases", weights("proj.bias", torch.zeros_like),
+               "blocks.0.attention.q", "biases of attention are missing")  # fmt: skip
+    yield Port("gpt_neox", 0, "no biases of the output", weights("attention.dense.bias",
+               torch.zeros_like), "blocks.0.attention.out", "b_o is missing")  # fmt: skip
+    both = "query_key_value.weight", "query_key_value.bias"
+    change = weights(both, lambda w: w.unflatten(0, (3, 4, -1)).transpose(0, 1).flatten(0, 2))
+    words = "a fused projection is read"
+    yield Port("gpt_neox", 0, "fused in three parts", change, ATTENDED, words)
+    yield Port("mistral", 0, "heads last", weights("q_proj.weight", apart(4)),
+               "blocks.0.attention.q", "rows of w_q go from head to head")  # fmt: skip
+    for kind in ("llama", "qwen3", "granite"):
+        yield Port(kind, 0, "gate and up exchanged", exchanged("gate_proj", "up_proj"),
+                   "blocks.0.feed_forward.gate", "w_gate and w_up are exchanged")  # fmt: skip
+    yield Port("phi3", 0, "gate and up exchanged", weights("gate_up_proj.weight", lambda w:
+               w.roll(len(w) // 2, 0)), "blocks.0.feed_forward.out", "w_gate and w_up")  # fmt: skip
+    for kind in ("llama", "olmo2"):
+        step = NORMED if kind == "llama" else "blocks.0.attention.q"
+        yield Port(kind, 0, "layers exchanged", layers_exchanged, step,
+                   "the parameters are those of block 1")  # fmt: skip
+    for kind in ("llama", "qwen2"):
+        yield Port(kind, 0, "head tied", tied, "logits", "the head is the matrix of embeddings")
+
+
+def of_networks():
+    for kind, act, words in (
+        ("llama", "gelu", "the activation is gelu"),
+        ("gemma", "silu", "the activation is silu"),
+        ("gemma2", "silu", "the activation is silu"),
+        ("gpt_neox", "gelu_new", "the activation is gelu_tanh"),
+        ("qwen3", "relu", "the activation is relu"),
+    ):
+        name = "hidden_activation" if kind == "gemma2" else "hidden_act"
+        step = "blocks.0.feed_forward.out"
+        yield Port(kind, 0, f"activation {act}", None, step, words, {name: act})
+    out = "blocks.0.feed_forward.out"
+    yield Port("qwen3_moe", 0, "weights normalized", None, out, "normalized to the sum 1",
+               {"norm_topk_prob": True})  # fmt: skip
+    yield Port("qwen3_moe", 1, "weights not normalized", None, out, "experts are not normalized",
+               {"norm_topk_prob": False})  # fmt: skip
+    for kind, entries in (("mixtral", "num_experts_per_tok"), ("olmoe", "num_experts_per_tok")):
+        yield Port(kind, 0, "one expert", None, out, "there are 1 experts of a token", {entries: 1})
+    yield Port("gpt_oss", 0, "three experts", None, out, "there are 3 experts of a token",
+               {"num_experts_per_tok": 3})  # fmt: skip
+    yield Port("gpt_oss", 0, "another limit", None, out, "limit", {"swiglu_limit": 0.5})
+    yield Port("deepseek_v3", 2, "no groups", None, out, "among all of them",
+               {"n_group": 1, "topk_group": 1})  # fmt: skip
+    yield Port("deepseek_v3", 2, "no factor", None, out, "option scale is missing",
+               {"routed_scaling_factor": 1.0})  # fmt: skip
+    nothing = lambda m, right: torch.zeros_like  # noqa: E731
+    yield Port("deepseek_v3", 2, "no shared expert", forward_of("shared_experts", nothing), out,
+               "the shared expert is missing")  # fmt: skip
+    yield Port("qwen3_next", 0, "no shared expert", forward_of("shared_expert", nothing), out,
+               "the shared expert is missing")  # fmt: skip
+    change = weights("experts.down_proj", lambda w: w.roll(-1, 0))
+    yield Port("mixtral", 0, "other experts' down", change, out, "")
+    change = weights("experts.gate_up_proj", lambda w: w.roll(w.shape[1] // 2, 1))
+    words = "gate and up of the experts are exchanged"
+    yield Port("mixtral", 0, "gate and up exchanged", change, out, words)
+
+
+def of_sums():
+    unscaled = norms("embed_tokens", lambda m, right: lambda ids: m.weight[ids])
+    for kind in ("gemma", "gemma3_text"):
+        yield Port(kind, 0, "embeddings not scaled", unscaled, "embedding",
+                   "not multiplied by the root of D")  # fmt: skip
+    yield Port("granite", 0, "embeddings not scaled", None, "embedding", "not multiplied by 3",
+               {"embedding_multiplier": 1.0})  # fmt: skip
+    yield Port("granite", 0, "sums not scaled", None, "blocks.0.norm2", "not multiplied by 0.3",
+               {"residual_multiplier": 1.0})  # fmt: skip
+    yield Port("granite", 0, "another factor", None, "blocks.0.norm2",
+               "multiplied by 0.22 before the sums", {"residual_multiplier": 0.22})  # fmt: skip
+    yield Port("granite", 0, "logits not divided", None, "logits", "not multiplied by 0.4",
+               {"logits_scaling": 1.0})  # fmt: skip
+    yield Port("cohere", 0, "another factor", None, "logits", "multiplied by", {"logit_scale": 1.0})
+    for kind, variant in (("gemma2", 0), ("gemma3_text", 1)):
+        yield Port(kind, variant, "logits not capped", None, "logits", "cap of the logits",
+                   {"final_logit_softcapping": None})  # fmt: skip
+    words = "the network reads the sum of the attention"
+    yield Port("gpt_neox", 0, "one after the other", None, "blocks.0.norm2", words,
+               {"use_parallel_residual": False})  # fmt: skip
+    yield Port("gpt_neox", 1, "side by side", None, "blocks.0.norm2", "read the input of the block",
+               {"use_parallel_residual": True})  # fmt: skip
+
+
+def of_recent_attention():
+    alone = lambda m, right: lambda x: x  # noqa: E731
+    yield Port("deepseek_v3", 0, "latents not normalized", norms("kv_a_layernorm", alone), ATTENDED,
+               "norm of the latents is missing")  # fmt: skip
+    yield Port("deepseek_v3", 0, "queries' latents", norms("q_a_layernorm", alone), ATTENDED,
+               "the queries' latents is missing")  # fmt: skip
+    yield Port("deepseek_v3", 0, "scale of the plain channels", in_attention(scaling=6**-0.5),
+               ATTENDED, "root of N instead")  # fmt: skip
+    delta = "blocks.0.attention.out"
+    for name, change, words in (
+        ("no dt_bias", weights("dt_bias", torch.zeros_like), "bias of the steps is missing"),
+        ("taps flipped", weights("conv1d.weight", lambda w: w.flip(-1)), "flipped in time"),
+        ("rates without exp", weights("A_log", torch.log), "without their exponential"),
+    ):
+        yield Port("qwen3_next", 0, name, change, delta, words)
+    lengths = patched("l2norm", lambda right: lambda x, *told, **more: x)
+    yield Port("qwen3_next", 0, "lengths", lengths, delta, "not divided by their lengths")
+
+
+SOURCES = {
+    "rotations": of_rotations,
+    "scores and masks": of_scores,
+    "norms": of_norms,
+    "projections": of_projections,
+    "networks and experts": of_networks,
+    "embeddings, sums, logits": of_sums,
+    "latents and delta rules": of_recent_attention,
+}
+
+
+# Right ports.
+
+FORMATS = {
+    "float64 throughout": (torch.float64, True),
+    "float64, norms in float32": (torch.float64, False),
+    "float32": (torch.float32, False),
+    "bfloat16": (torch.bfloat16, False),
+}
+
+
+def of_right(kind, variant, dtype, wide):
+    """Return what `first_difference` says of an unchanged module."""
+    with in_float64(PACKAGES.get(kind, kind)) if wide else contextlib.nullcontext():
+        model, config = made(kind, variant, dtype)
+        ids = np.random.default_rng(3).integers(3, V, (2, TEXT))
+        seen = steps_of(kind, model, ids)
+    params, own = from_state_dict(model.state_dict(), kind, config)
+    right = trace(language_model, ids, params, own)
+    return first_difference(right, with_names(right, seen))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--only", choices=[*SOURCES, *FORMATS], help="one row")
+    told = parser.parse_args()
+    rows = []
+    for source, ports in SOURCES.items():
+        if told.only not in (None, source):
+            continue
+        count = step = named = wrongly = 0
+        for port in ports():
+            found = difference(port)
+            at, cause = ("", "") if found is None else (found.name, found.cause)
+            is_named = bool(port.words) and port.words in cause
+            count, step, named = count + 1, step + (at == port.step), named + is_named
+            wrongly += bool(cause) and bool(port.words) and not is_named
+            if told.list and (at != port.step or not is_named):
+                print(port.kind, port.name, at, port.step, cause, port.words, sep=" | ", flush=True)
+        rows.append([source, count, step, named, wrongly])
+        print(rows[-1], flush=True)
+    for name, (dtype, wide) in FORMATS.items():
+        if told.only not in (None, name):
+            continue
+        alarms = count = 0
+        for kind, (_, every) in ALL.items():
+            found = of_right(kind, 0, dtype, wide)
+            count, alarms = count + 1, alarms + (found is not None)
+            if told.list and found is not None:
+                print(name, kind, len(every), found, sep=" | ", flush=True)
+        rows.append([f"right: {name}", count, alarms, "-", "-"])
+        print(rows[-1], flush=True)
+    if told.only is None:
+        heads = "ports", "number", "step right, or alarm", "cause named", "named wrongly"
+        with RESULTS.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([heads, *rows])
+
+
+if __name__ == "__main__":
+    main()

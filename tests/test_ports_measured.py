@@ -1,0 +1,54 @@
+"""What the pages say of planted ports and of checkpoints is in the tables."""
+
+import csv
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def table(name):
+    with (DOCS / "results" / name).open(encoding="utf-8") as file:
+        return [*csv.DictReader(file)]
+
+
+def page(name):
+    return " ".join((DOCS / name).read_text(encoding="utf-8").split())
+
+
+def test_planted_ports():
+    rows = table("ports.csv")
+    wrong = [row for row in rows if not row["ports"].startswith("right")]
+    right = [row for row in rows if row["ports"].startswith("right")]
+
+    def total(rows, column):
+        return sum(int(row[column]) for row in rows)
+
+    planted, steps = total(wrong, "number"), total(wrong, "step right, or alarm")
+    named, wrongly = total(wrong, "cause named"), total(wrong, "named wrongly")
+    assert planted >= 80
+    assert steps == planted
+    assert named >= 0.85 * planted
+    assert wrongly == 0
+    assert total(right, "number") >= 60
+    alarms = {row["ports"]: int(row["step right, or alarm"]) for row in right}
+    assert {name for name, count in alarms.items() if count} <= {"right: bfloat16"}
+    text = page("withstands.rst")
+    assert f"all of the {planted} ports, and the text names {named} of the mistakes" in text
+    said = f"Of the {total(right, 'number')} right ports, {sum(alarms.values())} raise an alarm"
+    assert said in text
+
+
+def test_checkpoints():
+    rows = {row["from"]: row for row in table("checkpoints.csv")}
+    by_name, by_tensors = rows["the file's name"], rows["a dictionary of its tensors"]
+    assert int(by_name["MB"]) >= 1000
+    assert float(by_name["memory by the state's size"]) <= 1.2
+    said = re.search(
+        r"takes ([\d.]+) times as long as reading its bytes and ([\d.]+) times its size in memory;"
+        r" by way of a dictionary ([\d.]+) and ([\d.]+) times",
+        page("reference/interop.rst"),
+    )
+    columns = "times reading the bytes", "memory by the state's size"
+    want = [row[column] for row in (by_name, by_tensors) for column in columns]
+    assert [*said.groups()] == [f"{float(value):.1f}" for value in want]
