@@ -85,8 +85,9 @@ UNSEEN = {
         the_hard_swish""",
     "only the sign matters": "gradient_of_the_huber_loss",
     "a sum over all entries begins at any of them": """
-        gradients_of_a_causal_convolution gradients_of_the_latents gradients_of_the_weights
-        mean_square_of_a_pre_activation the_negative_log_likelihood""",
+        batch_norm_gradients_of_weight_and_bias gradients_of_a_causal_convolution
+        gradients_of_the_latents gradients_of_the_weights mean_square_of_a_pre_activation
+        the_negative_log_likelihood""",
     "a sign is its own inverse": "derivatives_of_softsign",
     "the matrix is symmetric, or a product of shapes that fit either way": """
         gradient_of_a_dot_product gradient_of_a_sum gradients_of_a_scaled_sum
