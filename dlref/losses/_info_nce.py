@@ -17,7 +17,7 @@ from .._core.arguments import (
     result,
 )
 from ..activations import softmax
-from ._cross_entropy import cross_entropy, cross_entropy_vjp
+from ._cross_entropy import cross_entropy_vjp, row_losses
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
@@ -36,17 +36,16 @@ def _partners(s: FloatArray) -> npt.NDArray[np.int64]:
 
 def _terms(s: FloatArray, both: bool) -> FloatArray:
     """Return the cross-entropy of each row and, if wanted, its mean with the column's."""
-    transposed = np.swapaxes(s, -1, -2)
-    terms = cross_entropy(s, _partners(s), reduction="none")
-    if both:
-        terms = 0.5 * (terms + cross_entropy(transposed, _partners(s), reduction="none"))
-    return np.asarray(terms)
+    terms = row_losses(s, _partners(s))
+    return 0.5 * (terms + row_losses(np.swapaxes(s, -1, -2), _partners(s))) if both else terms
 
 
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
-    u, transposed = u.astype(s.dtype), np.swapaxes(s, -1, -2)
-    out: Any = cross_entropy_vjp(u, s, _partners(s), reduction="none")
+    """Return the gradient in float64: with two terms, it is rounded only at the end."""
+    s = s.astype(np.float64)
+    out = cross_entropy_vjp(u, s, _partners(s), reduction="none")
     if both:
+        transposed = np.swapaxes(s, -1, -2)
         of_columns = cross_entropy_vjp(u, transposed, _partners(s), reduction="none")
         out = 0.5 * (out + np.swapaxes(of_columns, -1, -2))
     return np.asarray(out)
