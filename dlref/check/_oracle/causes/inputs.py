@@ -120,15 +120,20 @@ def as_contiguous(call: Call) -> Iterator[Trial]:
     given = call.memory
     read = [_from_first(a) if isinstance(a, np.ndarray) else None for a in given]
     found = [i for i, a in enumerate(read) if a is not None]
-    names = ["dout"] * (call.form == "vjp") + call.names
+    names = _names_of_memory(call)
     for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
         yield _strides_ignored([names[i] for i in some]), _with_read(call, read, some)
+
+
+def _names_of_memory(call: Call) -> list[str]:
+    """Return the names of the arrays that are given; a jvp of one array has its tangent, too."""
+    return ["dout"] * (call.form == "vjp") + call.names + ["the tangent"] * (call.form == "jvp")
 
 
 def from_the_beginning(call: Call) -> Iterator[Trial]:
     """Yield arrays read from the beginning of their storage on, as if they had no offset."""
     read = [_from_beginning(a) if isinstance(a, np.ndarray) else None for a in call.memory]
-    names = ["dout"] * (call.form == "vjp") + call.names
+    names = _names_of_memory(call)
     found = [i for i, a in enumerate(read) if a is not None]
     for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
         inputs = " and ".join(names[i] for i in some)
