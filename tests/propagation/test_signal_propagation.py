@@ -204,3 +204,29 @@ def test_gains_of_pytorch(name, gain, variance, factor):
     assert path[-1] == pytest.approx(variance, rel=5e-3)
     assert path[50] == pytest.approx(path[-1], rel=0.05)
     assert gain**2 * _mean_square(f.deriv, path[-1]) == pytest.approx(factor, rel=5e-4)
+
+
+def test_the_backward_prediction_takes_the_moment_of_each_layer():
+    """Weights of two signs have a known mean square; the moments of the layers differ."""
+    sizes = {60: 0.1, 70: 0.4}
+
+    def init(rng, shape):
+        return sizes[shape[0]] * rng.choice([-1.0, 1.0], shape)
+
+    def mean(f, q):
+        def weighted(t):
+            return f(math.sqrt(q) * t) * math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+
+        return scipy.integrate.quad(weighted, -12, 12, epsabs=1e-13)[0]
+
+    def slope(z):
+        return 1 - math.tanh(z) ** 2
+
+    rng = np.random.default_rng(0)
+    result = signal_propagation((50, 60, 70), activation="tanh", init=init, rng=rng)
+    first = 50 * 0.1**2
+    second = 60 * 0.4**2 * mean(lambda z: math.tanh(z) ** 2, first)
+    last = mean(lambda z: slope(z) ** 2, second)
+    before = 70 * 0.4**2 * last * mean(lambda z: slope(z) ** 2, first)
+    np.testing.assert_allclose(result.forward_predicted, [first, second], rtol=1e-12)
+    np.testing.assert_allclose(result.backward_predicted, [before, last], rtol=1e-12)
