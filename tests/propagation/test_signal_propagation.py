@@ -230,3 +230,14 @@ def test_the_backward_prediction_takes_the_moment_of_each_layer():
     before = 70 * 0.4**2 * last * mean(lambda z: slope(z) ** 2, first)
     np.testing.assert_allclose(result.forward_predicted, [first, second], rtol=1e-12)
     np.testing.assert_allclose(result.backward_predicted, [before, last], rtol=1e-12)
+
+
+def test_a_layer_without_a_signal_has_no_prediction_for_its_gradient(rng):
+    """Its slope would be that at 0, where an activation may have a kink."""
+
+    def init(_, shape):
+        return np.zeros(shape)
+
+    result = signal_propagation((3, 4), activation="relu", init=init, rng=rng)
+    np.testing.assert_array_equal(result.forward_predicted, [0.0])
+    np.testing.assert_array_equal(result.backward_predicted, [np.nan])
