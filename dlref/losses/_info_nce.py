@@ -31,7 +31,7 @@ def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
 
 def _partners(s: FloatArray) -> npt.NDArray[np.int64]:
     """Return the class of each row: its own number."""
-    return np.broadcast_to(np.arange(s.shape[-1]), s.shape[:-1])
+    return np.broadcast_to(np.arange(s.shape[-1], dtype=np.int64), s.shape[:-1])
 
 
 def _terms(s: FloatArray, both: bool) -> FloatArray:
