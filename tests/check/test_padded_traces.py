@@ -143,3 +143,8 @@ def test_one_text_and_errors():
         trace(language_model, ids, params, config, lengths=[1])
     with pytest.raises(ValueError, match="a trace is of a model at inference"):
         trace(language_model, ids, params, config, embedding_dropout=np.ones((4, 6, 12)))
+
+
+def test_texts_of_one_length_hide_nothing():
+    params, config, ids = model()
+    assert trace(language_model, ids, params, config).hidden("logits") is None

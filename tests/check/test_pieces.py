@@ -8,6 +8,7 @@ from decoders import FAMILIES, V
 from interop_states import configured, state_of
 
 from dlref.check import first_difference, trace
+from dlref.check._tracing import pieces
 from dlref.interop import from_state_dict
 from dlref.transformer import LanguageModelConfig, language_model
 
@@ -141,3 +142,10 @@ def test_a_factor_of_each_row_with_noise_is_rounding():
     assert first_difference(right, {"blocks.0.norm1": x * rows * noise}) is None
     zeros = {"blocks.0.norm1": np.zeros_like(x)}
     assert first_difference(dict(zeros), {"blocks.0.norm1": zeros["blocks.0.norm1"] + 1.0})
+
+
+def test_other_options_of_a_router_are_other_ones():
+    """With one expert a token, none and one are not tried."""
+    said = [words for words, _ in pieces._choices({"k": 1}, 4)]
+    assert "there are 2 experts of a token, not 1" in said
+    assert not [words for words in said if "there are 1" in words or "there are 0" in words]

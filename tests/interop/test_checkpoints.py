@@ -7,7 +7,7 @@ import pytest
 import trees
 from interop_models import HEAD, LLAMA, drawn, llama_shapes
 
-from dlref.interop import from_state_dict, read_state_dict
+from dlref.interop import _tensors, from_state_dict, read_state_dict
 
 
 @pytest.fixture
@@ -82,3 +82,19 @@ def test_errors_name_the_file(tmp_path, save):
     save(state, tmp_path / "a.safetensors")
     with pytest.raises(ValueError, match=r"'lm_head\.weight' is missing"):
         from_state_dict(tmp_path / "a.safetensors", "llama", LLAMA)
+
+
+def test_a_tensor_of_a_file_is_taken_as_it_is_read():
+    """Without a copy, unless its axes were exchanged."""
+
+    class File:
+        def get_tensor(self, _):
+            return np.ones((2, 3))
+
+    tensor = _tensors.InFile(File(), "weight")
+    whole = np.asarray(tensor)
+    assert _tensors._own(tensor, whole, whole) is whole
+    transposed = _tensors._own(tensor, whole, whole.T)
+    assert transposed.flags.c_contiguous
+    assert not np.shares_memory(transposed, whole)
+    assert _tensors._own(whole, whole, whole) is not whole
