@@ -189,7 +189,7 @@ def _answer(
     compilation: Callable[..., Any], types: tuple[Any, ...], done: SimpleQueue[Any]
 ) -> None:
     """Compile, and put the result or the error into a queue."""
-    sys.settrace(threading.gettrace())  # of a debugger, or of a measurement of coverage
+    sys.settrace(sys.gettrace() or threading.gettrace())  # of a debugger, or of coverage
     try:
         done.put((compilation(*types), None))
     except BaseException as error:
