@@ -201,8 +201,8 @@ def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
     Return a compilation that no signal handler gets in the middle of.
 
     Python runs handlers in the main thread, between any two steps. One that raises in a compilation
-    would leave locks of LLVM locked forever, and one that calls dlref would compile what is being
-    compiled. So the main thread waits for another one, which goes on if a handler raises.
+    would leave LLVM's locks held forever, and one that calls dlref would start the same compilation
+    again. So another thread compiles while the main thread waits; it goes on if a handler raises.
     """
 
     def wait(*types: Any) -> Any:

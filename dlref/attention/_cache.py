@@ -48,7 +48,8 @@ class KVCache:
     ``KVCache.empty(batch_shape, num_kv_heads, head_width, value_width=None)``
         makes one that holds no token yet: batch axes, Hk, E, V (None is E). By keyword: ``dtype``,
         the type of the stored arrays, float32 by default; ``capacity``, the number of tokens
-        for which memory is allocated at once; ``window`` and ``chunk``, which bound what is kept.
+        for which memory is allocated at once; ``window`` and ``chunk``, which limit how many
+        tokens are kept.
 
     ``cache.append(k, v)``
         appends keys (..., Hk, T, E) and values (..., Hk, T, V) of T new tokens, and returns all
@@ -68,7 +69,7 @@ class KVCache:
     n Hk (E + V) numbers. Without it, step t of decoding would project all t tokens anew.
 
     A layer with a sliding window of W earlier tokens, or with chunks of C tokens, never looks at
-    older keys again. With ``window=W`` or ``chunk=C`` they are forgotten: what is kept stays below
+    older keys again. With ``window=W`` or ``chunk=C`` the cache drops them: it keeps at most
     W or C tokens however long the text is, and the buffers hold at most 1.5 times as many. The
     keys returned then begin at position ``cache.total - len(cache)``, so that ``len(cache)``
     before the call is the offset of the first query among them, as
@@ -97,7 +98,7 @@ class KVCache:
         dtype, (k, v) = as_floats({"keys": keys, "values": values}, work=np.float32)
         check_ndim("keys", k, 3)
         check_pattern("values", v, (*k.shape[:-1], "V"))
-        self._start: int = 0  # of what is kept, in the buffers
+        self._start: int = 0  # index of the first kept token in the buffers
         self._stop: int = k.shape[-2]
         self._total: int = k.shape[-2]
         self._window: int | None = None
@@ -249,7 +250,7 @@ class KVCache:
         self._keys, self._values = self._keys[which], self._values[which]
 
     def _move(self, room: int) -> None:
-        """Move what is kept to the beginning of new buffers; views of the old ones stay valid."""
+        """Move the kept tokens to the start of new buffers; views of the old ones stay valid."""
         old, held = (self.keys, self.values), len(self)
         self._keys, self._values = (
             np.empty((*a.shape[:-2], room, a.shape[-1]), a.dtype) for a in old

@@ -54,7 +54,7 @@ class CheckRow(NamedTuple):
     Parameters
     ----------
     form : {"forward", "vjp", "jvp"}
-        What was computed.
+        What the candidate computes: the map itself, or one of its two derivatives.
     case : str
         The name of the case.
     verdict : Verdict

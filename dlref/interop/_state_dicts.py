@@ -441,7 +441,7 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
 
 
 def _in_file(path: Any) -> dict[str, Any]:
-    """Return the tensors of a file; those of safetensors are read when they are asked for."""
+    """Return the tensors of a file; tensors of a safetensors file are read on demand."""
     try:
         name = os.fsdecode(path)
     except TypeError:

@@ -25,7 +25,7 @@ from .._core.arguments import (
     float_dtype,
 )
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
-from ..attention import AttentionParams, KVCache, LatentAttentionParams
+from ..attention import AttentionParams, KVCache, LatentAttentionParams, document_mask
 from ..attention._block import AttentionBlock, check_attention_params
 from ..attention._latent import LatentBlock, check_latent_params
 from ..normalization import (
@@ -190,7 +190,7 @@ def _self_options(s: Setup, T: int, cache: KVCache | None) -> dict[str, Any]:
     told, size, start = dict(s.attention), s.options.chunk, s.attention["q_offset"]
     if size is not None:
         keys = np.arange(T if cache is None else start + T) // size
-        same = (np.arange(start, start + T) // size)[:, None] == keys
+        same = document_mask(np.arange(start, start + T) // size, keys)
         mask = same if told["mask"] is None else as_mask("mask", told["mask"])
         check_broadcast("mask", mask.shape[-2:], same.shape)
         told["mask"] = mask & same

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.arguments import FloatArray
-from ...attention import attention_scores, attention_weights
+from ...attention import attention_scores, attention_weights, document_mask
 from ...neurons import linear
 from ...normalization import rms_norm
 from ...positions import apply_rope
@@ -23,7 +23,7 @@ def attention_options(o: dict[str, Any], T: int) -> dict[str, Any]:
     options = {name: o[name] for name in ATTENTION}
     if o["chunk"] is not None:
         queries = np.arange(o["q_offset"], o["q_offset"] + T) // o["chunk"]
-        same = queries[:, None] == np.arange(T) // o["chunk"]
+        same = document_mask(queries, np.arange(T) // o["chunk"])
         options["mask"] = same if o["mask"] is None else np.asarray(o["mask"]) & same
     return options
 

@@ -46,20 +46,19 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
     a, H = getattr(p, part), o["num_heads"]
     keys = o["num_kv_heads"] or H
     cos, sin = (as_array("rope", table) for table in o["rope"])
-    if o["rope_interleaved"] and 2 * cos.shape[-1] == len(a.w_q) // H:
-        halves = a._replace(
-            w_q=_halves(a.w_q, H), b_q=_halves(a.b_q, H),
-            w_k=_halves(a.w_k, keys), b_k=_halves(a.b_k, keys),
-        )  # fmt: skip
-        words = "neighbouring channels are rotated together, while the weights have pairs in halves"
-        yield words, p._replace(**{part: halves}), o
-    if not o["rope_interleaved"] and 2 * cos.shape[-1] == len(a.w_q) // H:
-        neighbours = a._replace(
-            w_q=_neighbours(a.w_q, H), b_q=_neighbours(a.b_q, H),
-            w_k=_neighbours(a.w_k, keys), b_k=_neighbours(a.b_k, keys),
-        )  # fmt: skip
+    if 2 * cos.shape[-1] == len(a.w_q) // H:
+        order = _neighbours
         words = "channels are rotated as halves, while the weights have pairs as neighbours"
-        yield words, p._replace(**{part: neighbours}), o
+        if o["rope_interleaved"]:
+            order = _halves
+            words = (
+                "neighbouring channels are rotated together, while the weights have pairs in halves"
+            )
+        reordered = a._replace(
+            w_q=order(a.w_q, H), b_q=order(a.b_q, H),
+            w_k=order(a.w_k, keys), b_k=order(a.b_k, keys),
+        )  # fmt: skip
+        yield words, p._replace(**{part: reordered}), o
     flipped = not o["rope_interleaved"]
     pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"

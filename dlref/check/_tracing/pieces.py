@@ -59,7 +59,7 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def network_pieces(p: Any, o: Options) -> Iterator[Mistake]:
-    """Yield mistakes in the choice of experts and in what they compute."""
+    """Yield mistakes in the choice of experts and in their computation."""
     network = p.feed_forward
     if not hasattr(network, "experts"):
         return

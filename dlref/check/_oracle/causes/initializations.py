@@ -41,19 +41,17 @@ def _with_variances(call: Call, variances: list[tuple[str, float]]) -> Iterator[
     right = _variance(call)
     if not right > 0:
         return
-    words: dict[str, list[str]] = {}
-    factors: dict[str, float] = {}
+    alike: dict[str, tuple[float, list[str]]] = {}
     for why, variance in variances:
         factor = math.sqrt(variance / right)
         if factor and not math.isclose(factor, 1):
-            words.setdefault(f"{factor:.9g}", []).append(why)
-            factors[f"{factor:.9g}"] = factor
-    for key, some in words.items():
-        yield ", or ".join(some), [factors[key] * np.asarray(call.run())]
+            alike.setdefault(f"{factor:.9g}", (factor, []))[1].append(why)
+    for factor, words in alike.values():
+        yield ", or ".join(words), [factor * np.asarray(call.run())]
 
 
 def variances(call: Call) -> Iterator[Trial]:
-    """Yield weights whose variance is that of other numbers of inputs, or of another function."""
+    """Yield weights whose variance is computed from another fan, or for another activation."""
     n_in, n_out, field = _fans(call)
     right, slope = _variance(call), _slope(call)
     mean = (n_in + n_out) / 2

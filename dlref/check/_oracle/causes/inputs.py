@@ -17,7 +17,7 @@ from ..calls import is_float
 from .common import LN2, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..calls import Call
     from .common import Trial
@@ -117,28 +117,25 @@ def channels_first(call: Call) -> Iterator[Trial]:
 
 def as_contiguous(call: Call) -> Iterator[Trial]:
     """Yield arrays read from their first number on, as if they had no strides."""
-    given = call.memory
-    read = [_from_first(a) if isinstance(a, np.ndarray) else None for a in given]
+    return _misread(call, _from_first, _strides_ignored)
+
+
+def _misread(
+    call: Call, reading: Callable[[Any], Any], words: Callable[[list[str]], str]
+) -> Iterator[Trial]:
+    """Yield arrays that are read in a wrong way, one by one and all together."""
+    read = [reading(a) if isinstance(a, np.ndarray) else None for a in call.memory]
     found = [i for i, a in enumerate(read) if a is not None]
-    names = _names_of_memory(call)
+    # a jvp of one array is given its tangent, too
+    names = ["dout"] * (call.form == "vjp") + call.names + ["the tangent"] * (call.form == "jvp")
     for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
-        yield _strides_ignored([names[i] for i in some]), _with_read(call, read, some)
-
-
-def _names_of_memory(call: Call) -> list[str]:
-    """Return the names of the arrays that are given; a jvp of one array has its tangent, too."""
-    return ["dout"] * (call.form == "vjp") + call.names + ["the tangent"] * (call.form == "jvp")
+        own = [read[i] if i in some else a for i, a in enumerate(call.arguments)]
+        yield words([names[i] for i in some]), replace(call, arguments=tuple(own))
 
 
 def from_the_beginning(call: Call) -> Iterator[Trial]:
     """Yield arrays read from the beginning of their storage on, as if they had no offset."""
-    read = [_from_beginning(a) if isinstance(a, np.ndarray) else None for a in call.memory]
-    names = _names_of_memory(call)
-    found = [i for i, a in enumerate(read) if a is not None]
-    for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
-        inputs = " and ".join(names[i] for i in some)
-        words = f"the storage offset of {inputs} is ignored: memory is read from its beginning"
-        yield words, _with_read(call, read, some)
+    return _misread(call, _from_beginning, _offset_ignored)
 
 
 def _from_beginning(a: Any) -> Any:
@@ -152,13 +149,13 @@ def _from_beginning(a: Any) -> Any:
     return read.astype(np.float64)
 
 
+def _offset_ignored(names: list[str]) -> str:
+    inputs = " and ".join(names)
+    return f"the storage offset of {inputs} is ignored: memory is read from its beginning"
+
+
 def _strides_ignored(names: list[str]) -> str:
     return f"the strides of {' and '.join(names)} are ignored: memory is read as contiguous"
-
-
-def _with_read(call: Call, read: list[Any], some: list[int]) -> Call:
-    own = [read[i] if i in some else a for i, a in enumerate(call.arguments)]
-    return replace(call, arguments=tuple(own))
 
 
 def _from_first(a: Any) -> Any:
