@@ -1,6 +1,7 @@
 """Fixtures and the tolerance policy of the test suite."""
 
 import platform
+import sys
 
 import numpy as np
 import pytest
@@ -18,6 +19,13 @@ TOLERANCE = {
 
 #: Whether a product and a sum are rounded once; without that, some errors are a little larger.
 FUSED = jit.COMPILED and (platform.machine() in {"aarch64", "arm64"} or jit.target_has("fma"))
+
+
+@pytest.fixture(autouse=True)
+def same_draws_in_every_run():
+    """Seed PyTorch's generator for each test; every generator of NumPy has a seed of its own."""
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture

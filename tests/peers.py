@@ -4,13 +4,19 @@ PyTorch as an oracle: values and gradients by its automatic differentiation, in 
 A test that uses it is skipped where PyTorch is not installed.
 """
 
+import sys
+
 import numpy as np
 import pytest
 
 
 def __getattr__(name):
     if name == "torch":
-        return pytest.importorskip("torch", reason="see the dependency group 'peers'")
+        fresh = "torch" not in sys.modules
+        torch = pytest.importorskip("torch", reason="see the dependency group 'peers'")
+        if fresh:  # the fixture that seeds it has run already
+            torch.manual_seed(0)
+        return torch
     raise AttributeError(name)
 
 
