@@ -201,7 +201,7 @@ html_theme_options = {
     "logo": {"text": "dlref"},
     "search_as_you_type": True,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "footer_start": [],
     "footer_end": [],
 }

@@ -79,6 +79,7 @@ def keys(_q, k, *_, **told):
     return k.shape[-2] > 64 and told
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("op", "where"),
     [
@@ -135,6 +136,7 @@ def maps():
                 yield pytest.param(f, module, id=f"{chapter}.{name}")
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("f", "module"), list(maps()))
 def test_no_cotangent_or_tangent_is_an_input(f, module, monkeypatch):
     calls = []

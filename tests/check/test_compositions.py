@@ -90,6 +90,7 @@ def flash_softmax_backward(u, x):
     return p * (u - (p * u).sum(-1, keepdims=True))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     ("op", "backward"),
@@ -134,6 +135,7 @@ def lstm_backward(u, x, h, c, w, r, b, d):
     return gates @ w, gates @ r, dc * f, gates.T @ x, gates.T @ h, total, total
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_gates_of_an_lstm_that_saturate(dtype):
     shapes = (3, 64), (3, 8), (3, 8), (32, 64), (32, 8), (32,), (32,)
@@ -181,6 +183,7 @@ def lstm_forward_mode(primals, tangents):
     return o * (1 - t * t) * dc + o * (1 - o) * do * t, dc
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("f", [gru_forward_mode, lstm_forward_mode])
 def test_tangents_of_cells_that_saturate(f, dtype):

@@ -34,6 +34,7 @@ FITTED = {
 }
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("what", FITTED)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_value_is_found(what, name):

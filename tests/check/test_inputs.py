@@ -246,6 +246,7 @@ MAPS = [
 ]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ml_dtypes.bfloat16], ids=str)
 @pytest.mark.parametrize("op", MAPS, ids=lambda op: op.__name__)
 def test_dlref_is_right_over_all_of_them(op, dtype):

@@ -82,6 +82,7 @@ def test_a_kernel_that_ignores_an_option_is_found(chapter, f, vjp):
     assert left.keys() <= NOT_TOLD, told
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("chapter", "f", "vjp"), MAPS)
 def test_dlref_is_right_with_each_option_and_a_vjp_that_ignores_it_is_found(chapter, f, vjp):
     rng = np.random.default_rng(0)

@@ -10,6 +10,7 @@ from dlref import activations, attention, check, losses, neurons, normalization,
 SDPA = attention.scaled_dot_product_attention
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("op", "vjp", "jvp"),
     [

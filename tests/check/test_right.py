@@ -196,6 +196,7 @@ def judged_in_jax(op, f, vjp, dtype):
             yield f"{what} (vjp)", check.check_vjp(*given, **told, **options)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize(
     "op",
