@@ -1,5 +1,5 @@
 """
-The exponentials of one row of scores, shared by softmax, log-sum-exp and cross-entropy.
+The exponentials of one row of scores, shared by softmax and what is made of it.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
 exponent is a relative error of the exponential; `run` takes shorter forms, without that error and
@@ -26,8 +26,10 @@ from .elementary import (
     Number,
     bits,
     largest,
+    log1p_pair,
     number,
     pair_sum,
+    quotient,
     raised,
     summed,
     two_diff_error,
@@ -36,7 +38,18 @@ from .elementary import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["added", "along", "dot", "exponentials", "run", "single", "sum_pair"]
+__all__ = [
+    "added",
+    "along",
+    "dot",
+    "exponentials",
+    "log_softmax_row",
+    "run",
+    "single",
+    "softmax_product_row",
+    "softmax_row",
+    "sum_pair",
+]
 
 COST = 3  # nanoseconds an element
 PIECE = 256
@@ -165,6 +178,38 @@ def dot(e: FloatArray, v: FloatArray) -> Number:
     for begin in range(0, e.size, PIECE):
         total += _sum_of_products(e[begin : begin + PIECE], v[begin : begin + PIECE])
     return total
+
+
+@inline_strict
+def softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+    """Write the softmax of x; e is a workspace."""
+    _, others, more = exponentials(x, e)
+    total = 1.0 + others
+    lost = two_diff_error(1.0, -others) + more
+    for i in range(out.size):
+        out[i] = quotient(e[i], total, lost)
+
+
+@inline_strict
+def softmax_product_row(v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+    """Write the product of the Jacobian of softmax at x with v; e is a workspace."""
+    _, others, _ = exponentials(x, e)
+    total = 1.0 + others
+    mean = dot(e, v) / total
+    for i in range(out.size):
+        out[i] = quotient(e[i], total, 0.0) * (np.float64(v[i]) - mean)
+
+
+@inline_strict
+def log_softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+    """Write the logarithm of the softmax of x; e is a workspace."""
+    top, others, more = exponentials(x, e)
+    rest = log1p_pair(others, more)
+    for i in range(out.size):
+        score = np.float64(x[i])
+        d = score - top
+        low = two_diff_error(score, top)
+        out[i] = d - (rest - (low if d > -np.inf else 0.0))
 
 
 def _same(matrix: FloatArray) -> FloatArray:
