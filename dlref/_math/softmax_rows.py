@@ -46,6 +46,7 @@ __all__ = [
     "log_softmax_row",
     "run",
     "single",
+    "softmax_and_logarithm",
     "softmax_product_row",
     "softmax_row",
     "sum_pair",
@@ -181,13 +182,19 @@ def dot(e: FloatArray, v: FloatArray) -> Number:
 
 
 @inline_strict
-def softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
-    """Write the softmax of x; e is a workspace."""
-    _, others, more = exponentials(x, e)
+def _shares(e: FloatArray, others: Number, more: Number, out: FloatArray) -> None:
+    """Write e over its sum, which `exponentials` returned."""
     total = 1.0 + others
     lost = two_diff_error(1.0, -others) + more
     for i in range(out.size):
         out[i] = quotient(e[i], total, lost)
+
+
+@inline_strict
+def softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+    """Write the softmax of x; e is a workspace."""
+    _, others, more = exponentials(x, e)
+    _shares(e, others, more, out)
 
 
 @inline_strict
@@ -201,15 +208,28 @@ def softmax_product_row(v: FloatArray, x: FloatArray, out: FloatArray, e: FloatA
 
 
 @inline_strict
-def log_softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
-    """Write the logarithm of the softmax of x; e is a workspace."""
-    top, others, more = exponentials(x, e)
+def _logarithms(x: FloatArray, top: Number, others: Number, more: Number, out: FloatArray) -> None:
+    """Write x minus its log-sum-exp, for what `exponentials` returned."""
     rest = log1p_pair(others, more)
     for i in range(out.size):
         score = np.float64(x[i])
         d = score - top
         low = two_diff_error(score, top)
         out[i] = d - (rest - (low if d > -np.inf else 0.0))
+
+
+@inline_strict
+def log_softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+    """Write the logarithm of the softmax of x; e is a workspace."""
+    _logarithms(x, *exponentials(x, e), out)
+
+
+@inline_strict
+def softmax_and_logarithm(x: FloatArray, logs: FloatArray, out: FloatArray) -> None:
+    """Write the softmax of x and its logarithm."""
+    top, others, more = exponentials(x, out)
+    _logarithms(x, top, others, more, logs)
+    _shares(out, others, more, out)
 
 
 def _same(matrix: FloatArray) -> FloatArray:

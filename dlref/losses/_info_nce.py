@@ -2,6 +2,7 @@ r"""The contrastive loss of pairs: each of one kind has to find its partner of t
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,15 @@ from .._core.arguments import (
     choice,
     result,
 )
+from .._core.jit import kernel
+from .._core.threads import over_rows
 from ..activations import softmax
 from ._cross_entropy import cross_entropy_vjp, row_losses
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
+
+TILE = 8  # numbers in a line of memory; rows whose lines fit into the first cache
 
 
 def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
@@ -40,15 +45,36 @@ def _terms(s: FloatArray, both: bool) -> FloatArray:
     return 0.5 * (terms + row_losses(np.swapaxes(s, -1, -2), _partners(s))) if both else terms
 
 
-def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
-    """Return the gradient in float64: with two terms, it is rounded only at the end."""
+@kernel
+def _mean(start: int, stop: int, rows: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Write the means of matrices and transposed others, tile by tile."""
+    N = out.shape[1]
+    strips = -(-N // TILE)
+    for k in range(start, stop):
+        a, b, to, first = rows[k // strips], columns[k // strips], out[k // strips], k % strips
+        for left in range(0, N, TILE):
+            for i in range(first * TILE, min((first + 1) * TILE, N)):
+                for j in range(left, min(left + TILE, N)):
+                    to[i, j] = 0.5 * (a[i, j] + b[j, i])
+
+
+def _of_rows(u: FloatArray, s: FloatArray) -> FloatArray:
+    """Return the gradient of the cross-entropies of all rows, in float64."""
     s = s.astype(np.float64)
-    out = cross_entropy_vjp(u, s, _partners(s), reduction="none")
-    if both:
-        transposed = np.swapaxes(s, -1, -2)
-        of_columns = cross_entropy_vjp(u, transposed, _partners(s), reduction="none")
-        out = 0.5 * (out + np.swapaxes(of_columns, -1, -2))
-    return np.asarray(out)
+    return np.asarray(cross_entropy_vjp(u, s, _partners(s), reduction="none"))
+
+
+def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
+    """Return the gradient: with two terms, they are rounded only at the end."""
+    by_rows = _of_rows(u, s)
+    if not both:
+        return by_rows
+    by_columns = _of_rows(u, np.ascontiguousarray(np.swapaxes(s, -1, -2)))
+    out, N = np.empty(s.shape, s.dtype), s.shape[-1]
+    matrices = (a.reshape(math.prod(s.shape[:-2]), N, N) for a in (by_rows, by_columns, out))
+    strips = math.prod(s.shape[:-2]) * -(-N // TILE)
+    over_rows(_mean, strips, N * TILE, *matrices)
+    return out
 
 
 def info_nce(
