@@ -3,7 +3,7 @@ r"""The contrastive loss of pairs: each of one kind has to find its partner of t
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,16 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import kernel
+from .._core.pieces import PIECE
 from .._core.threads import over_rows
 from ..activations import softmax
-from ._cross_entropy import cross_entropy_vjp, row_losses
+from ._cross_entropy import COST, row_gradients, row_losses
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-TILE = 8  # numbers in a line of memory; rows whose lines fit into the first cache
+__all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
 
 
 def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
@@ -46,35 +48,47 @@ def _terms(s: FloatArray, both: bool) -> FloatArray:
 
 
 @kernel
-def _mean(start: int, stop: int, rows: FloatArray, columns: FloatArray, out: FloatArray) -> None:
-    """Write the means of matrices and transposed others, tile by tile."""
-    N = out.shape[1]
-    strips = -(-N // TILE)
-    for k in range(start, stop):
-        a, b, to, first = rows[k // strips], columns[k // strips], out[k // strips], k % strips
-        for left in range(0, N, TILE):
-            for i in range(first * TILE, min((first + 1) * TILE, N)):
-                for j in range(left, min(left + TILE, N)):
-                    to[i, j] = 0.5 * (a[i, j] + b[j, i])
+def _write_columns(start: int, stop: int, a: FloatArray, out: FloatArray) -> None:
+    """Write rows of matrices as the columns from start to stop, eight numbers at a time."""
+    for m in range(len(a)):
+        for first in range(start, stop, 8):
+            last = min(first + 8, stop)
+            for j in range(a.shape[2]):
+                for i in range(first, last):
+                    out[m, j, i] = a[m, i - start, j]
 
 
-def _of_rows(u: FloatArray, s: FloatArray) -> FloatArray:
-    """Return the gradient of the cross-entropies of all rows, in float64."""
-    s = s.astype(np.float64)
-    return np.asarray(cross_entropy_vjp(u, s, _partners(s), reduction="none"))
+def _gradients(u: FloatArray, s: FloatArray, some: slice) -> FloatArray:
+    """Return u times the gradients of the cross-entropies of some rows, in float64."""
+    z = s[:, some].astype(np.float64)
+    return row_gradients(u[:, some], z, np.broadcast_to(np.arange(s.shape[-1])[some], z.shape[:-1]))
 
 
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
-    """Return the gradient: with two terms, they are rounded only at the end."""
-    by_rows = _of_rows(u, s)
-    if not both:
-        return by_rows
-    by_columns = _of_rows(u, np.ascontiguousarray(np.swapaxes(s, -1, -2)))
-    out, N = np.empty(s.shape, s.dtype), s.shape[-1]
-    matrices = (a.reshape(math.prod(s.shape[:-2]), N, N) for a in (by_rows, by_columns, out))
-    strips = math.prod(s.shape[:-2]) * -(-N // TILE)
-    over_rows(_mean, strips, N * TILE, *matrices)
-    return out
+    """Return the gradient in float64: with two terms, it is rounded only at the end."""
+    shape, N = s.shape, s.shape[-1]
+    count = math.prod(shape[:-2])
+    u, s, out = u.reshape(count, N), s.reshape(count, N, N), np.empty((count, N, N))
+    u = 0.5 * u if both else u
+    step = max(1, PIECE // max(count * N, 1))
+
+    def strips(start: int, stop: int) -> Iterator[slice]:
+        return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
+
+    def columns(start: int, stop: int) -> None:
+        for some in strips(start, stop):
+            across = _gradients(u, s.transpose(0, 2, 1), some)
+            _write_columns(some.start, some.stop, across, out)
+
+    def rows(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):
+            for some in strips(start, stop):
+                along = _gradients(u, s, some)
+                np.add(along, out[:, some] if both else 0.0, out=out[:, some])
+
+    for part in (columns, rows) if both else (rows,):
+        over_rows(part, N, COST * count * N)
+    return out.reshape(shape)
 
 
 def info_nce(
