@@ -1,5 +1,5 @@
 """
-The exponentials of one row of scores, shared by softmax and what is made of it.
+The exponentials of one row of scores, shared by softmax, log-sum-exp and the losses.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
 exponent is a relative error of the exponential; `run` takes shorter forms, without that error and
