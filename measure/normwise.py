@@ -156,7 +156,7 @@ def of_norm(u, x, w, *bias, axis=-1, about_mean=True):
     r = 1 / np.sqrt(((x - mean) ** 2).mean(axis, keepdims=True) + eps)
     x_hat = (x - mean) * r
     y = abs(w * x_hat) + (abs(bias[0]) if bias else 0)
-    sums = abs(u * x_hat).sum(0), abs(u).sum(0)
+    sums = (abs(u) * abs(x_hat).max(axis, keepdims=True)).sum(0), abs(u).sum(0)
     return (y, w * u * r, *sums[: 1 + len(bias)])
 
 
