@@ -6,7 +6,9 @@ threads of one do not disturb another.  Row by row they take turns, so that all 
 of the machine; the fastest repetition counts.
 A vjp of dlref, which computes the forward pass anew, is compared with the forward and
 backward pass of PyTorch (eager) and of JAX (compiled), and with the displayed formulas in NumPy.
-Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it.
+Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it;
+docs/results/slow.csv has its rows below one half.  Rows that are not timed stay as they were;
+``bench --missing`` times those that the table does not have.
 
 Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own,
 measure/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
@@ -24,6 +26,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import geometric_mean
 
 import numpy as np
 
@@ -31,6 +34,7 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results" / "speed.csv"
 THREADS = 2
 ROUNDS = 4  # turns that each library takes at a row
 SECONDS = 0.08  # of repetitions in a turn
+SLOW = 0.5  # of PyTorch's speed; such rows have a table of their own
 LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 
 ELEMENTS = [(1_000_000,)]
@@ -262,9 +266,54 @@ def ask(process, row):
     return json.loads(process.stdout.readline())
 
 
+def key_of(row):
+    """Return the first cells of a row of the table."""
+    chapter, name, form, shape, dtype = row
+    return chapter, name if form == "map" else f"{name}_{form}", label(shape), dtype
+
+
+def read(path):
+    """Return the table: the first cells of each row, and the others."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {tuple(row[:4]): row[4:] for row in list(csv.reader(file))[1:]}
+
+
+def write(path, table):
+    """Write the table in the order of what is timed, and next to it its rows below one half."""
+    header = ["chapter", "function", "shape", "dtype", "dlref µs", *LIBRARIES[1:]]
+    keys = [key for key in map(key_of, rows_of(SIZES)) if key in table]
+    rows = [[*key, *table[key]] for key in keys]
+    torch = header.index("PyTorch")
+    slow = [row for row in rows if row[torch] and float(row[torch]) < SLOW]
+    for to, some in ((path, rows), (path.with_name("slow.csv"), slow)):
+        with to.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows([header, *some])
+    return rows
+
+
+def measured(row, processes):
+    """Return dlref's time of a row and the others' as multiples of it, or None."""
+    rounds = [{k: ask(p, row) for k, p in processes.items()} for _ in range(ROUNDS)]
+    best = {k: min(r[k] for r in rounds) for k in LIBRARIES if rounds[0][k] is not None}
+    if "dlref" not in best:
+        return None
+    ratios = [f"{best[k] / best['dlref']:.2f}" if k in best else "" for k in LIBRARIES[1:]]
+    return [f"{best['dlref']:.1f}", *ratios]
+
+
+def means(rows):
+    """Return the geometric mean of the multiples of each library."""
+    columns = zip(*(row[5:] for row in rows), strict=True)
+    found = [[float(cell) for cell in column if cell] for column in columns]
+    return dict(zip(LIBRARIES[1:], map(geometric_mean, found), strict=True))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("chapters", nargs="*", default=list(SIZES))
+    parser.add_argument("--missing", action="store_true", help="only rows the table does not have")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -273,29 +322,22 @@ def main():
         return
     from tqdm import tqdm  # noqa: PLC0415  # not in the processes that measure
 
-    header = ["chapter", "function", "shape", "dtype", "dlref µs", *LIBRARIES[1:]]
-    table = {}
-    if arguments.output.exists():  # chapters that were not timed now keep their rows
-        with arguments.output.open(newline="") as file:
-            table = {tuple(row[:4]): row[4:] for row in list(csv.reader(file))[1:]}
+    table = read(arguments.output)  # rows that are not timed now stay
+    todo = [
+        row
+        for row in rows_of(arguments.chapters)
+        if not (arguments.missing and key_of(row) in table)
+    ]
     processes = {library: start(library) for library in LIBRARIES}
-    for row in tqdm(list(rows_of(arguments.chapters)), unit="row"):
-        rounds = [{k: ask(p, row) for k, p in processes.items()} for _ in range(ROUNDS)]
-        best = {k: min(r[k] for r in rounds) for k in LIBRARIES if rounds[0][k] is not None}
-        if "dlref" in best:
-            chapter, name, form, shape, dtype = row
-            function = name if form == "map" else f"{name}_{form}"
-            ratios = [best[lib] / best["dlref"] if lib in best else None for lib in LIBRARIES[1:]]
-            cells = ["" if ratio is None else f"{ratio:.2f}" for ratio in ratios]
-            key = chapter, function, label(shape), dtype
-            table[key] = [f"{best['dlref']:.1f}", *cells]
-            tqdm.write("\t".join([*key, *table[key]]))
+    for row in tqdm(todo, unit="row"):
+        if cells := measured(row, processes):
+            table[key_of(row)] = cells
+            tqdm.write("\t".join([*key_of(row), *cells]))
     for process in processes.values():
         process.stdin.close()
         process.wait()
-    with arguments.output.open("w", newline="") as file:
-        rows = [header, *([*key, *cells] for key, cells in table.items())]
-        csv.writer(file, lineterminator="\n").writerows(rows)
+    rows = write(arguments.output, table)
+    print("geometric means:", {k: round(v, 2) for k, v in means(rows).items()})
 
 
 if __name__ == "__main__":

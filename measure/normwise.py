@@ -1,22 +1,26 @@
 """
 Search for the largest errors of maps of many numbers: ``tox run -e measure -- normwise``.
 
-Inputs that hurt are drawn by kind and size, from a seed each; the worst is written to
-docs/results/normwise.csv and can be drawn again from the table.  The exact results are those of
+Inputs that hurt are drawn by kind and size, from a seed each.  From the worst ones a climb starts:
+it changes elements, rows and sizes, and keeps a change that makes the error larger, until many in
+a row do not.  docs/results/normwise.csv has the largest error, and the draw from which the climb
+started; docs/results/normwise_steps.csv has the numbers of the changes that were kept, so that each
+input can be made again.  The exact results are those of
 the plain formulas of tests/plain.py in numbers of 64 binary digits.  An error is measured in units
 of the machine epsilon times the size of what was added up, which each map states; the condition
 number is that size over the largest element of the result.
 
     python measure/normwise.py --seed 3 --points 1e7 --compare
 
-says by how much a search with another seed exceeds the table.
+says by how much a search with another seed, without a climb, exceeds the table.
 """
 
 import argparse
 import csv
+import itertools
 import sys
+import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,10 +31,10 @@ import plain
 import dlref
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results" / "normwise.csv"
-HEADER = [
-    "function", "dtype", "largest error", "condition", "kind", "size", "seed",
-    "vjp", "condition of vjp", "kind of vjp", "size of vjp", "seed of vjp",
-]  # fmt: skip
+STEPS = RESULTS.with_name("normwise_steps.csv")
+CELLS = ("largest error", "condition", "drawn", "kind", "size", "seed")
+HEADER = ["function", "dtype", *CELLS, "vjp", *(f"{name} of vjp" for name in CELLS[1:])]
+PARTS = ("value", "vjp")
 Long = np.longdouble
 SIZES = (1, 2, 3, 5, 8, 17, 64, 257, 1025, 4097)
 BATCH = 24  # rows of a matrix of `size` columns, or columns of one of `size` rows
@@ -105,9 +109,23 @@ class Map(NamedTuple):
     sizes: tuple[int, ...] = SIZES
     kinds: tuple[str, ...] = tuple(KINDS)
     each: bool = False  # whether each element, of equal shape, has its own size
+    axes: tuple[str, ...] = ()  # letters for the axes of the upstream gradient and the inputs
+    cut: str = ""  # the axes that a climb may shorten
+    fixed: tuple[int, ...] = ()  # the arrays whose numbers it leaves alone
+    legal: Callable[..., bool] = lambda *_: True  # whether what it has made is an input
 
 
 # Normalizations.
+
+
+ROWS = ("nd", "nd", "d", "d")
+
+
+def spread(axis, _u, x, *_):
+    """Whether no offset is larger than ten million times the spread, as in all that is drawn."""
+    x = x.astype(Long)
+    away = (x - x.mean(axis, keepdims=True)).std(axis)
+    return bool(np.all((away == 0) | (away >= 1e-7 * abs(x).max(axis))))
 
 
 def normalized_rows(rng, kind, size):
@@ -131,14 +149,14 @@ def centred(x, axis):
 
 
 def of_norm(u, x, w, *bias, axis=-1, about_mean=True):
-    """The largest result; what a gradient with respect to x projects; sums of sizes of terms."""
+    """The sizes of the result's terms; what a gradient by x projects; sums of sizes of terms."""
     x = centred(x, axis) if about_mean else x
     mean = x.mean(axis, keepdims=True) if about_mean else Long(0)
     eps = Long(1e-5 if about_mean else 1e-6)
     r = 1 / np.sqrt(((x - mean) ** 2).mean(axis, keepdims=True) + eps)
     x_hat = (x - mean) * r
-    y = w * x_hat + (bias[0] if bias else 0)
-    sums = abs(u * x_hat).sum(0), abs(u).sum(0)
+    y = abs(w * x_hat) + (abs(bias[0]) if bias else 0)
+    sums = (abs(u) * abs(x_hat).max(axis, keepdims=True)).sum(0), abs(u).sum(0)
     return (y, w * u * r, *sums[: 1 + len(bias)])
 
 
@@ -155,7 +173,8 @@ def layers(name, axis):
         return exact(x, w, b), exact_vjp(u, x, w, b)
 
     draw = normalized_rows if axis else normalized_columns
-    return Map(draw, got, want, partial(of_norm, axis=axis))
+    sizes_of, legal = partial(of_norm, axis=axis), partial(spread, axis)
+    return Map(draw, got, want, sizes_of, axes=ROWS, cut="nd", legal=legal)
 
 
 def drawn_rms(rng, kind, size):
@@ -288,12 +307,18 @@ def recurrent(name, gates, states, biases):
 
     sizes, kinds = (1, 2, 5, 17, 65), ("usual", "alternating", "positive", "spike")
 
-    def sizes_of(*inputs):
-        """Return the largest state, and for all gradients the largest of them."""
-        value, slopes = want(*inputs)
-        return value, *[max(abs(g).max() for g in slopes)] * len(slopes)
+    def sizes_of(u, *inputs):
+        """Return 1, which bounds states, and the largest of all gradients, the upstream one too."""
+        _, slopes = want(u, *inputs)
+        return np.ones(1), *[max(abs(g).max() for g in (u, *slopes))] * len(slopes)
 
-    return Map(drawn_cells(gates, states, biases), got, want, sizes_of, sizes, kinds)
+    def legal(_u, _x, *parameters):
+        """Whether the weights have spectral norms of at most 1."""
+        weights = parameters[states : states + 2]
+        return all(np.linalg.norm(w.astype(np.float64), 2) <= 1 for w in weights)
+
+    axes, draw = ("th", "td"), drawn_cells(gates, states, biases)
+    return Map(draw, got, want, sizes_of, sizes, kinds, axes=axes, cut="t", legal=legal)
 
 
 # Losses: each row, and each element of a gradient, by itself.
@@ -342,7 +367,10 @@ def smoothed(smoothing):
     def want(*inputs):
         return cross_entropy_terms(*inputs, smoothing)[:2]
 
-    return Map(drawn_classes, got, want, sizes, SIZES[1:-1], each=True)
+    axes = ("n", "nc", "nc")
+    return Map(
+        drawn_classes, got, want, sizes, SIZES[1:-1], each=True, axes=axes, cut="n", fixed=(0, 2)
+    )
 
 
 def drawn_pair(rng, kind, size):
@@ -396,20 +424,34 @@ MAPS = {
         of_dlref("normalization", "rms_norm"),
         lambda u, x, w: (plain.rms_norm(x, w, Long(1e-6)), plain.rms_norm_vjp(u, x, w, Long(1e-6))),
         partial(of_norm, about_mean=False),
+        axes=ROWS[:3],
+        cut="nd",
     ),
     "batch_norm": layers("batch_norm", 0),
-    "group_norm": Map(drawn_groups, group_norm_got, group_norm_of, sizes_of_groups),
+    "group_norm": Map(
+        drawn_groups,
+        group_norm_got,
+        group_norm_of,
+        sizes_of_groups,
+        axes=("rc", "rc", "c", "c"),
+        cut="c",
+        legal=lambda u, x, *_: spread(-1, u, x.reshape(2, -1)),
+    ),
     "linear": Map(
         drawn_linear,
         of_dlref("neurons", "linear"),
         lambda u, x, w, b: (x @ w.T + b, plain.linear_vjp(u, x, w, b)),
         of_linear,
+        axes=("no", "nd", "od", "o"),
+        cut="nod",
     ),
     "logsumexp": Map(
         drawn_scores,
         of_dlref("activations", "logsumexp"),
         logsumexp_of,
         lambda u, x: (np.maximum(abs(x.max(-1)), abs(logsumexp_of(u, x)[0])), u),
+        axes=("n", "nd"),
+        cut="nd",
     ),
     "scaled_dot_product_attention": Map(
         drawn_heads,
@@ -417,6 +459,9 @@ MAPS = {
         attention_of,
         of_attention,
         (1, 2, 5, 17, 64, 257),
+        axes=("tv", "te", "se", "sv"),
+        cut="tsve",
+        legal=lambda _u, q, k, _v: bool((abs(q) @ abs(k).T).max() <= 1000),
     ),
     "cross_entropy": smoothed(0.0),
     "cross_entropy (label_smoothing)": smoothed(0.1),
@@ -427,6 +472,9 @@ MAPS = {
         lambda *inputs: binary(*inputs)[::2],
         (1, 5, 257),
         each=True,
+        axes=("nd", "nd", "nd"),
+        cut="nd",
+        fixed=(2,),
     ),
     "kl_divergence": Map(
         drawn_shares,
@@ -435,6 +483,8 @@ MAPS = {
         lambda *inputs: (divergence(*inputs)[2], divergence(*inputs)[1]),
         SIZES[:-1],
         each=True,
+        axes=("n", "nd", "nd"),
+        cut="nd",
     ),
     "rnn": recurrent("rnn", 1, 1, 1),
     "lstm": recurrent("lstm", 4, 2, 1),
@@ -442,11 +492,17 @@ MAPS = {
 }
 
 
-def measured(name, dtype, kind, size, seed):
-    """Return (error, condition) of the value and of the worst gradient at an input drawn anew."""
-    made, eps, tiny = MAPS[name], np.finfo(dtype).eps, np.finfo(dtype).tiny
-    case = made.draw(np.random.default_rng([seed, size, *kind.encode()]), kind, size)
-    inputs = [a.astype(dtype) for a in (case.dout, *case.inputs)]
+def drawn(name, dtype, kind, size, seed):
+    """Return the upstream gradient and the inputs that a draw makes."""
+    rng = np.random.default_rng([seed, size, *kind.encode()])
+    case = MAPS[name].draw(rng, kind, size)
+    return [a.astype(dtype) for a in (case.dout, *case.inputs)]
+
+
+def errors(name, inputs):
+    """Return (error, condition) of the value and of the worst gradient."""
+    made, dtype = MAPS[name], inputs[0].dtype
+    eps, tiny = np.finfo(dtype).eps, np.finfo(dtype).tiny
     wide = [a.astype(Long) for a in inputs]
     found = []
     for got, want, size_of in zip(
@@ -464,55 +520,215 @@ def measured(name, dtype, kind, size, seed):
     return found[0], max(found[1:])
 
 
+def measured(name, dtype, kind, size, seed):
+    """Return (error, condition) of the value and of the worst gradient at an input drawn anew."""
+    return errors(name, drawn(name, dtype, kind, size, seed))
+
+
 def search(task, points, seed):
-    """Return a row of the table."""
+    """Return the worst draws: for value and gradients, the worst of each size, worst first."""
     name, dtype = task
     made, tried, count = MAPS[name], 0, 0
-    best: list[tuple[Any, ...]] = [(0.0,)] * 2
+    best: list[dict[int, Any]] = [{}, {}]
     while tried < points:
         for kind in made.kinds:
             for size in made.sizes:
                 found = measured(name, dtype, kind, size, seed + count)
                 tried += BATCH * size
-                at = kind, size, seed + count
-                best = [max(b, (*f, *at)) for b, f in zip(best, found, strict=True)]
+                for worst, each in zip(best, found, strict=True):
+                    worst[size] = max(worst.get(size, (0.0,)), (*each, kind, size, seed + count))
         count += 1
-    cells = [[f"{e:.3g}", f"{c:.2g}", kind, size, at] for e, c, kind, size, at in best]
-    return [name, np.dtype(dtype).name, *cells[0], *cells[1]]
+    return [sorted(worst.values(), reverse=True) for worst in best]
+
+
+# The climb: each change takes a generator and a copy of an array, flat, and writes to it.
+
+
+def nudge(rng, x):
+    """One number moves by some units in its last place."""
+    x[rng.integers(x.size)] *= 1 + np.finfo(x.dtype).eps * rng.integers(-64, 65)
+
+
+def nudge_all(rng, x):
+    x *= (1 + np.finfo(x.dtype).eps * rng.integers(-4, 5, x.size)).astype(x.dtype)
+
+
+def rescale(rng, x):
+    x[rng.integers(x.size)] *= 2.0 ** rng.uniform(-3, 3)
+
+
+def stretch(rng, x):
+    x *= x.dtype.type(2.0 ** rng.uniform(-1, 1))
+
+
+def swap(rng, x):
+    i, j = rng.integers(x.size, size=2)
+    x[i], x[j] = x[j], x[i]
+
+
+def repeat(rng, x):
+    i, j = rng.integers(x.size, size=2)
+    x[i] = x[j]
+
+
+def turn(rng, x):
+    """The sign of one number changes."""
+    i = rng.integers(x.size)
+    x[i] = -x[i]
+
+
+CHANGES = (nudge, nudge, nudge_all, rescale, stretch, swap, repeat, turn)
+CUTS = 0.15  # the share of changes that shorten an axis
+GAIN, CUT_GAIN = 1.001, 0.98  # the factor by which a change has to make the error larger
+
+
+def shortened(rng, made, inputs):
+    """Return the inputs without one half of an axis, or without one of its entries."""
+    sizes = {k: n for a, names in zip(inputs, made.axes, strict=False)
+             for k, n in zip(names, a.shape, strict=True)}  # fmt: skip
+    letter = made.cut[rng.integers(len(made.cut))]
+    n = sizes[letter]
+    kept = np.arange(n // 2) + rng.integers(2) * (n - n // 2) if rng.random() < 0.5 else (
+        np.delete(np.arange(n), rng.integers(n)))  # fmt: skip
+    if not kept.size:
+        return None
+    axes = [names.find(letter) for names in made.axes] + [-1] * (len(inputs) - len(made.axes))
+    return [
+        np.ascontiguousarray(np.take(a, kept, axis)) if axis >= 0 else a
+        for a, axis in zip(inputs, axes, strict=True)
+    ]
+
+
+def changed(made, inputs, limits, seed, step):
+    """Return the inputs after the change with a number, and whether it shortens an axis."""
+    rng = np.random.default_rng([seed, step])
+    if rng.random() < CUTS:
+        return shortened(rng, made, inputs), True
+    k = rng.choice([i for i in range(len(inputs)) if i not in made.fixed])
+    x = inputs[k].flatten()
+    CHANGES[rng.integers(len(CHANGES))](rng, x)
+    return [*inputs[:k], np.clip(x, *limits[k]).reshape(inputs[k].shape), *inputs[k + 1 :]], False
+
+
+def limits_of(inputs):
+    """Return the least and the largest number that a climb may put into each array."""
+    tops = [abs(a).max() for a in inputs]
+    return [
+        (-top if a.min() < 0 else 0 * top, top if a.max() > 0 else 0 * top)
+        for a, top in zip(inputs, tops, strict=True)
+    ]
+
+
+def replayed(name, dtype, kind, size, seed, steps):
+    """Return the input that a climb has made, from its draw and the changes that were kept."""
+    inputs = drawn(name, dtype, kind, size, seed)
+    limits = limits_of(inputs)
+    for step in steps:
+        inputs, _ = changed(MAPS[name], inputs, limits, seed, step)
+    return inputs
+
+
+def climb(task, part, start, patience, seconds):
+    """Return the largest error and its condition, and the numbers of the changes that were kept."""
+    (name, dtype), (kind, size, seed) = task, start
+    inputs = drawn(name, dtype, kind, size, seed)
+    limits, made = limits_of(inputs), MAPS[name]
+    end, best, steps, idle = time.process_time() + seconds, errors(name, inputs)[part], [], 0
+    for step in itertools.count():
+        if idle == patience or time.process_time() > end:
+            break
+        tried, is_cut = changed(made, inputs, limits, seed, step)
+        idle += 1
+        if tried is None or not made.legal(*tried):
+            continue
+        found = errors(name, tried)[part]
+        if found[0] > best[0] * (CUT_GAIN if is_cut else GAIN):
+            idle = 0 if found[0] > GAIN * best[0] else idle
+            inputs, best = tried, found
+            steps.append(step)
+    return best, steps
+
+
+def row_of(task, options, known):
+    """Return the cells of a row for value and gradients, each with the changes that were kept."""
+    out = []
+    for part, worst in enumerate(search(task, options.points, 1_000_000 * options.seed)):
+        starts = [tuple(draw[2:]) for draw in worst[: options.starts]]
+        starts += [known[part]] if part in known and known[part] not in starts else []
+        found = [
+            (*climb(task, part, start, options.patience, options.seconds), start)
+            for start in starts
+        ]
+        draws = [(measured(*task, *start)[part], [], start) for start in starts]
+        (error, condition), steps, start = max(found + draws, key=lambda each: each[0])
+        before = draws[starts.index(start)][0][0]
+        out.append(([f"{error:.3g}", f"{condition:.2g}", f"{before:.3g}", *start], steps))
+    return out
+
+
+def read(path, keys):
+    """Return the rows of a table, by their first cells."""
+    if not path.exists():
+        return {}
+    with path.open(newline="") as file:
+        return {tuple(row[:keys]): row[keys:] for row in list(csv.reader(file))[1:]}
+
+
+def write(path, header, table):
+    with path.open("w", newline="") as file:
+        rows = [[*key, *cells] for key, cells in sorted(table.items())]
+        csv.writer(file, lineterminator="\n").writerows([header, *rows])
+
+
+def compare(task, table, points, seed):
+    """Return by which factors the worst draws of a seed exceed the row of the table."""
+    cells = table[task[0], np.dtype(task[1]).name]
+    worst = search(task, points, 1_000_000 * seed)
+    return [draws[0][0] / float(cells[k]) for draws, k in zip(worst, (0, len(CELLS)), strict=True)]
+
+
+def improved(task, table, steps, options):
+    """Write the row of a map into the table, unless what is there is worse."""
+    key = task[0], np.dtype(task[1]).name
+    before = table.get(key)
+    known = {} if before is None else {
+        part: (row[3], int(row[4]), int(row[5]))
+        for part, row in enumerate((before[: len(CELLS)], before[len(CELLS) :]))
+    }  # fmt: skip
+    new = []
+    for part, (cells, kept) in enumerate(row_of(task, options, known)):
+        old = before and before[part * len(CELLS) : (part + 1) * len(CELLS)]
+        if old and float(old[0]) >= float(cells[0]):
+            new += old
+        else:
+            new += cells
+            steps[(*key, PARTS[part])] = [" ".join(map(str, kept))]
+    table[key] = new
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", default=list(MAPS))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--points", type=float, default=1e7)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--points", type=float, default=1e7, help="of the random search")
+    parser.add_argument("--starts", type=int, default=3, help="climbs from as many sizes")
+    parser.add_argument("--patience", type=int, default=1000, help="changes that bring nothing")
+    parser.add_argument("--seconds", type=float, default=60, help="CPU time of a climb at most")
     parser.add_argument("--compare", action="store_true")
     options = parser.parse_args()
-    todo = [(name, dtype) for name in options.names for dtype in (np.float32, np.float64)]
-    run = partial(search, points=options.points, seed=1_000_000 * options.seed)
-    known, exceeded = {}, []
-    if RESULTS.exists():
-        with RESULTS.open(newline="") as file:
-            known = {tuple(row[:2]): row for row in list(csv.reader(file))[1:]}
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for row in pool.map(run, todo):
-            before = known.get(tuple(row[:2]))
-            print(*row, flush=True)
-            if options.compare:
-                ratios = [float(row[k]) / float(before[k]) for k in (2, 7)]
-                exceeded += [row[:2]] if max(ratios) > 1.02 else []
-            elif before is None:
-                known[tuple(row[:2])] = row
-            else:  # keep the worse of the two
-                worse = [
-                    (row if float(row[k]) > float(before[k]) else before)[k : k + 5] for k in (2, 7)
-                ]
-                known[tuple(row[:2])] = [*row[:2], *worse[0], *worse[1]]
-    if options.compare:
-        sys.exit(f"more than 2 % above the table: {exceeded}" if exceeded else 0)
-    with RESULTS.open("w", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([HEADER, *sorted(known.values())])
+    table, steps, exceeded = read(RESULTS, 2), read(STEPS, 3), []
+    for task in [(name, dtype) for name in options.names for dtype in (np.float32, np.float64)]:
+        key = task[0], np.dtype(task[1]).name
+        if options.compare:
+            ratios = compare(task, table, options.points, options.seed)
+            print(*key, *(f"{ratio:.3f}" for ratio in ratios), flush=True)
+            exceeded += [key] if max(ratios) > 1.02 else []
+        else:
+            improved(task, table, steps, options)
+            print(*key, *table[key], flush=True)
+            write(RESULTS, HEADER, table)
+            write(STEPS, ["function", "dtype", "of", "changes"], steps)
+    sys.exit(f"more than 2 % above the table: {exceeded}" if exceeded else 0)
 
 
 if __name__ == "__main__":

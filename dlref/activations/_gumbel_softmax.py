@@ -2,7 +2,6 @@ r"""Gumbel-softmax: a sample of a class that has a gradient."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +17,18 @@ from .._core.arguments import (
     check_shape,
     result,
 )
-from .._core.pieces import fill
+from .._core.jit import inline_fma, kernel
+from .._core.threads import over_rows, with_room
+from .._math.softmax_rows import along, softmax_product_row, softmax_row
 from ._hardmax import hardmax
-from ._softmax import softmax, softmax_jvp, softmax_vjp
+from ._softmax import softmax_jvp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["gumbel_softmax", "gumbel_softmax_jvp", "gumbel_softmax_vjp"]
+
+COST = 4  # nanoseconds an element
 
 
 def _check(logits: FloatArray, noise: FloatArray, label: str = "noise") -> None:
@@ -33,13 +36,51 @@ def _check(logits: FloatArray, noise: FloatArray, label: str = "noise") -> None:
     check_shape(label, noise, logits.shape)
 
 
-def _by_rows(formula: Callable[..., FloatArray], *arrays: FloatArray) -> FloatArray:
-    """Return a formula of arrays (..., k), in float64 and rounded once."""
-    out = np.empty(arrays[0].shape, arrays[0].dtype)
-    shape = math.prod(arrays[0].shape[:-1]), arrays[0].shape[-1]
-    rows = [a.reshape(shape) for a in arrays]
-    fill([out.reshape(shape)], lambda *some: [formula(*some)], rows)
-    return out
+@inline_fma
+def _soften(x: FloatArray, g: FloatArray, T: float, out: FloatArray) -> None:
+    for i in range(out.size):
+        out[i] = (np.float64(x[i]) + np.float64(g[i])) / T
+
+
+@kernel
+def _draw(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    g: FloatArray,
+    T: float,
+    out: FloatArray,
+    room: FloatArray,
+) -> None:
+    for r in range(start, stop):
+        _soften(x[r], g[r], T, room[0])
+        softmax_row(room[0], out[r], room[1])
+
+
+@kernel
+def _pull(
+    start: int,
+    stop: int,
+    u: FloatArray,
+    x: FloatArray,
+    g: FloatArray,
+    T: float,
+    dx: FloatArray,
+    dg: FloatArray,
+    room: FloatArray,
+) -> None:
+    grad, e = room[0], room[1]
+    for r in range(start, stop):
+        _soften(x[r], g[r], T, grad)
+        softmax_product_row(u[r], grad, grad, e)
+        for i in range(grad.size):
+            dx[r, i] = grad[i] / T
+            dg[r, i] = dx[r, i]
+
+
+def _run(function: Callable[..., None], rows: FloatArray, *arguments: Any) -> None:
+    count, width = rows.shape
+    over_rows(with_room(function, 2, width), count, COST * width, rows, *arguments)
 
 
 def gumbel_softmax(
@@ -126,8 +167,13 @@ def gumbel_softmax(
     T, straight = as_number("temperature", temperature, above=0), as_bool("hard", hard)
     dtype, (x, g) = as_floats({"logits": logits, "noise": noise}, work=np.float32)
     _check(x, g)
-    draw = hardmax if straight else softmax
-    return result(_by_rows(lambda x, g: draw((x + g) / T), x, g), dtype)
+    if straight:
+        with np.errstate(all="ignore"):
+            return result(hardmax(np.add(x, g, dtype=np.float64) / T), dtype)
+    [rows, noises], back = along(-1, x, g)
+    out = np.empty_like(rows)
+    _run(_draw, rows, noises, T, out)
+    return result(back(out), dtype)
 
 
 def gumbel_softmax_vjp(
@@ -181,8 +227,10 @@ def gumbel_softmax_vjp(
     dtype, (u, x, g) = as_floats(given, work=np.float32)
     _check(x, g)
     check_shape("dout", u, x.shape)
-    grad = _by_rows(lambda u, x, g: softmax_vjp(u, (x + g) / T) / T, u, x, g)
-    return result(grad, dtype), result(grad.copy(), dtype)
+    [cotangents, rows, noises], back = along(-1, u, x, g)
+    dx, dg = np.empty_like(rows), np.empty_like(rows)
+    _run(_pull, cotangents, rows, noises, T, dx, dg)
+    return result(back(dx), dtype), result(back(dg), dtype)
 
 
 def gumbel_softmax_jvp(

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.elementary import quotient, two_diff_error
-from .._math.softmax_rows import along, dot, exponentials, run
+from .._math.softmax_rows import along, run, softmax_product_row, softmax_row
 
 __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 
@@ -21,11 +20,7 @@ __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 @kernel
 def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
-        _, others, more = exponentials(x[r], e)
-        total = 1.0 + others
-        s, lost = out[r], two_diff_error(1.0, -others) + more
-        for i in range(s.size):
-            s[i] = quotient(e[i], total, lost)
+        softmax_row(x[r], out[r], e)
 
 
 @kernel
@@ -33,12 +28,7 @@ def _product(
     start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray
 ) -> None:
     for r in range(start, stop):
-        _, others, _ = exponentials(x[r], e)
-        total = 1.0 + others
-        mean = dot(e, v[r]) / total
-        change, to = v[r], out[r]
-        for i in range(to.size):
-            to[i] = quotient(e[i], total, 0.0) * (np.float64(change[i]) - mean)
+        softmax_product_row(v[r], x[r], out[r], e)
 
 
 def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:

@@ -292,11 +292,20 @@ def _problem(
     return _Problem(_rows_of(logits), target, w, ignore, smoothing, zeta, shape, divisor)
 
 
+#: Of rows that all count, each for itself.
+PLAIN = _Options(None, -100, 0.0, 0.0, "none")
+
+
 def row_losses(logits: FloatArray, classes: npt.NDArray[np.int64]) -> FloatArray:
-    """Return the cross-entropy of each row in float64, for a loss that is computed from several."""
-    options = _Options(None, -100, 0.0, 0.0, "none")
-    losses, _, _ = _problem(("logits", "target"), logits, classes, options).solve(None)
+    """Return the loss of each row, in float64, for logits that `as_floats` returned."""
+    losses, _, _ = _problem(("logits", "target"), logits, classes, PLAIN).solve(None)
     return losses
+
+
+def row_gradients(u: FloatArray, logits: FloatArray, classes: npt.NDArray[np.int64]) -> FloatArray:
+    """Return u times the gradient of the loss of each row, in the dtype of the logits."""
+    _, grad, _ = _problem(("logits", "target"), logits, classes, PLAIN).solve(u)
+    return grad.reshape(logits.shape)
 
 
 def _arguments(

@@ -2,19 +2,14 @@ r"""Distillation: a model is trained by the probabilities of another one."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number, check_ndim, choice
-from ..activations import log_softmax
-from ._kernels.divergence import divergence_terms
+from ._kernels.divergence import divergence_slopes, divergence_values
 from ._kernels.smooth import Smooth
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = [
     "distillation_loss",
@@ -30,61 +25,9 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)
 
 
-def _divergence(
-    log_a: FloatArray, log_b: FloatArray, gap: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """
-    Return the divergence of a from b, and T times its slope by the logits of a.
-
-    The sum of b - a, which is 0, is added: then no term is negative, and near ones keep digits.
-    """
-    gap = log_a - log_b if gap is None else gap
-    value = np.sum(divergence_terms(log_a, log_b, gap), axis=-1, keepdims=True)
-    a = np.exp(log_a)
-    return value, np.where(a == 0.0, 0.0, a * (gap - value))
-
-
-def _to_middle(log_a: FloatArray, log_b: FloatArray) -> FloatArray:
-    """Return the logarithm of a over the mean of a and b."""
-    ratio = log_b - log_a
-    near = -np.log1p(np.expm1(np.minimum(ratio, 1.0)) / 2)
-    return np.asarray(np.where(ratio < 1.0, near, np.log(2.0) - np.logaddexp(0.0, ratio)))
-
-
-def _of(kind: str) -> Callable[..., tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return a function from log p and log q to the value and both slopes."""
-
-    def forward(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        value, dq = _divergence(log_q, log_p)
-        return value, np.exp(log_p) - np.exp(log_q), dq
-
-    def reverse(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        value, dp = _divergence(log_p, log_q)
-        return value, dp, np.exp(log_q) - np.exp(log_p)
-
-    def jsd(log_p: FloatArray, log_q: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        middle = np.logaddexp(log_p, log_q) - np.log(2.0)
-        of_p, dp = _divergence(log_p, middle, _to_middle(log_p, log_q))
-        of_q, dq = _divergence(log_q, middle, _to_middle(log_q, log_p))
-        return 0.5 * (of_p + of_q), 0.5 * dp, 0.5 * dq
-
-    return {"kl": forward, "reverse": reverse, "jsd": jsd}[kind]
-
-
 @cache
 def _smooth(kind: str, T: float) -> Smooth:
-    compute = _of(kind)
-
-    def both(logits: FloatArray, teacher: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return compute(*(np.asarray(log_softmax(x / T)) for x in (logits, teacher)))
-
-    def terms(logits: FloatArray, teacher: FloatArray) -> FloatArray:
-        return T * T * both(logits, teacher)[0][..., 0]
-
-    def slopes(logits: FloatArray, teacher: FloatArray) -> tuple[FloatArray, ...]:
-        _, dp, dq = both(logits, teacher)
-        return T * dp, T * dq
-
+    terms, slopes = partial(divergence_values, kind, T), partial(divergence_slopes, kind, T)
     return Smooth(("logits", "teacher"), _check, terms, slopes, axis=-1)
 
 
@@ -172,8 +115,7 @@ def distillation_loss(
     --------
     A student that does not know yet, and a teacher that is sure to 3/4:
 
-    >>> import numpy as np
-    >>> from dlref.losses import distillation_loss
+    >>>     >>> from dlref.losses import distillation_loss
     >>> student, teacher = [0.0, 0.0], [np.log(3.0), 0.0]
     >>> for kind in ("kl", "reverse", "jsd"):
     ...     print(round(float(distillation_loss(student, teacher, kind=kind)), 6))
@@ -235,8 +177,7 @@ def distillation_loss_grad(
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from dlref.losses import distillation_loss_grad
+    >>>     >>> from dlref.losses import distillation_loss_grad
     >>> distillation_loss_grad([0.0, 0.0], [np.log(3.0), 0.0])
     array([-0.25,  0.25])
     """
@@ -324,8 +265,7 @@ def distillation_loss_jvp(
     --------
     A shift of all logits changes nothing:
 
-    >>> import numpy as np
-    >>> from dlref.losses import distillation_loss_jvp
+    >>>     >>> from dlref.losses import distillation_loss_jvp
     >>> moved = distillation_loss_jvp(([0.0, 0.0], [np.log(3.0), 0.0]), ([1.0, 1.0], None))
     >>> bool(abs(moved) < 1e-15)
     True

@@ -2,7 +2,8 @@ r"""The contrastive loss of pairs: each of one kind has to find its partner of t
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,15 @@ from .._core.arguments import (
     choice,
     result,
 )
+from .._core.jit import kernel
+from .._core.pieces import PIECE
+from .._core.threads import over_rows
 from ..activations import softmax
-from ._cross_entropy import cross_entropy_vjp, row_losses
+from ._cross_entropy import COST, row_gradients, row_losses
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
 
@@ -40,15 +47,48 @@ def _terms(s: FloatArray, both: bool) -> FloatArray:
     return 0.5 * (terms + row_losses(np.swapaxes(s, -1, -2), _partners(s))) if both else terms
 
 
+@kernel
+def _write_columns(start: int, stop: int, a: FloatArray, out: FloatArray) -> None:
+    """Write rows of matrices as the columns from start to stop, eight numbers at a time."""
+    for m in range(len(a)):
+        for first in range(start, stop, 8):
+            last = min(first + 8, stop)
+            for j in range(a.shape[2]):
+                for i in range(first, last):
+                    out[m, j, i] = a[m, i - start, j]
+
+
+def _gradients(u: FloatArray, s: FloatArray, some: slice) -> FloatArray:
+    """Return u times the gradients of the cross-entropies of some rows, in float64."""
+    z = s[:, some].astype(np.float64)
+    return row_gradients(u[:, some], z, np.broadcast_to(np.arange(s.shape[-1])[some], z.shape[:-1]))
+
+
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
     """Return the gradient in float64: with two terms, it is rounded only at the end."""
-    s = s.astype(np.float64)
-    out = cross_entropy_vjp(u, s, _partners(s), reduction="none")
-    if both:
-        transposed = np.swapaxes(s, -1, -2)
-        of_columns = cross_entropy_vjp(u, transposed, _partners(s), reduction="none")
-        out = 0.5 * (out + np.swapaxes(of_columns, -1, -2))
-    return np.asarray(out)
+    shape, N = s.shape, s.shape[-1]
+    count = math.prod(shape[:-2])
+    u, s, out = u.reshape(count, N), s.reshape(count, N, N), np.empty((count, N, N))
+    u = 0.5 * u if both else u
+    step = max(1, PIECE // max(count * N, 1))
+
+    def strips(start: int, stop: int) -> Iterator[slice]:
+        return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
+
+    def columns(start: int, stop: int) -> None:
+        for some in strips(start, stop):
+            across = _gradients(u, s.transpose(0, 2, 1), some)
+            _write_columns(some.start, some.stop, across, out)
+
+    def rows(start: int, stop: int) -> None:
+        with np.errstate(all="ignore"):
+            for some in strips(start, stop):
+                along = _gradients(u, s, some)
+                np.add(along, out[:, some] if both else 0.0, out=out[:, some])
+
+    for part in (columns, rows) if both else (rows,):
+        over_rows(part, N, COST * count * N)
+    return out.reshape(shape)
 
 
 def info_nce(

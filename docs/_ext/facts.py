@@ -17,6 +17,8 @@ ANSWERS = {
     "Misconceptions": ("misconceptions", "misconceptions_positions"),
 }
 PAGES = [page for pages in ANSWERS.values() for page in pages]
+#: Benchmarks that are not named after a chapter.
+TIMED_APART = "draws", "scans"
 #: An answer with what it concerns: topics, and after a bar what a link to it says.
 CONCERNS = re.compile(r"^\.\. concerns: ([^|\n]+?)(?: \| ([^\n]+))?\n\n\*\*(.+?)\*\*", re.M | re.S)
 RUN_IN = re.compile(r"^(?=\*\*[A-Z][^*\n]*\*\*)", re.MULTILINE)
@@ -123,7 +125,7 @@ def accuracy(topic, facts):
 
 def speed(topic):
     """Return one line: the time of the largest call that was measured."""
-    table = [r for r in rows("speed") if r["chapter"] == topic.chapter]
+    table = [r for r in rows("speed") if r["chapter"] in (topic.chapter, *TIMED_APART)]
     name = first_of(topic, {r["function"] for r in table})
     if not name:
         return ""
@@ -134,7 +136,7 @@ def speed(topic):
     than = f"; {', '.join(others)}" if others else ""
     time = float(row["dlref µs"])
     takes = f"{time:.3g} µs" if time < 1000 else f"{time / 1000:.3g} ms"
-    call = f"``{name}`` of {row['shape'].replace('x', ' × ')} numbers in float32"
+    call = f"``{name}`` of float32 with the sizes {row['shape'].replace('x', ' × ')}"
     return f"*Speed.* {call} takes {takes}{than} (:doc:`/speed`)."
 
 

@@ -107,3 +107,10 @@ class TestSigLIP:
             siglip_loss(np.ones(3), 0.0)
         with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):
             siglip_loss_grad(np.eye(2), reduction="none")
+
+
+def test_strips_of_rows_and_columns_fit_together(rng, monkeypatch):
+    s, u = rng.normal(size=(2, 19, 19)), rng.normal(size=(2, 19))
+    whole = info_nce_vjp(u, s, reduction="none")
+    monkeypatch.setattr("dlref.losses._info_nce.PIECE", 300)  # of 38 numbers a row: strips of 7
+    np.testing.assert_array_equal(info_nce_vjp(u, s, reduction="none"), whole)

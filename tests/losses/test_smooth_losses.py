@@ -265,3 +265,30 @@ class TestDistillation:
             distillation_loss([1.0], [1.0], temperature=0)
         with pytest.raises(ValueError, match=r"^Argument 'logits' must have at least 1 axis"):
             distillation_loss(1.0, 1.0)
+
+
+@pytest.mark.parametrize("f", [distillation_loss, gaussian_kl, kl_estimate])
+def test_no_rows_have_no_loss(f):
+    x = np.zeros((0, 3))
+    assert f(x, x, reduction="sum") == 0
+
+
+@pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+def test_a_student_near_its_teacher_keeps_digits(kind, rng):
+    """Of second order: half the variance of the difference, an eighth of it for the third kind."""
+    z, d = rng.normal(size=(2, 50))
+    p = np.exp(z) / np.exp(z).sum()
+    size = 1e-5
+    got = distillation_loss(z + size * d, z, kind=kind) / size**2
+    variance = p @ d**2 - (p @ d) ** 2
+    np.testing.assert_allclose(got, variance * (0.125 if kind == "jsd" else 0.5), rtol=1e-4)
+
+
+@pytest.mark.parametrize("gap", [0.3, 0.35, 0.6, 0.99, 1.01, 1.1, 5.0, 40.0, 800.0])
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_two_classes_of_any_distance(gap, sign):
+    """Every branch of a term, against logarithms of sums in long doubles."""
+    z = np.array([sign * gap, 0.0])
+    log_p = z.astype(np.longdouble) - np.logaddexp(np.longdouble(z[0]), 0)
+    want = 0.5 * np.sum(np.log(0.5) - log_p)
+    np.testing.assert_allclose(distillation_loss(z, [0.0, 0.0]), float(want), rtol=2e-14)

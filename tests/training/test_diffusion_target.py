@@ -60,3 +60,20 @@ def test_errors():
         diffusion_target([1.0, 2.0], 1.0, 1.0, 0.0)
     with pytest.raises(ValueError, match=r"^Argument 'sigma' must broadcast to .* = \(2,\), not"):
         diffusion_target([1.0, 2.0], [1.0, 2.0], 1.0, np.ones(3))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (3, 1), (2, 1, 1), (2, 3, 4), (1, 1, 4)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_factors_of_any_shape(shape, dtype, rng):
+    x, noise = rng.normal(size=(2, 2, 3, 4)).astype(dtype)
+    alpha, sigma = rng.normal(size=(2, *shape)).astype(dtype)
+    wide = [a.astype(np.float64) for a in (x, noise, alpha, sigma)]
+    velocity = wide[2] * wide[1] - wide[3] * wide[0]
+    got = diffusion_target(x, noise, alpha, sigma, kind="velocity")
+    np.testing.assert_array_equal(got, velocity.astype(dtype))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_no_examples_have_no_targets(shape):
+    x = np.zeros(shape)
+    assert diffusion_target(x, x, 0.6, 0.8, kind="velocity").shape == shape

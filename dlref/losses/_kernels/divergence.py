@@ -1,40 +1,159 @@
-"""Terms of a Kullback-Leibler divergence, none of them negative."""
+"""Divergences of two rows of probabilities, and their slopes by the logits."""
 
 from __future__ import annotations
+
+import math
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.arguments import FloatArray
-from ..._core.jit import kernel
-from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import exp, expm1
+from ..._core.jit import inline_fma, inline_strict
+from ..._core.specialize import instantiate
+from ..._core.threads import as_carray, with_room
+from ..._math.elementary import Number, exp_parts, expm1, log1p, log1p_exp
+from ..._math.softmax_rows import added, softmax_and_logarithm
 
-__all__ = ["divergence_terms"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-COST = 5  #: nanoseconds an element
+__all__ = ["divergence_slopes", "divergence_values"]
+
+LN2 = np.log(2.0)
 
 
-@kernel
-def _terms(
+@inline_fma
+def _term(a: Number, b: Number, gap: Number) -> Number:
+    """
+    Return a log(a / b) - a + b, never negative, for the logarithm as `gap`; b where a is 0.
+
+    Near 0 it is a (e^d - 1 - d) with d = -gap, of second order. There `exp_parts` has e^d as
+    2^n (1 + r + t): t is of second order, and n is 0 or 1 in absolute value.
+    """
+    r, t, first, second = exp_parts(-gap, 0.0)
+    power = first * second
+    whole = power - 1.0
+    near = a * (power * t + (whole * r + (whole + (gap + r))))
+    far = a * gap - a + b
+    return b if a == 0.0 else (near if abs(gap) < 1.0 else far)
+
+
+@inline_fma
+def _slope(a: Number, gap: Number, value: Number) -> Number:
+    """Return the slope of the divergence of a from b by a logit of a, for T = 1."""
+    return a * (gap - value) if a != 0.0 else 0.0
+
+
+@inline_fma
+def _to_middle(ratio: Number) -> Number:
+    """Return the logarithm of a over the mean of a and b, for log(b / a)."""
+    near = -log1p(0.5 * expm1(ratio if ratio < 1.0 else 1.0))
+    far = LN2 - ratio - log1p_exp(-(ratio if ratio > 1.0 else 1.0))
+    return near if ratio < 1.0 else far
+
+
+@inline_strict
+def _kl(
+    log_p: FloatArray,
+    p: FloatArray,
+    log_q: FloatArray,
+    q: FloatArray,
+    factor: Number,
+    terms: FloatArray,
+) -> Number:
+    """Return the divergence of q from p; unless `factor` is 0, write slopes over the logs."""
+    for i in range(p.size):
+        log_q[i] -= log_p[i]
+        terms[i] = _term(q[i], p[i], log_q[i])
+    value = added(terms)
+    if factor != 0.0:
+        for i in range(p.size):
+            log_p[i] = factor * (p[i] - q[i])
+            log_q[i] = factor * _slope(q[i], log_q[i], value)
+    return value
+
+
+@inline_strict
+def _jsd(
+    log_p: FloatArray,
+    p: FloatArray,
+    log_q: FloatArray,
+    q: FloatArray,
+    factor: Number,
+    terms: FloatArray,
+) -> Number:
+    """Return half the divergences of p and q from their mean, and slopes as `_kl`."""
+    for i in range(p.size):
+        ratio = log_q[i] - log_p[i]
+        log_p[i], log_q[i] = _to_middle(ratio), _to_middle(-ratio)
+        terms[i] = _term(p[i], 0.5 * (p[i] + q[i]), log_p[i])
+    of_p = added(terms)
+    for i in range(p.size):
+        terms[i] = _term(q[i], 0.5 * (p[i] + q[i]), log_q[i])
+    of_q = added(terms)
+    if factor != 0.0:
+        for i in range(p.size):
+            log_p[i] = 0.5 * factor * _slope(p[i], log_p[i], of_p)
+            log_q[i] = 0.5 * factor * _slope(q[i], log_q[i], of_q)
+    return 0.5 * (of_p + of_q)
+
+
+def _divergence(*_rows: Any) -> Number:
+    """Placeholder for the divergence that `instantiate` inserts."""
+
+
+def _rows(
     start: int,
     stop: int,
-    log_a: FloatArray,
-    log_b: FloatArray,
-    gap: FloatArray,
-    out: FloatArray,
+    z: FloatArray,
+    t: FloatArray,
+    factor: float,
+    value: FloatArray,
+    dz: FloatArray,
+    dt: FloatArray,
+    room: FloatArray,
 ) -> None:
-    """Write a log(a / b) - a + b, for the logarithm as `gap`; near 1, by the series of expm1."""
-    x, y, g, to = log_a[start:stop], log_b[start:stop], gap[start:stop], out[start:stop]
-    for i in range(to.size):
-        a, b = exp(x[i]), exp(y[i])
-        far = a * g[i] - a + b
-        near = a * (g[i] + expm1(-g[i]))
-        to[i] = b if a == 0.0 else (near if abs(g[i]) < 1.0 else far)
+    """Write divergences of rows of logits, and T² times their slopes unless T is 0."""
+    p, q, terms = room[0], room[1], room[2]
+    for r in range(start, stop):
+        k = r if factor != 0.0 else 0
+        softmax_and_logarithm(z[r], dz[k], p)
+        softmax_and_logarithm(t[r], dt[k], q)
+        value[r] = _divergence(dz[k], p, dt[k], q, factor, terms)
 
 
-def divergence_terms(log_a: FloatArray, log_b: FloatArray, gap: FloatArray) -> FloatArray:
-    """Return ``a * gap - a + b`` for float64 arrays of one shape; b where a is 0."""
-    out = np.empty(log_a.shape)
-    flat = (as_carray(x).reshape(-1) for x in (log_a, log_b, gap))
-    over_rows(_terms, out.size, COST, *flat, out.reshape(-1))
-    return out
+@cache
+def _kernel(formula: Callable[..., Number]) -> Callable[..., None]:
+    return instantiate(_rows, _divergence=formula)
+
+
+def _solved(
+    kind: str, T: float, factor: float, logits: FloatArray, teacher: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the divergences of all rows and, unless `factor` is 0, slopes times `factor`."""
+    if kind == "reverse":
+        value, dq, dp = _solved("kl", T, factor, teacher, logits)
+        return value, dp, dq
+    scaled = (a if T == 1.0 else a / T for a in (logits, teacher))
+    rows, classes = math.prod(logits.shape[:-1]), logits.shape[-1]
+    z, t = (as_carray(a).reshape(rows, classes) for a in scaled)
+    value = np.empty(rows)
+    dz, dt = (np.empty((rows if factor else 1, classes)) for _ in range(2))
+    kernel = with_room(_kernel(_jsd if kind == "jsd" else _kl), 3, classes)
+    kernel(0, rows, z, t, factor, value, dz, dt)
+    return value, dz, dt
+
+
+def divergence_values(kind: str, T: float, logits: FloatArray, teacher: FloatArray) -> FloatArray:
+    """Return T² times the divergence of each row."""
+    value, _, _ = _solved(kind, T, 0.0, logits, teacher)
+    return T * T * value.reshape(logits.shape[:-1])
+
+
+def divergence_slopes(
+    kind: str, T: float, logits: FloatArray, teacher: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the slopes of `divergence_values` by both logits."""
+    _, dz, dt = _solved(kind, T, T, logits, teacher)
+    return dz.reshape(logits.shape), dt.reshape(logits.shape)

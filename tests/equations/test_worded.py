@@ -1,0 +1,30 @@
+"""Sentences with numbers in words stand in their files and are true; a wrong number is seen."""
+
+import pytest
+from equations import ledger, worded
+
+CHECKS = {name: list(check()) for name, (_, check) in worded.WORDED.items()}
+ENTRIES = [entry for entries in CHECKS.values() for entry in entries]
+
+
+@pytest.mark.parametrize("name", worded.WORDED)
+def test_sentences_are_true(name):
+    file, _ = worded.WORDED[name]
+    source = " ".join((ledger.ROOT / file).read_text(encoding="utf-8").split())
+    for sentence, *values in CHECKS[name]:
+        text, said = worded.marked(sentence)
+        assert text in source, f"{file} does not say: {text}"
+        assert worded.holds(said, *values), f"{text}: {float(values[0])}"
+
+
+def test_wrong_numbers_are_seen():
+    """Of 200 mistakes in the numbers of all sentences, 95 %."""
+    assert len(ENTRIES) >= 50
+    seen = []
+    for sentence, *values in ENTRIES:
+        _, said = worded.marked(sentence)
+        seen += [
+            not worded.holds(wrong, *values) for wrong in (2 * said, said / 2, 1.1 * said, said + 1)
+        ]
+    assert len(seen) >= 200
+    assert sum(seen) >= 0.95 * len(seen)

@@ -1,0 +1,322 @@
+r"""Sentences whose result is a number in words, such as "ten times the step": each is computed.
+
+A check names the file where its sentences stand and yields each of them, the number in square
+brackets, with the value that dlref or the formula gives; a third entry says how far the two may
+be apart, relative to the value, where the sentence rounds.
+"""
+
+import math
+import re
+from fractions import Fraction
+
+import numpy as np
+
+from dlref import (
+    activations,
+    attention,
+    calculus,
+    losses,
+    neurons,
+    normalization,
+    propagation,
+    quantization,
+    recurrent,
+    training,
+    transformer,
+)
+
+WORDED = {}
+NUMBERS = {
+    "half": 0.5, "halve": 0.5, "halves": 0.5, "a third": 1 / 3, "a quarter": 0.25,
+    "an eighth": 1 / 8, "one eighth": 1 / 8, "a tenth": 0.1, "three fifths": 0.6, "one": 1,
+    "twice": 2, "two": 2, "three": 3, "four": 4, "Four": 4, "five": 5, "six": 6, "eight": 8,
+    "squared": 2, "fourth": 4, "ten": 10,
+}  # fmt: skip
+BRACKETS = re.compile(r"\[([^]]+)\]")
+
+
+def worded(file):
+    """Mark a function as the check of sentences of a file."""
+
+    def mark(function):
+        assert function.__name__ not in WORDED
+        WORDED[function.__name__] = file, function
+        return function
+
+    return mark
+
+
+def number(word):
+    """Return the value of a number in words or digits."""
+    if word in NUMBERS:
+        return NUMBERS[word]
+    if word.endswith(" %"):
+        return float(word.removesuffix(" %")) / 100
+    return float(Fraction(word)) if "/" in word else float(word)
+
+
+def marked(sentence):
+    """Return the sentence as it stands in the file, and the value of the number in brackets."""
+    (word,) = BRACKETS.findall(sentence)
+    return BRACKETS.sub(r"\1", sentence), number(word)
+
+
+def holds(said, value, slack=1e-9):
+    return math.isclose(said, value, rel_tol=slack)
+
+
+@worded("dlref/training/_momentum.py")
+def of_momentum():
+    def last(gradients):
+        params, state = np.zeros(()), None
+        for g in gradients:
+            before = params
+            params, state = training.momentum_step(
+                params, np.float64(g), state, learning_rate=1.0, momentum=0.9
+            )
+        return abs(params - before)
+
+    same, alternating = last(np.ones(400)), last((-1.0) ** np.arange(400))
+    yield r"[ten] times the step for :math:`\mu = 0.9`", same
+    yield "about [half] the step. Eliminating", alternating, 0.06
+
+
+@worded("dlref/training/_lion.py")
+def of_lion():
+    p = np.ones(8)
+    _, lion = training.lion_step(p, p, None, learning_rate=0.1)
+    _, adam = training.adam_step(p, p, None, learning_rate=0.1)
+
+    def size(state):
+        return sum(a.size for a in state if isinstance(a, np.ndarray))
+
+    yield "Its state is [half] as large as Adam's", size(lion) / size(adam)
+
+
+@worded("dlref/training/_schedules.py")
+def of_schedules():
+    def cosine(t):
+        return float(training.cosine_schedule(t, peak=3.0, steps=30, warmup=10, floor=1.0))
+
+    yield "Half way from W to T, [half] of the fall is done", (3 - cosine(20)) / (3 - cosine(30))
+    rate = [float(training.inverse_sqrt_schedule(t, peak=1.0, warmup=10)) for t in (50, 200)]
+    yield "[four] times the steps halve the rate", 200 / 50
+    yield "four times the steps [halve] the rate", rate[1] / rate[0]
+    yield "for width d = 512 and W = 4000 that is [0.0007]", (512 * 4000) ** -0.5, 0.01
+
+
+@worded("dlref/training/_minibatch_descent.py")
+def of_minibatches():
+    noise = [math.sqrt(1 / m * (1 - m / 1e9)) for m in (10, 40)]
+    yield "[four] times the batch halves the noise", 40 / 10
+    yield "four times the batch [halves] the noise", noise[1] / noise[0], 1e-6
+
+
+@worded("dlref/propagation/_initialization.py")
+def of_initialization():
+    z, weight = np.polynomial.hermite_e.hermegauss(120)
+    weight = weight / weight.sum()
+    kept = weight @ np.maximum(z, 0) ** 2 / (weight @ z**2)
+    yield "because a rectifier keeps [half] of the second moment", kept
+    yield r"after 50 layers :math:`2^{-50}`, [1e-15], is left", kept**50, 0.2
+    yield "one in [370] is larger in size than three", 1 / math.erfc(3 / math.sqrt(2)), 0.005
+    yield "weights are at most [1.73] standard deviations from 0", math.sqrt(3), 0.003
+
+
+@worded("dlref/propagation/_signal_propagation.py")
+def of_signals():
+    z, weight = np.polynomial.hermite_e.hermegauss(100)
+    weight = weight / weight.sum()
+    yield "[half] of the slopes are 0", weight @ (z < 0)
+    gain = propagation.critical_gain("sigmoid")
+    yield "root mean square of the slopes is [0.099]", 1 / gain, 0.006
+
+
+@worded("dlref/normalization/_batch_norm_train.py")
+def of_running_statistics():
+    x = np.array([[-1.0], [1.0]])
+    yield "With batches of 2 it is [twice] as large", np.var(x, ddof=1) / np.var(x)
+
+
+@worded("dlref/normalization/_batch_norm.py")
+def of_batch_norm():
+    x, u = np.random.default_rng(0).normal(size=(2, 64, 3))
+    small, large = (normalization.batch_norm_vjp(u, k * x, eps=0.0)[0] for k in (1, 10))
+    yield "Ten times the weights before it get [a tenth] of the gradient", np.median(large / small)
+
+
+@worded("dlref/normalization/_layer_norm.py")
+def of_layer_norm():
+    x = np.array([1.0, 7, 7, 9])
+    yield "The row 1, 7, 7, 9 has the mean [6]", x.mean()
+    yield "has the mean 6 and the deviation [3]", x.std()
+    x_hat = (x - 6) / 3
+    yield r"the mean of :math:`u \hat x` is [-5/12]", (np.eye(4)[0] * x_hat).mean()
+    grad = normalization.layer_norm_vjp(np.eye(4)[0], x, eps=0.0)
+    factor = (grad[1] - 5 / 36 * x_hat[1]) / (0 - 1 / 4)
+    yield "The gradient is [a third] of 1, 0, 0, 0 minus 1/4 everywhere", factor
+
+
+@worded("dlref/normalization/_l2_norm.py")
+def of_l2_norm():
+    y = normalization.l2_norm([0.6, 0.8], eps=1.25)
+    yield "A row of length 1 loses [a third] of its length if eps is 1.25", 1 - np.hypot(*y)
+
+
+@worded("dlref/activations/_softplus.py")
+def of_softplus():
+    steep, usual = activations.softplus(0.0, beta=4), activations.softplus(0.0)
+    yield "Four times as steep, it exceeds relu by [a quarter] as much at 0", steep / usual
+
+
+@worded("dlref/activations/_relu_squared.py")
+def of_squares():
+    f = activations.relu_squared
+    yield "Twice the input gives [four] times the output", f(2.6) / f(1.3)
+    yield "multiplies the gradient by [twice] its size", activations.relu_squared_deriv(7.0) / 7
+    relative = activations.relu_squared_jvp(3.0, 3e-3) / f(3.0) / 1e-3
+    yield "becomes [twice] that relative change of the output", relative
+
+
+@worded("dlref/activations/_sigmoid.py")
+def of_the_sigmoid():
+    moved = activations.sigmoid_jvp(0.0, 1.0)
+    yield "a change of the input arrives as [a quarter]", moved
+    slopes = activations.sigmoid_deriv(np.linspace(-9, 9, 1801))
+    yield r":math:`\sigma(x) \sigma(-x)`, at most [1/4]", slopes.max()
+
+
+@worded("dlref/activations/_tanh.py")
+def of_the_tangent():
+    second = activations.tanh_deriv2(0.4) / activations.sigmoid_deriv2(0.8)
+    yield "[eight] times the second derivative of the sigmoid at 2x", second
+
+
+@worded("dlref/activations/_softmax.py")
+def of_the_softmax():
+    s = activations.softmax([1.0, 1.0 + math.log(2), 0.3])
+    yield r"a score that is larger by :math:`\log 2` gets [twice] the probability", s[1] / s[0]
+
+
+@worded("dlref/activations/_geglu.py")
+def of_gates():
+    yield "the second is [half] of x: a closed unit can open", activations.gelu_deriv(0.0)
+
+
+@worded("dlref/activations/_mish.py")
+def of_mish():
+    yield "At 0 [three fifths] of the gradient pass", activations.mish_deriv(0.0)
+    yield "against [half] of it for silu and gelu", activations.silu_deriv(0.0)
+
+
+@worded("dlref/losses/_neuron_squared_error.py")
+def of_a_neuron():
+    X, y, w = np.array([[1.0, 2], [3, 1]]), np.array([0.5, 1.0]), np.array([0.7, 0.2])
+    error = X @ w + 0.1 - y
+    grad = losses.neuron_squared_error_grad(X, y, w, 0.1)[0]
+    ratio = np.linalg.norm(grad) / np.linalg.norm((error[:, None] * X).mean(0))
+    yield "The gradient of the weights is [twice] the mean of the examples", ratio
+
+
+@worded("dlref/losses/_huber.py")
+def of_huber():
+    ratio = losses.huber([3.0], [0.0], delta=1e9) / 9
+    yield r"Large :math:`\delta` gives [half] the squared error", ratio
+
+
+@worded("dlref/losses/_squared_error.py")
+def of_the_squared_error():
+    p, t, v = np.random.default_rng(1).normal(size=(3, 5))
+    moved = losses.squared_error_jvp((p, t), (v, None), reduction="sum")
+    yield "the sum changes by [twice] the inner product of the error", moved / ((p - t) @ v)
+
+
+@worded("dlref/losses/_cross_entropy.py")
+def of_cross_entropy():
+    z, target = np.array([0.2, 0.5, -0.3]), np.array([0.2, 0.3, 0.5])
+    slope = losses.cross_entropy_grad(z, target)
+    squared = 2 * (activations.softmax(z) - target)
+    yield "is also the gradient of [half] the squared error", slope[0] / squared[0]
+
+
+@worded("dlref/losses/_siglip_loss.py")
+def of_siglip():
+    loss = losses.siglip_loss(np.zeros((2, 2)), 0.0, reduction="sum")
+    yield "[Four] combinations of probability one half", loss / math.log(2)
+
+
+@worded("dlref/calculus/_minimum.py")
+def of_the_minimum():
+    dw, _ = calculus.minimum_vjp(1.0, 2.0, 2.0)
+    yield "where :math:`w` is smaller, [half] of it at a tie", dw
+
+
+@worded("dlref/calculus/_maximum.py")
+def of_the_maximum():
+    dw, _ = calculus.maximum_vjp(1.0, 2.0, 2.0)
+    yield "where :math:`w` is larger, [half] of it at a tie", dw
+
+
+@worded("dlref/neurons/_mlp.py")
+def of_sigmoids_in_a_row():
+    slopes = activations.sigmoid_deriv(np.linspace(-9, 9, 1801))
+    yield "The slope of the sigmoid is at most [1/4]", slopes.max()
+    yield "Each passes at most [a quarter] of the gradient", slopes.max()
+
+
+@worded("dlref/neurons/_embedding.py")
+def of_embeddings():
+    grad = neurons.embedding_vjp(np.ones((10, 1)), np.zeros((3, 1)), np.full(10, 1))
+    yield "A token that occurs ten times gets the sum of [ten] cotangents", grad[1, 0]
+
+
+@worded("dlref/recurrent/_lstm.py")
+def of_the_lstm():
+    w = np.zeros((4, 1))
+    _, c = recurrent.lstm_cell([1.0], [0.0], [3.0], w, w)
+    yield "the candidate is 0; the cell state [halves]", c[0] / 3
+    _, _, dc, *_ = recurrent.lstm_cell_vjp(([0.0], [1.0]), [1.0], [0.0], [3.0], w, w)
+    yield "Weights of 0: [half] of the gradient of the cell state goes back", dc[0]
+    yield "A gate at 0.99 keeps [37 %] over 100 steps", 0.99**100, 0.02
+
+
+@worded("dlref/recurrent/_gru.py")
+def of_the_gru():
+    w = np.zeros((3, 1))
+    _, dh, *_ = recurrent.gru_cell_vjp([1.0], [1.0], [3.0], w, w)
+    yield "Weights of 0: [half] of the gradient goes back along the direct path", dh[0]
+    yield "a bias of 4 keeps [98 %] of it", activations.sigmoid(4.0), 0.005
+
+
+@worded("dlref/quantization/_fake_quantize.py")
+def of_rounding():
+    x = np.linspace(-0.9, 0.9, 3601)
+    off = np.abs(quantization.fake_quantize(x, 0.25) - x).max() / 0.25
+    yield "Within the range the error is at most [half] a step", off
+
+
+@worded("dlref/quantization/_quantize_blocks.py")
+def of_saturation():
+    yield "an error of up to [one eighth] of the largest number of a block", (512 - 448) / 512
+    yield "for E2M1 all above 7, [a quarter]", (8 - 6) / 8
+
+
+@worded("dlref/transformer/_generation.py")
+def of_temperature():
+    logits = np.log([5.0, 3.0])
+    p = transformer.next_token_probabilities(logits, temperature=0.5)
+    power = math.log(p[0] / p[1]) / math.log(5 / 3)
+    yield "At half the temperature the odds are [squared]", power
+    yield "5 : 3 becomes [25] : 9", 9 * p[0] / p[1]
+
+
+@worded("dlref/attention/_scaled_dot_product.py")
+def of_weights():
+    k = np.zeros((3, 4))
+    k[:, 0] = [0.0, 2 * math.log(2), 2 * math.log(5)]
+    q, v = np.eye(4)[:1], np.array([[8.0], [16.0], [0.0]])
+    weights = activations.softmax(q @ k.T / 2)[0]
+    yield "So the weights are [1/8], 2/8 and 5/8", weights[0]
+    yield "So the weights are 1/8, 2/8 and [5/8]", weights[2]
+    out = attention.scaled_dot_product_attention(q, k, v)
+    yield "values 8, 16 and 0 is [1] + 4 + 0", out[0, 0] - 4
