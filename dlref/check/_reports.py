@@ -379,8 +379,8 @@ def check_all(
     Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
     rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three axes
     and with every two options together. The first case with two axes is tried in five layouts of
-    memory: in reverse, in Fortran order, transposed, with gaps after a storage offset, and
-    read-only.
+    memory: in reverse, in Fortran order, transposed, and after a storage offset with gaps and
+    without, where it is read-only.
 
     Examples
     --------
@@ -638,7 +638,7 @@ def _in_memory(
         if form == "vjp":
             dout, *inputs = arguments
             yield form, (candidate, laid_out(dout, layout), *inputs)
-            if layout is LAYOUTS["memory that is read-only"]:
+            if layout is LAYOUTS["memory that is read-only, after an offset"]:
                 yield form, (candidate, changed(_expanded, dout), *inputs)
         else:
             yield form, (candidate, *arguments)

@@ -141,9 +141,9 @@ def from_the_beginning(call: Call) -> Iterator[Trial]:
 def _from_beginning(a: Any) -> Any:
     """Return the numbers that a kernel without an offset reads; None if these are right."""
     lead = lead_of(a)
-    if not lead or a.dtype.kind != "f" or not a.size:
+    if not lead or not is_float(a) or not a.size:
         return None
-    given = copied(a)  # with a lead of zeros, as it is given
+    given = copied(a)  # with numbers before it, as it is given
     start = given.ctypes.data - given.base.ctypes.data - lead * given.itemsize
     read = np.ndarray(given.shape, given.dtype, given.base, start, given.strides)
     return read.astype(np.float64)
@@ -160,7 +160,7 @@ def _strides_ignored(names: list[str]) -> str:
 
 def _from_first(a: Any) -> Any:
     """Return the numbers that a kernel without strides reads; None if right, or out of memory."""
-    if a.flags.c_contiguous or a.dtype.kind != "f":
+    if a.flags.c_contiguous or not is_float(a):
         return None
     low, high = byte_bounds(a)
     first = a.__array_interface__["data"][0]
