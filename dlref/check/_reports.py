@@ -334,7 +334,8 @@ def check_all(
         The tolerance.
     shapes : sequence of sequence of tuple, or None
         Shapes of the inputs that the candidate can take, in place of dlref's own cases: one width
-        of the heads, lengths that are multiples of a tile. Each is tried with each option.
+        of the heads, lengths that are multiples of a tile. Each is tried with each option. For an
+        optimizer, shapes of its parameters: one array, or a tuple of several.
     cases : iterable of HardCase, or None
         The cases, in place of dlref's own.
     options : iterable of str, or None

@@ -191,6 +191,7 @@ RECORDS = [
             call((3, 2), (3, 2), kind="k2", reduction="none"), call((), ()),
         ],
         batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        large=[call((85,), (85,)), call((2, 3, 65), (2, 3, 65))],
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
     ),
     Known(
