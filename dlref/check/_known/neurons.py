@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
-MANY_ROWS = (2, 2053, 5)
+MANY_ROWS = (2, 2053, 16)
 
 
 def with_gaps(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
@@ -78,7 +78,7 @@ RECORDS = [
         ],
         large=[
             call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None),
-            call(MANY_ROWS, (3, 5), (3,)),
+            call(MANY_ROWS, (3, 16), (3,)),
         ],
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
     ),

@@ -55,7 +55,7 @@ RECORDS = [
         call((2, 3, 4), None, (4,)), call((3, 7), (7,), None), call((0, 3), (3,), (3,)),
         core=(1, 1), large=[
             call((2, 3, 1025), (1025,), (1025,)), call((2, 4097), None, None),
-            call(MANY_ROWS, (5,), (5,)),
+            call(MANY_ROWS, (16,), (16,)),
         ],
         hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
         plain={"forward": layers.layer_norm},
@@ -69,7 +69,7 @@ RECORDS = [
         call((2, 3, 4), (4,), weight_offset=1.0), call((0, 3), (3,)), core=(1, 1),
         large=[
             *covered(((2, 3, 1025), (1025,)), {"weight_offset": 1.0}), call((2, 4097), None),
-            call(MANY_ROWS, (5,)),
+            call(MANY_ROWS, (16,)),
         ],
         hard=[call((5, 7), (7,)), call((3, 130), None), call((5, 7), (7,), weight_offset=1.0)],
         plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},

@@ -47,8 +47,11 @@ TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float
 NORMAL = {**TINY, "float16": 2.0**-14}
 #: Roundings that a plain computation makes, in units of the effect of one.
 ROUNDINGS = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 8.0}
-#: Chapters whose functions compute float32 in float32.
-NARROW = ("dlref.attention", "dlref.neurons", "dlref.recurrent", "dlref.transformer")
+#: Chapters whose functions compute float32 in float32, and modules.
+NARROW = (
+    *("dlref.attention", "dlref.neurons", "dlref.recurrent", "dlref.transformer"),
+    *("dlref.training._newton_schulz", "dlref.training._muon"),
+)
 DRAWS = 6
 FAR_DRAWS = 12
 
@@ -70,14 +73,15 @@ def _neighbours(call: Call, eps: float, draws: int = DRAWS, draw: Any = _signs) 
 
 
 @np.errstate(all="ignore")
-def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
+def _moves(call: Call, want: list[Any], eps: float, times: int = 1) -> list[FloatArray]:
     """
     Return how far each element moves.
 
     By whole roundings alone, three in eight differences of two products do not move at all.
     """
     far = [np.zeros(np.shape(w)) for w in want]
-    for neighbour in (*_neighbours(call, eps), *_neighbours(call, eps, draw=_parts)):
+    draws = times * DRAWS
+    for neighbour in (*_neighbours(call, eps, draws), *_neighbours(call, eps, draws, _parts)):
         try:
             there = flat(neighbour.run())
         except ValueError:  # a probability of more than one, for example
@@ -214,7 +218,7 @@ def bounds(
     limits : Limits
         Further tolerances.
     times : int
-        How many times the usual number of places the plain formula is computed at.
+        How many times the usual number of places both are measured in.
 
     Returns
     -------
@@ -228,7 +232,7 @@ def bounds(
     coarse = max(floats, key=lambda d: EPS[d.name])
     eps = EPS[coarse.name]
     # differences have noise of their own, which moved inputs would only repeat
-    moves = [*none] if call.numeric else _moves(call, want, eps)
+    moves = [*none] if call.numeric else _moves(call, want, eps, times)
     far = none if call.numeric else _moves(call, want, 8 * eps)
     plain = none if limits.strict else _plain_gaps(call, want, coarse, times)
     own = plain if call.numeric else _sums(call, want, moves, eps, limits)
