@@ -302,7 +302,7 @@ def right_kernels(rng):
         if known.family not in ("elements", "losses"):  # alike
             told = {"dtype": rng.choice(DTYPES)}
             yield Kernel("dlref", known.f.__name__, known.f, "forward", known.f, told, None)
-        for kind in known.plain.keys() | known.variants.keys():
+        for kind in sorted(known.plain.keys() | known.variants.keys()):
             formulas = [known.plain[kind]] if kind in known.plain else []
             for formula in (*formulas, *known.variants.get(kind, ())):
                 kernel = in_place_of(known.f, kind, formula)

@@ -81,6 +81,7 @@ RECORDS = [
             call(MANY_ROWS, (3, 16), (3,)),
         ],
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
+        variants={"vjp": (layers.linear_vjp,)},
     ),
     Known(
         f=n.embedding,

@@ -59,6 +59,7 @@ RECORDS = [
         ],
         hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
         plain={"forward": layers.layer_norm},
+        variants={"vjp": (layers.weighted_layer_norm_vjp,)},
         later=(
             *CENTRED, *GRADIENT, mistakes.along_one_axis, mistakes.joined_rows,
             mistakes.without_tail,
@@ -73,6 +74,7 @@ RECORDS = [
         ],
         hard=[call((5, 7), (7,)), call((3, 130), None), call((5, 7), (7,), weight_offset=1.0)],
         plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
+        variants={"vjp": (layers.weighted_rms_norm_vjp,)},
         later=(
             inputs.channels_first, mistakes.other_forms, *GRADIENT, mistakes.joined_rows,
             mistakes.without_tail,

@@ -14,6 +14,7 @@ the dtype of the result.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from ..._core.pytree import flat
 from .calls import Call, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..._core.arguments import FloatArray
 
@@ -73,15 +74,14 @@ def _neighbours(call: Call, eps: float, draws: int = DRAWS, draw: Any = _signs) 
 
 
 @np.errstate(all="ignore")
-def _moves(call: Call, want: list[Any], eps: float, times: int = 1) -> list[FloatArray]:
+def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
     """
     Return how far each element moves.
 
     By whole roundings alone, three in eight differences of two products do not move at all.
     """
     far = [np.zeros(np.shape(w)) for w in want]
-    draws = times * DRAWS
-    for neighbour in (*_neighbours(call, eps, draws), *_neighbours(call, eps, draws, _parts)):
+    for neighbour in (*_neighbours(call, eps), *_neighbours(call, eps, draw=_parts)):
         try:
             there = flat(neighbour.run())
         except ValueError:  # a probability of more than one, for example
@@ -124,12 +124,11 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
         wide = changed(lambda a: np.asarray(a, np.float64), narrow)
         overflows: list[Any] = []
         over: Any = "call" if joined else "ignore"
-        try:
-            with np.errstate(all="ignore", over=over, call=functools.partial(_noted, overflows)):
-                results = [flat(formula(*narrow, **options)) for formula in formulas]
-            exact = flat(replace(neighbour, arguments=wide).run())
-        except NotImplementedError:
+        with np.errstate(all="ignore", over=over, call=functools.partial(_noted, overflows)):
+            results = [*_results(formulas, narrow, options)]
+        if not results:
             return gaps
+        exact = flat(replace(neighbour, arguments=wide).run())
         for k, (*values, w) in enumerate(zip(*results, exact, strict=True)):
             for value in values:
                 with np.errstate(all="ignore"):
@@ -138,6 +137,13 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
                 gaps[k] = np.maximum(gaps[k], np.where(granted, gap, 0.0))
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / count) for gap in gaps]
+
+
+def _results(formulas: Iterable[Any], arguments: Any, options: Any) -> Iterator[list[Any]]:
+    """Yield the outputs of the formulas that have these options."""
+    for formula in formulas:
+        with contextlib.suppress(NotImplementedError):
+            yield flat(formula(*arguments, **options))
 
 
 def _in(dtype: Any, call: Call) -> Call:
@@ -218,7 +224,7 @@ def bounds(
     limits : Limits
         Further tolerances.
     times : int
-        How many times the usual number of places both are measured in.
+        How many times the usual number of places the plain formula is computed at.
 
     Returns
     -------
@@ -232,7 +238,7 @@ def bounds(
     coarse = max(floats, key=lambda d: EPS[d.name])
     eps = EPS[coarse.name]
     # differences have noise of their own, which moved inputs would only repeat
-    moves = [*none] if call.numeric else _moves(call, want, eps, times)
+    moves = [*none] if call.numeric else _moves(call, want, eps)
     far = none if call.numeric else _moves(call, want, 8 * eps)
     plain = none if limits.strict else _plain_gaps(call, want, coarse, times)
     own = plain if call.numeric else _sums(call, want, moves, eps, limits)
