@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, neurons, positions, training, transformer
 from dlref import normalization as norm
@@ -130,6 +131,19 @@ def test_gradients_of_weights_that_are_added_in_16_bits(op, vjp, dtype):
     if dtype == "float16":
         assert many.cause.startswith("these are sums in float16")
     assert not many.cause or "sums in" in many.cause
+
+
+@pytest.mark.parametrize("op", [neurons.linear, norm.layer_norm, norm.rms_norm])
+def test_sums_over_rows_in_any_order_are_right(op, rng):
+    """One after the other in float32, which is less accurate than in blocks."""
+    x = rng.normal(size=(4106, 16)).astype("f")
+    rest = [rng.normal(size=s).astype("f") for s in ((3, 16), (3,))]
+    rest = rest if op is neurons.linear else rest[0][: 1 + (op is norm.layer_norm)]
+    vjp = {neurons.linear: of_linear, norm.layer_norm: of_layer_norm, norm.rms_norm: of_rms_norm}
+    u = rng.normal(size=np.shape(op(x, *rest))).astype("f")
+    assert check.check_vjp(vjp[op], op, u[None], x[None], *rest)
+    own = getattr(dlref, op.__module__.split(".")[1])
+    assert check.check_vjp(getattr(own, f"{op.__name__}_vjp"), op, u[:0], x[:0], *rest)
 
 
 def test_float16_is_no_excuse_for_products_that_are_added_in_it(rng):

@@ -172,19 +172,16 @@ FEW = 2**14
 
 
 class _Kept:
-    """What an iterator yields, for several readers."""
+    """What an iterator yields, for one reader after the other."""
 
     def __init__(self, rest: Iterator[Any]) -> None:
         self.rest, self.seen = rest, list[Any]()
 
     def __iter__(self) -> Iterator[Any]:
-        for i in itertools.count():
-            if i == len(self.seen):
-                try:
-                    self.seen.append(next(self.rest))
-                except StopIteration:
-                    return
-            yield self.seen[i]
+        yield from self.seen
+        for one in self.rest:
+            self.seen.append(one)
+            yield one
 
 
 @dataclass(frozen=True)
