@@ -194,8 +194,8 @@ class Known:
     @property
     def hard_samples(self) -> list[Sample]:
         """Return the samples at which its kernels break."""
-        if self.hard is not None:
-            return list(self.hard)  # type: ignore[arg-type]
+        if self.hard is not None and not callable(self.hard):
+            return list(self.hard)
         calls = [one for one in self.calls if not _is_empty(one)]
         plain = [one for one in calls if not self.told(one)]
         needed = [one for one in calls if {*self.told(one)} & {*self.needed}]
@@ -218,8 +218,8 @@ class Known:
     @property
     def option_samples(self) -> list[Sample]:
         """Return a sample for each option that a candidate may lack."""
-        if self.options is not None:
-            return list(self.options)  # type: ignore[arg-type]
+        if self.options is not None and not callable(self.options):
+            return list(self.options)
         some: dict[str, Sample] = {}
         for one in self.calls:
             told = self.told(one)
