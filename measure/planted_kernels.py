@@ -12,9 +12,10 @@ other numbers each time. Writes docs/results/planted.csv; with
 ``--results FILE`` keeps outcomes, so that a run can be stopped and resumed; ``--only NAME ...``
 takes the kernels of these functions, and writes no figures.
 
-``--cases FILE`` writes a table of cases against kernels: how many wrong kernels each case of a
-function's form flags, and how many it alone does. A case that flags none alone costs time and may
-go, unless it stands for a kind of memory, size or option that no planted kernel has.
+docs/results/planted_cases.csv says how many wrong kernels the cases of each kind flag, and how many
+no other kind does. ``--cases FILE`` writes the same for each case of a function's form. A case that
+flags none alone costs time and may go, unless it stands for a kind of memory, size or option that
+no planted kernel has.
 """
 
 import argparse
@@ -49,6 +50,7 @@ from dlref.check._oracle.causes.slips import OTHER, mutants  # noqa: E402
 from dlref.check._oracle.examples import along, drawn_like  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "planted.csv"
+KINDS = ROOT / "docs" / "results" / "planted_cases.csv"
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 #: How many mistakes of one record and form, and how many changes of one formula are planted.
 OF_RECORD, OF_FORMULA = 2, 4
@@ -300,7 +302,7 @@ def right_kernels(rng):
         if known.family not in ("elements", "losses"):  # alike
             told = {"dtype": rng.choice(DTYPES)}
             yield Kernel("dlref", known.f.__name__, known.f, "forward", known.f, told, None)
-        for kind in known.plain.keys() | known.variants.keys():
+        for kind in sorted(known.plain.keys() | known.variants.keys()):
             formulas = [known.plain[kind]] if kind in known.plain else []
             for formula in (*formulas, *known.variants.get(kind, ())):
                 kernel = in_place_of(known.f, kind, formula)
@@ -432,6 +434,46 @@ def of_cases(kernels, outcomes_of_wrong):
     return rows
 
 
+#: How the names of cases begin, and what cases of that kind are called.
+NAMED = {
+    BEYOND: "sizes beyond tiles, and pairs of options",
+    "the option": "one option",
+    "memory with gaps along rows": "memory with gaps, after an offset",
+    "memory with gaps": "memory with gaps in the first array",
+    "memory that is read-only": "read-only memory, and an upstream gradient of one number",
+    "memory": "memory in another order",
+    "shapes": "other shapes",
+    "random": "random numbers",
+    "{": "options of the mathematics",
+    "tiny": "numbers that are tiny or huge",
+    "huge": "numbers that are tiny or huge",
+    "large": "numbers that are tiny or huge",
+    "20 times": "numbers that are tiny or huge",
+    "an offset": "an offset of 10,000",
+    "ties": "equal numbers",
+    "zeros": "zeros of both signs",
+}
+OWN = "cases of one topic"
+
+
+def kind_of(case):
+    return next((kind for start, kind in NAMED.items() if case.startswith(start)), OWN)
+
+
+def of_kinds(outcomes_of_wrong):
+    """Return rows: kind of case, wrong kernels it was put to, those it flags, and alone."""
+    counts: dict[str, collections.Counter] = {
+        kind: collections.Counter() for kind in dict.fromkeys((*NAMED.values(), OWN))
+    }
+    for _, _, _, _, *own in outcomes_of_wrong.values():
+        for flags in (one for one in own if one):
+            kinds = {kind_of(case) for case in flags}
+            flagging = {kind_of(case) for case, is_off in flags.items() if is_off}
+            for kind in kinds:
+                counts[kind].update(put=1, flags=kind in flagging, alone=flagging == {kind})
+    return [[kind, c["put"], c["flags"], c["alone"]] for kind, c in counts.items()]
+
+
 def write(path, heads, rows):
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([heads, *rows])
@@ -478,6 +520,7 @@ def main():
         write(told.cases, heads_of_cases, of_cases(kernels, of_wrong))
     if not told.only:
         write(RESULTS, heads, rows)
+        write(KINDS, ("case", "wrong kernels", "flags", "alone"), of_kinds(of_wrong))
 
 
 if __name__ == "__main__":

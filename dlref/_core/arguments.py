@@ -237,7 +237,8 @@ def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArra
     if rounded.dtype != dtype:
         with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
             rounded = rounded.astype(dtype)
-    return rounded if rounded.ndim else rounded[()]  # type: ignore[no-any-return]
+    out: FloatArray = rounded if rounded.ndim else rounded[()]
+    return out
 
 
 def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:

@@ -12,10 +12,20 @@ import numpy as np
 def _of_torch(tensor: Any) -> Any:
     tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     if str(tensor.dtype) != "torch.bfloat16":
-        return tensor.numpy()
+        return _in_storage(tensor)
     torch = importlib.import_module("torch")
     bfloat16 = importlib.import_module("ml_dtypes").bfloat16
-    return tensor.view(torch.int16).numpy().view(bfloat16)
+    return _in_storage(tensor.view(torch.int16)).view(bfloat16)
+
+
+def _in_storage(tensor: Any) -> Any:
+    """Return the numbers of a tensor, as a part of its storage if it has an offset in it."""
+    lead, array = tensor.storage_offset(), tensor.numpy()
+    if not lead or not array.size:
+        return array
+    low, high = np.lib.array_utils.byte_bounds(array)
+    storage = tensor.as_strided((lead + (high - low) // array.itemsize,), (1,), 0).numpy()
+    return np.ndarray(array.shape, array.dtype, storage, lead * array.itemsize, array.strides)
 
 
 def kind_of(value: Any) -> str:

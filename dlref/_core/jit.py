@@ -70,7 +70,7 @@ SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VE
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
 #: The function that each kernel and formula was compiled from, and its decorator.
-SOURCES: dict[Any, tuple[FunctionType, Callable[[Any], Any]]] = {}
+SOURCES: dict[Any, tuple[Any, Callable[[Any], Any]]] = {}
 
 if COMPILED:
     # numba loads its tables of NumPy and SciPy, a quarter of a second, at the first call of
@@ -241,11 +241,11 @@ def kernel(function: F) -> F:
     """
     if not COMPILED:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing
-        SOURCES[quiet] = function, kernel  # type: ignore[assignment]
+        SOURCES[quiet] = function, kernel
         return quiet
     compiled: F = _njit(function)
     compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
-    SOURCES[compiled] = function, kernel  # type: ignore[assignment]
+    SOURCES[compiled] = function, kernel
     return compiled
 
 
@@ -282,7 +282,7 @@ def _inlined(function: F, fastmath: set[str]) -> F:
     compiled = function
     if COMPILED:
         compiled = _njit(function, fastmath=fastmath, forceinline=True)
-    SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)  # type: ignore[assignment]
+    SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)
     return compiled
 
 

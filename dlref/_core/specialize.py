@@ -36,7 +36,8 @@ def specialize(function: F, replacements: Mapping[Any, Any], suffix: str) -> F:
     copy.
     """
     if function in replacements:
-        return replacements[function]  # type: ignore[no-any-return]
+        other: F = replacements[function]
+        return other
     if function not in SOURCES:
         return function
     source, compiled = SOURCES[function]
@@ -44,7 +45,8 @@ def specialize(function: F, replacements: Mapping[Any, Any], suffix: str) -> F:
     news = {n: specialize(f, replacements, suffix) for n, f in called.items() if callable(f)}
     if all(f is called[name] for name, f in news.items()):
         return function
-    return compiled(_renamed(source, f"{source.__name__}_{suffix}", news))  # type: ignore[no-any-return]
+    copy: F = compiled(_renamed(source, f"{source.__name__}_{suffix}", news))
+    return copy
 
 
 def _renamed(function: Any, name: str, names: dict[str, Any]) -> Any:

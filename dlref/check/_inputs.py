@@ -277,17 +277,22 @@ def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[Hard
     return (_rounded(case, kind) for case in _with_options(*_known(op)))
 
 
+def _after_others(a: Any) -> Any:
+    """Return rows in memory that begins before the first one: a storage offset of PyTorch."""
+    lead = 4
+    return np.concatenate([np.zeros(lead, a.dtype), np.ravel(a)])[lead:].reshape(a.shape)
+
+
 def _read_only(a: Any) -> Any:
-    a = a.copy()
+    """Return rows that may not be written to, and which are contiguous after an offset."""
+    a = _after_others(a)
     a.flags.writeable = False
     return a
 
 
 def _with_gaps(a: Any) -> Any:
-    """Return every second number of rows, in memory that begins before the first one."""
-    lead, rows = 4, np.repeat(a, 2, axis=-1)
-    memory = np.concatenate([np.zeros(lead, a.dtype), np.ravel(rows)])
-    return memory[lead:].reshape(rows.shape)[..., ::2]
+    """Return every second number of rows, after an offset."""
+    return _after_others(np.repeat(a, 2, axis=-1))[..., ::2]
 
 
 #: How memory may lie: kernels that read it as if it were contiguous are found.
@@ -296,7 +301,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "memory in Fortran order": np.asfortranarray,
     "memory that is transposed": lambda a: np.swapaxes(np.swapaxes(a, -1, -2).copy(), -1, -2),
     "memory with gaps along rows": _with_gaps,
-    "memory that is read-only": _read_only,
+    "memory that is read-only, after an offset": _read_only,
 }
 
 
@@ -347,6 +352,10 @@ def shaped_inputs(
     rng = np.random.default_rng(4)
     for some in shapes:
         name = f"shapes {_listed(some)}"
+        if known.shaped is not None:
+            own = known.shaped(rng, some)
+            yield from (_rounded((f"{name}, {one[0]}", one[1], one[2]), kind) for one in own)
+            continue
         told = [one.options for one in known.option_samples] if not callable(known.options) else []
         if known.options_at is not None:
             told = [*known.options_at(some)]

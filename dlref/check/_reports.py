@@ -334,7 +334,8 @@ def check_all(
         The tolerance.
     shapes : sequence of sequence of tuple, or None
         Shapes of the inputs that the candidate can take, in place of dlref's own cases: one width
-        of the heads, lengths that are multiples of a tile. Each is tried with each option.
+        of the heads, lengths that are multiples of a tile. Each is tried with each option. For an
+        optimizer, shapes of its parameters: one array, or a tuple of several.
     cases : iterable of HardCase, or None
         The cases, in place of dlref's own.
     options : iterable of str, or None
@@ -379,8 +380,8 @@ def check_all(
     Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
     rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three axes
     and with every two options together. The first case with two axes is tried in five layouts of
-    memory: in reverse, in Fortran order, transposed, with gaps after a storage offset, and
-    read-only.
+    memory: in reverse, in Fortran order, transposed, and after a storage offset with gaps and
+    without, where it is read-only.
 
     Examples
     --------
@@ -638,7 +639,7 @@ def _in_memory(
         if form == "vjp":
             dout, *inputs = arguments
             yield form, (candidate, laid_out(dout, layout), *inputs)
-            if layout is LAYOUTS["memory that is read-only"]:
+            if layout is LAYOUTS["memory that is read-only, after an offset"]:
                 yield form, (candidate, changed(_expanded, dout), *inputs)
         else:
             yield form, (candidate, *arguments)

@@ -30,6 +30,13 @@ class Tensor:
     def view(self, dtype):
         return Tensor(self.array.view(np.int16), f"torch.{dtype}")
 
+    def storage_offset(self):
+        return arrays.lead_of(self.array)
+
+    def as_strided(self, shape, strides, offset):
+        assert (strides, offset) == ((1,), 0)
+        return Tensor(np.ndarray(shape, self.array.dtype, self.array.base))
+
 
 Tensor.__module__ = "torch"
 
@@ -76,6 +83,19 @@ def test_a_storage_offset_by_a_stand_in(monkeypatch):
     relu = lambda t: Tensor(np.maximum(t.array, 0))  # noqa: E731
     assert check_forward(relu, activations.relu, x, framework="torch")
     assert set(asked) == {((2, 3), (3, 1), 2)}
+
+
+def test_the_offset_of_a_tensor_is_kept_by_a_stand_in(fake):
+    relu = lambda x: np.maximum(from_the_beginning(x), 0)  # noqa: E731
+    memory = np.arange(-3.0, 5.0)
+    words = "the storage offset of x is ignored: memory is read from its beginning"
+    for dtype in (float, ml_dtypes.bfloat16):
+        x = memory.astype(dtype)[2:].reshape(2, 3)
+        kind = "torch.float64" if dtype is float else "torch.bfloat16"
+        verdict = check_forward(relu, activations.relu, Tensor(x, kind), framework="numpy")
+        assert verdict.cause == words
+    none = Tensor(memory[2:2])
+    assert check_forward(lambda x: x.copy(), activations.relu, none, framework="numpy")
 
 
 def test_rows_in_reverse_order_are_copied_for_pytorch(fake):
@@ -195,7 +215,10 @@ def test_a_storage_offset_that_is_ignored_is_named(rng):
     words = "the storage offset of {} is ignored: memory is read from its beginning"
     relu = lambda x: np.maximum(from_the_beginning(x), 0)  # noqa: E731
     assert check_forward(relu, activations.relu, x).cause == words.format("x")
-    assert check_forward(relu, activations.relu, x[2:])  # more than a few are not copied
+    assert check_forward(relu, activations.relu, x[2:]).cause == words.format("x")
+    far = rng.normal(size=300)[203:].reshape(-1, 1)  # the same rest in place of 203 numbers
+    assert arrays.lead_of(arrays.copied(far)) == arrays.lead_of(far) == 8 + 203 % 8
+    assert check_forward(relu, activations.relu, far).cause == words.format("x")
     assert check_forward(of_both, neurons.linear, x, w).cause == words.format("x and weight")
     one = lambda x, w: x @ from_the_beginning(w).T  # noqa: E731
     assert check_forward(one, neurons.linear, x, w).cause == words.format("weight")
@@ -213,8 +236,46 @@ def test_pytorch_gets_a_storage_offset(dtype):
 
     assert check_all(torch.relu, activations.relu, framework="torch", dtype=dtype)
     report = check_all(relu, activations.relu, framework="torch", dtype=dtype)
-    assert [row.case for row in report.failed] == ["memory with gaps along rows"]
-    assert dtype == "bfloat16" or "the storage offset of x" in report.failed[0].verdict.cause
+    assert [row.case for row in report.failed] == [
+        "memory with gaps along rows",
+        "memory that is read-only, after an offset",
+    ]
+    for row in report.failed:
+        assert "the storage offset of x" in row.verdict.cause
+
+    def contiguous(x):  # a kernel that copies what is not contiguous, and forgets the rest
+        return relu(x.contiguous())
+
+    report = check_all(contiguous, activations.relu, framework="torch", dtype=dtype)
+    assert [row.case for row in report.failed] == ["memory that is read-only, after an offset"]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("offset", [3, 203])
+def test_a_tensor_of_ones_own_keeps_its_storage_offset(dtype, offset):
+    torch = peers.torch
+    memory = torch.linspace(-3, 4, offset + 24, dtype=getattr(torch, dtype))
+    seen = []
+
+    def from_beginning(t):
+        return torch.as_strided(t, t.shape, t.stride(), 0)
+
+    def relu(x):
+        seen.append((x.stride(), x.storage_offset()))
+        return from_beginning(x).relu()
+
+    x = memory[offset:].reshape(6, 4)
+    for own in (x, x.T, x[:, ::2], memory[offset:]):
+        assert own.storage_offset() == offset
+        verdict = check_forward(relu, activations.relu, own)
+        assert not verdict
+        assert "the storage offset of x is ignored" in verdict.cause
+        assert seen.pop() == (own.stride(), min(offset, 8 + offset % 8))
+        assert check_forward(torch.relu, activations.relu, own)
+    backward = lambda u, x: from_beginning(u) * (x > 0)  # noqa: E731
+    verdict = check_vjp(backward, activations.relu, x, torch.ones_like(x))
+    assert "the storage offset of dout is ignored" in verdict.cause
+    assert check_forward(torch.relu, activations.relu, memory[offset:offset])
 
 
 def test_pytorch_gets_memory_as_it_is(rng):

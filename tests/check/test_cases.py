@@ -189,7 +189,7 @@ def test_a_cotangent_of_one_number():
         return act.relu_vjp(dout if dout.strides != (0, 0) else 2 * dout, x)
 
     failed = check.check_all(None, act.relu, vjp=vjp).failed
-    assert [row.case for row in failed] == ["memory that is read-only"]
+    assert [row.case for row in failed] == ["memory that is read-only, after an offset"]
 
 
 def test_a_kernel_that_writes_to_its_inputs():
@@ -198,10 +198,9 @@ def test_a_kernel_that_writes_to_its_inputs():
         return act.relu(x)
 
     report = check.check_all(inplace, act.relu)
-    words = {row.case: row.verdict.message for row in report.failed}
-    assert words == {
-        "memory that is read-only": "the candidate raises ValueError: output array is read-only"
-    }
+    (row,) = report.failed
+    assert row.case == "memory that is read-only, after an offset"
+    assert row.verdict.message == "the candidate raises ValueError: output array is read-only"
 
 
 # Several outputs.

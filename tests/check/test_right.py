@@ -86,8 +86,13 @@ F = {
     losses.cross_entropy: cross_entropy,
     SDPA: sdpa,
 }
-#: PyTorch's own errors: it keeps the mean of a row in bfloat16, and has no soft cap.
-EXCLUDED = {("layer_norm", "a mean of 100", "bfloat16")}
+#: PyTorch's own errors: it keeps the mean of a row in bfloat16, adds the gradients of weight and
+#: bias in 16 bits, and has no soft cap.
+ROWS = "beyond tiles, shapes (2, 2053, 16) and (16,) and (16,)"
+EXCLUDED = {
+    ("layer_norm", "a mean of 100", "bfloat16"),
+    *(("layer_norm", ROWS, dtype) for dtype in ("float16", "bfloat16")),
+}
 
 
 def backward(f):
@@ -98,7 +103,9 @@ def backward(f):
             a.requires_grad_() if peers.torch.is_tensor(a) and a.is_floating_point() else a
             for a in inputs
         ]
-        out = f(*leaf, **options)
+        if options.get("bias") is not None:
+            leaf.append(options["bias"].requires_grad_())
+        out = f(*leaf[: len(inputs)], **options)
         return peers.torch.autograd.grad(
             out, [a for a in leaf if a is not None and a.requires_grad], dout
         )
@@ -120,7 +127,7 @@ def judged(op, f, dtype, *, gradients):
         yield what, check.check_forward(f, op, *inputs, framework="torch", **options)
         like = np.asarray(op(*inputs, **options))
         finite = [np.isfinite(np.asarray(a, float)).all() for a in (like, *inputs) if a is not None]
-        if gradients and like.size and all(finite) and not {"bias", "weight"} & {*options}:
+        if gradients and like.size and all(finite) and "weight" not in options:
             dout = np.random.default_rng(1).normal(size=like.shape).astype(like.dtype)
             given = (backward(f), op, dout, *inputs)
             yield f"{what} (vjp)", check.check_vjp(*given, framework="torch", **options)

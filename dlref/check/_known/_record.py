@@ -141,6 +141,7 @@ class Known:
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
     options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
     options_at: Callable[[Sequence[Any]], Iterable[dict[str, Any]]] | None = None  # for shapes
+    shaped: Callable[[Any, Sequence[Any]], Iterator[Case]] | None = None  # all cases, for shapes
     of_forms: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # of one form alone
     fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
@@ -193,8 +194,8 @@ class Known:
     @property
     def hard_samples(self) -> list[Sample]:
         """Return the samples at which its kernels break."""
-        if self.hard is not None:
-            return list(self.hard)  # type: ignore[arg-type]
+        if self.hard is not None and not callable(self.hard):
+            return list(self.hard)
         calls = [one for one in self.calls if not _is_empty(one)]
         plain = [one for one in calls if not self.told(one)]
         needed = [one for one in calls if {*self.told(one)} & {*self.needed}]
@@ -210,13 +211,15 @@ class Known:
             return []
         first = plain[0]
         shapes = [(2, 3, *s) if isinstance(s, tuple) else s for s in first.shapes]
-        return [_grown(first, 17), *([Sample(tuple(shapes), first.options)] * self.batched)]
+        of_three = [one for one in self.calls if _has_three_axes(one) and not _is_empty(one)]
+        batch = [Sample(tuple(shapes), first.options)] if self.batched else of_three[:1]
+        return [_grown(first, 17), *batch]
 
     @property
     def option_samples(self) -> list[Sample]:
         """Return a sample for each option that a candidate may lack."""
-        if self.options is not None:
-            return list(self.options)  # type: ignore[arg-type]
+        if self.options is not None and not callable(self.options):
+            return list(self.options)
         some: dict[str, Sample] = {}
         for one in self.calls:
             told = self.told(one)
@@ -227,6 +230,11 @@ class Known:
 
 def _is_empty(sample: Sample) -> bool:
     return any(0 in shape for shape in sample.shapes if isinstance(shape, tuple))
+
+
+def _has_three_axes(sample: Sample) -> bool:
+    first = sample.shapes[0]
+    return isinstance(first, tuple) and len(first) > 2
 
 
 def _grown(sample: Sample, times: int) -> Sample:

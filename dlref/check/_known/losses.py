@@ -134,7 +134,9 @@ RECORDS = [
         draw=(normal, classes), batched=False, of=(0,), hard=(), more=_cross_entropy,
         options=[call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), z_loss=0.1)],
         plain={"forward": p.cross_entropy, "vjp": p.cross_entropy_vjp},
-        variants={"vjp": (through_maximum(p.cross_entropy_vjp),)},
+        variants={
+            "vjp": (through_maximum(p.cross_entropy_vjp), p.cross_entropy_vjp_of_logarithms),
+        },
         mistakes=(options.smoothed_over_others, training.smoothed_where_ignored),
         later=(
             training.applied_twice, derivatives.without_target, training.perplexity,
@@ -191,6 +193,7 @@ RECORDS = [
             call((3, 2), (3, 2), kind="k2", reduction="none"), call((), ()),
         ],
         batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        large=[call((85,), (85,)), call((2, 3, 65), (2, 3, 65))],
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
     ),
     Known(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ._record import Case
 
 
+#: Rows over which 16 bits are too few for the sum of a gradient of weights.
+MANY_ROWS = (2, 2053, 16)
+
+
 def with_gaps(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
     """Yield inputs whose first array has every second row of its memory."""
     first, *rest = known.inputs(rng, known.hard_samples[0].shapes)
@@ -72,8 +76,12 @@ RECORDS = [
             call((5, 7), (7, 7), (7,)), call((1, 130), (3, 130), None),
             call((2, 0, 4), (3, 4), (3,)),
         ],
-        large=[call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None)],
+        large=[
+            call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None),
+            call(MANY_ROWS, (3, 16), (3,)),
+        ],
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
+        variants={"vjp": (layers.linear_vjp,)},
     ),
     Known(
         f=n.embedding,

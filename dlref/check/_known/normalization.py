@@ -11,7 +11,7 @@ from .._oracle.causes import inputs, options, signs
 from .._oracle.causes import normalization as mistakes
 from .._oracle.plain import layers
 from ._record import Known, Sample, call, covered, normal, positive
-from .neurons import with_gaps
+from .neurons import MANY_ROWS, with_gaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,9 +55,11 @@ RECORDS = [
         call((2, 3, 4), None, (4,)), call((3, 7), (7,), None), call((0, 3), (3,), (3,)),
         core=(1, 1), large=[
             call((2, 3, 1025), (1025,), (1025,)), call((2, 4097), None, None),
+            call(MANY_ROWS, (16,), (16,)),
         ],
         hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
         plain={"forward": layers.layer_norm},
+        variants={"vjp": (layers.weighted_layer_norm_vjp,)},
         later=(
             *CENTRED, *GRADIENT, mistakes.along_one_axis, mistakes.joined_rows,
             mistakes.without_tail,
@@ -68,9 +70,11 @@ RECORDS = [
         call((2, 3, 4), (4,), weight_offset=1.0), call((0, 3), (3,)), core=(1, 1),
         large=[
             *covered(((2, 3, 1025), (1025,)), {"weight_offset": 1.0}), call((2, 4097), None),
+            call(MANY_ROWS, (16,)),
         ],
         hard=[call((5, 7), (7,)), call((3, 130), None), call((5, 7), (7,), weight_offset=1.0)],
         plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
+        variants={"vjp": (layers.weighted_rms_norm_vjp,)},
         later=(
             inputs.channels_first, mistakes.other_forms, *GRADIENT, mistakes.joined_rows,
             mistakes.without_tail,

@@ -53,7 +53,7 @@ RECORDS = [
             *covered(((2, 3, 129, 64), (129, 32), (129, 32)), {"interleaved": False}),
             call((2, 129, 64), (129, 8), (129, 8), interleaved=False, rotary_dim=16),
         ],
-        later=(inputs.other_positions, inputs.rotation_signs),
+        later=(inputs.other_positions, inputs.other_bases, inputs.rotation_signs),
     ),
     Known(
         f=p.apply_rope_axial,
@@ -79,7 +79,8 @@ RECORDS = [
             call((5, 8), *3 * [(5, 4)]),
             call((5, 8), *3 * [(5, 4)], inverse=True, interleaved=False),
         ],
-        options=[call((5, 8), *3 * [(5, 2)], rotary_dim=4)], later=(inputs.other_positions,),
+        options=[call((5, 8), *3 * [(5, 2)], rotary_dim=4)],
+        later=(inputs.other_positions, inputs.other_bases),
     ),
     Known(
         f=p.timestep_embedding,
@@ -162,7 +163,7 @@ RECORDS = [
             call((6, 3), T=2, S=9, bidirectional=False, q_offset=7),
         ],
         batched=False, hard=[call((32, 4), **TABLE), call((8, 4), **TABLE, bidirectional=False)],
-        mistakes=(mistakes.other_signs,),
+        mistakes=(mistakes.other_signs, mistakes.other_buckets),
         options=[call((32, 4), T=5, S=90, max_distance=16), call((32, 4), **TABLE, q_offset=2)],
     ),
     Known(
@@ -245,7 +246,10 @@ RECORDS = [
         batched=False,
     ),
     Known(f=p.rope_frequencies, why_not=NOT_ARRAYS, mistakes=(mistakes.other_scalings,)),
-    Known(f=p.t5_relative_position_bucket, why_not=NOT_ARRAYS, mistakes=(mistakes.other_signs,)),
+    Known(
+        f=p.t5_relative_position_bucket, why_not=NOT_ARRAYS,
+        mistakes=(mistakes.other_signs, mistakes.other_buckets),
+    ),
     *without(
         NOT_ARRAYS, p.alibi_slopes, p.rope_attention_factor, p.rope_permutation, p.sinusoidal,
         p.sinusoidal_grid, p.sinusoidal_shift,

@@ -46,13 +46,13 @@ def matrices(rng: Any) -> Any:
 
 
 def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree) -> Known:
-    def two_steps(rng: Any) -> Iterator[Case]:
+    def two_steps(rng: Any, drawn: Any = drawn) -> Iterator[Case]:
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
         _, state = f(params, grads, None, learning_rate=0.1)
         yield "the second step", (params, grads, state), {"learning_rate": 0.1}
 
-    def second_steps(rng: Any) -> Iterator[Case]:
+    def second_steps(rng: Any, drawn: Any = drawn) -> Iterator[Case]:
         """Yield a second step, with another and smaller gradient, for each option."""
         params, grads = drawn(rng), drawn(rng)
         smaller = changed(lambda a: a / 8, drawn(rng))
@@ -65,8 +65,18 @@ def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree
             state = None if key == "initial_accumulator_value" else state
             yield words(key), (params, smaller, state), told
 
-    later = (mistakes.uphill, *more)
-    return Known(f=f, hard=two_steps, options=second_steps, mistakes=first, later=later)
+    def shaped(rng: Any, shapes: Any) -> Iterator[Case]:
+        """Yield steps of one array, or of a tuple of several."""
+
+        def of_shapes(rng: Any) -> Any:
+            parts = tuple(rng.normal(size=shape) for shape in shapes)
+            return parts if len(parts) > 1 else parts[0]
+
+        yield from two_steps(rng, of_shapes)
+        yield from second_steps(rng, of_shapes)
+
+    every: dict[str, Any] = {"hard": two_steps, "options": second_steps, "shaped": shaped}
+    return Known(f=f, mistakes=first, later=(mistakes.uphill, *more), **every)
 
 
 def schedule(f: Any, options: Any = (), **told: Any) -> Known:

@@ -35,18 +35,18 @@ def framework_of(values: Any, told: str | None = None) -> str:
     return "numpy"
 
 
-#: How many numbers of its storage may lie before an array's first one, and are copied as well.
+#: Of more numbers than these before an array's first one, so many and a remainder are copied.
 LEAD = 8
 
 
 def lead_of(array: Any) -> int:
-    """Return how many numbers lie before an array in the memory that it is a part of, if few."""
+    """Return how many numbers are to lie before an array: those of its own storage, or fewer."""
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
     before = np.lib.array_utils.byte_bounds(array)[0] - np.lib.array_utils.byte_bounds(owner)[0]
     lead = before // array.itemsize
-    return lead if 0 < lead <= LEAD else 0
+    return int(lead if lead < 2 * LEAD else LEAD + lead % LEAD)
 
 
 def copied(array: Any, dtype: Any = None) -> Any:
@@ -60,6 +60,8 @@ def copied(array: Any, dtype: Any = None) -> Any:
     memory = np.zeros((high - low + lead) // old * new, np.uint8)
     strides = [stride // old * new for stride in array.strides]
     first = (array.ctypes.data - low + lead) // old * new
+    if dtype.kind not in "biu":  # neither 0 nor one number in all places
+        np.ndarray(lead // old, dtype, memory)[...] = np.arange(lead // old) + 1
     out = np.ndarray(array.shape, dtype, memory, first, strides)
     out[...] = array
     return out

@@ -14,6 +14,7 @@ the dtype of the result.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from ..._core.pytree import flat
 from .calls import Call, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..._core.arguments import FloatArray
 
@@ -47,8 +48,11 @@ TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float
 NORMAL = {**TINY, "float16": 2.0**-14}
 #: Roundings that a plain computation makes, in units of the effect of one.
 ROUNDINGS = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 8.0}
-#: Chapters whose functions compute float32 in float32.
-NARROW = ("dlref.attention", "dlref.neurons", "dlref.recurrent", "dlref.transformer")
+#: Chapters whose functions compute float32 in float32, and modules.
+NARROW = (
+    *("dlref.attention", "dlref.neurons", "dlref.recurrent", "dlref.transformer"),
+    *("dlref.training._newton_schulz", "dlref.training._muon"),
+)
 DRAWS = 6
 FAR_DRAWS = 12
 
@@ -120,12 +124,11 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
         wide = changed(lambda a: np.asarray(a, np.float64), narrow)
         overflows: list[Any] = []
         over: Any = "call" if joined else "ignore"
-        try:
-            with np.errstate(all="ignore", over=over, call=functools.partial(_noted, overflows)):
-                results = [flat(formula(*narrow, **options)) for formula in formulas]
-            exact = flat(replace(neighbour, arguments=wide).run())
-        except NotImplementedError:
+        with np.errstate(all="ignore", over=over, call=functools.partial(_noted, overflows)):
+            results = [*_results(formulas, narrow, options)]
+        if not results:
             return gaps
+        exact = flat(replace(neighbour, arguments=wide).run())
         for k, (*values, w) in enumerate(zip(*results, exact, strict=True)):
             for value in values:
                 with np.errstate(all="ignore"):
@@ -134,6 +137,13 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
                 gaps[k] = np.maximum(gaps[k], np.where(granted, gap, 0.0))
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / count) for gap in gaps]
+
+
+def _results(formulas: Iterable[Any], arguments: Any, options: Any) -> Iterator[list[Any]]:
+    """Yield the outputs of the formulas that have these options."""
+    for formula in formulas:
+        with contextlib.suppress(NotImplementedError):
+            yield flat(formula(*arguments, **options))
 
 
 def _in(dtype: Any, call: Call) -> Call:

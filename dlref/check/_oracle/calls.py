@@ -7,7 +7,7 @@ import functools
 import inspect
 import itertools
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from .._known import NOTHING, record_of
 from .differences import ridders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from .._known import Known
 
@@ -167,6 +167,23 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
     return by_differences, True
 
 
+#: Numbers of a call whose explanations are kept.
+FEW = 2**14
+
+
+class _Kept:
+    """What an iterator yields, for one reader after the other."""
+
+    def __init__(self, rest: Iterator[Any]) -> None:
+        self.rest, self.seen = rest, list[Any]()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.seen
+        for one in self.rest:
+            self.seen.append(one)
+            yield one
+
+
 @dataclass(frozen=True)
 class Call:
     """A function of dlref in one of its forms, with its arguments, in float64."""
@@ -176,19 +193,27 @@ class Call:
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     memory: tuple[Any, ...] = ()  # the arguments as the candidate is given them
+    found: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def once(self, f: Callable[[Call], Iterator[Any]]) -> Iterable[Any]:
+        """Return what a function yields for this call, computed once for all of its outputs."""
+        if sum(np.size(a) for a in flat(self.arguments)) > FEW:
+            return f(self)
+        kept: Iterable[Any] = self.found.setdefault(f, _Kept(f(self)))
+        return kept
 
     @property
     def core(self) -> Any:
         """Return the function within partials."""
         return self.op.func if isinstance(self.op, functools.partial) else self.op
 
-    @property
+    @functools.cached_property
     def known(self) -> Known:
         """Return the record of the map; an empty one for a lambda, or for a form as a function."""
         record, form = record_of(self.core)
         return NOTHING if form else record
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple[Any, ...]:
         """Return the inputs of the map."""
         if self.form == "jvp":
@@ -196,12 +221,12 @@ class Call:
             return primals if isinstance(primals, tuple) else (primals,)
         return self.arguments[self.form == "vjp" :]
 
-    @property
+    @functools.cached_property
     def numeric(self) -> bool:
         """Return whether the reference comes from differences."""
         return self.form != "forward" and form(self.op, self.form)[1]
 
-    @property
+    @functools.cached_property
     def defaults(self) -> dict[str, Any]:
         """Return the default value of every option."""
         try:
@@ -215,19 +240,19 @@ class Call:
         }
         return {**own, **record_of(self.core)[0].fields}
 
-    @property
+    @functools.cached_property
     def settings(self) -> dict[str, Any]:
         """Return the options, those within a partial and the defaults among them."""
         return {**self.defaults, **getattr(self.op, "keywords", {}), **self.options}
 
-    @property
+    @functools.cached_property
     def told(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
         defaults = self.defaults
         told = {**getattr(self.op, "keywords", {}), **self.options}
         return {k: v for k, v in told.items() if k not in defaults or not _equal(v, defaults[k])}
 
-    @property
+    @functools.cached_property
     def names(self) -> list[str]:
         """Return the names of the inputs."""
         try:

@@ -25,6 +25,7 @@ from .signs import (
     agrees,
     not_summed,
     overflown,
+    stagnates,
     transposed,
     undefined,
     without_inputs,
@@ -125,7 +126,7 @@ def _explained(pair: Pair) -> str:
 
 def _mistaken(pairs: list[Pair], others: dict[int, Any] | None = None) -> str:
     """Return the mistake that leads to outputs; all values of an option that do."""
-    trials = _trials(pairs[0].call)
+    trials = iter(pairs[0].call.once(_trials))
     right = others or {}
     said = next((words for words, other in trials if _leads_to(pairs, other, right)), "")
     if not (one := VALUE.fullmatch(said)) or one["key"] not in pairs[0].call.settings:
@@ -157,9 +158,10 @@ def slipped(pair: Pair) -> str:
 
     One slip of so many explains a few rounded numbers by chance.
     """
-    if pair.want.size < FEW and pair.dtype.itemsize < FEW:
+    if stagnates(pair) or (pair.want.size < FEW and pair.dtype.itemsize < FEW):
         return ""
-    return next((words for words, other in slips(pair.call) if _leads_to([pair], other, {})), "")
+    some = pair.call.once(slips)
+    return next((words for words, other in some if _leads_to([pair], other, {})), "")
 
 
 def shared_values(causes: Iterable[str]) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -90,12 +90,13 @@ def other_padding(call: Call) -> Iterator[Trial]:
         return
     x = np.asarray(call.inputs[0])
     width = [(0, 0)] * (x.ndim - len(sides)) + [(p, p) for p in sides]
-    for mode, words in (
+    modes: tuple[tuple[Literal["edge", "reflect", "wrap"], str], ...] = (
         ("edge", "the padding repeats the values at the ends, it is not zero"),
         ("reflect", "the padding mirrors the values, it is not zero"),
         ("wrap", "the padding takes the values from the other end, it is not zero"),
-    ):
-        around: Any = np.pad(x, width, mode)  # type: ignore[call-overload]
+    )
+    for mode, words in modes:
+        around = np.pad(x, width, mode)
         yield words, replaced(call, 0, around).with_options(padding=0)
 
 

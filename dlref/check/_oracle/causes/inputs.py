@@ -83,6 +83,26 @@ def other_positions(call: Call) -> Iterator[Trial]:
             yield f"the positions of the rotation are {n} too small: a cache is not counted", moved
 
 
+def other_bases(call: Call) -> Iterator[Trial]:
+    """Yield a rotation of another base, where the tables are of positions from 0 on."""
+    i, j = call.names.index("cos"), call.names.index("sin")
+    cos, sin = call.inputs[i], call.inputs[j]
+    pairs, place = cos.shape[-1], np.arange(cos.shape[-1])
+    if cos.ndim != 2 or len(cos) < 2 or pairs < 2:
+        return
+    slowest = np.arctan2(sin[1, -1], cos[1, -1])
+    own = slowest ** (-pairs / (pairs - 1)) if slowest > 0 else 0.0
+    position = np.arange(len(cos))[:, None]
+    angles = position * own ** (-place / pairs)
+    if not np.allclose(cos + 1j * sin, np.exp(1j * angles), rtol=0, atol=1e-5):
+        return
+    for base in (1e4, 5e5, 1e6):
+        if not np.isclose(base, own, rtol=1e-3):
+            turned = position * base ** (-place / pairs)
+            other = replaced(replaced(call, i, np.cos(turned)), j, np.sin(turned))
+            yield f"the base of the rotation is {base:.0f}, not {own:.6g}", other
+
+
 def rotation_signs(call: Call) -> Iterator[Trial]:
     """Yield a rotation with no half negated, or both."""
     if call.form == "jvp":
@@ -141,9 +161,9 @@ def from_the_beginning(call: Call) -> Iterator[Trial]:
 def _from_beginning(a: Any) -> Any:
     """Return the numbers that a kernel without an offset reads; None if these are right."""
     lead = lead_of(a)
-    if not lead or a.dtype.kind != "f" or not a.size:
+    if not lead or not is_float(a) or not a.size:
         return None
-    given = copied(a)  # with a lead of zeros, as it is given
+    given = copied(a)  # with numbers before it, as it is given
     start = given.ctypes.data - given.base.ctypes.data - lead * given.itemsize
     read = np.ndarray(given.shape, given.dtype, given.base, start, given.strides)
     return read.astype(np.float64)
@@ -160,7 +180,7 @@ def _strides_ignored(names: list[str]) -> str:
 
 def _from_first(a: Any) -> Any:
     """Return the numbers that a kernel without strides reads; None if right, or out of memory."""
-    if a.flags.c_contiguous or a.dtype.kind != "f":
+    if a.flags.c_contiguous or not is_float(a):
         return None
     low, high = byte_bounds(a)
     first = a.__array_interface__["data"][0]

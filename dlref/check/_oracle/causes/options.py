@@ -48,6 +48,8 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "layout": ("interleaved", "halves"),
     "spacing": ("paper", "tensor2tensor"),
     "rule": ("official", "paper"),
+    "max_distance": (64, 128, 256),
+    "num_buckets": (16, 32, 64),
 }
 
 
@@ -64,6 +66,8 @@ def other_options(call: Call) -> Iterator[Trial]:
     if settings.get("weight_offset"):
         words = "the offset of the weight is added twice"
         yield words, call.with_options(weight_offset=2 * settings["weight_offset"])
+    if "bias" in call.told:
+        yield "the bias is subtracted, not added", call.with_options(bias=-settings["bias"])
     for key, values in OTHERS.items():
         for value in values if key in settings else ():
             if value != settings[key]:

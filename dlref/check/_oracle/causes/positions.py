@@ -49,3 +49,25 @@ def other_signs(call: Call) -> Iterator[Trial]:
         half = len(table) // 2
         table[1:half], table[half + 1 :] = call.inputs[0][half + 1 :], call.inputs[0][1:half]
         yield words, call.with_inputs(table, *call.inputs[1:])
+
+
+def other_buckets(call: Call) -> Iterator[Trial]:
+    """Yield buckets of distances that are one off, and of ends that are rounded."""
+    settings = call.settings
+    if call.core.__name__ != "t5_relative_position_bucket":
+        for by, words in ((-1, "large"), (1, "small")):
+            moved = call.with_options(q_offset=settings["q_offset"] + by)
+            yield f"the distance is one too {words}", moved
+        return
+    distance = np.asarray(call.inputs[0])
+    for by, words in ((1, "large"), (-1, "small")):
+        yield f"the distance is one too {words}", call.with_inputs(distance + by)
+    both, count = settings["bidirectional"], settings["num_buckets"]
+    count = count // 2 if both else count
+    exact = count // 2
+    size = np.abs(distance) if both else np.maximum(-distance, 0)
+    share = np.log(np.maximum(size, exact) / exact) / np.log(settings["max_distance"] / exact)
+    for words, rounded in (("rounded", np.rint), ("rounded up", np.ceil)):
+        far = np.minimum(exact + rounded(share * (count - exact)).astype(int), count - 1)
+        bucket = np.where(size < exact, size, far) + both * count * (distance > 0)
+        yield f"buckets of far distances are {words}, not down", [bucket]

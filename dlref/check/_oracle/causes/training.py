@@ -283,6 +283,8 @@ def other_momentum(call: Call) -> Iterator[Trial]:
     t, settings = chapter("training"), call.settings
     ahead = call.core is t.nesterov_step
     words = "it is plain momentum, without Nesterov's look-ahead"
+    if call.inputs[2] is None:  # alike in a first step
+        words += f", or momentum is 0.0, not {settings['momentum']}"
     words = words if ahead else "it looks ahead, as Nesterov's momentum does"
     other = t.momentum_step if ahead else t.nesterov_step
     options = {key: value for key, value in call.options.items() if key != "dampening"}

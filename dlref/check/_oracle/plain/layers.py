@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .common import summed, widen
+from .common import as_rows, product, summed, widen
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
@@ -44,3 +44,48 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-
     wide = widen(x)
     y = rms_norm(wide - _mean(wide), weight, eps=eps)
     return (y if bias is None else y + bias).astype(x.dtype)
+
+
+# Gradients of weights, which are sums over all rows.
+
+
+def _over_rows(terms: Any) -> Any:
+    """Return sums over rows, one after the other."""
+    if not len(terms):
+        raise NotImplementedError
+    return np.add.accumulate(terms, 0)[-1]
+
+
+def linear_vjp(dout: Any, x: Any, weight: Any, bias: Any = None) -> Any:
+    """Return products with the weights, and sums of the products with the rows."""
+    u, rows = as_rows(widen(dout)), as_rows(widen(x))
+    dx = product(u, widen(weight)).reshape(x.shape)
+    sums = [u[:, :, None] * rows[:, None, :], *([] if bias is None else [u])]
+    return tuple(a.astype(x.dtype) for a in (dx, *map(_over_rows, sums)))
+
+
+def norm_vjp(
+    dout: Any, x: Any, weight: Any, bias: Any = None, *, eps: float, offset: float, centred: bool
+) -> Any:
+    """Return the gradients of a norm that has weights."""
+    if weight is None:
+        raise NotImplementedError
+    u, wide, scale = (widen(a) for a in (dout, x, weight))
+    wide = wide - _mean(wide) if centred else wide
+    size = np.sqrt(_mean(wide * wide) + wide.dtype.type(eps))
+    y, u_scaled = wide / size, u * (scale + scale.dtype.type(offset))
+    dx = (u_scaled - y * _mean(u_scaled * y)) / size
+    dx = dx - _mean(dx) if centred else dx
+    sums = [as_rows(u * y), *([] if bias is None else [as_rows(u)])]
+    return tuple(a.astype(x.dtype) for a in (dx, *map(_over_rows, sums)))
+
+
+def weighted_layer_norm_vjp(*inputs: Any, eps: float = 1e-5) -> Any:
+    """Return the gradients of a layer norm that has weights."""
+    return norm_vjp(*inputs, *[None] * (3 - len(inputs)), eps=eps, offset=0.0, centred=True)
+
+
+def weighted_rms_norm_vjp(*inputs: Any, eps: float = 1e-6, weight_offset: float = 0.0) -> Any:
+    """Return the gradients of an RMS norm that has weights."""
+    missing = [None] * (3 - len(inputs))
+    return norm_vjp(*inputs, *missing, eps=eps, offset=weight_offset, centred=False)

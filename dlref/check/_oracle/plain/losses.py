@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .common import sigmoid
+from .common import sigmoid, summed
 from .rows import log_softmax
 
 
@@ -46,6 +46,16 @@ def cross_entropy_vjp(dout: Any, logits: Any, target: Any, **options: Any) -> An
         return grad
     weight = np.asarray(options.get("weight", 1), logits.dtype)
     return grad, -dout * weight * logs * (1 - options.get("label_smoothing", 0.0))
+
+
+def cross_entropy_vjp_of_logarithms(dout: Any, logits: Any, target: Any, **options: Any) -> Any:
+    """Return the same by the gradient of the logarithms, which is summed from left to right."""
+    y, count = _aimed(logits, target, options)
+    grad = -(np.asarray(dout)[..., None] / count).astype(logits.dtype) * y
+    grad = grad - np.exp(log_softmax(logits)) * summed(grad)
+    if target.dtype.kind in "iu":
+        return grad
+    return grad, cross_entropy_vjp(dout, logits, target, **options)[1]
 
 
 def _weighed(target: Any, options: dict[str, Any]) -> tuple[Any, ...]:
