@@ -115,7 +115,8 @@ def distillation_loss(
     --------
     A student that does not know yet, and a teacher that is sure to 3/4:
 
-    >>>     >>> from dlref.losses import distillation_loss
+    >>> import numpy as np
+    >>> from dlref.losses import distillation_loss
     >>> student, teacher = [0.0, 0.0], [np.log(3.0), 0.0]
     >>> for kind in ("kl", "reverse", "jsd"):
     ...     print(round(float(distillation_loss(student, teacher, kind=kind)), 6))
@@ -177,7 +178,8 @@ def distillation_loss_grad(
 
     Examples
     --------
-    >>>     >>> from dlref.losses import distillation_loss_grad
+    >>> import numpy as np
+    >>> from dlref.losses import distillation_loss_grad
     >>> distillation_loss_grad([0.0, 0.0], [np.log(3.0), 0.0])
     array([-0.25,  0.25])
     """
@@ -265,7 +267,8 @@ def distillation_loss_jvp(
     --------
     A shift of all logits changes nothing:
 
-    >>>     >>> from dlref.losses import distillation_loss_jvp
+    >>> import numpy as np
+    >>> from dlref.losses import distillation_loss_jvp
     >>> moved = distillation_loss_jvp(([0.0, 0.0], [np.log(3.0), 0.0]), ([1.0, 1.0], None))
     >>> bool(abs(moved) < 1e-15)
     True
