@@ -1,5 +1,5 @@
 """
-The exponentials of one row of scores, shared by softmax, log-sum-exp and the losses.
+The exponentials of one row of scores, shared by softmax, log-sum-exp and cross-entropy.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
 exponent is a relative error of the exponential; `run` takes shorter forms, without that error and
@@ -43,12 +43,9 @@ __all__ = [
     "along",
     "dot",
     "exponentials",
-    "log_softmax_row",
     "run",
     "single",
     "softmax_and_logarithm",
-    "softmax_product_row",
-    "softmax_row",
     "sum_pair",
 ]
 
@@ -182,54 +179,17 @@ def dot(e: FloatArray, v: FloatArray) -> Number:
 
 
 @inline_strict
-def _shares(e: FloatArray, others: Number, more: Number, out: FloatArray) -> None:
-    """Write e over its sum, which `exponentials` returned."""
-    total = 1.0 + others
+def softmax_and_logarithm(x: FloatArray, logs: FloatArray, out: FloatArray) -> None:
+    """Write the softmax of x, and its logarithm."""
+    top, others, more = exponentials(x, out)
+    rest, total = log1p_pair(others, more), 1.0 + others
     lost = two_diff_error(1.0, -others) + more
-    for i in range(out.size):
-        out[i] = quotient(e[i], total, lost)
-
-
-@inline_strict
-def softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
-    """Write the softmax of x; e is a workspace."""
-    _, others, more = exponentials(x, e)
-    _shares(e, others, more, out)
-
-
-@inline_strict
-def softmax_product_row(v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
-    """Write the product of the Jacobian of softmax at x with v; e is a workspace."""
-    _, others, _ = exponentials(x, e)
-    total = 1.0 + others
-    mean = dot(e, v) / total
-    for i in range(out.size):
-        out[i] = quotient(e[i], total, 0.0) * (np.float64(v[i]) - mean)
-
-
-@inline_strict
-def _logarithms(x: FloatArray, top: Number, others: Number, more: Number, out: FloatArray) -> None:
-    """Write x minus its log-sum-exp, for what `exponentials` returned."""
-    rest = log1p_pair(others, more)
-    for i in range(out.size):
+    for i in range(x.size):
         score = np.float64(x[i])
         d = score - top
         low = two_diff_error(score, top)
-        out[i] = d - (rest - (low if d > -np.inf else 0.0))
-
-
-@inline_strict
-def log_softmax_row(x: FloatArray, out: FloatArray, e: FloatArray) -> None:
-    """Write the logarithm of the softmax of x; e is a workspace."""
-    _logarithms(x, *exponentials(x, e), out)
-
-
-@inline_strict
-def softmax_and_logarithm(x: FloatArray, logs: FloatArray, out: FloatArray) -> None:
-    """Write the softmax of x and its logarithm."""
-    top, others, more = exponentials(x, out)
-    _logarithms(x, top, others, more, logs)
-    _shares(out, others, more, out)
+        logs[i] = d - (rest - (low if d > -np.inf else 0.0))
+        out[i] = quotient(out[i], total, lost)
 
 
 def _same(matrix: FloatArray) -> FloatArray:

@@ -19,9 +19,9 @@ from .._core.arguments import (
 )
 from .._core.jit import inline_fma, kernel
 from .._core.threads import over_rows, with_room
-from .._math.softmax_rows import along, softmax_product_row, softmax_row
+from .._math.softmax_rows import along
 from ._hardmax import hardmax
-from ._softmax import softmax_jvp
+from ._softmax import product_rows, softmax_jvp, softmax_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def _draw(
 ) -> None:
     for r in range(start, stop):
         _soften(x[r], g[r], T, room[0])
-        softmax_row(room[0], out[r], room[1])
+        softmax_rows(0, 1, room[:1], out[r : r + 1], room[1])
 
 
 @kernel
@@ -69,12 +69,12 @@ def _pull(
     dg: FloatArray,
     room: FloatArray,
 ) -> None:
-    grad, e = room[0], room[1]
+    grad, e = room[:1], room[1]
     for r in range(start, stop):
-        _soften(x[r], g[r], T, grad)
-        softmax_product_row(u[r], grad, grad, e)
-        for i in range(grad.size):
-            dx[r, i] = grad[i] / T
+        _soften(x[r], g[r], T, grad[0])
+        product_rows(0, 1, u[r : r + 1], grad, grad, e)
+        for i in range(e.size):
+            dx[r, i] = grad[0, i] / T
             dg[r, i] = dx[r, i]
 
 

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.softmax_rows import added, along, dot, exponentials, log_softmax_row, run
+from .._math.elementary import log1p_pair, two_diff_error
+from .._math.softmax_rows import added, along, dot, exponentials, run
 from ._softmax import softmax
 
 if TYPE_CHECKING:
@@ -21,7 +22,14 @@ __all__ = ["log_softmax", "log_softmax_jacobian", "log_softmax_jvp", "log_softma
 @kernel
 def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
-        log_softmax_row(x[r], out[r], e)
+        top, others, more = exponentials(x[r], e)
+        rest = log1p_pair(others, more)
+        scores, to = x[r], out[r]
+        for i in range(to.size):
+            value = np.float64(scores[i])
+            d = value - top
+            low = two_diff_error(value, top)
+            to[i] = d - (rest - (low if d > -np.inf else 0.0))
 
 
 @kernel

@@ -12,23 +12,33 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
-from .._math.softmax_rows import along, run, softmax_product_row, softmax_row
+from .._math.elementary import quotient, two_diff_error
+from .._math.softmax_rows import along, dot, exponentials, run
 
 __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 
 
 @kernel
-def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+def softmax_rows(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
-        softmax_row(x[r], out[r], e)
+        _, others, more = exponentials(x[r], e)
+        total = 1.0 + others
+        s, lost = out[r], two_diff_error(1.0, -others) + more
+        for i in range(s.size):
+            s[i] = quotient(e[i], total, lost)
 
 
 @kernel
-def _product(
+def product_rows(
     start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray
 ) -> None:
     for r in range(start, stop):
-        softmax_product_row(v[r], x[r], out[r], e)
+        _, others, _ = exponentials(x[r], e)
+        total = 1.0 + others
+        mean = dot(e, v[r]) / total
+        change, to = v[r], out[r]
+        for i in range(to.size):
+            to[i] = quotient(e[i], total, 0.0) * (np.float64(change[i]) - mean)
 
 
 def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
@@ -126,7 +136,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     dtype, [array] = as_floats({"x": x}, work=np.float32)
     [rows], back = along(axis, array)
     out = np.empty_like(rows)
-    run(_softmax, rows, out)
+    run(softmax_rows, rows, out)
     return result(back(out), dtype)
 
 
@@ -179,7 +189,7 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     dtype, [array] = as_floats({"x": x})
     [rows], back = along(axis, array)
     s = np.empty_like(rows)
-    run(_softmax, rows, s)
+    run(softmax_rows, rows, s)
     s = np.moveaxis(back(s), axis, -1)
     jac = -s[..., :, None] * s[..., None, :]
     diagonal = np.arange(s.shape[-1])
@@ -283,5 +293,5 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
 def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatArray:
     [changes, rows], back = along(axis, v, x)
     out = np.empty_like(rows)
-    run(_product, changes, rows, out)
+    run(product_rows, changes, rows, out)
     return result(back(out), dtype)

@@ -61,7 +61,8 @@ def _write_columns(start: int, stop: int, a: FloatArray, out: FloatArray) -> Non
 def _gradients(u: FloatArray, s: FloatArray, some: slice) -> FloatArray:
     """Return u times the gradients of the cross-entropies of some rows, in float64."""
     z = s[:, some].astype(np.float64)
-    return row_gradients(u[:, some], z, np.broadcast_to(np.arange(s.shape[-1])[some], z.shape[:-1]))
+    own = np.arange(some.start, some.stop, dtype=np.int64)
+    return row_gradients(u[:, some], z, np.broadcast_to(own, z.shape[:-1]))
 
 
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
