@@ -11,7 +11,7 @@ from chapters import PLAIN, VARIANTS
 
 import dlref
 from dlref import activations as act
-from dlref import attention, check, losses, recurrent
+from dlref import attention, check, losses, neurons, recurrent
 from dlref import normalization as norm
 from dlref._core.pytree import flat
 
@@ -21,6 +21,9 @@ CALLS = {
     "softmax": (act.softmax, ((6, 8),)),
     "log_softmax": (act.log_softmax, ((6, 8),)),
     "logsumexp": (act.logsumexp, ((6, 8),)),
+    "linear": (neurons.linear, ((6, 8), (5, 8), (5,))),
+    "layer_norm": (norm.layer_norm, ((6, 8), (8,), (8,))),
+    "rms_norm": (norm.rms_norm, ((6, 8), (8,))),
     "cross_entropy": (losses.cross_entropy, ((6, 8), (6,))),
     "scaled_dot_product_attention": (SDPA, ((4, 5, 8), (2, 7, 8), (2, 7, 6))),
 }

@@ -88,18 +88,17 @@ def other_bases(call: Call) -> Iterator[Trial]:
     i, j = call.names.index("cos"), call.names.index("sin")
     cos, sin = call.inputs[i], call.inputs[j]
     pairs, place = cos.shape[-1], np.arange(cos.shape[-1])
-    if cos.ndim != 2 or len(cos) < 2 or pairs < 2:
+    if cos.ndim != 2 or len(cos) < 2 or pairs < 2 or sin[1, -1] <= 0:
         return
-    slowest = np.arctan2(sin[1, -1], cos[1, -1])
-    own = slowest ** (-pairs / (pairs - 1)) if slowest > 0 else 0.0
+    own = np.arctan2(sin[1, -1], cos[1, -1]) ** (-pairs / (pairs - 1))
     position = np.arange(len(cos))[:, None]
     angles = position * own ** (-place / pairs)
     if not np.allclose(cos + 1j * sin, np.exp(1j * angles), rtol=0, atol=1e-5):
         return
     for base in (1e4, 5e5, 1e6):
         if not np.isclose(base, own, rtol=1e-3):
-            turned = position * base ** (-place / pairs)
-            other = replaced(replaced(call, i, np.cos(turned)), j, np.sin(turned))
+            angles = position * base ** (-place / pairs)
+            other = replaced(replaced(call, i, np.cos(angles)), j, np.sin(angles))
             yield f"the base of the rotation is {base:.0f}, not {own:.6g}", other
 
 

@@ -1,0 +1,40 @@
+"""What the page says of planted kernels, and of the cases that find them, is in the tables."""
+
+from test_ports_measured import page, table
+
+RIGHT = ("formulas", "dlref", "PyTorch", "JAX", "other seeds")
+NUMBERS = {20: "Twenty", 21: "Twenty-one", 22: "Twenty-two"}
+
+
+def total(rows, column):
+    return sum(int(row[column]) for row in rows)
+
+
+def test_planted_kernels():
+    rows = table("planted.csv")
+    wrong = [row for row in rows if row["source"] not in RIGHT]
+    right = {row["source"]: row for row in rows[len(wrong) :]}
+    assert {*right} == {*RIGHT}
+    assert total(wrong, "kernels") >= 400
+    assert total(wrong, "flagged") == total(wrong, "kernels")
+    assert total(wrong, "named") >= 0.85 * total(wrong, "kernels")
+    assert total(wrong, "named wrongly") == 0
+    again = right.pop("other seeds")
+    count = total(right.values(), "kernels")
+    assert count >= 300
+    assert int(again["kernels"]) == 9 * (count // 10)
+    alarms = total([*right.values(), again], "flagged")
+    text = page("withstands.rst")
+    assert "the last five rows are right kernels" in text
+    assert f"There are {alarms} alarms." in text
+    assert {name for name, row in right.items() if int(row["flagged"])} <= {"formulas", "PyTorch"}
+    (tests,) = (row for row in wrong if row["source"] == "tests")
+    unknown = int(tests["kernels"]) - int(tests["named"])
+    assert f"{NUMBERS[unknown]} rows of the tests are unknown mistakes" in text
+
+
+def test_kinds_of_cases():
+    rows = table("planted_cases.csv")
+    assert len({row["case"] for row in rows}) == len(rows) >= 10
+    assert all(int(row["alone"]) <= int(row["flags"]) <= int(row["wrong kernels"]) for row in rows)
+    assert total(rows, "alone") > 0
