@@ -21,7 +21,7 @@ from .._core.jit import inline_fma, kernel
 from .._core.threads import over_rows, with_room
 from .._math.softmax_rows import along
 from ._hardmax import hardmax
-from ._softmax import product_rows, softmax_jvp, softmax_rows
+from ._softmax import _product, _softmax, softmax_jvp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +54,7 @@ def _draw(
 ) -> None:
     for r in range(start, stop):
         _soften(x[r], g[r], T, room[0])
-        softmax_rows(0, 1, room[:1], out[r : r + 1], room[1])
+        _softmax(0, 1, room[:1], out[r : r + 1], room[1])
 
 
 @kernel
@@ -72,7 +72,7 @@ def _pull(
     grad, e = room[:1], room[1]
     for r in range(start, stop):
         _soften(x[r], g[r], T, grad[0])
-        product_rows(0, 1, u[r : r + 1], grad, grad, e)
+        _product(0, 1, u[r : r + 1], grad, grad, e)
         for i in range(e.size):
             dx[r, i] = grad[0, i] / T
             dg[r, i] = dx[r, i]

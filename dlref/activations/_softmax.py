@@ -19,7 +19,7 @@ __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 
 
 @kernel
-def softmax_rows(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
+def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:
     for r in range(start, stop):
         _, others, more = exponentials(x[r], e)
         total = 1.0 + others
@@ -29,7 +29,7 @@ def softmax_rows(start: int, stop: int, x: FloatArray, out: FloatArray, e: Float
 
 
 @kernel
-def product_rows(
+def _product(
     start: int, stop: int, v: FloatArray, x: FloatArray, out: FloatArray, e: FloatArray
 ) -> None:
     for r in range(start, stop):
@@ -136,7 +136,7 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     dtype, [array] = as_floats({"x": x}, work=np.float32)
     [rows], back = along(axis, array)
     out = np.empty_like(rows)
-    run(softmax_rows, rows, out)
+    run(_softmax, rows, out)
     return result(back(out), dtype)
 
 
@@ -189,7 +189,7 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     dtype, [array] = as_floats({"x": x})
     [rows], back = along(axis, array)
     s = np.empty_like(rows)
-    run(softmax_rows, rows, s)
+    run(_softmax, rows, s)
     s = np.moveaxis(back(s), axis, -1)
     jac = -s[..., :, None] * s[..., None, :]
     diagonal = np.arange(s.shape[-1])
@@ -293,5 +293,5 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
 def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatArray:
     [changes, rows], back = along(axis, v, x)
     out = np.empty_like(rows)
-    run(product_rows, changes, rows, out)
+    run(_product, changes, rows, out)
     return result(back(out), dtype)
