@@ -282,7 +282,7 @@ def _is_multiple(pair: Pair, ratio: float) -> bool:
         return near
     with np.errstate(all="ignore"):
         gaps = np.where(np.isfinite(other), np.abs(pair.got - other), 0.0)
-        own = np.where(np.isfinite(other), EPS[pair.dtype.name] * np.abs(other), 0.0)
+        own = np.where(np.isfinite(other), EPS.get(pair.dtype.name, 0.0) * np.abs(other), 0.0)
     return bool((gaps <= own + 4 * abs(ratio) * np.asarray(pair.bound)).all())
 
 
