@@ -287,6 +287,9 @@ def test_sums_that_stagnate_are_no_multiple(size):
         verdict = check.check_forward(kernel, op, *given)
         assert not verdict
         assert not verdict.cause or verdict.cause.startswith("these are sums in bfloat16")
+    for dtype in ("f", bfloat16):  # zeros are their own multiples
+        relu = x[:, :40].astype(dtype)
+        assert "doubled" in check.check_forward(lambda x: 2 * act.relu(x), act.relu, relu).cause
     doubled = check.check_forward(lambda x: 2 * norm.layer_norm(x), norm.layer_norm, x)
     assert doubled.cause.startswith("it is doubled")
     cause = check.check_forward(lambda x: 3 * act.gelu(x), act.gelu, x).cause

@@ -274,12 +274,16 @@ def _is_multiple(pair: Pair, ratio: float) -> bool:
 
     In 16 bits each element has to be, but for its own rounding: others are sums of that format.
     """
+    if not np.isfinite(ratio):
+        return False
+    other = ratio * pair.want
+    near = agrees(pair.got, other, pair)
+    if pair.dtype.itemsize > 2 or not near:
+        return near
     with np.errstate(all="ignore"):
-        other = ratio * pair.want
         gaps = np.where(np.isfinite(other), np.abs(pair.got - other), 0.0)
-    eps = EPS.get(pair.dtype.name, 0.0) if pair.dtype.itemsize == 2 else np.inf
-    near = gaps <= eps * np.abs(other) + 4 * abs(ratio) * np.asarray(pair.bound)
-    return bool(np.isfinite(ratio) and agrees(pair.got, other, pair) and near.all())
+        own = np.where(np.isfinite(other), EPS.get(pair.dtype.name, 0.0) * np.abs(other), 0.0)
+    return bool((gaps <= own + 4 * abs(ratio) * np.asarray(pair.bound)).all())
 
 
 def stagnates(pair: Pair) -> bool:
