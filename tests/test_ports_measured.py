@@ -31,12 +31,10 @@ def test_planted_ports():
     assert named >= 0.85 * planted
     assert wrongly == 0
     assert total(right, "number") >= 60
-    alarms = {row["ports"]: int(row["step right, or alarm"]) for row in right}
-    assert {name for name, count in alarms.items() if count} <= {"right: bfloat16"}
+    assert total(right, "step right, or alarm") == 0
     text = page("withstands.rst")
     assert f"all of the {planted} ports, and the text names {named} of the mistakes" in text
-    said = f"Of the {total(right, 'number')} right ports, {sum(alarms.values())} raise an alarm"
-    assert said in text
+    assert f"None of the {total(right, 'number')} right ports raises an alarm" in text
 
 
 def test_checkpoints():
