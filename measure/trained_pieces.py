@@ -2,9 +2,10 @@
 Train the smallest models of recent pieces: ``tox run -e measure -- trained_pieces`` (minutes).
 
 Three comparisons, three seeds each. Blocks with attention, with gated delta rules and with one of
-each learn to recall values by their keys. Models with rotations in all blocks, in every other one
-and in none learn 32 characters of a text, and read 128. Experts with and without the balancing loss
-learn a map that differs from region to region. Writes docs/results/trained_pieces.csv.
+each learn to recall values by their keys, for a number of steps. Models with rotations in all
+blocks, in every other one and in none, with and without windows, learn 32 characters of a text, and
+read 128. Experts with and without the balancing loss learn a map that differs from region to
+region. Writes docs/results/trained_pieces.csv.
 """
 
 import csv
@@ -36,19 +37,21 @@ TEXT = ROOT / "gallery" / "transformer" / "alice.txt"
 SEEDS = 0, 1, 2
 
 
-def trained(params, config, batches, rate):
+def trained(params, config, batches, rate, warmup):
     """Return parameters after a step for each batch of tokens and targets."""
-    state, batches = None, [*batches]
+    state = None
     for step, (tokens, targets) in enumerate(batches):
         _, grads = language_model_loss_value_and_grad(tokens, params, config, targets=targets)
-        lr = cosine_schedule(step, peak=rate, steps=len(batches), warmup=len(batches) // 10)
-        params, state = adamw_step(params, grads, state, learning_rate=lr, weight_decay=0.0)
+        lr = rate * min(1, (step + 1) / warmup)
+        params, state = adamw_step(
+            params, grads, state, learning_rate=lr, betas=(0.9, 0.98), weight_decay=0.0
+        )
     return params
 
 
 # Delta rules and attention.
 
-RECALL = {"pairs": 6, "keys": 12, "values": 12}
+RECALL = {"pairs": 8, "keys": 8, "values": 8}
 MIXERS = {
     "attention, attention": (False, False),
     "delta rule, delta rule": (True, True),
@@ -63,27 +66,29 @@ def delta_rule(rng, D, H, E):
     conv = np.zeros((3 * H * E, 4))
     conv[:, -1] = 1.0
     conv += 0.2 * rng.normal(size=conv.shape)
-    return GatedDeltaParams(
-        **drawn, conv=conv, a_log=np.zeros(H), dt_bias=np.full(H, -4.0), norm=np.ones(E),
-        w_o=rng.normal(size=(D, H * E)) / np.sqrt(2 * D),
-    )  # fmt: skip
+    arrays = drawn | {
+        "conv": conv, "a_log": np.zeros(H), "dt_bias": np.full(H, -4.0), "norm": np.ones(E),
+        "w_o": rng.normal(size=(D, H * E)) / np.sqrt(2 * D),
+    }  # fmt: skip
+    return GatedDeltaParams(**{name: a.astype(np.float32) for name, a in arrays.items()})
 
 
-def recall(mixers, seed, steps=400, D=32, H=2):
-    """Return the share of values that a trained model recalls."""
+def recall(mixers, seed, steps=250, D=32):
+    """Return the share of values that a model of one head recalls after so many steps."""
     rng = np.random.default_rng(seed)
     config = LanguageModelConfig(
-        24, D, H, layers=2, hidden=64, positions="rope", norm="rms", activation="swiglu",
-        biases=False,
+        RECALL["keys"] + RECALL["values"], D, 1, layers=2, hidden=2 * D, positions="rope",
+        rope_base=10.0, norm="rms", activation="swiglu", biases=False, tied=False,
+        scale_embeddings=True,
     )  # fmt: skip
-    params = init_language_model(rng, config)
+    params = init_language_model(rng, config, dtype=np.float32)
     blocks = [
-        block._replace(attention=delta_rule(rng, D, H, D // H)) if delta else block
+        block._replace(attention=delta_rule(rng, D, 1, D)) if delta else block
         for block, delta in zip(params.blocks, mixers, strict=True)
     ]
     params = params._replace(blocks=tuple(blocks))
     batches = (associative_recall_task(rng, 32, **RECALL) for _ in range(steps))
-    params = trained(params, config, batches, 5e-3)
+    params = trained(params, config, batches, 5e-3, warmup=50)
     tokens, targets = associative_recall_task(np.random.default_rng(99), 400, **RECALL)
     best = language_model(tokens, params, config).argmax(-1)
     asked = targets >= 0
@@ -92,9 +97,12 @@ def recall(mixers, seed, steps=400, D=32, H=2):
 
 # Rotations in some blocks.
 
+WINDOW = {"window": (8, 0)}
 ROTATIONS = {
     "rotations in all blocks": ({}, {}),
+    "rotations in all, windows": (WINDOW, WINDOW),
     "in every other block": ({}, {"rope": None}),
+    "in every other, windows there": (WINDOW, {"rope": None}),
     "in none": ({"rope": None}, {"rope": None}),
 }
 SHORT, LONG, LAST = 32, 128, 16
@@ -115,7 +123,8 @@ def read_on(blocks, seed, steps=300, D=48):
             pieces = tokens[starts[:, None] + np.arange(SHORT + 1)]
             yield pieces[:, :-1], pieces[:, 1:]
 
-    params = trained(init_language_model(rng, config), config, batches(), 4e-3)
+    params = init_language_model(rng, config, dtype=np.float32)
+    params = trained(params, config, batches(), 4e-3, warmup=30)
     ends = np.arange(cut + LONG, len(tokens) - 1, 31)[:200]
     found = []
     for length in (SHORT, LONG):

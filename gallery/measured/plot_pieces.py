@@ -2,7 +2,7 @@ r"""
 What recent pieces buy
 ======================
 
-Small models trained with a piece and without it: what does each change?
+Small models are trained with a piece and without it: what does it change?
 """
 
 import csv
@@ -21,19 +21,26 @@ with table.open(newline="", encoding="utf-8") as file:
     rows = list(csv.DictReader(file))
 
 # %%
-# Means of three seeds, with the distance between the best and the worst.
+# Means of three seeds.
 
 titles = {
-    "recalled": "values recalled by their keys",
+    "recalled": "share of the values recalled by their keys",
     "loss at 128": "loss at 128 characters, trained on 32",
-    "largest share": "largest share of one of 8 experts",
+    "largest share": "largest share of the tokens, of 8 experts",
 }
-fig, axes = plt.subplots(3, 1, figsize=(7, 5))
-for ax, (quantity, title) in zip(axes, titles.items(), strict=True):
-    some = [row for row in rows if row["quantity"] == quantity]
-    means = [float(row["mean"]) for row in some]
-    spread = [float(row["spread"]) / 2 for row in some]
-    ax.barh([row["model"] for row in some], means, xerr=spread, height=0.6)
+shown = {q: [row for row in rows if row["quantity"] == q] for q in titles}
+fig, axes = plt.subplots(
+    3,
+    1,
+    figsize=(7, 5.5),
+    height_ratios=[len(some) + 1 for some in shown.values()],
+)
+for ax, (quantity, some) in zip(axes, shown.items(), strict=True):
+    names = [row["model"] for row in some]
+    bars = ax.barh(names, [float(row["mean"]) for row in some], height=0.6)
+    labels = [f"seeds differ by {float(row['spread']):.2f}" for row in some]
+    ax.bar_label(bars, labels, padding=4)
+    ax.margins(x=0.35)
     ax.invert_yaxis()
-    ax.set(title=title)
+    ax.set(title=titles[quantity])
 plt.show()
