@@ -40,7 +40,7 @@ for ax, (quantity, some) in zip(axes, shown.items(), strict=True):
     bars = ax.barh(names, [float(row["mean"]) for row in some], height=0.6)
     labels = [f"seeds differ by {float(row['spread']):.2f}" for row in some]
     ax.bar_label(bars, labels, padding=4)
-    ax.margins(x=0.35)
+    ax.margins(x=0.5)
     ax.invert_yaxis()
     ax.set(title=titles[quantity])
 plt.show()
