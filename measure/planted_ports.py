@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "interop")]
 
 import peers  # noqa: E402
-from decoders import FAMILIES, SIZES, V  # noqa: E402
+from decoders import FAMILIES, PACKAGES, V, made  # noqa: E402
 from wide import in_float64  # noqa: E402
 
 from dlref.check import first_difference, trace  # noqa: E402
@@ -37,7 +37,6 @@ from dlref.transformer import language_model  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "ports.csv"
 torch = peers.torch
 TEXT = 12
-PACKAGES = {"gemma3_text": "gemma3"}
 LLAMA = {"llama": ("Llama", [{}, {"rope_parameters": {
     "rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}])}  # fmt: skip
 ALL = FAMILIES | LLAMA
@@ -65,34 +64,10 @@ def modeling(kind):
     return importlib.import_module(f"transformers.models.{package}.modeling_{package}")
 
 
-def configured(kind, variant, **entries):
-    """Return the configuration of a family's model, with other entries."""
-    transformers = importlib.import_module("transformers")
+def modelled(kind, variant, dtype, **entries):
+    """Return the model of a family, and its configuration."""
     name, every = ALL[kind]
-    sizes = {k: v for k, v in SIZES.items() if name != "GPTNeoX" or k != "num_key_value_heads"}
-    settings = dict(every[variant])
-    if "partial_rotary_factor" in settings:
-        sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
-        settings = {}
-    config = getattr(transformers, f"{name}Config")(**sizes | settings | entries)
-    config._attn_implementation = config._experts_implementation = "eager"
-    return name, config
-
-
-def made(kind, variant, dtype, **entries):
-    """Return a model whose every parameter is random, and its configuration."""
-    torch.manual_seed(1)
-    name, config = configured(kind, variant, **entries)
-    transformers = importlib.import_module("transformers")
-    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
-    model = cls(config).to(dtype).eval()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(torch.randn_like(p), alpha=0.3)
-        for key, buffer in model.named_buffers():
-            if key.endswith("correction_bias"):
-                buffer.add_(torch.randn_like(buffer), alpha=0.3)
-    return model, config.to_dict()
+    return made(name, every[variant], dtype, seed=1, spread=0.3, **entries)
 
 
 def parts_of(kind, layer):
@@ -155,7 +130,7 @@ def steps_of(kind, model, ids):
 def right_one(kind, variant):
     """Return tokens, the model's state and its trace, float64 throughout."""
     with in_float64(PACKAGES.get(kind, kind)):
-        model, config = made(kind, variant, torch.float64)
+        model, config = modelled(kind, variant, torch.float64)
     ids = np.random.default_rng(3).integers(3, V, (2, TEXT))
     params, own = from_state_dict(model.state_dict(), kind, config)
     return ids, model.state_dict(), trace(language_model, ids, params, own)
@@ -178,7 +153,7 @@ def difference(port):
     """Return what `first_difference` says of a port with a mistake."""
     ids, state, right = right_one(port.kind, port.variant)
     with in_float64(PACKAGES.get(port.kind, port.kind)):
-        model, _ = made(port.kind, port.variant, torch.float64, **(port.entries or {}))
+        model, _ = modelled(port.kind, port.variant, torch.float64, **(port.entries or {}))
         model.load_state_dict(state, strict=False)
         with port.change(model, modeling(port.kind)) if port.change else contextlib.nullcontext():
             seen = steps_of(port.kind, model, ids)
@@ -367,7 +342,7 @@ def of_rotations():
                {"no_rope_layers": [0, 0, 0]})  # fmt: skip
     near = {"full_attention": ROPE, "sliding_attention": ROPE | {"rope_theta": 1e6}}
     yield Port("gemma3_text", 0, "one base for all layers", None, ATTENDED,
-               "the rotation is that of block 1", {"rope_parameters": near})  # fmt: skip
+               "the block has the rotation of block 1", {"rope_parameters": near})  # fmt: skip
     yield Port("deepseek_v3", 0, "pairs in halves", None, ATTENDED, "rotated as halves",
                {"rope_interleave": False})  # fmt: skip
     yield Port("deepseek_v3", 0, "base", None, ATTENDED, "the base of the rotation is 500000",
@@ -413,7 +388,7 @@ def of_scores():
     yield Port("mistral", 0, "no window", None, ATTENDED, "window is missing",
                {"sliding_window": None})  # fmt: skip
     other = {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}
-    words = "the options are those of block 1"
+    words = "the block has the options of block 1"
     yield Port("gemma3_text", 0, "kinds of layers exchanged", None, ATTENDED, words, other)
     for kind in ("llama", "qwen2", "qwen3"):
         yield Port(kind, 0, "heads modulo", patched("repeat_kv", tiled), ATTENDED,
@@ -488,7 +463,7 @@ def of_projections():
     for kind in ("llama", "olmo2"):
         step = NORMED if kind == "llama" else "blocks.0.attention.q"
         yield Port(kind, 0, "layers exchanged", layers_exchanged, step,
-                   "the parameters are those of block 1")  # fmt: skip
+                   "the block has the parameters of block 1")  # fmt: skip
     for kind in ("llama", "qwen2"):
         yield Port(kind, 0, "head tied", tied, "logits", "the head is the matrix of embeddings")
 
@@ -597,7 +572,7 @@ FORMATS = {
 def of_right(kind, variant, dtype, wide):
     """Return what `first_difference` says of an unchanged module."""
     with in_float64(PACKAGES.get(kind, kind)) if wide else contextlib.nullcontext():
-        model, config = made(kind, variant, dtype)
+        model, config = modelled(kind, variant, dtype)
         ids = np.random.default_rng(3).integers(3, V, (2, TEXT))
         seen = steps_of(kind, model, ids)
     params, own = from_state_dict(model.state_dict(), kind, config)

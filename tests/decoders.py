@@ -1,5 +1,7 @@
 """Configurations of the families of decoders: what they have in common, and variants of each."""
 
+import json
+
 V, T = 23, 12
 SIZES = {
     "vocab_size": V,
@@ -119,3 +121,32 @@ FAMILIES = {
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
 }
+#: Packages of families whose name differs.
+PACKAGES = {"gemma3_text": "gemma3"}
+
+
+def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
+    """
+    Return a model of the package transformers, in evaluation mode, and its configuration.
+
+    Every parameter is random. `entries` of the configuration go before all others.
+    """
+    import peers  # noqa: PLC0415  # only here, as is the package
+    import transformers  # noqa: PLC0415
+
+    torch = peers.torch
+    torch.manual_seed(seed)
+    sizes = {k: v for k, v in SIZES.items() if name != "GPTNeoX" or k != "num_key_value_heads"}
+    if "partial_rotary_factor" in settings:
+        sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
+        settings = {}
+    config = getattr(transformers, f"{name}Config")(**sizes | settings | entries)
+    config._attn_implementation = config._experts_implementation = "eager"
+    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
+    model = cls(config).to(dtype).eval()
+    random = [*model.parameters()]
+    random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]
+    with torch.no_grad():
+        for array in random:
+            array.add_(torch.randn_like(array), alpha=spread)
+    return model, json.loads(json.dumps(config.to_dict()))

@@ -48,6 +48,7 @@ SHARED = {
     "interop._decoders",
     "interop._families",
     "interop._fused",
+    "interop._safetensors",
     "interop._settings",
     "interop._tensors",
     "transformer._decoding",

@@ -21,15 +21,18 @@ FILES = {
     "alice.txt": ROOT / "gallery/transformer/alice.txt",
     "speed.csv": ROOT / "docs/results/speed.csv",
     "accuracy.csv": ROOT / "docs/results/accuracy.csv",
+    "trained_pieces.csv": ROOT / "docs/results/trained_pieces.csv",
 }
 #: Scripts that end before they compute for long, and what they ask for.
 ASK = {
     "plot_accuracy": "accuracy.csv",
+    "plot_pieces": "trained_pieces.csv",
     "plot_speed": "speed.csv",
     "plot_storage": "alice.txt",
     "plot_rotary": "interactive.py",
 }
-CHEAP = ["plot_accuracy", "plot_speed", "plot_rotary"]  # with their files, in seconds
+#: With their files, in seconds.
+CHEAP = ["plot_accuracy", "plot_pieces", "plot_speed", "plot_rotary"]
 
 
 def imported(tree):

@@ -31,24 +31,28 @@ def test_planted_ports():
     assert named >= 0.85 * planted
     assert wrongly == 0
     assert total(right, "number") >= 60
-    alarms = {row["ports"]: int(row["step right, or alarm"]) for row in right}
-    assert {name for name, count in alarms.items() if count} <= {"right: bfloat16"}
+    assert total(right, "step right, or alarm") == 0
     text = page("withstands.rst")
     assert f"all of the {planted} ports, and the text names {named} of the mistakes" in text
-    said = f"Of the {total(right, 'number')} right ports, {sum(alarms.values())} raise an alarm"
-    assert said in text
+    assert f"None of the {total(right, 'number')} right ports raises an alarm" in text
 
 
 def test_checkpoints():
-    rows = {row["from"]: row for row in table("checkpoints.csv")}
-    by_name, by_tensors = rows["the file's name"], rows["a dictionary of its tensors"]
+    rows = {row["what is read"]: row for row in table("checkpoints.csv")}
+    by_name = rows["the parameters, from the file's name"]
+    by_tensors = rows["the parameters, from a dictionary of its tensors"]
+    read, times = rows["the bytes, by ``file.read``"], "times ``np.fromfile``"
     assert int(by_name["MB"]) >= 1000
+    assert float(by_name[times]) <= 2
     assert float(by_name["memory by the state's size"]) <= 1.2
     said = re.search(
-        r"takes ([\d.]+) times as long as reading its bytes and ([\d.]+) times its size in memory;"
-        r" by way of a dictionary ([\d.]+) and ([\d.]+) times",
+        r"takes ([\d.]+) times as long as ``np.fromfile`` of the whole file, which is ([\d.]+) "
+        r"times as long as ``file.read``, and ([\d.]+) times its size in memory. By way of a "
+        r"dictionary it takes ([\d.]+) times as long and ([\d.]+) times the size",
         page("reference/interop.rst"),
     )
-    columns = "times reading the bytes", "memory by the state's size"
-    want = [row[column] for row in (by_name, by_tensors) for column in columns]
-    assert [*said.groups()] == [f"{float(value):.1f}" for value in want]
+    faster = float(by_name["seconds"]) / float(read["seconds"])
+    columns = times, "memory by the state's size"
+    first, memory, second, double = (float(r[c]) for r in (by_name, by_tensors) for c in columns)
+    want = [f"{value:.1f}" for value in (first, faster, memory, second, double)]
+    assert [*said.groups()] == want

@@ -2,12 +2,10 @@ r"""State dicts of PyTorch's modules and of models as dlref's parameters, and ba
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import zipfile
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -17,11 +15,10 @@ from .._core.arguments import check_mapping, choice, shown
 from ._encoders import BertParams, T5EncoderParams
 from ._families import FAMILIES, read_family, write_family
 from ._modules import MODULES, is_no_parameter
-from ._tensors import InFile, read, write
+from ._safetensors import InFile, tensors_of
+from ._tensors import read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..transformer import EncoderDecoderParams, LanguageModelConfig, LanguageModelParams
 
 __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
@@ -400,8 +397,6 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
 
     Raises
     ------
-    ImportError
-        If the file is one of safetensors, and that package is not installed.
     OSError
         If the file cannot be read.
     TypeError
@@ -420,10 +415,10 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     own files (``.pt``, ``.bin``) are not read; PyTorch does that, with
     ``torch.load(path, weights_only=True)``.
 
-    The package safetensors is installed with ``pip install safetensors``. Members of a ``.npz`` may
-    be compressed, but together take no more than 64 times the file and 16 MB. Tensors of bfloat16
-    need the package ml_dtypes besides. A checkpoint in several files is read file by file: ``state
-    = read_state_dict(a) | read_state_dict(b)``.
+    Files of safetensors are read with NumPy alone; only tensors of bfloat16 and of eight bits need
+    the package ml_dtypes. Members of a ``.npz`` may be compressed, but together take no more than
+    64 times the file and 16 MB. A checkpoint in several files is read file by file: ``state =
+    read_state_dict(a) | read_state_dict(b)``.
 
     Examples
     --------
@@ -476,43 +471,8 @@ def _read_npz(name: str) -> State:
         raise _unreadable(name, error) from None
 
 
-class _Safetensors:
-    """An open file of safetensors."""
-
-    def __init__(self, name: str) -> None:
-        try:
-            self.package = import_module("safetensors")
-        except ImportError:
-            msg = "A file of safetensors needs the package safetensors: pip install safetensors."
-            raise ImportError(msg) from None
-        with contextlib.suppress(ImportError):
-            import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
-        with open(name, "rb"):  # an OSError that names the file, also of a folder
-            pass
-        self.name = name
-        self.file = self._of_file(lambda: self.package.safe_open(name, framework="numpy"))
-        self.tensors = self._of_file(lambda: [*self.file.keys()])
-
-    def get_tensor(self, key: str) -> np.ndarray[Any, Any]:
-        return self._of_file(lambda: self.file.get_tensor(key))  # type: ignore[no-any-return]
-
-    def _of_file(self, take: Callable[[], Any]) -> Any:
-        """Call a function that reads the file; errors say that the file holds no tensors."""
-        package = self.package
-        try:
-            return take()
-        except (
-            package.SafetensorError,
-            MemoryError,
-            OverflowError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise _unreadable(self.name, error) from None
-        except AttributeError as error:  # of NumPy, which is asked for its dtypes
-            raise _unreadable(self.name, TypeError(f"NumPy has no dtype {error.name}")) from None
-
-
-def _safetensors(name: str) -> dict[str, Any]:
-    file = _Safetensors(name)
-    return {key: InFile(file, key) for key in file.tensors}
+def _safetensors(name: str) -> dict[str, InFile]:
+    try:
+        return tensors_of(name)
+    except UNREADABLE as error:
+        raise _unreadable(name, error) from None

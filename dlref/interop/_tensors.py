@@ -12,7 +12,8 @@ import numpy as np
 
 from .._core.arguments import as_array, check_mapping, float_dtype, result
 from .._core.pytree import rebuilt
-from ._layouts import to_half_split, to_interleaved
+from ..positions import rope_permutation
+from ._safetensors import InFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -51,14 +52,14 @@ class Tensor(NamedTuple):
             array = rows[:, self.part].reshape(len(array) // self.parts, *array.shape[1:])
         else:
             array = np.split(array, self.cut or self.parts)[self.part]
-        return _pairs(array, self.heads, to_interleaved) if self.heads else array
+        return _reordered(array, self.heads, np.argsort) if self.heads else array
 
     def given(self, arrays: list[Array]) -> Array:
         """Return the stored tensor from all its parts: the inverse of `taken`."""
         if self.form:
             return _stored_experts(arrays, self.form)
         if self.heads:
-            arrays = [_pairs(array, self.heads, to_half_split) for array in arrays]
+            arrays = [_reordered(array, self.heads, np.asarray) for array in arrays]
         if self.grouped and self.cut:
             rows = [a.reshape(self.grouped, -1, *a.shape[1:]) for a in arrays]
             array = np.concatenate(rows, axis=1).reshape(-1, *arrays[0].shape[1:])
@@ -97,10 +98,10 @@ def _stored_experts(parts: list[Array], form: str) -> Array:
     return np.swapaxes(array, -1, -2) if array.ndim == 3 else array
 
 
-def _pairs(array: Array, heads: int, convert: Callable[[Array], Array]) -> Array:
-    """Reorder the rows of each head."""
+def _reordered(array: Array, heads: int, order: Callable[[Array], Array]) -> Array:
+    """Reorder the rows of each head, as `to_half_split` does; by argsort, as `to_interleaved`."""
     rows = array.reshape(heads, len(array) // heads, -1)
-    return np.swapaxes(convert(np.swapaxes(rows, 1, 2)), 1, 2).reshape(array.shape)
+    return np.take(rows, order(rope_permutation(rows.shape[1])), axis=1).reshape(array.shape)
 
 
 def _axis(term: str) -> tuple[int, str]:
@@ -133,17 +134,6 @@ def raise_all(start: str, problems: list[str]) -> None:
         raise ValueError(msg)
 
 
-class InFile:
-    """A tensor in an open file, which is read whenever its numbers are asked for."""
-
-    def __init__(self, file: Any, name: str) -> None:
-        self.file, self.name = file, name
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """Return the numbers, a new array each time."""
-        return np.asarray(self.file.get_tensor(self.name), dtype)
-
-
 def _array(name: str, value: Any) -> Array:
     """Return a tensor in a dtype of dlref's; it may share its memory."""
     array = as_array(name, value)
@@ -151,8 +141,8 @@ def _array(name: str, value: Any) -> Array:
 
 
 def _own(value: Any, whole: Array, array: Array) -> Array:
-    """Return an array that shares no memory with a tensor; those of a file never do."""
-    if isinstance(value, InFile) and array is whole and array.flags.c_contiguous:
+    """Return an array that shares no memory with a tensor; a tensor of a file is new already."""
+    if isinstance(value, InFile) and array.size == whole.size and array.flags.c_contiguous:
         return array
     return np.array(array, order="C")
 
@@ -207,7 +197,12 @@ def read(
             return np.zeros(shape, next(iter(dtypes.values()), np.float64))
         if isinstance(entry, Tensor):
             array, value = stored(entry), state.get(prefix + entry.name)
-            return None if array is None else _own(value, array, entry.taken(array))
+            if array is None:
+                return None
+            own = _own(value, array, entry.taken(array))
+            if own.size == array.size:  # another entry of this name gets an array of its own
+                last.clear()
+            return own
         return rebuilt(entry, [walk(part) for part in entry]) if entry is not None else None
 
     params = walk(layout)

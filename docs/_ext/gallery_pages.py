@@ -20,6 +20,7 @@ COMPANIONS = {
     '"alice.txt"': "/../gallery/transformer/alice.txt",
     '"speed.csv"': "/results/speed.csv",
     '"accuracy.csv"': "/results/accuracy.csv",
+    '"trained_pieces.csv"': "/results/trained_pieces.csv",
 }
 SAVED = re.compile(r"save_params\(here / \"(.+?)\"")
 TAG_LIST = re.compile(r"\.\. raw:: html\n\n  <div id='sg-tag-list'.*</div>\n")

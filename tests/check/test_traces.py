@@ -447,7 +447,7 @@ class TestFirstDifference:
             wrong = trace(language_model, ids, params._replace(blocks=blocks), config)
             found = first_difference(right, wrong)
             assert found.name == f"blocks.{name}.norm1"
-            assert found.cause == f"the parameters are those of block {j}"
+            assert found.cause == f"the block has the parameters of block {j}"
 
     def test_blocks_of_other_shapes_are_not_taken_for_each_other(self):
         params, x = filled(CONFIGS["nothing"]), np.random.default_rng(1).normal(size=(T, D))

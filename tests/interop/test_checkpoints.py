@@ -7,7 +7,7 @@ import pytest
 import trees
 from interop_models import HEAD, LLAMA, drawn, llama_shapes
 
-from dlref.interop import _tensors, from_state_dict, read_state_dict
+from dlref.interop import _safetensors, _tensors, from_state_dict, read_state_dict
 
 
 @pytest.fixture
@@ -84,17 +84,26 @@ def test_errors_name_the_file(tmp_path, save):
         from_state_dict(tmp_path / "a.safetensors", "llama", LLAMA)
 
 
-def test_a_tensor_of_a_file_is_taken_as_it_is_read():
-    """Without a copy, unless its axes were exchanged."""
-
-    class File:
-        def get_tensor(self, _):
-            return np.ones((2, 3))
-
-    tensor = _tensors.InFile(File(), "weight")
+def test_a_tensor_of_a_file_is_taken_as_it_is_read(tmp_path):
+    """Without a copy, unless its axes were exchanged or it is a part."""
+    np.arange(12.0).tofile(tmp_path / "x")
+    entry = _safetensors.Entry(np.dtype("f8"), (4, 3), 0)
+    tensor = _safetensors.InFile(str(tmp_path / "x"), entry)
     whole = np.asarray(tensor)
-    assert _tensors._own(tensor, whole, whole) is whole
-    transposed = _tensors._own(tensor, whole, whole.T)
-    assert transposed.flags.c_contiguous
-    assert not np.shares_memory(transposed, whole)
-    assert _tensors._own(whole, whole, whole) is not whole
+    np.testing.assert_array_equal(whole, np.arange(12.0).reshape(4, 3))
+    assert np.shares_memory(_tensors._own(tensor, whole, whole[:]), whole)
+    for other in (whole.T, whole[:2]):
+        own = _tensors._own(tensor, whole, other)
+        assert own.flags.c_contiguous
+        assert not np.shares_memory(own, whole)
+    assert not np.shares_memory(_tensors._own(whole, whole, whole), whole)
+
+
+def test_two_entries_of_one_tensor_share_no_memory(tmp_path):
+    header = b'{"w":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}'
+    data = len(header).to_bytes(8, "little") + header + np.ones(2).tobytes()
+    (tmp_path / "a.safetensors").write_bytes(data)
+    state = _safetensors.tensors_of(str(tmp_path / "a.safetensors"))
+    first, second = _tensors.read((_tensors.Tensor("w", "D"),) * 2, state, "two")
+    assert not np.shares_memory(first, second)
+    np.testing.assert_array_equal(first, second)

@@ -1,6 +1,5 @@
 """Families of decoders: modules of the package transformers, with random numbers, and dlref."""
 
-import json
 import os
 import warnings
 
@@ -8,7 +7,7 @@ import numpy as np
 import peers
 import pytest
 import trees
-from decoders import EXPERTS, FAMILIES, SIZES, TYPES, T, V
+from decoders import EXPERTS, FAMILIES, PACKAGES, TYPES, T, V, made
 from wide import in_float64
 
 from dlref.check import first_difference, trace
@@ -31,31 +30,6 @@ CASES = [
     for kind, (name, every) in FAMILIES.items()
     for i, settings in enumerate(every)
 ]
-
-
-#: Packages of families whose name differs.
-PACKAGES = {"gemma3_text": "gemma3"}
-
-
-def made(name, settings, dtype):
-    """Return a model whose every parameter is random, in evaluation mode, and its config."""
-    torch = peers.torch
-    torch.manual_seed(0)
-    sizes = {k: v for k, v in SIZES.items() if name != "GPTNeoX" or k != "num_key_value_heads"}
-    if "partial_rotary_factor" in settings:
-        sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
-        settings = {}
-    config = getattr(transformers, f"{name}Config")(**sizes | settings)
-    config._attn_implementation = config._experts_implementation = "eager"
-    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
-    model = cls(config).to(dtype).eval()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(torch.randn_like(p), alpha=0.2)
-        for key, buffer in model.named_buffers():
-            if key.endswith("correction_bias"):
-                buffer.add_(torch.randn_like(buffer), alpha=0.2)
-    return model, json.loads(json.dumps(config.to_dict()))
 
 
 def tokens(rng, *shape):

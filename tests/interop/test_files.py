@@ -3,14 +3,16 @@
 import contextlib
 import errno
 import io
+import json
 import struct
+import sys
 import time
 import zipfile
 
 import numpy as np
 import pytest
 
-from dlref.interop import from_state_dict, read_state_dict
+from dlref.interop import _safetensors, from_state_dict, read_state_dict
 
 STATE = {"a.weight": np.arange(6.0).reshape(2, 3), "b": np.array([1, 2], np.int32)}
 
@@ -111,20 +113,126 @@ def test_damaged_files_are_right_or_refused(tmp_path, save, rng):
 
 @pytest.mark.parametrize("ending", ["npz", "safetensors"])
 def test_a_folder_is_named(tmp_path, ending):
-    if ending == "safetensors":
-        pytest.importorskip("safetensors")
     (tmp_path / f"f.{ending}").mkdir()
     with pytest.raises(OSError, match=r"f\."):
         read_state_dict(tmp_path / f"f.{ending}")
 
 
-@pytest.mark.parametrize("shape", ["[0,4611686018427387904,9]", "[-1]", "[1e3]"])
-def test_shapes_that_overflow_are_refused(tmp_path, shape):
-    pytest.importorskip("safetensors")
-    header = f'{{"a":{{"dtype":"F32","shape":{shape},"data_offsets":[0,0]}}}}'.encode()
-    (tmp_path / "s.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+def safetensors_of(header, data=b""):
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(header).to_bytes(8, "little") + header + data
+
+
+def entry(dtype="F32", shape=(2,), places=(0, 8)):
+    return {"dtype": dtype, "shape": [*shape], "data_offsets": [*places]}
+
+
+@pytest.mark.parametrize(
+    ("header", "data", "words"),
+    [
+        (b"[" * 100_000, 0, ""),  # nested until Python gives up
+        (b"[]", 0, "its header is not a dictionary"),
+        (b"{", 0, "Expecting property name"),
+        (b"\xff", 0, "utf-8"),
+        (b'{"a": 1, "a": 2}', 0, "a name occurs twice in its header"),
+        ({"a": 1}, 0, "'a' has no dtype, shape and data_offsets"),
+        ({"a": entry(shape=()) | {"shape": "2"}}, 8, "'a' has no dtype, shape and data_offsets"),
+        ({"a": entry("F31")}, 8, "'a' has the unknown dtype 'F31'"),
+        ({"a": entry()}, 7, "its tensors end at byte 7[0-9] of 7[0-9]"),
+        ({"a": entry()}, 9, "its tensors end at byte 7[0-9] of 7[0-9]"),
+        ({"a": entry(shape=(3,))}, 8, r"'a' has the shape \[3\] and 8 bytes"),
+        # shapes that NumPy does not take, in its words
+        ({"a": entry(shape=(-2,), places=(8, 0))}, 8, ""),
+        ({"a": entry(shape=[2.0])}, 8, ""),
+        ({"a": entry(shape=[None])}, 8, ""),
+        ({"a": entry(shape=[0, 2**62, 9], places=(0, 0))}, 0, ""),
+        ({"a": entry(shape=[2**70], places=(0, 0))}, 0, ""),
+        ({"a": entry(shape=[1] * 65, places=(0, 4))}, 4, ""),
+        ({"a": entry(places=(4, 12))}, 12, "'a' does not begin where the tensor before it ends"),
+        ({"a": entry(), "b": entry()}, 8, "'b' does not begin where the tensor before it ends"),
+    ],
+)
+def test_headers_that_lie_are_refused(tmp_path, header, data, words):
+    path = tmp_path / "s.safetensors"
+    path.write_bytes(safetensors_of(header, bytes(data)))
+    with pytest.raises(ValueError, match=rf"^Argument 'path' must be a file of tensors.*{words}"):
+        read_state_dict(path)
+
+
+@pytest.mark.parametrize("data", [b"", b"1234567", b"nothing of the kind", b"\xff" * 8 + b"{}"])
+def test_what_has_no_header_is_refused(tmp_path, data):
+    (tmp_path / "s.safetensors").write_bytes(data)
     with pytest.raises(ValueError, match=r"^Argument 'path' must be a file of tensors"):
         read_state_dict(tmp_path / "s.safetensors")
+
+
+def test_safetensors_without_the_package(tmp_path):
+    """Tensors in another order than their bytes, an empty one, and words that are no tensor."""
+    header = {
+        "__metadata__": {"format": "pt"},
+        "b": entry("I16", (2, 2), (8, 16)),
+        "a": entry("F32", (2,), (0, 8)),
+        "none": entry("F64", (0, 3), (8, 8)),
+        "one": entry("BOOL", (), (16, 17)),
+    }
+    data = np.float32([1, 2]).tobytes() + np.int16([3, 4, 5, 6]).tobytes() + b"\x01"
+    (tmp_path / "s.safetensors").write_bytes(safetensors_of(header, data))
+    found = read_state_dict(tmp_path / "s.safetensors")
+    want = {
+        "b": np.int16([[3, 4], [5, 6]]), "a": np.float32([1, 2]), "none": np.zeros((0, 3)),
+        "one": np.array(True),
+    }  # fmt: skip
+    assert [*found] == [*want]
+    for name, array in want.items():
+        np.testing.assert_array_equal(found[name], array, strict=True)
+        assert found[name].flags.writeable
+
+
+@pytest.mark.parametrize("kind", [*_safetensors.DTYPES])
+def test_what_the_package_writes_is_read(tmp_path, kind):
+    """Every dtype with the same bits; those of eight bits NumPy writes for the package."""
+    package = pytest.importorskip("safetensors.numpy")
+    pytest.importorskip("ml_dtypes")
+    array = np.frombuffer(bytes(range(48)), np.uint8).view(np.dtype(_safetensors.DTYPES[kind]))
+    array = array != 0 if kind == "BOOL" else array.reshape(2, -1)
+    package.save_file({"x": array, "y": array[:1].copy()}, tmp_path / "s.safetensors")
+    found = read_state_dict(tmp_path / "s.safetensors")
+    assert found["x"].dtype == array.dtype
+    assert found["x"].tobytes() == array.tobytes()
+    assert found["y"].tobytes() == array[:1].tobytes()
+
+
+def test_dtypes_that_numpy_does_not_have(tmp_path, monkeypatch):
+    """As without the package ml_dtypes."""
+    monkeypatch.setitem(_safetensors.DTYPES, "BF16", "not_here")
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(safetensors_of({"a": entry("BF16", (2,), (0, 4))}, b"abcd"))
+    with pytest.raises(ValueError, match=r"tensors, not .*: NumPy has no dtype not_here\.$"):
+        read_state_dict(path)
+
+
+def test_damaged_safetensors_are_right_or_refused(tmp_path, rng):
+    header = {"a": entry(), "b": entry("F64", (2, 3), (8, 56))}
+    whole = safetensors_of(header, bytes(range(56)))
+    for _ in range(2000):
+        data = bytearray(whole)
+        match rng.integers(3):
+            case 0:
+                data = data[: rng.integers(len(data))]
+            case 1:
+                for place in rng.integers(len(data), size=rng.integers(1, 4)):
+                    data[place] = rng.integers(32, 127)
+            case 2:
+                start, stop = sorted(rng.integers(len(data), size=2))
+                del data[start:stop]
+        (tmp_path / "d.safetensors").write_bytes(data)
+        try:
+            found = read_state_dict(tmp_path / "d.safetensors")
+        except ValueError as error:
+            assert str(error).startswith("Argument 'path' must be a file of tensors")  # noqa: PT017
+            continue
+        assert sum(array.nbytes for array in found.values()) <= len(data)
 
 
 @pytest.mark.parametrize(

@@ -73,11 +73,15 @@ class Trace(dict[str, FloatArray]):
         self.padding, self.axes = padding, axes  # and the number of axes of the tokens
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
+        #: By step: the step that its part reads, the part as a function of it, and its parameters.
+        self.sources: dict[str, tuple[str, Callable[[Any], Steps], tuple[Any, ...]]] = {}
+        self.last: Any = None  # value of the last step
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
         steps = run(*arguments)
-        placed = self.placed
+        placed, before = self.placed, next(reversed(self), "")
+        reads_last = self.padding is None and arguments[0] is self.last
 
         def wrong() -> Iterator[tuple[str, Steps]]:
             for words, *changed in mistakes(*arguments[1:]):
@@ -90,11 +94,17 @@ class Trace(dict[str, FloatArray]):
             found = run(*arguments[:-1], options)
             return {prefix + step: placed(step, value) for step, value in found.items()}
 
+        def on_input(x: Any) -> Steps:
+            return {prefix + step: value for step, value in run(x, *arguments[1:]).items()}
+
         for step, value in steps.items():
             self[prefix + step] = placed(step, value).copy()  # an output is also the last sum
             self.mistakes[prefix + step] = wrong
             if isinstance(arguments[-1], dict) and "softcap" in arguments[-1]:
                 self.parts[prefix + step] = arguments[-1], with_options
+            if reads_last:
+                self.sources[prefix + step] = before, on_input, arguments[1:]
+        self.last = value
         return value
 
     def placed(self, step: str, array: FloatArray) -> FloatArray:
@@ -191,9 +201,9 @@ def _in_a_stack(
         yield from mistakes(p, o)
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
             if j != i and 0 <= j < len(blocks) and _alike(blocks[j], p):
-                yield f"the parameters are those of block {j}", blocks[j], o
+                yield f"the block has the parameters of block {j}", blocks[j], o
                 if each[j] is not each[i]:
-                    yield f"the options are those of block {j}", p, each[j]
+                    yield f"the block has the options of block {j}", p, each[j]
 
     return wrong
 
@@ -340,7 +350,7 @@ def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> O
     told = None if own is None else default | own
     wrong = {}
     for j, other in others:
-        words = f"the rotation is that of block {j}"
+        words = f"the block has the rotation of block {j}"
         words = f"queries and keys are rotated, as in block {j}" if told is None else words
         wrong[words] = None if other is None else default | other
     if told is not None:

@@ -96,7 +96,7 @@ def _choices(told: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict[st
     score = told.get("score", "softmax")
     for other in SCORES:
         if other != score:
-            yield f"the router's scores are those of {other}", {"score": other}
+            yield f"the router's scores are computed by {other}", {"score": other}
     if told.get("groups", 1) > 1:
         words = "experts are chosen among all of them, not among the best groups"
         yield words, {"groups": 1, "top_groups": 1}

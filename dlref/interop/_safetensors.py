@@ -1,0 +1,119 @@
+"""
+Files of safetensors, read with NumPy alone.
+
+Eight bytes are the length of a header, which is JSON: for each tensor its dtype, its shape and
+where its bytes begin and end. The numbers of all tensors follow, one tensor after the other. A
+tensor is read into an array of its own. The package safetensors maps the file into memory and
+copies it from there, which takes more than twice as long for large tensors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+LONGEST = 100_000_000  # bytes of a header, as in the package safetensors
+DTYPES = {
+    "F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U64": "<u8",
+    "U32": "<u4", "U16": "<u2", "U8": "u1", "BOOL": "?", "C64": "<c8",
+}  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """Dtype, shape and place of a tensor."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    start: int  # from the beginning of the file
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+class InFile:
+    """A tensor of a file, which is read whenever its numbers are asked for."""
+
+    def __init__(self, path: str, entry: Entry) -> None:
+        self.path, self.entry = path, entry
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        """Return the numbers, a new array each time."""
+        kind, shape, start = self.entry
+        array = np.fromfile(self.path, kind, math.prod(shape), offset=start)
+        return np.asarray(array.reshape(shape), dtype)
+
+
+def tensors_of(path: str) -> dict[str, InFile]:
+    """Return the tensors of a file; ValueError or TypeError says what is wrong with its header."""
+    with contextlib.suppress(ImportError):
+        import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        if length > min(size - 8, LONGEST):
+            msg = f"its header has {length} bytes"
+            raise ValueError(msg)
+        header = json.loads(file.read(length), object_pairs_hook=_once)
+    if not isinstance(header, dict):
+        msg = "its header is not a dictionary"
+        raise TypeError(msg)
+    header.pop("__metadata__", None)
+    entries = {name: _entry(name, told, 8 + length) for name, told in header.items()}
+    _check_places(entries, 8 + length, size)
+    return {name: InFile(path, entry) for name, entry in entries.items()}
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dictionary of pairs, unless a name occurs twice."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        msg = "a name occurs twice in its header"
+        raise ValueError(msg)
+    return found
+
+
+def _entry(name: str, told: Any, start: int) -> Entry:
+    """Return the entry of a tensor, checked by itself."""
+    match told:
+        case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(first), int(last)]}:
+            pass
+        case _:
+            msg = f"{name!r:.80} has no dtype, shape and data_offsets"
+            raise TypeError(msg)
+    if kind not in DTYPES:
+        msg = f"{name!r:.80} has the unknown dtype {kind!r:.20}"
+        raise ValueError(msg)
+    try:
+        dtype = np.dtype(DTYPES[kind])
+    except TypeError:
+        msg = f"NumPy has no dtype {DTYPES[kind]}"
+        raise TypeError(msg) from None
+    np.broadcast_to(np.zeros((), dtype), shape)  # raises for a shape that no array can have
+    entry = Entry(dtype, tuple(shape), start + first)
+    if entry.nbytes != last - first:
+        msg = f"{name!r:.80} has the shape {shape!r:.80} and {last - first} bytes"
+        raise ValueError(msg)
+    return entry
+
+
+def _check_places(entries: dict[str, Entry], start: int, size: int) -> None:
+    """Raise ValueError unless the tensors fill the file, one after the other."""
+    in_order = sorted(entries.items(), key=lambda item: (item[1].start, item[1].nbytes))
+    for name, entry in in_order:
+        if entry.start != start:
+            msg = f"{name!r:.80} does not begin where the tensor before it ends"
+            raise ValueError(msg)
+        start += entry.nbytes
+    if start != size:
+        msg = f"its tensors end at byte {start} of {size}"
+        raise ValueError(msg)
