@@ -35,6 +35,7 @@ def install(app):
         return
     logger.info("npm ci in %s", app.srcdir)
     options = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    options += ["--fetch-timeout=60000", "--fetch-retries=5"]  # one that hangs is tried again
     if npm(["ci", *options], cwd=app.srcdir) != 0:
         msg = "npm ci failed, see above. The first build needs a network, later ones do not."
         raise ExtensionError(msg)
