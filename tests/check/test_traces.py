@@ -164,7 +164,7 @@ def softmax(s):
 
 
 def turned(x, halves=False, sign=1, base=10000.0, start=0):
-    angles = sign * np.outer(np.arange(T) + start, base ** (-np.arange(0, E, 2) / E))
+    angles = np.outer(sign * np.arange(T) + start, base ** (-np.arange(0, E, 2) / E))
     cos, sin = np.cos(angles), np.sin(angles)
     a, b = (x[..., : E // 2], x[..., E // 2 :]) if halves else (x[..., ::2], x[..., 1::2])
     parts = [a * cos - b * sin, b * cos + a * sin]
@@ -218,6 +218,7 @@ class Port:
         if self.bug != "unrotated":
             halves = (self.stored == "halves") != (self.bug == "pairs")
             told = {"backwards": {"sign": -1}, "base": {"base": 5e5}, "late": {"start": 1}}
+            told["from the end"] = {"sign": -1, "start": T - 1}
             told["between"] = {"base": 1e5}
             q, unturned = turned(q, halves, **told.get(self.bug, {})), k
             k = unturned if self.bug == "keys" else turned(k, halves, **told.get(self.bug, {}))
@@ -298,6 +299,7 @@ BUGS = {
     "backwards": ("attention.q_rotated", "the rotation goes backwards"),
     "base": ("attention.q_rotated", "the base of the rotation is 500000"),
     "late": ("attention.q_rotated", "positions begin at 1, which changes no score"),
+    "from the end": ("attention.q_rotated", "positions are counted from the end"),
     "exchanged": ("attention.k", "keys and values are exchanged"),
     "through": ("attention.q", "the rows of the projections go from head to head first"),
     "gemma": ("norm1", "the weight of norm1"),
@@ -384,7 +386,8 @@ class TestFirstDifference:
                 assert found is None
                 continue
             assert found.name == "out"
-            assert found.cause.startswith(why) or bug == "pairs"
+            same_scores = {"from the end": "the rotation goes backwards"}
+            assert found.cause.startswith(same_scores.get(bug, why)) or bug == "pairs"
             assert found.agreed == ()
 
     def test_a_weight_of_the_norm_that_is_left_out(self):
@@ -700,6 +703,9 @@ class TestFirstDifference:
             late = right["embedding"] + params.positions[start : T + start]
             found = first_difference(right, {"positioned": late})
             assert found.cause == f"positions begin at {start}"
+        back = right["embedding"] + params.positions[T - 1 :: -1]
+        found = first_difference(right, {"positioned": back})
+        assert found.cause == "positions are counted from the end"
         found = first_difference(right, {"positioned": right["embedding"]})
         assert found.cause == "the positions are missing"
         found = first_difference(right, {"norm": right["norm"] - params.norm.bias})

@@ -71,6 +71,7 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
         step, slope = cos[1], sin[1]
         later = cos * step - sin * slope, sin * step + cos * slope
         yield "positions begin at 1, which changes no score", p, o | {"rope": later}
+        yield "positions are counted from the end", p, o | {"rope": (cos[::-1], sin[::-1])}
     for base in BASES:
         tables = rope_tables(np.arange(len(cos)), rope_frequencies(2 * cos.shape[-1], base=base))
         other = tuple(table.astype(cos.dtype) for table in tables)

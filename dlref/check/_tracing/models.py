@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -264,7 +264,7 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     return steps
 
 
-def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
+def _embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     root, scale = config.width**0.5, config.embedding_scale
     by = "the root of D" if scale in (1, root) else f"{scale:g}"
     factor, words = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
@@ -274,6 +274,8 @@ def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
         for start in (1, 2):
             later = np.roll(p.positions, -start, axis=0)
             yield f"positions begin at {start}", p._replace(positions=later), config
+        back = np.concatenate([p.positions[:T][::-1], p.positions[T:]])
+        yield "positions are counted from the end", p._replace(positions=back), config
         none = np.zeros_like(p.positions)
         yield "the positions are missing", p._replace(positions=none), config
 
@@ -281,8 +283,8 @@ def _embed_mistakes(p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
 def _add_head(found: Trace, x: FloatArray, p: Any, config: Any) -> None:
     """Add the logits; before the last norm x was the step before the last one."""
     raw = x if p.norm is None else [*found.values()][-2]
-    run = functools.partial(_head, config=config)
-    found.add("", run, functools.partial(_head_mistakes, raw, config), x, p, None)
+    run = partial(_head, config=config)
+    found.add("", run, partial(_head_mistakes, raw, config), x, p, None)
 
 
 def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
@@ -384,7 +386,7 @@ def _language_model(
     _, [params] = as_float_trees({"params": params})
     rows = as_padding(lengths, padding, ids.shape)
     ids, found = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
-    x = found.add("", _embed, _embed_mistakes, ids, params, config)
+    x = found.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
     x = _add_blocks(found, x, params.blocks, params.norm, each)
     _add_head(found, x, params, config)
@@ -426,7 +428,7 @@ def _sequence_classifier(
     _check_inference(dropout)
     _check_model(params, "SequenceClassifierParams")
     _, [params] = as_float_trees({"params": params})
-    x = found.add("", _embed_text, _embed_mistakes, ids, params, config)
+    x = found.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
     if lengths is not None:
         seen = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
@@ -445,10 +447,10 @@ def _encoder_decoder(
     _, [p] = as_float_trees({"params": params})
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
-    x = found.add("encoder.", _embed, _embed_mistakes, ids, there, config)
+    x = found.add("encoder.", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, there, config)
     each = _of_config(config, there.positions, x, causal=False, mask=seen)
     memory = _add_blocks(found, x, p.encoder, p.encoder_norm, each, "encoder.")
-    x = found.add("decoder.", _embed, _embed_mistakes, answer, p, config)
+    x = found.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
     each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
     x = _add_decoder(found, x, memory, p.decoder, p.norm, each, "decoder.")
     _add_head(found, x, p, config)
