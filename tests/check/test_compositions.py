@@ -47,6 +47,16 @@ def test_a_variant_is_its_map(rng, name, form):
             np.testing.assert_allclose(got, part, atol=1e-14)
 
 
+def test_a_variant_of_cross_entropy_takes_probabilities(rng):
+    logits, target = rng.normal(size=(6, 8)), act.softmax(rng.normal(size=(6, 8)))
+    given = rng.normal(), logits, target
+    for formula in VARIANTS["cross_entropy", "vjp"]:
+        got = flat(formula(*given, label_smoothing=0.1))
+        exact = losses.cross_entropy_vjp(*given, label_smoothing=0.1)
+        for a, b in zip(got, exact, strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-14)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("op", [act.softmax, act.log_softmax, act.logsumexp])
 def test_along_any_axis(rng, op, axis):
