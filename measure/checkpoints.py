@@ -107,7 +107,7 @@ def main():
     told = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         size, found = measured(folder, told.megabytes)
-    heads = "what is read", "MB", "seconds", "times ``np.fromfile``", "memory by the state's size"
+    heads = "contents", "MB", "seconds", "times ``np.fromfile``", "memory by the state's size"
     shortest = found["numpy"][0]
     rows = [
         [WAYS[way], size // 2**20, f"{took:.2f}", f"{took / shortest:.1f}", f"{memory / size:.2f}"]

@@ -1,7 +1,7 @@
 """
 What things are called elsewhere; errors that say it.
 
-Run as a script, it writes the table of the page *What is it called here*.
+Run as a script, it writes the table of the page *Names in other libraries*.
 """
 
 import csv

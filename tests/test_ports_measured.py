@@ -38,7 +38,7 @@ def test_planted_ports():
 
 
 def test_checkpoints():
-    rows = {row["what is read"]: row for row in table("checkpoints.csv")}
+    rows = {row["contents"]: row for row in table("checkpoints.csv")}
     by_name = rows["the parameters, from the file's name"]
     by_tensors = rows["the parameters, from a dictionary of its tensors"]
     read, times = rows["the bytes, by ``file.read``"], "times ``np.fromfile``"

@@ -54,7 +54,7 @@ class CheckRow(NamedTuple):
     Parameters
     ----------
     form : {"forward", "vjp", "jvp"}
-        What the candidate computes: the map itself, or one of its two derivatives.
+        Form of the candidate: the map itself, its vjp or its jvp.
     case : str
         The name of the case.
     verdict : Verdict

@@ -54,7 +54,7 @@ class InFile:
 
 
 def tensors_of(path: str) -> dict[str, InFile]:
-    """Return the tensors of a file; ValueError or TypeError says what is wrong with its header."""
+    """Return the tensors of a file. An invalid header raises ValueError or TypeError."""
     with contextlib.suppress(ImportError):
         import_module("ml_dtypes")  # makes the name bfloat16 known to NumPy
     with open(path, "rb") as file:

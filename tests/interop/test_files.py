@@ -86,22 +86,27 @@ def test_other_compressions_are_refused(tmp_path, kind):
         read_state_dict(path)
 
 
+def damaged(rng, whole, low, high):
+    """Return a file that is cut off, lacks a part, or has up to three other bytes in a range."""
+    data = bytearray(whole)
+    match rng.integers(3):
+        case 0:
+            data = data[: rng.integers(len(data))]
+        case 1:
+            for place in rng.integers(len(data), size=rng.integers(1, 4)):
+                data[place] = rng.integers(low, high)
+        case 2:
+            start, stop = sorted(rng.integers(len(data), size=2))
+            del data[start:stop]
+    return data
+
+
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 def test_damaged_files_are_right_or_refused(tmp_path, save, rng):
     save(tmp_path / "s.npz", **STATE)
     whole = (tmp_path / "s.npz").read_bytes()
     for _ in range(1000):
-        data = bytearray(whole)
-        match rng.integers(3):
-            case 0:
-                data = data[: rng.integers(len(data))]
-            case 1:
-                for place in rng.integers(len(data), size=rng.integers(1, 4)):
-                    data[place] = rng.integers(256)
-            case 2:
-                start, stop = sorted(rng.integers(len(data), size=2))
-                del data[start:stop]
-        (tmp_path / "d.npz").write_bytes(data)
+        (tmp_path / "d.npz").write_bytes(damaged(rng, whole, 0, 256))
         try:
             found = read_state_dict(tmp_path / "d.npz")
         except ValueError as error:
@@ -216,16 +221,7 @@ def test_damaged_safetensors_are_right_or_refused(tmp_path, rng):
     header = {"a": entry(), "b": entry("F64", (2, 3), (8, 56))}
     whole = safetensors_of(header, bytes(range(56)))
     for _ in range(2000):
-        data = bytearray(whole)
-        match rng.integers(3):
-            case 0:
-                data = data[: rng.integers(len(data))]
-            case 1:
-                for place in rng.integers(len(data), size=rng.integers(1, 4)):
-                    data[place] = rng.integers(32, 127)
-            case 2:
-                start, stop = sorted(rng.integers(len(data), size=2))
-                del data[start:stop]
+        data = damaged(rng, whole, 32, 127)
         (tmp_path / "d.safetensors").write_bytes(data)
         try:
             found = read_state_dict(tmp_path / "d.safetensors")

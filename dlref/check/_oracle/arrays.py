@@ -40,7 +40,7 @@ LEAD = 8
 
 
 def lead_of(array: Any) -> int:
-    """Return how many numbers are to lie before an array: those of its own storage, or fewer."""
+    """Return how many numbers a copy has before its first one: at most as many as the original."""
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base

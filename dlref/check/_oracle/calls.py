@@ -196,7 +196,7 @@ class Call:
     found: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def once(self, f: Callable[[Call], Iterator[Any]]) -> Iterable[Any]:
-        """Return what a function yields for this call, computed once for all of its outputs."""
+        """Return the results of a function of this call; all outputs share one computation."""
         if sum(np.size(a) for a in flat(self.arguments)) > FEW:
             return f(self)
         kept: Iterable[Any] = self.found.setdefault(f, _Kept(f(self)))
