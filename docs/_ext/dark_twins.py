@@ -10,6 +10,7 @@ from pathlib import Path
 
 from docutils import nodes
 from dual_scraper import dark_name
+from light_images import lighten
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 from sphinx_gallery.directives import imgsgnode
@@ -25,9 +26,13 @@ def darken_thumbnails(app):
         script = images.with_name(f"{stem}.py").read_text(encoding="utf-8")
         number = extract_file_config(script).get("thumbnail_number", 1)
         figures = sorted(images.glob(f"sphx_glr_{stem}_[0-9][0-9][0-9]_dark.png"))
-        if figures:
-            figure = figures[number - 1 if number > 0 else number]
-            scale_image(figure, dark_name(thumb), *app.config.sphinx_gallery_conf["thumbnail_size"])
+        if not figures:
+            continue
+        figure, twin = figures[number - 1 if number > 0 else number], dark_name(thumb)
+        # a thumbnail with a new time would have every page that shows it written again
+        if not twin.exists() or twin.stat().st_mtime < figure.stat().st_mtime:
+            scale_image(figure, twin, *app.config.sphinx_gallery_conf["thumbnail_size"])
+            lighten(twin)
 
 
 LEAST = re.compile(r"least-(\d+)")

@@ -114,6 +114,7 @@ class Route:
 def fill(app, docname, source):
     """Put the list and the short route where learn.rst wants them."""
     if docname == "learn":
+        app.env.note_dependency(f"{app.srcdir}/learn.toml")
         titles = {t.page: t.title for t in app.topics.values()}
         for mark, text in (("path", app.learn.listing), ("friday", app.learn.route)):
             source[0] = source[0].replace(f".. learn:: {mark}\n", text(titles))

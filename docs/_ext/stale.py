@@ -6,6 +6,8 @@ Otherwise a page that nothing lists any more stays, and warns, until someone emp
 import shutil
 from pathlib import Path
 
+from facts import PAGES
+
 BUILTIN = {"genindex", "py-modindex", "search", "_modules/index"}
 
 
@@ -17,6 +19,14 @@ def remove_sources(app):
         drawn = {page.stem for page in chapter.parent.glob("plot_*.rst")}
         if not drawn or drawn - scripts:
             shutil.rmtree(chapter.parent)  # the chapter's other scripts run again
+
+
+def read_again(app, _env, added, changed, removed):
+    """Read the pages with lists of topics again when any page is: the lists may have changed."""
+    if not (added or changed or removed):
+        return []
+    lists = {f"reference/{chapter}" for chapter in app.config.topic_chapters}
+    return sorted(lists | {"learn", "reference/index", *PAGES})
 
 
 def remove_pages(app, exception):
@@ -33,7 +43,8 @@ def remove_pages(app, exception):
 
 
 def setup(app):
-    """Connect before autosummary and sphinx-gallery, and after the build."""
+    """Connect before autosummary and sphinx-gallery, to the search for changes, and to the end."""
     app.connect("builder-inited", remove_sources, priority=200)
+    app.connect("env-get-outdated", read_again)
     app.connect("build-finished", remove_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
