@@ -339,7 +339,8 @@ def compose(topic, srcdir, told):
     for name in topic.names:
         kind = "class" if name in topic.classes else "function"
         out += [f".. dropdown:: {name}\n", f"   .. auto{kind}:: {name}\n"]
-    out += [".. only:: html and not epub\n", f"   .. minigallery:: ../gallery/{topic.record.script}.py"]
+    out += [".. only:: html and not epub\n"]
+    out += [f"   .. minigallery:: ../gallery/{topic.record.script}.py"]
     out += ["      :add-heading: Figures", "      :heading-level: -", ""]
     return "\n".join(out)
 
