@@ -294,11 +294,10 @@ class TestTopic:
 @pytest.mark.parametrize("path", TOPICS, ids=lambda path: f"{path.parent.name}.{path.stem[1:]}")
 def test_every_topic_has_a_lead_and_a_script(path):
     chapter, name = path.parent.name, path.stem[1:]
-    where = f"docs/topics/{chapter}.toml: write a table [{name}] with its lead and its symbols"
-    assert name in load()[chapter].topics, where
-    script = f"gallery/{load()[chapter].topics[name].script}.py"
-    words = f"{script}: draw it, or name its script in docs/topics/{chapter}.toml"
-    assert (ROOT / script).is_file(), words
+    record, file = load()[chapter].topics.get(name), f"docs/topics/{chapter}.toml"
+    assert record, f"{file}: write a table [{name}] with its lead and its symbols"
+    script = f"gallery/{record.script}.py"
+    assert (ROOT / script).is_file(), f"{script}: draw it, or name another `script` in {file}"
 
 
 def test_every_table_of_a_page_is_of_a_topic():
