@@ -4,13 +4,13 @@ import json
 import os
 import re
 import sys
-import tomllib
 from pathlib import Path
 
 import dlref
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
+from topic_records import load  # noqa: E402
 
 project = "dlref"
 version = release = dlref.__version__
@@ -110,67 +110,8 @@ intersphinx_mapping = {
 # -- Gallery: chapters in the reading order of the reference --------------------
 _toctree = (HERE / "reference" / "index.rst").read_text(encoding="utf-8")
 chapters = re.findall(r"^   (\w+)$", _toctree, re.MULTILINE)
-#: Gallery scripts that draw several maps, and these.
-families = {
-    "adaptive": "adagrad rmsprop adam lion",
-    "arithmetic": "add subtract multiply divide",
-    "batch_norm": "batch_norm_inference batch_norm_update batch_norm_train",
-    "candidates": "inputs",
-    "cross_entropy": "nll",
-    "distance": "kerple fire",
-    "exponential_units": "elu selu celu",
-    "extrema": "maximum minimum",
-    "gated": "glu swiglu geglu reglu",
-    "group_norm": "instance_norm",
-    "linear_attention": "recurrent_linear_attention",
-    "matrix_functions": "trace inverse logdet",
-    "matrix_product": "matmul quadratic_form",
-    "max_pool": "mean_pool",
-    "mlp_loss": "minibatch_descent",
-    "momentum": "sgd",
-    "multi_head": "repeat_kv",
-    "muon": "newton_schulz",
-    "rms_norm": "l2_norm",
-    "rectifiers": "relu leaky_relu relu6 thresholded_relu hard_tanh hard_sigmoid hard_swish prelu "
-    "relu_squared",
-    "reductions": "sum mean prod max norm dot scaled_sum",
-    "regression": "squared_error absolute_error huber",
-    "relative": "relative_bias relative_bias_grid shaw_scores transformer_xl_scores "
-    "disentangled_scores",
-    "rotary": "rope_score",
-    "scaled_dot_product": "attention_scores attention_weights",
-    "sigmoids": "sigmoid log_sigmoid softplus tanh tanhshrink softsign",
-    "smooth_rectifiers": "silu mish gelu",
-    "softmax": "hardmax",
-    "state_dicts": "modules encoders",
-    "sparse": "differential_attention forgetting_bias indexer_scores merge_attention",
-    "rotary_axial": "rotary_multi",
-    "info_nce": "siglip_loss",
-    "times": "timestep_embedding fourier_features",
-    "experts": "router",
-    "statistics": "attention_entropy attention_distance attention_shares attention_rollout",
-}
-family_of = {topic: script for script, topics in families.items() for topic in topics.split()}
-
-
-#: What a topic is called, and words that people search for it: topic = "title | aliases"; then
-#: tables of what its page says, and of what it does without.
-topic_words = tomllib.loads((HERE / "topics.toml").read_text(encoding="utf-8"))
-topic_facts = topic_words.pop("page")
-topic_leads = tomllib.loads((HERE / "leads.toml").read_text(encoding="utf-8"))
 topic_chapters = chapters
-topic_scripts = {  # where a topic is drawn: in a script of its own or of its family
-    f"{chapter}.{topic}": f"{chapter}/plot_{family_of.get(topic, topic)}"
-    for path in sorted((HERE.parent / "dlref").glob("*/_*.py"))
-    for chapter, topic in [(path.parent.name, path.stem[1:])]
-    if chapter in chapters and not topic.startswith("_")
-}
-topic_scripts |= {  # of parameters and options, whose names two chapters share
-    "attention.cache": "attention/plot_multi_head",
-    "attention.params": "attention/plot_multi_head",
-    "transformer.options": "transformer/plot_blocks",
-    "transformer.params": "transformer/plot_blocks",
-}
+topic_records = load()
 sphinx_gallery_conf = {
     "examples_dirs": "../gallery",
     "gallery_dirs": "gallery",

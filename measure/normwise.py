@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import naive
 import numpy as np
 import plain
 
@@ -440,7 +441,7 @@ MAPS = {
     "linear": Map(
         drawn_linear,
         of_dlref("neurons", "linear"),
-        lambda u, x, w, b: (x @ w.T + b, plain.linear_vjp(u, x, w, b)),
+        lambda u, x, w, b: (x @ w.T + b, naive.linear_vjp(u, x, w, b)),
         of_linear,
         axes=("no", "nd", "od", "o"),
         cut="nod",

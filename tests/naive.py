@@ -3,6 +3,11 @@ Naive oracles: each displayed formula, transcribed once, with no tricks.
 
 Written from the docstrings, never from the code under test.  They accept complex input, so
 that a complex step differentiates them to the last digit; NumPy compares their real parts first.
+
+After an oracle stands the backward pass that its page shows, if it takes a few lines: `f_vjp` or
+`f_grad` of the arguments of dlref, where u is the upstream gradient. Its docstring is the caption
+there. tests/test_plain.py compares it with the compiled function, with the inputs of the first call
+in the record of the map.
 """
 
 import functools
@@ -31,6 +36,11 @@ def add(w, x):
     return w + x
 
 
+def add_vjp(u, w, x):
+    """Backward pass, for equal shapes."""
+    return u, u
+
+
 def subtract(w, x):
     return w - x
 
@@ -39,8 +49,18 @@ def multiply(w, x):
     return w * x
 
 
+def multiply_vjp(u, w, x):
+    """Backward pass, for equal shapes."""
+    return u * x, u * w
+
+
 def divide(w, x):
     return w / x
+
+
+def divide_vjp(u, w, x):
+    """Backward pass, for equal shapes."""
+    return u / x, -u * w / x**2
 
 
 def power(w, x):
@@ -59,9 +79,19 @@ def sum(x, axis=None, keepdims=False):
     return np.sum(x, axis=axis, keepdims=keepdims)
 
 
+def sum_vjp(u, x):
+    """Backward pass: every element gets the same."""
+    return u * np.ones(x.shape)
+
+
 def mean(x, axis=None, keepdims=False):
     count = np.sum(np.ones(x.shape), axis=axis, keepdims=keepdims)
     return np.sum(x, axis=axis, keepdims=keepdims) / count
+
+
+def mean_vjp(u, x):
+    """Backward pass: every element gets the same share."""
+    return u * np.ones(x.shape) / x.size
 
 
 def prod(x, axis=None, keepdims=False):
@@ -76,8 +106,18 @@ def norm(x, axis=None, keepdims=False):
     return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
 
 
+def norm_vjp(u, x):
+    """Backward pass."""
+    return u * x / np.sqrt(np.sum(x * x))
+
+
 def dot(w, x):
     return np.sum(w * x, axis=-1)
+
+
+def dot_vjp(u, w, x):
+    """Backward pass."""
+    return u * x, u * w
 
 
 def scaled_sum(x, z):
@@ -88,20 +128,46 @@ def matmul(a, b):
     return a @ b
 
 
+def matmul_vjp(u, a, b):
+    """Backward pass."""
+    return u @ b.T, a.T @ u
+
+
 def quadratic_form(x, a):
     return np.einsum("...i,...ij,...j->...", x, a, x)
+
+
+def quadratic_form_vjp(u, x, a):
+    """Backward pass."""
+    return u * (a + a.T) @ x, u * np.outer(x, x)
 
 
 def trace(a):
     return np.einsum("...ii->...", a)
 
 
+def trace_vjp(u, a):
+    """Backward pass."""
+    return u * np.eye(len(a))
+
+
 def inverse(a):
     return np.linalg.inv(a)
 
 
+def inverse_vjp(u, a):
+    """Backward pass."""
+    y = np.linalg.inv(a)
+    return -y.T @ u @ y.T
+
+
 def logdet(a):
     return np.log(np.linalg.det(a))
+
+
+def logdet_vjp(u, a):
+    """Backward pass."""
+    return u * np.linalg.inv(a).T
 
 
 def chain_rule(*jacobians):
@@ -113,6 +179,11 @@ def chain_rule(*jacobians):
 
 def relu(x):
     return np.maximum(x, 0)
+
+
+def relu_vjp(u, x):
+    """Backward pass."""
+    return u * (x > 0)
 
 
 def relu_squared(x):
@@ -160,6 +231,12 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+def sigmoid_vjp(u, x):
+    """Backward pass."""
+    s = sigmoid(x)
+    return u * s * (1 - s)
+
+
 def log_sigmoid(x):
     return np.log(sigmoid(x))
 
@@ -170,6 +247,11 @@ def softplus(x, beta=1.0):
 
 def tanh(x):
     return np.sinh(x) / np.cosh(x)
+
+
+def tanh_vjp(u, x):
+    """Backward pass."""
+    return u * (1 - np.tanh(x) ** 2)
 
 
 def tanhshrink(x):
@@ -184,6 +266,12 @@ def silu(x, beta=1.0):
     return x * sigmoid(beta * x)
 
 
+def silu_vjp(u, x):
+    """Backward pass."""
+    s = sigmoid(x)
+    return u * (s + x * s * (1 - s))
+
+
 def mish(x):
     return x * np.tanh(np.log(1 + np.exp(x)))
 
@@ -192,6 +280,12 @@ def gelu(x, approximate="none"):
     if approximate == "tanh":
         return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
     return x / 2 * (1 + scipy.special.erf(x / np.sqrt(2)))
+
+
+def gelu_vjp(u, x):
+    """Backward pass."""
+    density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
+    return u * (scipy.special.ndtr(x) + x * density)
 
 
 def gelu_tanh(x):
@@ -211,6 +305,12 @@ def swiglu(x, gate, beta=1.0, limit=None, shift=0.0):
         x = np.where(abs(x.real) > limit, np.sign(x.real) * limit, x)
         gate = np.where(gate.real > limit, limit, gate)
     return (x + shift) * silu(gate, beta)
+
+
+def swiglu_vjp(u, x, gate):
+    """Backward pass."""
+    s = sigmoid(gate)
+    return u * gate * s, u * x * (s + gate * s * (1 - s))
 
 
 def geglu(x, gate):
@@ -243,8 +343,18 @@ def log_softmax(x):
     return x - np.log(np.sum(np.exp(x), axis=-1, keepdims=True))
 
 
+def log_softmax_vjp(u, x):
+    """Backward pass."""
+    return u - softmax(x) * np.sum(u, axis=-1, keepdims=True)
+
+
 def logsumexp(x):
     return np.log(np.sum(np.exp(x), axis=-1))
+
+
+def logsumexp_vjp(u, x):
+    """Backward pass."""
+    return u[..., None] * softmax(x)
 
 
 def hardmax(x):
@@ -278,6 +388,11 @@ def mlp(x, params, activation="relu", dropout=None):
 def linear(x, weight, bias=None):
     y = np.einsum("...j,ij->...i", x, weight)
     return y if bias is None else y + bias
+
+
+def linear_vjp(u, x, weight, bias):
+    """Backward pass, for rows of a batch."""
+    return u @ weight, u.T @ x, np.sum(u, axis=0)
 
 
 # convolution
@@ -388,9 +503,19 @@ def squared_error(pred, target, reduction="mean"):
     return reduced((pred - target) ** 2, reduction)
 
 
+def squared_error_grad(pred, target):
+    """Gradient of the mean."""
+    return 2 / pred.size * (pred - target)
+
+
 def absolute_error(pred, target, reduction="mean"):
     e = pred - target
     return reduced(np.maximum(e, -e), reduction)
+
+
+def absolute_error_grad(pred, target):
+    """Gradient of the mean."""
+    return np.sign(pred - target) / pred.size
 
 
 def huber(pred, target, delta=1.0, reduction="mean"):
@@ -399,14 +524,29 @@ def huber(pred, target, delta=1.0, reduction="mean"):
     return reduced(np.where(size <= delta, e**2 / 2, delta * (size - delta / 2)), reduction)
 
 
+def huber_grad(pred, target, delta=1.0):
+    """Gradient of the mean."""
+    return np.clip(pred - target, -delta, delta) / pred.size
+
+
 def hinge(pred, target, reduction="mean"):
     return reduced(np.maximum(1 - target * pred, 0), reduction)
+
+
+def hinge_grad(pred, target):
+    """Gradient of the mean."""
+    return -target * (target * pred < 1) / pred.size
 
 
 def binary_cross_entropy(logits, target, weight=1.0, pos_weight=1.0, reduction="mean"):
     p = 1 / (1 + np.exp(-logits))
     cost = pos_weight * target * np.log(p) + (1 - target) * np.log(1 - p)
     return reduced(-weight * cost, reduction)
+
+
+def binary_cross_entropy_grad(logits, target):
+    """Gradient of the mean: prediction minus truth."""
+    return (sigmoid(logits) - target) / logits.size
 
 
 def cross_entropy(
@@ -458,6 +598,11 @@ def nll(log_probs, target, weight=None, ignore_index=-100, reduction="mean"):
 
 def kl_divergence(log_p, q, reduction="mean"):
     return reduced(np.sum(q * (np.log(q) - log_p), axis=-1), reduction)
+
+
+def kl_divergence_grad(log_p, q):
+    """Gradient of the mean over rows."""
+    return -q / len(q)
 
 
 def neuron_squared_error(X, y, w, b):
@@ -1253,10 +1398,21 @@ def gaussian_kl(mean, log_var, reduction="mean"):
     return reduce_terms(np.sum(terms, axis=-1), reduction)
 
 
+def gaussian_kl_grad(mean, log_var):
+    """Gradients of the mean over the rows."""
+    rows = mean.size / mean.shape[-1]
+    return mean / rows, (np.exp(log_var) - 1) / 2 / rows
+
+
 def kl_estimate(log_p, log_ref, kind="k3", reduction="mean"):
     rho = log_ref - log_p
     terms = {"k1": -rho, "k2": rho**2 / 2, "k3": np.exp(rho) - 1 - rho}[kind]
     return reduce_terms(terms, reduction)
+
+
+def kl_estimate_grad(log_p, log_ref):
+    """Gradient of k3, the mean over the tokens."""
+    return (1 - np.exp(log_ref - log_p)) / log_p.size
 
 
 def dpo_loss(log_p, log_ref, beta=0.1, label_smoothing=0.0, reduction="mean"):
@@ -1264,6 +1420,13 @@ def dpo_loss(log_p, log_ref, beta=0.1, label_smoothing=0.0, reduction="mean"):
     z, e = beta * (gain[0] - gain[1]), label_smoothing
     terms = (1 - e) * np.log(1 + np.exp(-z)) + e * np.log(1 + np.exp(z))
     return reduce_terms(terms, reduction)
+
+
+def dpo_loss_grad(log_p, log_ref, beta=0.1):
+    """Gradient for the chosen and for the rejected answers, the mean over the pairs."""
+    gain = log_p - log_ref
+    wrong = 1 / (1 + np.exp(beta * (gain[0] - gain[1])))  # probability of the wrong order
+    return np.stack([-beta * wrong, beta * wrong]) / wrong.size
 
 
 def distillation_loss(logits, teacher, temperature=1.0, kind="kl", reduction="mean"):
@@ -1277,6 +1440,12 @@ def distillation_loss(logits, teacher, temperature=1.0, kind="kl", reduction="me
     return reduce_terms(temperature**2 * np.sum(terms, axis=-1), reduction)
 
 
+def distillation_loss_grad(logits, teacher, temperature=1.0):
+    """Gradient of the divergence from the teacher, the mean over the rows."""
+    p, q = softmax(logits / temperature), softmax(teacher / temperature)
+    return temperature * (p - q) / (p.size / p.shape[-1])
+
+
 def info_nce(similarity, symmetric=True, reduction="mean"):
     def found(s):
         return np.log(np.sum(np.exp(s), axis=-1)) - np.einsum("...ii->...i", s)
@@ -1287,10 +1456,23 @@ def info_nce(similarity, symmetric=True, reduction="mean"):
     return reduce_terms(terms, reduction)
 
 
+def info_nce_grad(similarity):
+    """Gradient of the mean over the pairs."""
+    p, q = softmax(similarity), softmax(similarity.T).T
+    return ((p + q) / 2 - np.eye(len(p))) / len(p)
+
+
 def siglip_loss(similarity, bias, reduction="mean"):
     label = 2 * np.eye(similarity.shape[-1]) - 1
     terms = np.sum(np.log(1 + np.exp(-label * (similarity + bias))), axis=-1)
     return reduce_terms(terms, reduction)
+
+
+def siglip_loss_grad(similarity, bias):
+    """Gradients of the mean over the pairs, by the similarities and by the bias."""
+    label = 2 * np.eye(len(similarity)) - 1
+    grad = -label * sigmoid(-label * (similarity + bias)) / len(label)
+    return grad, np.sum(grad)
 
 
 def policy_loss(log_p, old, advantage, clip=0.2, clip_high=None, kind="ppo", mask=None):
@@ -1311,6 +1493,13 @@ def policy_loss(log_p, old, advantage, clip=0.2, clip_high=None, kind="ppo", mas
     if kind in ("grpo", "gspo"):
         return -np.mean(np.sum(gain, axis=1, keepdims=True) / lengths)
     return -np.sum(gain) / (mask.size if kind == "dr_grpo" else np.sum(mask))
+
+
+def policy_loss_grad(log_p, old, advantage, clip=0.2):
+    """Gradient of PPO's loss, the mean over all tokens."""
+    ratio = np.exp(log_p - old)
+    stopped = np.where(advantage > 0, ratio > 1 + clip, ratio < 1 - clip)
+    return np.where(stopped, 0, -ratio * advantage) / ratio.size
 
 
 def ctc_loss(log_probs, targets, blank=0, lengths=None, target_lengths=None, reduction="mean"):
@@ -1336,6 +1525,15 @@ def fake_quantize(x, scale, zero_point=0, bits=8):
     q = ratio + (np.rint(ratio.real) - ratio.real) + zero_point  # the rounding is a constant
     q = np.where(q.real < low, low, np.where(q.real > high, high, q))
     return scale * (q - zero_point)
+
+
+def fake_quantize_vjp(u, x, scale, zero_point=0, bits=8):
+    """Straight-through gradient of the inputs and of one scale."""
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    q = np.rint(x / scale) + zero_point
+    inside = (low <= q) & (q <= high)
+    slope = np.clip(q, low, high) - zero_point - np.where(inside, x / scale, 0)
+    return np.where(inside, u, 0), np.sum(u * slope)
 
 
 def quantize_blocks(x, mantissa=3, least=-6, most=8, largest=448.0, block=32):

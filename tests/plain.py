@@ -1,17 +1,17 @@
 """
-Plain NumPy for the pages: backward passes, loops over time and tiles, steps of optimizers.
+Plain NumPy for the pages that need another form than naive.py has: loops over time and tiles, steps
+of optimizers, layers without their options, functions with helpers.
 
 A heading names the topic whose page shows what follows it, and the first line of a docstring is
 the caption there. Shapes are those of one example or one sequence, arguments those of dlref, u is
-the gradient of the loss by the output. tests/test_plain.py compares each with the compiled
-function. Oracles of the contract, which must accept complex numbers, stand in naive.py.
+the upstream gradient. tests/test_plain.py compares each with the compiled function. Oracles of the
+contract, which must accept complex numbers, stand in naive.py, with backward passes of a few lines.
 """
 
 import itertools
 
 import numpy as np
-import scipy.special
-from naive import relu, sigmoid, silu, softmax
+from naive import relu, sigmoid, silu
 
 # == calculus.accumulation
 
@@ -22,155 +22,6 @@ def chain_cost(shapes, mode):
     if mode == "reverse":  # from the output: a matrix with the rows of the first
         return sum(rows * m * n for m, n in shapes[1:])
     return sum(m * n * columns for m, n in shapes[:-1])  # forward, from the input
-
-
-# == calculus.add, after naive.add
-
-
-def add_vjp(u, w, x):
-    """Backward pass, for equal shapes."""
-    return u, u
-
-
-# == calculus.multiply, after naive.multiply
-
-
-def multiply_vjp(u, w, x):
-    """Backward pass, for equal shapes."""
-    return u * x, u * w
-
-
-# == calculus.divide, after naive.divide
-
-
-def divide_vjp(u, w, x):
-    """Backward pass, for equal shapes."""
-    return u / x, -u * w / x**2
-
-
-# == calculus.matmul, after naive.matmul
-
-
-def matmul_vjp(u, a, b):
-    """Backward pass."""
-    return u @ b.T, a.T @ u
-
-
-# == calculus.dot, after naive.dot
-
-
-def dot_vjp(u, w, x):
-    """Backward pass."""
-    return u * x, u * w
-
-
-# == calculus.sum, after naive.sum
-
-
-def sum_vjp(u, x):
-    """Backward pass: every element gets the same."""
-    return u * np.ones(x.shape)
-
-
-# == calculus.mean, after naive.mean
-
-
-def mean_vjp(u, x):
-    """Backward pass: every element gets the same share."""
-    return u * np.ones(x.shape) / x.size
-
-
-# == calculus.norm, after naive.norm
-
-
-def norm_vjp(u, x):
-    """Backward pass."""
-    return u * x / np.sqrt(np.sum(x * x))
-
-
-# == calculus.inverse, after naive.inverse
-
-
-def inverse_vjp(u, a):
-    """Backward pass."""
-    y = np.linalg.inv(a)
-    return -y.T @ u @ y.T
-
-
-# == calculus.logdet, after naive.logdet
-
-
-def logdet_vjp(u, a):
-    """Backward pass."""
-    return u * np.linalg.inv(a).T
-
-
-# == calculus.trace, after naive.trace
-
-
-def trace_vjp(u, a):
-    """Backward pass."""
-    return u * np.eye(len(a))
-
-
-# == calculus.quadratic_form, after naive.quadratic_form
-
-
-def quadratic_form_vjp(u, x, a):
-    """Backward pass."""
-    return u * (a + a.T) @ x, u * np.outer(x, x)
-
-
-# == activations.relu, after naive.relu
-
-
-def relu_vjp(u, x):
-    """Backward pass."""
-    return u * (x > 0)
-
-
-# == activations.sigmoid, after naive.sigmoid
-
-
-def sigmoid_vjp(u, x):
-    """Backward pass."""
-    s = sigmoid(x)
-    return u * s * (1 - s)
-
-
-# == activations.tanh, after naive.tanh
-
-
-def tanh_vjp(u, x):
-    """Backward pass."""
-    return u * (1 - np.tanh(x) ** 2)
-
-
-# == activations.silu, after naive.silu
-
-
-def silu_vjp(u, x):
-    """Backward pass."""
-    s = sigmoid(x)
-    return u * (s + x * s * (1 - s))
-
-
-# == activations.gelu, after naive.gelu
-
-
-def gelu_vjp(u, x):
-    """Backward pass."""
-    density = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
-    return u * (scipy.special.ndtr(x) + x * density)
-
-
-# == activations.swiglu, after naive.swiglu
-
-
-def swiglu_vjp(u, x, gate):
-    """Backward pass."""
-    s = sigmoid(gate)
-    return u * gate * s, u * x * (s + gate * s * (1 - s))
 
 
 # == activations.softmax, after naive.softmax
@@ -188,22 +39,6 @@ def softmax_vjp(u, x):
     return s * (u - np.sum(u * s, axis=-1, keepdims=True))
 
 
-# == activations.log_softmax, after naive.log_softmax
-
-
-def log_softmax_vjp(u, x):
-    """Backward pass."""
-    return u - softmax(x) * np.sum(u, axis=-1, keepdims=True)
-
-
-# == activations.logsumexp, after naive.logsumexp
-
-
-def logsumexp_vjp(u, x):
-    """Backward pass."""
-    return u[..., None] * softmax(x)
-
-
 # == neurons.neuron, after naive.neuron
 
 
@@ -211,14 +46,6 @@ def neuron_vjp(u, x, w, b):
     """Backward pass of a neuron with ReLU."""
     d = u * (w @ x + b > 0)
     return d * w, d * x, d
-
-
-# == neurons.linear, after naive.linear
-
-
-def linear_vjp(u, x, weight, bias):
-    """Backward pass, for rows of a batch."""
-    return u @ weight, u.T @ x, np.sum(u, axis=0)
 
 
 # == neurons.mlp, after naive.mlp
@@ -364,46 +191,6 @@ def causal_conv_vjp(u, dstate, x, weight, state):
     return dx[K - 1 :], dweight, dx[: K - 1]
 
 
-# == losses.squared_error, after naive.squared_error
-
-
-def squared_error_grad(pred, target):
-    """Gradient of the mean."""
-    return 2 / pred.size * (pred - target)
-
-
-# == losses.absolute_error, after naive.absolute_error
-
-
-def absolute_error_grad(pred, target):
-    """Gradient of the mean."""
-    return np.sign(pred - target) / pred.size
-
-
-# == losses.huber, after naive.huber
-
-
-def huber_grad(pred, target, delta=1.0):
-    """Gradient of the mean."""
-    return np.clip(pred - target, -delta, delta) / pred.size
-
-
-# == losses.hinge, after naive.hinge
-
-
-def hinge_grad(pred, target):
-    """Gradient of the mean."""
-    return -target * (target * pred < 1) / pred.size
-
-
-# == losses.binary_cross_entropy, after naive.binary_cross_entropy
-
-
-def binary_cross_entropy_grad(logits, target):
-    """Gradient of the mean: prediction minus truth."""
-    return (sigmoid(logits) - target) / logits.size
-
-
 # == losses.cross_entropy
 
 
@@ -421,15 +208,7 @@ def cross_entropy_grad(logits, target):
     return g / len(target)
 
 
-# == losses.kl_divergence, after naive.kl_divergence
-
-
-def kl_divergence_grad(log_p, q):
-    """Gradient of the mean over rows."""
-    return -q / len(q)
-
-
-# == losses.linear_cross_entropy, after cross_entropy_grad
+# == losses.linear_cross_entropy, after naive.linear_cross_entropy
 
 
 def linear_cross_entropy_grad(x, weight, target, chunk=2):
@@ -441,43 +220,6 @@ def linear_cross_entropy_grad(x, weight, target, chunk=2):
         d *= len(d) / len(x)  # the mean over all rows, not over the chunk
         dx[rows], dweight = d @ weight, dweight + d.T @ x[rows]
     return dx, dweight
-
-
-# == losses.gaussian_kl, after naive.gaussian_kl
-
-
-def gaussian_kl_grad(mean, log_var):
-    """Gradients of the mean over the rows."""
-    rows = mean.size / mean.shape[-1]
-    return mean / rows, (np.exp(log_var) - 1) / 2 / rows
-
-
-# == losses.kl_estimate, after naive.kl_estimate
-
-
-def kl_estimate_grad(log_p, log_ref):
-    """Gradient of k3, the mean over the tokens."""
-    return (1 - np.exp(log_ref - log_p)) / log_p.size
-
-
-# == losses.dpo_loss, after naive.dpo_loss
-
-
-def dpo_loss_grad(log_p, log_ref, beta=0.1):
-    """Gradient for the chosen and for the rejected answers, the mean over the pairs."""
-    gain = log_p - log_ref
-    wrong = 1 / (1 + np.exp(beta * (gain[0] - gain[1])))  # probability of the wrong order
-    return np.stack([-beta * wrong, beta * wrong]) / wrong.size
-
-
-# == losses.policy_loss, after naive.policy_loss
-
-
-def policy_loss_grad(log_p, old, advantage, clip=0.2):
-    """Gradient of PPO's loss, the mean over all tokens."""
-    ratio = np.exp(log_p - old)
-    stopped = np.where(advantage > 0, ratio > 1 + clip, ratio < 1 - clip)
-    return np.where(stopped, 0, -ratio * advantage) / ratio.size
 
 
 # == losses.ctc_loss, after naive.ctc_loss
@@ -510,34 +252,6 @@ def ctc_loss_grad(x, text, blank=0):
     for s, k in enumerate(places):
         grad[:, k] -= share[:, s]
     return loss, grad
-
-
-# == losses.distillation_loss, after naive.distillation_loss
-
-
-def distillation_loss_grad(logits, teacher, temperature=1.0):
-    """Gradient of the divergence from the teacher, the mean over the rows."""
-    p, q = softmax(logits / temperature), softmax(teacher / temperature)
-    return temperature * (p - q) / (p.size / p.shape[-1])
-
-
-# == losses.info_nce, after naive.info_nce
-
-
-def info_nce_grad(similarity):
-    """Gradient of the mean over the pairs."""
-    p, q = softmax(similarity), softmax(similarity.T).T
-    return ((p + q) / 2 - np.eye(len(p))) / len(p)
-
-
-# == losses.siglip_loss, after naive.siglip_loss
-
-
-def siglip_loss_grad(similarity, bias):
-    """Gradients of the mean over the pairs, by the similarities and by the bias."""
-    label = 2 * np.eye(len(similarity)) - 1
-    grad = -label * sigmoid(-label * (similarity + bias)) / len(label)
-    return grad, np.sum(grad)
 
 
 # == training.sgd
@@ -758,18 +472,6 @@ def orthogonal(rng, n):
     """A square matrix that keeps every length."""
     q, r = np.linalg.qr(rng.normal(size=(n, n)))
     return q * np.sign(np.diag(r))
-
-
-# == quantization.fake_quantize, after naive.fake_quantize
-
-
-def fake_quantize_vjp(u, x, scale, zero_point=0, bits=8):
-    """Straight-through gradient of the inputs and of one scale."""
-    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    q = np.rint(x / scale) + zero_point
-    inside = (low <= q) & (q <= high)
-    slope = np.clip(q, low, high) - zero_point - np.where(inside, x / scale, 0)
-    return np.where(inside, u, 0), np.sum(u * slope)
 
 
 # == quantization.quantize_blocks, after naive.quantize_blocks

@@ -116,9 +116,8 @@ COUNTED = [
     "dlref/**/*.py",
     "gallery/**/*.py",
     "docs/*.rst",
-    "docs/leads.toml",
     "docs/learn.toml",
-    "docs/topics.toml",
+    "docs/topics/*.toml",
     "docs/reference/*.rst",
     *(f"docs/{folder}/**/*.rst" for folder in ("exercises", "steps", "tryit")),
 ]

@@ -5,12 +5,12 @@ import functools
 import importlib
 import inspect
 import re
-import tomllib
 from pathlib import Path
 
 import naive
 import pytest
 from cases import STRATEGIES
+from topic_records import load
 
 import dlref
 from dlref.check._known import CHAPTERS as KNOWN
@@ -292,11 +292,17 @@ class TestTopic:
 
 
 @pytest.mark.parametrize("path", TOPICS, ids=lambda path: f"{path.parent.name}.{path.stem[1:]}")
-def test_every_topic_has_a_lead(path):
-    key = f"{path.parent.name}.{path.stem[1:]}"
-    leads = tomllib.loads((ROOT / "docs" / "leads.toml").read_text(encoding="utf-8"))
-    where = f"docs/leads.toml: write two sentences and the symbols of [{key!r}]"
-    assert {"lead", "symbols"} <= leads.get(key, {}).keys(), where
+def test_every_topic_has_a_lead_and_a_script(path):
+    chapter, name = path.parent.name, path.stem[1:]
+    record, file = load()[chapter].topics.get(name), f"docs/topics/{chapter}.toml"
+    assert record, f"{file}: write a table [{name}] with its lead and its symbols"
+    script = f"gallery/{record.script}.py"
+    assert (ROOT / script).is_file(), f"{script}: draw it, or name another `script` in {file}"
+
+
+def test_every_table_of_a_page_is_of_a_topic():
+    found = {(chapter, name) for chapter, record in load().items() for name in record.topics}
+    assert found - {(path.parent.name, path.stem[1:]) for path in TOPICS} == set()
 
 
 def test_every_record_is_of_a_public_function():

@@ -1,18 +1,13 @@
 """What pages promise of the precision of float32, beside what the functions return."""
 
-import fnmatch
-import tomllib
-from pathlib import Path
-
 import numpy as np
 import pytest
 from cases import SPECS, Problem, applicable, form_of, key_of, public_functions
+from topic_records import load
 
 from dlref import calculus, losses, neurons, training
 from dlref._core.jit import COMPILED
 
-FACTS = Path(__file__).parents[1] / "docs/topics.toml"
-PROMISES = tomllib.loads(FACTS.read_text(encoding="utf-8"))["page"]["precision"]
 RNG = np.random.default_rng(0)
 A, B, U = RNG.normal(size=(3, 40, 40))
 X, W, Y = RNG.normal(size=(50, 40)), RNG.normal(size=40), RNG.normal(size=50)
@@ -21,9 +16,8 @@ RATE = {"learning_rate": 0.01}
 
 def promise(topic):
     """Return what docs/_ext/facts.py writes on the page of a topic that was not measured."""
-    if topic in PROMISES:
-        return PROMISES[topic]
-    return next(text for key, text in PROMISES.items() if fnmatch.fnmatchcase(topic, key))
+    chapter, name = topic.split(".")
+    return load()[chapter].topics[name].precision
 
 
 def is_rounded_once(f, arrays):

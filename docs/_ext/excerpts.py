@@ -61,8 +61,7 @@ def write(app, exception):
     }
     drawn = {}
     for topic in app.topics.values():
-        script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]
-        drawn.setdefault(f"gallery/{script}", []).append(topic.page)
+        drawn.setdefault(f"gallery/{topic.record.script}", []).append(topic.page)
     data = json.dumps({"pages": pages, "drawn": drawn}, ensure_ascii=False, separators=(",", ":"))
     path = Path(app.outdir) / "_static" / "excerpts.js"
     path.write_text(f"window.dlrefExcerpts={data};\n", encoding="utf-8")

@@ -1,12 +1,11 @@
 """What a topic's page says besides its docstrings: measurements, conventions, uses, answers.
 
 All of it is read from where it stands once: docs/results, the imports of the package, the pages of
-questions and misconceptions, and the tables of docs/topics.toml.
+questions and misconceptions, and the record of the topic in docs/topics.
 """
 
 import ast
 import csv
-import fnmatch
 import re
 from pathlib import Path
 
@@ -62,15 +61,6 @@ def rows(name):
         return list(csv.DictReader(file))
 
 
-def wanted(facts, table, topic):
-    """Return what a table of topics.toml says of a topic; its keys may have wildcards."""
-    key = f"{topic.chapter}.{topic.name}"
-    table = facts.get(table, {})
-    if key in table:
-        return table[key]
-    return next((v for k, v in table.items() if fnmatch.fnmatchcase(key, k)), None)
-
-
 def first_of(topic, names):
     """Return the first function of a topic, its maps before its derivatives, that is named."""
     return next((n for n in topic.names if n in names), None)
@@ -93,7 +83,7 @@ def measured(row):
     return f"{row['largest error']} {unit} in {row['dtype']}{found}"
 
 
-def accuracy(topic, facts):
+def accuracy(topic):
     """Return one line: the largest error that was measured, or what is promised."""
     largest = {}
     for row in rows("largest"):
@@ -119,8 +109,7 @@ def accuracy(topic, facts):
             f"*Largest error found*, of ``{name}``, in machine epsilons times the size of what is "
             f"added up: {found} (:doc:`/accuracy`)."
         )
-    promise = wanted(facts, "precision", topic)
-    return f"*Precision.* {promise}" if promise else ""
+    return f"*Precision.* {topic.record.precision}" if topic.record.precision else ""
 
 
 def speed(topic):
@@ -140,9 +129,9 @@ def speed(topic):
     return f"*Speed.* {call} takes {takes}{than} (:doc:`/speed`)."
 
 
-def numerics(topic, facts, notes):
+def numerics(topic, notes):
     """Return the section on numerics, folded: a line each on error and speed, and details."""
-    lines = [f"- {line}" for line in (accuracy(topic, facts), speed(topic)) if line]
+    lines = [f"- {line}" for line in (accuracy(topic), speed(topic)) if line]
     text = "\n\n".join(filter(None, ["\n".join(lines), *notes]))
     return dropdown("Details: precision, speed, and how it is computed", text) if text else ""
 
@@ -153,11 +142,11 @@ def dropdown(title, text):
     return f".. dropdown:: {title}\n\n{folded}\n"
 
 
-def conventions(topic, facts, notes, found):
+def conventions(topic, notes, found):
     """Return the section on conventions: where libraries differ, traps, answers elsewhere."""
     out = []
     table = rows("conventions")
-    for title in wanted(facts, "conventions", topic) or []:
+    for title in topic.record.conventions:
         own = [r for r in table if r["topic"] == title]
         if not own:
             msg = f"docs/results/conventions.csv has no rows on {title!r}"
@@ -171,8 +160,8 @@ def conventions(topic, facts, notes, found):
     if out:
         out.append("Each line was run beside the library or its rule: :doc:`/conformance`.\n")
     out += [n for n in notes if n]
-    if trap := wanted(facts, "traps", topic):
-        out += ["", *(f"- {line}" for line in trap)]
+    if topic.record.traps:
+        out += ["", *(f"- {line}" for line in topic.record.traps)]
     for title, pages in ANSWERS.items():
         links = [f":ref:`{text} <{label}>`" for p in pages for label, text in found.get(p, [])]
         if links:

@@ -2,8 +2,8 @@
 
 Formulas are parts of displayed equations of the topic's docstrings, which tests/equations checks.
 By default they are the first equation of the definition and the gradients of the backward pass;
-docs/leads.toml names other ones: the function, the number of its equation, and the numbers of the
-parts of that equation, all from 0.
+the record of a topic in docs/topics names other ones: the function, the number of its equation, and
+the numbers of the parts of that equation, all from 0.
 """
 
 import re
@@ -62,7 +62,7 @@ def ends(statement):
 
 
 def named(topic, reference):
-    """Return the statements that an entry of leads.toml names: ``function:equation:parts``."""
+    """Return the statements that a record names: ``function:equation:parts``."""
     out = []
     for one in reference.split():
         function, number, *which = one.split(":")

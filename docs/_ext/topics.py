@@ -1,7 +1,7 @@
 """A page for each topic: one map with all its forms, in the order in which one understands it.
 
-docs/leads.toml has the two sentences and the symbols that it begins with. The definition, the
-examples and the derivation of each form come from the docstrings; what is left of a docstring, its
+docs/topics has the two sentences and the symbols that it begins with. The definition, the examples
+and the derivation of each form come from the docstrings; what is left of a docstring, its
 parameters and errors, is folded at the end. No text is written twice.
 """
 
@@ -53,7 +53,7 @@ def form(name):
 
 
 def with_roles(text, role="math"):
-    """Return a text of leads.toml with mathematics as roles."""
+    """Return a text of a record with mathematics as roles."""
     return re.sub(r"\$([^$]+)\$", lambda m: f":{role}:`{m[1]}`", text)
 
 
@@ -63,29 +63,22 @@ class Topic:
     Its sections have labels for links: ``chapter.topic:section`` and ``chapter.function``.
     """
 
-    def __init__(self, chapter, module, words, facts, leads):
-        self.chapter, self.name = chapter, module.__name__.rpartition("._")[2]
-        key = f"{chapter}.{self.name}"
+    def __init__(self, chapter, name, module, record):
+        self.chapter, self.name, self.record = chapter, name, record
         names = [n for n in module.__all__ if inspect.isroutine(getattr(module, n))]
         self.classes = [n for n in module.__all__ if n not in names]
-        self.first = facts["first"].get(key, "")
+        self.first = record.first
         self.names = [*sorted(names, key=self.rank), *self.classes]
         self.maps = [n for n in self.names if not form(n)]
         self.first = self.first or (self.maps or self.names)[0]
-        self.special = set(facts["special"].get(key, []))
+        self.special = set(record.special)
         self.special |= {n for n in names if form(n) == "value_and_grad"}
         self.special |= set(self.classes) if names else set()
         self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
-        named = words.get(key) or words.get(self.name) or self.name.replace("_", " ")
-        self.title, _, self.aliases = named.partition(" | ")
-        self.title = self.title[0].upper() + self.title[1:]
-        if key not in leads:
-            msg = f"docs/leads.toml has no entry for {key}"
-            raise ValueError(msg)
-        own = leads[key]
-        self.lead, self.symbols = own["lead"], own["symbols"]
-        self.example = own.get("example", "")  # introduces examples that begin with code
-        self.formula, self.backward = own.get("formula", ""), own.get("backward", "")
+        title = record.title or name.replace("_", " ")
+        self.title, self.aliases = title[0].upper() + title[1:], record.search
+        self.lead, self.symbols, self.example = record.lead, record.symbols, record.example
+        self.formula, self.backward = record.formula, record.backward
         backward = any(form(n) == "vjp" for n in names)
         if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
             self.symbols = f"{self.symbols[:-1]}; {UPSTREAM}" if self.symbols else UPSTREAM
@@ -111,7 +104,7 @@ class Topic:
         return with_roles(re.split(r"(?<=\w)[.:;](?= |$)", self.lead)[0] + ".")
 
 
-def load(chapters, words, facts, leads):
+def load(chapters, records):
     """Return the topics of all chapters, by their pages."""
     topics = {}
     for chapter in chapters:
@@ -119,7 +112,11 @@ def load(chapters, words, facts, leads):
         for found in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
             if not found.ispkg and getattr(module, "__all__", None):
-                topic = Topic(chapter, module, words, facts, leads)
+                name = found.name.removeprefix("_")
+                if name not in records[chapter].topics:
+                    msg = f"docs/topics/{chapter}.toml has no table [{name}]"
+                    raise ValueError(msg)
+                topic = Topic(chapter, name, module, records[chapter].topics[name])
                 topics[topic.page] = topic
     return topics
 
@@ -183,13 +180,10 @@ def figure(srcdir, script, number=1):
     return "\n".join(found[number - 1] for found in (light, dark) if found)
 
 
-def hero(topic, srcdir, script, chosen):
+def hero(topic, srcdir):
     """Return the figure of a topic: the one that is chosen for it, or the first of its script."""
-    named = chosen.get(f"{topic.chapter}.{topic.name}")
-    if not named:
-        return figure(srcdir, script)
-    other, number = named.split()
-    return figure(srcdir, other, int(number))
+    script, number = (topic.record.figure or f"{topic.record.script} 1").split()
+    return figure(srcdir, script, int(number))
 
 
 def part(folder, topic, title=""):
@@ -220,7 +214,7 @@ def variant(name, text):
     return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
-def opening(topic, srcdir, script, told):
+def opening(topic, srcdir, told):
     """Return the title, what the map is and where it is used, its symbols, and its figure."""
     plain = re.sub(r"\$[^$]*\$", "", topic.lead)
     out = [f".. meta::\n   :description: {plain}\n", heading(topic.title, "=")]
@@ -231,7 +225,7 @@ def opening(topic, srcdir, script, told):
     out += [f".. rst-class:: lead\n\n{with_roles(topic.lead)}\n"]
     if topic.symbols:
         out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
-    return [*out, hero(topic, srcdir, script, told.facts["hero"]), ""]
+    return [*out, hero(topic, srcdir), ""]
 
 
 def defined(topic, parts, code):
@@ -295,7 +289,7 @@ def shortened(examples):
     return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
 
 
-def compose(topic, srcdir, script, told):
+def compose(topic, srcdir, told):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
@@ -306,7 +300,7 @@ def compose(topic, srcdir, script, told):
     if topic.example:
         examples[first] = f"{with_roles(topic.example)}\n\n{examples[first]}"
     top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
-    out = opening(topic, srcdir, script, told) + top
+    out = opening(topic, srcdir, told) + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]
@@ -317,10 +311,9 @@ def compose(topic, srcdir, script, told):
     options += [variant(*block) for block in code[1:]] if topic.maps else []
     if options:
         out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
-    numerics = facts.numerics(topic, told.facts, [n["numerics"] for n in notes.values()])
+    numerics = facts.numerics(topic, [n["numerics"] for n in notes.values()])
     traps = facts.conventions(
         topic,
-        told.facts,
         [n["traps"] for n in notes.values()],
         told.answers.get(f"{topic.chapter}.{topic.name}", {}),
     )
@@ -346,7 +339,8 @@ def compose(topic, srcdir, script, told):
     for name in topic.names:
         kind = "class" if name in topic.classes else "function"
         out += [f".. dropdown:: {name}\n", f"   .. auto{kind}:: {name}\n"]
-    out += [".. only:: html and not epub\n", f"   .. minigallery:: ../gallery/{script}.py"]
+    out += [".. only:: html and not epub\n"]
+    out += [f"   .. minigallery:: ../gallery/{topic.record.script}.py"]
     out += ["      :add-heading: Figures", "      :heading-level: -", ""]
     return "\n".join(out)
 
@@ -356,7 +350,6 @@ class Told:
 
     def __init__(self, app):
         topics = app.topics.values()
-        self.facts = app.config.topic_facts
         self.learn = app.learn
         self.titles = {t.page: t.title for t in topics}
         self.transcripts = Transcripts(topics)
@@ -370,15 +363,11 @@ class Told:
 
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
-    config = app.config
-    app.topics = load(
-        config.topic_chapters, config.topic_words, config.topic_facts, config.topic_leads
-    )
+    app.topics = load(app.config.topic_chapters, app.config.topic_records)
     app.learn = Route(app.srcdir)
     told = Told(app)
     for topic in app.topics.values():
-        script = app.config.topic_scripts[f"{topic.chapter}.{topic.name}"]
-        text = compose(topic, app.srcdir, script, told)
+        text = compose(topic, app.srcdir, told)
         app.learn.measure(topic.page, text)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
@@ -391,11 +380,10 @@ def write_pages(app):
 
 def with_figure(app, chapter, text):
     """Put the figure of a chapter behind its first paragraph that ends a thought."""
-    script = app.config.topic_facts["figures"][chapter]
-    image = figure(app.srcdir, f"{chapter}/{script}")
-    more = f":ref:`How it is drawn <sphx_glr_gallery_{chapter}_{script}.py>`."
+    script = app.config.topic_records[chapter].figure
+    more = f":ref:`How it is drawn <sphx_glr_gallery_{script.replace('/', '_')}.py>`."
     end = SENTENCE.search(text).end()
-    return f"{text[:end]}{image}\n\n{more}\n\n{text[end:]}"
+    return f"{text[:end]}{figure(app.srcdir, script)}\n\n{more}\n\n{text[end:]}"
 
 
 def list_topics(app, docname, source):
@@ -453,10 +441,7 @@ def redirect(app, exception):
 def setup(app):
     """Connect after the gallery is written and before the pages are read."""
     app.add_config_value("topic_chapters", [], "env", list)
-    app.add_config_value("topic_scripts", {}, "env", dict)
-    app.add_config_value("topic_words", {}, "env", dict)
-    app.add_config_value("topic_facts", {}, "env", dict)
-    app.add_config_value("topic_leads", {}, "env", dict)
+    app.add_config_value("topic_records", {}, "env", dict)
     app.connect("builder-inited", write_pages, priority=700)
     app.connect("source-read", list_topics)
     app.connect("autodoc-process-docstring", fold, priority=100)  # before numpydoc

@@ -1,7 +1,8 @@
 """Plain NumPy for the pages of topics, as the tests have it.
 
-tests/plain.py says by its headings which functions a topic's page shows, and whether the oracle of
-tests/naive.py comes first. A topic without a heading there shows the oracles of its name.
+A topic shows the functions of tests/naive.py that have its names: the oracle of its map, and its
+backward pass. Where a page needs another form, tests/plain.py says by its headings which functions
+it shows, and whether the oracle comes first.
 """
 
 import ast
@@ -12,6 +13,7 @@ from textwrap import indent
 
 TESTS = Path(__file__).parents[2] / "tests"
 HEADING = re.compile(r"^# == ([\w.]+)(?:, after naive\.(\w+))?$", re.MULTILINE)
+DERIVATIVE = re.compile(r"_(deriv2?|grad|jacobian|hessian|vjp|jvp)$")
 FIRST = "**In NumPy**, as the tests compare it:"
 HIDDEN = {"complex_step", "np"}
 LONG = 18  # lines of code that are folded
@@ -93,6 +95,9 @@ class Transcripts:
         self.module |= dict.fromkeys(plain.functions.values(), plain)
         self.shown, self.home = {}, {}
         headings = list(HEADING.finditer(text))
+        if len(headings) < text.count("\n# =="):
+            msg = "tests/plain.py has a heading that is not '# == chapter.topic, after naive.map'"
+            raise ValueError(msg)
         ends = [*(h.start() for h in headings[1:]), len(text)]
         for heading, end in zip(headings, ends, strict=True):
             first, last = text.count("\n", 0, heading.start()), text.count("\n", 0, end)
@@ -108,15 +113,18 @@ class Transcripts:
             for name in (n for n in topic.names if n in self.naive):
                 self.home.setdefault(name, key)
             if key not in self.shown and topic.chapter not in {"check", "interop"}:
-                names = dict.fromkeys([*topic.names, topic.name])
-                self.shown[key] = [self.naive[n] for n in names if n in self.naive][:2]
+                named = [n for n in dict.fromkeys([*topic.names, topic.name]) if n in self.naive]
+                maps = [n for n in named if not DERIVATIVE.search(n)][:2]
+                forms = [n for n in named if DERIVATIVE.search(n)]
+                self.shown[key] = [self.naive[n] for n in maps + forms]
 
     def blocks(self, topic):
         """Return (function, text) for each transcription, after the helpers that it needs."""
         key, out = f"{topic.chapter}.{topic.name}", []
         for function in self.shown.get(key, []):
-            own = function.name in self.plain and function is self.plain[function.name]
-            what = f"**In NumPy.** {function.caption}" if own else FIRST
+            oracle = function is self.naive.get(function.name)
+            derived = DERIVATIVE.search(function.name)
+            what = f"**In NumPy.** {function.caption}" if derived or not oracle else FIRST
             code = self.code(function)
             block = f".. code-block:: python\n\n{indent(code, '   ')}\n"
             if code.count("\n") > LONG:  # with its helpers

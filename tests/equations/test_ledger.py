@@ -39,9 +39,11 @@ def test_every_equation_has_a_check(file):
 
 
 FOUND, KNOWN = places.found(), places.known()
+#: A place that has no check yet fails in the test above, with all the others of its file.
+CHECKED = sorted(p for p in {*FOUND, *KNOWN} if "no check" not in FOUND.get(p, ()))
 
 
-@pytest.mark.parametrize("place", sorted({*FOUND, *KNOWN}))
+@pytest.mark.parametrize("place", CHECKED)
 def test_every_equation_stands_in_its_place(place):
     here = FOUND.get(place), KNOWN.get(place)
     where = "tests/equations/places.toml: `PYTHONPATH=tests python tests/equations/places.py`"

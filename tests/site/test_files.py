@@ -1,14 +1,13 @@
 """What can be checked in the built files, without a browser."""
 
-import fnmatch
 import json
 import re
-import tomllib
 from collections import Counter
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from topic_records import load
 
 ROOT = Path(__file__).parents[2]
 #: Attributes from which a browser loads something by itself.
@@ -166,13 +165,6 @@ def test_every_function_of_a_topic_links_to_its_source(topics, report):
     )
 
 
-@pytest.fixture(scope="module")
-def facts():
-    """What docs/topics.toml says of pages; keys are topics, or patterns of them."""
-    text = (ROOT / "docs" / "topics.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)["page"]
-
-
 CODE = "//div[contains(@class, 'highlight-python')][not(ancestor::section[@id='exercises'])]"
 #: The nine parts of a topic's page, and the name under which a topic may say that it has none.
 PARTS = {
@@ -193,20 +185,20 @@ PARTS = {
 }
 
 
-def test_every_topic_has_its_parts(topics, report, facts):
-    """Or says in docs/topics.toml why not; a reason by name goes once the part is there."""
-    assert facts["without"].keys() == PARTS.keys() - {""}
-    problems = []
+def test_every_topic_has_its_parts(topics, report):
+    """Or says in docs/topics why not; a reason of its own goes once the part is there."""
+    problems, reasons = [], set()
     for page, tree in topics.items():
-        key = f"{page.parent.name}.{page.stem}"
+        chapter = load()[page.parent.name]
+        own = chapter.topics[page.stem].without.keys()
+        reasons |= own | chapter.without.keys()
         for declared, parts in PARTS.items():
-            reasons = facts["without"].get(declared, {})
-            excused = any(fnmatch.fnmatchcase(key, pattern) for pattern in reasons)
             for part, path in parts.items():
-                if not tree.xpath(path) and not excused:
+                if not tree.xpath(path) and declared not in own | chapter.without.keys():
                     problems.append((page, f"no {part}"))
-                elif tree.xpath(path) and key in reasons:
+                elif tree.xpath(path) and declared in own:
                     problems.append((page, f"has {part}, and a reason why not"))
+    assert reasons == PARTS.keys() - {""}
     report(problems)
 
 
@@ -391,13 +383,6 @@ def test_formulas_of_the_cheat_sheet_are_parts_of_checked_equations(site, trees,
                 count += 1
                 assert bare(side).rstrip(".,") in text, (page.stem, side)
     assert count > 500
-
-
-def test_every_reason_is_of_a_topic(topics, facts):
-    keys = {f"{page.parent.name}.{page.stem}" for page in topics}
-    tables = [facts["conventions"], facts["traps"], facts["precision"], *facts["without"].values()]
-    for pattern in (pattern for table in tables for pattern in table):
-        assert any(fnmatch.fnmatchcase(key, pattern) for key in keys), pattern
 
 
 def test_a_topic_shows_forward_and_backward_in_numpy(site, trees):
