@@ -36,7 +36,8 @@ TRAPS = {
 
 #: Paragraphs that the plain form does without: they stand after the derivation.
 OPTIONS = {
-    "All options", "AMSGrad", "Cache", "Dropout", "Grouped heads", "In chunks",
+    "All options", "AMSGrad", "Cache", "Dropout", "Gradient with all options",
+    "Grouped heads", "In chunks",
     "Label smoothing and z-loss", "Norms of queries and keys", "Odd widths", "One pass in tiles",
     "Output gate", "Peepholes", "Positions", "Relatives", "Truncation", "With a bound", "Yogi",
 }  # fmt: skip

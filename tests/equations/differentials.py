@@ -207,7 +207,7 @@ def convolution_of_a_row():
     yield slope, convolution.conv_jvp(*sides(pairs), stride=s, padding=p, dilation=d)
 
 
-@equation(r"\dd e = 2\, (p - t)\, (\dd p - \dd t) .")
+@equation(r"\dd \ell = 2\, (p - t)\, (\dd p - \dd t) .")
 def square():
     (p, dp), (t, dt) = pairs = draw(14, (4,), (4,))
     slope = 2 * (p - t) * (dp - dt)
@@ -217,7 +217,7 @@ def square():
 
 @equation(
     r"\dd Y_{ni} = \sum_j (W_{ij}\, \dd X_{nj} + X_{nj}\, \dd W_{ij}) + \dd b_i .",
-    r"""\dd y_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w
+    r"""\dd a_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w
     + \dd b) .""",
 )
 def layer_and_neuron():

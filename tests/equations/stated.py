@@ -226,7 +226,7 @@ def of_relu():
     relu = activations.relu
     yield r"\operatorname{relu}(c x) = c \operatorname{relu}(x)", relu(c * x), c * relu(x)
     lines = [relu(y) >= g * y for y in (-2.0, 0.0, 3.0) for g in (0.0, 0.3, 1.0)]
-    yield r"\operatorname{relu}(y) \ge g y", all(lines), True
+    yield r"\operatorname{relu}(x) \ge g x", all(lines), True
 
 
 @stated("dlref/activations/_relu_squared.py")
@@ -829,9 +829,9 @@ change("calculus", "dot", r"\dd L = u\, \dd y", (4,), (4,))
 change("calculus", "logdet", r"\dd L = u\, \dd y", (3, 3))
 change("calculus", "multiply", r"\dd L = \sum_i u_i\, \dd y_i", (4,), (4,))
 change("calculus", "quadratic_form", r"\dd L = u\, \dd y", (3,), (3, 3))
-change("losses", "squared_error", r"\dd L = \sum u\, \dd e", (4,), (4,))
+change("losses", "squared_error", r"\dd L = \sum u\, \dd \ell", (4,), (4,))
 change("neurons", "linear", r"\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}", (3, 4), (2, 4), (2,))
-change("neurons", "neuron", r"\dd L = \sum_n u_n\, \dd y_n", (3, 4), (4,), ())
+change("neurons", "neuron", r"\dd L = \sum_n u_n\, \dd a_n", (3, 4), (4,), ())
 change("normalization", "batch_norm", r"\dd L = \sum_n u_n\, \dd y_n", (5, 2), (2,), (2,))
 change("normalization", "layer_norm", r"\dd L = \sum_i u_i\, \dd y_i", (5, 3), (3,), (3,))
 change("normalization", "rms_norm", r"\dd L = \sum_i u_i\, \dd y_i", (5, 3), (3,))
