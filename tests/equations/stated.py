@@ -840,6 +840,7 @@ RNN = (2,), (3,), (3, 2), (3, 3), (3,), (3,)
 change("recurrent", "rnn", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *RNN[1:])
 GRU = (2,), (3,), (9, 2), (9, 3), (9,), (9,)
 change("recurrent", "gru_cell", r"\dd L = \vec u \cdot \dd \vec h'", *GRU)
+change("recurrent", "gru", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *GRU[1:])
 
 
 @stated("dlref/attention/_linear_attention.py")
@@ -1551,6 +1552,7 @@ def of_both_outputs_of_an_lstm():
     primals = tuple(draw(119, 2, 3, 3, (12, 2), (12, 3), 12, 12))
     tangents = tuple(draw(120, 2, 3, 3, (12, 2), (12, 3), 12, 12))
     u, v = draw(121, 3, 3)
+    moves = (122, primals), (123, tangents)
     dh, dc = recurrent.lstm_cell_jvp(primals, tangents)
     grads = recurrent.lstm_cell_vjp((u, v), *primals)
     want = sum(np.vdot(g, d) for g, d in zip(grads, tangents, strict=True))
@@ -1559,6 +1561,28 @@ def of_both_outputs_of_an_lstm():
         r"\partial L / \partial \vec c', \dd \vec c' \rangle"
     )
     yield text, u @ dh + v @ dc, want
+    primals, tangents = ((draw(seed, (4, 2))[0], *rest) for seed, (_, *rest) in moves)
+    u, v = draw(124, (4, 3), (4, 3))
+    dh, dc = recurrent.lstm_jvp(primals, tangents)
+    grads = recurrent.lstm_vjp((u, v), *primals)
+    want = sum(np.vdot(g, d) for g, d in zip(grads, tangents, strict=True))
+    text = (
+        r"\dd L = \sum_t (\vec u^h_t \cdot \dd \vec h_t + \vec u^c_t \cdot \dd \vec c_t)"
+    )
+    yield text, sum(u[t] @ dh[t] + v[t] @ dc[t] for t in range(4)), want
+
+
+@stated("dlref/attention/_multi_head.py")
+def of_the_output_of_multi_head_attention():
+    x, dx, u, *weights = draw(125, (3, 4), (3, 4), (3, 5), *[(4, 4)] * 3, (5, 4))
+    moves = draw(126, *[(4, 4)] * 3, (5, 4))
+    params, dparams = attention.AttentionParams(*weights), attention.AttentionParams(*moves)
+    heads = {"num_heads": 2}
+    dy = attention.multi_head_attention_jvp((x, x, params), (dx, dx, dparams), **heads)
+    by_q, by_kv, by_params = attention.multi_head_attention_vjp(u, x, x, params, **heads)
+    want = np.vdot(by_q + by_kv, dx)
+    want += sum(np.vdot(by_params[k], moves[k]) for k in range(4))
+    yield r"\dd L = \sum_i \vec u_i \cdot \dd \vec y_i", sum(u[i] @ dy[i] for i in range(3)), want
 
 
 @stated("dlref/training/_lion.py")
