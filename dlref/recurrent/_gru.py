@@ -757,9 +757,9 @@ def gru_vjp(
        :math:`\partial L / \partial \vec x_t = \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top
        \vec\delta_z + \mat W_{xn}^\top \vec\delta_n`.
 
-    4. *The weights* are the same at all steps, so they get sums over steps and batch of :math:`\vec\delta\, \vec x_t^\top` and
-       :math:`\vec\delta\, \vec h_{t-1}^\top`; for :math:`\mat W_{hn}` of
-       :math:`\vec\mu\, \vec h_{t-1}^\top` (after) or
+    4. *The weights* are the same at all steps, so they get sums over steps and batch of
+       :math:`\vec\delta\, \vec x_t^\top` and :math:`\vec\delta\, \vec h_{t-1}^\top`; for
+       :math:`\mat W_{hn}` of :math:`\vec\mu\, \vec h_{t-1}^\top` (after) or
        :math:`\vec\delta_n (\vec r \odot \vec h_{t-1})^\top` (before). The two biases of n have
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 

@@ -1566,9 +1566,7 @@ def of_both_outputs_of_an_lstm():
     dh, dc = recurrent.lstm_jvp(primals, tangents)
     grads = recurrent.lstm_vjp((u, v), *primals)
     want = sum(np.vdot(g, d) for g, d in zip(grads, tangents, strict=True))
-    text = (
-        r"\dd L = \sum_t (\vec u^h_t \cdot \dd \vec h_t + \vec u^c_t \cdot \dd \vec c_t)"
-    )
+    text = r"\dd L = \sum_t (\vec u^h_t \cdot \dd \vec h_t + \vec u^c_t \cdot \dd \vec c_t)"
     yield text, sum(u[t] @ dh[t] + v[t] @ dc[t] for t in range(4)), want
 
 
@@ -1583,6 +1581,23 @@ def of_the_output_of_multi_head_attention():
     want = np.vdot(by_q + by_kv, dx)
     want += sum(np.vdot(by_params[k], moves[k]) for k in range(4))
     yield r"\dd L = \sum_i \vec u_i \cdot \dd \vec y_i", sum(u[i] @ dy[i] for i in range(3)), want
+
+
+@stated("dlref/transformer/_blocks.py")
+def of_the_output_of_a_block():
+    x, dx, u, w1, w2 = draw(127, (3, 4), (3, 4), (3, 4), (5, 4), (4, 5))
+    params = transformer.EncoderBlockParams(
+        attention.AttentionParams(*draw(128, *[(4, 4)] * 4)),
+        transformer.NormParams(np.ones(4)),
+        transformer.FeedForwardParams(w1, np.ones(5), w2, np.zeros(4)),
+        transformer.NormParams(np.ones(4)),
+    )
+    for norm_first in (True, False):
+        options = {"num_heads": 2, "norm_first": norm_first}
+        dz = transformer.encoder_block_jvp((x, params), (dx, None), **options)
+        by_x, _ = transformer.encoder_block_vjp(u, x, params, **options)
+        want = np.vdot(by_x, dx)
+        yield r"\dd L = \langle \mat U, \dd \mat Z \rangle", np.vdot(u, dz), want
 
 
 @stated("dlref/training/_lion.py")
