@@ -282,7 +282,8 @@ def multi_head_attention(
 
     Examples
     --------
-    Two heads of width 1 that look at one channel each:
+    Two heads of width 1 that look at one channel each. In either head the score of a token with
+    itself is 9 · 9 = 81, and with the other token −81, so each token attends to itself:
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams, multi_head_attention

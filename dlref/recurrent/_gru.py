@@ -412,7 +412,7 @@ def gru_cell(
     >>> gru_cell([1.0], [3.0], np.zeros((3, 1)), np.zeros((3, 1)))
     array([1.5])
 
-    With an open reset gate and a closed update gate it is a plain recurrent unit:
+    With r = 1 and z = 0, by biases of 99 and −99, it is a plain recurrent unit:
 
     >>> from dlref.recurrent import rnn_cell
     >>> w_ih, w_hh = np.array([[0.3], [0.1], [2.0]]), np.array([[0.2], [0.4], [-1.0]])
@@ -649,7 +649,7 @@ def gru(
 
     Examples
     --------
-    Update gates that are open keep the state, closed ones follow the candidate:
+    With z = 1, by a bias of 99, the state stays, and with z = 0 it follows the candidate:
 
     >>> import numpy as np
     >>> from dlref.recurrent import gru

@@ -787,8 +787,8 @@ def lstm_vjp(
     2. *The output gate*: the factor of its differential is :math:`\tanh \vec c_t`, so its
        pre-activation has :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot
        (1 - \vec o_t)`.
-    3. *The cell state* reaches the loss through :math:`\vec h_t`, through :math:`\vec c_{t+1}`,
-       directly, and through the peephole of o:
+    3. *The cell state*, with the total derivative :math:`\vec\kappa`, reaches the loss directly,
+       through :math:`\vec c_{t+1}`, through :math:`\vec h_t`, and through the peephole of o:
 
        .. math::
 

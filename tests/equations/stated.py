@@ -515,7 +515,10 @@ def of_layer_norm():
         np.linalg.norm(x - mean) / np.sqrt(D),
     )
     yield r"\sigma^2 = \overline{x^2} - \mu^2", var, np.mean(x**2) - mean**2
-    yield r"\dd \tau = \overline{\hat x\, \dd x}", rate(tau, [x], [dx]), np.mean(hat * dx)
+    dvar = rate(lambda x: np.mean((x - np.mean(x)) ** 2), [x], [dx])
+    yield r"\dd \sigma^2 = 2\, \overline{(x - \mu)\, \dd x}", dvar, 2 * np.mean((x - mean) * dx)
+    text = r"\dd \tau = \dd \sigma^2 / (2 \tau) = \overline{\hat x\, \dd x}"
+    yield text, rate(tau, [x], [dx]), dvar / (2 * tau(x)), np.mean(hat * dx)
     yield r"\partial \mu / \partial x_j = 1/D", jacobian_of(np.mean, x), np.full(D, 1 / D)
     centred = jacobian_of(lambda x: x - np.mean(x), x)
     yield r"\partial d_i / \partial x_j = \delta_{ij} - 1/D", centred, np.eye(D) - 1 / D
