@@ -170,7 +170,10 @@ def conventions(topic, facts, notes, found):
             out.append(f"- {row['library']}: {does}{code}")
         out.append("")
     if out:
-        out.append("Each line was run beside the library or its rule: :doc:`/conformance`.\n")
+        out.append(
+            "Each line was compared with the library, or with its rule, by running both: "
+            ":doc:`/conformance`.\n"
+        )
     out += [n for n in notes if n]
     if trap := wanted(facts, "traps", topic):
         out += ["", *(f"- {line}" for line in trap)]
