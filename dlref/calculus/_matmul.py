@@ -158,7 +158,7 @@ def matmul_vjp(
                         = (\mat A^\top \mat U)_{rs} .
 
     The shapes leave no choice: only :math:`\mat U \mat B^\top` is :math:`n \times k`. Both products
-    together cost twice the forward product. NumPy's BLAS computes them in the dtype of the input.
+    together cost twice the forward product. NumPy computes them in the dtype of the input.
 
     References
     ----------

@@ -443,8 +443,8 @@ def cross_entropy(
 
     Examples
     --------
-    Scores with the exponentials 1, 1 and 2 have the probabilities 1/4, 1/4 and 1/2. In bits, class
-    0 costs 2 and class 2 costs 1:
+    Scores with the exponentials 1, 1 and 2 have the probabilities 1/4, 1/4 and 1/2. Divided by log
+    2, that is, in bits, the loss is 2 for class 0 and 1 for class 2:
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy

@@ -81,8 +81,9 @@ def squared_error(
     infinity.
 
     **From maximum likelihood.** If the targets are the predictions plus independent normal errors
-    of mean 0 and variance :math:`\sigma^2`, the negative log-likelihood is the sum of squared
-    errors, up to constants:
+    of mean 0 and variance :math:`\sigma^2`, the probability density of all targets is a product of
+    normal densities, the *likelihood*. Minus its logarithm is the sum of squared errors, up to
+    constants:
 
     .. math::
 

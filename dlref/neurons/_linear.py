@@ -195,8 +195,8 @@ def linear_vjp(
         \pdv{L}{W_{ij}} = \sum_n U_{ni} X_{nj} , \qquad
         \pdv{L}{b_i} = \sum_n U_{ni} .
 
-    The gradient of the weights is a sum of outer products, one per row: the cotangent of the
-    output times the input. Its rank is therefore at most the number of rows. Both products
+    The gradient of the weights is a sum of outer products, one per row: the upstream gradient
+    times the input. Its rank is therefore at most the number of rows. Both products
     together cost twice the forward one.
 
     Examples

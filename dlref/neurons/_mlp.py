@@ -231,8 +231,8 @@ def mlp_deltas(
         \vec \delta_l = \phi'(\vec z_l) \odot \vec m_l \odot \mat W_{l+1}^\top \vec \delta_{l+1} .
 
     **Vanishing gradients.** The backward pass multiplies, for each layer, by a matrix and by
-    slopes. With the spectral norm :math:`\sigma_l` of :math:`\mat W_l`, slopes of at most :math:`s`
-    in size and no dropout,
+    slopes. With the spectral norm :math:`\sigma_l` of :math:`\mat W_l`, the largest factor by which
+    it stretches a vector, slopes of at most :math:`s` in size and no dropout,
 
     .. math:: \norm{\vec \delta_1} \le s^{K-1} \prod_{l=2}^{K} \sigma_l \; \norm{\vec \delta_K} .
 

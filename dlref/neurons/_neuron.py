@@ -70,9 +70,9 @@ def neuron(
 
     The default activation is the ReLU, :math:`f(z) = \max(z, 0)`.
 
-    The level sets of a neuron are planes perpendicular to :math:`\vec w`: the plane :math:`z = 0`
-    lies at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU neuron is 0 on
-    one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
+    The inputs with the same output lie on a plane perpendicular to :math:`\vec w`: the plane
+    :math:`z = 0` lies at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU
+    neuron is 0 on one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
 
     **Error.** The sum is formed in float64 by BLAS. Its error is at most
     :math:`(D + 1)\, 2^{-53} (\sum_i \abs{w_i x_i} + \abs b)`, small relative to the terms, and
