@@ -386,7 +386,7 @@ def mlp(x, params, activation="relu", dropout=None):
 
 
 def linear(x, weight, bias=None):
-    y = np.einsum("...j,ij->...i", x, weight)
+    y = x @ weight.T
     return y if bias is None else y + bias
 
 

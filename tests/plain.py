@@ -607,7 +607,7 @@ def lstm(x, h, c, w_ih, w_hh, b):
 
 
 def lstm_vjp(u, x, h0, c0, w_ih, w_hh, b):
-    """Backpropagation through time; u is the gradient by all h."""
+    """Backpropagation through time; u is the gradient with respect to all h."""
     h, c = lstm(x, h0, c0, w_ih, w_hh, b)
     h, c = np.array([h0, *h]), np.array([c0, *c])
     dx, dw_ih, dw_hh, db = map(np.zeros_like, (x, w_ih, w_hh, b))
@@ -856,7 +856,7 @@ def flash_attention_vjp(u, q, k, v, tile=2):
 
 
 def multi_head_attention(x, w_q, w_k, w_v, w_o, heads):
-    """All heads at once: split the channels, attend, merge."""
+    """All heads at once, without biases: split the channels, attend, merge."""
 
     def split(y):  # (T, D) to (heads, T, D / heads)
         return y.reshape(len(y), heads, -1).swapaxes(0, 1)

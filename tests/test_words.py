@@ -53,6 +53,7 @@ OUTLAWED = {
     r"\bsends? back\b|\bhands? it (on|through)\b": "passes",
     r"\bmoves (with|every)\b": "changes, tangent",
     r"\bhad better\b|\bcaller's affair\b": "should",
+    r":math:`\s": "mathematics after the backtick; a backslash and an n became a new line",
 }
 
 
@@ -83,6 +84,7 @@ def test_the_patterns_find_what_they_outlaw():
         "a layer behind the norm",
         "3 nats a token",
         "It is turned by an angle",
+        "The length of :math:`\norm x`",
     ]
     for sample in samples:
         assert any(found(pattern, {"": sample}) for pattern in OUTLAWED), sample

@@ -108,8 +108,9 @@ def relu_deriv(x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: f'(x) = \begin{cases} 1 & x > 0 \\ 0 & x \le 0 \end{cases}
 
-    The left derivative at 0 is 0, the right one is 1, and every number between is a subgradient:
-    :math:`\operatorname{relu}(y) \ge g y` for all y if and only if :math:`0 \le g \le 1`. The
+    The left derivative at 0 is 0, the right one is 1. Every number g between them is a
+    *subgradient*, the slope of a line through 0 that stays below the curve:
+    :math:`\operatorname{relu}(x) \ge g x` for all x if and only if :math:`0 \le g \le 1`. The
     value here is 0, as in PyTorch and JAX, hence a unit whose pre-activation is exactly 0 does not
     learn.
 
@@ -170,12 +171,13 @@ def relu_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    **The differential.** Element by element, :math:`\dd y = f'(x)\, \dd x`.
+    **The differential.** Write f for the ReLU and y for its output. Element by element,
+    :math:`\dd y = f'(x)\, \dd x`.
 
     **The inner product.** :math:`\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x` over all elements.
 
-    **The transpose.** The Jacobian is diagonal and its own transpose, so that the cotangent u is
-    multiplied by the slope:
+    **The transpose.** The Jacobian is diagonal and its own transpose, so that the upstream gradient
+    u is multiplied by the slope:
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \begin{cases} 1 & x > 0 \\ 0 & x \le 0 \end{cases}
 

@@ -109,7 +109,7 @@ def sigmoid(x: npt.ArrayLike) -> FloatArray:
     >>> sigmoid([0.0, np.log(3.0), -np.log(3.0)])
     array([0.5 , 0.75, 0.25])
 
-    The left tail does not stop at the rounding of 1:
+    Far to the left the values are tiny, and still accurate:
 
     >>> sigmoid(-700.0)
     np.float64(9.85967654375977e-305)
@@ -136,6 +136,9 @@ def sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
     From :math:`\sigma = (1 + e^{-x})^{-1}` the chain rule gives
 
     .. math:: \sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma (1 - \sigma).
+
+    For the second form, split off one factor :math:`1 / (1 + e^{-x})`; the other factor,
+    :math:`e^{-x} / (1 + e^{-x})`, is the second fraction of the sigmoid, taken at -x.
 
     **Numerics.** The last form loses everything where :math:`\sigma` is near 1: at 40 it gives 0.
     The code takes :math:`w / (1 + w)^2` with :math:`w = e^{-\abs{x}}`, since :math:`\sigma'` is
@@ -217,12 +220,13 @@ def sigmoid_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    **The differential.** Element by element, :math:`\dd y = f'(x)\, \dd x`.
+    **The differential.** Write f for the sigmoid and y for its output. Element by element,
+    :math:`\dd y = f'(x)\, \dd x`.
 
     **The inner product.** :math:`\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x` over all elements.
 
-    **The transpose.** The Jacobian is diagonal and its own transpose, so that the cotangent u is
-    multiplied by the slope:
+    **The transpose.** The Jacobian is diagonal and its own transpose, so that the upstream gradient
+    u is multiplied by the slope:
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, \sigma(x)\, \sigma(-x)
 

@@ -84,10 +84,10 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     probability. For two scores, :math:`s_1` is the sigmoid of :math:`x_1 - x_2`.
 
     **Temperature.** Dividing all scores by a temperature T before the softmax changes how far the
-    probabilities are apart. For T → 0 the largest score gets all, which is :func:`hardmax`; for
-    T → ∞ all get 1/k. The name is from physics: at the temperature T, Boltzmann's distribution
-    gives a state of energy E a probability proportional to :math:`e^{-E / T}`, in units where his
-    constant is 1.
+    probabilities are apart. For T → 0 the largest score gets all, which is :func:`hardmax`; for T →
+    ∞ each of k scores gets 1/k. The name is from physics: at the temperature T, Boltzmann's
+    distribution gives a state of energy E a probability proportional to :math:`e^{-E / T}`, in
+    units where his constant is 1.
 
     **Shift invariance.** Multiplying numerator and denominator by :math:`e^{-c}` gives
     :math:`s(x - c \vec 1) = s(x)`. The code takes for c the maximum, so that no exponent is
@@ -118,7 +118,8 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     >>> softmax(np.log([1, 2, 5]))
     array([0.125, 0.25 , 0.625])
 
-    A temperature of 1/2 squares the exponentials, to 1, 4 and 25; one of 4 takes their fourth root:
+    Dividing the scores by a *temperature* of 1/2 squares the exponentials, to 1, 4 and 25; dividing
+    them by a temperature of 4 takes the fourth root of the exponentials:
 
     >>> softmax(np.log([1, 2, 5]) / 0.5) * 30
     array([ 1.,  4., 25.])
@@ -129,6 +130,9 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     >>> softmax([1000, 1000, -np.inf])
     array([0.5, 0.5, 0. ])
+
+    With ``axis=0`` each column is a row of scores:
+
     >>> softmax([[0, 0], [0, np.log(3)]], axis=0)
     array([[0.5 , 0.25],
            [0.5 , 0.75]])
@@ -260,7 +264,8 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
 
     Notes
     -----
-    **The differential.** By :func:`softmax_jacobian`, every probability is compared with a mean:
+    **The differential.** By :func:`softmax_jacobian`, each :math:`\dd x_i` is compared with the
+    mean of all of them, weighted with the probabilities:
 
     .. math:: \dd s_i = \sum_j J_{ij}\, \dd x_j = s_i \Bigl( \dd x_i - \sum_j s_j\, \dd x_j \Bigr) .
 

@@ -159,12 +159,13 @@ def tanh_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    **The differential.** Element by element, :math:`\dd y = f'(x)\, \dd x`.
+    **The differential.** Write f for tanh and y for its output. Element by element,
+    :math:`\dd y = f'(x)\, \dd x`.
 
     **The inner product.** :math:`\dd L = \sum u\, \dd y = \sum u f'(x)\, \dd x` over all elements.
 
-    **The transpose.** The Jacobian is diagonal and its own transpose, so that the cotangent u is
-    multiplied by the slope:
+    **The transpose.** The Jacobian is diagonal and its own transpose, so that the upstream gradient
+    u is multiplied by the slope:
 
     .. math:: \pdv{L}{x} = u\, f'(x) = u\, (1 - \tanh^2 x)
 

@@ -282,7 +282,8 @@ def multi_head_attention(
 
     Examples
     --------
-    Two heads of width 1 that look at one channel each:
+    Two heads of width 1 that look at one channel each. In either head the score of a token with
+    itself is 9 · 9 = 81, and with the other token −81, so each token attends to itself:
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams, multi_head_attention
@@ -399,7 +400,21 @@ def multi_head_attention_vjp(
 
     Notes
     -----
-    The steps of the forward pass in reverse order, each a product that is derived elsewhere:
+    **The differential.** Without norms and a gate,
+
+    .. math::
+
+        \dd \vec q_{hi} = \mat W_Q^{(h)}\, \dd \vec x_i + \dd \mat W_Q^{(h)}\, \vec x_i
+            + \dd \vec b_Q^{(h)}, \qquad
+        \dd \vec y_i = \mat W_O\, \dd \vec o_i + \dd \mat W_O\, \vec o_i + \dd \vec b_O ,
+
+    likewise for keys and values. Here :math:`\vec o_i` is the column of all heads, of length H V,
+    by which :math:`\mat W_O` is multiplied. Between the two stands attention, whose differential is
+    in :func:`scaled_dot_product_attention_vjp`.
+
+    **The inner product.** :math:`\dd L = \sum_i \vec u_i \cdot \dd \vec y_i`.
+
+    **The transpose.** The transposes of the maps in reverse order, from the output to the tokens:
 
     1. Output projection:
 
@@ -409,8 +424,7 @@ def multi_head_attention_vjp(
            \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
            \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i .
 
-       Here :math:`\vec o_i` is the column of all heads, of length H V, by which :math:`\mat W_O`
-       was multiplied. Its gradient is split among the heads again.
+       The gradient of :math:`\vec o_i` is split among the heads again.
     2. :func:`scaled_dot_product_attention_vjp` gives the gradients of (rotated) queries, (rotated)
        keys and values, per head.
     3. The rotation is orthogonal, so its transpose rotates gradients by the negative angle; for

@@ -147,8 +147,8 @@ def scaled_dot_product_attention(
 
     in matrices :math:`\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V`. The
     weights are not negative and sum to 1: each output lies between the values. `attention_scores`
-    has the scores with all options, and `attention_weights` the softmax with a sink
-    :math:`\sigma`; all of them combine.
+    explains masks, biases and caps, `attention_weights` a sink :math:`\sigma`, one more logit in
+    the softmax; you may combine them.
 
     **Where q, k and v come from.** In *self-attention* all three are projections of one sequence;
     in *cross-attention* the queries are projections of the decoder's sequence, keys and values of
@@ -248,8 +248,8 @@ def scaled_dot_product_attention(
     array([[1., 2.],
            [2., 3.]])
 
-    Two equal scores among a thousand: with a factor for each query, log 1000 in place of 1, the
-    second query finds them again.
+    Two keys of a thousand match, with equal scores. Multiplied by log 1000, as for the second
+    query, the scores give these two nearly all the weight:
 
     >>> k = np.zeros((1000, 1))
     >>> k[:2] = 3.0
@@ -425,17 +425,17 @@ def scaled_dot_product_attention_vjp(
        It is one number per row, from the output that is already there. Without it, a row of weights
        would have to be complete before its first gradient, and tiles would be of no use.
     4. The log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
-       cotangent only shifts :math:`D_i`. All in all
+       upstream gradient :math:`u^\ell_i` only shifts :math:`D_i`. All in all
 
        .. math::
            :label: attention-score-gradient
 
            d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
 
-    5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. The cap
-       has the slope :math:`1 - t_{ij}^2` with :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j /
-       a)`, and without a cap the slope is 1. So with :math:`r_{ij} = (1 - t_{ij}^2)\, d_{ij}` and
-       the scale c
+    5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. A cap
+       a has the slope :math:`1 - t_{ij}^2` with :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j
+       / a)`, and without a cap the slope is 1. So with :math:`r_{ij} = (1 - t_{ij}^2)\, d_{ij}`
+       and the scale c
 
        .. math::
 

@@ -64,7 +64,8 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
 
     .. math:: C_\text{reverse} = n_0 \sum_{k=2}^{L} n_{k-1} n_k .
 
-    The sums differ only in their end terms. With equal inner widths :math:`n`, forward wins if
+    The sums differ only in their end terms. Let all inner widths be :math:`n` and divide both costs
+    by :math:`n`: forward mode is cheaper if
     :math:`n_L (n_0 + (L - 2) n) < n_0 (n_L + (L - 2) n)`, that is, if there are fewer inputs than
     outputs: :math:`n_L < n_0`. A loss has :math:`n_0 = 1` output and millions of inputs: this is
     why backpropagation runs in reverse.
@@ -88,7 +89,8 @@ def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> t
 
     Examples
     --------
-    A loss of 1000 parameters through widths 100 and 10: reverse mode is cheap.
+    A loss of 1000 parameters through widths 100 and 10: reverse mode is cheap. Next to the number
+    of multiplications stands the order: ``((0, 1), 2)`` multiplies Jacobians 0 and 1 first.
 
     >>> from dlref.calculus import chain_cost
     >>> loss = [(1, 10), (10, 100), (100, 1000)]

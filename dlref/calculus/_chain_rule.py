@@ -59,7 +59,9 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
 
     .. math:: \dv{y}{x} = \dv{y}{u} \dv{u}{x} .
 
-    **Vectors.** For :math:`y = f(u)`, :math:`u = g(x)` every :math:`u_k` depends on
+    **Vectors.** The Jacobian of f has a row for each output and a column for each input: in row i
+    and column k stands :math:`\partial y_i / \partial u_k`, the derivative of output i with respect
+    to input k. For :math:`y = f(u)`, :math:`u = g(x)` every :math:`u_k` depends on
     :math:`x_j`, and :math:`y_i` on every :math:`u_k`; to first order the effects add up:
 
     .. math::
@@ -72,9 +74,18 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     Longer chains continue in the same way. The product is associative, so every order gives the
     same matrix, but not at the same cost: the code takes the cheapest, by :func:`chain_cost`.
 
-    **Scalars in the chain** lose their axis, so a Jacobian of shape ``(n,)`` is a row or a column.
-    Its neighbours determine which; if all have one axis, the output is a scalar, such as a loss,
-    and the first is a row.
+    **A loss at the end.** A loss L is one number, so its Jacobian with respect to y is one row, the
+    gradient :math:`u_i = \partial L / \partial y_i`. It is called the *upstream gradient*, or the
+    *cotangent* of y. The chain rule multiplies this row by the Jacobian of the map from x to y:
+
+    .. math:: \pdv{L}{x_j} = \sum_i u_i \pdv{y_i}{x_j} .
+
+    This is the *vector-Jacobian product* of the map, for short its vjp. Backpropagation is one such
+    product after the other, from the loss to the input.
+
+    **Shapes.** A scalar in the chain has no axis, so a Jacobian of shape ``(n,)`` is a row if the
+    output is a scalar, and a column if the input is one. Its neighbours determine which; if all
+    Jacobians have one axis, the first is a row.
 
     References
     ----------
@@ -82,7 +93,8 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
 
     Examples
     --------
-    :math:`y = \sin(x^2)` at :math:`x = 1.5`, with :math:`u = x^2`:
+    :math:`y = \sin(x^2)` at :math:`x = 1.5`, with :math:`u = x^2`: the slopes are
+    :math:`\cos(x^2)` and :math:`2x`.
 
     >>> import numpy as np
     >>> from dlref.calculus import chain_rule
@@ -90,7 +102,9 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     >>> float(np.sin(x**2).round(12)), float(chain_rule(np.cos(x**2), 2 * x).round(12))
     (0.778073196888, -1.884520868168)
 
-    :math:`f = (u_1 + u_2,\; u_1 u_2)` of :math:`g = (x^2, \sin x)` at :math:`x = 1`:
+    The function :math:`f = (u_1 + u_2,\; u_1 u_2)` of :math:`g = (x^2, \sin x)` at :math:`x = 1`.
+    Each function has a matrix of partial derivatives, with a row for each output and a column for
+    each input, and the matrices are multiplied:
 
     >>> x = 1.0
     >>> u = np.array([x**2, np.sin(x)])

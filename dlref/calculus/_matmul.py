@@ -75,9 +75,10 @@ def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, Flo
         \qquad
         \pdv{Y_{il}}{B_{rs}} = A_{ir}\, \delta_{ls} .
 
-    Only one entry in :math:`n` of the first and one in :math:`p` of the second is not zero. With
-    both matrices stacked into vectors row by row, as NumPy does, and with the Kronecker product
-    :math:`\otimes`, which puts a multiple of its second factor in place of each entry of the first,
+    The symbol :math:`\delta_{ij}` is 1 if i = j, else 0. So only one entry in :math:`n` of the
+    first Jacobian and one in :math:`p` of the second is not zero. With both matrices stacked into
+    vectors row by row, as NumPy does, and with the Kronecker product :math:`\otimes`, which puts a
+    multiple of its second factor in place of each entry of the first,
 
     .. math:: \mat J_A = \mat I_n \otimes \mat B^\top , \qquad \mat J_B = \mat A \otimes \mat I_p .
 
@@ -94,7 +95,8 @@ def matmul_jacobian(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, Flo
     array([[1., 2.],
            [3., 4.]])
 
-    and with respect to :math:`\mat A`, output :math:`i` reads row :math:`i` alone:
+    and with respect to :math:`\mat A`, output :math:`i` depends on row :math:`i` alone. This is the
+    Jacobian of the first output, laid out as the matrix :math:`\mat A`:
 
     >>> J_a[0]
     array([[5., 6.],
@@ -156,7 +158,7 @@ def matmul_vjp(
                         = (\mat A^\top \mat U)_{rs} .
 
     The shapes leave no choice: only :math:`\mat U \mat B^\top` is :math:`n \times k`. Both products
-    together cost twice the forward product. NumPy's BLAS computes them in the dtype of the input.
+    together cost twice the forward product. NumPy computes them in the dtype of the input.
 
     References
     ----------

@@ -46,8 +46,8 @@ def multiply_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, F
     Notes
     -----
     **Why element-wise Jacobians are diagonal.** Let :math:`y_i = f(w_i, x_i)` for any
-    scalar function :math:`f`. Output :math:`i` holds no other element than the
-    :math:`i`-th of each operand, so
+    scalar function :math:`f`. Output :math:`i` depends on element :math:`i` of each operand and on
+    no other element, so
 
     .. math::
 

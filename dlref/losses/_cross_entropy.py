@@ -376,13 +376,14 @@ def cross_entropy(
 
     Notes
     -----
-    **Definition.** The softmax makes the scores a distribution :math:`p_c = e^{z_c} / \sum_j
-    e^{z_j}`. The loss of a row is minus the logarithm of the probability of its class y:
+    **Definition.** The scores of the classes are called *logits*. The softmax makes them a
+    distribution :math:`p_c = e^{z_c} / \sum_j e^{z_j}`. The loss of a row is minus the logarithm of
+    the probability of its class y:
 
     .. math:: \ell = -\log p_y = \log \sum_j e^{z_j} - z_y .
 
-    It is 0 if the class has probability 1, and grows by :math:`\log 2` each time that probability
-    halves. Exponentiated, the mean over the tokens of a text is the *perplexity*.
+    The loss is 0 if the class has probability 1, and grows by :math:`\log 2` each time that
+    probability halves. Exponentiated, the mean over the tokens of a text is the *perplexity*.
 
     **All options.** For a target that is a distribution t, and with the options,
 
@@ -442,8 +443,8 @@ def cross_entropy(
 
     Examples
     --------
-    Scores with the exponentials 1, 1 and 2 have the probabilities 1/4, 1/4 and 1/2. In bits, class
-    0 costs 2 and class 2 costs 1:
+    Scores with the exponentials 1, 1 and 2 have the probabilities 1/4, 1/4 and 1/2. Divided by log
+    2, that is, in bits, the loss is 2 for class 0 and 1 for class 2:
 
     >>> import numpy as np
     >>> from dlref.losses import cross_entropy
@@ -462,7 +463,7 @@ def cross_entropy(
     >>> cross_entropy([[50, 0], [50, 0]], [0, 1], reduction="none")
     array([1.92874985e-22, 5.00000000e+01])
 
-    The second row does not count:
+    A target of −100, the default of `ignore_index`, excludes the second row from the mean:
 
     >>> float(np.exp(cross_entropy(np.log([[1, 1], [9, 1]]), [0, -100])))
     2.0
@@ -573,37 +574,39 @@ def cross_entropy_grad(
     Notes
     -----
     With the log-sum-exp :math:`\lambda = \log \sum_j e^{z_j}`, the loss of a row is
-    :math:`\ell = \lambda - z_y`. The gradient of :math:`\lambda` is the softmax:
+    :math:`\ell = \lambda - z_y`. The gradient of :math:`\lambda` is the softmax, by the chain rule
+    for the logarithm and the sum:
 
     .. math::
 
         \pdv{\lambda}{z_j} = \frac{1}{\sum_c e^{z_c}}\, \pdv{}{z_j} \sum_c e^{z_c}
                            = \frac{e^{z_j}}{\sum_c e^{z_c}} = p_j .
 
-    With all options, which are described further below, q is the target after smoothing and
-    weighting, and :math:`\zeta` the factor of the z-loss:
-    :math:`\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2`. With the target's mass
-    :math:`Q = \sum_c q_c`,
-
-    .. math::
-
-        \pdv{\ell}{z_j} = \sum_c q_c (p_j - \delta_{cj}) + 2 \zeta \lambda\, p_j
-                        = (Q + 2 \zeta \lambda)\, p_j - q_j .
-
-    Without options :math:`Q = 1`, :math:`\zeta = 0`, and :math:`q` is one-hot: **softmax minus
-    one-hot**,
+    The term :math:`-z_y` contributes −1 to the class y alone. With the one-hot vector
+    :math:`\vec e_y`, which is 1 at y and 0 elsewhere, the result is **softmax minus one-hot**:
 
     .. math:: \pdv{\ell}{\vec z} = \vec p - \vec e_y .
 
     Its entries add up to 0, since a shift of all scores changes no probability. It never
     vanishes while p is wrong: the logarithm undoes the saturation of the softmax, which a
-    squared error of p would not. The whole loss adds the factor of the reduction.
+    squared error of p would not. In the mean over N rows, each row's gradient is divided by N.
 
     Prediction minus target is also the gradient of half the squared error. That is no accident: the
     same holds for every exponential family, with the negative log-likelihood as the loss and the
     natural parameters in place of :math:`\vec z`. The second derivatives are the first derivatives
     of a softmax, :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top`, a covariance matrix: the
     loss is convex in the scores.
+
+    **Gradient with all options.** Let q be the target after smoothing and weighting,
+    :math:`Q = \sum_c q_c` its sum, and :math:`\zeta` the factor of the z-loss, so that
+    :math:`\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2`. Then
+
+    .. math::
+
+        \pdv{\ell}{z_j} = \sum_c q_c (p_j - \delta_{cj}) + 2 \zeta \lambda\, p_j
+                        = (Q + 2 \zeta \lambda)\, p_j - q_j .
+
+    Without options :math:`Q = 1`, :math:`\zeta = 0`, and q is one-hot.
 
     **Which formula.** Near :math:`p_y = 1` the difference :math:`p_y - 1` would lose its digits;
     the code adds up the probabilities of the *other* classes,
@@ -674,15 +677,17 @@ def cross_entropy_vjp(
 
     Notes
     -----
-    For each row r, with the symbols of :func:`cross_entropy_grad`,
+    The gradient of each row r is multiplied by the upstream gradient :math:`u_r` of its loss. With
+    all options, and the symbols q, Q and :math:`\zeta` of :func:`cross_entropy_grad`,
 
     .. math::
 
         \pdv{L}{z_j} = u_r \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr) , \qquad
         \pdv{L}{t_c} = u_r\, w_c (1 - \epsilon) (\lambda - z_c) .
 
-    :math:`u_r` is the cotangent of the row's loss: `dout` itself for the sum, its entry without a
-    reduction, `dout` divided by the divisor of the mean. The loss is linear in the target. The C
+    Without options the bracket is :math:`p_j - \delta_{jy}`. For the sum :math:`u_r` is `dout`
+    itself, without a reduction its entry, and for the mean `dout` divided by the divisor of the
+    mean. The loss is linear in the target. The C
     probabilities count as free numbers: nothing makes them add up to 1.
 
     Examples

@@ -81,8 +81,9 @@ def squared_error(
     infinity.
 
     **From maximum likelihood.** If the targets are the predictions plus independent normal errors
-    of mean 0 and variance :math:`\sigma^2`, the negative log-likelihood is the sum of squared
-    errors, up to constants:
+    of mean 0 and variance :math:`\sigma^2`, the probability density of all targets is a product of
+    normal densities, the *likelihood*. Minus its logarithm is the sum of squared errors, up to
+    constants:
 
     .. math::
 
@@ -123,12 +124,12 @@ def squared_error_grad(
 
     Notes
     -----
-    With the error :math:`e = p - t`, of slope 1 in p,
+    With the error :math:`e = p - t`, whose derivative with respect to p is 1,
 
     .. math:: \pdv{\ell}{p} = 2 e\, \pdv{e}{p} = 2 (p - t) , \qquad \pdv{L}{p_n} = \frac2N e_n .
 
-    The gradient of the mean needs the factor :math:`2 / N`. To use :math:`p - t` alone is to
-    descend :math:`\frac N2 L`, with a learning rate that grows with the batch.
+    The gradient of the mean needs the factor :math:`2 / N`. The difference :math:`p - t` alone is
+    the gradient of :math:`\frac N2 L`: with it, the learning rate in effect grows with the batch.
 
     Examples
     --------
@@ -167,18 +168,19 @@ def squared_error_vjp(
 
     Notes
     -----
-    **The differential.** An element of the error, :math:`e = (p - t)^2`, has
+    **The differential.** The squared error of an element, :math:`\ell = (p - t)^2`, has
 
-    .. math:: \dd e = 2\, (p - t)\, (\dd p - \dd t) .
+    .. math:: \dd \ell = 2\, (p - t)\, (\dd p - \dd t) .
 
-    **The inner product.** :math:`\dd L = \sum u\, \dd e` over the elements.
+    **The inner product.** Let u be the upstream gradient of :math:`\ell`, one number for each
+    element. Then :math:`\dd L = \sum u\, \dd \ell` over the elements. For the mean, u is `dout`
+    divided by the number of elements; for the sum it is `dout`.
 
     **The transpose.** The Jacobian is diagonal and its own transpose:
 
     .. math:: \pdv{L}{p} = 2 u\, (p - t) , \qquad \pdv{L}{t} = -2 u\, (p - t)
 
-    u is `dout`, for the mean divided by the number of elements. Predictions and targets
-    enter as their difference only, so their gradients are opposite.
+    Predictions and targets enter as their difference only, so their gradients are opposite.
 
     Examples
     --------

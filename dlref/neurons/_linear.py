@@ -73,8 +73,9 @@ def linear(
 
     .. math:: \mat Y = \mat X \mat W^\top + \vec 1 \vec b^\top ,
 
-    which is the same equation transposed: a column :math:`\vec y = \mat W \vec x + \vec b` stands
-    in each row. The layout of `weight` is PyTorch's; Keras and the papers that write
+    where :math:`\vec 1` is a column of ones, which adds the bias to every row. Each row of this
+    equation is the equation :math:`\vec y = \mat W \vec x + \vec b` of one example, transposed. The
+    layout of `weight` is PyTorch's; Keras and the papers that write
     :math:`\vec x \mat W` keep its transpose.
 
     **Cost.** The product costs :math:`n_{out} n_{in}` multiplications per row. NumPy's BLAS
@@ -186,7 +187,7 @@ def linear_vjp(
     **The inner product.** :math:`\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}`.
 
     **The transpose.** The factor of each differential is its gradient. The Jacobian with respect to
-    a row is :math:`\mat W`, and its transpose is what multiplies the row's cotangent:
+    a row is :math:`\mat W`, and its transpose multiplies the upstream gradient of the row:
 
     .. math::
 
@@ -194,8 +195,8 @@ def linear_vjp(
         \pdv{L}{W_{ij}} = \sum_n U_{ni} X_{nj} , \qquad
         \pdv{L}{b_i} = \sum_n U_{ni} .
 
-    The gradient of the weights is a sum of outer products, one per row: the cotangent of the
-    output times the input. Its rank is therefore at most the number of rows. Both products
+    The gradient of the weights is a sum of outer products, one per row: the upstream gradient
+    times the input. Its rank is therefore at most the number of rows. Both products
     together cost twice the forward one.
 
     Examples
@@ -254,7 +255,8 @@ def linear_jvp(primals: Any, tangents: Any) -> FloatArray:
 
     Examples
     --------
-    Doubling the weights and halving the input cancels to first order:
+    Weights that grow by a small fraction and an input that shrinks by the same fraction: to first
+    order the output does not change.
 
     >>> from dlref.neurons import linear_jvp
     >>> x, weight = [2.0, 4.0], [[1.0, 3.0]]

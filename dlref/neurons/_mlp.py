@@ -63,25 +63,25 @@ def mlp(
     dropout: Masks | None = None,
 ) -> FloatArray:
     r"""
-    Multilayer perceptron: L dense layers with an activation between them.
+    Multilayer perceptron: K dense layers with an activation between them.
 
     Parameters
     ----------
     x : array_like, shape (..., D_0)
         Inputs, one in each row.
     params : tuple of LinearParams
-        Weights :math:`\mat W_l` (D_l, D_{l−1}) and biases of L layers, at least one.
+        Weights :math:`\mat W_l` (D_l, D_{l−1}) and biases of K layers, at least one.
     activation : str, default "relu"
         Name of a function of :mod:`dlref.activations`, or "identity". It follows every layer but
         the last.
     dropout : tuple of array_like or None
-        A factor for the output of each of the L − 1 hidden layers, from
+        A factor for the output of each of the K − 1 hidden layers, from
         :func:`dlref.transformer.dropout_mask`, or None. It broadcasts to (..., D_l).
 
     Returns
     -------
-    ndarray, shape (..., D_L)
-        Outputs :math:`\vec z_L` of the last layer, without an activation: logits of a
+    ndarray, shape (..., D_K)
+        Outputs :math:`\vec z_K` of the last layer, without an activation: logits of a
         classifier, values of a regression.
 
     Raises
@@ -100,16 +100,16 @@ def mlp(
 
     Notes
     -----
-    With :math:`\vec h_0 = \vec x`, the layers l = 1 to L compute
+    With :math:`\vec h_0 = \vec x`, the layers l = 1 to K compute
 
     .. math::
 
         \vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad
         \vec h_l = \vec m_l \odot \phi(\vec z_l) ,
 
-    where :math:`\vec m_l` is the mask of dropout, 1 without, and the result is
-    :math:`\vec z_L`. Without :math:`\phi` all layers would be one, of the weight
-    :math:`\mat W_L \cdots \mat W_1`.
+    and the result is :math:`\vec z_K`, without an activation. The factor :math:`\vec m_l` is the
+    mask of :func:`dropout <dlref.neurons.dropout>`; without dropout it is 1. Without :math:`\phi`
+    all layers would be one, of the weight :math:`\mat W_K \cdots \mat W_1`.
 
     **Numerics.** Products of matrices are computed in the dtype of the arguments.
 
@@ -208,15 +208,15 @@ def mlp_deltas(
 
     Parameters
     ----------
-    dout : array_like, shape (..., D_L)
-        Cotangent :math:`\vec u = \partial L / \partial \vec z_L` of the output.
+    dout : array_like, shape (..., D_K)
+        Cotangent :math:`\vec u = \partial L / \partial \vec z_K` of the output.
     x, params, activation, dropout : as in `mlp`
         Raises the same errors.
 
     Returns
     -------
     tuple of ndarray, shape (..., D_l)
-        :math:`\vec \delta_l = \partial L / \partial \vec z_l` for l = 1 to L.
+        :math:`\vec \delta_l = \partial L / \partial \vec z_l` for l = 1 to K.
 
     See Also
     --------
@@ -227,14 +227,14 @@ def mlp_deltas(
     -----
     .. math::
 
-        \vec \delta_L = \vec u , \qquad
+        \vec \delta_K = \vec u , \qquad
         \vec \delta_l = \phi'(\vec z_l) \odot \vec m_l \odot \mat W_{l+1}^\top \vec \delta_{l+1} .
 
     **Vanishing gradients.** The backward pass multiplies, for each layer, by a matrix and by
-    slopes. With the spectral norm :math:`\sigma_l` of :math:`\mat W_l`, slopes of at most :math:`s`
-    in size and no dropout,
+    slopes. With the spectral norm :math:`\sigma_l` of :math:`\mat W_l`, the largest factor by which
+    it stretches a vector, slopes of at most :math:`s` in size and no dropout,
 
-    .. math:: \norm{\vec \delta_1} \le s^{L-1} \prod_{l=2}^{L} \sigma_l \; \norm{\vec \delta_L} .
+    .. math:: \norm{\vec \delta_1} \le s^{K-1} \prod_{l=2}^{K} \sigma_l \; \norm{\vec \delta_K} .
 
     The slope of the sigmoid is at most 1/4. Ten layers whose weights have norm 1 leave at most
     :math:`4^{-9}`, 4 millionths, of the gradient to the first.
@@ -273,8 +273,8 @@ def mlp_vjp(
 
     Parameters
     ----------
-    dout : array_like, shape (..., D_L)
-        Cotangent :math:`\vec u = \partial L / \partial \vec z_L` of the output.
+    dout : array_like, shape (..., D_K)
+        Cotangent :math:`\vec u = \partial L / \partial \vec z_K` of the output.
     x, params, activation, dropout : as in `mlp`
         Raises the same errors.
 
@@ -292,12 +292,12 @@ def mlp_vjp(
     .. math:: \dd \vec z_l = \mat W_l\, \dd \vec h_{l-1} + \dd \mat W_l\, \vec h_{l-1}
        + \dd \vec b_l , \qquad \dd \vec h_l = \vec m_l \odot \phi'(\vec z_l) \odot \dd \vec z_l .
 
-    **The inner product.** :math:`\dd L = \vec u \cdot \dd \vec z_L`, summed over the rows. Write
-    :math:`\vec \delta_l = \partial L / \partial \vec z_l`, a column.
+    **The inner product.** :math:`\dd L = \vec u \cdot \dd \vec z_K` for the loss L, summed over the
+    rows. Write :math:`\vec \delta_l = \partial L / \partial \vec z_l`, a column.
 
     **The transpose.** From the last layer to the first one:
 
-    1. **Last layer.** The output is :math:`\vec z_L`, so :math:`\vec \delta_L = \vec u`.
+    1. **Last layer.** The output is :math:`\vec z_K`, so :math:`\vec \delta_K = \vec u`.
     2. **The layer below.** :math:`\vec z_{l+1}` depends on :math:`\vec z_l` through
        :math:`\vec h_l` alone. The Jacobians of the two steps are
 
@@ -377,7 +377,7 @@ def mlp_jvp(
 
     Returns
     -------
-    ndarray, shape (..., D_L)
+    ndarray, shape (..., D_K)
         Tangent of the output.
 
     Notes

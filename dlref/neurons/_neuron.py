@@ -70,9 +70,9 @@ def neuron(
 
     The default activation is the ReLU, :math:`f(z) = \max(z, 0)`.
 
-    The level sets of a neuron are planes perpendicular to :math:`\vec w`: the plane :math:`z = 0`
-    lies at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU neuron is 0 on
-    one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
+    The inputs with the same output lie on a plane perpendicular to :math:`\vec w`: the plane
+    :math:`z = 0` lies at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU
+    neuron is 0 on one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
 
     **Error.** The sum is formed in float64 by BLAS. Its error is at most
     :math:`(D + 1)\, 2^{-53} (\sum_i \abs{w_i x_i} + \abs b)`, small relative to the terms, and
@@ -89,7 +89,7 @@ def neuron(
     >>> float(neuron(x, w, b))
     4.6
 
-    On the other side of the plane it is inactive:
+    The second of these inputs has z = −1.4, and the neuron is inactive:
 
     >>> neuron([[1, 2, 3], [1, 8, 3]], w, b)
     array([4.6, 0. ])
@@ -143,8 +143,8 @@ def neuron_grad(
         \qquad
         \pdv{a}{b} = \begin{cases} 0 & z \le 0 \\ 1 & z > 0 . \end{cases}
 
-    At :math:`z = 0` the ReLU has no derivative. Every number of [0, 1] is a subgradient;
-    0 is the one taken here, by PyTorch's ``relu`` and by ``jax.nn.relu``.
+    At :math:`z = 0` the ReLU has no derivative: the slope is 0 on the left and 1 on the right. The
+    value taken there is 0, as in PyTorch's ``relu`` and in ``jax.nn.relu``.
 
     Examples
     --------
@@ -205,12 +205,12 @@ def neuron_vjp(
 
     Notes
     -----
-    **The differential.** With :math:`z_n = \vec w \cdot \vec x_n + b` and the output
-    :math:`y_n = f(z_n)`,
+    **The differential.** For a batch, whose rows are numbered by n, with
+    :math:`z_n = \vec w \cdot \vec x_n + b` and the output :math:`a_n = f(z_n)`,
 
-    .. math:: \dd y_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w + \dd b) .
+    .. math:: \dd a_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w + \dd b) .
 
-    **The inner product.** :math:`\dd L = \sum_n u_n\, \dd y_n`.
+    **The inner product.** :math:`\dd L = \sum_n u_n\, \dd a_n`.
 
     **The transpose.** The factors of the differentials; all rows share :math:`\dd \vec w` and
     :math:`\dd b`, and each has its own :math:`\dd \vec x_n`:

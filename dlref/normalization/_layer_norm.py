@@ -186,8 +186,9 @@ def layer_norm_vjp(
     -----
     Let :math:`\tau = \sqrt{\sigma^2 + \epsilon}`, and let a bar be the mean over a row.
 
-    **The differential.** The deviations from the mean sum to 0, so to first order the variance
-    does not notice that the mean moves, and :math:`\dd \tau = \overline{\hat x\, \dd x}`. Hence
+    **The differential.** The deviations from the mean sum to 0, so a change of the mean does not
+    change the variance to first order: :math:`\dd \sigma^2 = 2\, \overline{(x - \mu)\, \dd x}`, and
+    :math:`\dd \tau = \dd \sigma^2 / (2 \tau) = \overline{\hat x\, \dd x}`. Hence
 
     .. math::
 
@@ -377,9 +378,10 @@ def layer_norm_jacobian(
     Both subtracted matrices are projections if :math:`\epsilon = 0`, for then
     :math:`\norm{\hat{\vec x}}^2 = D`; and they are orthogonal to each other, as
     :math:`\hat{\vec x}` has mean 0. The matrix in brackets then has D - 2 eigenvalues 1 and two
-    eigenvalues 0. With :math:`\epsilon > 0`, :math:`\norm{\hat{\vec x}}^2 = D \sigma^2 /
-    (\sigma^2 + \epsilon)`, and the eigenvalue that belongs to :math:`\hat{\vec x}` is 1 minus its
-    D-th part, :math:`\epsilon / (\sigma^2 + \epsilon)` instead of 0.
+    eigenvalues 0. With :math:`\epsilon > 0`,
+    :math:`\norm{\hat{\vec x}}^2 = D \sigma^2 / (\sigma^2 + \epsilon)`, and the eigenvalue that
+    belongs to :math:`\hat{\vec x}` is :math:`1 - \norm{\hat{\vec x}}^2 / D`, that is
+    :math:`\epsilon / (\sigma^2 + \epsilon)` instead of 0.
 
     At width 2 and :math:`\epsilon = 0` both directions are projected out: the output is
     :math:`\pm 1`, whatever the input.

@@ -412,7 +412,7 @@ def gru_cell(
     >>> gru_cell([1.0], [3.0], np.zeros((3, 1)), np.zeros((3, 1)))
     array([1.5])
 
-    With an open reset gate and a closed update gate it is a plain recurrent unit:
+    With r = 1 and z = 0, by biases of 99 and −99, it is a plain recurrent unit:
 
     >>> from dlref.recurrent import rnn_cell
     >>> w_ih, w_hh = np.array([[0.3], [0.1], [2.0]]), np.array([[0.2], [0.4], [-1.0]])
@@ -649,7 +649,7 @@ def gru(
 
     Examples
     --------
-    Update gates that are open keep the state, closed ones follow the candidate:
+    With z = 1, by a bias of 99, the state stays, and with z = 0 it follows the candidate:
 
     >>> import numpy as np
     >>> from dlref.recurrent import gru
@@ -705,11 +705,24 @@ def gru_vjp(
 
     Notes
     -----
-    Let :math:`\vec u_t` be the cotangent of :math:`\vec h_t` and :math:`\bar{\vec h}_t` the
-    gradient from the next step, :math:`\vec 0` for t = T. With the gates of step t, and
-    :math:`\vec\eta = \vec u_t + \bar{\vec h}_t` for the whole gradient of :math:`\vec h_t`:
+    **The differential.** With the gates of step t, the new state is the mean
+    :math:`(1 - \vec z) \odot \vec n + \vec z \odot \vec h_{t-1}`, so
 
-    1. *The mean* :math:`(1 - \vec z) \odot \vec n + \vec z \odot \vec h_{t-1}`:
+    .. math:: \dd \vec h_t = \vec z \odot \dd \vec h_{t-1} + (1 - \vec z) \odot \dd \vec n
+       + (\vec h_{t-1} - \vec n) \odot \dd \vec z .
+
+    The differential of a gate is its slope times the differential of its pre-activation, a dense
+    layer of :math:`\vec x_t` and :math:`\vec h_{t-1}`.
+
+    **The inner product.** With the upstream gradients :math:`\vec u_t` of the states,
+    :math:`\dd L = \sum_t \vec u_t \cdot \dd \vec h_t`.
+
+    **The transpose.** From the last step to the first one. Let :math:`\bar{\vec h}_t` be the
+    gradient that comes from the next step, :math:`\vec 0` for t = T, and
+    :math:`\vec\eta = \vec u_t + \bar{\vec h}_t` the total derivative with respect to
+    :math:`\vec h_t`. The factors above are diagonal and their own transposes:
+
+    1. *Candidate and update gate*:
 
        .. math::
 
@@ -744,9 +757,9 @@ def gru_vjp(
        :math:`\partial L / \partial \vec x_t = \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top
        \vec\delta_z + \mat W_{xn}^\top \vec\delta_n`.
 
-    4. *The weights*: sums over steps and batch of :math:`\vec\delta\, \vec x_t^\top` and
-       :math:`\vec\delta\, \vec h_{t-1}^\top`; for :math:`\mat W_{hn}` of
-       :math:`\vec\mu\, \vec h_{t-1}^\top` (after) or
+    4. *The weights* are the same at all steps, so they get sums over steps and batch of
+       :math:`\vec\delta\, \vec x_t^\top` and :math:`\vec\delta\, \vec h_{t-1}^\top`; for
+       :math:`\mat W_{hn}` of :math:`\vec\mu\, \vec h_{t-1}^\top` (after) or
        :math:`\vec\delta_n (\vec r \odot \vec h_{t-1})^\top` (before). The two biases of n have
        different gradients only if the reset comes after: :math:`\vec\delta_n` and :math:`\vec\mu`.
 

@@ -761,26 +761,41 @@ def lstm_vjp(
 
     Notes
     -----
-    Let :math:`\vec u^h_t` and :math:`\vec u^c_t` be the cotangents of the two states. Two gradients
-    come from the step after: :math:`\bar{\vec h}_t`, through the products with
-    :math:`\mat W_{hh}`, and :math:`\bar{\vec c}_t`, along the cell state; both are
-    :math:`\vec 0` for t = T. Without peepholes :math:`\vec p = \vec 0`. At step t:
+    **The differential.** Step t has
 
-    1. *The state*: :math:`\vec\eta = \vec u^h_t + \bar{\vec h}_t` is
+    .. math::
+
+        \dd \vec c_t &= \vec f_t \odot \dd \vec c_{t-1} + \vec c_{t-1} \odot \dd \vec f_t
+            + \vec g_t \odot \dd \vec i_t + \vec i_t \odot \dd \vec g_t , \\
+        \dd \vec h_t &= \tanh \vec c_t \odot \dd \vec o_t
+            + \vec o_t \odot (1 - \tanh^2 \vec c_t) \odot \dd \vec c_t .
+
+    The differential of a gate is its slope times the differential of its pre-activation, and the
+    pre-activations are linear in :math:`\vec x_t`, :math:`\vec h_{t-1}` and the peepholes' cell
+    states. Without peepholes :math:`\vec p = \vec 0`.
+
+    **The inner product.** With the upstream gradients of the two states,
+    :math:`\dd L = \sum_t (\vec u^h_t \cdot \dd \vec h_t + \vec u^c_t \cdot \dd \vec c_t)`.
+
+    **The transpose.** From the last step to the first one. Two gradients come from the step after:
+    :math:`\bar{\vec h}_t`, through the products with :math:`\mat W_{hh}`, and
+    :math:`\bar{\vec c}_t`, along the cell state; both are :math:`\vec 0` for t = T. Within step t
+    all factors are diagonal and their own transposes:
+
+    1. *The state*: :math:`\vec\eta = \vec u^h_t + \bar{\vec h}_t` is the total derivative
        :math:`\mathrm dL / \mathrm d \vec h_t`.
-    2. *The output gate*: :math:`\vec h_t = \vec o_t \odot \tanh \vec c_t`, so its
+    2. *The output gate*: the factor of its differential is :math:`\tanh \vec c_t`, so its
        pre-activation has :math:`\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot
        (1 - \vec o_t)`.
-    3. *The cell state* is in :math:`\vec h_t`, in :math:`\vec c_{t+1}`, in the output, and in the
-       peephole of o:
+    3. *The cell state*, with the total derivative :math:`\vec\kappa`, reaches the loss directly,
+       through :math:`\vec c_{t+1}`, through :math:`\vec h_t`, and through the peephole of o:
 
        .. math::
 
            \vec\kappa = \vec u^c_t + \bar{\vec c}_t
              + \vec\eta \odot \vec o_t \odot (1 - \tanh^2 \vec c_t) + \vec p_o \odot \vec\delta_o .
 
-    4. *The other gates*, from
-       :math:`\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t`:
+    4. *The other gates*, with their factors in :math:`\dd \vec c_t`:
 
        .. math::
 
@@ -800,7 +815,8 @@ def lstm_vjp(
        After the first step these are the gradients of `h0` and `c0`. The input has
        :math:`\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta`.
 
-    6. *The weights* get the gradients of a dense layer, summed over steps and batch:
+    6. *The weights* are the same at all steps, so their differentials occur once for each step, and
+       their gradients are the gradients of a dense layer, summed over steps and batch:
        :math:`\partial L / \partial \mat W_{hh} = \sum_t \vec\delta\, \vec h_{t-1}^\top`, with
        :math:`\vec x_t` for :math:`\mat W_{ih}` and 1 for the biases; :math:`\partial L / \partial
        \vec p_f = \sum_t \vec\delta_f \odot \vec c_{t-1}`, likewise for i, and with :math:`\vec c_t`

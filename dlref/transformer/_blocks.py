@@ -677,20 +677,34 @@ def encoder_block_vjp(
 
     Notes
     -----
-    A sum copies its cotangent to each term. Write :math:`J_f^\top` for the vjp of f. For a
-    pre-norm sub-layer :math:`\mat Z = \mat Y + f(\operatorname{norm}(\mat Y))`,
+    A block is a chain of norms, attention, feed-forward network and sums. Its backward pass
+    multiplies by the transposes of these maps in reverse order, one sub-layer after the other.
+
+    **The differential.** Write J for Jacobians. A pre-norm sub-layer
+    :math:`\mat Z = \mat Y + f(\operatorname{norm}(\mat Y))` and a post-norm one,
+    :math:`\mat Z = \operatorname{norm}(\mat Y + f(\mat Y))`, have
+
+    .. math::
+
+        \dd \mat Z = \dd \mat Y + J_f J_{norm}\, \dd \mat Y \quad \text{and} \quad
+        \dd \mat Z = J_{norm} ( \dd \mat Y + J_f\, \dd \mat Y ) .
+
+    **The inner product.** :math:`\dd L = \langle \mat U, \dd \mat Z \rangle`.
+
+    **The transpose.** A sum copies its upstream gradient to each term, and the transposed Jacobians
+    are the vjps of f and of the norm. Pre-norm,
 
     .. math:: \pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :
 
-    the gradient itself passes, and the sub-layer's gradient is added. For a post-norm one,
-    :math:`\mat Z = \operatorname{norm}(\mat Y + f(\mat Y))`, it goes through the norm first:
+    the gradient itself passes, and the sub-layer's gradient is added. Post-norm, it goes through
+    the norm first:
 
     .. math:: \pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .
 
-    Dropout multiplies the sub-layer's output by constants, and so its cotangent. The gradient
-    :math:`\partial L / \partial \mat Y` of the second sub-layer is the cotangent of the first. The
-    vjps of f and of the norm give the gradients of the parameters as well. Nothing of the forward
-    pass is computed twice within a sub-layer.
+    Dropout multiplies the sub-layer's output by constants, and its upstream gradient by the same
+    constants. The gradient :math:`\partial L / \partial \mat Y` of the second sub-layer is the
+    upstream gradient of the first. The vjps of f and of the norm give the gradients of the
+    parameters as well. Nothing of the forward pass is computed twice within a sub-layer.
 
     Examples
     --------
@@ -938,10 +952,11 @@ def decoder_block_vjp(
 
     Notes
     -----
-    The steps of :func:`encoder_block_vjp` three times. Write :math:`J_C` for the Jacobian of the
-    cross-attention with respect to its queries and :math:`J_{C, M}` for that with respect to the
-    memory, and :math:`\mat U` for the cotangent. With :math:`\mat V` and :math:`\mat W` for the
-    gradients of :math:`\mat Z` and :math:`\mat Y` of :func:`decoder_block`, pre-norm,
+    The steps of :func:`encoder_block_vjp` three times, from the last sub-layer to the first. Write
+    :math:`J_C` for the Jacobian of the cross-attention with respect to its queries and
+    :math:`J_{C, M}` for that with respect to the memory, and :math:`\mat U` for the cotangent. With
+    :math:`\mat V` and :math:`\mat W` for the gradients of :math:`\mat Z` and :math:`\mat Y` of
+    :func:`decoder_block`, pre-norm,
 
     .. math::
 

@@ -35,7 +35,8 @@ TRAPS = {
 
 #: Paragraphs that the plain form does without: they stand after the derivation.
 OPTIONS = {
-    "All options", "AMSGrad", "Cache", "Dropout", "Grouped heads", "In chunks",
+    "All options", "AMSGrad", "Cache", "Dropout", "Gradient with all options",
+    "Grouped heads", "In chunks",
     "Label smoothing and z-loss", "Norms of queries and keys", "Odd widths", "One pass in tiles",
     "Output gate", "Peepholes", "Positions", "Relatives", "Truncation", "With a bound", "Yogi",
 }  # fmt: skip
@@ -158,7 +159,10 @@ def conventions(topic, notes, found):
             out.append(f"- {row['library']}: {does}{code}")
         out.append("")
     if out:
-        out.append("Each line was run beside the library or its rule: :doc:`/conformance`.\n")
+        out.append(
+            "Each line was compared with the library, or with its rule, by running both: "
+            ":doc:`/conformance`.\n"
+        )
     out += [n for n in notes if n]
     if topic.record.traps:
         out += ["", *(f"- {line}" for line in topic.record.traps)]

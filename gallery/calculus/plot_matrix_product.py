@@ -34,6 +34,11 @@ for ax, J, title, n in zip(axes, (J_A, J_B), titles, (4, 2), strict=True):
         ax.axhline(edge - 0.5, lw=0.8, color="0.6")
     ax.set(title=title, xlabel="element of the factor", ylabel="element of $Y$")
 fig.colorbar(image, ax=axes, label="slope")
+fig.alt_text = (
+    "Two Jacobians with six rows, mostly zeros. On the left the transpose of "
+    "B stands three times along the diagonal; on the right each element of A "
+    "stands on the diagonal of a 2 x 2 block."
+)
 
 # %%
 # Two products instead

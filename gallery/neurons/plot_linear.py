@@ -35,6 +35,11 @@ for ax, (title, f) in zip(axes, maps.items(), strict=True):
     for k, line in enumerate(lines):
         ax.plot(*f(line).T, lw=1, color=f"C{k // len(ticks)}")
     ax.set(title=title, aspect="equal", xlim=(-2, 2.3), ylim=(-1.6, 1.9))
+fig.alt_text = (
+    "A square grid of inputs, the same grid sheared and rotated by a linear "
+    "layer, and the grid after the ReLU, which has folded three of the four "
+    "quadrants onto the axes and the origin."
+)
 
 # %%
 # The gradient of the weights has the rank of the batch

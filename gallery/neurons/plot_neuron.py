@@ -39,6 +39,12 @@ for ax, activation in zip(axes, ("relu", "softplus"), strict=True):
     ax.set(title=activation, xlabel="$x_1$", aspect="equal")
 axes[0].set_ylabel("$x_2$")
 fig.colorbar(image, ax=axes, label="output $a$", ticks=range(4))
+fig.alt_text = (
+    "Two maps of a neuron's output over two inputs, with ReLU and with "
+    "softplus. A white line marks z = 0; with ReLU the output is 0 on one "
+    "side of it. On the other side it rises along the arrow, which is "
+    "perpendicular to the line."
+)
 
 # %%
 # The gradient of the weights

@@ -893,6 +893,24 @@ def chain_of_gradients_by_complex_step():
     yield dx, np.array([w_q.T @ g_q[i] + w_k.T @ g_k[i] + w_v.T @ g_v[i] for i in range(T)])
 
 
+@equation(
+    r"""\dd \vec q_{hi} = \mat W_Q^{(h)}\, \dd \vec x_i + \dd \mat W_Q^{(h)}\, \vec x_i
+    + \dd \vec b_Q^{(h)}, \qquad
+    \dd \vec y_i = \mat W_O\, \dd \vec o_i + \dd \mat W_O\, \vec o_i + \dd \vec b_O ,"""
+)
+def differentials_of_the_projections():
+    moves = [np.cos(5 * a + k) for k, a in enumerate(SELF)]  # not drawn: RNG has more to draw
+    (x, w_q, _, _, w_o, *_), (dx, dw_q, _, _, dw_o, db_q, _, _, db_o) = SELF, moves
+    o = project(*SELF)[1]
+    dq, do, dy = (rate(lambda *a, k=k: project(*a)[k], SELF, moves) for k in range(3))
+    for i in range(T):
+        for h in range(N_HEADS):
+            of_head = slice(h * WIDTH, (h + 1) * WIDTH)
+            want = w_q[of_head] @ dx[i] + dw_q[of_head] @ x[i] + db_q[of_head]
+            yield dq[i, of_head], want
+        yield dy[i], w_o @ do[i] + dw_o @ o[i] + db_o
+
+
 W_GATE, B_GATE = RNG.normal(size=(N_HEADS * WIDTH, 6)), RNG.normal(size=N_HEADS * WIDTH)
 Q_NORM, K_NORM = RNG.normal(size=(2, WIDTH))
 SHIFT, NORM_EPS = 0.4, 0.05

@@ -321,6 +321,18 @@ def chain_rule_of_vectors():
     yield jacobian_of(lambda x: f(g(x)), X), terms, outer @ inner
 
 
+@equation(r"\pdv{L}{x_j} = \sum_i u_i \pdv{y_i}{x_j} .")
+def loss_after_a_map():
+    def y(x):
+        return np.sin(SECOND @ np.exp(x))
+
+    def loss(y):
+        return np.sum(y**2 * np.arange(1, y.size + 1), axis=0)
+
+    u, inner = jacobian_of(loss, y(X)), jacobian_of(y, X)
+    yield jacobian_of(lambda x: loss(y(x)), X), sum(u[i] * inner[i] for i in range(len(u)))
+
+
 @equation(r"\dv{y}{x} = \sum_{i=1}^{k} \pdv{y}{u_i} \pdv{u_i}{x} .")
 def derivative_along_all_paths():
     def f(u):

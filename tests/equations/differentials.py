@@ -207,7 +207,7 @@ def convolution_of_a_row():
     yield slope, convolution.conv_jvp(*sides(pairs), stride=s, padding=p, dilation=d)
 
 
-@equation(r"\dd e = 2\, (p - t)\, (\dd p - \dd t) .")
+@equation(r"\dd \ell = 2\, (p - t)\, (\dd p - \dd t) .")
 def square():
     (p, dp), (t, dt) = pairs = draw(14, (4,), (4,))
     slope = 2 * (p - t) * (dp - dt)
@@ -217,7 +217,7 @@ def square():
 
 @equation(
     r"\dd Y_{ni} = \sum_j (W_{ij}\, \dd X_{nj} + X_{nj}\, \dd W_{ij}) + \dd b_i .",
-    r"""\dd y_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w
+    r"""\dd a_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w
     + \dd b) .""",
 )
 def layer_and_neuron():
@@ -333,6 +333,11 @@ def cell_arguments(gates, count):
     )
 
 
+def one_step(pairs):
+    """Return the primals and the tangents of a sequence of one step."""
+    return tuple((first[None], *rest) for first, *rest in sides(pairs))
+
+
 @equation(
     r"""\dd \vec h' = \phi'(\vec z) \odot \bigl( \mat W_{ih}\, \dd \vec x
     + \mat W_{hh}\, \dd \vec h + \dd \mat W_{ih}\, \vec x + \dd \mat W_{hh}\, \vec h
@@ -349,9 +354,7 @@ def steps_of_an_rnn():
     yield dz, rate(lambda x, h, W, V, b, c: W @ x + V @ h + b + c, *sides(pairs))
     slope = (1 - np.tanh(z) ** 2) * (W @ dx + V @ dh + dW @ x + dV @ h + (db + dc))
     yield slope, recurrent.rnn_cell_jvp(*sides(pairs))
-    primals, tangents = sides(pairs)
-    one_step = (x[None], *primals[1:]), (dx[None], *tangents[1:])
-    yield slope, recurrent.rnn_jvp(*one_step)[0]
+    yield slope, recurrent.rnn_jvp(*one_step(pairs))[0]
 
 
 def gates_of(W, V, b, c, x, h):
@@ -362,7 +365,11 @@ def gates_of(W, V, b, c, x, h):
     r"""\dd \vec c' &= \vec f \odot \dd \vec c + \vec c \odot \dd \vec f
     + \vec g \odot \dd \vec i + \vec i \odot \dd \vec g , \\
     \dd \vec h' &= \tanh \vec c' \odot \dd \vec o
-    + \vec o \odot (1 - \tanh^2 \vec c') \odot \dd \vec c' ."""
+    + \vec o \odot (1 - \tanh^2 \vec c') \odot \dd \vec c' .""",
+    r"""\dd \vec c_t &= \vec f_t \odot \dd \vec c_{t-1} + \vec c_{t-1} \odot \dd \vec f_t
+    + \vec g_t \odot \dd \vec i_t + \vec i_t \odot \dd \vec g_t , \\
+    \dd \vec h_t &= \tanh \vec c_t \odot \dd \vec o_t
+    + \vec o_t \odot (1 - \tanh^2 \vec c_t) \odot \dd \vec c_t .""",
 )
 def step_of_an_lstm():
     pairs = cell_arguments(4, 2)
@@ -380,11 +387,14 @@ def step_of_an_lstm():
     dnew = f * dc + c * df + g * di + i * dg
     dh_new = np.tanh(new) * do + o * (1 - np.tanh(new) ** 2) * dnew
     yield from zip(recurrent.lstm_cell_jvp(*sides(pairs)), (dh_new, dnew), strict=True)
+    yield from zip(recurrent.lstm_jvp(*one_step(pairs)), (dh_new[None], dnew[None]), strict=True)
 
 
 @definition(
     r"""\dd \vec h' = \vec z \odot \dd \vec h + (1 - \vec z) \odot \dd \vec n
-    + (\vec h - \vec n) \odot \dd \vec z ."""
+    + (\vec h - \vec n) \odot \dd \vec z .""",
+    r"""\dd \vec h_t = \vec z \odot \dd \vec h_{t-1} + (1 - \vec z) \odot \dd \vec n
+    + (\vec h_{t-1} - \vec n) \odot \dd \vec z .""",
 )
 def step_of_a_gru():
     pairs = cell_arguments(3, 1)
@@ -397,4 +407,6 @@ def step_of_a_gru():
 
     z, n = parts(*sides(pairs)[0])
     dz, dn = rate(parts, *sides(pairs))
-    yield z * dh + (1 - z) * dn + (h - n) * dz, recurrent.gru_cell_jvp(*sides(pairs))
+    move = z * dh + (1 - z) * dn + (h - n) * dz
+    yield move, recurrent.gru_cell_jvp(*sides(pairs))
+    yield move[None], recurrent.gru_jvp(*one_step(pairs))

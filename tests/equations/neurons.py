@@ -151,7 +151,7 @@ def the_perceptron():
 
 
 @equation(
-    r"""\vec \delta_L = \vec u , \qquad
+    r"""\vec \delta_K = \vec u , \qquad
     \vec \delta_l = \phi'(\vec z_l) \odot \vec m_l \odot \mat W_{l+1}^\top
     \vec \delta_{l+1} ."""
 )
@@ -165,7 +165,7 @@ def recursion_of_the_deltas():
 
 
 @equation(
-    r"""\norm{\vec \delta_1} \le s^{L-1} \prod_{l=2}^{L} \sigma_l \; \norm{\vec \delta_L} ."""
+    r"""\norm{\vec \delta_1} \le s^{K-1} \prod_{l=2}^{K} \sigma_l \; \norm{\vec \delta_K} ."""
 )
 def bound_of_the_first_delta():
     L, s = 4, 0.25

@@ -226,7 +226,7 @@ def of_relu():
     relu = activations.relu
     yield r"\operatorname{relu}(c x) = c \operatorname{relu}(x)", relu(c * x), c * relu(x)
     lines = [relu(y) >= g * y for y in (-2.0, 0.0, 3.0) for g in (0.0, 0.3, 1.0)]
-    yield r"\operatorname{relu}(y) \ge g y", all(lines), True
+    yield r"\operatorname{relu}(x) \ge g x", all(lines), True
 
 
 @stated("dlref/activations/_relu_squared.py")
@@ -515,7 +515,10 @@ def of_layer_norm():
         np.linalg.norm(x - mean) / np.sqrt(D),
     )
     yield r"\sigma^2 = \overline{x^2} - \mu^2", var, np.mean(x**2) - mean**2
-    yield r"\dd \tau = \overline{\hat x\, \dd x}", rate(tau, [x], [dx]), np.mean(hat * dx)
+    dvar = rate(lambda x: np.mean((x - np.mean(x)) ** 2), [x], [dx])
+    yield r"\dd \sigma^2 = 2\, \overline{(x - \mu)\, \dd x}", dvar, 2 * np.mean((x - mean) * dx)
+    text = r"\dd \tau = \dd \sigma^2 / (2 \tau) = \overline{\hat x\, \dd x}"
+    yield text, rate(tau, [x], [dx]), dvar / (2 * tau(x)), np.mean(hat * dx)
     yield r"\partial \mu / \partial x_j = 1/D", jacobian_of(np.mean, x), np.full(D, 1 / D)
     centred = jacobian_of(lambda x: x - np.mean(x), x)
     yield r"\partial d_i / \partial x_j = \delta_{ij} - 1/D", centred, np.eye(D) - 1 / D
@@ -829,9 +832,9 @@ change("calculus", "dot", r"\dd L = u\, \dd y", (4,), (4,))
 change("calculus", "logdet", r"\dd L = u\, \dd y", (3, 3))
 change("calculus", "multiply", r"\dd L = \sum_i u_i\, \dd y_i", (4,), (4,))
 change("calculus", "quadratic_form", r"\dd L = u\, \dd y", (3,), (3, 3))
-change("losses", "squared_error", r"\dd L = \sum u\, \dd e", (4,), (4,))
+change("losses", "squared_error", r"\dd L = \sum u\, \dd \ell", (4,), (4,))
 change("neurons", "linear", r"\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}", (3, 4), (2, 4), (2,))
-change("neurons", "neuron", r"\dd L = \sum_n u_n\, \dd y_n", (3, 4), (4,), ())
+change("neurons", "neuron", r"\dd L = \sum_n u_n\, \dd a_n", (3, 4), (4,), ())
 change("normalization", "batch_norm", r"\dd L = \sum_n u_n\, \dd y_n", (5, 2), (2,), (2,))
 change("normalization", "layer_norm", r"\dd L = \sum_i u_i\, \dd y_i", (5, 3), (3,), (3,))
 change("normalization", "rms_norm", r"\dd L = \sum_i u_i\, \dd y_i", (5, 3), (3,))
@@ -840,6 +843,7 @@ RNN = (2,), (3,), (3, 2), (3, 3), (3,), (3,)
 change("recurrent", "rnn", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *RNN[1:])
 GRU = (2,), (3,), (9, 2), (9, 3), (9,), (9,)
 change("recurrent", "gru_cell", r"\dd L = \vec u \cdot \dd \vec h'", *GRU)
+change("recurrent", "gru", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *GRU[1:])
 
 
 @stated("dlref/attention/_linear_attention.py")
@@ -1551,6 +1555,7 @@ def of_both_outputs_of_an_lstm():
     primals = tuple(draw(119, 2, 3, 3, (12, 2), (12, 3), 12, 12))
     tangents = tuple(draw(120, 2, 3, 3, (12, 2), (12, 3), 12, 12))
     u, v = draw(121, 3, 3)
+    moves = (122, primals), (123, tangents)
     dh, dc = recurrent.lstm_cell_jvp(primals, tangents)
     grads = recurrent.lstm_cell_vjp((u, v), *primals)
     want = sum(np.vdot(g, d) for g, d in zip(grads, tangents, strict=True))
@@ -1559,6 +1564,43 @@ def of_both_outputs_of_an_lstm():
         r"\partial L / \partial \vec c', \dd \vec c' \rangle"
     )
     yield text, u @ dh + v @ dc, want
+    primals, tangents = ((draw(seed, (4, 2))[0], *rest) for seed, (_, *rest) in moves)
+    u, v = draw(124, (4, 3), (4, 3))
+    dh, dc = recurrent.lstm_jvp(primals, tangents)
+    grads = recurrent.lstm_vjp((u, v), *primals)
+    want = sum(np.vdot(g, d) for g, d in zip(grads, tangents, strict=True))
+    text = r"\dd L = \sum_t (\vec u^h_t \cdot \dd \vec h_t + \vec u^c_t \cdot \dd \vec c_t)"
+    yield text, sum(u[t] @ dh[t] + v[t] @ dc[t] for t in range(4)), want
+
+
+@stated("dlref/attention/_multi_head.py")
+def of_the_output_of_multi_head_attention():
+    x, dx, u, *weights = draw(125, (3, 4), (3, 4), (3, 5), *[(4, 4)] * 3, (5, 4))
+    moves = draw(126, *[(4, 4)] * 3, (5, 4))
+    params, dparams = attention.AttentionParams(*weights), attention.AttentionParams(*moves)
+    heads = {"num_heads": 2}
+    dy = attention.multi_head_attention_jvp((x, x, params), (dx, dx, dparams), **heads)
+    by_q, by_kv, by_params = attention.multi_head_attention_vjp(u, x, x, params, **heads)
+    want = np.vdot(by_q + by_kv, dx)
+    want += sum(np.vdot(by_params[k], moves[k]) for k in range(4))
+    yield r"\dd L = \sum_i \vec u_i \cdot \dd \vec y_i", sum(u[i] @ dy[i] for i in range(3)), want
+
+
+@stated("dlref/transformer/_blocks.py")
+def of_the_output_of_a_block():
+    x, dx, u, w1, w2 = draw(127, (3, 4), (3, 4), (3, 4), (5, 4), (4, 5))
+    params = transformer.EncoderBlockParams(
+        attention.AttentionParams(*draw(128, *[(4, 4)] * 4)),
+        transformer.NormParams(np.ones(4)),
+        transformer.FeedForwardParams(w1, np.ones(5), w2, np.zeros(4)),
+        transformer.NormParams(np.ones(4)),
+    )
+    for norm_first in (True, False):
+        options = {"num_heads": 2, "norm_first": norm_first}
+        dz = transformer.encoder_block_jvp((x, params), (dx, None), **options)
+        by_x, _ = transformer.encoder_block_vjp(u, x, params, **options)
+        want = np.vdot(by_x, dx)
+        yield r"\dd L = \langle \mat U, \dd \mat Z \rangle", np.vdot(u, dz), want
 
 
 @stated("dlref/training/_lion.py")

@@ -489,7 +489,9 @@ def tangents_of_a_decoder_block():
 @equation(
     r"""\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
     \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
-    \text{(post-norm)},"""
+    \text{(post-norm)},""",
+    r"""\dd \mat Z = \dd \mat Y + J_f J_{norm}\, \dd \mat Y \quad \text{and} \quad
+    \dd \mat Z = J_{norm} ( \dd \mat Y + J_f\, \dd \mat Y ) .""",
 )
 def tangents_of_sublayers():
     p = BLOCKS[0]
