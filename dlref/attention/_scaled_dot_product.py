@@ -147,8 +147,7 @@ def scaled_dot_product_attention(
 
     in matrices :math:`\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V`. The
     weights are not negative and sum to 1: each output lies between the values. `attention_scores`
-    explains masks, biases and caps, `attention_weights` a sink :math:`\sigma`, one more logit in
-    the softmax; you may combine them.
+    explains masks, biases and caps, `attention_weights` a sink :math:`\sigma`.
 
     **Where q, k and v come from.** In *self-attention* all three are projections of one sequence;
     in *cross-attention* the queries are projections of the decoder's sequence, keys and values of
