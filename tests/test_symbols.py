@@ -49,7 +49,7 @@ PLAIN_NORM = re.compile(r"\\norm\{ *[A-Za-z]\b")
 #: Sums to an upper limit T, T being time.
 SUM_TO_T = re.compile(r"\\(sum|prod)_\{[^}]*\}\^T\b")
 #: What may stand on both sides of a circle: maps.
-MAPS = re.compile(r"(f|\\operatorname\{norm\}|B_L|\\dots) \\circ (g|B_L|B_1|\\dots)")
+MAPS = re.compile(r"(f|\\operatorname\{norm\}|B_K|\\dots) \\circ (g|B_K|B_1|\\dots)")
 
 
 @pytest.mark.parametrize("symbol", OUTLAWED)

@@ -481,6 +481,9 @@ def multi_head_attention_vjp(
 
     Examples
     --------
+    A single key has the weight 1, whatever the query is. The gradient flows through the value
+    alone: 5 · 3 to the token, and 5 · 7 to the weight of the values.
+
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams, multi_head_attention_vjp
     >>> one = np.ones((1, 1))

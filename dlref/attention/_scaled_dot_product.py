@@ -147,8 +147,7 @@ def scaled_dot_product_attention(
 
     in matrices :math:`\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V`. The
     weights are not negative and sum to 1: each output lies between the values. `attention_scores`
-    explains masks, biases and caps, `attention_weights` a sink :math:`\sigma`, one more logit in
-    the softmax; you may combine them.
+    explains masks, biases and caps, `attention_weights` a sink :math:`\sigma`.
 
     **Where q, k and v come from.** In *self-attention* all three are projections of one sequence;
     in *cross-attention* the queries are projections of the decoder's sequence, keys and values of
@@ -248,8 +247,7 @@ def scaled_dot_product_attention(
     array([[1., 2.],
            [2., 3.]])
 
-    Two keys of a thousand match, with equal scores. Multiplied by log 1000, as for the second
-    query, the scores give these two nearly all the weight:
+    Two keys of a thousand match. The scores of the second query are multiplied by log 1000:
 
     >>> k = np.zeros((1000, 1))
     >>> k[:2] = 3.0
@@ -425,7 +423,7 @@ def scaled_dot_product_attention_vjp(
        It is one number per row, from the output that is already there. Without it, a row of weights
        would have to be complete before its first gradient, and tiles would be of no use.
     4. The log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
-       upstream gradient :math:`u^\ell_i` only shifts :math:`D_i`. All in all
+       cotangent :math:`u^\ell_i` only shifts :math:`D_i`. All in all
 
        .. math::
            :label: attention-score-gradient

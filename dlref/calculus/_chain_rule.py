@@ -173,8 +173,8 @@ def total_derivative(
     of the slopes along the path. The partial derivative with respect to :math:`x` keeps
     the other :math:`u_i` fixed and sees one path; the total derivative sees them all.
 
-    It is the vector chain rule for the row of all partials and the stack of all inner
-    derivatives, taken apart into blocks.
+    This is the chain rule for vectors again: a row of all partial derivatives times a column of all
+    inner derivatives, one product for each path.
 
     References
     ----------

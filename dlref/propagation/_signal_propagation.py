@@ -170,7 +170,7 @@ def signal_propagation(
         g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
            \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt .
 
-    The gradient with respect to the output, :math:`\partial L / \partial \vec h_L`, is drawn from a
+    The gradient of a loss with respect to the output :math:`\vec h_L` is drawn from a
     standard normal distribution, so its second moment is 1. The bar is the mean over the weights
     that were drawn, so that any initialization has a prediction.
 

@@ -450,8 +450,9 @@ def lstm_cell(
 
     Examples
     --------
-    With weights of 0 the biases alone determine the gates. Let i = 1/2, f = 3/4, g = 1/2 and o =
-    1/4, and the old cell state be 2. Then the new one is 3/4 · 2 + 1/2 · 1/2 = 1.75:
+    With weights of 0 the biases alone determine the gates. The sigmoid of log 3 is 3/4, so i = 1/2,
+    f = 3/4, g = 1/2 and o = 1/4. Let the old cell state be 2. Then the new one is 3/4 · 2 + 1/2 ·
+    1/2 = 1.75:
 
     >>> import numpy as np
     >>> from dlref.recurrent import lstm_cell

@@ -38,7 +38,7 @@ def mlp_loss(
     x : array_like, shape (..., D_0)
         Inputs, one in each row.
     targets : array_like
-        Classes (...,) or distributions (..., D_L) for "cross_entropy", values (..., D_L) for
+        Classes (...,) or distributions (..., D_K) for "cross_entropy", values (..., D_K) for
         "squared_error".
     params : tuple of LinearParams
         Parameters of the layers.
@@ -70,7 +70,7 @@ def mlp_loss(
     .. math:: L(\theta) = \frac{1}{N} \sum_{n=1}^{N}
         \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) .
 
-    For "squared_error" the mean is over all N D_L elements.
+    For "squared_error" the mean is over all N D_K elements.
 
     Examples
     --------
@@ -122,9 +122,9 @@ def mlp_loss_value_and_grad(
     from it. For the cross-entropy of logits, with the softmax :math:`\vec p_n` and the one-hot
     target :math:`\vec t_n`,
 
-    .. math:: \vec \delta_L^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,
+    .. math:: \vec \delta_K^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,
 
-    and for the squared error of values :math:`\frac{2}{N D_L} (\vec z_L - \vec t_n)`.
+    and for the squared error of values :math:`\frac{2}{N D_K} (\vec z_K - \vec t_n)`.
 
     Examples
     --------

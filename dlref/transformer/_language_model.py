@@ -52,7 +52,7 @@ class LanguageModelTrace(NamedTuple):
     Parameters
     ----------
     residual : tuple of ndarray, shape (..., T, D)
-        Residual stream: the embeddings, and the output of each of the L blocks.
+        Residual stream: the embeddings, and the output of each of the K blocks.
     weights : tuple of ndarray or None, shape (..., H, T, T)
         Attention weights of each block; None for a gated delta rule, which has none.
 
@@ -62,7 +62,7 @@ class LanguageModelTrace(NamedTuple):
 
     Notes
     -----
-    ``residual`` has L + 1 entries, ``weights`` L.
+    ``residual`` has K + 1 entries, ``weights`` K.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def language_model(
     .. math::
 
         \vec x_t = \vec e_t + \vec p_t , \qquad
-        \mat H = \operatorname{norm}(B_L(\cdots B_1(\mat X))) , \qquad
+        \mat H = \operatorname{norm}(B_K(\cdots B_1(\mat X))) , \qquad
         \text{logits} = \mat H \mat W^\top ,
 
     where the blocks are :func:`encoder_block` with a causal mask, the norm is missing if
@@ -210,7 +210,7 @@ def language_model(
     to the beginning of their rows, and the results are moved back: a text has the same logits
     wherever it stands.
 
-    A token costs :math:`L (4 D^2 + 2 D F + 2 D T) + D V` multiplications, see
+    A token costs :math:`K (4 D^2 + 2 D F + 2 D T) + D V` multiplications, see
     :func:`multiplication_counts`.
 
     References

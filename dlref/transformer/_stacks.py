@@ -247,11 +247,11 @@ def encoder(
 
     Notes
     -----
-    .. math:: \operatorname{encoder} = \operatorname{norm} \circ B_L \circ \dots \circ B_1
+    .. math:: \operatorname{encoder} = \operatorname{norm} \circ B_K \circ \dots \circ B_1
 
     **Why a last norm.** A pre-norm block adds to its input and normalizes a copy of it, never the
     sum. If the sub-layers' outputs are uncorrelated and of variance :math:`\sigma^2`, that
-    sum, the residual stream, has variance :math:`\sigma_0^2 + 2 L \sigma^2` after L blocks, if it
+    sum, the residual stream, has variance :math:`\sigma_0^2 + 2 K \sigma^2` after K blocks, if it
     begins with :math:`\sigma_0^2`: its standard deviation grows as the square root of the depth.
     Its reader must not depend on that. A post-norm
     block ends in a norm already.
@@ -333,11 +333,11 @@ def encoder_vjp(
 
     .. math::
 
-        \pdv{L}{\mat H_L} = J_{norm}^\top\, \mat U, \qquad
+        \pdv{L}{\mat H_K} = J_{norm}^\top\, \mat U, \qquad
         \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
         \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},
 
-    for k from L to 1. In the forward pass each block keeps its intermediate results; so the memory
+    for k from K to 1. In the forward pass each block keeps its intermediate results; so the memory
     is proportional to the depth, and the time is one forward and one backward pass.
 
     Examples
@@ -396,7 +396,7 @@ def encoder_jvp(
     .. math::
 
         \dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k,
-        \qquad k = 1, \dots, L .
+        \qquad k = 1, \dots, K .
 
     Nothing is kept, so the memory does not grow with the depth. One pass serves one direction.
 
@@ -476,7 +476,7 @@ def decoder(
     .. math::
 
         \mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
-        \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_L) .
+        \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_K) .
 
     The encoder runs once, whatever the decoder's blocks and steps are; block k of the decoder
     reads its *last* output, not the output of the encoder's block k.
@@ -552,9 +552,9 @@ def decoder_vjp(
     .. math::
 
         \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
-        \pdv{L}{\mat M} = \sum_{k=1}^L J_{B_k, M}^\top \pdv{L}{\mat H_k},
+        \pdv{L}{\mat M} = \sum_{k=1}^K J_{B_k, M}^\top \pdv{L}{\mat H_k},
 
-    for k from L to 1, beginning with the norm as in :func:`encoder_vjp`.
+    for k from K to 1, beginning with the norm as in :func:`encoder_vjp`.
 
     Examples
     --------

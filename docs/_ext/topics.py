@@ -326,7 +326,7 @@ def compose(topic, srcdir, told):
     out += told.learn.question(topic.page, told.titles)
     users = sorted(told.uses[topic.page], key=lambda user: user.title)
     links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
-    out += [heading("Used in", "-"), f"{links or 'No other topic is built on it'}.", ""]
+    out += [heading("Used in", "-"), f"{links or 'No other topic calls these functions'}.", ""]
     sources = dict.fromkeys(
         line
         for n in topic.names

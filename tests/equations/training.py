@@ -508,7 +508,7 @@ def loss_of_a_network():
     yield training.mlp_loss(X, CLASSES, layers, activation="tanh"), want
 
 
-@equation(r"\vec \delta_L^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,")
+@equation(r"\vec \delta_K^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,")
 def cotangent_of_the_logits():
     z = np.array([logits(x) for x in X])
 

@@ -367,7 +367,7 @@ def logits_of(tokens):
 
 
 @definition(
-    r"\vec x_t = \vec e_t + \vec p_t , \qquad \mat H = \operatorname{norm}(B_L(\cdots B_1(\mat "
+    r"\vec x_t = \vec e_t + \vec p_t , \qquad \mat H = \operatorname{norm}(B_K(\cdots B_1(\mat "
     r"X))) , \qquad \text{logits} = \mat H \mat W^\top ,",
 )
 def logits_of_the_next_token():
@@ -385,7 +385,7 @@ def mean_of_the_negative_logarithms():
 
 
 @definition(
-    r"\operatorname{encoder} = \operatorname{norm} \circ B_L \circ \dots \circ B_1",
+    r"\operatorname{encoder} = \operatorname{norm} \circ B_K \circ \dots \circ B_1",
 )
 def stack_of_blocks_and_a_norm():
     y = X
@@ -509,7 +509,7 @@ def tangents_of_sublayers():
 
 @definition(
     r"""\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
-    \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_L) ."""
+    \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_K) ."""
 )
 def stack_of_decoder_blocks():
     h = X
@@ -525,11 +525,11 @@ def with_bias(p, bias):
 
 
 @equation(
-    r"""\pdv{L}{\mat H_L} = J_{norm}^\top\, \mat U, \qquad
+    r"""\pdv{L}{\mat H_K} = J_{norm}^\top\, \mat U, \qquad
     \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
     \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},""",
     r"""\dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k,
-    \qquad k = 1, \dots, L .""",
+    \qquad k = 1, \dots, K .""",
 )
 def derivatives_of_a_stack():
     biases, dbiases = [p.feed_forward.b1 for p in BLOCKS], RNG.normal(size=(2, F))
@@ -566,7 +566,7 @@ def derivatives_of_a_stack():
 
 @equation(
     r"""\pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
-    \pdv{L}{\mat M} = \sum_{k=1}^L J_{B_k, M}^\top \pdv{L}{\mat H_k},""",
+    \pdv{L}{\mat M} = \sum_{k=1}^K J_{B_k, M}^\top \pdv{L}{\mat H_k},""",
     r"""\dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + J_{B_k, M} \dot{\mat M}
     + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k .""",
 )
