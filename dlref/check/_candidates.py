@@ -112,7 +112,7 @@ class OutputCheck(NamedTuple):
     places: str
     cause: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return a sentence."""
         if self.cannot_tell:
             return f"{self.name}: cannot tell here, {self.places}; {_beside(self)}"
@@ -123,10 +123,6 @@ class OutputCheck(NamedTuple):
         why = f"; {self.cause}" if self.cause else ""
         share = f"{self.wrong} of {self.size} elements ({self.wrong / self.size:.0%})"
         return f"{self.name} is off in {share}, {self.places}; {_beside(self)}{why}"
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     @property
     def cannot_tell(self) -> bool:
@@ -238,15 +234,11 @@ class Verdict(NamedTuple):
         """Where the error of the worst output sits, a sign for each tile; empty if it is right."""
         return as_text(self.worst.picture) if self.worst and self.worst.picture else ""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
         if len(self.outputs) < 2:
             return self.message
         return "\n".join([self.message, *(f"  {one}" for one in self.outputs)])
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
@@ -493,14 +485,16 @@ def _compared(
     return checks
 
 
-def _as_limits(given: dict[str, Any]) -> Limits:
+def as_limits(**given: Any) -> Limits:
     """Return the limits; refuse numbers and words that are none."""
+    limits = Limits(**given)
     numbers = {
-        name: float(as_number(name, given[name], least=0.0)) for name in ("factor", "rtol", "atol")
+        name: float(as_number(name, getattr(limits, name), least=0.0))
+        for name in ("factor", "rtol", "atol")
     }
-    name = str(given["accumulate"]).removeprefix("torch.")
+    name = str(limits.accumulate).removeprefix("torch.")
     choice("accumulate", name, ("float32", "float16", "bfloat16"))
-    return Limits(strict=as_bool("strict", given["strict"]), accumulate=name, **numbers)
+    return Limits(strict=as_bool("strict", limits.strict), accumulate=name, **numbers)
 
 
 def _right_if_accumulated(
@@ -532,13 +526,13 @@ def judged(
     form: str,
     arguments: tuple[Any, ...],
     options: dict[str, Any],
-    limits: dict[str, Any],
+    limits: Limits,
+    framework: str | None,
 ) -> Verdict:
     """Call both, and compare all outputs."""
     check_callable("candidate", candidate)
     _check_order(candidate, op)
-    allowed = _as_limits(limits)
-    framework = framework_of((*arguments, *options.values()), limits["framework"])
+    framework = framework_of((*arguments, *options.values()), framework)
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
     narrow = Call(op, form, own, told)
@@ -565,11 +559,11 @@ def judged(
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
         return Verdict(False, (), words)
     dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
-    compared = _compared(exact, got, want, dtypes, allowed)
+    compared = _compared(exact, got, want, dtypes, limits)
     if any(one.allowed < one.error < CLOSE * one.allowed for _, one in compared.values()):
-        compared = _compared(exact, got, want, dtypes, allowed, MORE)
+        compared = _compared(exact, got, want, dtypes, limits, MORE)
     plain = baselines(exact, want, flat(like), dtypes)
-    by_sums = _right_if_accumulated(exact, got, want, dtypes, allowed, compared)
+    by_sums = _right_if_accumulated(exact, got, want, dtypes, limits, compared)
     off = {i: bound for i, (bound, one) in compared.items() if not (one.ok or one.cannot_tell)}
     common = common_cause(exact, [*map(_array, got)], want, off) if len(off) > 1 else ""
     checks = []
@@ -578,9 +572,9 @@ def judged(
         baseline = one.baseline if found is None else plain[i]
         ragged = found is None and got[i] is not None
         unknown = one.ok or ragged or one.cannot_tell
-        cause = common
-        if unknown or not common:
-            cause = "" if unknown else cause_of(exact, i, found, want, bound, dtypes[i])
+        cause = ""
+        if not unknown:
+            cause = common or cause_of(exact, i, found, want, bound, dtypes[i])
         if i in by_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name
             cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"
@@ -708,11 +702,8 @@ def check_forward(
     (False, (0, 0), inf)
     """
     check_callable("op", op)
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
-    return judged(candidate, op, "forward", inputs, options, limits)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
+    return judged(candidate, op, "forward", inputs, options, limits, framework)
 
 
 def check_vjp(
@@ -778,11 +769,8 @@ def check_vjp(
     1.0 is exact, an error of 1 (4.5e+15 ULP) where 7.1e-15 is allowed;
     it is doubled: a factor 2, or accumulated twice
     """
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
-    return judged(candidate, op, "vjp", (dout, *inputs), options, limits)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
+    return judged(candidate, op, "vjp", (dout, *inputs), options, limits, framework)
 
 
 def check_jvp(
@@ -843,8 +831,5 @@ def check_jvp(
     >>> bool(check_jvp(lambda x, dx: np.where(x > 0, dx, 0.0), relu, np.ones(3), np.ones(3)))
     True
     """
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
-    return judged(candidate, op, "jvp", (primals, tangents), options, limits)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
+    return judged(candidate, op, "jvp", (primals, tangents), options, limits, framework)

@@ -311,7 +311,7 @@ class GradientCheck(NamedTuple):
         """Return whether it is right."""
         return self.ok
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the sentence."""
         off = [
             f"the gradient of input {i} is off by {gap:.2g}"
@@ -336,10 +336,6 @@ class GradientCheck(NamedTuple):
             "the gradient where an upstream gradient is None": self.undefined,
         }
         return {name: gap for name, gap in every.items() if gap is not None}
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the sentence, and a table of the differences of each input."""

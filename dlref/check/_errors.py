@@ -65,7 +65,7 @@ class ErrorReport(NamedTuple):
     exact: float
     baseline: float | None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the report as a sentence."""
         words = (
             f"largest error {self.largest:.3g} ULP at {self.at}: {self.actual!r} instead of "
@@ -73,10 +73,6 @@ class ErrorReport(NamedTuple):
         )
         other = "" if self.baseline is None else f"; baseline: largest {self.baseline:.3g} ULP"
         return words + other
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
 
 def _distance(actual: float, exact: Any) -> Any:

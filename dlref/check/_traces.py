@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from .._core.arguments import FloatArray
-    from ._tracing.blocks import Steps
+    from ._tracing.common import Steps
 
 __all__ = ["TraceDifference", "first_difference", "trace"]
 
@@ -174,7 +174,7 @@ class TraceDifference(NamedTuple):
     agreed: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return a sentence."""
         if self.wrong:
             beside = f"at {self.at} it is {self.got:.6g} instead of {self.exact:.6g}"
@@ -184,10 +184,6 @@ class TraceDifference(NamedTuple):
         text += f"; {self.cause}" if self.cause else ""
         before = f"{len(self.agreed)} before it agree" if self.agreed else "nothing was before it"
         return "; ".join([text, before, *self.notes])
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return a table of the differences, with places and causes, for notebooks."""

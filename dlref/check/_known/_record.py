@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    Case = tuple[str, tuple[Any, ...], dict[str, Any]]
-    Cases = Callable[[Any], Iterator[Case]]
-    Formula = Callable[..., Any]
+#: Name, inputs and options.
+Case = tuple[str, tuple[Any, ...], dict[str, Any]]
+Cases = Iterator[Case]
+CasesFrom = Callable[[Any], Cases]  # a generator of random numbers
 
 FORMS = ("_value_and_grad", "_jacobian", "_hessian", "_grad", "_deriv2", "_deriv", "_vjp", "_jvp")
 
@@ -52,7 +51,7 @@ def words(key: str) -> str:
     return f"the option {key!r}"
 
 
-def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> Iterator[Case]:
+def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> Cases:
     """Yield a case for each option, told together with those that every call needs."""
     for key, value in values.items():
         yield words(key), inputs(), {**base, key: value}
@@ -134,20 +133,20 @@ class Known:
     analytic: bool = True  # whether a NaN in an input that matters makes the result NaN
 
     # Inputs at which its kernels break.
-    hard: Sequence[Sample] | Cases | None = None  # None: the calls, with more rows and columns
+    hard: Sequence[Sample] | CasesFrom | None = None  # None: the calls, with more rows and columns
     large: Sequence[Sample] | None = None  # beyond tiles; None: 17 times the first call
-    more: Callable[[Known, Any, Any], Iterator[Case]] | None = None  # of its own, not varied
+    more: Callable[[Known, Any, Any], Cases] | None = None  # of its own, not varied
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
-    options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
+    options: Sequence[Sample] | CasesFrom | None = None  # None: the calls that tell one
     options_at: Callable[[Sequence[Any]], Iterable[dict[str, Any]]] | None = None  # for shapes
-    shaped: Callable[[Any, Sequence[Any]], Iterator[Case]] | None = None  # all cases, for shapes
+    shaped: Callable[[Any, Sequence[Any]], Cases] | None = None  # all cases, for shapes
     of_forms: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # of one form alone
     fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
     # Formulas and mistakes of other kernels.
-    plain: Mapping[str, Formula] = field(default_factory=dict)  # by form
-    variants: Mapping[str, tuple[Formula, ...]] = field(default_factory=dict)
+    plain: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # by form
+    variants: Mapping[str, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
     mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
     later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
     signs: tuple[Callable[[Any], str], ...] = ()

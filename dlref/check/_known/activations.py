@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,11 @@ from .._oracle.causes import derivatives, inputs, options, signs
 from .._oracle.plain import rows as r
 from .._oracle.plain import units as u
 from .._oracle.plain.common import sigmoid
-from ._record import Known, Sample, call, covered, nonzero
+from ._record import Cases, Known, Sample, call, covered, nonzero
 from .calculus import PAIRS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from ._record import Case
-
-
-def _elements(_: Known, rng: Any, size: Any) -> Iterator[Case]:
+def _elements(_: Known, rng: Any, size: Any) -> Cases:
     yield "zeros of both signs", (np.array([0.0, -0.0, 1.0, -1.0]),), {}
     yield "tiny", (np.array([1e-5, -1e-5, 2.0**-14, -(2.0**-14)]),), {}
     yield "tails", (np.linspace(-30.0, 30.0, 61),), {}
@@ -30,7 +25,7 @@ def _elements(_: Known, rng: Any, size: Any) -> Iterator[Case]:
     yield "no elements", (np.empty((0, 3)),), {}
 
 
-def _rows(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _rows(_: Known, rng: Any, _size: Any) -> Cases:
     x = rng.normal(size=(4, 37))
     yield "ties", (np.repeat(x[:, :1], 8, 1),), {}
     yield "large", (100.0 * x,), {}

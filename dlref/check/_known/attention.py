@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .._oracle.causes import signs
 from .._oracle.plain import attention as plain
 from ._record import (
     NOT_ARRAYS,
+    Cases,
     Known,
     Sample,
     call,
@@ -25,11 +26,6 @@ from ._record import (
     words,
 )
 from .neurons import sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
 
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
 DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
@@ -68,7 +64,7 @@ def _told(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
     return [*some, call(*shapes, is_causal=True, q_offset=2)]
 
 
-def _hard(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _hard(known: Known, rng: Any, _size: Any) -> Cases:
     count = len(known.calls[0].shapes)
 
     def qkv(t: int, s: int, *, heads: int = 2, keys: int = 2) -> tuple[Any, ...]:
@@ -173,7 +169,7 @@ def rotations() -> dict[str, Any]:
     return {"rope": (np.cos(turns), np.sin(turns))}
 
 
-def rotated(inputs: Any) -> Iterator[Case]:
+def rotated(inputs: Any) -> Cases:
     told = {**HEADS, **rotations()}
     yield words("rope"), inputs, told
     yield words("rope_interleaved"), inputs, {**told, "rope_interleaved": False}
@@ -186,7 +182,7 @@ def _projections(rng: Any, keys: int = 8) -> Any:
     return a.AttentionParams(*weights, *(rng.normal(size=shape[0]) / 4 for shape in shapes))
 
 
-def _multi_head(rng: Any) -> Iterator[Case]:
+def _multi_head(rng: Any) -> Cases:
     p = _projections(rng)
     yield "fewer queries than keys", (sequence(rng), sequence(rng, 7), p), HEADS
     yield "one key", (sequence(rng), sequence(rng, 1), p), HEADS
@@ -198,7 +194,7 @@ def _multi_head(rng: Any) -> Iterator[Case]:
     yield "a length that is no multiple of a tile", (sequence(rng, 33), sequence(rng, 67), p), HEADS
 
 
-def _multi_head_options(rng: Any) -> Iterator[Case]:
+def _multi_head_options(rng: Any) -> Cases:
     p, x = _projections(rng), sequence(rng)
     values = {k: v for k, v in each_of(5, 7).items() if k != "indices"}
     yield from each(lambda: (x, sequence(rng, 7), p), values, **HEADS)
@@ -216,7 +212,7 @@ def _latents(rng: Any) -> a.LatentAttentionParams:
     return a.LatentAttentionParams(*(rng.normal(size=shape) / 2 for shape in shapes))
 
 
-def _latent(rng: Any) -> Iterator[Case]:
+def _latent(rng: Any) -> Cases:
     p = _latents(rng)
     yield "some tokens", (sequence(rng), p), HEADS
     yield "one token", (sequence(rng, 1), p), HEADS
@@ -225,7 +221,7 @@ def _latent(rng: Any) -> Iterator[Case]:
     yield "queries without a latent", (sequence(rng), straight), HEADS
 
 
-def _latent_options(rng: Any) -> Iterator[Case]:
+def _latent_options(rng: Any) -> Cases:
     p = _latents(rng)
     told = {"is_causal": False, "scale": 0.25, "eps": 0.5, "mask": blind(5, 5)}
     yield from each(lambda: (sequence(rng), p), told, **HEADS)

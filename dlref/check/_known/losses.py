@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from .._oracle.causes import derivatives, options, signs, training
 from .._oracle.plain import losses as p
 from .._oracle.plain.rows import through_maximum
 from ._record import (
+    Cases,
     Known,
     Sample,
     call,
@@ -23,11 +24,6 @@ from ._record import (
     unit,
 )
 from ._record import signs as of_both_signs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
 
 REDUCED = ("reduction",)
 
@@ -80,7 +76,7 @@ def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **kno
     return Known(batched=False, of=(0,), is_loss=True, **(every | known))
 
 
-def _cross_entropy(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _cross_entropy(_: Known, rng: Any, _size: Any) -> Cases:
     x, target = rng.normal(size=(6, 5)), np.array([0, 1, 2, 3, 4, 0])
     ignored = np.array([0, -100, 2, -100, 4, 0])
     yield "random", (x, target), {}
@@ -102,7 +98,7 @@ def _cross_entropy(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
     yield "the largest one in the last tile", (late, np.array([0, 997])), {}
 
 
-def _ignored(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _ignored(known: Known, rng: Any, _size: Any) -> Cases:
     log_probs, target = known.inputs(rng, ((6, 5), (6,)))
     yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import neurons as n
 from .._oracle.causes.training import overwritten
 from .._oracle.plain import layers
-from ._record import Known, call, normal, rows, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
-
+from ._record import Cases, Known, call, normal, rows, words
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
 MANY_ROWS = (2, 2053, 16)
 
 
-def with_gaps(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def with_gaps(known: Known, rng: Any, _size: Any) -> Cases:
     """Yield inputs whose first array has every second row of its memory."""
     first, *rest = known.inputs(rng, known.hard_samples[0].shapes)
     yield "memory with gaps", (np.repeat(first, 2, axis=0)[::2], *rest), {}
@@ -36,13 +30,13 @@ def dense_layers(rng: Any) -> Any:
     return tuple(n.LinearParams(rng.normal(size=s) / 2, rng.normal(size=s[0])) for s in sizes)
 
 
-def mlp_calls(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
+def mlp_calls(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Cases:
     for activation in ("relu", "tanh", "gelu"):
         inputs = (*before, sequence(rng), *after, dense_layers(rng))
         yield f"{{'activation': {activation!r}}}", inputs, {"activation": activation}
 
 
-def mlp_options(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
+def mlp_options(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Cases:
     inputs = (*before, sequence(rng), *after, dense_layers(rng))
     yield words("dropout"), inputs, {"dropout": (np.linspace(0.0, 2.0, 12),)}
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import quantization as q
 from .._oracle.causes import rounding
-from ._record import Known, call, positive, without
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
+from ._record import Cases, Known, call, positive, without
 
 
 def spread(rng: Any, shape: Any, _first: Any = None) -> Any:
@@ -21,7 +16,7 @@ def spread(rng: Any, shape: Any, _first: Any = None) -> Any:
     return 4.0 * rng.normal(size=shape)
 
 
-def _ties(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _ties(_: Known, rng: Any, _size: Any) -> Cases:
     halves = np.arange(-12, 13) / 2.0
     yield "ties", (halves, np.array(1.0)), {"bits": 4}
     yield "ties of another scale", (halves / 4, np.array(0.25)), {"bits": 3}

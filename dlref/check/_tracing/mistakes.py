@@ -11,7 +11,7 @@ from ..._core.arguments import FloatArray, as_array
 from ...attention import LatentAttentionParams
 from ...positions import rope_frequencies, rope_permutation, rope_tables
 from ...transformer import GatedDeltaParams
-from .blocks import Mistake, Options
+from .common import Mistakes, Options
 from .delta import delta_mistakes
 from .latent import latent_mistakes
 from .pieces import attention_pieces, network_pieces, norm_pieces
@@ -38,7 +38,7 @@ def _ordered(w: FloatArray, heads: int, order: Any) -> FloatArray:
     return rows[:, order].reshape(w.shape)
 
 
-def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     for words, other in o.get("scalings", {}).items():
         yield words, p, o | {"rope": other}
     if o["rope"] is None:
@@ -78,7 +78,7 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
         yield f"the base of the rotation is {base:g}", p, o | {"rope": other}
 
 
-def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
     weights = getattr(p, part)
     E = len(weights.w_q) // o["num_heads"]
     scale = E**-0.5 if o["scale"] is None else o["scale"]
@@ -117,7 +117,7 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
         yield words, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
 
 
-def _biases(p: Any, o: Options, scale: float) -> Iterator[Mistake]:
+def _biases(p: Any, o: Options, scale: float) -> Mistakes:
     """Yield the bias of the scores for exchanged positions, or scaled as they are."""
     if o["bias"] is None:
         return
@@ -129,7 +129,7 @@ def _biases(p: Any, o: Options, scale: float) -> Iterator[Mistake]:
     yield words, p, o | {"bias": bias * bias.dtype.type(scale)}
 
 
-def _crossings(p: Any, o: Options) -> Iterator[Mistake]:
+def _crossings(p: Any, o: Options) -> Mistakes:
     a, across = p.cross_attention, o["across"]
     for words, changed, options in _scores(p, across, "cross_attention"):
         said = words.replace("option mask", "option memory_mask")
@@ -150,7 +150,7 @@ def _swapped(a: Any, one: str, two: str) -> Any:
     )
 
 
-def _weights(p: Any, o: Options) -> Iterator[Mistake]:
+def _weights(p: Any, o: Options) -> Mistakes:
     for part in (name for name in p._fields if "norm" not in name):
         arrays = getattr(p, part)
         for words, changes in _changes(part, arrays):
@@ -181,7 +181,7 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{said} are {words}", {n: None if n[0] == "b" else there[n].T for n in names}
 
 
-def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
+def _exchanged(p: Any, o: Options) -> Mistakes:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
     part = "attention" if "attention" in p._fields else "self_attention"
     a, H = getattr(p, part), o["num_heads"]
@@ -299,7 +299,7 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
             yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
 
 
-def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
+def block_mistakes(p: Any, o: Options) -> Mistakes:
     """Yield mistakes in an encoder block."""
     if isinstance(p.attention, LatentAttentionParams):
         yield from latent_mistakes(p, o)
@@ -313,7 +313,7 @@ def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _anywhere(p, o)
 
 
-def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
+def decoder_mistakes(p: Any, o: Options) -> Mistakes:
     """Yield mistakes in a decoder block."""
     yield from _rotations(p, o, "self_attention")
     yield from _scores(p, o, "self_attention")
@@ -322,7 +322,7 @@ def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _anywhere(p, o)
 
 
-def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
+def _anywhere(p: Any, o: Options) -> Mistakes:
     """Yield the mistakes that any block can have."""
     yield from _weights(p, o)
     yield from network_pieces(p, o)

@@ -37,7 +37,8 @@ from ...transformer import (
     sequence_classifier,
 )
 from ...transformer._padding import Padding, as_padding
-from .blocks import Mistake, Options, Steps, block_steps, decoder_block_steps, normed
+from .blocks import block_steps, decoder_block_steps, normed
+from .common import Mistakes, Options, Steps
 from .mistakes import (
     block_mistakes,
     decoder_mistakes,
@@ -159,7 +160,7 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
     return {"norm": x if p is None else normed(x, p, o)}
 
 
-def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
+def _last_mistakes(p: Any, o: Options) -> Mistakes:
     for words, options in other_norms(o):
         yield words, p, options
     for words, change in norm_weights(o).items():
@@ -194,10 +195,10 @@ def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> 
 
 def _in_a_stack(
     mistakes: Any, blocks: Any, each: list[Options], i: int
-) -> Callable[[Any, Options], Iterator[Mistake]]:
+) -> Callable[[Any, Options], Mistakes]:
     """Return the mistakes of a block, and those with the parameters or options of another one."""
 
-    def wrong(p: Any, o: Options) -> Iterator[Mistake]:
+    def wrong(p: Any, o: Options) -> Mistakes:
         yield from mistakes(p, o)
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
             if j != i and 0 <= j < len(blocks) and _alike(blocks[j], p):

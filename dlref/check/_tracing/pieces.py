@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .common import Mistakes, Options
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from .blocks import Mistake, Options
 
 #: Mistakes by their names in the steps of attention.
 GATES = {
@@ -19,7 +19,7 @@ GATES = {
 SCORES = ("softmax", "sigmoid", "softmax_of_top")
 
 
-def attention_pieces(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
     """Yield mistakes in the sinks, gates and norms of attention."""
     a = getattr(p, part)
     if a.sink is not None:
@@ -58,7 +58,7 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"the weights of the norms of queries and keys are {words}", changes
 
 
-def network_pieces(p: Any, o: Options) -> Iterator[Mistake]:
+def network_pieces(p: Any, o: Options) -> Mistakes:
     """Yield mistakes in the choice of experts and in their computation."""
     network = p.feed_forward
     if not hasattr(network, "experts"):
@@ -106,7 +106,7 @@ def _choices(told: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict[st
             yield f"the experts' option {name} is missing", {name: value}
 
 
-def norm_pieces(p: Any, o: Options) -> Iterator[Mistake]:
+def norm_pieces(p: Any, o: Options) -> Mistakes:
     """Yield norms of a block that are missing, and an epsilon in another place."""
     for name in (n for n in p._fields if "norm" in n and getattr(p, n) is not None):
         if o["norm_first"] or "output" in name:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..calls import Call
+from ..calls import Call
 
-#: Words, and a call or a list of outputs.
-Trial = tuple[str, Any]
+#: Words and a call or a list of outputs, again and again.
+Trials = Iterator[tuple[str, Any]]
 LN2 = math.log(2)
 
 

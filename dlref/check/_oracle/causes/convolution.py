@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ...._core.pytree import flat
-from .common import replaced
+from ..calls import Call
+from .common import Trials, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..calls import Call
-    from .common import Trial
+    from collections.abc import Callable
 
 WEIGHT = 1  # its place among the inputs
 
@@ -33,7 +31,7 @@ def _space(w: Any) -> tuple[int, ...]:
     return tuple(range(2, np.ndim(w)))
 
 
-def reversed_kernel(call: Call) -> Iterator[Trial]:
+def reversed_kernel(call: Call) -> Trials:
     """Yield a convolution in the sense of signal processing."""
     if call.form == "jvp":
         return
@@ -49,7 +47,7 @@ def reversed_kernel(call: Call) -> Iterator[Trial]:
     yield words, _other_weight(call, mirrored, mirrored)
 
 
-def exchanged_axes(call: Call) -> Iterator[Trial]:
+def exchanged_axes(call: Call) -> Trials:
     """Yield a weight with two of its axes exchanged, where its shape allows that."""
     shape = np.shape(call.inputs[WEIGHT])
     if call.form == "jvp":
@@ -66,7 +64,7 @@ def exchanged_axes(call: Call) -> Iterator[Trial]:
             yield words, _other_weight(call, exchanged, exchanged)
 
 
-def interleaved_groups(call: Call) -> Iterator[Trial]:
+def interleaved_groups(call: Call) -> Trials:
     """Yield groups of every G-th output in place of neighbors."""
     groups, w = call.settings["groups"], call.inputs[WEIGHT]
     if call.form != "forward" or groups == 1:
@@ -81,7 +79,7 @@ def interleaved_groups(call: Call) -> Iterator[Trial]:
     yield "the outputs of a group are interleaved with the others, not neighbors", [y]
 
 
-def other_padding(call: Call) -> Iterator[Trial]:
+def other_padding(call: Call) -> Trials:
     """Yield a padding that is not zero."""
     w = call.inputs[WEIGHT]
     given = call.settings["padding"]
@@ -100,7 +98,7 @@ def other_padding(call: Call) -> Iterator[Trial]:
         yield words, replaced(call, 0, around).with_options(padding=0)
 
 
-def padded_at_the_start(call: Call) -> Iterator[Trial]:
+def padded_at_the_start(call: Call) -> Trials:
     """Yield an output padding before the first output."""
     settings = call.settings
     if call.form != "forward" or not np.any(settings["output_padding"]):
@@ -119,7 +117,7 @@ def _around(call: Call) -> tuple[list[tuple[int, int]], int]:
     return [(0, 0)] * lead + [(p, p) for p in sides], len(size)
 
 
-def zeros_win(call: Call) -> Iterator[Trial]:
+def zeros_win(call: Call) -> Trials:
     """Yield a maximum whose padding is 0."""
     width, _ = _around(call)
     if call.form == "forward" and np.any(width):
@@ -127,7 +125,7 @@ def zeros_win(call: Call) -> Iterator[Trial]:
         yield "the padding is 0, not -inf", call.with_inputs(around).with_options(padding=0)
 
 
-def other_winners(call: Call) -> Iterator[Trial]:
+def other_winners(call: Call) -> Trials:
     """Yield gradients that equal maxima share, or that go to another of them."""
     if call.form != "vjp":
         return
@@ -166,7 +164,7 @@ def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
     return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
 
 
-def padding_not_counted(call: Call) -> Iterator[Trial]:
+def padding_not_counted(call: Call) -> Trials:
     """Yield means over the elements that are there."""
     width, _ = _around(call)
     if not np.any(width):
@@ -180,7 +178,7 @@ def padding_not_counted(call: Call) -> Iterator[Trial]:
         yield words, [call.run() / share]
 
 
-def reversed_in_time(call: Call) -> Iterator[Trial]:
+def reversed_in_time(call: Call) -> Trials:
     """Yield a causal convolution whose first weight multiplies the current step."""
     if call.form != "jvp":
 
@@ -191,7 +189,7 @@ def reversed_in_time(call: Call) -> Iterator[Trial]:
         yield words, _other_weight(call, mirrored, mirrored)
 
 
-def centered(call: Call) -> Iterator[Trial]:
+def centered(call: Call) -> Trials:
     """Yield windows that reach into the future."""
     x, w, bias, state = call.inputs
     ahead = np.shape(w)[1] // 2
@@ -202,7 +200,7 @@ def centered(call: Call) -> Iterator[Trial]:
     yield "the window is centered, so that it sees the future", [y[..., ahead:, :]]
 
 
-def without_state(call: Call) -> Iterator[Trial]:
+def without_state(call: Call) -> Trials:
     """Yield a sequence that starts from zeros."""
     if call.form == "forward" and call.inputs[3] is not None:
         yield "the state is ignored: it starts from zeros", replaced(call, 3, None)

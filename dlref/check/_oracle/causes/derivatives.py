@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..calls import Call, form
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .common import Trial
+from .common import Trials
 
 
-def wrong_derivative(call: Call) -> Iterator[Trial]:
+def wrong_derivative(call: Call) -> Trials:
     """Yield the second derivative for the first, and the derivative at the output."""
     if call.form != "vjp" or len(call.inputs) != 1:
         return
@@ -31,7 +27,7 @@ def wrong_derivative(call: Call) -> Iterator[Trial]:
         yield "dout is multiplied by the output itself", [call.arguments[0] * y]
 
 
-def other_douts(call: Call) -> Iterator[Trial]:
+def other_douts(call: Call) -> Trials:
     """Yield vjps in which dout counts as 1, or its first number stands for all."""
     if call.form == "vjp" and not isinstance(call.arguments[0], tuple):
         dout = np.asarray(call.arguments[0])
@@ -50,7 +46,7 @@ def _probabilities(x: Any, axis: int) -> Any:
     return p / p.sum(axis, keepdims=True)
 
 
-def parts_of_softmax(call: Call) -> Iterator[Trial]:
+def parts_of_softmax(call: Call) -> Trials:
     """Yield the gradient of softmax with parts of its second term."""
     if call.form == "vjp":
         axis, dout = call.settings["axis"], call.arguments[0]
@@ -61,7 +57,7 @@ def parts_of_softmax(call: Call) -> Iterator[Trial]:
         yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
 
 
-def parts_of_log_softmax(call: Call) -> Iterator[Trial]:
+def parts_of_log_softmax(call: Call) -> Trials:
     """Yield the gradient of log-softmax with parts of its second term."""
     if call.form == "vjp":
         p, dout = _probabilities(call.inputs[0], call.settings["axis"]), call.arguments[0]
@@ -69,7 +65,7 @@ def parts_of_log_softmax(call: Call) -> Iterator[Trial]:
         yield "the sum over the row is missing: it is dout alone", [dout]
 
 
-def without_target(call: Call) -> Iterator[Trial]:
+def without_target(call: Call) -> Trials:
     """Yield the gradient of the cross-entropy without its target."""
     if call.form == "vjp" and np.ndim(call.arguments[0]) == 0:
         n = call.inputs[1].size if call.settings["reduction"] == "mean" else 1

@@ -13,21 +13,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...._core.pytree import flat
 from ..arrays import copied, lead_of
-from ..calls import is_float
-from .common import LN2, replaced
+from ..calls import Call, is_float
+from .common import LN2, Trials, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..calls import Call
-    from .common import Trial
+    from collections.abc import Callable
 
 
 #: Inputs that kernels forget: biases, weights, and the states that a sequence begins with.
 IGNORED = ("bias", "b", "weight", "b_ih", "b_hh", "h0", "c0", "h", "c")
 
 
-def other_inputs(call: Call) -> Iterator[Trial]:
+def other_inputs(call: Call) -> Trials:
     """Yield the call with an input transposed, negated, left out, or two exchanged."""
     names = call.names
     arrays = [(i, a) for i, a in enumerate(call.inputs) if is_float(a)]
@@ -66,7 +63,7 @@ def _transposed(call: Call, i: int) -> list[Any]:
     return out
 
 
-def other_positions(call: Call) -> Iterator[Trial]:
+def other_positions(call: Call) -> Trials:
     """Yield a rotation whose positions are counted from another number."""
     i, j = call.names.index("cos"), call.names.index("sin")
     turns = call.inputs[i] + 1j * call.inputs[j]
@@ -83,7 +80,7 @@ def other_positions(call: Call) -> Iterator[Trial]:
             yield f"the positions of the rotation are {n} too small: a cache is not counted", moved
 
 
-def other_bases(call: Call) -> Iterator[Trial]:
+def other_bases(call: Call) -> Trials:
     """Yield a rotation of another base, where the tables are of positions from 0 on."""
     i, j = call.names.index("cos"), call.names.index("sin")
     cos, sin = call.inputs[i], call.inputs[j]
@@ -102,7 +99,7 @@ def other_bases(call: Call) -> Iterator[Trial]:
             yield f"the base of the rotation is {base:.0f}, not {own:.6g}", other
 
 
-def rotation_signs(call: Call) -> Iterator[Trial]:
+def rotation_signs(call: Call) -> Trials:
     """Yield a rotation with no half negated, or both."""
     if call.form == "jvp":
         return
@@ -118,14 +115,14 @@ def rotation_signs(call: Call) -> Iterator[Trial]:
         yield words, [np.where(first, a, b)]
 
 
-def base_two(call: Call) -> Iterator[Trial]:
+def base_two(call: Call) -> Trials:
     """Yield a softmax of powers of 2."""
     if call.form != "jvp":
         words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
         yield words, call.with_inputs(call.inputs[0] * LN2)
 
 
-def channels_first(call: Call) -> Iterator[Trial]:
+def channels_first(call: Call) -> Trials:
     """Yield a normalization whose channels are the second axis, as in images of PyTorch."""
     if call.form == "forward" and np.ndim(call.inputs[0]) > 2:
         moved = replaced(call, 0, np.moveaxis(call.inputs[0], 1, -1))
@@ -134,14 +131,14 @@ def channels_first(call: Call) -> Iterator[Trial]:
             yield words, [np.moveaxis(moved.run(), -1, 1)]
 
 
-def as_contiguous(call: Call) -> Iterator[Trial]:
+def as_contiguous(call: Call) -> Trials:
     """Yield arrays read from their first number on, as if they had no strides."""
     return _misread(call, _from_first, _strides_ignored)
 
 
 def _misread(
     call: Call, reading: Callable[[Any], Any], words: Callable[[list[str]], str]
-) -> Iterator[Trial]:
+) -> Trials:
     """Yield arrays that are read in a wrong way, one by one and all together."""
     read = [reading(a) if isinstance(a, np.ndarray) else None for a in call.memory]
     found = [i for i, a in enumerate(read) if a is not None]
@@ -152,7 +149,7 @@ def _misread(
         yield words([names[i] for i in some]), replace(call, arguments=tuple(own))
 
 
-def from_the_beginning(call: Call) -> Iterator[Trial]:
+def from_the_beginning(call: Call) -> Trials:
     """Yield arrays read from the beginning of their storage on, as if they had no offset."""
     return _misread(call, _from_beginning, _offset_ignored)
 

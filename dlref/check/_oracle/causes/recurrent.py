@@ -11,24 +11,22 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call, is_float
-from .common import replaced
+from .common import Trials, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .common import Trial
+    from collections.abc import Callable
 
 
 #: After how many steps gradients are cut.
 TRUNCATED = (1, 2, 4, 8, 16, 32)
 
 
-def gate_order(order: str) -> Callable[[Call], Iterator[Trial]]:
+def gate_order(order: str) -> Callable[[Call], Trials]:
     """Return a generator of recurrent layers whose gates are in another order than this."""
     return functools.partial(_gate_order, order)
 
 
-def _gate_order(order: str, call: Call) -> Iterator[Trial]:
+def _gate_order(order: str, call: Call) -> Trials:
     blocks = [i for i, name in enumerate(call.names) if name in ("w_ih", "w_hh", "b_ih", "b_hh")]
     for other in itertools.permutations(range(len(order))):
         if other == tuple(range(len(order))):
@@ -54,7 +52,7 @@ def _regated(a: Any, order: tuple[int, ...]) -> Any:
     return np.concatenate([parts[i] for i in order])
 
 
-def forget_bias(call: Call) -> Iterator[Trial]:
+def forget_bias(call: Call) -> Trials:
     """Yield an LSTM with 1 added to the forget gate, as Keras initializes it."""
     names = call.names
     i = names.index("b_ih") if "b_ih" in names else None  # it may be left out
@@ -63,7 +61,7 @@ def forget_bias(call: Call) -> Iterator[Trial]:
         yield "1 is added to the forget gate", replaced(call, i, bias)
 
 
-def without_tanh(call: Call) -> Iterator[Trial]:
+def without_tanh(call: Call) -> Trials:
     """Yield a step of an LSTM without one of its two tanhs."""
     if call.form != "forward" or call.settings["w_p"] is not None:
         return
@@ -79,7 +77,7 @@ def without_tanh(call: Call) -> Iterator[Trial]:
     yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
 
 
-def peephole(call: Call) -> Iterator[Trial]:
+def peephole(call: Call) -> Trials:
     """Yield an LSTM whose output gate sees the cell's state before the step."""
     settings = call.settings
     w_p, whole = settings["w_p"], settings.get("lengths") is None and not settings.get("reverse")
@@ -102,7 +100,7 @@ def peephole(call: Call) -> Iterator[Trial]:
     yield "the peephole of the output gate sees the cell's state before the step", out
 
 
-def state_held(call: Call) -> Iterator[Trial]:
+def state_held(call: Call) -> Trials:
     """Yield outputs that keep the last state beyond the end of an entry."""
     lengths = call.settings["lengths"]
     if call.form != "forward" or lengths is None or call.settings["reverse"]:
@@ -115,7 +113,7 @@ def state_held(call: Call) -> Iterator[Trial]:
     yield "the last state is held beyond the end of an entry, where 0 is due", held
 
 
-def truncated(call: Call) -> Iterator[Trial]:
+def truncated(call: Call) -> Trials:
     """Yield gradients that go back some steps only, or end where the state is detached."""
     settings, count = call.settings, 1 + (call.known.name == "lstm")
     x, *others = call.inputs
@@ -142,7 +140,7 @@ def truncated(call: Call) -> Iterator[Trial]:
         yield words, [np.concatenate(dx, -2), *(part[0] for part in rest[:count]), *sums]
 
 
-def update_gate(call: Call) -> Iterator[Trial]:
+def update_gate(call: Call) -> Trials:
     """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
     if call.form == "forward":
         moved = call

@@ -8,15 +8,13 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import chapter, replaced
+from .common import Trials, chapter, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .common import Trial
+    from collections.abc import Callable
 
 
-def applied_twice(call: Call) -> Iterator[Trial]:
+def applied_twice(call: Call) -> Trials:
     """Yield losses of logits that are probabilities already."""
     if call.form == "forward":
         name = "softmax" if call.core is chapter("losses").cross_entropy else "sigmoid"
@@ -25,7 +23,7 @@ def applied_twice(call: Call) -> Iterator[Trial]:
         yield words, replaced(call, 0, f(call.inputs[0]))
 
 
-def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
+def smoothed_where_ignored(call: Call) -> Trials:
     """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
     if call.form == "jvp" or not share or target.dtype.kind not in "iu":
@@ -56,7 +54,7 @@ def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
     yield words, [np.where(kept, dx, dout * share * (p - 1 / x.shape[-1]))]
 
 
-def squared(call: Call) -> Iterator[Trial]:
+def squared(call: Call) -> Trials:
     """Yield the square of each hinge."""
     if call.form == "forward":
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
@@ -65,7 +63,7 @@ def squared(call: Call) -> Iterator[Trial]:
         yield "the hinge is squared", [np.asarray(out)]
 
 
-def decay_without_rate(call: Call) -> Iterator[Trial]:
+def decay_without_rate(call: Call) -> Trials:
     """Yield decoupled weight decay that the learning rate does not multiply."""
     rate, decay = call.settings["learning_rate"], call.settings["weight_decay"]
     if decay and rate:
@@ -73,7 +71,7 @@ def decay_without_rate(call: Call) -> Iterator[Trial]:
         yield words, call.with_options(weight_decay=decay / rate)
 
 
-def perplexity(call: Call) -> Iterator[Trial]:
+def perplexity(call: Call) -> Trials:
     """Yield functions of the loss."""
     if call.form == "forward":
         loss = np.asarray(call.run())
@@ -81,7 +79,7 @@ def perplexity(call: Call) -> Iterator[Trial]:
         yield "it is the root of the loss", [np.sqrt(abs(loss))]
 
 
-def other_means(call: Call) -> Iterator[Trial]:
+def other_means(call: Call) -> Trials:
     """Yield a mean over all targets, where ignored ones or weights do not count so."""
     settings = call.settings
     if settings["reduction"] == "mean" and call.inputs[1].dtype.kind in "iu":
@@ -97,7 +95,7 @@ def other_means(call: Call) -> Iterator[Trial]:
             yield "the mean counts the ignored targets", parts
 
 
-def other_alignments(call: Call) -> Iterator[Trial]:
+def other_alignments(call: Call) -> Trials:
     """Yield losses of texts that are not aligned, with other means, blanks and gradients."""
     settings, (x, target) = call.settings, call.inputs
     if call.form == "vjp":
@@ -123,7 +121,7 @@ def other_alignments(call: Call) -> Iterator[Trial]:
         yield "equal letters need no blank between them", [np.asarray(loss)]
 
 
-def _other_means_of_texts(call: Call, sizes: Any) -> Iterator[Trial]:
+def _other_means_of_texts(call: Call, sizes: Any) -> Trials:
     words = (
         "the losses are not divided by the lengths of their texts",
         "the sum is divided by the number of all letters",
@@ -167,7 +165,7 @@ AVERAGED = {
 }
 
 
-def other_clips(call: Call) -> Iterator[Trial]:
+def other_clips(call: Call) -> Trials:
     """Yield losses of policies whose gradient stops elsewhere, and other means."""
     settings, (log_p, old, advantage) = call.settings, call.inputs
     kind = settings["kind"]
@@ -192,19 +190,19 @@ def other_clips(call: Call) -> Iterator[Trial]:
             yield f"{meaning}, as kind {other!r} has it", call.with_options(kind=other)
 
 
-def uphill(call: Call) -> Iterator[Trial]:
+def uphill(call: Call) -> Trials:
     """Yield a step of an optimizer that goes up the slope."""
     params, out = flat(call.inputs[0]), flat(call.run())
     back = [2 * p - new for p, new in zip(params, out, strict=False)]
     yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
 
 
-def coupled(call: Call) -> Iterator[Trial]:
+def coupled(call: Call) -> Trials:
     """Yield AdamW as Adam."""
     yield "the weight decay is added to the gradient", _as(chapter("training").adam_step, call)
 
 
-def decoupled(call: Call) -> Iterator[Trial]:
+def decoupled(call: Call) -> Trials:
     """Yield Adam as AdamW."""
     step = chapter("training").adamw_step
     yield "the weight decay is decoupled from the gradient", _as(step, call)
@@ -215,7 +213,7 @@ def _as(step: Any, call: Call) -> Call:
     return Call(step, call.form, call.arguments, options)
 
 
-def uncorrected(call: Call) -> Iterator[Trial]:
+def uncorrected(call: Call) -> Trials:
     """Yield steps of Adam without the correction of its means, or with another divisor."""
     settings = call.settings
     rate, decay, eps = (settings[key] for key in ("learning_rate", "weight_decay", "eps"))
@@ -258,7 +256,7 @@ def uncorrected(call: Call) -> Iterator[Trial]:
         yield words, [*moved, steps, *flat(mean), *flat(square), *most]
 
 
-def eps_inside(call: Call) -> Iterator[Trial]:
+def eps_inside(call: Call) -> Trials:
     """Yield steps of RMSprop and Adagrad with eps inside the root."""
     settings = call.settings
     (_, state), old = call.run(), call.inputs[2]
@@ -278,7 +276,7 @@ def eps_inside(call: Call) -> Iterator[Trial]:
     yield "eps is added inside the root", [*moved, *rest]
 
 
-def other_momentum(call: Call) -> Iterator[Trial]:
+def other_momentum(call: Call) -> Trials:
     """Yield momentum with the look-ahead of Nesterov, or without, and one dampened at once."""
     t, settings = chapter("training"), call.settings
     ahead = call.core is t.nesterov_step
@@ -298,14 +296,14 @@ def other_momentum(call: Call) -> Iterator[Trial]:
         yield words, [*moved, *out[len(params) : -len(params)], *first]
 
 
-def other_steps(call: Call) -> Iterator[Trial]:
+def other_steps(call: Call) -> Trials:
     """Yield schedules that are a step ahead or behind."""
     step = np.asarray(call.inputs[0])
     yield "the schedule is a step ahead: its steps begin at 0, not 1", call.with_inputs(step + 1)
     yield "the schedule is a step behind", call.with_inputs(np.maximum(step - 1, 0))
 
 
-def other_nuclei(call: Call) -> Iterator[Trial]:
+def other_nuclei(call: Call) -> Trials:
     """Yield nuclei, and choices of the best k, with a token more or less."""
     mass, k = call.settings["top_p"], call.settings["top_k"]
     for by, words in ((1, "one token more than top_k is"), (-1, "one token less than top_k is")):
@@ -329,7 +327,7 @@ def other_nuclei(call: Call) -> Iterator[Trial]:
         yield words, [out if "not divided" in words else out / out.sum(-1, keepdims=True)]
 
 
-def overwritten(call: Call) -> Iterator[Trial]:
+def overwritten(call: Call) -> Trials:
     """Yield the gradient of a table in which the last row of an id stays, or the first."""
     if call.form != "vjp":
         return
