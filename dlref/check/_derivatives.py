@@ -37,24 +37,22 @@ __all__ = ["GradientCheck", "adjoint_gap", "check_gradients", "numerical_jacobia
 STEP = 1e-200  #: of the complex step: its square is zero
 
 
+def _moved(x: FloatArray, i: int, h: Any) -> Any:
+    """Return x with its element i moved by a step."""
+    there = x.astype(np.result_type(x, h))
+    with np.errstate(all="ignore"):
+        there.flat[i] += h
+    return there
+
+
 def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    there, before = x.copy(), x.copy()
-    there.flat[i] += h
-    before.flat[i] -= h
-    width = there.flat[i] - before.flat[i]  # the step after rounding
+    there, before = _moved(x, i, h), _moved(x, i, -h)
+    width: float = there.flat[i] - before.flat[i]  # the step after rounding
     return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
-def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[float], Any]:
-    """Return f of x with its element i moved by a step."""
-
-    def moved(h: float) -> Any:
-        there = x.copy()
-        with np.errstate(all="ignore"):
-            there.flat[i] += h
-        return f(there)
-
-    return moved
+def _at(f: Callable[[Any], Any], x: FloatArray, i: int, h: Any) -> Any:
+    return f(_moved(x, i, h))
 
 
 def _check_analytic(f: Callable[[Any], Any], x: FloatArray, jacobian: FloatArray) -> None:
@@ -158,13 +156,11 @@ def numerical_jacobian(
     for i in range(point.size):
         size = max(abs(float(point.flat[i])), 1.0)
         if method == "complex":
-            moved = point.astype(np.complex128)
-            moved.flat[i] += 1j * STEP
-            columns.append(np.asarray(f(moved)).imag / STEP)
+            columns.append(np.asarray(_at(f, point, i, 1j * STEP)).imag / STEP)
         elif method == "central":
             columns.append(_central(f, point, i, size * np.finfo(float).eps ** (1 / 3)))
         else:
-            columns.append(ridders(_along(f, point, i), 0.1 * size))
+            columns.append(ridders(functools.partial(_at, f, point, i), 0.1 * size))
     shape = np.shape(columns[0] if columns else f(point))
     out = np.stack(columns, axis=-1) if columns else np.empty((*shape, 0))
     if method == "complex" and columns:
@@ -354,7 +350,12 @@ def _gap(left: Any, right: Any) -> float:
     return float(np.max(np.abs(a - b), initial=0.0) / size) if size else 0.0
 
 
-def _slope(along: Callable[[Any], Any], method: str) -> FloatArray:
+def _slope(phi: Callable[..., Any], method: str, i: int, v: FloatArray) -> FloatArray:
+    """Return the derivative of phi along a direction of input i."""
+
+    def along(h: Any) -> Any:
+        return phi(i, h, v)
+
     if method == "complex":
         with np.errstate(all="ignore"):
             exact = np.imag(along(1j * STEP)) / STEP
@@ -512,7 +513,7 @@ def check_gradients(
 
         gaps = [float("nan")] * len(point)
         for i, got in zip(floating, grads(point), strict=True):
-            slope = functools.partial(_slope_along, functools.partial(phi, i), method)
+            slope = functools.partial(_slope, phi, method, i)
             gaps[i] = float("inf")
             if got.shape == np.shape(point[i]):
                 gaps[i] = (_fast_gap if fast else _full_gap)(slope, got, point[i], rng)
@@ -525,10 +526,6 @@ def check_gradients(
     every = [*(gaps[i] for i in floating), *(second, stacked, missing)]
     ok = all(gap <= rtol for gap in every if gap is not None)
     return GradientCheck(ok, tuple(gaps), second, rtol, stacked, missing)
-
-
-def _slope_along(phi: Callable[[float, Any], Any], method: str, v: FloatArray) -> FloatArray:
-    return _slope(lambda h: phi(h, v), method)
 
 
 def _fast_gap(slope: Any, got: Any, x: Any, rng: Any) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 from ..._core.arguments import shown
 from ..._core.pytree import flat, rebuilt
 from .._known import NOTHING, record_of
+from .arrays import map_leaves
 from .differences import ridders
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ def is_float(value: Any) -> bool:
 
 
 def widened(value: Any) -> Any:
-    """Return arrays of floats as float64, within tuples, and all else as it is."""
+    """Return arrays of floats as float64, within tuples and lists, and all else as it is."""
     if isinstance(value, tuple | list):
-        parts = [widened(entry) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
+        return map_leaves(widened, value)
     if not has_state(value):
         return np.asarray(value, np.float64) if is_float(value) else value
     own = copy.deepcopy(value)
@@ -54,10 +54,7 @@ def has_state(value: Any) -> bool:
 
 def separate(value: Any) -> Any:
     """Copy objects with a state, within tuples and lists, and keep all else as it is."""
-    if isinstance(value, tuple | list):
-        parts = [separate(entry) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    return copy.deepcopy(value) if has_state(value) else value
+    return map_leaves(lambda one: copy.deepcopy(one) if has_state(one) else one, value)
 
 
 def changed(f: Callable[[Any], Any], value: Any) -> Any:

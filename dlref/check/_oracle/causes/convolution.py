@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import Trials, replaced
+from .common import Trials, replaced, with_dout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 WEIGHT = 1  # its place among the inputs
 
 
-def _other_weight(call: Call, f: Callable[[Any], Any], back: Callable[[Any], Any]) -> Any:
-    """Return the results with f of the weight in its place; `back` undoes f on its gradient."""
+def _other_weight(call: Call, f: Callable[[Any], Any]) -> Any:
+    """Return the results with f of the weight in its place; f undoes itself on its gradient."""
     moved = replaced(call, WEIGHT, f(call.inputs[WEIGHT]))
     if call.form != "vjp":
         return moved
     out = flat(moved.run())
-    out[WEIGHT] = back(out[WEIGHT])
+    out[WEIGHT] = f(out[WEIGHT])
     return out
 
 
@@ -35,16 +35,10 @@ def reversed_kernel(call: Call) -> Trials:
     """Yield a convolution in the sense of signal processing."""
     if call.form == "jvp":
         return
-
-    def mirrored(w: Any) -> Any:
-        return np.flip(w, _space(w))
-
-    words = (
-        "it takes the kernel in the wrong direction"
-        if call.form == "vjp"
-        else "the kernel is reversed, as in a convolution of signal processing"
-    )
-    yield words, _other_weight(call, mirrored, mirrored)
+    words = "the kernel is reversed, as in a convolution of signal processing"
+    if call.form == "vjp":
+        words = "it takes the kernel in the wrong direction"
+    yield words, _other_weight(call, lambda w: np.flip(w, _space(w)))
 
 
 def exchanged_axes(call: Call) -> Trials:
@@ -57,11 +51,7 @@ def exchanged_axes(call: Call) -> Trials:
         (-2, -1, "the last two axes of the kernel are exchanged"),
     ):
         if shape[i] == shape[j] > 1 and (i == 0 or len(shape) > 3):
-
-            def exchanged(w: Any, i: int = i, j: int = j) -> Any:
-                return np.swapaxes(w, i, j)
-
-            yield words, _other_weight(call, exchanged, exchanged)
+            yield words, _other_weight(call, functools.partial(np.swapaxes, axis1=i, axis2=j))
 
 
 def interleaved_groups(call: Call) -> Trials:
@@ -156,10 +146,6 @@ def other_winners(call: Call) -> Trials:
         yield words, [_inside(dx, width)]
 
 
-def _with_dout(call: Call, dout: Any) -> Call:
-    return replace(call, arguments=(dout, *call.arguments[1:]))
-
-
 def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
     return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
 
@@ -173,7 +159,7 @@ def padding_not_counted(call: Call) -> Trials:
     share = call.core(np.ones(np.shape(call.inputs[0])), **options)
     words = "the mean does not count the padding"
     if call.form == "vjp":
-        yield words, _with_dout(call, call.arguments[0] / share)
+        yield words, with_dout(call, call.arguments[0] / share)
     else:
         yield words, [call.run() / share]
 
@@ -181,12 +167,8 @@ def padding_not_counted(call: Call) -> Trials:
 def reversed_in_time(call: Call) -> Trials:
     """Yield a causal convolution whose first weight multiplies the current step."""
     if call.form != "jvp":
-
-        def mirrored(w: Any) -> Any:
-            return np.flip(w, 1)
-
         words = "the kernel is reversed: its first weight belongs to the current step"
-        yield words, _other_weight(call, mirrored, mirrored)
+        yield words, _other_weight(call, lambda w: np.flip(w, 1))
 
 
 def centered(call: Call) -> Trials:

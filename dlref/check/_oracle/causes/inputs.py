@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from ...._core.pytree import flat
 from ..arrays import copied, lead_of
 from ..calls import Call, is_float
-from .common import LN2, Trials, replaced
+from .common import LN2, Trials, named, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +41,8 @@ def other_inputs(call: Call) -> Trials:
         if names[i] == "sin":
             yield "the rotation goes the other way", replaced(call, i, -a)
         if names[i] == "cos":
-            j = names.index("sin")
-            swapped = replaced(replaced(call, i, call.inputs[j]), j, a)
-            yield "cosine and sine are exchanged", swapped
+            sin = call.inputs[names.index("sin")]
+            yield "cosine and sine are exchanged", named(call, cos=sin, sin=a)
     for i, value in enumerate(call.inputs):
         for key in getattr(value, "_fields", ()):
             if key.startswith("b_") and is_float(part := getattr(value, key)):
@@ -51,7 +50,7 @@ def other_inputs(call: Call) -> Trials:
                 yield words, replaced(call, i, value._replace(**{key: np.zeros_like(part)}))
     for (i, a), (j, b) in itertools.combinations(arrays, 2):
         if np.shape(a) == np.shape(b) and (names[i], names[j]) != ("cos", "sin"):
-            swapped = replaced(replaced(call, i, b), j, a)
+            swapped = named(call, **{names[i]: b, names[j]: a})
             yield f"{names[i]} and {names[j]} are exchanged", swapped
 
 
@@ -63,27 +62,33 @@ def _transposed(call: Call, i: int) -> list[Any]:
     return out
 
 
+def _tables(call: Call) -> list[Any]:
+    """Return the cosines and the sines of a rotation."""
+    return [call.inputs[call.names.index(name)] for name in ("cos", "sin")]
+
+
+def _turned(call: Call, turns: Any) -> Call:
+    return named(call, cos=turns.real, sin=turns.imag)
+
+
 def other_positions(call: Call) -> Trials:
     """Yield a rotation whose positions are counted from another number."""
-    i, j = call.names.index("cos"), call.names.index("sin")
-    turns = call.inputs[i] + 1j * call.inputs[j]
+    cos, sin = _tables(call)
+    turns = cos + 1j * sin
     if turns.ndim < 2 or len(turns) < 2:
         return
     by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
     if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
         for words, new in (("large", turns * by), ("small", turns / by)):
-            moved = replaced(replaced(call, i, new.real), j, new.imag)
-            yield f"the positions of the rotation are one too {words}", moved
+            yield f"the positions of the rotation are one too {words}", _turned(call, new)
         for n in range(2, turns.shape[-2] + 1):  # a cache of so many positions
-            new = turns / by**n
-            moved = replaced(replaced(call, i, new.real), j, new.imag)
-            yield f"the positions of the rotation are {n} too small: a cache is not counted", moved
+            words = f"the positions of the rotation are {n} too small: a cache is not counted"
+            yield words, _turned(call, turns / by**n)
 
 
 def other_bases(call: Call) -> Trials:
     """Yield a rotation of another base, where the tables are of positions from 0 on."""
-    i, j = call.names.index("cos"), call.names.index("sin")
-    cos, sin = call.inputs[i], call.inputs[j]
+    cos, sin = _tables(call)
     pairs, place = cos.shape[-1], np.arange(cos.shape[-1])
     if cos.ndim != 2 or len(cos) < 2 or pairs < 2 or sin[1, -1] <= 0:
         return
@@ -95,18 +100,16 @@ def other_bases(call: Call) -> Trials:
     for base in (1e4, 5e5, 1e6):
         if not np.isclose(base, own, rtol=1e-3):
             angles = position * base ** (-place / pairs)
-            other = replaced(replaced(call, i, np.cos(angles)), j, np.sin(angles))
-            yield f"the base of the rotation is {base:.0f}, not {own:.6g}", other
+            words = f"the base of the rotation is {base:.0f}, not {own:.6g}"
+            yield words, named(call, cos=np.cos(angles), sin=np.sin(angles))
 
 
 def rotation_signs(call: Call) -> Trials:
     """Yield a rotation with no half negated, or both."""
     if call.form == "jvp":
         return
-    i = call.names.index("sin")
-    right, back = (
-        np.asarray(flat(trial.run())[0]) for trial in (call, replaced(call, i, -call.inputs[i]))
-    )
+    trials = call, named(call, sin=-_tables(call)[1])
+    right, back = (np.asarray(flat(trial.run())[0]) for trial in trials)
     place = np.arange(right.shape[-1])
     width = call.settings["rotary_dim"] or len(place)
     first = place % 2 == 0 if call.settings["interleaved"] else place < width // 2

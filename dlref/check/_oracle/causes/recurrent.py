@@ -11,7 +11,7 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call, is_float
-from .common import Trials, replaced
+from .common import Trials, named, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: After how many steps gradients are cut.
 TRUNCATED = (1, 2, 4, 8, 16, 32)
+GATES = ("w_ih", "w_hh", "b_ih", "b_hh")
 
 
 def gate_order(order: str) -> Callable[[Call], Trials]:
@@ -27,27 +28,26 @@ def gate_order(order: str) -> Callable[[Call], Trials]:
 
 
 def _gate_order(order: str, call: Call) -> Trials:
-    blocks = [i for i, name in enumerate(call.names) if name in ("w_ih", "w_hh", "b_ih", "b_hh")]
     for other in itertools.permutations(range(len(order))):
         if other == tuple(range(len(order))):
             continue
-        words = "".join(order[i] for i in np.argsort(other))
-        moved, back = call, np.argsort(other)
-        for i in blocks:
-            if call.inputs[i] is not None:
-                moved = replaced(moved, i, _regated(call.inputs[i], other))
-        if call.form != "vjp":
-            yield f"the gates are in the order {words}, not {order}", moved
-        else:
-            out = flat(moved.run())
-            floats = [i for i, a in enumerate(call.inputs) if is_float(a)]
-            out = [
-                _regated(g, tuple(back)) if floats[k] in blocks else g for k, g in enumerate(out)
-            ]
-            yield f"the gates are in the order {words}, not {order}", out
+        back = np.argsort(other)
+        words = f"the gates are in the order {''.join(order[i] for i in back)}, not {order}"
+        moved: Any = _with_gates(call, functools.partial(_regated, order=other))
+        if call.form == "vjp":
+            names = (n for n, a in zip(call.names, call.inputs, strict=True) if is_float(a))
+            pairs = zip(names, flat(moved.run()), strict=True)
+            moved = [_regated(g, back) if name in GATES else g for name, g in pairs]
+        yield words, moved
 
 
-def _regated(a: Any, order: tuple[int, ...]) -> Any:
+def _with_gates(call: Call, f: Callable[[Any], Any]) -> Call:
+    """Return a call with f of the weights and biases of the gates in their places."""
+    pairs = zip(call.names, call.inputs, strict=True)
+    return named(call, **{n: f(a) for n, a in pairs if n in GATES and a is not None})
+
+
+def _regated(a: Any, order: Any) -> Any:
     parts = np.split(np.asarray(a), len(order))
     return np.concatenate([parts[i] for i in order])
 
@@ -143,9 +143,9 @@ def truncated(call: Call) -> Trials:
 def update_gate(call: Call) -> Trials:
     """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
     if call.form == "forward":
-        moved = call
-        for i, name in enumerate(call.names):
-            if name in ("w_ih", "w_hh", "b_ih", "b_hh") and call.inputs[i] is not None:
-                r, z, n = np.split(call.inputs[i], 3)
-                moved = replaced(moved, i, np.concatenate([r, -z, n]))
-        yield "the update gate is exchanged with one minus itself", moved
+
+        def exchanged(a: Any) -> Any:
+            r, z, n = np.split(a, 3)
+            return np.concatenate([r, -z, n])
+
+        yield "the update gate is exchanged with one minus itself", _with_gates(call, exchanged)

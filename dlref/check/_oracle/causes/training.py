@@ -8,7 +8,7 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import Trials, chapter, replaced
+from .common import Trials, chapter, probabilities, reduced, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +32,7 @@ def smoothed_where_ignored(call: Call) -> Trials:
     mean = call.settings["reduction"] == "mean"
     if kept.all() or call.settings["weight"] is not None:
         return
-    p = np.exp(x - x.max(-1, keepdims=True))
-    p = p / p.sum(-1, keepdims=True)
+    p = probabilities(x)
     if call.form == "forward":
         more = -share * np.log(p).mean(-1) * ~kept[..., 0]
         words = "the smoothed labels of rows that are ignored are counted"
@@ -58,9 +57,7 @@ def squared(call: Call) -> Trials:
     """Yield the square of each hinge."""
     if call.form == "forward":
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
-        how = call.settings["reduction"]
-        out = each if how == "none" else (each.mean() if how == "mean" else each.sum())
-        yield "the hinge is squared", [np.asarray(out)]
+        yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
 
 
 def decay_without_rate(call: Call) -> Trials:
@@ -117,8 +114,7 @@ def other_alignments(call: Call) -> Trials:
         each = _without_blanks_between(x, target, sizes, settings)
         how = settings["reduction"]
         each = each / np.maximum(sizes, 1) if how == "mean" else each
-        loss = each if how == "none" else (each.mean() if how == "mean" else each.sum())
-        yield "equal letters need no blank between them", [np.asarray(loss)]
+        yield "equal letters need no blank between them", [reduced(each, how)]
 
 
 def _other_means_of_texts(call: Call, sizes: Any) -> Trials:
@@ -241,12 +237,9 @@ def uncorrected(call: Call) -> Trials:
         pairs = zip(params, flat(mean), squares, strict=True)
         yield words, [*(start * p - rate * rule(m, v) for p, m, v in pairs), *rest]
     if settings["amsgrad"]:
-        old = call.inputs[2]
-        before = (
-            flat(old.largest)
-            if old is not None and old.largest is not None
-            else [0.0] * len(params)
-        )
+        old, before = call.inputs[2], [0.0] * len(params)
+        if old is not None and old.largest is not None:
+            before = flat(old.largest)
         most = [np.maximum(a, v / c) for a, v in zip(before, flat(square), strict=True)]
         moved = [
             start * p - rate * m / b / (sqrt(v) + eps)
