@@ -309,19 +309,18 @@ class GradientCheck(NamedTuple):
 
     def __repr__(self) -> str:
         """Return the sentence."""
-        off = [
-            f"the gradient of input {i} is off by {gap:.2g}"
+        first = {
+            f"the gradient of input {i}": gap
             for i, gap in enumerate(self.gaps)
-            if gap > self.allowed
-        ]
-        off += [
-            f"{name} is off by {gap:.2g}"
-            for name, gap in self._more().items()
-            if not gap <= self.allowed
+            if not np.isnan(gap)
+        }
+        every = first | self._more()
+        off = [
+            f"{key} is off by {gap:.2g}" for key, gap in every.items() if not gap <= self.allowed
         ]
         if off:
             return f"{', '.join(off)}, where {self.allowed:.2g} is allowed"
-        most = max([gap for gap in self.gaps if not np.isnan(gap)], default=0.0)
+        most = max(first.values(), default=0.0)
         return f"all gradients are right: largest difference {most:.2g}"
 
     def _more(self) -> dict[str, float]:
@@ -551,13 +550,10 @@ def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> 
     """Return how far one call for three upstream gradients is from three calls."""
     three = [_drawn(dout, rng) for _ in range(3)]
     one_by_one = [flat(_called("vjp", vjp, (u, *point), kind)) for u in three]
-    together: Any = np.stack(three) if not isinstance(dout, tuple) else None
-    if together is None:
-        together = tuple(np.stack(part) for part in zip(*three, strict=True))
-    if kind == "torch":
-        vmap = importlib.import_module("torch").func.vmap
-    else:
-        vmap = importlib.import_module("jax").vmap
+    together: Any = tuple(map(np.stack, zip(*three, strict=True)))
+    if not isinstance(dout, tuple):
+        together = np.stack(three)
+    vmap = importlib.import_module("torch.func" if kind == "torch" else "jax").vmap
 
     def at_once(u: Any, *values: Any) -> Any:
         return vmap(lambda one: vjp(one, *values))(u)

@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -40,7 +41,7 @@ from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ._oracle.bounds import Limits
 
@@ -623,9 +624,11 @@ def _same_bits(one: Any, other: Any) -> bool:
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
-def _arguments(
-    op: Any, case: HardCase, given: dict[str, Any], rng: Any
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+#: Forms, each with a candidate and the arguments to give it.
+Forms = Iterator[tuple[str, tuple[Any, ...]]]
+
+
+def _arguments(op: Any, case: HardCase, given: dict[str, Any], rng: Any) -> Forms:
     """Yield the forms of a case that are given, with the candidate and its arguments."""
     if "forward" in given:
         yield "forward", (given["forward"], *case.inputs)
@@ -640,9 +643,7 @@ def _arguments(
             yield "jvp", (given["jvp"], *along(record_of(op)[0], case.inputs, rng))
 
 
-def _in_memory(
-    op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _in_memory(op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any) -> Forms:
     """Yield the forms with a cotangent in the same layout, and one whose strides are 0."""
     for form, (candidate, *arguments) in _arguments(op, case, given, rng):
         if form == "vjp":
@@ -659,9 +660,7 @@ def _expanded(a: Any) -> Any:
     return np.broadcast_to(np.asarray(0.75, np.asarray(a).dtype), np.shape(a))
 
 
-def _in_form(
-    op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _in_form(op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str) -> Forms:
     """Yield one form of a case with options that the map itself may not have."""
     if form == "forward":
         yield form, (given[form], *case.inputs)

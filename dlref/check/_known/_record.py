@@ -191,13 +191,18 @@ class Known:
         return [k for k in sample.options if k in known and known[k].kind == known[k].KEYWORD_ONLY]
 
     @property
+    def full(self) -> list[Sample]:
+        """Return the calls whose inputs are not empty."""
+        every = ((one, (s for s in one.shapes if isinstance(s, tuple))) for one in self.calls)
+        return [one for one, shapes in every if not any(0 in shape for shape in shapes)]
+
+    @property
     def hard_samples(self) -> list[Sample]:
         """Return the samples at which its kernels break."""
         if self.hard is not None and not callable(self.hard):
             return list(self.hard)
-        calls = [one for one in self.calls if not _is_empty(one)]
-        plain = [one for one in calls if not self.told(one)]
-        needed = [one for one in calls if {*self.told(one)} & {*self.needed}]
+        plain = [one for one in self.full if not self.told(one)]
+        needed = [one for one in self.full if {*self.told(one)} & {*self.needed}]
         return [*(_grown(one, 3) for one in plain), *plain, *needed]
 
     @property
@@ -205,12 +210,11 @@ class Known:
         """Return samples of three axes, and of more numbers than a tile of a kernel has."""
         if self.large is not None:
             return list(self.large)
-        plain = [one for one in self.calls if not _is_empty(one) and not self.told(one)]
-        if not plain:
+        first = next((one for one in self.full if not self.told(one)), None)
+        if first is None:
             return []
-        first = plain[0]
         shapes = [(2, 3, *s) if isinstance(s, tuple) else s for s in first.shapes]
-        of_three = [one for one in self.calls if _has_three_axes(one) and not _is_empty(one)]
+        of_three = [one for one in self.full if _has_three_axes(one)]
         batch = [Sample(tuple(shapes), first.options)] if self.batched else of_three[:1]
         return [_grown(first, 17), *batch]
 
@@ -220,15 +224,11 @@ class Known:
         if self.options is not None and not callable(self.options):
             return list(self.options)
         some: dict[str, Sample] = {}
-        for one in self.calls:
+        for one in self.full:
             told = self.told(one)
-            if told and not _is_empty(one) and not {*told} & {*self.needed}:
+            if told and not {*told} & {*self.needed}:
                 some.setdefault(told[-1], one)
         return list(some.values())
-
-
-def _is_empty(sample: Sample) -> bool:
-    return any(0 in shape for shape in sample.shapes if isinstance(shape, tuple))
 
 
 def _has_three_axes(sample: Sample) -> bool:

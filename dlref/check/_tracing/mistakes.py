@@ -23,19 +23,13 @@ if TYPE_CHECKING:
 BASES = (1e4, 1e5, 5e5, 1e6)
 
 
-def _halves(w: FloatArray | None, heads: int) -> FloatArray | None:
-    """Reorder the rows of each head from neighbours to halves."""
-    return None if w is None else _ordered(w, heads, rope_permutation(len(w) // heads))
-
-
-def _neighbours(w: FloatArray | None, heads: int) -> FloatArray | None:
-    """Reorder the rows of each head from halves to neighbours."""
-    return None if w is None else _ordered(w, heads, np.argsort(rope_permutation(len(w) // heads)))
-
-
-def _ordered(w: FloatArray, heads: int, order: Any) -> FloatArray:
+def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray | None:
+    """Reorder the rows of each head from neighbours to halves, or from halves to neighbours."""
+    if w is None:
+        return None
     rows = w.reshape(heads, len(w) // heads, -1)
-    return rows[:, order].reshape(w.shape)
+    order = rope_permutation(rows.shape[1])
+    return rows[:, order if halves else np.argsort(order)].reshape(w.shape)
 
 
 def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
@@ -47,18 +41,16 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     keys = o["num_kv_heads"] or H
     cos, sin = (as_array("rope", table) for table in o["rope"])
     if 2 * cos.shape[-1] == len(a.w_q) // H:
-        order = _neighbours
         words = "channels are rotated as halves, while the weights have pairs as neighbours"
         if o["rope_interleaved"]:
-            order = _halves
             words = (
                 "neighbouring channels are rotated together, while the weights have pairs in halves"
             )
-        reordered = a._replace(
-            w_q=order(a.w_q, H), b_q=order(a.b_q, H),
-            w_k=order(a.w_k, keys), b_k=order(a.b_k, keys),
-        )  # fmt: skip
-        yield words, p._replace(**{part: reordered}), o
+        reordered = {
+            name: _reordered(getattr(a, name), n, halves=o["rope_interleaved"])
+            for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
+        }
+        yield words, p._replace(**{part: a._replace(**reordered)}), o
     flipped = not o["rope_interleaved"]
     pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"

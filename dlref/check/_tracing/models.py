@@ -182,11 +182,13 @@ def _check_named(name: str, p: Any, kind: str) -> None:
         raise TypeError(msg)
 
 
-def _check_model(p: Any, kind: str) -> None:
-    """Raise unless the parameters of a model are a named tuple."""
+def _params(p: Any, kind: str, dropout: Options) -> Any:
+    """Return the parameters of a model at inference, which have to be a named tuple."""
+    _check_inference(dropout)
     if not hasattr(p, "_fields"):
         msg = f"Argument 'params' must be {kind}, a named tuple, not a plain one."
         raise TypeError(msg)
+    return as_float_trees({"params": p})[1][0]
 
 
 def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> Any:
@@ -375,10 +377,7 @@ def _language_model(
     padding: str = "right",
     **dropout: Any,
 ) -> Trace:
-    ids = as_array("tokens", tokens)
-    _check_inference(dropout)
-    _check_model(params, "LanguageModelParams")
-    _, [params] = as_float_trees({"params": params})
+    ids, params = as_array("tokens", tokens), _params(params, "LanguageModelParams", dropout)
     rows = as_padding(lengths, padding, ids.shape)
     ids, found = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
     x = found.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
@@ -420,9 +419,7 @@ def _sequence_classifier(
     tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
     ids, found = as_array("tokens", tokens), Trace()
-    _check_inference(dropout)
-    _check_model(params, "SequenceClassifierParams")
-    _, [params] = as_float_trees({"params": params})
+    params = _params(params, "SequenceClassifierParams", dropout)
     x = found.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
     if lengths is not None:
@@ -437,9 +434,7 @@ def _encoder_decoder(
     source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
     ids, answer, found = as_array("source", source), as_array("target", target), Trace()
-    _check_inference(dropout)
-    _check_model(params, "EncoderDecoderParams")
-    _, [p] = as_float_trees({"params": params})
+    p = _params(params, "EncoderDecoderParams", dropout)
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
     x = found.add("encoder.", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, there, config)

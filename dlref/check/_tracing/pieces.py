@@ -65,13 +65,12 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         return
     for words, changes in _choices(o["router"], len(network.router)):
         yield words, p, o | {"router": dict(o["router"]) | changes}
-    for name in ("shared", "shared_gate", "correction"):
+    for name, words in {
+        "shared": "the shared expert is missing",
+        "shared_gate": "the gate of the shared expert is missing",
+        "correction": "the correction of the router is missing",
+    }.items():
         if getattr(network, name) is not None:
-            words = {
-                "shared": "the shared expert is missing",
-                "shared_gate": "the gate of the shared expert is missing",
-                "correction": "the correction of the router is missing",
-            }[name]
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
             yield words, p._replace(feed_forward=network._replace(**changed)), o
     experts = network.experts
