@@ -245,6 +245,11 @@ def _grown(sample: Sample, times: int) -> Sample:
     return Sample(tuple(shapes), sample.options)
 
 
+def record(f: Any, *calls: Sample, **known: Any) -> Known:
+    """Return the record of a map that is called so; the first call is the plain one."""
+    return Known(f=f, calls=calls, **known)
+
+
 #: Why nothing is known of functions of integers, names, files and so on.
 NOT_ARRAYS = "it is no function of dlref that takes arrays of floats"
 RANDOM = "it draws random numbers"

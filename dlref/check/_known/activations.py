@@ -12,7 +12,7 @@ from .._oracle.causes import derivatives, inputs, options, signs
 from .._oracle.plain import rows as r
 from .._oracle.plain import units as u
 from .._oracle.plain.common import sigmoid
-from ._record import Cases, Known, Sample, call, covered, nonzero
+from ._record import Cases, Known, Sample, call, covered, nonzero, record
 from .calculus import PAIRS
 
 
@@ -50,7 +50,7 @@ def elementwise(f: Any, *told: dict[str, Any], needed: tuple[str, ...] = (), **k
     hard = [call((5, 7)), *(one for one in some if {*one.options} & {*needed})]
     every: dict[str, Any] = {"family": "elements", "more": _elements, "hard": hard}
     every |= {"large": covered(((2, 3, 1025),), *told), "exponential": True}
-    return Known(f=f, calls=[*calls, *some], needed=needed, **(every | known))
+    return record(f, *calls, *some, needed=needed, **(every | known))
 
 
 def gated(f: Any, *told: dict[str, Any], **known: Any) -> Known:
@@ -120,9 +120,9 @@ RECORDS = [
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),
     elementwise(a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE),
-    Known(
-        f=a.prelu,
-        calls=[call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,))],
+    record(
+        a.prelu,
+        call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,)),
         hard=[call((5, 7), (7,))],
     ),
     gated(a.glu, plain=u.gated(sigmoid, u.sigmoid_deriv)),
@@ -163,14 +163,12 @@ RECORDS = [
         later=(inputs.base_two,), exponent=signs.largest_input,
     ),
     along_rows(a.sparsemax, call((1,))),
-    Known(
-        f=a.gumbel_softmax,
-        calls=[
-            call((5,), (5,)),
-            call((2, 3), (2, 3), temperature=0.5),
-            call((2, 1, 4), (2, 1, 4)),
-            call((0, 3), (0, 3)),
-        ],
+    record(
+        a.gumbel_softmax,
+        call((5,), (5,)),
+        call((2, 3), (2, 3), temperature=0.5),
+        call((2, 1, 4), (2, 1, 4)),
+        call((0, 3), (0, 3)),
         hard=[call((5, 7), (5, 7)), call((3, 131), (3, 131), temperature=0.5)],
         options=[call((5, 7), (5, 7), temperature=0.5), call((5, 7), (5, 7), hard=True)],
     ),

@@ -21,6 +21,7 @@ from ._record import (
     distribution,
     each,
     normal,
+    record,
     unit,
     without,
     words,
@@ -133,9 +134,10 @@ def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> K
         call((3, 2), (4, 2), *v, window=(1, 0), q_offset=1, scale=2.0),
         call((0, 2, 3, 2), (0, 1, 4, 2), *none),
     ]
-    return Known(
-        f=f,
-        calls=[*fixed, *calls],
+    return record(
+        f,
+        *fixed,
+        *calls,
         options_at=_at,
         large=_beyond_tiles([*known["options"]], values=values),
         hard=(),
@@ -264,13 +266,11 @@ RECORDS = [
             mistakes.heads_tiled, mistakes.gradients,
         ),
     ),
-    Known(
-        f=a.multiplicative_attention,
-        calls=[
-            call((3, 2), (4, 3), (4, 2), (2, 3)),
-            call((2, 2, 3, 1), (2, 1, 4, 3), (2, 1, 4, 2), (1, 3)),
-            call((0, 1, 3, 2), (0, 1, 4, 3), (0, 1, 4, 2), (2, 3), scale=0.5),
-        ],
+    record(
+        a.multiplicative_attention,
+        call((3, 2), (4, 3), (4, 2), (2, 3)),
+        call((2, 2, 3, 1), (2, 1, 4, 3), (2, 1, 4, 2), (1, 3)),
+        call((0, 1, 3, 2), (0, 1, 4, 3), (0, 1, 4, 2), (2, 3), scale=0.5),
         batched=False,
         hard=[
             call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
@@ -278,13 +278,11 @@ RECORDS = [
         ],
         options=_told(PROJECTED, without=("indices",)), mistakes=(mistakes.masks,),
     ),
-    Known(
-        f=a.additive_attention,
-        calls=[
-            call((3, 2), (4, 3), (4, 2), (5, 2), (5, 3), (5,)),
-            call((2, 3, 2), (2, 4, 3), (2, 4, 2), (1, 2), (1, 3), (1,), mask=np.arange(4) != 1),
-            call((0, 3, 2), (0, 4, 3), (0, 4, 2), (5, 2), (5, 3), (5,)),
-        ],
+    record(
+        a.additive_attention,
+        call((3, 2), (4, 3), (4, 2), (5, 2), (5, 3), (5,)),
+        call((2, 3, 2), (2, 4, 3), (2, 4, 2), (1, 2), (1, 3), (1,), mask=np.arange(4) != 1),
+        call((0, 3, 2), (0, 4, 3), (0, 4, 2), (5, 2), (5, 3), (5,)),
         batched=False,
         hard=[
             call((5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,)),
@@ -293,15 +291,13 @@ RECORDS = [
         ],
         options=(), plain={"vjp": plain.additive_attention_vjp},
     ),
-    Known(
-        f=a.linear_attention,
-        calls=[
-            call((3, 2), (4, 2), (4, 3)),
-            call((2, 3, 2), (2, 3, 2), (2, 3, 1), is_causal=True, feature_map="exp"),
-            call((3, 2), (3, 2), (3, 1), is_causal=True),
-            call((3, 2), (4, 2), (4, 1), feature_map="identity", normalize=False),
-            call((0, 3, 2), (0, 4, 2), (0, 4, 1)),
-        ],
+    record(
+        a.linear_attention,
+        call((3, 2), (4, 2), (4, 3)),
+        call((2, 3, 2), (2, 3, 2), (2, 3, 1), is_causal=True, feature_map="exp"),
+        call((3, 2), (3, 2), (3, 1), is_causal=True),
+        call((3, 2), (4, 2), (4, 1), feature_map="identity", normalize=False),
+        call((0, 3, 2), (0, 4, 2), (0, 4, 1)),
         hard=[
             call((5, 4), (7, 4), (7, 3)), call((67, 4), (67, 4), (67, 3), is_causal=True),
             call((5, 4), (7, 4), (7, 3), feature_map="exp"),
@@ -310,13 +306,11 @@ RECORDS = [
         plain={"forward": plain.linear_attention, "vjp": plain.linear_attention_vjp},
         signs=(signs.divided_by_nothing,),
     ),
-    Known(
-        f=a.recurrent_linear_attention,
-        calls=[
-            call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
-            call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
-            call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
-        ],
+    record(
+        a.recurrent_linear_attention,
+        call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
+        call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
+        call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
         draw=(*3 * [normal], unit, unit),
         hard=[
             call((5, 4), (5, 4), (5, 3), None, None, None),
@@ -324,40 +318,34 @@ RECORDS = [
         ],
         options=(),
     ),
-    Known(
-        f=a.merge_attention,
-        calls=[
-            call((3, 2, 4), (3, 2)), call((2, 3, 2, 1), (2, 3, 2), axis=1), call((1, 3, 2), (1, 3)),
-            call((2, 0, 3), (2, 0)),
-        ],
+    record(
+        a.merge_attention,
+        call((3, 2, 4), (3, 2)), call((2, 3, 2, 1), (2, 3, 2), axis=1), call((1, 3, 2), (1, 3)),
+        call((2, 0, 3), (2, 0)),
         batched=False, hard=[call((4, 5, 7), (4, 5))],
         options=[call((4, 4, 7), (4, 4), axis=1)],
     ),
-    Known(
-        f=a.forgetting_bias,
-        calls=[call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3))],
+    record(
+        a.forgetting_bias,
+        call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3)),
         hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
     ),
-    Known(
-        f=a.indexer_scores,
-        calls=[
-            call((3, 4, 2), (5, 2), (4, 3)), call((2, 1, 3, 2), (2, 3, 2), (2, 3, 1)),
-            call((0, 2, 3, 1), (0, 2, 1), (0, 3, 2)),
-        ],
+    record(
+        a.indexer_scores,
+        call((3, 4, 2), (5, 2), (4, 3)), call((2, 1, 3, 2), (2, 3, 2), (2, 3, 1)),
+        call((0, 2, 3, 1), (0, 2, 1), (0, 3, 2)),
         hard=[call((2, 5, 7), (6, 7), (5, 2))],
     ),
-    Known(
-        f=a.differential_attention,
-        calls=[
-            call((3, 2), (4, 2), (3, 2), (4, 2), (4, 3), ()),
-            call(*2 * [(2, 4, 3, 2), (2, 2, 4, 2)], (2, 2, 4, 1), (4, 1, 1), is_causal=True),
-            call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
-        ],
+    record(
+        a.differential_attention,
+        call((3, 2), (4, 2), (3, 2), (4, 2), (4, 3), ()),
+        call(*2 * [(2, 4, 3, 2), (2, 2, 4, 2)], (2, 2, 4, 1), (4, 1, 1), is_causal=True),
+        call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
         batched=False, hard=[call(*TWO_MAPS)],
         options=_told(TWO_MAPS, without=("sink", "dropout", "indices")),
     ),
-    Known(
-        f=a.repeat_kv, calls=[call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1)],
+    record(
+        a.repeat_kv, call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1),
         constant=(1,), batched=False,
     ),
     of_weights(a.attention_entropy, hard=[call((5, 7)), call((2, 3, 33, 67))]),
@@ -369,9 +357,9 @@ RECORDS = [
         a.attention_shares, call((3, 4), q_offset=-1),
         hard=[call((5, 7)), call((5, 7), q_offset=-1)],
     ),
-    Known(
-        f=a.attention_rollout,
-        calls=[call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1))],
+    record(
+        a.attention_rollout,
+        call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1)),
         draw=(distribution,), batched=False,
         hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)], options=(), fixed=True,
     ),

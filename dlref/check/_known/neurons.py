@@ -9,7 +9,7 @@ import numpy as np
 from ... import neurons as n
 from .._oracle.causes.training import overwritten
 from .._oracle.plain import layers
-from ._record import Cases, Known, call, normal, rows, words
+from ._record import Cases, Known, call, normal, record, rows, words
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
 MANY_ROWS = (2, 2053, 16)
@@ -51,21 +51,17 @@ def factors(rng: Any, shape: Any, _first: Any = None) -> Any:
 
 
 RECORDS = [
-    Known(
-        f=n.neuron,
-        calls=[
-            call((4, 3), (3,), ()), call((3,), (3,), (), activation="tanh"),
-            call((2, 3, 2), (2,), (), activation="identity"), call((0, 2), (2,), ()),
-            call((2, 0), (0,), ()),
-        ],
+    record(
+        n.neuron,
+        call((4, 3), (3,), ()), call((3,), (3,), (), activation="tanh"),
+        call((2, 3, 2), (2,), (), activation="identity"), call((0, 2), (2,), ()),
+        call((2, 0), (0,), ()),
         hard=[call((5, 7), (7,), ())], batched=False,
     ),
-    Known(
-        f=n.linear,
-        calls=[
-            call((4, 3), (2, 3), (2,)), call((3,), (2, 3), None), call((2, 2, 3), (1, 3), (1,)),
-            call((0, 3), (2, 3), (2,)),
-        ],
+    record(
+        n.linear,
+        call((4, 3), (2, 3), (2,)), call((3,), (2, 3), None), call((2, 2, 3), (1, 3), (1,)),
+        call((0, 3), (2, 3), (2,)),
         hard=[
             call((5, 7), (7, 7), (7,)), call((1, 130), (3, 130), None),
             call((2, 0, 4), (3, 4), (3,)),
@@ -77,32 +73,26 @@ RECORDS = [
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
         variants={"vjp": (layers.linear_vjp,)},
     ),
-    Known(
-        f=n.embedding,
-        calls=[
-            call((4, 3), (5,)), call((3, 2), (2, 3), padding_id=1), call((3, 2), (), scale=2.5),
-            call((3, 2), (0,)),
-        ],
+    record(
+        n.embedding,
+        call((4, 3), (5,)), call((3, 2), (2, 3), padding_id=1), call((3, 2), (), scale=2.5),
+        call((3, 2), (0,)),
         draw=(normal, rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
         options=[call((6, 4), (15,), padding_id=2), call((6, 4), (5,), scale=0.5)],
         mistakes=(overwritten,),
     ),
-    Known(
-        f=n.dropout,
-        calls=[
-            call((4, 3), (4, 3)), call((2, 3), (3,)), call((), ()), call((2, 3, 2), (2, 1, 2)),
-            call((0, 3), (0, 3)),
-        ],
+    record(
+        n.dropout,
+        call((4, 3), (4, 3)), call((2, 3), (3,)), call((), ()), call((2, 3, 2), (2, 1, 2)),
+        call((0, 3), (0, 3)),
         draw=(normal, factors), constant=(1,), batched=False, hard=[call((5, 7), (5, 7))],
     ),
-    Known(
-        f=n.lora_linear,
-        calls=[
-            call((4, 3), (2, 3), (2, 3), (2, 2), (2,)), call((3,), (4, 3), (1, 3), (4, 1), None),
-            call((2, 2, 3), (1, 3), (2, 3), (1, 2), None, scale=0.5),
-            call((0, 3), (2, 3), (1, 3), (2, 1), (2,)),
-        ],
+    record(
+        n.lora_linear,
+        call((4, 3), (2, 3), (2, 3), (2, 2), (2,)), call((3,), (4, 3), (1, 3), (4, 1), None),
+        call((2, 2, 3), (1, 3), (2, 3), (1, 2), None, scale=0.5),
+        call((0, 3), (2, 3), (1, 3), (2, 1), (2,)),
         constant=(1,), batched=False,
         hard=[
             call((5, 7), (6, 7), (2, 7), (6, 2), (6,)),

@@ -10,7 +10,7 @@ from ... import normalization as n
 from .._oracle.causes import inputs, options, signs
 from .._oracle.causes import normalization as mistakes
 from .._oracle.plain import layers
-from ._record import Cases, Known, Sample, call, covered, normal, positive
+from ._record import Cases, Known, Sample, call, covered, normal, positive, record
 from .neurons import MANY_ROWS, with_gaps
 
 
@@ -95,8 +95,8 @@ RECORDS = [
         call((0, 3), (3,), (3,), (3,), None), draw=(normal, normal, positive),
         hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None, later=(), last_signs=(),
     ),
-    Known(
-        f=n.batch_norm_update, calls=[call((3,), (3,), momentum=0.25), call((), (), momentum=1)],
+    record(
+        n.batch_norm_update, call((3,), (3,), momentum=0.25), call((), (), momentum=1),
         hard=[call((7,), (7,), momentum=0.25)], options=(), mistakes=(options.momentum_kept,),
     ),
     norm(

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import quantization as q
 from .._oracle.causes import rounding
-from ._record import Cases, Known, call, positive, without
+from ._record import Cases, Known, call, positive, record, without
 
 
 def spread(rng: Any, shape: Any, _first: Any = None) -> Any:
@@ -25,14 +25,12 @@ def _ties(_: Known, rng: Any, _size: Any) -> Cases:
 
 
 RECORDS = [
-    Known(
-        f=q.fake_quantize,
-        calls=[
-            call((3, 4), (), 0, bits=3), call((3, 4), (3, 1), 1, bits=3),
-            call((2, 3, 2), (3, 1), np.array([[1], [-1], [0]]), bits=4), call((3, 4), (4,), 0),
-            call((5,), (), -2, bits=2), call((), (), 0), call((0, 3), (), 0),
-            call((2, 3), (2, 3), 0, bits=3),
-        ],
+    record(
+        q.fake_quantize,
+        call((3, 4), (), 0, bits=3), call((3, 4), (3, 1), 1, bits=3),
+        call((2, 3, 2), (3, 1), np.array([[1], [-1], [0]]), bits=4), call((3, 4), (4,), 0),
+        call((5,), (), -2, bits=2), call((), (), 0), call((0, 3), (), 0),
+        call((2, 3), (2, 3), 0, bits=3),
         draw=(spread, positive), constant=(2,), batched=False,
         hard=[call((6, 7), (), 0), call((6, 7), (6, 1), 0, bits=3), call((6, 7), (), 2, bits=3)],
         large=[call((17, 1031), (), 0), call((3, 2, 65), (3, 1, 1), 0, bits=3)],

@@ -9,7 +9,7 @@ import numpy as np
 from ... import recurrent as r
 from .._oracle.causes import recurrent as mistakes
 from .._oracle.plain import recurrent as plain
-from ._record import Cases, Known, Sample, covered, moderate, normal, unit, words
+from ._record import Cases, Known, Sample, covered, moderate, normal, record, unit, words
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
@@ -170,13 +170,11 @@ RECORDS = [
         r.gru_cell, 3, 1, BEFORE, cell=True, hard=(BEFORE,),
         plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp}, mistakes=GRU,
     ),
-    Known(
-        f=r.selective_scan,
-        calls=[
-            Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
-            Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
-            Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
-        ],
+    record(
+        r.selective_scan,
+        Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
+        Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
+        Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
         draw=(normal, unit, negative), batched=False,
         hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
         options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],
