@@ -68,6 +68,11 @@ def moderate(rng: Any, shape: Any, _first: Any = None) -> Any:
     return rng.normal(size=shape) / 2
 
 
+def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw logits of distributions that are far apart, or numbers beyond the range of few bits."""
+    return 4.0 * rng.normal(size=shape)
+
+
 def positive(rng: Any, shape: Any, _first: Any = None) -> Any:
     return rng.uniform(0.5, 2.0, shape)
 

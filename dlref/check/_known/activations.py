@@ -75,6 +75,11 @@ def by_slope(f: Any, slope: Any) -> dict[str, Any]:
     return plain if f is None else {"forward": f, **plain}
 
 
+def symmetric(vjp: Any) -> dict[str, Any]:
+    """Return the plain formulas of both modes of a map whose Jacobian is symmetric."""
+    return {"vjp": vjp, "jvp": lambda x, dx, **told: vjp(dx, x, **told)}
+
+
 #: Polynomials, and a quotient, in pieces.
 PIECEWISE: dict[str, Any] = {"exponential": False}
 
@@ -98,8 +103,7 @@ RECORDS = [
     elementwise(a.hard_tanh, **PIECEWISE),
     elementwise(a.softplus, {"beta": 0.75}, mistakes=(options.linear_beyond_20,)),
     elementwise(
-        a.softsign, **PIECEWISE,
-        plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
+        a.softsign, **PIECEWISE, plain=symmetric(u.softsign_vjp),
     ),
     elementwise(a.silu, {"beta": 0.75}, plain=by_slope(u.silu, u.silu_deriv)),
     elementwise(
@@ -113,10 +117,7 @@ RECORDS = [
     elementwise(a.relu6, **PIECEWISE),
     elementwise(
         a.tanhshrink, draw=(nonzero,),
-        plain={
-            "forward": u.tanhshrink, "vjp": u.tanhshrink_vjp, "jvp": lambda x,
-            dx: u.tanhshrink_vjp(dx, x),
-        },
+        plain={"forward": u.tanhshrink, **symmetric(u.tanhshrink_vjp)},
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),
     elementwise(a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE),
@@ -133,10 +134,7 @@ RECORDS = [
     gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu, **PIECEWISE),
     along_rows(
         a.softmax, call((1,)),
-        plain={
-            "forward": r.softmax, "vjp": r.softmax_vjp, "jvp": lambda x, dx,
-            **told: r.softmax_vjp(dx, x, **told),
-        },
+        plain={"forward": r.softmax, **symmetric(r.softmax_vjp)},
         variants={
             "forward": (r.by_logsumexp,),
             "vjp":(

@@ -230,7 +230,15 @@ def _latent_options(rng: Any) -> Cases:
     yield from rotated((sequence(rng), p))
 
 
-FLASH = {"weights": plain.weights_by_logsumexp}
+ATTENTION: dict[str, Any] = {
+    "forward": plain.attention,
+    "vjp": plain.attention_vjp,
+    "jvp": plain.attention_jvp,
+}
+FLASH = {
+    form: (functools.partial(formula, weights=plain.weights_by_logsumexp),)
+    for form, formula in ATTENTION.items()
+}
 STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
 RECORDS = [
@@ -253,12 +261,7 @@ RECORDS = [
             "forward": [call(*QKV, return_lse=True), call(*QKV, return_weights=True)],
             "vjp": [call(*QKV, dlse=np.cos(np.arange(10.0)).reshape(2, 5))],
         },
-        plain={"forward": plain.attention, "vjp": plain.attention_vjp, "jvp": plain.attention_jvp},
-        variants={
-            "forward": (functools.partial(plain.attention, **FLASH),),
-            "vjp": (functools.partial(plain.attention_vjp, **FLASH),),
-            "jvp": (functools.partial(plain.attention_jvp, **FLASH),),
-        },
+        plain=ATTENTION, variants=FLASH,
         mistakes=(
             mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
             mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.online,

@@ -23,15 +23,11 @@ from ._record import (
     normal,
     record,
     unit,
+    wide,
 )
 from ._record import signs as of_both_signs
 
 REDUCED = ("reduction",)
-
-
-def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw logits of distributions that are far apart."""
-    return 4.0 * rng.normal(size=shape)
 
 
 WEIGHTS = np.array([0.5, 2.0, 1.25])

@@ -31,6 +31,13 @@ def _space(w: Any) -> tuple[int, ...]:
     return tuple(range(2, np.ndim(w)))
 
 
+def _widths(call: Call, axes: int) -> list[tuple[int, int]]:
+    """Return the padding of all axes of the first input; so many of them are of space."""
+    given = call.settings["padding"]
+    sides = given if isinstance(given, tuple | list) else (given,) * axes
+    return [(0, 0)] * (np.ndim(call.inputs[0]) - axes) + [(p, p) for p in sides]
+
+
 def reversed_kernel(call: Call) -> Trials:
     """Yield a convolution in the sense of signal processing."""
     if call.form == "jvp":
@@ -71,13 +78,10 @@ def interleaved_groups(call: Call) -> Trials:
 
 def other_padding(call: Call) -> Trials:
     """Yield a padding that is not zero."""
-    w = call.inputs[WEIGHT]
-    given = call.settings["padding"]
-    sides = given if isinstance(given, tuple | list) else (given,) * len(_space(w))
-    if call.form != "forward" or not any(sides):
+    x, w = call.inputs[:2]
+    width = _widths(call, len(_space(w)))
+    if call.form != "forward" or not np.any(width):
         return
-    x = np.asarray(call.inputs[0])
-    width = [(0, 0)] * (x.ndim - len(sides)) + [(p, p) for p in sides]
     modes: tuple[tuple[Literal["edge", "reflect", "wrap"], str], ...] = (
         ("edge", "the padding repeats the values at the ends, it is not zero"),
         ("reflect", "the padding mirrors the values, it is not zero"),
@@ -99,17 +103,9 @@ def padded_at_the_start(call: Call) -> Trials:
     yield "the output padding is at the start, not at the end", [np.flip(y, space)]
 
 
-def _around(call: Call) -> tuple[list[tuple[int, int]], int]:
-    """Return the padding of all axes of pooling, and how many are of space."""
-    size, given = call.settings["size"], call.settings["padding"]
-    sides = given if isinstance(given, tuple | list) else (given,) * len(size)
-    lead = np.ndim(call.inputs[0]) - len(size)
-    return [(0, 0)] * lead + [(p, p) for p in sides], len(size)
-
-
 def zeros_win(call: Call) -> Trials:
     """Yield a maximum whose padding is 0."""
-    width, _ = _around(call)
+    width = _widths(call, len(call.settings["size"]))
     if call.form == "forward" and np.any(width):
         around = np.pad(call.inputs[0], width)
         yield "the padding is 0, not -inf", call.with_inputs(around).with_options(padding=0)
@@ -120,9 +116,10 @@ def other_winners(call: Call) -> Trials:
     if call.form != "vjp":
         return
     dout, x = call.arguments
-    width, axes = _around(call)
-    around = np.pad(x, width, constant_values=-np.inf)
     size, stride = tuple(call.settings["size"]), call.settings["stride"]
+    axes = len(size)
+    width = _widths(call, axes)
+    around = np.pad(x, width, constant_values=-np.inf)
     steps = size if stride is None else stride
     steps = tuple(steps) if isinstance(steps, tuple | list) else axes * (steps,)
     best = call.core(x, size=size, stride=steps, padding=call.settings["padding"])
@@ -152,8 +149,7 @@ def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
 
 def padding_not_counted(call: Call) -> Trials:
     """Yield means over the elements that are there."""
-    width, _ = _around(call)
-    if not np.any(width):
+    if not np.any(call.settings["padding"]):
         return
     options = {key: call.settings[key] for key in ("size", "stride", "padding")}
     share = call.core(np.ones(np.shape(call.inputs[0])), **options)

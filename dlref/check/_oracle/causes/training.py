@@ -233,20 +233,21 @@ def uncorrected(call: Call) -> Trials:
     }
     d, e = (1 - beta ** (steps + 1) for beta in settings["betas"])
     rules["the means are corrected as if a step later"] = lambda m, v: m / d / (sqrt(v / e) + eps)
+
+    def moved(rule: Callable[[Any, Any], Any], squares: list[Any]) -> list[Any]:
+        parts = zip(params, flat(mean), squares, strict=True)
+        return [start * p - rate * rule(m, v) for p, m, v in parts]
+
     for words, rule in rules.items():
-        pairs = zip(params, flat(mean), squares, strict=True)
-        yield words, [*(start * p - rate * rule(m, v) for p, m, v in pairs), *rest]
+        yield words, [*moved(rule, squares), *rest]
     if settings["amsgrad"]:
         old, before = call.inputs[2], [0.0] * len(params)
         if old is not None and old.largest is not None:
             before = flat(old.largest)
         most = [np.maximum(a, v / c) for a, v in zip(before, flat(square), strict=True)]
-        moved = [
-            start * p - rate * m / b / (sqrt(v) + eps)
-            for p, m, v in zip(params, flat(mean), most, strict=True)
-        ]
+        parts = moved(lambda m, v: m / b / (sqrt(v) + eps), most)
         words = "the squares are corrected before their maximum is taken, not after"
-        yield words, [*moved, steps, *flat(mean), *flat(square), *most]
+        yield words, [*parts, steps, *flat(mean), *flat(square), *most]
 
 
 def eps_inside(call: Call) -> Trials:
