@@ -262,7 +262,6 @@ class Verdict(NamedTuple):
 
 
 def html_table(heads: Any, rows: Any) -> str:
-    """Return a table."""
     cells = [
         "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in row)
         for tag, row in [("th", heads), *(("td", row) for row in rows)]

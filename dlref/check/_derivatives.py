@@ -584,7 +584,6 @@ def _undefined_gap(got: list[Any], want: list[Any]) -> float:
 
 
 def _numbers(gradient: Any) -> FloatArray:
-    """Return a gradient in float64."""
     try:
         return np.asarray(gradient, np.float64)
     except (TypeError, ValueError) as error:

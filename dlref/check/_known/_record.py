@@ -25,7 +25,6 @@ class Sample(NamedTuple):
 
 
 def call(*shapes: Any, **options: Any) -> Sample:
-    """Return a sample of these shapes and options."""
     return Sample(shapes, options)
 
 
@@ -110,7 +109,6 @@ def classes(rng: Any, shape: Any, first: Any) -> Any:
 
 
 def rows(rng: Any, shape: Any, first: Any) -> Any:
-    """Draw rows of the first input."""
     return rng.integers(0, first[0], shape)
 
 

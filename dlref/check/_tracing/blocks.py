@@ -117,7 +117,6 @@ def _quick_gelu(x: FloatArray) -> FloatArray:
 
 
 def _network(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of a feed-forward network."""
     if hasattr(p, "experts"):
         return _mixture(x, p, o)
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
@@ -178,7 +177,6 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
 
 
 def block_steps(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of an encoder block."""
     attend = (lambda z: _attend(z, p.attention, o)), p.norm1, p.output_norm1
     network = (lambda z: _network(z, p.feed_forward, o)), p.norm2, p.output_norm2
     return _sublayers(x, (attend, network), o)

@@ -29,7 +29,6 @@ def _remembered(
 
 
 def delta_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
-    """Return the steps of a gated delta rule."""
     wrong, H = o.get("wrong", ""), len(p.a_log)
     keys, steps = o["delta_heads"] or H, {}
     E = len(p.w_q) // keys
@@ -84,7 +83,6 @@ WRONG = {
 
 
 def delta_mistakes(p: Any, o: Options) -> Mistakes:
-    """Yield mistakes in the gated delta rule of a block."""
     for wrong, words in WRONG.items():
         yield words, p, o | {"wrong": wrong}
     if (o["delta_heads"] or len(p.attention.a_log)) < len(p.attention.a_log):

@@ -64,7 +64,6 @@ def latent_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
 
 
 def latent_mistakes(p: Any, o: Options) -> Mistakes:
-    """Yield mistakes in the latent attention of a block."""
     a, H = p.attention, o["num_heads"]
     N, R = len(a.w_uk) // H, len(a.w_dkv) - len(a.kv_norm)
     for width, words in {len(a.kv_norm): "the latent's width", R: "R", N: "N"}.items():

@@ -277,7 +277,6 @@ def without_bias(norm: Any) -> Any:
 
 
 def with_weight(norm: Any, change: Callable[[FloatArray], FloatArray]) -> Any:
-    """Return a norm whose weight is changed."""
     return norm._replace(weight=change(norm.weight))
 
 
@@ -292,7 +291,6 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
 
 
 def block_mistakes(p: Any, o: Options) -> Mistakes:
-    """Yield mistakes in an encoder block."""
     if isinstance(p.attention, LatentAttentionParams):
         yield from latent_mistakes(p, o)
     elif isinstance(p.attention, GatedDeltaParams):
@@ -306,7 +304,6 @@ def block_mistakes(p: Any, o: Options) -> Mistakes:
 
 
 def decoder_mistakes(p: Any, o: Options) -> Mistakes:
-    """Yield mistakes in a decoder block."""
     yield from _rotations(p, o, "self_attention")
     yield from _scores(p, o, "self_attention")
     yield from _exchanged(p, o)
