@@ -197,7 +197,8 @@ class Verdict(NamedTuple):
     @property
     def worst(self) -> OutputCheck | None:
         """The output that is farthest off."""
-        return max(self.outputs, key=_badness, default=None)
+        bad = [one for one in self.outputs if not (one.ok or one.cannot_tell)]
+        return max(bad or self.outputs, key=ratio, default=None)
 
     @property
     def output(self) -> int:
@@ -269,9 +270,11 @@ def html_table(heads: Any, rows: Any) -> str:
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
 
 
-def _badness(one: OutputCheck) -> tuple[bool, float]:
-    ratio = one.error / one.allowed if one.allowed else (np.inf if one.error else 0.0)
-    return not (one.ok or one.cannot_tell), ratio
+def ratio(judged: OutputCheck | Verdict) -> float:
+    """Return the worst error over its tolerance."""
+    if judged.error == 0:
+        return 0.0
+    return judged.error / judged.allowed if judged.allowed else float("inf")
 
 
 def _entered(value: Any, least: int = 0) -> Any:
@@ -367,7 +370,7 @@ def _judged(
     error = float(errors[at])
     floats = is_float(found)
     ulp = float(np.ravel(ulp_error(found, want))[worst]) if floats else error
-    eps = float(_spacing(dtype)) if floats else 1.0
+    eps = EPS[np.dtype(dtype).name] if floats else 1.0
     with np.errstate(all="ignore"):  # a result below the smallest normal number
         condition = float(move[at] / (abs(want[at]) * eps)) if np.isfinite(exact) and exact else 0.0
     count = int(bad.sum())
@@ -391,10 +394,6 @@ def _judged(
         UNTOLD if untold else (_places(bad) if count else ""),
         "",
     )
-
-
-def _spacing(dtype: Any) -> float:
-    return EPS[np.dtype(dtype).name]
 
 
 def _checked_reference(call: Call, want: list[Any]) -> None:

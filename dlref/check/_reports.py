@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from .._core.arguments import as_integer, check_callable, choice, shown
 from .._core.pytree import flat
-from ._candidates import Verdict, as_limits, html_table, judged, outcome
+from ._candidates import Verdict, as_limits, html_table, judged, outcome, ratio
 from ._inputs import (
     BEYOND,
     LAYOUTS,
@@ -185,7 +185,7 @@ class CheckReport(NamedTuple):
                 row.form,
                 row.case,
                 row.outcome,
-                f"{_ratio(row.verdict):.2g}",
+                f"{ratio(row.verdict):.2g}",
                 _beside_plain(row.verdict),
                 _why(row.verdict),
             )
@@ -273,12 +273,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _ratio(verdict: Verdict) -> float:
-    if verdict.error == 0:
-        return 0.0
-    return verdict.error / verdict.allowed if verdict.allowed else float("inf")
 
 
 def _beside_plain(verdict: Verdict) -> str:

@@ -28,11 +28,7 @@ def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
 def _first_replaced(inputs: Any, value: Any) -> Any:
     """Put a value in the place of the first array of floats."""
     rest = iter([value])
-
-    def replaced(entry: Any) -> Any:
-        return next(rest, entry)
-
-    return changed(replaced, inputs)
+    return changed(lambda entry: next(rest, entry), inputs)
 
 
 def varied(case: Case, size: float) -> Cases:

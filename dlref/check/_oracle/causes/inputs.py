@@ -136,12 +136,11 @@ def channels_first(call: Call) -> Trials:
 
 def as_contiguous(call: Call) -> Trials:
     """Yield arrays read from their first number on, as if they had no strides."""
-    return _misread(call, _from_first, _strides_ignored)
+    words = "the strides of {} are ignored: memory is read as contiguous"
+    return _misread(call, _from_first, words)
 
 
-def _misread(
-    call: Call, reading: Callable[[Any], Any], words: Callable[[list[str]], str]
-) -> Trials:
+def _misread(call: Call, reading: Callable[[Any], Any], words: str) -> Trials:
     """Yield arrays that are read in a wrong way, one by one and all together."""
     read = [reading(a) if isinstance(a, np.ndarray) else None for a in call.memory]
     found = [i for i, a in enumerate(read) if a is not None]
@@ -149,12 +148,14 @@ def _misread(
     names = ["dout"] * (call.form == "vjp") + call.names + ["the tangent"] * (call.form == "jvp")
     for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
         own = [read[i] if i in some else a for i, a in enumerate(call.arguments)]
-        yield words([names[i] for i in some]), replace(call, arguments=tuple(own))
+        which = " and ".join(names[i] for i in some)
+        yield words.format(which), replace(call, arguments=tuple(own))
 
 
 def from_the_beginning(call: Call) -> Trials:
     """Yield arrays read from the beginning of their storage on, as if they had no offset."""
-    return _misread(call, _from_beginning, _offset_ignored)
+    words = "the storage offset of {} is ignored: memory is read from its beginning"
+    return _misread(call, _from_beginning, words)
 
 
 def _from_beginning(a: Any) -> Any:
@@ -166,15 +167,6 @@ def _from_beginning(a: Any) -> Any:
     start = given.ctypes.data - given.base.ctypes.data - lead * given.itemsize
     read = np.ndarray(given.shape, given.dtype, given.base, start, given.strides)
     return read.astype(np.float64)
-
-
-def _offset_ignored(names: list[str]) -> str:
-    inputs = " and ".join(names)
-    return f"the storage offset of {inputs} is ignored: memory is read from its beginning"
-
-
-def _strides_ignored(names: list[str]) -> str:
-    return f"the strides of {' and '.join(names)} are ignored: memory is read as contiguous"
 
 
 def _from_first(a: Any) -> Any:
