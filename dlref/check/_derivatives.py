@@ -553,7 +553,8 @@ def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> 
     together: Any = tuple(map(np.stack, zip(*three, strict=True)))
     if not isinstance(dout, tuple):
         together = np.stack(three)
-    vmap = importlib.import_module("torch.func" if kind == "torch" else "jax").vmap
+    framework = importlib.import_module(kind)
+    vmap = framework.func.vmap if kind == "torch" else framework.vmap
 
     def at_once(u: Any, *values: Any) -> Any:
         return vmap(lambda one: vjp(one, *values))(u)
