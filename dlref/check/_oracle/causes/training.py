@@ -241,9 +241,8 @@ def uncorrected(call: Call) -> Trials:
     for words, rule in rules.items():
         yield words, [*moved(rule, squares), *rest]
     if settings["amsgrad"]:
-        old, before = call.inputs[2], [0.0] * len(params)
-        if old is not None and old.largest is not None:
-            before = flat(old.largest)
+        older = getattr(call.inputs[2], "largest", None)
+        before = [0.0] * len(params) if older is None else flat(older)
         most = [np.maximum(a, v / c) for a, v in zip(before, flat(square), strict=True)]
         parts = moved(lambda m, v: m / b / (sqrt(v) + eps), most)
         words = "the squares are corrected before their maximum is taken, not after"
