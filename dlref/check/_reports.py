@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html import escape
@@ -34,7 +35,7 @@ from ._inputs import (
 from ._known import record_of
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
-from ._oracle.calls import Call, changed, is_float
+from ._oracle.calls import Call, as_form, changed, is_float
 from ._oracle.causes import shared_values
 from ._oracle.examples import along, drawn_like, is_valid
 from ._oracle.pictures import as_html
@@ -314,7 +315,8 @@ def check_all(
         The kernel, called with the inputs and options of each case; None if only derivatives are
         to be checked.
     op : callable
-        A function of dlref that `hard_inputs` knows.
+        A function of dlref that `hard_inputs` knows. With the name of a form, as
+        ``activations.softmax_vjp``, the candidate is judged as that form of the map.
     vjp : callable, "autograd" or None
         Its backward pass, called as ``vjp(dout, *inputs, **options)``; "autograd" for the gradient
         that PyTorch or JAX computes for `candidate`, a function or a module of tensors.
@@ -323,7 +325,7 @@ def check_all(
     dtype : dtype_like
         Type of the inputs.
     framework : {"numpy", "torch", "jax"} or None
-        Kind of arrays that the candidates receive; None means NumPy's.
+        Kind of arrays that the candidates receive; None means NumPy's, or PyTorch's if `dtype` is.
     factor, rtol, atol, strict, accumulate : as in `check_forward`
         The tolerance.
     shapes : sequence of sequence of tuple, or None
@@ -440,6 +442,14 @@ def prepared(
     for name, f in {"candidate": candidate, "vjp": vjp, "jvp": jvp}.items():
         if f is not None and not isinstance(f, str):
             check_callable(name, f)
+    if framework is None and str(dtype).startswith("torch."):
+        framework = "torch"
+    whole, form = as_form(op)
+    if vjp is jvp is shapes is cases is None:  # the last two would have the inputs of op itself
+        if form == "vjp":
+            op, candidate, vjp = whole, None, candidate
+        elif form == "jvp":
+            op, candidate, jvp = whole, None, candidate
     if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
@@ -608,8 +618,15 @@ class _Run:
             lacking += [key for key in told if f"unexpected keyword argument {key!r}" in str(error)]
             if isinstance(error, TypeError) and lacking:
                 raise _NotTakenError(*dict.fromkeys(lacking))
-            return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
+            words = f"the candidate raises {type(error).__name__}: {error}"
+            if self.framework is None and OF_NUMPY.search(str(error)):
+                words += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
+            return Verdict(False, (), words)
         return verdict
+
+
+#: What libraries say of arrays that are not theirs.
+OF_NUMPY = re.compile(r"numpy\.ndarray")
 
 
 def _same_bits(one: Any, other: Any) -> bool:

@@ -1,11 +1,13 @@
 """Tests of dlref.check._reports."""
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 from dlref import activations, attention, check, losses, neurons, normalization, recurrent
+from dlref.check import _reports
 
 SDPA = attention.scaled_dot_product_attention
 
@@ -204,3 +206,56 @@ def test_forward_mode_alone():
     report = check.check_all(None, activations.tanh, jvp=activations.tanh_jvp)
     assert report
     assert {row.form for row in report.rows} == {"jvp"}
+
+
+def softmax_vjp_in_numpy(u, x):
+    p = np.exp(x - x.max(-1, keepdims=True))
+    p /= p.sum(-1, keepdims=True)
+    return p * (u - (u * p).sum(-1, keepdims=True))
+
+
+def softmax_jvp_in_numpy(x, dx):
+    return softmax_vjp_in_numpy(dx, x)  # the Jacobian is symmetric
+
+
+def test_a_form_under_its_own_name_is_judged_as_that_form_of_the_map():
+    """As a map of its own it would lack its plain formula, and the right one would be off."""
+    for form in ("vjp", "jvp"):
+        candidate = globals()[f"softmax_{form}_in_numpy"]
+        report = check.check_all(candidate, getattr(activations, f"softmax_{form}"))
+        assert report, str(report)
+        assert report.op == "softmax"
+        assert {row.form for row in report.rows} == {form}
+    large = np.array([[0.0, 30.0, 1.0]])
+    assert check.check_forward(
+        partial(softmax_vjp_in_numpy), partial(activations.softmax_vjp, axis=-1), large, large
+    )
+
+
+def test_values_of_another_dtype_are_judged_too():
+    x = np.linspace(-2, 2, 5, dtype=np.float32)
+    right = check.check_forward(lambda x: np.tanh(x.astype(np.float64)), activations.tanh, x)
+    assert not right
+    assert "has dtype float64, where dlref's has float32; the values are right" in str(right)
+    wrong = check.check_forward(lambda x: 2 * np.tanh(x.astype(np.float64)), activations.tanh, x)
+    assert "the values are right" not in str(wrong)
+    assert "2" in wrong.outputs[0].cause
+
+
+def test_a_dtype_of_pytorch_asks_for_its_tensors():
+    class Float32:
+        def __str__(self):
+            return "torch.float32"
+
+    run = _reports.prepared(activations.relu, activations.relu, dtype=Float32())
+    assert run.framework == "torch"
+    assert _reports.prepared(activations.relu, activations.relu).framework is None
+
+
+def test_a_candidate_for_tensors_is_told_of_frameworks():
+    def relu(x):
+        msg = "argument 'input' must be Tensor, not numpy.ndarray"
+        raise TypeError(msg)
+
+    message = check.check_all(relu, activations.relu).rows[0].verdict.message
+    assert message.endswith("unless framework is 'torch' or 'jax')")

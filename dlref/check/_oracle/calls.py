@@ -128,6 +128,19 @@ def _found(op: Any, suffix: str) -> Callable[..., Any] | None:
     return getattr(module, f"{getattr(op, '__name__', '')}_{suffix}", None)
 
 
+def as_form(op: Any) -> tuple[Any, str]:
+    """Return the map and the form that a function is: softmax and "vjp" for softmax_vjp."""
+    if isinstance(op, functools.partial) and not op.args:
+        whole, kind = as_form(op.func)
+        return functools.partial(whole, **op.keywords), kind
+    name, module = getattr(op, "__name__", ""), sys.modules.get(getattr(op, "__module__", "") or "")
+    for kind in ("vjp", "jvp"):
+        whole = getattr(module, name.removesuffix(f"_{kind}"), op)
+        if whole is not op and _found(whole, kind) is op:
+            return whole, kind
+    return op, "forward"
+
+
 def _equal(a: Any, b: Any) -> bool:
     return a is b or (np.isscalar(a) and np.isscalar(b) and a == b)
 

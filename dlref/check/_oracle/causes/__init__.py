@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import flat
-from ..calls import Call
+from ..calls import Call, is_float
 from . import derivatives, inputs, options
 from .signs import (
     FEW,
@@ -83,11 +83,14 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
         return ""
     if got.dtype.kind == "b":
         return "it is inverted" if np.array_equal(got, np.asarray(want[number]) == 0) else ""
-    pair = Pair(call, number, got.astype(np.float64), exact, bound, np.dtype(dtype))
+    values = (
+        got.astype(dtype) if is_float(got) else got
+    )  # those of another dtype are explained, too
+    pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
         words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
         return words or _mistaken([pair]) or _another(pair, want)
-    if pair.dtype != got.dtype or not exact.size:
+    if not exact.size or (pair.dtype != got.dtype and np.all(np.abs(pair.got - exact) <= bound)):
         return ""
     return _explained(pair) or _another(pair, want)
 

@@ -114,9 +114,23 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield node.operand
     elif isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Starred):
-        name = ast.unparse(node.func).rpartition(".")[2]
-        if name not in DTYPES:
-            yield from node.args[:2] if name in ("maximum", "minimum") else node.args[:1]
+        yield from _without(node)
+
+
+def _without(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield what a function is called with, in place of its result."""
+    name = ast.unparse(call.func).rpartition(".")[2]
+    if name in ("maximum", "minimum"):
+        yield from call.args[:2]
+    elif not _is_option(call.args[0]):
+        yield from call.args[: name not in DTYPES]
+    elif isinstance(call.func, ast.Attribute):  # a method: x.max(axis)
+        yield call.func.value
+
+
+def _is_option(node: ast.expr) -> bool:
+    """Return whether an argument is an axis or a number, which nobody writes for a result."""
+    return isinstance(node, ast.Constant) or ast.unparse(node) in ("-1", "axis")
 
 
 def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
