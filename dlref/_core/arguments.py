@@ -298,7 +298,7 @@ def as_mask(name: str, value: npt.ArrayLike, *, true: str = "attend") -> npt.NDA
     return array
 
 
-def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
+def check_ndim(name: str, array: npt.NDArray[Any], ndim: int) -> None:
     """Raise ValueError unless `array` has at least `ndim` axes."""
     check_given(name, array)
     if array.ndim < ndim:
@@ -307,7 +307,7 @@ def check_ndim(name: str, array: FloatArray, ndim: int) -> None:
         raise ValueError(msg)
 
 
-def check_axes(name: str, array: FloatArray, ndim: int) -> None:
+def check_axes(name: str, array: npt.NDArray[Any], ndim: int) -> None:
     """Raise ValueError unless `array` has exactly `ndim` axes."""
     if array.ndim != ndim:
         msg = f"Argument {name!r} must have {ndim} axes, not shape {array.shape}."

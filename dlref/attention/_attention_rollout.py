@@ -30,7 +30,7 @@ def _layers(name: str, weights: FloatArray, residual: float) -> FloatArray:
 def _mean(weights: FloatArray) -> FloatArray:
     """Return the mean over the heads, 0 if there are none."""
     if weights.shape[-3]:
-        return weights.mean(axis=-3)  # type: ignore[no-any-return]
+        return np.asarray(weights.mean(axis=-3))
     return np.zeros((*weights.shape[:-3], *weights.shape[-2:]))
 
 

@@ -290,7 +290,7 @@ def document_mask(
     of_queries = as_integers("ids", ids)
     of_keys = of_queries if key_ids is None else as_integers("key_ids", key_ids)
     for name, numbers in (("ids", of_queries), ("key_ids", of_keys)):
-        check_ndim(name, numbers, 1)  # type: ignore[arg-type]
+        check_ndim(name, numbers, 1)
     check_broadcast("key_ids", of_keys.shape[:-1], of_queries.shape[:-1], both=True)
     return np.asarray(of_queries[..., :, None] == of_keys[..., None, :])
 
@@ -468,7 +468,7 @@ def tree_mask(parents: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     array([0, 1, 1, 2])
     """
     above = as_integers("parents", parents)
-    check_axes("parents", above, 1)  # type: ignore[arg-type]
+    check_axes("parents", above, 1)
     if above.size and (above.min() < -1 or above.max() >= above.size):
         worst = above.min() if above.min() < -1 else above.max()
         last = above.size - 1
@@ -537,6 +537,6 @@ def block_mask(blocks: npt.ArrayLike, *, size: int) -> npt.NDArray[np.bool_]:
            [1, 1, 1, 1]])
     """
     mask, size = as_mask("blocks", blocks), as_integer("size", size, least=1)
-    check_ndim("blocks", mask, 2)  # type: ignore[arg-type]
+    check_ndim("blocks", mask, 2)
     check_size(blocks=mask.size, size=size * size)
     return np.asarray(mask.repeat(size, axis=-1).repeat(size, axis=-2))

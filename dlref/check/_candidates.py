@@ -112,7 +112,7 @@ class OutputCheck(NamedTuple):
     places: str
     cause: str
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return a sentence."""
         if self.cannot_tell:
             return f"{self.name}: cannot tell here, {self.places}; {_beside(self)}"
@@ -123,10 +123,6 @@ class OutputCheck(NamedTuple):
         why = f"; {self.cause}" if self.cause else ""
         share = f"{self.wrong} of {self.size} elements ({self.wrong / self.size:.0%})"
         return f"{self.name} is off in {share}, {self.places}; {_beside(self)}{why}"
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     @property
     def cannot_tell(self) -> bool:
@@ -201,7 +197,8 @@ class Verdict(NamedTuple):
     @property
     def worst(self) -> OutputCheck | None:
         """The output that is farthest off."""
-        return max(self.outputs, key=_badness, default=None)
+        bad = [one for one in self.outputs if not (one.ok or one.cannot_tell)]
+        return max(bad or self.outputs, key=ratio, default=None)
 
     @property
     def output(self) -> int:
@@ -238,15 +235,11 @@ class Verdict(NamedTuple):
         """Where the error of the worst output sits, a sign for each tile; empty if it is right."""
         return as_text(self.worst.picture) if self.worst and self.worst.picture else ""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
         if len(self.outputs) < 2:
             return self.message
         return "\n".join([self.message, *(f"  {one}" for one in self.outputs)])
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
@@ -270,7 +263,6 @@ class Verdict(NamedTuple):
 
 
 def html_table(heads: Any, rows: Any) -> str:
-    """Return a table."""
     cells = [
         "".join(f"<{tag}>{escape(str(cell))}</{tag}>" for cell in row)
         for tag, row in [("th", heads), *(("td", row) for row in rows)]
@@ -278,9 +270,11 @@ def html_table(heads: Any, rows: Any) -> str:
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in cells) + "</table>"
 
 
-def _badness(one: OutputCheck) -> tuple[bool, float]:
-    ratio = one.error / one.allowed if one.allowed else (np.inf if one.error else 0.0)
-    return not (one.ok or one.cannot_tell), ratio
+def ratio(judged: OutputCheck | Verdict) -> float:
+    """Return the worst error over its tolerance."""
+    if judged.error == 0:
+        return 0.0
+    return judged.error / judged.allowed if judged.allowed else float("inf")
 
 
 def _entered(value: Any, least: int = 0) -> Any:
@@ -376,7 +370,7 @@ def _judged(
     error = float(errors[at])
     floats = is_float(found)
     ulp = float(np.ravel(ulp_error(found, want))[worst]) if floats else error
-    eps = float(_spacing(dtype)) if floats else 1.0
+    eps = EPS[np.dtype(dtype).name] if floats else 1.0
     with np.errstate(all="ignore"):  # a result below the smallest normal number
         condition = float(move[at] / (abs(want[at]) * eps)) if np.isfinite(exact) and exact else 0.0
     count = int(bad.sum())
@@ -400,10 +394,6 @@ def _judged(
         UNTOLD if untold else (_places(bad) if count else ""),
         "",
     )
-
-
-def _spacing(dtype: Any) -> float:
-    return EPS[np.dtype(dtype).name]
 
 
 def _checked_reference(call: Call, want: list[Any]) -> None:
@@ -493,14 +483,16 @@ def _compared(
     return checks
 
 
-def _as_limits(given: dict[str, Any]) -> Limits:
+def as_limits(**given: Any) -> Limits:
     """Return the limits; refuse numbers and words that are none."""
+    limits = Limits(**given)
     numbers = {
-        name: float(as_number(name, given[name], least=0.0)) for name in ("factor", "rtol", "atol")
+        name: float(as_number(name, getattr(limits, name), least=0.0))
+        for name in ("factor", "rtol", "atol")
     }
-    name = str(given["accumulate"]).removeprefix("torch.")
+    name = str(limits.accumulate).removeprefix("torch.")
     choice("accumulate", name, ("float32", "float16", "bfloat16"))
-    return Limits(strict=as_bool("strict", given["strict"]), accumulate=name, **numbers)
+    return Limits(strict=as_bool("strict", limits.strict), accumulate=name, **numbers)
 
 
 def _right_if_accumulated(
@@ -532,13 +524,13 @@ def judged(
     form: str,
     arguments: tuple[Any, ...],
     options: dict[str, Any],
-    limits: dict[str, Any],
+    limits: Limits,
+    framework: str | None,
 ) -> Verdict:
     """Call both, and compare all outputs."""
     check_callable("candidate", candidate)
     _check_order(candidate, op)
-    allowed = _as_limits(limits)
-    framework = framework_of((*arguments, *options.values()), limits["framework"])
+    framework = framework_of((*arguments, *options.values()), framework)
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
     narrow = Call(op, form, own, told)
@@ -565,11 +557,11 @@ def judged(
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
         return Verdict(False, (), words)
     dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
-    compared = _compared(exact, got, want, dtypes, allowed)
+    compared = _compared(exact, got, want, dtypes, limits)
     if any(one.allowed < one.error < CLOSE * one.allowed for _, one in compared.values()):
-        compared = _compared(exact, got, want, dtypes, allowed, MORE)
+        compared = _compared(exact, got, want, dtypes, limits, MORE)
     plain = baselines(exact, want, flat(like), dtypes)
-    by_sums = _right_if_accumulated(exact, got, want, dtypes, allowed, compared)
+    by_sums = _right_if_accumulated(exact, got, want, dtypes, limits, compared)
     off = {i: bound for i, (bound, one) in compared.items() if not (one.ok or one.cannot_tell)}
     common = common_cause(exact, [*map(_array, got)], want, off) if len(off) > 1 else ""
     checks = []
@@ -578,9 +570,9 @@ def judged(
         baseline = one.baseline if found is None else plain[i]
         ragged = found is None and got[i] is not None
         unknown = one.ok or ragged or one.cannot_tell
-        cause = common
-        if unknown or not common:
-            cause = "" if unknown else cause_of(exact, i, found, want, bound, dtypes[i])
+        cause = ""
+        if not unknown:
+            cause = common or cause_of(exact, i, found, want, bound, dtypes[i])
         if i in by_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name
             cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"
@@ -708,11 +700,8 @@ def check_forward(
     (False, (0, 0), inf)
     """
     check_callable("op", op)
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
-    return judged(candidate, op, "forward", inputs, options, limits)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
+    return judged(candidate, op, "forward", inputs, options, limits, framework)
 
 
 def check_vjp(
@@ -778,11 +767,8 @@ def check_vjp(
     1.0 is exact, an error of 1 (4.5e+15 ULP) where 7.1e-15 is allowed;
     it is doubled: a factor 2, or accumulated twice
     """
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
-    return judged(candidate, op, "vjp", (dout, *inputs), options, limits)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
+    return judged(candidate, op, "vjp", (dout, *inputs), options, limits, framework)
 
 
 def check_jvp(
@@ -843,8 +829,5 @@ def check_jvp(
     >>> bool(check_jvp(lambda x, dx: np.where(x > 0, dx, 0.0), relu, np.ones(3), np.ones(3)))
     True
     """
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-        "framework": framework,
-    }  # fmt: skip
-    return judged(candidate, op, "jvp", (primals, tangents), options, limits)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
+    return judged(candidate, op, "jvp", (primals, tangents), options, limits, framework)

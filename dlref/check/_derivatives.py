@@ -37,24 +37,22 @@ __all__ = ["GradientCheck", "adjoint_gap", "check_gradients", "numerical_jacobia
 STEP = 1e-200  #: of the complex step: its square is zero
 
 
+def _moved(x: FloatArray, i: int, h: Any) -> Any:
+    """Return x with its element i moved by a step."""
+    there = x.astype(np.result_type(x, h))
+    with np.errstate(all="ignore"):
+        there.flat[i] += h
+    return there
+
+
 def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    there, before = x.copy(), x.copy()
-    there.flat[i] += h
-    before.flat[i] -= h
-    width = there.flat[i] - before.flat[i]  # the step after rounding
+    there, before = _moved(x, i, h), _moved(x, i, -h)
+    width: float = there.flat[i] - before.flat[i]  # the step after rounding
     return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
-def _along(f: Callable[[FloatArray], Any], x: FloatArray, i: int) -> Callable[[float], Any]:
-    """Return f of x with its element i moved by a step."""
-
-    def moved(h: float) -> Any:
-        there = x.copy()
-        with np.errstate(all="ignore"):
-            there.flat[i] += h
-        return f(there)
-
-    return moved
+def _at(f: Callable[[Any], Any], x: FloatArray, i: int, h: Any) -> Any:
+    return f(_moved(x, i, h))
 
 
 def _check_analytic(f: Callable[[Any], Any], x: FloatArray, jacobian: FloatArray) -> None:
@@ -158,13 +156,11 @@ def numerical_jacobian(
     for i in range(point.size):
         size = max(abs(float(point.flat[i])), 1.0)
         if method == "complex":
-            moved = point.astype(np.complex128)
-            moved.flat[i] += 1j * STEP
-            columns.append(np.asarray(f(moved)).imag / STEP)
+            columns.append(np.asarray(_at(f, point, i, 1j * STEP)).imag / STEP)
         elif method == "central":
             columns.append(_central(f, point, i, size * np.finfo(float).eps ** (1 / 3)))
         else:
-            columns.append(ridders(_along(f, point, i), 0.1 * size))
+            columns.append(ridders(functools.partial(_at, f, point, i), 0.1 * size))
     shape = np.shape(columns[0] if columns else f(point))
     out = np.stack(columns, axis=-1) if columns else np.empty((*shape, 0))
     if method == "complex" and columns:
@@ -311,21 +307,20 @@ class GradientCheck(NamedTuple):
         """Return whether it is right."""
         return self.ok
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the sentence."""
-        off = [
-            f"the gradient of input {i} is off by {gap:.2g}"
+        first = {
+            f"the gradient of input {i}": gap
             for i, gap in enumerate(self.gaps)
-            if gap > self.allowed
-        ]
-        off += [
-            f"{name} is off by {gap:.2g}"
-            for name, gap in self._more().items()
-            if not gap <= self.allowed
+            if not np.isnan(gap)
+        }
+        every = first | self._more()
+        off = [
+            f"{key} is off by {gap:.2g}" for key, gap in every.items() if not gap <= self.allowed
         ]
         if off:
             return f"{', '.join(off)}, where {self.allowed:.2g} is allowed"
-        most = max([gap for gap in self.gaps if not np.isnan(gap)], default=0.0)
+        most = max(first.values(), default=0.0)
         return f"all gradients are right: largest difference {most:.2g}"
 
     def _more(self) -> dict[str, float]:
@@ -336,10 +331,6 @@ class GradientCheck(NamedTuple):
             "the gradient where an upstream gradient is None": self.undefined,
         }
         return {name: gap for name, gap in every.items() if gap is not None}
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the sentence, and a table of the differences of each input."""
@@ -358,7 +349,12 @@ def _gap(left: Any, right: Any) -> float:
     return float(np.max(np.abs(a - b), initial=0.0) / size) if size else 0.0
 
 
-def _slope(along: Callable[[Any], Any], method: str) -> FloatArray:
+def _slope(phi: Callable[..., Any], method: str, i: int, v: FloatArray) -> FloatArray:
+    """Return the derivative of phi along a direction of input i."""
+
+    def along(h: Any) -> Any:
+        return phi(i, h, v)
+
     if method == "complex":
         with np.errstate(all="ignore"):
             exact = np.imag(along(1j * STEP)) / STEP
@@ -516,7 +512,7 @@ def check_gradients(
 
         gaps = [float("nan")] * len(point)
         for i, got in zip(floating, grads(point), strict=True):
-            slope = functools.partial(_slope_along, functools.partial(phi, i), method)
+            slope = functools.partial(_slope, phi, method, i)
             gaps[i] = float("inf")
             if got.shape == np.shape(point[i]):
                 gaps[i] = (_fast_gap if fast else _full_gap)(slope, got, point[i], rng)
@@ -529,10 +525,6 @@ def check_gradients(
     every = [*(gaps[i] for i in floating), *(second, stacked, missing)]
     ok = all(gap <= rtol for gap in every if gap is not None)
     return GradientCheck(ok, tuple(gaps), second, rtol, stacked, missing)
-
-
-def _slope_along(phi: Callable[[float, Any], Any], method: str, v: FloatArray) -> FloatArray:
-    return _slope(lambda h: phi(h, v), method)
 
 
 def _fast_gap(slope: Any, got: Any, x: Any, rng: Any) -> float:
@@ -558,13 +550,11 @@ def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> 
     """Return how far one call for three upstream gradients is from three calls."""
     three = [_drawn(dout, rng) for _ in range(3)]
     one_by_one = [flat(_called("vjp", vjp, (u, *point), kind)) for u in three]
-    together: Any = np.stack(three) if not isinstance(dout, tuple) else None
-    if together is None:
-        together = tuple(np.stack(part) for part in zip(*three, strict=True))
-    if kind == "torch":
-        vmap = importlib.import_module("torch").func.vmap
-    else:
-        vmap = importlib.import_module("jax").vmap
+    together: Any = tuple(map(np.stack, zip(*three, strict=True)))
+    if not isinstance(dout, tuple):
+        together = np.stack(three)
+    framework = importlib.import_module(kind)
+    vmap = framework.func.vmap if kind == "torch" else framework.vmap
 
     def at_once(u: Any, *values: Any) -> Any:
         return vmap(lambda one: vjp(one, *values))(u)
@@ -595,7 +585,6 @@ def _undefined_gap(got: list[Any], want: list[Any]) -> float:
 
 
 def _numbers(gradient: Any) -> FloatArray:
-    """Return a gradient in float64."""
     try:
         return np.asarray(gradient, np.float64)
     except (TypeError, ValueError) as error:

@@ -65,7 +65,7 @@ class ErrorReport(NamedTuple):
     exact: float
     baseline: float | None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the report as a sentence."""
         words = (
             f"largest error {self.largest:.3g} ULP at {self.at}: {self.actual!r} instead of "
@@ -74,16 +74,11 @@ class ErrorReport(NamedTuple):
         other = "" if self.baseline is None else f"; baseline: largest {self.baseline:.3g} ULP"
         return words + other
 
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
-
-def _distance(actual: float, exact: Any) -> Any:
-    """Return exact - actual, in the arithmetic of the exact value."""
-    if isinstance(exact, Decimal):
-        return exact - Decimal(actual)
-    return exact - (Fraction(actual) if isinstance(exact, Rational) else actual)
+def _in_units(actual: float, exact: Any, unit: float) -> float:
+    """Return how many units two numbers are apart, in the arithmetic of the exact one."""
+    kind = Fraction if isinstance(exact, Rational) else type(exact)
+    return abs(float((exact - kind(actual)) / kind(unit)))
 
 
 def _near(exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -98,11 +93,6 @@ def _near(exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
         except OverflowError:
             wide.flat[i] = np.inf if number > 0 else -np.inf
     return wide
-
-
-def _like(exact: Any) -> Any:
-    """Return the type in which to divide by a unit."""
-    return Fraction if isinstance(exact, Rational) else type(exact)
 
 
 def _units(exact: FloatArray, name: str) -> FloatArray:
@@ -186,21 +176,14 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     near = _near(e)
     units = _units(near, dtype.name)
     with np.errstate(all="ignore"):
-        if e.dtype == object:
-            wide = a.astype(np.float64)
-            pairs = zip(wide.ravel().tolist(), e.ravel(), units.ravel().tolist(), strict=True)
-            finite = np.isfinite(wide) & np.isfinite(near)
-            known = finite.ravel().tolist()
-            errors = np.reshape(
-                [
-                    abs(float(_distance(x, y) / _like(y)(u))) if ok else 0.0
-                    for (x, y, u), ok in zip(pairs, known, strict=True)
-                ],
-                a.shape,
-            )
+        is_object = e.dtype == object
+        wide = np.asarray(a, np.float64 if is_object else np.promote_types(e.dtype, np.float64))
+        finite = np.isfinite(wide) & np.isfinite(near)
+        if is_object:
+            some = zip(*(part[finite].tolist() for part in (wide, e, units)), strict=True)
+            errors = np.zeros(a.shape)
+            errors[finite] = [_in_units(*numbers) for numbers in some]
         else:
-            wide = np.asarray(a, np.promote_types(e.dtype, np.float64))
-            finite = np.isfinite(wide) & np.isfinite(near)
             errors = np.asarray(abs(wide - e) / units, np.float64)
         rounded = near.astype(dtype).astype(np.float64)
         same = (rounded == a) | (np.isnan(near) & np.isnan(a))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .._core.arguments import as_bool, as_generator, check_callable, float_dtype, shown
 from .._core.pytree import rebuilt
 from ._known import NOTHING, record_of
-from ._known._record import words
+from ._known._record import Case, Cases, words
 from ._oracle import examples
 from ._oracle.arrays import copied
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ._known import Known
-    from ._known._record import Case
 
 __all__ = ["HardCase", "hard_inputs", "random_inputs"]
 
@@ -157,7 +156,7 @@ def _listed(shapes: Any) -> str:
     return " and ".join(str(s) for s in shapes if isinstance(s, tuple))
 
 
-def _cases(known: Known, kind: np.dtype[Any]) -> Iterator[Case]:
+def _cases(known: Known, kind: np.dtype[Any]) -> Cases:
     """Yield the inputs of a map at which its kernels break."""
     rng = np.random.default_rng(0)
     if callable(known.hard):
@@ -174,7 +173,7 @@ def _cases(known: Known, kind: np.dtype[Any]) -> Iterator[Case]:
         yield from known.more(known, rng, _huge(kind))
 
 
-def _large(known: Known, form: str, *, optional: bool) -> Iterator[Case]:
+def _large(known: Known, form: str, *, optional: bool) -> Cases:
     """Yield inputs with three axes and beyond the tiles of kernels, but of Jacobians."""
     rng = np.random.default_rng(2)
     samples = known.large_samples if form in ("", "_vjp", "_jvp") else []
@@ -186,7 +185,7 @@ def _large(known: Known, form: str, *, optional: bool) -> Iterator[Case]:
             yield examples.in_form(known, form, case)
 
 
-def _calls_with_options(known: Known) -> Iterator[Case]:
+def _calls_with_options(known: Known) -> Cases:
     """Yield a call for each option that a candidate may lack."""
     rng = np.random.default_rng(0)
     if callable(known.options):
@@ -196,7 +195,7 @@ def _calls_with_options(known: Known) -> Iterator[Case]:
         yield words([*sample.options][-1]), known.inputs(rng, sample.shapes), sample.options
 
 
-def _in_form(op: Any, known: Known, form: str, kind: Any) -> Iterator[Case]:
+def _in_form(op: Any, known: Known, form: str, kind: Any) -> Cases:
     """Yield the cases of a form, or of a map that has none of its own; the first is varied."""
     cases = _cases(known, kind)
     first = next(cases)
@@ -369,7 +368,7 @@ def shaped_inputs(
         yield from (_rounded(case, kind) for case in cases if examples.is_valid(op, case))
 
 
-def _with_options(known: Known, form: str) -> Iterator[Case]:
+def _with_options(known: Known, form: str) -> Cases:
     return (examples.in_form(known, form, case) for case in _calls_with_options(known))
 
 

@@ -6,6 +6,8 @@ import copy
 import functools
 import inspect
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +17,7 @@ import numpy.typing as npt
 
 from .._core.arguments import as_integer, check_callable, choice, shown
 from .._core.pytree import flat
-from ._candidates import Verdict, check_forward, check_jvp, check_vjp, html_table, outcome
+from ._candidates import Verdict, as_limits, html_table, judged, outcome, ratio
 from ._inputs import (
     BEYOND,
     LAYOUTS,
@@ -39,7 +41,9 @@ from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ._oracle.bounds import Limits
 
 __all__ = ["CheckReport", "CheckRow", "check_all"]
 
@@ -181,14 +185,14 @@ class CheckReport(NamedTuple):
                 row.form,
                 row.case,
                 row.outcome,
-                f"{_ratio(row.verdict):.2g}",
+                f"{ratio(row.verdict):.2g}",
                 _beside_plain(row.verdict),
                 _why(row.verdict),
             )
             for row in self.rows
         ]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return the summary, and a line for each case."""
         cells = [("form", "case", "", "error/allowed", "error/plain", "why"), *self._cells()]
         widths = [max(len(row[i]) for row in cells) for i in range(5)]
@@ -210,10 +214,6 @@ class CheckReport(NamedTuple):
                 where = f"{row.form}, {row.case}: where the error of its worst output is"
                 return [where, row.verdict.picture]
         return []
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return the summary and a table."""
@@ -273,12 +273,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(entry) for entry in value]
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _ratio(verdict: Verdict) -> float:
-    if verdict.error == 0:
-        return 0.0
-    return verdict.error / verdict.allowed if verdict.allowed else float("inf")
 
 
 def _beside_plain(verdict: Verdict) -> str:
@@ -409,12 +403,10 @@ def check_all(
     >>> bool(report), report.left_out
     (True, ('beta',))
     """
-    limits = {
-        "factor": factor, "rtol": rtol, "atol": atol, "strict": strict, "accumulate": accumulate,
-    }  # fmt: skip
     run = prepared(
-        candidate, op, vjp=vjp, jvp=jvp, dtype=dtype, framework=framework, shapes=shapes,
-        cases=cases, options=options, layout=layout, repeats=repeats, **limits,
+        candidate, op, vjp=vjp, jvp=jvp, dtype=dtype, framework=framework, factor=factor, rtol=rtol,
+        atol=atol, strict=strict, accumulate=accumulate, shapes=shapes, cases=cases,
+        options=options, layout=layout, repeats=repeats,
     )  # fmt: skip
     if progress is not None:
         check_callable("progress", progress)
@@ -451,10 +443,10 @@ def prepared(
     if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    taken = None if options is None else frozenset(options)
     given = _given(candidate, vjp, jvp, framework, layout)
-    limits["framework"] = framework
-    run = _Run(op, given, limits, taken, as_integer("repeats", repeats, least=1))
+    taken = None if options is None else frozenset(options)
+    times = as_integer("repeats", repeats, least=1)
+    run = _Run(op, given, as_limits(**limits), framework, taken, times)
     run.dtype, run.plan = as_kind(dtype).name, _plan(op, dtype, shapes, cases, given)
     return run
 
@@ -496,26 +488,26 @@ class _NotTakenError(Exception):
     """Options that a candidate does not take."""
 
 
+@dataclass
 class _Run:
     """The verdicts so far, and the options that the candidate does not take."""
 
-    def __init__(
-        self,
-        op: Any,
-        given: dict[str, Any],
-        limits: dict[str, Any],
-        taken: frozenset[str] | None,
-        repeats: int,
-    ) -> None:
-        self.op, self.given, self.limits = op, given, limits
-        self.taken, self.repeats = taken, repeats
+    op: Any
+    given: dict[str, Any]
+    limits: Limits
+    framework: str | None
+    taken: frozenset[str] | None
+    repeats: int
+    dtype: str = ""
+    plan: list[tuple[HardCase, Any]] = field(default_factory=list)
+    rows: list[CheckRow] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    lacking: set[str] = field(default_factory=set)
+    seen: set[tuple[Any, ...]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
         # no cotangent or tangent is an input: these are drawn with seeds of one number
         self.rng = np.random.default_rng((20, 26))
-        self.rows: list[CheckRow] = []
-        self.left_out: list[str] = []
-        self.lacking: set[str] = set()
-        self.seen: set[tuple[Any, ...]] = set()
-        self.dtype, self.plan = "", list[tuple[HardCase, Any]]()
 
     def report(self) -> CheckReport:
         """Return the report so far."""
@@ -555,9 +547,8 @@ class _Run:
             if missing and not is_valid(self.op, case):
                 return  # its shapes need an option
         try:
-            for form, given in arguments(self.op, case, self.given, self.rng):
-                candidate = given[0], self.op, *given[1:]
-                verdict = self.judged(form, candidate, told)
+            for form, (candidate, *given) in arguments(self.op, case, self.given, self.rng):
+                verdict = self.judged(form, candidate, tuple(given), told)
                 rows.append(CheckRow(form, case.name, verdict))
         except _NotTakenError as error:
             names = {*error.args} & optional
@@ -570,9 +561,10 @@ class _Run:
                 return
         self.rows += rows
 
-    def judged(self, form: str, given: tuple[Any, ...], told: dict[str, Any]) -> Verdict:
+    def judged(
+        self, form: str, candidate: Any, given: tuple[Any, ...], told: dict[str, Any]
+    ) -> Verdict:
         """Judge one form, as often as is wanted."""
-        candidate, *rest = given
         results: list[Any] = []
 
         def kept(*args: Any, **options: Any) -> Any:
@@ -580,15 +572,13 @@ class _Run:
             results.append(copy.deepcopy(as_numpy(out)))
             return out
 
-        once = (candidate, *rest)
         if self.repeats == 1:
-            return _tried(JUDGES[form], once, told, self.limits)
-        first = _tried(JUDGES[form], (kept, *rest), told, self.limits)
+            return self.once(form, candidate, given, told)
+        first = self.once(form, kept, given, told)
         for number in range(2, self.repeats + 1):
-            op, *arguments = rest
-            other = changed(lambda a: a[...] * np.asarray(a).dtype.type(0.5), tuple(arguments))
-            _tried(JUDGES[form], (candidate, op, *other), told, self.limits)
-            again = _tried(JUDGES[form], (kept, *rest), told, self.limits)
+            other = changed(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
+            self.once(form, candidate, other, told)
+            again = self.once(form, kept, given, told)
             if first.ok != again.ok:
                 turn = "right" if first.ok else "off"
                 words = f"{turn} at the first call, not at call {number}: it keeps a state"
@@ -600,6 +590,27 @@ class _Run:
                 return first._replace(ok=False, message=words)
         return first
 
+    def once(self, form: str, candidate: Any, given: Any, told: dict[str, Any]) -> Verdict:
+        """Return the verdict on one call; an exception of the candidate is one."""
+        errors: list[Exception] = []
+
+        def guarded(*args: Any, **options: Any) -> Any:
+            try:
+                return candidate(*args, **options)
+            except Exception as error:  # whatever it is, it is the candidate's
+                errors.append(error)
+                return ()
+
+        verdict = judged(guarded, self.op, form, given, told, self.limits, self.framework)
+        if errors:
+            error = errors[0]
+            lacking = _lacking(candidate, told)
+            lacking += [key for key in told if f"unexpected keyword argument {key!r}" in str(error)]
+            if isinstance(error, TypeError) and lacking:
+                raise _NotTakenError(*dict.fromkeys(lacking))
+            return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
+        return verdict
+
 
 def _same_bits(one: Any, other: Any) -> bool:
     """Return whether two results are the same, bit by bit."""
@@ -607,16 +618,11 @@ def _same_bits(one: Any, other: Any) -> bool:
     return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
-JUDGES: dict[str, Callable[..., Verdict]] = {
-    "forward": check_forward,
-    "vjp": check_vjp,
-    "jvp": check_jvp,
-}
+#: Forms, each with a candidate and the arguments to give it.
+Forms = Iterator[tuple[str, tuple[Any, ...]]]
 
 
-def _arguments(
-    op: Any, case: HardCase, given: dict[str, Any], rng: Any
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _arguments(op: Any, case: HardCase, given: dict[str, Any], rng: Any) -> Forms:
     """Yield the forms of a case that are given, with the candidate and its arguments."""
     if "forward" in given:
         yield "forward", (given["forward"], *case.inputs)
@@ -631,9 +637,7 @@ def _arguments(
             yield "jvp", (given["jvp"], *along(record_of(op)[0], case.inputs, rng))
 
 
-def _in_memory(
-    op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _in_memory(op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any) -> Forms:
     """Yield the forms with a cotangent in the same layout, and one whose strides are 0."""
     for form, (candidate, *arguments) in _arguments(op, case, given, rng):
         if form == "vjp":
@@ -650,9 +654,7 @@ def _expanded(a: Any) -> Any:
     return np.broadcast_to(np.asarray(0.75, np.asarray(a).dtype), np.shape(a))
 
 
-def _in_form(
-    op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str
-) -> Iterator[tuple[str, tuple[Any, ...]]]:
+def _in_form(op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str) -> Forms:
     """Yield one form of a case with options that the map itself may not have."""
     if form == "forward":
         yield form, (given[form], *case.inputs)
@@ -669,26 +671,3 @@ def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:
     if any(p.kind == inspect.Parameter.VAR_KEYWORD for p in known.values()):
         return []
     return [key for key in options if key not in known]
-
-
-def _tried(judge: Any, arguments: Any, options: dict[str, Any], limits: dict[str, Any]) -> Verdict:
-    """Return the verdict; an exception of the candidate is one."""
-    candidate, *rest = arguments
-    errors: list[Exception] = []
-
-    def guarded(*args: Any, **told: Any) -> Any:
-        try:
-            return candidate(*args, **told)
-        except Exception as error:  # whatever it is, it is the candidate's
-            errors.append(error)
-            return ()
-
-    verdict: Verdict = judge(guarded, *rest, **limits, **options)
-    if errors:
-        error = errors[0]
-        lacking = _lacking(candidate, options)
-        lacking += [key for key in options if f"unexpected keyword argument {key!r}" in str(error)]
-        if isinstance(error, TypeError) and lacking:
-            raise _NotTakenError(*dict.fromkeys(lacking))
-        return Verdict(False, (), f"the candidate raises {type(error).__name__}: {error}")
-    return verdict

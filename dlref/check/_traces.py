@@ -2,6 +2,7 @@ r"""Every intermediate of a model by name, and where a port leaves the path."""
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from .._core.arguments import FloatArray
-    from ._tracing.blocks import Steps
+    from ._tracing.common import Steps
+    from ._tracing.fits import Fit
+
+    Arrays = tuple[Mapping[str, Any], Mapping[str, Any]]  # a trace's and the other's
 
 __all__ = ["TraceDifference", "first_difference", "trace"]
 
@@ -174,7 +178,7 @@ class TraceDifference(NamedTuple):
     agreed: tuple[str, ...]
     notes: tuple[str, ...]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Return a sentence."""
         if self.wrong:
             beside = f"at {self.at} it is {self.got:.6g} instead of {self.exact:.6g}"
@@ -184,10 +188,6 @@ class TraceDifference(NamedTuple):
         text += f"; {self.cause}" if self.cause else ""
         before = f"{len(self.agreed)} before it agree" if self.agreed else "nothing was before it"
         return "; ".join([text, before, *self.notes])
-
-    def __repr__(self) -> str:
-        """Return the same, for a prompt."""
-        return str(self)
 
     def _repr_html_(self) -> str:
         """Return a table of the differences, with places and causes, for notebooks."""
@@ -414,15 +414,14 @@ def first_difference(
     return None
 
 
-def _without_padding(trace: Mapping[str, Any], other: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_padding(trace: Any, other: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the other's arrays with the trace's numbers where there is no token."""
     if getattr(trace, "padding", None) is None:
         return other
     found = dict(other)
     for name, given in other.items():
         got = _real(f"other[{name!r}]", given)
-        hidden = trace.hidden(name)  # type: ignore[attr-defined]
-        layouts = zip(_layouts(name, hidden), _layouts(name, trace[name]), strict=True)
+        layouts = zip(_layouts(name, trace.hidden(name)), _layouts(name, trace[name]), strict=True)
         filled = [
             np.where(unseen, value.astype(got.dtype), got)
             for (_, unseen), (_, value) in layouts
@@ -448,9 +447,17 @@ def _to_padding(name: str, got: Any, want: Any, trace: Any) -> str:
     return "tokens attend to the padding" if seen else ""
 
 
+def _agree(names: Iterable[str], other: Mapping[str, Any], found: Steps, bound: float) -> bool:
+    """Whether all these arrays of the other are the ones that are found."""
+    return all(
+        _match(name, _real(f"other[{name!r}]", other[name]), found[name], bound) is not None
+        for name in names
+    )
+
+
 def _cause(
     name: str,
-    arrays: tuple[Mapping[str, Any], Mapping[str, Any]],
+    arrays: Arrays,
     bound: float,
     trials: Iterable[tuple[str, Steps]],
     agreed: list[str],
@@ -461,16 +468,11 @@ def _cause(
     One that explains what comes later in the same part, too, goes before others.
     """
     right, other = arrays
-
-    def fits(step: str, steps: Steps) -> bool:
-        got = _real(f"other[{step!r}]", other[step])
-        return _match(step, got, steps[step], bound) is not None
-
     first = ""
     for words, steps in trials:
         alike = [s for s in agreed if s in steps and np.shape(right[s]) == steps[s].shape]
-        if all(fits(step, steps) for step in (name, *alike)):
-            if all(fits(step, steps) for step in steps if step in other):
+        if _agree((name, *alike), other, steps, bound):
+            if _agree((step for step in steps if step in other), other, steps, bound):
                 return words
             first = first or words
     return first
@@ -509,9 +511,7 @@ def _is_rounded(got: Any, want: Any) -> bool:
     return most <= 4 * ROUNDED and bool(noise > ROUNDED / 10)  # a mean, a root, a quotient
 
 
-def _fitted(
-    name: str, arrays: tuple[Mapping[str, Any], Mapping[str, Any]], bound: float, agreed: list[str]
-) -> str:
+def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> str:
     """Return an option of the block, with a value that leads to the array of the other."""
     right, other = arrays
     got = _real(f"other[{name!r}]", other[name])
@@ -519,9 +519,9 @@ def _fitted(
         return ""  # any few numbers are fitted
     told, run = parts[name]
 
-    def misfit(options: Any) -> float:
+    def misfit(fit: Fit, number: float) -> float:
         gaps = []
-        for _, value in _layouts(name, run(options)[name]):
+        for _, value in _layouts(name, run(fit.options(number))[name]):
             if value.shape == got.shape:
                 both = np.isfinite(value) & np.isfinite(got)
                 hidden = (np.isfinite(value) != np.isfinite(got)).mean()
@@ -529,20 +529,14 @@ def _fitted(
         return min(gaps, default=float("inf"))
 
     for fit in fits_of(told):
-        value = least(lambda v, fit=fit: misfit(fit.options(v)), fit)  # type: ignore[misc]
-        found = run(fit.options(value))
-        alike = [step for step in agreed if step in found]
-        if all(
-            _match(step, _real(f"other[{step!r}]", other[step]), found[step], bound) is not None
-            for step in (name, *alike)
-        ):
-            return fit.words.format(value)
+        number = least(functools.partial(misfit, fit), fit)
+        found = run(fit.options(number))
+        if _agree((name, *(step for step in agreed if step in found)), other, found, bound):
+            return fit.words.format(number)
     return ""
 
 
-def _from_own_input(
-    name: str, arrays: tuple[Mapping[str, Any], Mapping[str, Any]], bound: float
-) -> str | None:
+def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:
     """
     Return the layout in which an array follows from the other's own input of the part.
 
@@ -618,7 +612,7 @@ def _real(name: str, value: Any) -> Any:
     return array
 
 
-def _before_mask(name: str, arrays: tuple[Mapping[str, Any], ...], bound: float) -> bool:
+def _before_mask(name: str, arrays: Arrays, bound: float) -> bool:
     """Whether scores differ only where a mask hides them, and the weights agree all the same."""
     weights = name.removesuffix("scores") + "weights"
     if not name.endswith("attention.scores") or not all(weights in some for some in arrays):

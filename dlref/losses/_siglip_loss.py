@@ -16,22 +16,28 @@ from .._core.arguments import (
     choice,
     result,
 )
-from ..activations import log_sigmoid, sigmoid
+from ..activations import sigmoid, softplus
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = ["siglip_loss", "siglip_loss_grad", "siglip_loss_jvp", "siglip_loss_vjp"]
 
 
-def _check(names: tuple[str, str], s: FloatArray, bias: FloatArray, reduction: str) -> FloatArray:
-    """Check the arguments; return the labels, 1 for pairs and -1 for others."""
+def _check(names: tuple[str, str], s: FloatArray, bias: FloatArray, reduction: str) -> None:
     check_matrix(names[0], s)
     check_shape(names[1], bias, ())
     choice("reduction", reduction, REDUCTIONS)
-    return 2.0 * np.eye(s.shape[-1]) - 1.0
 
 
-def _slopes(s: FloatArray, bias: FloatArray, label: FloatArray) -> FloatArray:
-    return np.asarray(-label * sigmoid(-label * (s + bias)))
+def _turn_pairs(z: FloatArray) -> FloatArray:
+    """Change the sign of the pairs, which are the diagonal, in place."""
+    pairs = np.einsum("...ii->...i", z)  # a view
+    pairs *= -1.0
+    return z
+
+
+def _slopes(s: FloatArray, bias: FloatArray) -> FloatArray:
+    """Return -y sigmoid(-y z) for z = s + b, where y is 1 for pairs and -1 for others."""
+    return _turn_pairs(sigmoid(_turn_pairs(s + bias)))
 
 
 def siglip_loss(
@@ -99,9 +105,9 @@ def siglip_loss(
     2.0
     """
     dtype, (s, b) = as_floats({"similarity": similarity, "bias": bias})
-    label = _check(("similarity", "bias"), s, b, reduction)
+    _check(("similarity", "bias"), s, b, reduction)
     with np.errstate(all="ignore"):
-        terms = -np.sum(log_sigmoid(label * (s + b)), axis=-1)
+        terms = np.sum(softplus(_turn_pairs(s + b)), axis=-1)
         return result(reduced(terms, reduction), dtype)
 
 
@@ -144,11 +150,11 @@ def siglip_loss_grad(
            [ 0.5, -0.5]]), np.float64(0.0))
     """
     dtype, (s, b) = as_floats({"similarity": similarity, "bias": bias})
-    label = _check(("similarity", "bias"), s, b, reduction)
+    _check(("similarity", "bias"), s, b, reduction)
     choice("reduction", reduction, REDUCTIONS[:2])
     with np.errstate(all="ignore"):
         each = seeds(np.ones(()), s.shape[:-1], reduction)
-        grad = each[..., None] * _slopes(s, b, label)
+        grad = each[..., None] * _slopes(s, b)
         return result(grad, dtype), result(np.sum(grad), dtype)
 
 
@@ -192,9 +198,9 @@ def siglip_loss_vjp(
            [ 0., -0.]])
     """
     dtype, (u, s, b) = as_floats({"dout": dout, "similarity": similarity, "bias": bias})
-    label = _check(("similarity", "bias"), s, b, reduction)
+    _check(("similarity", "bias"), s, b, reduction)
     with np.errstate(all="ignore"):
-        grad = seeds(u, s.shape[:-1], reduction)[..., None] * _slopes(s, b, label)
+        grad = seeds(u, s.shape[:-1], reduction)[..., None] * _slopes(s, b)
         return result(grad, dtype), result(np.sum(grad), dtype)
 
 
@@ -229,7 +235,7 @@ def siglip_loss_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> 
     -0.5
     """
     dtype, (s, b), (move, moved_bias) = as_tangents(primals, tangents, count=2)
-    label = _check(("primals[0]", "primals[1]"), s, b, reduction)
+    _check(("primals[0]", "primals[1]"), s, b, reduction)
     with np.errstate(all="ignore"):
-        terms = np.sum(_slopes(s, b, label) * (move + moved_bias), axis=-1)
+        terms = np.sum(_slopes(s, b) * (move + moved_bias), axis=-1)
         return result(reduced(terms, reduction), dtype)

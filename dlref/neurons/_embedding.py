@@ -18,6 +18,7 @@ from .._core.arguments import (
     entries,
     result,
 )
+from .._core.threads import over_rows
 from .._math.scatter import add_rows
 
 __all__ = ["embedding", "embedding_jvp", "embedding_vjp"]
@@ -27,6 +28,18 @@ def _padding(padding_id: int | None, table: FloatArray) -> int | None:
     if padding_id is None:
         return None
     return as_integer("padding_id", padding_id, least=0, most=max(len(table) - 1, 0))
+
+
+def _looked_up(table: FloatArray, rows: npt.NDArray[np.int64]) -> FloatArray:
+    """Return rows of a table; several threads copy them."""
+    out = np.empty((rows.size, table.shape[1]), table.dtype)
+
+    def copy(start: int, stop: int, ids: npt.NDArray[np.int64]) -> None:
+        # the rows exist; in the mode "raise" NumPy would write to a buffer first
+        np.take(table, ids[start:stop], axis=0, out=out[start:stop], mode="clip")
+
+    over_rows(copy, rows.size, table.shape[1], rows.ravel())
+    return out.reshape(*rows.shape, table.shape[1])
 
 
 def embedding(
@@ -111,7 +124,7 @@ def embedding(
     rows = as_rows(("table", "ids"), E, ids)
     _padding(padding_id, E)
     with np.errstate(all="ignore"):
-        found = E[rows]
+        found = _looked_up(E, rows)
         return result(found if factor == 1.0 else found * factor, dtype)
 
 

@@ -9,13 +9,16 @@ from ..losses import cross_entropy, cross_entropy_grad, squared_error, squared_e
 from ..neurons import mlp, mlp_vjp
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from ..neurons import LinearParams
 
 __all__ = ["mlp_loss", "mlp_loss_grad", "mlp_loss_value_and_grad"]
 
-LOSSES = {
+#: Losses and their gradients.
+LOSSES: dict[str, tuple[Callable[..., FloatArray], Callable[..., Any]]] = {
     "cross_entropy": (cross_entropy, cross_entropy_grad),
     "squared_error": (squared_error, squared_error_grad),
 }
@@ -84,7 +87,7 @@ def mlp_loss(
     (0.6931471805599453, np.float64(0.6931471805599453))
     """
     value, _ = LOSSES[_checked(loss)]
-    return value(mlp(x, params, activation=activation, dropout=dropout), targets)  # type: ignore[operator, no-any-return]
+    return value(mlp(x, params, activation=activation, dropout=dropout), targets)
 
 
 def _checked(loss: str) -> str:
@@ -140,9 +143,8 @@ def mlp_loss_value_and_grad(
     """
     value, grad = LOSSES[_checked(loss)]
     out = mlp(x, params, activation=activation, dropout=dropout)
-    dout: Any = grad(out, targets)  # type: ignore[operator]
-    _, dparams = mlp_vjp(dout, x, params, activation=activation, dropout=dropout)
-    return value(out, targets), dparams  # type: ignore[operator]
+    _, dparams = mlp_vjp(grad(out, targets), x, params, activation=activation, dropout=dropout)
+    return value(out, targets), dparams
 
 
 def mlp_loss_grad(

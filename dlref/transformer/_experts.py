@@ -86,15 +86,20 @@ def mixture_of(o: BlockOptions, p: MixtureParams) -> Mixture:
 # Private functions compute in the dtype they are given and check nothing. Tokens are rows (N, D).
 
 
+def _of_expert(p: ExpertParams, e: int) -> list[Any]:
+    """Return the arrays of one expert, None where it has no bias."""
+    return [None if a is None else a[e] for a in p]
+
+
 @np.errstate(all="ignore")
 def _expert(
     x: FloatArray, p: ExpertParams, e: int, o: Mixture
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return the output of an expert, its hidden units and their derivatives."""
-    own = [None if a is None else a[e] for a in p]
-    gate, up = affine(x, own[0], own[3]), affine(x, own[1], own[4])  # type: ignore[arg-type]
+    own = _of_expert(p, e)
+    gate, up = affine(x, own[0], own[3]), affine(x, own[1], own[4])
     h, by_gate, by_up = o.hidden(gate, up)
-    return affine(h, own[2], own[5]), h, by_gate, by_up  # type: ignore[arg-type]
+    return affine(h, own[2], own[5]), h, by_gate, by_up
 
 
 def mixture_forward(x: FloatArray, p: MixtureParams, o: Mixture) -> tuple[FloatArray, Pullback]:
@@ -116,7 +121,7 @@ def mixture_forward(x: FloatArray, p: MixtureParams, o: Mixture) -> tuple[FloatA
     def pullback(u: FloatArray) -> tuple[FloatArray, MixtureParams]:
         u = u.reshape(rows.shape)
         dx, dw = np.zeros_like(rows), np.zeros_like(at.weights)
-        grads = [None if a is None else np.zeros_like(a) for a in p.experts]
+        grads: list[Any] = [None if a is None else np.zeros_like(a) for a in p.experts]
         for e, where, slot, y, h, by_gate, by_up in kept:
             du = u[where]
             dw[where, slot] = (du * y).sum(-1)
@@ -127,7 +132,7 @@ def mixture_forward(x: FloatArray, p: MixtureParams, o: Mixture) -> tuple[FloatA
         dx_shared, dshared, dgate = shared_pullback(u)
         dx += dx_shared
         correction = None if p.correction is None else np.zeros_like(p.correction)
-        experts = ExpertParams(*grads)  # type: ignore[arg-type]
+        experts = ExpertParams(*grads)
         return dx.reshape(x.shape), MixtureParams(
             drouter, experts, dbias, correction, dshared, dgate
         )
@@ -136,10 +141,10 @@ def mixture_forward(x: FloatArray, p: MixtureParams, o: Mixture) -> tuple[FloatA
         grads: Any, dx: FloatArray, e: int, where: Any, dy: FloatArray, h: Any, by_gate: Any,
         by_up: Any,
     ) -> None:  # fmt: skip
-        z, own = rows[where], [None if a is None else a[e] for a in p.experts]
-        dh, dw_down, db_down = affine_vjp(dy, h, own[2], own[5])  # type: ignore[arg-type]
-        dz_gate, dw_gate, db_gate = affine_vjp(dh * by_gate, z, own[0], own[3])  # type: ignore[arg-type]
-        dz_up, dw_up, db_up = affine_vjp(dh * by_up, z, own[1], own[4])  # type: ignore[arg-type]
+        z, own = rows[where], _of_expert(p.experts, e)
+        dh, dw_down, db_down = affine_vjp(dy, h, own[2], own[5])
+        dz_gate, dw_gate, db_gate = affine_vjp(dh * by_gate, z, own[0], own[3])
+        dz_up, dw_up, db_up = affine_vjp(dh * by_up, z, own[1], own[4])
         dx[where] += dz_gate + dz_up
         found = dw_gate, dw_up, dw_down, db_gate, db_up, db_down
         for total, part in zip(grads, found, strict=True):
@@ -154,14 +159,15 @@ def _shared_forward(x: FloatArray, p: MixtureParams) -> tuple[FloatArray, Pullba
     if p.shared is None:
         return np.zeros_like(x), lambda u: (np.zeros_like(x), None, None)
     y, back = network_forward(x, p.shared, "silu")
-    if p.shared_gate is None:
+    weight = p.shared_gate
+    if weight is None:
         return y, lambda u: (*back(u), None)
-    gate = affine(x, p.shared_gate)
+    gate = affine(x, weight)
 
     def pullback(u: FloatArray) -> tuple[Any, ...]:
         dx, dshared = back(sigmoid(gate) * u)
         du = np.asarray(sigmoid_vjp((u * y).sum(-1, keepdims=True), gate))
-        dx_gate, dgate, _ = affine_vjp(du, x, p.shared_gate)  # type: ignore[arg-type]
+        dx_gate, dgate, _ = affine_vjp(du, x, weight)
         return dx + dx_gate, dshared, dgate
 
     return sigmoid(gate) * y, pullback
@@ -192,11 +198,11 @@ def _expert_tangent(
     x: FloatArray, v: FloatArray, p: ExpertParams, dp: ExpertParams, e: int, o: Mixture
 ) -> tuple[FloatArray, FloatArray]:
     y, h, by_gate, by_up = _expert(x, p, e, o)
-    own, moves = ([None if a is None else a[e] for a in tree] for tree in (p, dp))
-    dgate = affine_jvp((x, own[0], own[3]), (v, moves[0], moves[3]))  # type: ignore[arg-type]
-    dup = affine_jvp((x, own[1], own[4]), (v, moves[1], moves[4]))  # type: ignore[arg-type]
+    own, moves = _of_expert(p, e), _of_expert(dp, e)
+    dgate = affine_jvp((x, own[0], own[3]), (v, moves[0], moves[3]))
+    dup = affine_jvp((x, own[1], own[4]), (v, moves[1], moves[4]))
     dh = by_gate * dgate + by_up * dup
-    return y, affine_jvp((h, own[2], own[5]), (dh, moves[2], moves[5]))  # type: ignore[arg-type]
+    return y, affine_jvp((h, own[2], own[5]), (dh, moves[2], moves[5]))
 
 
 def _shared_tangent(

@@ -200,7 +200,7 @@ def _groups(prompt: Any, lengths: npt.ArrayLike | None, padding: str) -> _Groups
     choice("padding", padding, ("left",))
     if lengths is not None:
         ids, counts = as_integers("prompt", prompt), as_integers("lengths", lengths)
-        check_ndim("prompt", ids, 1)  # type: ignore[arg-type]
+        check_ndim("prompt", ids, 1)
         check_shape("lengths", counts, ids.shape[:-1])
         T = ids.shape[-1]
         if counts.size and not 1 <= counts.min() <= counts.max() <= T:
@@ -220,7 +220,7 @@ def _groups(prompt: Any, lengths: npt.ArrayLike | None, padding: str) -> _Groups
             raise ValueError(msg)
     texts = [as_integers(f"prompt[{i}]", text) for i, text in enumerate(prompt)]
     for i, text in enumerate(texts):
-        check_axes(f"prompt[{i}]", text, 1)  # type: ignore[arg-type]
+        check_axes(f"prompt[{i}]", text, 1)
     return _Groups(texts, [], (len(texts),))
 
 

@@ -111,7 +111,7 @@ def _next(
 ) -> tuple[IntArray, IntArray]:
     """Return inputs and targets at the beginning of their rows; -100 where there is no token."""
     ids = as_integers("tokens", tokens)
-    check_ndim("tokens", ids, 1)  # type: ignore[arg-type]
+    check_ndim("tokens", ids, 1)
     pad = as_padding(lengths, padding, ids.shape, *drops)
     if pad is None:
         return next_tokens("tokens", ids, targets)

@@ -111,7 +111,7 @@ def _check_table(name: str, table: FloatArray | None, config: LanguageModelConfi
 def as_tokens(name: str, tokens: npt.ArrayLike, vocabulary: int) -> IntArray:
     """Return tokens as integers of (..., T)."""
     ids = as_integers(name, tokens)
-    check_ndim(name, ids, 1)  # type: ignore[arg-type]
+    check_ndim(name, ids, 1)
     check_range(name, ids, vocabulary)
     return ids
 
@@ -155,7 +155,7 @@ def next_tokens(
 ) -> tuple[IntArray, IntArray]:
     """Return inputs and the tokens they are to predict, by default the next ones."""
     ids = as_integers(name, tokens)
-    check_ndim(name, ids, 1)  # type: ignore[arg-type]
+    check_ndim(name, ids, 1)
     if targets is not None:
         wanted = as_integers("targets", targets)
         check_shape("targets", wanted, ids.shape)

@@ -141,11 +141,11 @@ def maps():
 def test_no_cotangent_or_tangent_is_an_input(f, module, monkeypatch):
     calls = []
 
-    def seen(_candidate, _op, *arguments, **_):
+    def seen(_candidate, _op, _form, arguments, *_, **_options):
         calls.append(arguments)
         return check.Verdict(True, (), "")
 
-    monkeypatch.setattr(_reports, "JUDGES", {"vjp": seen, "jvp": seen})
+    monkeypatch.setattr(_reports, "judged", seen)
     takes_name = next(iter(inspect.signature(f).parameters)) == "f"
     jvp = None if takes_name or not hasattr(module, f"{f.__name__}_jvp") else seen
     check.check_all(None, f, vjp=seen, jvp=jvp)

@@ -200,7 +200,7 @@ class Attention:
         if self.indices is None:
             return seen
         chosen = as_integers("indices", self.indices)
-        check_ndim("indices", chosen, 1)  # type: ignore[arg-type]
+        check_ndim("indices", chosen, 1)
         shape = (*self.lead, self.T, chosen.shape[-1])
         check_fits("indices", chosen, shape, "..., H, T, count")
         check_range("indices", chosen[chosen >= 0], self.S)

@@ -39,7 +39,6 @@ NOTHING = Known(f=None, why_not=NOT_ARRAYS)
 
 
 def records(chapter: str) -> tuple[Known, ...]:
-    """Return the records of a chapter."""
     return tuple(importlib.import_module(f"{__name__}.{chapter}").RECORDS)
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    Case = tuple[str, tuple[Any, ...], dict[str, Any]]
-    Cases = Callable[[Any], Iterator[Case]]
-    Formula = Callable[..., Any]
+#: Name, inputs and options.
+Case = tuple[str, tuple[Any, ...], dict[str, Any]]
+Cases = Iterator[Case]
+CasesFrom = Callable[[Any], Cases]  # a generator of random numbers
 
 FORMS = ("_value_and_grad", "_jacobian", "_hessian", "_grad", "_deriv2", "_deriv", "_vjp", "_jvp")
 
@@ -26,7 +25,6 @@ class Sample(NamedTuple):
 
 
 def call(*shapes: Any, **options: Any) -> Sample:
-    """Return a sample of these shapes and options."""
     return Sample(shapes, options)
 
 
@@ -52,7 +50,7 @@ def words(key: str) -> str:
     return f"the option {key!r}"
 
 
-def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> Iterator[Case]:
+def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> Cases:
     """Yield a case for each option, told together with those that every call needs."""
     for key, value in values.items():
         yield words(key), inputs(), {**base, key: value}
@@ -67,6 +65,11 @@ def normal(rng: Any, shape: Any, _first: Any = None) -> Any:
 
 def moderate(rng: Any, shape: Any, _first: Any = None) -> Any:
     return rng.normal(size=shape) / 2
+
+
+def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw logits of distributions that are far apart, or numbers beyond the range of few bits."""
+    return 4.0 * rng.normal(size=shape)
 
 
 def positive(rng: Any, shape: Any, _first: Any = None) -> Any:
@@ -106,7 +109,6 @@ def classes(rng: Any, shape: Any, first: Any) -> Any:
 
 
 def rows(rng: Any, shape: Any, first: Any) -> Any:
-    """Draw rows of the first input."""
     return rng.integers(0, first[0], shape)
 
 
@@ -134,20 +136,20 @@ class Known:
     analytic: bool = True  # whether a NaN in an input that matters makes the result NaN
 
     # Inputs at which its kernels break.
-    hard: Sequence[Sample] | Cases | None = None  # None: the calls, with more rows and columns
+    hard: Sequence[Sample] | CasesFrom | None = None  # None: the calls, with more rows and columns
     large: Sequence[Sample] | None = None  # beyond tiles; None: 17 times the first call
-    more: Callable[[Known, Any, Any], Iterator[Case]] | None = None  # of its own, not varied
+    more: Callable[[Known, Any, Any], Cases] | None = None  # of its own, not varied
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
-    options: Sequence[Sample] | Cases | None = None  # None: the calls that tell one
+    options: Sequence[Sample] | CasesFrom | None = None  # None: the calls that tell one
     options_at: Callable[[Sequence[Any]], Iterable[dict[str, Any]]] | None = None  # for shapes
-    shaped: Callable[[Any, Sequence[Any]], Iterator[Case]] | None = None  # all cases, for shapes
+    shaped: Callable[[Any, Sequence[Any]], Cases] | None = None  # all cases, for shapes
     of_forms: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # of one form alone
     fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
     # Formulas and mistakes of other kernels.
-    plain: Mapping[str, Formula] = field(default_factory=dict)  # by form
-    variants: Mapping[str, tuple[Formula, ...]] = field(default_factory=dict)
+    plain: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # by form
+    variants: Mapping[str, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
     mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
     later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
     signs: tuple[Callable[[Any], str], ...] = ()
@@ -192,13 +194,18 @@ class Known:
         return [k for k in sample.options if k in known and known[k].kind == known[k].KEYWORD_ONLY]
 
     @property
+    def full(self) -> list[Sample]:
+        """Return the calls whose inputs are not empty."""
+        every = ((one, (s for s in one.shapes if isinstance(s, tuple))) for one in self.calls)
+        return [one for one, shapes in every if not any(0 in shape for shape in shapes)]
+
+    @property
     def hard_samples(self) -> list[Sample]:
         """Return the samples at which its kernels break."""
         if self.hard is not None and not callable(self.hard):
             return list(self.hard)
-        calls = [one for one in self.calls if not _is_empty(one)]
-        plain = [one for one in calls if not self.told(one)]
-        needed = [one for one in calls if {*self.told(one)} & {*self.needed}]
+        plain = [one for one in self.full if not self.told(one)]
+        needed = [one for one in self.full if {*self.told(one)} & {*self.needed}]
         return [*(_grown(one, 3) for one in plain), *plain, *needed]
 
     @property
@@ -206,12 +213,11 @@ class Known:
         """Return samples of three axes, and of more numbers than a tile of a kernel has."""
         if self.large is not None:
             return list(self.large)
-        plain = [one for one in self.calls if not _is_empty(one) and not self.told(one)]
-        if not plain:
+        first = next((one for one in self.full if not self.told(one)), None)
+        if first is None:
             return []
-        first = plain[0]
         shapes = [(2, 3, *s) if isinstance(s, tuple) else s for s in first.shapes]
-        of_three = [one for one in self.calls if _has_three_axes(one) and not _is_empty(one)]
+        of_three = [one for one in self.full if _has_three_axes(one)]
         batch = [Sample(tuple(shapes), first.options)] if self.batched else of_three[:1]
         return [_grown(first, 17), *batch]
 
@@ -221,15 +227,11 @@ class Known:
         if self.options is not None and not callable(self.options):
             return list(self.options)
         some: dict[str, Sample] = {}
-        for one in self.calls:
+        for one in self.full:
             told = self.told(one)
-            if told and not _is_empty(one) and not {*told} & {*self.needed}:
+            if told and not {*told} & {*self.needed}:
                 some.setdefault(told[-1], one)
         return list(some.values())
-
-
-def _is_empty(sample: Sample) -> bool:
-    return any(0 in shape for shape in sample.shapes if isinstance(shape, tuple))
 
 
 def _has_three_axes(sample: Sample) -> bool:
@@ -244,6 +246,11 @@ def _grown(sample: Sample, times: int) -> Sample:
         for shape in sample.shapes
     )
     return Sample(tuple(shapes), sample.options)
+
+
+def record(f: Any, *calls: Sample, **known: Any) -> Known:
+    """Return the record of a map that is called so; the first call is the plain one."""
+    return Known(f=f, calls=calls, **known)
 
 
 #: Why nothing is known of functions of integers, names, files and so on.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,16 +12,11 @@ from .._oracle.causes import derivatives, inputs, options, signs
 from .._oracle.plain import rows as r
 from .._oracle.plain import units as u
 from .._oracle.plain.common import sigmoid
-from ._record import Known, Sample, call, covered, nonzero
+from ._record import Cases, Known, Sample, call, covered, nonzero, record
 from .calculus import PAIRS
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from ._record import Case
-
-
-def _elements(_: Known, rng: Any, size: Any) -> Iterator[Case]:
+def _elements(_: Known, rng: Any, size: Any) -> Cases:
     yield "zeros of both signs", (np.array([0.0, -0.0, 1.0, -1.0]),), {}
     yield "tiny", (np.array([1e-5, -1e-5, 2.0**-14, -(2.0**-14)]),), {}
     yield "tails", (np.linspace(-30.0, 30.0, 61),), {}
@@ -30,7 +25,7 @@ def _elements(_: Known, rng: Any, size: Any) -> Iterator[Case]:
     yield "no elements", (np.empty((0, 3)),), {}
 
 
-def _rows(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _rows(_: Known, rng: Any, _size: Any) -> Cases:
     x = rng.normal(size=(4, 37))
     yield "ties", (np.repeat(x[:, :1], 8, 1),), {}
     yield "large", (100.0 * x,), {}
@@ -55,7 +50,7 @@ def elementwise(f: Any, *told: dict[str, Any], needed: tuple[str, ...] = (), **k
     hard = [call((5, 7)), *(one for one in some if {*one.options} & {*needed})]
     every: dict[str, Any] = {"family": "elements", "more": _elements, "hard": hard}
     every |= {"large": covered(((2, 3, 1025),), *told), "exponential": True}
-    return Known(f=f, calls=[*calls, *some], needed=needed, **(every | known))
+    return record(f, *calls, *some, needed=needed, **(every | known))
 
 
 def gated(f: Any, *told: dict[str, Any], **known: Any) -> Known:
@@ -78,6 +73,11 @@ def by_slope(f: Any, slope: Any) -> dict[str, Any]:
     """Return the plain formulas of a map and of its slope."""
     plain = {"vjp": u.in_reverse(slope), "jvp": u.in_forward_mode(slope)}
     return plain if f is None else {"forward": f, **plain}
+
+
+def symmetric(vjp: Any) -> dict[str, Any]:
+    """Return the plain formulas of both modes of a map whose Jacobian is symmetric."""
+    return {"vjp": vjp, "jvp": lambda x, dx, **told: vjp(dx, x, **told)}
 
 
 #: Polynomials, and a quotient, in pieces.
@@ -103,8 +103,7 @@ RECORDS = [
     elementwise(a.hard_tanh, **PIECEWISE),
     elementwise(a.softplus, {"beta": 0.75}, mistakes=(options.linear_beyond_20,)),
     elementwise(
-        a.softsign, **PIECEWISE,
-        plain={"vjp": u.softsign_vjp, "jvp": lambda x, dx: u.softsign_vjp(dx, x)},
+        a.softsign, **PIECEWISE, plain=symmetric(u.softsign_vjp),
     ),
     elementwise(a.silu, {"beta": 0.75}, plain=by_slope(u.silu, u.silu_deriv)),
     elementwise(
@@ -118,16 +117,13 @@ RECORDS = [
     elementwise(a.relu6, **PIECEWISE),
     elementwise(
         a.tanhshrink, draw=(nonzero,),
-        plain={
-            "forward": u.tanhshrink, "vjp": u.tanhshrink_vjp, "jvp": lambda x,
-            dx: u.tanhshrink_vjp(dx, x),
-        },
+        plain={"forward": u.tanhshrink, **symmetric(u.tanhshrink_vjp)},
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),
     elementwise(a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE),
-    Known(
-        f=a.prelu,
-        calls=[call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,))],
+    record(
+        a.prelu,
+        call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,)),
         hard=[call((5, 7), (7,))],
     ),
     gated(a.glu, plain=u.gated(sigmoid, u.sigmoid_deriv)),
@@ -138,10 +134,7 @@ RECORDS = [
     gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu, **PIECEWISE),
     along_rows(
         a.softmax, call((1,)),
-        plain={
-            "forward": r.softmax, "vjp": r.softmax_vjp, "jvp": lambda x, dx,
-            **told: r.softmax_vjp(dx, x, **told),
-        },
+        plain={"forward": r.softmax, **symmetric(r.softmax_vjp)},
         variants={
             "forward": (r.by_logsumexp,),
             "vjp":(
@@ -168,14 +161,12 @@ RECORDS = [
         later=(inputs.base_two,), exponent=signs.largest_input,
     ),
     along_rows(a.sparsemax, call((1,))),
-    Known(
-        f=a.gumbel_softmax,
-        calls=[
-            call((5,), (5,)),
-            call((2, 3), (2, 3), temperature=0.5),
-            call((2, 1, 4), (2, 1, 4)),
-            call((0, 3), (0, 3)),
-        ],
+    record(
+        a.gumbel_softmax,
+        call((5,), (5,)),
+        call((2, 3), (2, 3), temperature=0.5),
+        call((2, 1, 4), (2, 1, 4)),
+        call((0, 3), (0, 3)),
         hard=[call((5, 7), (5, 7)), call((3, 131), (3, 131), temperature=0.5)],
         options=[call((5, 7), (5, 7), temperature=0.5), call((5, 7), (5, 7), hard=True)],
     ),

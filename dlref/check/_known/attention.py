@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from .._oracle.causes import signs
 from .._oracle.plain import attention as plain
 from ._record import (
     NOT_ARRAYS,
+    Cases,
     Known,
     Sample,
     call,
@@ -20,16 +21,12 @@ from ._record import (
     distribution,
     each,
     normal,
+    record,
     unit,
     without,
     words,
 )
 from .neurons import sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
 
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
 DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
@@ -68,7 +65,7 @@ def _told(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
     return [*some, call(*shapes, is_causal=True, q_offset=2)]
 
 
-def _hard(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _hard(known: Known, rng: Any, _size: Any) -> Cases:
     count = len(known.calls[0].shapes)
 
     def qkv(t: int, s: int, *, heads: int = 2, keys: int = 2) -> tuple[Any, ...]:
@@ -137,9 +134,10 @@ def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> K
         call((3, 2), (4, 2), *v, window=(1, 0), q_offset=1, scale=2.0),
         call((0, 2, 3, 2), (0, 1, 4, 2), *none),
     ]
-    return Known(
-        f=f,
-        calls=[*fixed, *calls],
+    return record(
+        f,
+        *fixed,
+        *calls,
         options_at=_at,
         large=_beyond_tiles([*known["options"]], values=values),
         hard=(),
@@ -173,7 +171,7 @@ def rotations() -> dict[str, Any]:
     return {"rope": (np.cos(turns), np.sin(turns))}
 
 
-def rotated(inputs: Any) -> Iterator[Case]:
+def rotated(inputs: Any) -> Cases:
     told = {**HEADS, **rotations()}
     yield words("rope"), inputs, told
     yield words("rope_interleaved"), inputs, {**told, "rope_interleaved": False}
@@ -186,7 +184,7 @@ def _projections(rng: Any, keys: int = 8) -> Any:
     return a.AttentionParams(*weights, *(rng.normal(size=shape[0]) / 4 for shape in shapes))
 
 
-def _multi_head(rng: Any) -> Iterator[Case]:
+def _multi_head(rng: Any) -> Cases:
     p = _projections(rng)
     yield "fewer queries than keys", (sequence(rng), sequence(rng, 7), p), HEADS
     yield "one key", (sequence(rng), sequence(rng, 1), p), HEADS
@@ -198,7 +196,7 @@ def _multi_head(rng: Any) -> Iterator[Case]:
     yield "a length that is no multiple of a tile", (sequence(rng, 33), sequence(rng, 67), p), HEADS
 
 
-def _multi_head_options(rng: Any) -> Iterator[Case]:
+def _multi_head_options(rng: Any) -> Cases:
     p, x = _projections(rng), sequence(rng)
     values = {k: v for k, v in each_of(5, 7).items() if k != "indices"}
     yield from each(lambda: (x, sequence(rng, 7), p), values, **HEADS)
@@ -216,7 +214,7 @@ def _latents(rng: Any) -> a.LatentAttentionParams:
     return a.LatentAttentionParams(*(rng.normal(size=shape) / 2 for shape in shapes))
 
 
-def _latent(rng: Any) -> Iterator[Case]:
+def _latent(rng: Any) -> Cases:
     p = _latents(rng)
     yield "some tokens", (sequence(rng), p), HEADS
     yield "one token", (sequence(rng, 1), p), HEADS
@@ -225,14 +223,22 @@ def _latent(rng: Any) -> Iterator[Case]:
     yield "queries without a latent", (sequence(rng), straight), HEADS
 
 
-def _latent_options(rng: Any) -> Iterator[Case]:
+def _latent_options(rng: Any) -> Cases:
     p = _latents(rng)
     told = {"is_causal": False, "scale": 0.25, "eps": 0.5, "mask": blind(5, 5)}
     yield from each(lambda: (sequence(rng), p), told, **HEADS)
     yield from rotated((sequence(rng), p))
 
 
-FLASH = {"weights": plain.weights_by_logsumexp}
+ATTENTION: dict[str, Any] = {
+    "forward": plain.attention,
+    "vjp": plain.attention_vjp,
+    "jvp": plain.attention_jvp,
+}
+FLASH = {
+    form: (functools.partial(formula, weights=plain.weights_by_logsumexp),)
+    for form, formula in ATTENTION.items()
+}
 STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
 RECORDS = [
@@ -255,12 +261,7 @@ RECORDS = [
             "forward": [call(*QKV, return_lse=True), call(*QKV, return_weights=True)],
             "vjp": [call(*QKV, dlse=np.cos(np.arange(10.0)).reshape(2, 5))],
         },
-        plain={"forward": plain.attention, "vjp": plain.attention_vjp, "jvp": plain.attention_jvp},
-        variants={
-            "forward": (functools.partial(plain.attention, **FLASH),),
-            "vjp": (functools.partial(plain.attention_vjp, **FLASH),),
-            "jvp": (functools.partial(plain.attention_jvp, **FLASH),),
-        },
+        plain=ATTENTION, variants=FLASH,
         mistakes=(
             mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
             mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.online,
@@ -268,13 +269,11 @@ RECORDS = [
             mistakes.heads_tiled, mistakes.gradients,
         ),
     ),
-    Known(
-        f=a.multiplicative_attention,
-        calls=[
-            call((3, 2), (4, 3), (4, 2), (2, 3)),
-            call((2, 2, 3, 1), (2, 1, 4, 3), (2, 1, 4, 2), (1, 3)),
-            call((0, 1, 3, 2), (0, 1, 4, 3), (0, 1, 4, 2), (2, 3), scale=0.5),
-        ],
+    record(
+        a.multiplicative_attention,
+        call((3, 2), (4, 3), (4, 2), (2, 3)),
+        call((2, 2, 3, 1), (2, 1, 4, 3), (2, 1, 4, 2), (1, 3)),
+        call((0, 1, 3, 2), (0, 1, 4, 3), (0, 1, 4, 2), (2, 3), scale=0.5),
         batched=False,
         hard=[
             call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
@@ -282,13 +281,11 @@ RECORDS = [
         ],
         options=_told(PROJECTED, without=("indices",)), mistakes=(mistakes.masks,),
     ),
-    Known(
-        f=a.additive_attention,
-        calls=[
-            call((3, 2), (4, 3), (4, 2), (5, 2), (5, 3), (5,)),
-            call((2, 3, 2), (2, 4, 3), (2, 4, 2), (1, 2), (1, 3), (1,), mask=np.arange(4) != 1),
-            call((0, 3, 2), (0, 4, 3), (0, 4, 2), (5, 2), (5, 3), (5,)),
-        ],
+    record(
+        a.additive_attention,
+        call((3, 2), (4, 3), (4, 2), (5, 2), (5, 3), (5,)),
+        call((2, 3, 2), (2, 4, 3), (2, 4, 2), (1, 2), (1, 3), (1,), mask=np.arange(4) != 1),
+        call((0, 3, 2), (0, 4, 3), (0, 4, 2), (5, 2), (5, 3), (5,)),
         batched=False,
         hard=[
             call((5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,)),
@@ -297,15 +294,13 @@ RECORDS = [
         ],
         options=(), plain={"vjp": plain.additive_attention_vjp},
     ),
-    Known(
-        f=a.linear_attention,
-        calls=[
-            call((3, 2), (4, 2), (4, 3)),
-            call((2, 3, 2), (2, 3, 2), (2, 3, 1), is_causal=True, feature_map="exp"),
-            call((3, 2), (3, 2), (3, 1), is_causal=True),
-            call((3, 2), (4, 2), (4, 1), feature_map="identity", normalize=False),
-            call((0, 3, 2), (0, 4, 2), (0, 4, 1)),
-        ],
+    record(
+        a.linear_attention,
+        call((3, 2), (4, 2), (4, 3)),
+        call((2, 3, 2), (2, 3, 2), (2, 3, 1), is_causal=True, feature_map="exp"),
+        call((3, 2), (3, 2), (3, 1), is_causal=True),
+        call((3, 2), (4, 2), (4, 1), feature_map="identity", normalize=False),
+        call((0, 3, 2), (0, 4, 2), (0, 4, 1)),
         hard=[
             call((5, 4), (7, 4), (7, 3)), call((67, 4), (67, 4), (67, 3), is_causal=True),
             call((5, 4), (7, 4), (7, 3), feature_map="exp"),
@@ -314,13 +309,11 @@ RECORDS = [
         plain={"forward": plain.linear_attention, "vjp": plain.linear_attention_vjp},
         signs=(signs.divided_by_nothing,),
     ),
-    Known(
-        f=a.recurrent_linear_attention,
-        calls=[
-            call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
-            call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
-            call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
-        ],
+    record(
+        a.recurrent_linear_attention,
+        call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
+        call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
+        call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
         draw=(*3 * [normal], unit, unit),
         hard=[
             call((5, 4), (5, 4), (5, 3), None, None, None),
@@ -328,40 +321,34 @@ RECORDS = [
         ],
         options=(),
     ),
-    Known(
-        f=a.merge_attention,
-        calls=[
-            call((3, 2, 4), (3, 2)), call((2, 3, 2, 1), (2, 3, 2), axis=1), call((1, 3, 2), (1, 3)),
-            call((2, 0, 3), (2, 0)),
-        ],
+    record(
+        a.merge_attention,
+        call((3, 2, 4), (3, 2)), call((2, 3, 2, 1), (2, 3, 2), axis=1), call((1, 3, 2), (1, 3)),
+        call((2, 0, 3), (2, 0)),
         batched=False, hard=[call((4, 5, 7), (4, 5))],
         options=[call((4, 4, 7), (4, 4), axis=1)],
     ),
-    Known(
-        f=a.forgetting_bias,
-        calls=[call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3))],
+    record(
+        a.forgetting_bias,
+        call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3)),
         hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
     ),
-    Known(
-        f=a.indexer_scores,
-        calls=[
-            call((3, 4, 2), (5, 2), (4, 3)), call((2, 1, 3, 2), (2, 3, 2), (2, 3, 1)),
-            call((0, 2, 3, 1), (0, 2, 1), (0, 3, 2)),
-        ],
+    record(
+        a.indexer_scores,
+        call((3, 4, 2), (5, 2), (4, 3)), call((2, 1, 3, 2), (2, 3, 2), (2, 3, 1)),
+        call((0, 2, 3, 1), (0, 2, 1), (0, 3, 2)),
         hard=[call((2, 5, 7), (6, 7), (5, 2))],
     ),
-    Known(
-        f=a.differential_attention,
-        calls=[
-            call((3, 2), (4, 2), (3, 2), (4, 2), (4, 3), ()),
-            call(*2 * [(2, 4, 3, 2), (2, 2, 4, 2)], (2, 2, 4, 1), (4, 1, 1), is_causal=True),
-            call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
-        ],
+    record(
+        a.differential_attention,
+        call((3, 2), (4, 2), (3, 2), (4, 2), (4, 3), ()),
+        call(*2 * [(2, 4, 3, 2), (2, 2, 4, 2)], (2, 2, 4, 1), (4, 1, 1), is_causal=True),
+        call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
         batched=False, hard=[call(*TWO_MAPS)],
         options=_told(TWO_MAPS, without=("sink", "dropout", "indices")),
     ),
-    Known(
-        f=a.repeat_kv, calls=[call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1)],
+    record(
+        a.repeat_kv, call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1),
         constant=(1,), batched=False,
     ),
     of_weights(a.attention_entropy, hard=[call((5, 7)), call((2, 3, 33, 67))]),
@@ -373,9 +360,9 @@ RECORDS = [
         a.attention_shares, call((3, 4), q_offset=-1),
         hard=[call((5, 7)), call((5, 7), q_offset=-1)],
     ),
-    Known(
-        f=a.attention_rollout,
-        calls=[call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1))],
+    record(
+        a.attention_rollout,
+        call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1)),
         draw=(distribution,), batched=False,
         hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)], options=(), fixed=True,
     ),

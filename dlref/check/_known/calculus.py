@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import calculus as c
-from ._record import FORMS, NOT_ARRAYS, Known, call, invertible, nonzero, positive, without
+from ._record import FORMS, NOT_ARRAYS, Known, call, invertible, nonzero, positive, record, without
 
 PAIRS = [
     call((3,), (3,)),
@@ -77,8 +77,8 @@ RECORDS = [
         "logdet", lambda a: np.linalg.slogdet(a)[1], calls=MATRICES, hard=LARGER,
         draw=(invertible,), fixed=True,
     ),
-    Known(
-        f=c.chain_rule, calls=[call((2, 3), (3, 4), (4, 1)), call((2, 2)), call((5, 2, 3), (3, 4))],
+    record(
+        c.chain_rule, call((2, 3), (3, 4), (4, 1)), call((2, 2)), call((5, 2, 3), (3, 4)),
     ),
     *without("it takes lists", c.total_derivative), *without(NOT_ARRAYS, c.chain_cost),
 ]  # fmt: skip

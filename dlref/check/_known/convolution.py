@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from ... import convolution as c
 from .._oracle.causes import convolution as mistakes
-from ._record import Known, call
+from ._record import call, record
 
 PLANE = (2, 4, 7, 6), (6, 4, 3, 2), (6,)
 HALVES = (2, 4, 7, 6), (6, 2, 3, 2), (6,)
 SQUARE = (3, 6, 6), (3, 3, 3, 3), None
 
 RECORDS = [
-    Known(
-        f=c.conv,
-        calls=[
-            call((2, 3, 6), (4, 3, 3), (4,)), call((2, 5), (3, 2, 2), None, padding=1),
-            call((2, 5, 5), (2, 2, 3, 2), (2,), stride=2),
-            call((2, 5), (2, 2, 2), (2,), dilation=3), call((2, 2, 3), (4, 1, 2), (4,), groups=2),
-            call((2, 3, 4, 3), (2, 1, 2, 2, 2), (2,), groups=2, padding=(1, 0, 1), stride=2),
-            call((0, 2, 4), (3, 2, 3), (3,)),
-        ],
+    record(
+        c.conv,
+        call((2, 3, 6), (4, 3, 3), (4,)), call((2, 5), (3, 2, 2), None, padding=1),
+        call((2, 5, 5), (2, 2, 3, 2), (2,), stride=2),
+        call((2, 5), (2, 2, 2), (2,), dilation=3), call((2, 2, 3), (4, 1, 2), (4,), groups=2),
+        call((2, 3, 4, 3), (2, 1, 2, 2, 2), (2,), groups=2, padding=(1, 0, 1), stride=2),
+        call((0, 2, 4), (3, 2, 3), (3,)),
         batched=False,
         hard=[call(*PLANE), call(*SQUARE), call((2, 5, 40), (7, 5, 5), None)],
         large=[
@@ -32,16 +30,14 @@ RECORDS = [
         mistakes=(mistakes.reversed_kernel, mistakes.exchanged_axes),
         later=(mistakes.interleaved_groups, mistakes.other_padding),
     ),
-    Known(
-        f=c.conv_transpose,
-        calls=[
-            call((2, 3, 4), (3, 2, 3), (2,)), call((2, 3), (2, 1, 2), None, stride=2),
-            call((2, 3, 2), (2, 2, 3, 2), (2,), padding=1),
-            call((2, 3), (2, 2, 2), (2,), dilation=2),
-            call((2, 2, 3), (2, 1, 2), (2,), groups=2),
-            call((2, 3), (2, 2, 2), None, stride=2, output_padding=1),
-            call((0, 2, 4), (2, 3, 3), (3,)),
-        ],
+    record(
+        c.conv_transpose,
+        call((2, 3, 4), (3, 2, 3), (2,)), call((2, 3), (2, 1, 2), None, stride=2),
+        call((2, 3, 2), (2, 2, 3, 2), (2,), padding=1),
+        call((2, 3), (2, 2, 2), (2,), dilation=2),
+        call((2, 2, 3), (2, 1, 2), (2,), groups=2),
+        call((2, 3), (2, 2, 2), None, stride=2, output_padding=1),
+        call((0, 2, 4), (2, 3, 3), (3,)),
         batched=False,
         hard=[
             call((2, 4, 5, 6), (4, 6, 3, 2), (6,)), call((3, 6, 6), (3, 3, 3, 3), None),
@@ -61,13 +57,11 @@ RECORDS = [
         later=(mistakes.padded_at_the_start,),
     ),
     *(
-        Known(
-            f=f,
-            calls=[
-                call((2, 6), size=(2,)), call((7,), size=(3,), stride=2, padding=1),
-                call((2, 4, 5), size=(2, 3), stride=1), call((3, 3, 4), size=(2, 1, 2)),
-                call((0, 4), size=(2,)),
-            ],
+        record(
+            f,
+            call((2, 6), size=(2,)), call((7,), size=(3,), stride=2, padding=1),
+            call((2, 4, 5), size=(2, 3), stride=1), call((3, 3, 4), size=(2, 1, 2)),
+            call((0, 4), size=(2,)),
             hard=[call((2, 3, 7, 8), size=(3, 3)), call((3, 41), size=(5,))],
             large=[call((5, 65, 34), size=(3, 2)), call((2, 3, 130), size=(7,))],
             options=[
@@ -81,13 +75,11 @@ RECORDS = [
             (c.mean_pool, mistakes.padding_not_counted, ()),
         )
     ),
-    Known(
-        f=c.causal_conv,
-        calls=[
-            call((5, 2), (2, 3), None, None), call((2, 3, 2), (2, 3), (2,), (2, 2, 2)),
-            call((1, 3), (3, 4), (3,), (3, 3)), call((2, 0, 2), (2, 2), None, (2, 1, 2)),
-            call((0, 3, 2), (2, 1), (2,), None),
-        ],
+    record(
+        c.causal_conv,
+        call((5, 2), (2, 3), None, None), call((2, 3, 2), (2, 3), (2,), (2, 2, 2)),
+        call((1, 3), (3, 4), (3,), (3, 3)), call((2, 0, 2), (2, 2), None, (2, 1, 2)),
+        call((0, 3, 2), (2, 1), (2,), None),
         batched=False,
         hard=[call((2, 9, 5), (5, 4), (5,), (2, 3, 5)), call((7, 4), (4, 4), None, None)],
         large=[call((2, 131, 17), (17, 4), (17,), None), call((1030, 3), (3, 5), None, (4, 3))],

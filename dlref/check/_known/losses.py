@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from .._oracle.causes import derivatives, options, signs, training
 from .._oracle.plain import losses as p
 from .._oracle.plain.rows import through_maximum
 from ._record import (
+    Cases,
     Known,
     Sample,
     call,
@@ -20,21 +21,13 @@ from ._record import (
     log_distribution,
     moderate,
     normal,
+    record,
     unit,
+    wide,
 )
 from ._record import signs as of_both_signs
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
-
 REDUCED = ("reduction",)
-
-
-def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw logits of distributions that are far apart."""
-    return 4.0 * rng.normal(size=shape)
 
 
 WEIGHTS = np.array([0.5, 2.0, 1.25])
@@ -80,7 +73,7 @@ def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **kno
     return Known(batched=False, of=(0,), is_loss=True, **(every | known))
 
 
-def _cross_entropy(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _cross_entropy(_: Known, rng: Any, _size: Any) -> Cases:
     x, target = rng.normal(size=(6, 5)), np.array([0, 1, 2, 3, 4, 0])
     ignored = np.array([0, -100, 2, -100, 4, 0])
     yield "random", (x, target), {}
@@ -102,7 +95,7 @@ def _cross_entropy(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
     yield "the largest one in the last tile", (late, np.array([0, 997])), {}
 
 
-def _ignored(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _ignored(known: Known, rng: Any, _size: Any) -> Cases:
     log_probs, target = known.inputs(rng, ((6, 5), (6,)))
     yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
 
@@ -118,15 +111,13 @@ RECORDS = [
         plain={"forward": p.binary_cross_entropy, "vjp": p.binary_cross_entropy_vjp},
         later=(training.applied_twice, training.perplexity),
     ),
-    Known(
-        f=m.cross_entropy,
-        calls=[
-            *ROWS, call((4, 11), (4,), label_smoothing=0.125),
-            call((4, 3), (4,), label_smoothing=0.5, weight=WEIGHTS, z_loss=0.25),
-            call((4, 9), (4, 9)),
-            call((2, 3), (2, 3), label_smoothing=0.125, weight=WEIGHTS, z_loss=0.5),
-            call((2, 2, 3), (2, 2, 3), reduction="none"),
-        ],
+    record(
+        m.cross_entropy,
+        *ROWS, call((4, 11), (4,), label_smoothing=0.125),
+        call((4, 3), (4,), label_smoothing=0.5, weight=WEIGHTS, z_loss=0.25),
+        call((4, 9), (4, 9)),
+        call((2, 3), (2, 3), label_smoothing=0.125, weight=WEIGHTS, z_loss=0.5),
+        call((2, 2, 3), (2, 2, 3), reduction="none"),
         large=covered(
             ((2, 3, 1000), (2, 3)), {"label_smoothing": 0.1}, {"reduction": "sum"},
             {"weight": np.linspace(0.5, 2.0, 1000)}, {"z_loss": 0.1},
@@ -144,15 +135,13 @@ RECORDS = [
         ),
         exponent=signs.largest_input, is_loss=True,
     ),
-    Known(
-        f=m.linear_cross_entropy,
-        calls=[
-            call((4, 2), (3, 2), (4,), (3,)),
-            call((2, 3, 2), (3, 2), (2, 3), None, reduction="none"),
-            call((4, 2), (5, 2), (4,), (5,), ignore_index=1, reduction="sum"),
-            call((4, 2), (5, 2), (4,), None, label_smoothing=0.25, chunk=3),
-            call((2,), (3, 2), (), (3,), z_loss=0.5),
-        ],
+    record(
+        m.linear_cross_entropy,
+        call((4, 2), (3, 2), (4,), (3,)),
+        call((2, 3, 2), (3, 2), (2, 3), None, reduction="none"),
+        call((4, 2), (5, 2), (4,), (5,), ignore_index=1, reduction="sum"),
+        call((4, 2), (5, 2), (4,), None, label_smoothing=0.25, chunk=3),
+        call((2,), (3, 2), (), (3,), z_loss=0.5),
         draw=(normal, normal, few), constant=(2,), batched=False, is_loss=True, needed=REDUCED,
         hard=[
             call((6, 7), (5, 7), (6,), (5,)), call((6, 7), (5, 7), (6,), None, reduction="sum"),
@@ -178,12 +167,10 @@ RECORDS = [
         ],
         later=(training.perplexity, training.other_means), is_loss=True,
     ),
-    Known(
-        f=m.gaussian_kl,
-        calls=[
-            call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), reduction="none"),
-            call((3, 2), (3, 2), reduction="sum"), call((5,), (5,)),
-        ],
+    record(
+        m.gaussian_kl,
+        call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), reduction="none"),
+        call((3, 2), (3, 2), reduction="sum"), call((5,), (5,)),
         batched=False, is_loss=True, hard=PAIRS, needed=REDUCED,
     ),
     Known(
@@ -196,57 +183,47 @@ RECORDS = [
         large=[call((85,), (85,)), call((2, 3, 65), (2, 3, 65))],
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
     ),
-    Known(
-        f=m.distillation_loss,
-        calls=[
-            call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
-            call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
-        ],
+    record(
+        m.distillation_loss,
+        call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
+        call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
         draw=(wide, wide), batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         options=[
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
             call((5, 7), (5, 7), temperature=4.0),
         ],
     ),
-    Known(
-        f=m.info_nce,
-        calls=[
-            call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
-            call((3, 3), reduction="sum"), call((2, 2)),
-        ],
+    record(
+        m.info_nce,
+        call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
+        call((3, 3), reduction="sum"), call((2, 2)),
         batched=False, is_loss=True, needed=REDUCED,
         hard=[call((6, 6)), call((6, 6), reduction="sum"), call((6, 6), reduction="none")],
         options=[call((6, 6), symmetric=False)],
     ),
-    Known(
-        f=m.siglip_loss,
-        calls=[
-            call((4, 4), ()), call((2, 3, 3), (), reduction="none"),
-            call((3, 3), (), reduction="sum"), call((1, 1), ()),
-        ],
+    record(
+        m.siglip_loss,
+        call((4, 4), ()), call((2, 3, 3), (), reduction="none"),
+        call((3, 3), (), reduction="sum"), call((1, 1), ()),
         batched=False, is_loss=True, needed=REDUCED,
         hard=[call((6, 6), ()), call((6, 6), (), reduction="sum")],
     ),
-    Known(
-        f=m.dpo_loss,
-        calls=[
-            call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
-            call((2, 3), (2, 3), label_smoothing=0.25, reduction="sum"), call((2,), (2,)),
-        ],
+    record(
+        m.dpo_loss,
+        call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
+        call((2, 3), (2, 3), label_smoothing=0.25, reduction="sum"), call((2,), (2,)),
         batched=False, of=(0,), is_loss=True, needed=REDUCED,
         hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
         options=[call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3)],
     ),
-    Known(
-        f=m.policy_loss,
-        calls=[
-            call((3, 4), (3, 4), (3, 1)), call((3, 4), (3, 4), (3, 4), kind="grpo", mask=TOKENS),
-            call((3, 4), (3, 4), (3, 4), mask=TOKENS),
-            call((3, 4), (3, 4), (3, 4), kind="dr_grpo", mask=TOKENS),
-            call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
-            call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
-            call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
-        ],
+    record(
+        m.policy_loss,
+        call((3, 4), (3, 4), (3, 1)), call((3, 4), (3, 4), (3, 4), kind="grpo", mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), kind="dr_grpo", mask=TOKENS),
+        call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
+        call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
         draw=(moderate, moderate), constant=(1, 2), batched=False, of=(0,), is_loss=True,
         needed=("kind",), hard=[
             call((6, 7), (6, 7), (6, 7)), call((6, 7), (6, 7), (6, 1)),
@@ -259,13 +236,11 @@ RECORDS = [
         ],
         mistakes=(training.other_clips,),
     ),
-    Known(
-        f=m.ctc_loss,
-        calls=[
-            call((4, 3), (2,)), call((2, 4, 3), (2, 2), reduction="none"),
-            call((2, 4, 3), (2, 2), lengths=np.array([4, 3]), target_lengths=np.array([2, 1])),
-            call((4, 3), np.array([0, 1]), blank=2, reduction="sum"), call((2, 2), (0,)),
-        ],
+    record(
+        m.ctc_loss,
+        call((4, 3), (2,)), call((2, 4, 3), (2, 2), reduction="none"),
+        call((2, 4, 3), (2, 2), lengths=np.array([4, 3]), target_lengths=np.array([2, 1])),
+        call((4, 3), np.array([0, 1]), blank=2, reduction="sum"), call((2, 2), (0,)),
         draw=(log_distribution, letters), constant=(1,), batched=False, is_loss=True,
         needed=REDUCED, fixed=True,
         hard=[
@@ -281,23 +256,19 @@ RECORDS = [
         ],
         mistakes=(training.other_alignments,),
     ),
-    Known(
-        f=m.kl_divergence,
-        calls=[
-            call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
-            call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
-        ],
+    record(
+        m.kl_divergence,
+        call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
+        call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
         large=covered(2 * ((2, 3, 1025),), {"reduction": "sum"}),
         draw=(log_distribution, distribution), batched=False, of=(0,), hard=HARD[:1] + HARD[2:],
         options=(), fixed=True, mistakes=(options.other_direction,), later=(training.perplexity,),
         is_loss=True,
     ),
-    Known(
-        f=m.neuron_squared_error,
-        calls=[
-            call((5, 3), (5,), (3,), ()), call((1, 1), (1,), (1,), ()),
-            call((2, 0), (2,), (0,), ()),
-        ],
+    record(
+        m.neuron_squared_error,
+        call((5, 3), (5,), (3,), ()), call((1, 1), (1,), (1,), ()),
+        call((2, 0), (2,), (0,), ()),
         hard=[call((5, 7), (5,), (7,), ())], batched=False, of=(2, 3), is_loss=True,
     ),
 ]  # fmt: skip

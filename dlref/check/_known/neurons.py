@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import neurons as n
 from .._oracle.causes.training import overwritten
 from .._oracle.plain import layers
-from ._record import Known, call, normal, rows, words
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
-
+from ._record import Cases, Known, call, normal, record, rows, words
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
 MANY_ROWS = (2, 2053, 16)
 
 
-def with_gaps(known: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def with_gaps(known: Known, rng: Any, _size: Any) -> Cases:
     """Yield inputs whose first array has every second row of its memory."""
     first, *rest = known.inputs(rng, known.hard_samples[0].shapes)
     yield "memory with gaps", (np.repeat(first, 2, axis=0)[::2], *rest), {}
@@ -36,13 +30,13 @@ def dense_layers(rng: Any) -> Any:
     return tuple(n.LinearParams(rng.normal(size=s) / 2, rng.normal(size=s[0])) for s in sizes)
 
 
-def mlp_calls(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
+def mlp_calls(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Cases:
     for activation in ("relu", "tanh", "gelu"):
         inputs = (*before, sequence(rng), *after, dense_layers(rng))
         yield f"{{'activation': {activation!r}}}", inputs, {"activation": activation}
 
 
-def mlp_options(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Iterator[Case]:
+def mlp_options(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Cases:
     inputs = (*before, sequence(rng), *after, dense_layers(rng))
     yield words("dropout"), inputs, {"dropout": (np.linspace(0.0, 2.0, 12),)}
 
@@ -57,21 +51,17 @@ def factors(rng: Any, shape: Any, _first: Any = None) -> Any:
 
 
 RECORDS = [
-    Known(
-        f=n.neuron,
-        calls=[
-            call((4, 3), (3,), ()), call((3,), (3,), (), activation="tanh"),
-            call((2, 3, 2), (2,), (), activation="identity"), call((0, 2), (2,), ()),
-            call((2, 0), (0,), ()),
-        ],
+    record(
+        n.neuron,
+        call((4, 3), (3,), ()), call((3,), (3,), (), activation="tanh"),
+        call((2, 3, 2), (2,), (), activation="identity"), call((0, 2), (2,), ()),
+        call((2, 0), (0,), ()),
         hard=[call((5, 7), (7,), ())], batched=False,
     ),
-    Known(
-        f=n.linear,
-        calls=[
-            call((4, 3), (2, 3), (2,)), call((3,), (2, 3), None), call((2, 2, 3), (1, 3), (1,)),
-            call((0, 3), (2, 3), (2,)),
-        ],
+    record(
+        n.linear,
+        call((4, 3), (2, 3), (2,)), call((3,), (2, 3), None), call((2, 2, 3), (1, 3), (1,)),
+        call((0, 3), (2, 3), (2,)),
         hard=[
             call((5, 7), (7, 7), (7,)), call((1, 130), (3, 130), None),
             call((2, 0, 4), (3, 4), (3,)),
@@ -83,32 +73,26 @@ RECORDS = [
         more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
         variants={"vjp": (layers.linear_vjp,)},
     ),
-    Known(
-        f=n.embedding,
-        calls=[
-            call((4, 3), (5,)), call((3, 2), (2, 3), padding_id=1), call((3, 2), (), scale=2.5),
-            call((3, 2), (0,)),
-        ],
+    record(
+        n.embedding,
+        call((4, 3), (5,)), call((3, 2), (2, 3), padding_id=1), call((3, 2), (), scale=2.5),
+        call((3, 2), (0,)),
         draw=(normal, rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
         options=[call((6, 4), (15,), padding_id=2), call((6, 4), (5,), scale=0.5)],
         mistakes=(overwritten,),
     ),
-    Known(
-        f=n.dropout,
-        calls=[
-            call((4, 3), (4, 3)), call((2, 3), (3,)), call((), ()), call((2, 3, 2), (2, 1, 2)),
-            call((0, 3), (0, 3)),
-        ],
+    record(
+        n.dropout,
+        call((4, 3), (4, 3)), call((2, 3), (3,)), call((), ()), call((2, 3, 2), (2, 1, 2)),
+        call((0, 3), (0, 3)),
         draw=(normal, factors), constant=(1,), batched=False, hard=[call((5, 7), (5, 7))],
     ),
-    Known(
-        f=n.lora_linear,
-        calls=[
-            call((4, 3), (2, 3), (2, 3), (2, 2), (2,)), call((3,), (4, 3), (1, 3), (4, 1), None),
-            call((2, 2, 3), (1, 3), (2, 3), (1, 2), None, scale=0.5),
-            call((0, 3), (2, 3), (1, 3), (2, 1), (2,)),
-        ],
+    record(
+        n.lora_linear,
+        call((4, 3), (2, 3), (2, 3), (2, 2), (2,)), call((3,), (4, 3), (1, 3), (4, 1), None),
+        call((2, 2, 3), (1, 3), (2, 3), (1, 2), None, scale=0.5),
+        call((0, 3), (2, 3), (1, 3), (2, 1), (2,)),
         constant=(1,), batched=False,
         hard=[
             call((5, 7), (6, 7), (2, 7), (6, 2), (6,)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +10,11 @@ from ... import normalization as n
 from .._oracle.causes import inputs, options, signs
 from .._oracle.causes import normalization as mistakes
 from .._oracle.plain import layers
-from ._record import Known, Sample, call, covered, normal, positive
+from ._record import Cases, Known, Sample, call, covered, normal, positive, record
 from .neurons import MANY_ROWS, with_gaps
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from ._record import Case
-
-
-def _rows(known: Known, rng: Any, size: Any) -> Iterator[Case]:
+def _rows(known: Known, rng: Any, size: Any) -> Cases:
     x, *rest = known.inputs(rng, known.hard_samples[0].shapes)
     yield "a small variance", (x * 1e-2, *rest), {}
     yield "a variance near eps", (x * 3e-3, *rest), {}
@@ -100,8 +95,8 @@ RECORDS = [
         call((0, 3), (3,), (3,), (3,), None), draw=(normal, normal, positive),
         hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None, later=(), last_signs=(),
     ),
-    Known(
-        f=n.batch_norm_update, calls=[call((3,), (3,), momentum=0.25), call((), (), momentum=1)],
+    record(
+        n.batch_norm_update, call((3,), (3,), momentum=0.25), call((), (), momentum=1),
         hard=[call((7,), (7,), momentum=0.25)], options=(), mistakes=(options.momentum_kept,),
     ),
     norm(

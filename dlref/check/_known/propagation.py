@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ... import propagation as p
 from .._oracle.causes import initializations as mistakes
-from ._record import NOT_ARRAYS, RANDOM, Known, call, without
+from ._record import NOT_ARRAYS, RANDOM, Known, call, record, without
 
 RECORDS = [
-    Known(
-        f=p.gradient_magnitude,
-        calls=[call((5,), 3), call((), 1), call((2, 3), 2, activation_slope=-0.5), call((0, 3), 2)],
+    record(
+        p.gradient_magnitude,
+        call((5,), 3), call((), 1), call((2, 3), 2, activation_slope=-0.5), call((0, 3), 2),
         constant=(1,), batched=False,
     ),
     *(

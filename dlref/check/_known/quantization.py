@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import quantization as q
 from .._oracle.causes import rounding
-from ._record import Known, call, positive, without
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
+from ._record import Cases, Known, call, positive, record, wide, without
 
 
-def spread(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw numbers, some of them beyond the range of three bits."""
-    return 4.0 * rng.normal(size=shape)
-
-
-def _ties(_: Known, rng: Any, _size: Any) -> Iterator[Case]:
+def _ties(_: Known, rng: Any, _size: Any) -> Cases:
     halves = np.arange(-12, 13) / 2.0
     yield "ties", (halves, np.array(1.0)), {"bits": 4}
     yield "ties of another scale", (halves / 4, np.array(0.25)), {"bits": 3}
-    wide = 100.0 * rng.normal(size=(5, 7))
-    yield "both ends of eight bits", (wide, np.array(0.5)), {}
+    far = 100.0 * rng.normal(size=(5, 7))
+    yield "both ends of eight bits", (far, np.array(0.5)), {}
 
 
 RECORDS = [
-    Known(
-        f=q.fake_quantize,
-        calls=[
-            call((3, 4), (), 0, bits=3), call((3, 4), (3, 1), 1, bits=3),
-            call((2, 3, 2), (3, 1), np.array([[1], [-1], [0]]), bits=4), call((3, 4), (4,), 0),
-            call((5,), (), -2, bits=2), call((), (), 0), call((0, 3), (), 0),
-            call((2, 3), (2, 3), 0, bits=3),
-        ],
-        draw=(spread, positive), constant=(2,), batched=False,
+    record(
+        q.fake_quantize,
+        call((3, 4), (), 0, bits=3), call((3, 4), (3, 1), 1, bits=3),
+        call((2, 3, 2), (3, 1), np.array([[1], [-1], [0]]), bits=4), call((3, 4), (4,), 0),
+        call((5,), (), -2, bits=2), call((), (), 0), call((0, 3), (), 0),
+        call((2, 3), (2, 3), 0, bits=3),
+        draw=(wide, positive), constant=(2,), batched=False,
         hard=[call((6, 7), (), 0), call((6, 7), (6, 1), 0, bits=3), call((6, 7), (), 2, bits=3)],
         large=[call((17, 1031), (), 0), call((3, 2, 65), (3, 1, 1), 0, bits=3)],
         more=_ties, options=[call((6, 7), (), 0, bits=3)], mistakes=(rounding.other_roundings,),

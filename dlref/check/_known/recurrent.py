@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import recurrent as r
 from .._oracle.causes import recurrent as mistakes
 from .._oracle.plain import recurrent as plain
-from ._record import Known, Sample, covered, moderate, normal, unit, words
+from ._record import Cases, Known, Sample, covered, moderate, normal, record, unit, words
 from .neurons import sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
 
 SHORTER = np.array([5, 2])
 PEEPHOLES = np.linspace(-1.0, 1.0, 12)
@@ -107,7 +102,7 @@ def cell_of(rng: Any, gates: int) -> Any:
     return tuple(rng.normal(size=size) / 2 for size in sizes)
 
 
-def _bidirectional(rng: Any) -> Iterator[Case]:
+def _bidirectional(rng: Any) -> Cases:
     yield "rnn", ("rnn", sequence(rng), cell_of(rng, 1), cell_of(rng, 1)), {}
     yield "gru", ("gru", sequence(rng), cell_of(rng, 3), cell_of(rng, 3)), {}
 
@@ -116,22 +111,22 @@ def _readout(rng: Any) -> tuple[Any, Any]:
     return rng.normal(size=(6, 4)), rng.normal(size=6)
 
 
-def _sequences(rng: Any, first: Any = None, **told: Any) -> Iterator[Case]:
+def _sequences(rng: Any, first: Any = None, **told: Any) -> Cases:
     first, out = sequence(rng) if first is None else first, _readout(rng)
     yield "rnn", ("rnn", first, cell_of(rng, 1), *out), told
     yield "gru, without another layer", ("gru", first, cell_of(rng, 3)), told
 
 
-def _vector_to_sequence(rng: Any) -> Iterator[Case]:
+def _vector_to_sequence(rng: Any) -> Cases:
     yield from _sequences(rng, sequence(rng)[:, 0], steps=5)
 
 
-def _fed(rng: Any) -> Iterator[Case]:
+def _fed(rng: Any) -> Cases:
     inputs = "rnn", rng.normal(size=(2, 8)), cell_of(rng, 1)
     yield words("feed"), inputs, {"steps": 5, "feed": "first"}
 
 
-def _pair(rng: Any) -> Iterator[Case]:
+def _pair(rng: Any) -> Cases:
     out, cell = _readout(rng), cell_of(rng, 1)
     yield "rnn", ("rnn", sequence(rng), sequence(rng, 7), cell, cell[1:], *out), {}
 
@@ -175,13 +170,11 @@ RECORDS = [
         r.gru_cell, 3, 1, BEFORE, cell=True, hard=(BEFORE,),
         plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp}, mistakes=GRU,
     ),
-    Known(
-        f=r.selective_scan,
-        calls=[
-            Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
-            Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
-            Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
-        ],
+    record(
+        r.selective_scan,
+        Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
+        Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
+        Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
         draw=(normal, unit, negative), batched=False,
         hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
         options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],

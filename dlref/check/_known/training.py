@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import training as t
 from .._oracle.calls import changed
 from .._oracle.causes import training as mistakes
-from ._record import RANDOM, Known, call, without, words
+from ._record import RANDOM, Cases, Known, call, without, words
 from .neurons import dense_layers, mlp_calls, mlp_options, sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ._record import Case
 
 #: Options of optimizers.
 STEPS: dict[str, Any] = {
@@ -46,13 +41,13 @@ def matrices(rng: Any) -> Any:
 
 
 def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree) -> Known:
-    def two_steps(rng: Any, drawn: Any = drawn) -> Iterator[Case]:
+    def two_steps(rng: Any, drawn: Any = drawn) -> Cases:
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
         _, state = f(params, grads, None, learning_rate=0.1)
         yield "the second step", (params, grads, state), {"learning_rate": 0.1}
 
-    def second_steps(rng: Any, drawn: Any = drawn) -> Iterator[Case]:
+    def second_steps(rng: Any, drawn: Any = drawn) -> Cases:
         """Yield a second step, with another and smaller gradient, for each option."""
         params, grads = drawn(rng), drawn(rng)
         smaller = changed(lambda a: a / 8, drawn(rng))
@@ -65,7 +60,7 @@ def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree
             state = None if key == "initial_accumulator_value" else state
             yield words(key), (params, smaller, state), told
 
-    def shaped(rng: Any, shapes: Any) -> Iterator[Case]:
+    def shaped(rng: Any, shapes: Any) -> Cases:
         """Yield steps of one array, or of a tuple of several."""
 
         def of_shapes(rng: Any) -> Any:
@@ -80,17 +75,17 @@ def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree
 
 
 def schedule(f: Any, options: Any = (), **told: Any) -> Known:
-    def steps(_: Any) -> Iterator[Case]:
+    def steps(_: Any) -> Cases:
         yield "steps", (np.arange(12),), {"peak": 1.0, **told}
 
     return Known(f=f, hard=steps, options=options, mistakes=(mistakes.other_steps,))
 
 
-def _floor(_: Any) -> Iterator[Case]:
+def _floor(_: Any) -> Cases:
     yield words("floor"), (np.arange(12),), {"peak": 1.0, "steps": 9, "floor": 0.1}
 
 
-def _polynomials(rng: Any) -> Iterator[Case]:
+def _polynomials(rng: Any) -> Cases:
     x = rng.normal(size=(3, 5))
     yield words("steps"), (x,), {"steps": 2}
     yield words("coefficients"), (x,), {"coefficients": (1.5, -0.5, 0.0)}
@@ -101,7 +96,7 @@ def _targets(rng: Any) -> Any:
     return rng.integers(0, 3, (2, 5))
 
 
-def _mlp_loss_options(rng: Any) -> Iterator[Case]:
+def _mlp_loss_options(rng: Any) -> Cases:
     yield from mlp_options(rng, _targets(rng))
     inputs = sequence(rng), rng.normal(size=(2, 5, 3)), dense_layers(rng)
     yield words("loss"), inputs, {"loss": "squared_error"}

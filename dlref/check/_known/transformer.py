@@ -11,14 +11,12 @@ from ... import transformer as t
 from .._oracle.calls import changed
 from .._oracle.causes import attention as mistakes
 from .._oracle.causes.training import other_nuclei
-from ._record import NOT_ARRAYS, RANDOM, Known, call, each, without, words
+from ._record import NOT_ARRAYS, RANDOM, Cases, CasesFrom, Known, call, each, without, words
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ._record import Case, Cases
+    from collections.abc import Callable
 
 
 def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:
@@ -73,7 +71,7 @@ OF_BLOCKS = {
 def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: bool) -> Known:
     """Return the record of a block or a stack; `told` are options that others lack."""
 
-    def hard(rng: Any) -> Iterator[Case]:
+    def hard(rng: Any) -> Cases:
         yield "norms after the sums", inputs(rng), HEADS
         yield "norms before the parts", inputs(rng), {**HEADS, "norm_first": True}
         yield "causal", inputs(rng), {**HEADS, "is_causal": True}
@@ -86,7 +84,7 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
             options = {**HEADS, "activation": "silu", "norm": "rms"}
             yield "root mean squares and gates", gated, options
 
-    def options(rng: Any) -> Iterator[Case]:
+    def options(rng: Any) -> Cases:
         scores, causal = each_of(5, 5), "memory_mask" in told  # the default of a decoder
         some = {key: scores[key] for key in ("mask", "bias", "window", "scale", "softcap")}
         every = {**some, **told, "eps": 0.5, "is_causal": not causal}
@@ -135,7 +133,7 @@ def experts(rng: Any) -> Any:
     )
 
 
-def _of_other_kinds(rng: Any, given: Any) -> Iterator[Case]:
+def _of_other_kinds(rng: Any, given: Any) -> Cases:
     """Yield the options of blocks that need other parameters."""
     rotation = {**HEADS, **rotations(), "norm_after_rope": True}
     yield words("norm_after_rope"), _with(given, _normed), rotation
@@ -153,14 +151,14 @@ def _with_memory(rng: Any, p: Any) -> Any:
     return p._replace(**{p._fields[0]: t.GatedDeltaParams(*arrays)})
 
 
-def _mixtures(rng: Any) -> Iterator[Case]:
+def _mixtures(rng: Any) -> Cases:
     x, weight = sequence(rng), rng.normal(size=(6, 8))
     yield "two of six", (x, weight, experts(rng)), {"k": 2}
     yield "one of six, sigmoids", (x, weight, experts(rng)), {"k": 1, "score": "sigmoid"}
     yield "all of six", (sequence(rng, 33), weight, experts(rng)), {"k": 6}
 
 
-def _mixture_options(rng: Any) -> Iterator[Case]:
+def _mixture_options(rng: Any) -> Cases:
     given = sequence(rng), rng.normal(size=(6, 8)), experts(rng)
     gated = t.GatedFeedForwardParams(*(rng.normal(size=s) / 3 for s in ((5, 8), (5, 8), (8, 5))))
     told = {
@@ -175,7 +173,7 @@ def _mixture_options(rng: Any) -> Iterator[Case]:
 
 
 def network(f: Any, **changes: Any) -> Known:
-    def hard(rng: Any) -> Iterator[Case]:
+    def hard(rng: Any) -> Cases:
         p = block(rng, **changes).feed_forward
         yield "random", (sequence(rng), p), {}
         yield "{'activation': 'gelu'}", (sequence(rng), p), {"activation": "gelu"}
@@ -187,7 +185,7 @@ def network(f: Any, **changes: Any) -> Known:
 # Models.
 
 
-def _language_model(rng: Any) -> Iterator[Case]:
+def _language_model(rng: Any) -> Cases:
     tokens = rng.integers(0, 11, (2, 5))
     for what, changes in (
         ("learned positions", {}),
@@ -210,10 +208,10 @@ def _language_model(rng: Any) -> Iterator[Case]:
     yield "texts padded on the left", (tokens, params), {**told, "padding": "left"}
 
 
-def _with_lengths(inputs: Callable[[Any], tuple[Any, Any]]) -> Cases:
+def _with_lengths(inputs: Callable[[Any], tuple[Any, Any]]) -> CasesFrom:
     """Return the cases of a model that takes lengths; `inputs` has its configuration, too."""
 
-    def cases(rng: Any) -> Iterator[Case]:
+    def cases(rng: Any) -> Cases:
         given, config = inputs(rng)
         yield "whole rows", given, {"config": config}
         yield "shorter rows", given, {"config": config, "lengths": np.array([5, 1])}
@@ -221,10 +219,10 @@ def _with_lengths(inputs: Callable[[Any], tuple[Any, Any]]) -> Cases:
     return cases
 
 
-def _with_options(inputs: Callable[[Any], tuple[Any, Any]], told: dict[str, Any]) -> Cases:
+def _with_options(inputs: Callable[[Any], tuple[Any, Any]], told: dict[str, Any]) -> CasesFrom:
     """Return the cases of options of a model."""
 
-    def cases(rng: Any) -> Iterator[Case]:
+    def cases(rng: Any) -> Cases:
         given, config = inputs(rng)
         yield from each(lambda: given, told, config=config)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,15 +12,23 @@ from ..._core.arguments import choice
 from ..._core.foreign import as_numpy_array, kind_of
 from ..._core.pytree import rebuilt
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 FRAMEWORKS = ("numpy", "torch", "jax")
+
+
+def map_leaves(f: Callable[[Any], Any], value: Any) -> Any:
+    """Apply f to all that is within tuples and lists."""
+    if isinstance(value, tuple | list):
+        parts = [map_leaves(f, entry) for entry in value]
+        return rebuilt(value, parts) if isinstance(value, tuple) else parts
+    return f(value)
 
 
 def as_numpy(value: Any) -> Any:
     """Return arrays of any library as NumPy's, within tuples and lists; all else as it is."""
-    if isinstance(value, tuple | list):
-        parts = [as_numpy(entry) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    return as_numpy_array(value)
+    return map_leaves(as_numpy_array, value)
 
 
 def framework_of(values: Any, told: str | None = None) -> str:
@@ -85,8 +93,7 @@ def _to(array: Any, framework: str) -> Any:
 def handed(value: Any, framework: str) -> Any:
     """Copy arrays, within tuples and lists, as arrays of a library; all else as it is."""
     if isinstance(value, tuple | list):
-        parts = [handed(entry, framework) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
+        return map_leaves(lambda one: handed(one, framework), value)
     if isinstance(value, np.generic):
         return value.copy() if framework == "numpy" else _to(np.array(value), framework)
     if isinstance(value, np.ndarray):

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.foreign import kind_of
-from ..._core.pytree import flat, rebuilt
+from ..._core.pytree import flat
+from .arrays import map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: The axes of heads in dlref.
 AXES = "BHTE"
-
-
-def _mapped(f: Callable[[Any], Any], value: Any) -> Any:
-    """Apply f to each entry of nested tuples and lists."""
-    if isinstance(value, tuple | list):
-        parts = [_mapped(f, part) for part in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    return f(value)
 
 
 def _by_torch(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, Any]) -> Any:
@@ -32,7 +26,7 @@ def _by_torch(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, 
         is_leaf = torch.is_tensor(value) and value.is_floating_point()
         return value.detach().requires_grad_() if is_leaf else value
 
-    given = _mapped(leaf, inputs)
+    given = map_leaves(leaf, inputs)
     leaves = [a for a in flat(given) if torch.is_tensor(a) and a.requires_grad]
     pairs = zip(flat(f(*given, **options)), flat(dout), strict=True)
     outs, weights = zip(*((out, u) for out, u in pairs if u is not None), strict=True)
@@ -48,10 +42,10 @@ def _by_jax(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, An
         rest = iter(
             [dict(zip(places, leaves, strict=True)).get(i, a) for i, a in enumerate(values)]
         )
-        return f(*_mapped(lambda _: next(rest), inputs), **options)
+        return f(*map_leaves(lambda _: next(rest), inputs), **options)
 
     out, backward = jax.vjp(of_leaves, *(values[i] for i in places))
-    return backward(_mapped(lambda u: u, dout) if isinstance(out, tuple) else dout)
+    return backward(map_leaves(lambda u: u, dout) if isinstance(out, tuple) else dout)
 
 
 def own_vjp(f: Callable[..., Any], framework: str | None) -> Callable[..., Any]:
@@ -87,12 +81,10 @@ def in_layout(f: Callable[..., Any], layout: str) -> Callable[..., Any]:
         order = [axes.index(letter) for letter in layout if letter in axes]
         back = [order.index(axis) for axis in range(len(order))]
 
-        def there(a: Any) -> Any:
-            return _moved(a, order) if getattr(a, "ndim", 0) == ndim == len(order) else a
+        def moved(way: list[int], a: Any) -> Any:
+            return _moved(a, way) if getattr(a, "ndim", 0) == ndim == len(order) else a
 
-        def returned(a: Any) -> Any:
-            return _moved(a, back) if getattr(a, "ndim", 0) == ndim == len(order) else a
-
-        return _mapped(returned, f(*_mapped(there, arguments), **options))
+        there, returned = (functools.partial(moved, way) for way in (order, back))
+        return map_leaves(returned, f(*map_leaves(there, arguments), **options))
 
     return called

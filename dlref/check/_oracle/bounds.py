@@ -88,10 +88,13 @@ def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
             continue
         for k, (value, w) in enumerate(zip(there, want, strict=True)):
             if w is not None and np.asarray(w).dtype.kind == "f":
-                with np.errstate(all="ignore"):
-                    gap = np.abs(value - w)
-                far[k] = np.maximum(far[k], np.where(np.isfinite(gap), gap, 0.0))
+                far[k] = _larger(far[k], np.abs(value - w))
     return far
+
+
+def _larger(most: FloatArray, gap: Any, granted: Any = True) -> FloatArray:
+    """Return the larger one of each two gaps; infinite ones count as 0, as those not granted."""
+    return np.maximum(most, np.where(np.isfinite(gap) & granted, gap, 0.0))
 
 
 def _size(w: Any) -> float:
@@ -133,8 +136,8 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
             for value in values:
                 with np.errstate(all="ignore"):
                     gap = np.abs(np.asarray(value, np.float64) - w)
-                    granted = np.isfinite(gap) & ~(bool(overflows) & (gap > np.abs(w) / 10))
-                gaps[k] = np.maximum(gaps[k], np.where(granted, gap, 0.0))
+                    granted = ~(bool(overflows) & (gap > np.abs(w) / 10))
+                gaps[k] = _larger(gaps[k], gap, granted)
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / count) for gap in gaps]
 
@@ -165,31 +168,27 @@ def _own_errors(call: Call, want: list[Any]) -> list[FloatArray]:
         got, exact = flat(narrow.run()), flat(_in(np.float64, narrow).run())
         for k, (value, w) in enumerate(zip(got, exact, strict=True)):
             if w is not None:
-                gap = np.abs(np.asarray(value, np.float64) - w)
-                gaps[k] = np.maximum(gaps[k], np.where(np.isfinite(gap), gap, 0.0))
+                gaps[k] = _larger(gaps[k], np.abs(np.asarray(value, np.float64) - w))
     return [2 * gap / EPS["float32"] for gap in gaps]
 
 
 @np.errstate(all="ignore")
 def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) -> list[float]:
     """Return the largest error of the plain formula, else of dlref's own result, by output."""
-    floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
-    formula = call.known.plain.get(call.form)
+    formula, coarse = call.known.plain.get(call.form), _coarsest(dtypes)
     got = own
-    if formula is not None and floats:
-        coarse = max(floats, key=lambda d: EPS[d.name])
+    if formula is not None and coarse is not None:
         narrow = changed(lambda a: np.asarray(a).astype(coarse), call.arguments)
-        try:
+        with contextlib.suppress(NotImplementedError):
             got = flat(formula(*narrow, **call.told))
-        except NotImplementedError:
-            got = own
-    return [_size_of_gap(value, w) for value, w in zip(got, want, strict=True)]
+    pairs = zip(got, want, strict=True)
+    return [0.0 if w is None else _size(np.asarray(value, np.float64) - w) for value, w in pairs]
 
 
-def _size_of_gap(got: Any, want: Any) -> float:
-    return (
-        0.0 if want is None else _size(np.asarray(got, np.float64) - np.asarray(want, np.float64))
-    )
+def _coarsest(dtypes: list[Any]) -> np.dtype[Any] | None:
+    """Return the dtype of the fewest digits; None if none is of floats."""
+    floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
+    return max(floats, key=lambda d: EPS[d.name], default=None)
 
 
 def _sums(call: Call, want: list[Any], moves: list[Any], eps: float, limits: Limits) -> list[Any]:
@@ -213,29 +212,12 @@ def bounds(
     """
     Return the bound of each element of each output, and how far inputs move it.
 
-    Parameters
-    ----------
-    call : Call
-        The reference.
-    want : list
-        Its results.
-    dtypes : list
-        The dtypes that the candidate has to return.
-    limits : Limits
-        Further tolerances.
-    times : int
-        How many times the usual number of places the plain formula is computed at.
-
-    Returns
-    -------
-    tuple of list of array
-        Both.
+    The candidate has to return these dtypes; the plain formula is computed at so many times the
+    usual number of places.
     """
     none = [np.zeros(np.shape(w)) for w in want]
-    floats = [np.dtype(d) for d in dtypes if d is not None and np.dtype(d).name in EPS]
-    if not floats:
+    if (coarse := _coarsest(dtypes)) is None:
         return none, [*none]
-    coarse = max(floats, key=lambda d: EPS[d.name])
     eps = EPS[coarse.name]
     # differences have noise of their own, which moved inputs would only repeat
     moves = [*none] if call.numeric else _moves(call, want, eps)

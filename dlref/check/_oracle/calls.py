@@ -15,6 +15,7 @@ import numpy as np
 from ..._core.arguments import shown
 from ..._core.pytree import flat, rebuilt
 from .._known import NOTHING, record_of
+from .arrays import map_leaves
 from .differences import ridders
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ def is_float(value: Any) -> bool:
 
 
 def widened(value: Any) -> Any:
-    """Return arrays of floats as float64, within tuples, and all else as it is."""
+    """Return arrays of floats as float64, within tuples and lists, and all else as it is."""
     if isinstance(value, tuple | list):
-        parts = [widened(entry) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
+        return map_leaves(widened, value)
     if not has_state(value):
         return np.asarray(value, np.float64) if is_float(value) else value
     own = copy.deepcopy(value)
@@ -54,10 +54,7 @@ def has_state(value: Any) -> bool:
 
 def separate(value: Any) -> Any:
     """Copy objects with a state, within tuples and lists, and keep all else as it is."""
-    if isinstance(value, tuple | list):
-        parts = [separate(entry) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    return copy.deepcopy(value) if has_state(value) else value
+    return map_leaves(lambda one: copy.deepcopy(one) if has_state(one) else one, value)
 
 
 def changed(f: Callable[[Any], Any], value: Any) -> Any:
@@ -135,9 +132,12 @@ def _equal(a: Any, b: Any) -> bool:
     return a is b or (np.isscalar(a) and np.isscalar(b) and a == b)
 
 
-def _refuse(op: Any, suffix: str) -> None:
-    msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
-    raise TypeError(msg)
+def _parameters(f: Any) -> dict[str, inspect.Parameter]:
+    """Return the parameters of a function; none of one that has no signature."""
+    try:
+        return {**inspect.signature(f).parameters}
+    except (TypeError, ValueError):
+        return {}
 
 
 def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
@@ -155,10 +155,9 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
     if found := _found(op, suffix):
         return found, False
     own = getattr(op, "__module__", None) or ""
-    if not inspect.isroutine(op) and not callable(op):
-        _refuse(op, suffix)
-    if isinstance(op, np.ufunc) or own.startswith(("dlref.", "numpy")):
-        _refuse(op, suffix)
+    if not callable(op) or isinstance(op, np.ufunc) or own.startswith(("dlref.", "numpy")):
+        msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
+        raise TypeError(msg)
 
     def by_differences(first: Any, *rest: Any, **options: Any) -> Any:
         f = functools.partial(op, **options)
@@ -229,13 +228,9 @@ class Call:
     @functools.cached_property
     def defaults(self) -> dict[str, Any]:
         """Return the default value of every option."""
-        try:
-            known = inspect.signature(self.core).parameters.values()
-        except (TypeError, ValueError):
-            known = {}.values()
         own = {
             p.name: p.default
-            for p in known
+            for p in _parameters(self.core).values()
             if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
         }
         return {**own, **record_of(self.core)[0].fields}
@@ -255,11 +250,7 @@ class Call:
     @functools.cached_property
     def names(self) -> list[str]:
         """Return the names of the inputs."""
-        try:
-            known = list(inspect.signature(self.core).parameters)
-        except (TypeError, ValueError):
-            known = []
-        count = len(self.inputs)
+        known, count = [*_parameters(self.core)], len(self.inputs)
         return known[:count] if len(known) >= count else [f"input {i}" for i in range(count)]
 
     def run(self) -> Any:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .._known import Known
-    from .._known._record import Case
+    from .._known._record import Case, Cases
 
 
 def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
@@ -28,14 +28,10 @@ def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
 def _first_replaced(inputs: Any, value: Any) -> Any:
     """Put a value in the place of the first array of floats."""
     rest = iter([value])
-
-    def replaced(entry: Any) -> Any:
-        return next(rest, entry)
-
-    return changed(replaced, inputs)
+    return changed(lambda entry: next(rest, entry), inputs)
 
 
-def varied(case: Case, size: float) -> Iterator[Case]:
+def varied(case: Case, size: float) -> Cases:
     """Yield a case with another first array: tiny, huge, far from zero, zero, equal."""
     _, inputs, options = case
     first = next((a for a in flat(inputs) if is_float(a) and np.ndim(a)), None)

@@ -22,13 +22,9 @@ from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
 from ...transformer import GatedDeltaParams, mixture_of_experts, top_k_router
+from .common import Options, Steps, in_part, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
-
-#: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
-Options = dict[str, Any]
-Steps = dict[str, FloatArray]
-Mistake = tuple[str, Any, Options]  # words, parameters, options
 
 
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
@@ -42,11 +38,10 @@ def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
     return y if p.bias is None else y + p.bias  # a bias only after a mistake
 
 
-def _heads(x: FloatArray, count: int, wrong: str = "") -> FloatArray:
-    width = x.shape[-1] // count  # not -1, which no text of no tokens has
+def _heads(x: FloatArray, count: int, wrong: str) -> FloatArray:
     if wrong == "cut":
-        return x.reshape(*x.shape[:-2], count, x.shape[-2], width)
-    return np.swapaxes(x.reshape(*x.shape[:-1], count, width), -2, -3)
+        return x.reshape(*x.shape[:-2], count, x.shape[-2], x.shape[-1] // count)
+    return split(x, count)
 
 
 def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "attention") -> Steps:
@@ -75,14 +70,15 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
     if wrong == "axis":
         steps["weights"] = _over_queries(steps["scores"])
     steps["averages"] = steps["weights"] @ np.repeat(v, H // keys, axis=-3)
-    merged = steps["averages"] if wrong == "merge" else np.swapaxes(steps["averages"], -2, -3)
-    merged = merged.reshape(*x.shape[:-1], H * v.shape[-1])
+    merged = joined(steps["averages"])
+    if wrong == "merge":
+        merged = steps["averages"].reshape(merged.shape)
     if p.w_gate is not None:
         steps["gate"] = linear(x, p.w_gate, p.b_gate)
         if wrong != "gate":
             merged = merged * (steps["gate"] if wrong == "open" else sigmoid(steps["gate"]))
     steps["out"] = linear(merged, p.w_o, p.b_o)
-    return {f"{part}.{name}": value for name, value in steps.items()}
+    return in_part(part, steps)
 
 
 def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:
@@ -121,7 +117,6 @@ def _quick_gelu(x: FloatArray) -> FloatArray:
 
 
 def _network(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of a feed-forward network."""
     if hasattr(p, "experts"):
         return _mixture(x, p, o)
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
@@ -182,7 +177,6 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
 
 
 def block_steps(x: FloatArray, p: Any, o: Options) -> Steps:
-    """Return the steps of an encoder block."""
     attend = (lambda z: _attend(z, p.attention, o)), p.norm1, p.output_norm1
     network = (lambda z: _network(z, p.feed_forward, o)), p.norm2, p.output_norm2
     return _sublayers(x, (attend, network), o)

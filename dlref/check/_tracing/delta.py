@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,9 +11,7 @@ from ...activations import sigmoid, silu, softplus
 from ...convolution import causal_conv
 from ...neurons import linear
 from ...normalization import rms_norm
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .common import Mistakes, Options, Steps, in_part, joined, split
 
 
 def _remembered(
@@ -30,17 +28,13 @@ def _remembered(
     return read
 
 
-def delta_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str, FloatArray]:
-    """Return the steps of a gated delta rule."""
+def delta_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
     wrong, H = o.get("wrong", ""), len(p.a_log)
     keys, steps = o["delta_heads"] or H, {}
     E = len(p.w_q) // keys
 
-    def heads(rows: FloatArray, count: int) -> FloatArray:
-        return np.swapaxes(rows.reshape(*rows.shape[:-1], count, rows.shape[-1] // count), -2, -3)
-
     def shared(rows: FloatArray) -> FloatArray:
-        z = heads(rows, keys)
+        z = split(rows, keys)
         if wrong != "lengths":
             z = z / np.sqrt(np.sum(z * z, axis=-1, keepdims=True) + z.dtype.type(1e-6))
         if wrong == "tiled":
@@ -54,7 +48,7 @@ def delta_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str
     q, k, v = filtered if wrong == "activation" else map(silu, filtered)
     scale = E**-0.5 if wrong != "scale" else 1.0
     steps["q"], steps["k"] = shared(q), shared(k)
-    steps["v"] = heads(v, H)
+    steps["v"] = split(v, H)
     scores = np.swapaxes(linear(x, p.w_b), -1, -2)
     steps["beta"] = scores if wrong == "beta" else sigmoid(scores)
     moved = linear(x, p.w_a) + (0 if wrong == "dt_bias" else p.dt_bias)
@@ -62,17 +56,15 @@ def delta_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str
     decay = steps["decay"] = np.swapaxes(-rates * softplus(moved), -1, -2)
     q, k, v, beta = (steps[name] for name in ("q", "k", "v", "beta"))
     steps["averages"] = q.dtype.type(scale) * _remembered(q, k, v, decay, beta)
-    gate = steps["gate"] = heads(linear(x, p.w_z), H)
+    gate = steps["gate"] = split(linear(x, p.w_z), H)
     read = steps["averages"]
     opened = 1 if wrong == "gate" else sigmoid(gate) if wrong == "sigmoid" else silu(gate)
     if wrong == "order":
         merged = rms_norm(read * opened, p.norm, eps=o["eps"])
     else:
         merged = rms_norm(read, p.norm, eps=o["eps"]) * opened
-    merged = np.swapaxes(merged, -2, -3)
-    merged = merged.reshape(*x.shape[:-1], merged.shape[-2] * merged.shape[-1])
-    steps["out"] = linear(np.asarray(merged), p.w_o)
-    return {f"{part}.{name}": value for name, value in steps.items()}
+    steps["out"] = linear(joined(merged), p.w_o)
+    return in_part(part, steps)
 
 
 #: Mistakes by their names in `delta_steps`.
@@ -90,8 +82,7 @@ WRONG = {
 }
 
 
-def delta_mistakes(p: Any, o: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield mistakes in the gated delta rule of a block."""
+def delta_mistakes(p: Any, o: Options) -> Mistakes:
     for wrong, words in WRONG.items():
         yield words, p, o | {"wrong": wrong}
     if (o["delta_heads"] or len(p.attention.a_log)) < len(p.attention.a_log):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..._core.arguments import FloatArray
-    from .blocks import Options
+    from .common import Options
 
 #: Steps of the search for a minimum between three values, each 0.62 as far apart.
 STEPS, GOLDEN = 60, (5**0.5 - 1) / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +11,12 @@ from ...attention import attention_scores, attention_weights, document_mask
 from ...neurons import linear
 from ...normalization import rms_norm
 from ...positions import apply_rope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from .common import Mistakes, Options, Steps, in_part, joined, split
 
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
 
 
-def attention_options(o: dict[str, Any], T: int) -> dict[str, Any]:
+def attention_options(o: Options, T: int) -> Options:
     """Return the options of attention of T queries, chunks as a mask."""
     options = {name: o[name] for name in ATTENTION}
     if o["chunk"] is not None:
@@ -28,14 +26,11 @@ def attention_options(o: dict[str, Any], T: int) -> dict[str, Any]:
     return options
 
 
-def latent_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[str, FloatArray]:
+def latent_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
     """Return the steps of latent attention, with keys and values of all heads."""
     H, steps = o["num_heads"], {}
     N, R = len(p.w_uk) // H, len(p.w_dkv) - len(p.kv_norm)
     wrong = o.get("wrong", "")
-
-    def heads(rows: FloatArray) -> FloatArray:
-        return np.swapaxes(rows.reshape(*rows.shape[:-1], H, rows.shape[-1] // H), -2, -3)
 
     def normed(rows: FloatArray, weight: FloatArray, name: str) -> FloatArray:
         return rows if wrong == name else rms_norm(rows, weight, eps=o["eps"])
@@ -48,30 +43,27 @@ def latent_steps(x: FloatArray, p: Any, o: dict[str, Any], part: str) -> dict[st
     low = x
     if p.w_dq is not None:
         low = steps["q_latent"] = normed(linear(x, p.w_dq), p.q_norm, "q_norm")
-    q = heads(linear(low, p.w_uq))
+    q = split(linear(low, p.w_uq), H)
     down = linear(x, p.w_dkv)
     latent = steps["latent"] = normed(down[..., : len(p.kv_norm)], p.kv_norm, "kv_norm")
     shared = down[..., None, :, len(p.kv_norm) :]
     steps["q"] = np.concatenate([q[..., :N], rotated(q[..., N:])], axis=-1)
-    keys = heads(linear(latent, p.w_uk))
+    keys = split(linear(latent, p.w_uk), H)
     shared = shared if wrong == "keys" else rotated(shared)
     common = np.broadcast_to(shared, (*keys.shape[:-1], R))
     steps["k"] = np.concatenate([keys, common], axis=-1)
-    steps["v"] = heads(linear(latent, p.w_uv))
+    steps["v"] = split(linear(latent, p.w_uv), H)
     options = attention_options(o, x.shape[-2])
     if options["scale"] is None:
         options["scale"] = max(N + R, 1) ** -0.5
     steps["scores"] = attention_scores(steps["q"], steps["k"], **options)
     steps["weights"] = attention_weights(steps["q"], steps["k"], **options)
     steps["averages"] = steps["weights"] @ steps["v"]
-    merged = np.swapaxes(steps["averages"], -2, -3)
-    merged = merged.reshape(*x.shape[:-1], merged.shape[-2] * merged.shape[-1])
-    steps["out"] = linear(merged, p.w_o)
-    return {f"{part}.{name}": value for name, value in steps.items()}
+    steps["out"] = linear(joined(steps["averages"]), p.w_o)
+    return in_part(part, steps)
 
 
-def latent_mistakes(p: Any, o: dict[str, Any]) -> Iterator[tuple[str, Any, dict[str, Any]]]:
-    """Yield mistakes in the latent attention of a block."""
+def latent_mistakes(p: Any, o: Options) -> Mistakes:
     a, H = p.attention, o["num_heads"]
     N, R = len(a.w_uk) // H, len(a.w_dkv) - len(a.kv_norm)
     for width, words in {len(a.kv_norm): "the latent's width", R: "R", N: "N"}.items():

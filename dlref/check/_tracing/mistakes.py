@@ -11,7 +11,7 @@ from ..._core.arguments import FloatArray, as_array
 from ...attention import LatentAttentionParams
 from ...positions import rope_frequencies, rope_permutation, rope_tables
 from ...transformer import GatedDeltaParams
-from .blocks import Mistake, Options
+from .common import Mistakes, Options
 from .delta import delta_mistakes
 from .latent import latent_mistakes
 from .pieces import attention_pieces, network_pieces, norm_pieces
@@ -23,22 +23,16 @@ if TYPE_CHECKING:
 BASES = (1e4, 1e5, 5e5, 1e6)
 
 
-def _halves(w: FloatArray | None, heads: int) -> FloatArray | None:
-    """Reorder the rows of each head from neighbours to halves."""
-    return None if w is None else _ordered(w, heads, rope_permutation(len(w) // heads))
-
-
-def _neighbours(w: FloatArray | None, heads: int) -> FloatArray | None:
-    """Reorder the rows of each head from halves to neighbours."""
-    return None if w is None else _ordered(w, heads, np.argsort(rope_permutation(len(w) // heads)))
-
-
-def _ordered(w: FloatArray, heads: int, order: Any) -> FloatArray:
+def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray | None:
+    """Reorder the rows of each head from neighbours to halves, or from halves to neighbours."""
+    if w is None:
+        return None
     rows = w.reshape(heads, len(w) // heads, -1)
-    return rows[:, order].reshape(w.shape)
+    order = rope_permutation(rows.shape[1])
+    return rows[:, order if halves else np.argsort(order)].reshape(w.shape)
 
 
-def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     for words, other in o.get("scalings", {}).items():
         yield words, p, o | {"rope": other}
     if o["rope"] is None:
@@ -47,18 +41,16 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
     keys = o["num_kv_heads"] or H
     cos, sin = (as_array("rope", table) for table in o["rope"])
     if 2 * cos.shape[-1] == len(a.w_q) // H:
-        order = _neighbours
         words = "channels are rotated as halves, while the weights have pairs as neighbours"
         if o["rope_interleaved"]:
-            order = _halves
             words = (
                 "neighbouring channels are rotated together, while the weights have pairs in halves"
             )
-        reordered = a._replace(
-            w_q=order(a.w_q, H), b_q=order(a.b_q, H),
-            w_k=order(a.w_k, keys), b_k=order(a.b_k, keys),
-        )  # fmt: skip
-        yield words, p._replace(**{part: reordered}), o
+        reordered = {
+            name: _reordered(getattr(a, name), n, halves=o["rope_interleaved"])
+            for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
+        }
+        yield words, p._replace(**{part: a._replace(**reordered)}), o
     flipped = not o["rope_interleaved"]
     pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
@@ -78,7 +70,7 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]
         yield f"the base of the rotation is {base:g}", p, o | {"rope": other}
 
 
-def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
     weights = getattr(p, part)
     E = len(weights.w_q) // o["num_heads"]
     scale = E**-0.5 if o["scale"] is None else o["scale"]
@@ -117,7 +109,7 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
         yield words, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
 
 
-def _biases(p: Any, o: Options, scale: float) -> Iterator[Mistake]:
+def _biases(p: Any, o: Options, scale: float) -> Mistakes:
     """Yield the bias of the scores for exchanged positions, or scaled as they are."""
     if o["bias"] is None:
         return
@@ -129,7 +121,7 @@ def _biases(p: Any, o: Options, scale: float) -> Iterator[Mistake]:
     yield words, p, o | {"bias": bias * bias.dtype.type(scale)}
 
 
-def _crossings(p: Any, o: Options) -> Iterator[Mistake]:
+def _crossings(p: Any, o: Options) -> Mistakes:
     a, across = p.cross_attention, o["across"]
     for words, changed, options in _scores(p, across, "cross_attention"):
         said = words.replace("option mask", "option memory_mask")
@@ -150,7 +142,7 @@ def _swapped(a: Any, one: str, two: str) -> Any:
     )
 
 
-def _weights(p: Any, o: Options) -> Iterator[Mistake]:
+def _weights(p: Any, o: Options) -> Mistakes:
     for part in (name for name in p._fields if "norm" not in name):
         arrays = getattr(p, part)
         for words, changes in _changes(part, arrays):
@@ -181,7 +173,7 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{said} are {words}", {n: None if n[0] == "b" else there[n].T for n in names}
 
 
-def _exchanged(p: Any, o: Options) -> Iterator[Mistake]:
+def _exchanged(p: Any, o: Options) -> Mistakes:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
     part = "attention" if "attention" in p._fields else "self_attention"
     a, H = getattr(p, part), o["num_heads"]
@@ -285,7 +277,6 @@ def without_bias(norm: Any) -> Any:
 
 
 def with_weight(norm: Any, change: Callable[[FloatArray], FloatArray]) -> Any:
-    """Return a norm whose weight is changed."""
     return norm._replace(weight=change(norm.weight))
 
 
@@ -299,8 +290,7 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
             yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
 
 
-def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
-    """Yield mistakes in an encoder block."""
+def block_mistakes(p: Any, o: Options) -> Mistakes:
     if isinstance(p.attention, LatentAttentionParams):
         yield from latent_mistakes(p, o)
     elif isinstance(p.attention, GatedDeltaParams):
@@ -313,8 +303,7 @@ def block_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _anywhere(p, o)
 
 
-def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
-    """Yield mistakes in a decoder block."""
+def decoder_mistakes(p: Any, o: Options) -> Mistakes:
     yield from _rotations(p, o, "self_attention")
     yield from _scores(p, o, "self_attention")
     yield from _exchanged(p, o)
@@ -322,7 +311,7 @@ def decoder_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     yield from _anywhere(p, o)
 
 
-def _anywhere(p: Any, o: Options) -> Iterator[Mistake]:
+def _anywhere(p: Any, o: Options) -> Mistakes:
     """Yield the mistakes that any block can have."""
     yield from _weights(p, o)
     yield from network_pieces(p, o)

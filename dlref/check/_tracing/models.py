@@ -37,7 +37,8 @@ from ...transformer import (
     sequence_classifier,
 )
 from ...transformer._padding import Padding, as_padding
-from .blocks import Mistake, Options, Steps, block_steps, decoder_block_steps, normed
+from .blocks import block_steps, decoder_block_steps, normed
+from .common import Mistakes, Options, Steps
 from .mistakes import (
     block_mistakes,
     decoder_mistakes,
@@ -59,7 +60,9 @@ ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "soft
 ACROSS |= {"rope": None, "own": False, "chunk": None}
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
-
+#: The kind of the parameters, the steps and the mistakes of a block.
+ENCODER = "EncoderBlockParams", block_steps, block_mistakes
+DECODER = "DecoderBlockParams", decoder_block_steps, decoder_mistakes
 
 #: Steps of pairs of tokens, and steps whose last axis is the time.
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
@@ -159,7 +162,7 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
     return {"norm": x if p is None else normed(x, p, o)}
 
 
-def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
+def _last_mistakes(p: Any, o: Options) -> Mistakes:
     for words, options in other_norms(o):
         yield words, p, options
     for words, change in norm_weights(o).items():
@@ -172,18 +175,20 @@ def _last_mistakes(p: Any, o: Options) -> Iterator[Mistake]:
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
 
 
-def _check_named(name: str, p: Any, kind: str = "EncoderBlockParams") -> None:
+def _check_named(name: str, p: Any, kind: str) -> None:
     """Raise unless the parameters of a block are the named tuples, not plain ones."""
     if not all(hasattr(part, "_fields") for part in (p, *p) if part is not None):
         msg = f"Argument {name!r} must be {kind} of named tuples, not plain tuples."
         raise TypeError(msg)
 
 
-def _check_model(p: Any, kind: str) -> None:
-    """Raise unless the parameters of a model are a named tuple."""
+def _params(p: Any, kind: str, dropout: Options) -> Any:
+    """Return the parameters of a model at inference, which have to be a named tuple."""
+    _check_inference(dropout)
     if not hasattr(p, "_fields"):
         msg = f"Argument 'params' must be {kind}, a named tuple, not a plain one."
         raise TypeError(msg)
+    return as_float_trees({"params": p})[1][0]
 
 
 def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> Any:
@@ -194,10 +199,10 @@ def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> 
 
 def _in_a_stack(
     mistakes: Any, blocks: Any, each: list[Options], i: int
-) -> Callable[[Any, Options], Iterator[Mistake]]:
+) -> Callable[[Any, Options], Mistakes]:
     """Return the mistakes of a block, and those with the parameters or options of another one."""
 
-    def wrong(p: Any, o: Options) -> Iterator[Mistake]:
+    def wrong(p: Any, o: Options) -> Mistakes:
         yield from mistakes(p, o)
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
             if j != i and 0 <= j < len(blocks) and _alike(blocks[j], p):
@@ -214,32 +219,24 @@ def _alike(p: Any, q: Any) -> bool:
     return one == two
 
 
-def _add_blocks(
-    found: Trace, x: Any, blocks: Any, norm: Any, each: list[Options], prefix: str = ""
-) -> Any:
-    where = f"params.{prefix[:-1]}" if prefix else "blocks"
-    for i, (p, o) in enumerate(zip(blocks, each, strict=False)):
-        _check_named(f"{where}[{i}]", p)
-        wrong = _in_a_stack(block_mistakes, blocks, each, i)
-        x = found.add(f"{prefix}blocks.{i}.", block_steps, wrong, x, p, o)
-    return _add_norm(found, x, norm, each[-1], prefix)
-
-
-def _add_decoder(
+def _add_stack(
     found: Trace,
     x: Any,
-    memory: Any,
     blocks: Any,
     norm: Any,
     each: list[Options],
     prefix: str = "",
+    memory: Any = None,
 ) -> Any:
+    """Add the blocks of an encoder, or of a decoder if there is a memory."""
     where = f"params.{prefix[:-1]}" if prefix else "blocks"
-    across = [*map(_across, each)]
-    for i, (p, o) in enumerate(zip(blocks, across, strict=False)):
-        _check_named(f"{where}[{i}]", p, "DecoderBlockParams")
-        wrong = _in_a_stack(decoder_mistakes, blocks, across, i)
-        x = found.add(f"{prefix}blocks.{i}.", decoder_block_steps, wrong, (x, memory), p, o)
+    kind, run, mistakes = ENCODER if memory is None else DECODER
+    each = each if memory is None else [*map(_across, each)]
+    for i, (p, o) in enumerate(zip(blocks, each, strict=False)):
+        _check_named(f"{where}[{i}]", p, kind)
+        wrong = _in_a_stack(mistakes, blocks, each, i)
+        given = x if memory is None else (x, memory)
+        x = found.add(f"{prefix}blocks.{i}.", run, wrong, given, p, o)
     return _add_norm(found, x, norm, each[-1], prefix)
 
 
@@ -380,15 +377,12 @@ def _language_model(
     padding: str = "right",
     **dropout: Any,
 ) -> Trace:
-    ids = as_array("tokens", tokens)
-    _check_inference(dropout)
-    _check_model(params, "LanguageModelParams")
-    _, [params] = as_float_trees({"params": params})
+    ids, params = as_array("tokens", tokens), _params(params, "LanguageModelParams", dropout)
     rows = as_padding(lengths, padding, ids.shape)
     ids, found = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
     x = found.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
-    x = _add_blocks(found, x, params.blocks, params.norm, each)
+    x = _add_stack(found, x, params.blocks, params.norm, each)
     _add_head(found, x, params, config)
     return found
 
@@ -425,15 +419,13 @@ def _sequence_classifier(
     tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
     ids, found = as_array("tokens", tokens), Trace()
-    _check_inference(dropout)
-    _check_model(params, "SequenceClassifierParams")
-    _, [params] = as_float_trees({"params": params})
+    params = _params(params, "SequenceClassifierParams", dropout)
     x = found.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
     if lengths is not None:
         seen = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
     each = _of_config(config, params.positions, x, causal=False, mask=seen)
-    x = _add_blocks(found, x, params.blocks, params.norm, each)
+    x = _add_stack(found, x, params.blocks, params.norm, each)
     found.add("", _class, _class_mistakes, x, params)
     return found
 
@@ -442,17 +434,15 @@ def _encoder_decoder(
     source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
     ids, answer, found = as_array("source", source), as_array("target", target), Trace()
-    _check_inference(dropout)
-    _check_model(params, "EncoderDecoderParams")
-    _, [p] = as_float_trees({"params": params})
+    p = _params(params, "EncoderDecoderParams", dropout)
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
     x = found.add("encoder.", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, there, config)
     each = _of_config(config, there.positions, x, causal=False, mask=seen)
-    memory = _add_blocks(found, x, p.encoder, p.encoder_norm, each, "encoder.")
+    memory = _add_stack(found, x, p.encoder, p.encoder_norm, each, "encoder.")
     x = found.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
     each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
-    x = _add_decoder(found, x, memory, p.decoder, p.norm, each, "decoder.")
+    x = _add_stack(found, x, p.decoder, p.norm, each, "decoder.", memory)
     _add_head(found, x, p, config)
     return found
 
@@ -482,26 +472,6 @@ def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) 
     return found
 
 
-def _encoder(
-    x: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
-) -> Trace:
-    found = Trace()
-    each = _of_blocks(options, keywords, len(params))
-    trees = {"x": x, "params": tuple(params), "final_norm": final_norm}
-    x, blocks, norm = as_float_trees(trees)[1]
-    _add_blocks(found, x, blocks, norm, each)
-    return found
-
-
-def _encoder_block(x: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
-    found = Trace()
-    [o] = _of_blocks(options, keywords)
-    _check_named("params", params)
-    x, params = as_float_trees({"x": x, "params": params})[1]
-    found.add("", block_steps, block_mistakes, x, params, o)
-    return found
-
-
 def _across(o: Options) -> Options:
     """Add the options of the cross-attention."""
     told = {"mask": o["memory_mask"], "scale": o["cross_scale"]}
@@ -512,22 +482,30 @@ def _decoder(
     x: Any, memory: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
 ) -> Trace:
     found = Trace()
-    each = _of_blocks(options, keywords, len(params), causal=True)
+    each = _of_blocks(options, keywords, len(params), causal=memory is not None)
     trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
     x, memory, blocks, norm = as_float_trees(trees)[1]
-    _add_decoder(found, x, memory, blocks, norm, each)
+    _add_stack(found, x, blocks, norm, each, memory=memory)
     return found
 
 
-def _one_decoder_block(
-    x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any
-) -> Trace:
+def _encoder(x: Any, *arguments: Any, **keywords: Any) -> Trace:
+    return _decoder(x, None, *arguments, **keywords)
+
+
+def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
     found = Trace()
-    [o] = map(_across, _of_blocks(options, keywords, causal=True))
-    _check_named("params", params, "DecoderBlockParams")
+    kind, run, mistakes = ENCODER if memory is None else DECODER
+    [o] = _of_blocks(options, keywords, causal=memory is not None)
+    _check_named("params", params, kind)
     x, memory, params = as_float_trees({"x": x, "memory": memory, "params": params})[1]
-    found.add("", decoder_block_steps, decoder_mistakes, (x, memory), params, o)
+    given, o = (x, o) if memory is None else ((x, memory), _across(o))
+    found.add("", run, mistakes, given, params, o)
     return found
+
+
+def _encoder_block(x: Any, *arguments: Any, **keywords: Any) -> Trace:
+    return _decoder_block(x, None, *arguments, **keywords)
 
 
 MODELS: dict[Any, Callable[..., Trace]] = {
@@ -535,7 +513,7 @@ MODELS: dict[Any, Callable[..., Trace]] = {
     encoder: _encoder,
     encoder_block: _encoder_block,
     decoder: _decoder,
-    decoder_block: _one_decoder_block,
+    decoder_block: _decoder_block,
     encoder_decoder_model: _encoder_decoder,
     sequence_classifier: _sequence_classifier,
     mlp: _mlp,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .common import Mistakes, Options
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from .blocks import Mistake, Options
 
 #: Mistakes by their names in the steps of attention.
 GATES = {
@@ -19,7 +19,7 @@ GATES = {
 SCORES = ("softmax", "sigmoid", "softmax_of_top")
 
 
-def attention_pieces(p: Any, o: Options, part: str = "attention") -> Iterator[Mistake]:
+def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
     """Yield mistakes in the sinks, gates and norms of attention."""
     a = getattr(p, part)
     if a.sink is not None:
@@ -58,20 +58,19 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"the weights of the norms of queries and keys are {words}", changes
 
 
-def network_pieces(p: Any, o: Options) -> Iterator[Mistake]:
+def network_pieces(p: Any, o: Options) -> Mistakes:
     """Yield mistakes in the choice of experts and in their computation."""
     network = p.feed_forward
     if not hasattr(network, "experts"):
         return
     for words, changes in _choices(o["router"], len(network.router)):
         yield words, p, o | {"router": dict(o["router"]) | changes}
-    for name in ("shared", "shared_gate", "correction"):
+    for name, words in {
+        "shared": "the shared expert is missing",
+        "shared_gate": "the gate of the shared expert is missing",
+        "correction": "the correction of the router is missing",
+    }.items():
         if getattr(network, name) is not None:
-            words = {
-                "shared": "the shared expert is missing",
-                "shared_gate": "the gate of the shared expert is missing",
-                "correction": "the correction of the router is missing",
-            }[name]
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
             yield words, p._replace(feed_forward=network._replace(**changed)), o
     experts = network.experts
@@ -106,7 +105,7 @@ def _choices(told: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict[st
             yield f"the experts' option {name} is missing", {name: value}
 
 
-def norm_pieces(p: Any, o: Options) -> Iterator[Mistake]:
+def norm_pieces(p: Any, o: Options) -> Mistakes:
     """Yield norms of a block that are missing, and an epsilon in another place."""
     for name in (n for n in p._fields if "norm" in n and getattr(p, n) is not None):
         if o["norm_first"] or "output" in name:

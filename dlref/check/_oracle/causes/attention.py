@@ -10,12 +10,10 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import LN2, chapter
+from .common import LN2, Trials, chapter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from .common import Trial
 
 #: Lengths of tiles of keys.
 TILES = (16, 32, 64, 128)
@@ -35,7 +33,7 @@ def _scale(call: Call) -> float:
     return float(np.shape(call.inputs[0])[-1] ** -0.5 if told is None else told)
 
 
-def scales(call: Call) -> Iterator[Trial]:
+def scales(call: Call) -> Trials:
     """Yield other scales of the scores."""
     d = np.shape(call.inputs[0])[-1]
     scale = _scale(call)
@@ -55,7 +53,7 @@ def scales(call: Call) -> Iterator[Trial]:
             yield words, call.with_options(scale=value)
 
 
-def masks(call: Call, keys: int = 1) -> Iterator[Trial]:
+def masks(call: Call, keys: int = 1) -> Trials:
     """Yield masks inverted, shifted, or anchored at the other end, and windows of another width."""
     settings = call.settings
     if (mask := settings["mask"]) is not None:
@@ -105,7 +103,7 @@ def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
             yield f"the window is one key {WINDOWS[by]}{where}", window
 
 
-def masks_of_itself(call: Call) -> Iterator[Trial]:
+def masks_of_itself(call: Call) -> Trials:
     """Yield the same for self-attention."""
     return masks(call, keys=0)
 
@@ -124,7 +122,7 @@ def _with_scores(call: Call, scores: Any, **options: Any) -> Call:
     return blind.with_options(bias=scores, softcap=None, **options)
 
 
-def soft_caps(call: Call) -> Iterator[Trial]:
+def soft_caps(call: Call) -> Trials:
     """Yield soft caps of scores before their scale, with their bias, or with their mask."""
     cap, settings = call.settings.get("softcap"), call.settings
     if cap is None:
@@ -146,7 +144,7 @@ def soft_caps(call: Call) -> Iterator[Trial]:
     yield words, _with_scores(call, softened, **UNMASKED)
 
 
-def soft_masks(call: Call) -> Iterator[Trial]:
+def soft_masks(call: Call) -> Trials:
     """Yield masks that leave hidden keys a weight, or a place in the sum."""
     if call.form != "forward" or (seen := _seen(call)).all():
         return
@@ -170,7 +168,7 @@ def soft_masks(call: Call) -> Iterator[Trial]:
         yield words, whole.with_options(dropout=kept * seen)
 
 
-def scaled_with_scores(call: Call) -> Iterator[Trial]:
+def scaled_with_scores(call: Call) -> Trials:
     """Yield biases and sinks that are scaled with the scores."""
     for key in ("bias", "sink"):
         if (value := call.settings.get(key)) is not None:
@@ -205,7 +203,7 @@ def _joined(x: Any, how: str) -> Any:
     return x.reshape(*batch, length, heads * width)
 
 
-def heads_reshaped(call: Call) -> Iterator[Trial]:
+def heads_reshaped(call: Call) -> Trials:
     """Yield multi-head attention whose heads are cut out of the wrong places."""
     if call.form != "forward":
         return
@@ -225,7 +223,7 @@ def heads_reshaped(call: Call) -> Iterator[Trial]:
         yield words, [linear(_joined(out, join), p.w_o, p.b_o)]
 
 
-def heads_tiled(call: Call) -> Iterator[Trial]:
+def heads_tiled(call: Call) -> Trials:
     """Yield key heads tiled (0 1 0 1) where each has to serve neighbours (0 0 1 1)."""
     q, k = call.inputs[:2]
     if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
@@ -247,7 +245,7 @@ def _for_each_head(v: Any, q: Any) -> Any:
     return np.repeat(v, heads, -3) if heads > 1 else v
 
 
-def online(call: Call) -> Iterator[Trial]:
+def online(call: Call) -> Trials:
     """Yield a softmax over tiles of keys whose sum, or whose output, keeps an older maximum."""
     settings = call.settings
     q, k, v = call.inputs[:3]
@@ -278,7 +276,7 @@ def online(call: Call) -> Iterator[Trial]:
             yield f"{which} not rescaled {when}", [out / np.where(total == 0, 1.0, total)]
 
 
-def over_queries(call: Call) -> Iterator[Trial]:
+def over_queries(call: Call) -> Trials:
     """Yield attention whose softmax runs over the queries."""
     if call.form == "forward":
         q, k, v = call.inputs
@@ -289,7 +287,7 @@ def over_queries(call: Call) -> Iterator[Trial]:
         yield "softmax runs over the queries, not over the keys", [out]
 
 
-def masked_rows(call: Call) -> Iterator[Trial]:
+def masked_rows(call: Call) -> Trials:
     """Yield the mean of the values for queries that see no key."""
     if call.form == "forward":
         out = np.asarray(flat(call.run())[0])
@@ -316,7 +314,7 @@ def _of_their_head(parts: Any, like: Any) -> dict[str, Any]:
     }
 
 
-def gradients(call: Call) -> Iterator[Trial]:
+def gradients(call: Call) -> Trials:
     """Yield gradients of attention by its textbook formula, with a mistake in one of its lines."""
     q, k, v = call.inputs[:3]
     grouped = np.shape(q)[:-3] == np.shape(k)[:-3] == np.shape(v)[:-3]

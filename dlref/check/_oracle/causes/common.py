@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
-if TYPE_CHECKING:
-    from ..calls import Call
+import numpy as np
 
-#: Words, and a call or a list of outputs.
-Trial = tuple[str, Any]
+from ..calls import Call
+
+#: Words and a call or a list of outputs, again and again.
+Trials = Iterator[tuple[str, Any]]
 LN2 = math.log(2)
 
 
@@ -21,6 +24,26 @@ def chapter(name: str) -> Any:
 
 def replaced(call: Call, i: int, value: Any) -> Call:
     """Return a call with another input in place of one."""
-    inputs = list(call.inputs)
-    inputs[i] = value
-    return call.with_inputs(*inputs)
+    return call.with_inputs(*call.inputs[:i], value, *call.inputs[i + 1 :])
+
+
+def named(call: Call, **values: Any) -> Call:
+    """Return a call with other inputs in place of the ones with these names."""
+    pairs = zip(call.names, call.inputs, strict=True)
+    return call.with_inputs(*(values.get(name, a) for name, a in pairs))
+
+
+def with_dout(call: Call, dout: Any) -> Call:
+    """Return a vjp with another upstream gradient."""
+    return replace(call, arguments=(dout, *call.inputs))
+
+
+def reduced(losses: Any, how: str) -> Any:
+    """Return losses, their mean or their sum."""
+    return losses if how == "none" else np.asarray(losses.mean() if how == "mean" else losses.sum())
+
+
+def probabilities(x: Any, axis: int = -1) -> Any:
+    """Return a softmax."""
+    p = np.exp(x - np.max(x, axis, keepdims=True))
+    return p / p.sum(axis, keepdims=True)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import functools
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from ...._core.pytree import flat
-from .common import replaced
+from ..calls import Call
+from .common import Trials, replaced, with_dout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..calls import Call
-    from .common import Trial
+    from collections.abc import Callable
 
 WEIGHT = 1  # its place among the inputs
 
 
-def _other_weight(call: Call, f: Callable[[Any], Any], back: Callable[[Any], Any]) -> Any:
-    """Return the results with f of the weight in its place; `back` undoes f on its gradient."""
+def _other_weight(call: Call, f: Callable[[Any], Any]) -> Any:
+    """Return the results with f of the weight in its place; f undoes itself on its gradient."""
     moved = replaced(call, WEIGHT, f(call.inputs[WEIGHT]))
     if call.form != "vjp":
         return moved
     out = flat(moved.run())
-    out[WEIGHT] = back(out[WEIGHT])
+    out[WEIGHT] = f(out[WEIGHT])
     return out
 
 
@@ -33,23 +31,24 @@ def _space(w: Any) -> tuple[int, ...]:
     return tuple(range(2, np.ndim(w)))
 
 
-def reversed_kernel(call: Call) -> Iterator[Trial]:
+def _widths(call: Call, axes: int) -> list[tuple[int, int]]:
+    """Return the padding of all axes of the first input; so many of them are of space."""
+    given = call.settings["padding"]
+    sides = given if isinstance(given, tuple | list) else (given,) * axes
+    return [(0, 0)] * (np.ndim(call.inputs[0]) - axes) + [(p, p) for p in sides]
+
+
+def reversed_kernel(call: Call) -> Trials:
     """Yield a convolution in the sense of signal processing."""
     if call.form == "jvp":
         return
-
-    def mirrored(w: Any) -> Any:
-        return np.flip(w, _space(w))
-
-    words = (
-        "it takes the kernel in the wrong direction"
-        if call.form == "vjp"
-        else "the kernel is reversed, as in a convolution of signal processing"
-    )
-    yield words, _other_weight(call, mirrored, mirrored)
+    words = "the kernel is reversed, as in a convolution of signal processing"
+    if call.form == "vjp":
+        words = "it takes the kernel in the wrong direction"
+    yield words, _other_weight(call, lambda w: np.flip(w, _space(w)))
 
 
-def exchanged_axes(call: Call) -> Iterator[Trial]:
+def exchanged_axes(call: Call) -> Trials:
     """Yield a weight with two of its axes exchanged, where its shape allows that."""
     shape = np.shape(call.inputs[WEIGHT])
     if call.form == "jvp":
@@ -59,14 +58,10 @@ def exchanged_axes(call: Call) -> Iterator[Trial]:
         (-2, -1, "the last two axes of the kernel are exchanged"),
     ):
         if shape[i] == shape[j] > 1 and (i == 0 or len(shape) > 3):
-
-            def exchanged(w: Any, i: int = i, j: int = j) -> Any:
-                return np.swapaxes(w, i, j)
-
-            yield words, _other_weight(call, exchanged, exchanged)
+            yield words, _other_weight(call, functools.partial(np.swapaxes, axis1=i, axis2=j))
 
 
-def interleaved_groups(call: Call) -> Iterator[Trial]:
+def interleaved_groups(call: Call) -> Trials:
     """Yield groups of every G-th output in place of neighbors."""
     groups, w = call.settings["groups"], call.inputs[WEIGHT]
     if call.form != "forward" or groups == 1:
@@ -81,15 +76,12 @@ def interleaved_groups(call: Call) -> Iterator[Trial]:
     yield "the outputs of a group are interleaved with the others, not neighbors", [y]
 
 
-def other_padding(call: Call) -> Iterator[Trial]:
+def other_padding(call: Call) -> Trials:
     """Yield a padding that is not zero."""
-    w = call.inputs[WEIGHT]
-    given = call.settings["padding"]
-    sides = given if isinstance(given, tuple | list) else (given,) * len(_space(w))
-    if call.form != "forward" or not any(sides):
+    x, w = call.inputs[:2]
+    width = _widths(call, len(_space(w)))
+    if call.form != "forward" or not np.any(width):
         return
-    x = np.asarray(call.inputs[0])
-    width = [(0, 0)] * (x.ndim - len(sides)) + [(p, p) for p in sides]
     modes: tuple[tuple[Literal["edge", "reflect", "wrap"], str], ...] = (
         ("edge", "the padding repeats the values at the ends, it is not zero"),
         ("reflect", "the padding mirrors the values, it is not zero"),
@@ -100,7 +92,7 @@ def other_padding(call: Call) -> Iterator[Trial]:
         yield words, replaced(call, 0, around).with_options(padding=0)
 
 
-def padded_at_the_start(call: Call) -> Iterator[Trial]:
+def padded_at_the_start(call: Call) -> Trials:
     """Yield an output padding before the first output."""
     settings = call.settings
     if call.form != "forward" or not np.any(settings["output_padding"]):
@@ -111,30 +103,23 @@ def padded_at_the_start(call: Call) -> Iterator[Trial]:
     yield "the output padding is at the start, not at the end", [np.flip(y, space)]
 
 
-def _around(call: Call) -> tuple[list[tuple[int, int]], int]:
-    """Return the padding of all axes of pooling, and how many are of space."""
-    size, given = call.settings["size"], call.settings["padding"]
-    sides = given if isinstance(given, tuple | list) else (given,) * len(size)
-    lead = np.ndim(call.inputs[0]) - len(size)
-    return [(0, 0)] * lead + [(p, p) for p in sides], len(size)
-
-
-def zeros_win(call: Call) -> Iterator[Trial]:
+def zeros_win(call: Call) -> Trials:
     """Yield a maximum whose padding is 0."""
-    width, _ = _around(call)
+    width = _widths(call, len(call.settings["size"]))
     if call.form == "forward" and np.any(width):
         around = np.pad(call.inputs[0], width)
         yield "the padding is 0, not -inf", call.with_inputs(around).with_options(padding=0)
 
 
-def other_winners(call: Call) -> Iterator[Trial]:
+def other_winners(call: Call) -> Trials:
     """Yield gradients that equal maxima share, or that go to another of them."""
     if call.form != "vjp":
         return
     dout, x = call.arguments
-    width, axes = _around(call)
-    around = np.pad(x, width, constant_values=-np.inf)
     size, stride = tuple(call.settings["size"]), call.settings["stride"]
+    axes = len(size)
+    width = _widths(call, axes)
+    around = np.pad(x, width, constant_values=-np.inf)
     steps = size if stride is None else stride
     steps = tuple(steps) if isinstance(steps, tuple | list) else axes * (steps,)
     best = call.core(x, size=size, stride=steps, padding=call.settings["padding"])
@@ -158,40 +143,31 @@ def other_winners(call: Call) -> Iterator[Trial]:
         yield words, [_inside(dx, width)]
 
 
-def _with_dout(call: Call, dout: Any) -> Call:
-    return replace(call, arguments=(dout, *call.arguments[1:]))
-
-
 def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
     return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
 
 
-def padding_not_counted(call: Call) -> Iterator[Trial]:
+def padding_not_counted(call: Call) -> Trials:
     """Yield means over the elements that are there."""
-    width, _ = _around(call)
-    if not np.any(width):
+    if not np.any(call.settings["padding"]):
         return
     options = {key: call.settings[key] for key in ("size", "stride", "padding")}
     share = call.core(np.ones(np.shape(call.inputs[0])), **options)
     words = "the mean does not count the padding"
     if call.form == "vjp":
-        yield words, _with_dout(call, call.arguments[0] / share)
+        yield words, with_dout(call, call.arguments[0] / share)
     else:
         yield words, [call.run() / share]
 
 
-def reversed_in_time(call: Call) -> Iterator[Trial]:
+def reversed_in_time(call: Call) -> Trials:
     """Yield a causal convolution whose first weight multiplies the current step."""
     if call.form != "jvp":
-
-        def mirrored(w: Any) -> Any:
-            return np.flip(w, 1)
-
         words = "the kernel is reversed: its first weight belongs to the current step"
-        yield words, _other_weight(call, mirrored, mirrored)
+        yield words, _other_weight(call, lambda w: np.flip(w, 1))
 
 
-def centered(call: Call) -> Iterator[Trial]:
+def centered(call: Call) -> Trials:
     """Yield windows that reach into the future."""
     x, w, bias, state = call.inputs
     ahead = np.shape(w)[1] // 2
@@ -202,7 +178,7 @@ def centered(call: Call) -> Iterator[Trial]:
     yield "the window is centered, so that it sees the future", [y[..., ahead:, :]]
 
 
-def without_state(call: Call) -> Iterator[Trial]:
+def without_state(call: Call) -> Trials:
     """Yield a sequence that starts from zeros."""
     if call.form == "forward" and call.inputs[3] is not None:
         yield "the state is ignored: it starts from zeros", replaced(call, 3, None)

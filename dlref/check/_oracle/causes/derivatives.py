@@ -2,76 +2,62 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import contextlib
 
 import numpy as np
 
 from ..calls import Call, form
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .common import Trial
+from .common import Trials, probabilities, with_dout
 
 
-def wrong_derivative(call: Call) -> Iterator[Trial]:
+def wrong_derivative(call: Call) -> Trials:
     """Yield the second derivative for the first, and the derivative at the output."""
     if call.form != "vjp" or len(call.inputs) != 1:
         return
-    for suffix, words in (("deriv2", "it is the second derivative, where the first is due"),):
-        try:
-            f, numeric = form(call.op, suffix)
-        except TypeError:
-            continue
-        if not numeric:
-            yield words, [call.arguments[0] * np.asarray(f(call.inputs[0], **call.options))]
+    numeric = True
+    with contextlib.suppress(TypeError):  # there is none
+        f, numeric = form(call.op, "deriv2")
+    if not numeric:
+        words = "it is the second derivative, where the first is due"
+        yield words, [call.arguments[0] * np.asarray(f(call.inputs[0], **call.options))]
     y = Call(call.op, "forward", call.inputs, call.options).run()
     if np.shape(y) == np.shape(call.inputs[0]):
         yield "the derivative is taken at the output, where the input is due", call.with_inputs(y)
         yield "dout is multiplied by the output itself", [call.arguments[0] * y]
 
 
-def other_douts(call: Call) -> Iterator[Trial]:
+def other_douts(call: Call) -> Trials:
     """Yield vjps in which dout counts as 1, or its first number stands for all."""
     if call.form == "vjp" and not isinstance(call.arguments[0], tuple):
         dout = np.asarray(call.arguments[0])
-        yield "dout is ignored", _with_dout(call, np.ones_like(dout))
+        yield "dout is ignored", with_dout(call, np.ones_like(dout))
         if dout.size > 1:
             first = np.full_like(dout, dout.flat[0])
-            yield "the first number of dout stands for all", _with_dout(call, first)
+            yield "the first number of dout stands for all", with_dout(call, first)
 
 
-def _with_dout(call: Call, dout: Any) -> Call:
-    return Call(call.op, call.form, (dout, *call.inputs), call.options)
-
-
-def _probabilities(x: Any, axis: int) -> Any:
-    p = np.exp(x - np.max(x, axis, keepdims=True))
-    return p / p.sum(axis, keepdims=True)
-
-
-def parts_of_softmax(call: Call) -> Iterator[Trial]:
+def parts_of_softmax(call: Call) -> Trials:
     """Yield the gradient of softmax with parts of its second term."""
     if call.form == "vjp":
         axis, dout = call.settings["axis"], call.arguments[0]
-        p = _probabilities(call.inputs[0], axis)
+        p = probabilities(call.inputs[0], axis)
         yield "the sum over the row is missing: it is p dout", [p * dout]
         yield "only the diagonal of the Jacobian is there", [p * (1 - p) * dout]
         rest = dout.sum(axis, keepdims=True)
         yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
 
 
-def parts_of_log_softmax(call: Call) -> Iterator[Trial]:
+def parts_of_log_softmax(call: Call) -> Trials:
     """Yield the gradient of log-softmax with parts of its second term."""
     if call.form == "vjp":
-        p, dout = _probabilities(call.inputs[0], call.settings["axis"]), call.arguments[0]
+        p, dout = probabilities(call.inputs[0], call.settings["axis"]), call.arguments[0]
         yield "p is not multiplied by the sum of dout", [dout - p]
         yield "the sum over the row is missing: it is dout alone", [dout]
 
 
-def without_target(call: Call) -> Iterator[Trial]:
+def without_target(call: Call) -> Trials:
     """Yield the gradient of the cross-entropy without its target."""
     if call.form == "vjp" and np.ndim(call.arguments[0]) == 0:
         n = call.inputs[1].size if call.settings["reduction"] == "mean" else 1
-        p = _probabilities(call.inputs[0], -1)
+        p = probabilities(call.inputs[0])
         yield "the target is not subtracted: it is p alone", [call.arguments[0] * p / n]

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..calls import Call
-    from .common import Trial
+from ..calls import Call
+from .common import Trials
 
 
 def _fans(call: Call) -> tuple[int, int, int]:
@@ -36,7 +33,7 @@ def _variance(call: Call) -> float:
     return 1 / n_in
 
 
-def _with_variances(call: Call, variances: list[tuple[str, float]]) -> Iterator[Trial]:
+def _with_variances(call: Call, variances: list[tuple[str, float]]) -> Trials:
     """Yield weights of other variances, the mistakes that lead to the same one in one sentence."""
     right = _variance(call)
     if not right > 0:
@@ -50,7 +47,7 @@ def _with_variances(call: Call, variances: list[tuple[str, float]]) -> Iterator[
         yield ", or ".join(words), [factor * np.asarray(call.run())]
 
 
-def variances(call: Call) -> Iterator[Trial]:
+def variances(call: Call) -> Trials:
     """Yield weights whose variance is computed from another fan, or for another activation."""
     n_in, n_out, field = _fans(call)
     right, slope = _variance(call), _slope(call)
@@ -78,7 +75,7 @@ def variances(call: Call) -> Iterator[Trial]:
     yield from _with_variances(call, found)
 
 
-def bounds(call: Call) -> Iterator[Trial]:
+def bounds(call: Call) -> Trials:
     """Yield uniform weights from another interval."""
     words = "the standard deviation stands where the bound is due, which is sqrt(3) times as large"
     yield words, [np.asarray(call.run()) / math.sqrt(3)]
@@ -87,7 +84,7 @@ def bounds(call: Call) -> Iterator[Trial]:
     yield words, [(np.asarray(call.run()) + bound) / 2]
 
 
-def signs_of_columns(call: Call) -> Iterator[Trial]:
+def signs_of_columns(call: Call) -> Trials:
     """Yield an orthogonal matrix as a QR factorization returns it."""
     rng, shape = call.inputs
     n_in, _, _ = _fans(call)

@@ -13,21 +13,18 @@ from numpy.lib.stride_tricks import as_strided
 
 from ...._core.pytree import flat
 from ..arrays import copied, lead_of
-from ..calls import is_float
-from .common import LN2, replaced
+from ..calls import Call, is_float
+from .common import LN2, Trials, named, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ..calls import Call
-    from .common import Trial
+    from collections.abc import Callable
 
 
 #: Inputs that kernels forget: biases, weights, and the states that a sequence begins with.
 IGNORED = ("bias", "b", "weight", "b_ih", "b_hh", "h0", "c0", "h", "c")
 
 
-def other_inputs(call: Call) -> Iterator[Trial]:
+def other_inputs(call: Call) -> Trials:
     """Yield the call with an input transposed, negated, left out, or two exchanged."""
     names = call.names
     arrays = [(i, a) for i, a in enumerate(call.inputs) if is_float(a)]
@@ -44,9 +41,8 @@ def other_inputs(call: Call) -> Iterator[Trial]:
         if names[i] == "sin":
             yield "the rotation goes the other way", replaced(call, i, -a)
         if names[i] == "cos":
-            j = names.index("sin")
-            swapped = replaced(replaced(call, i, call.inputs[j]), j, a)
-            yield "cosine and sine are exchanged", swapped
+            sin = call.inputs[names.index("sin")]
+            yield "cosine and sine are exchanged", named(call, cos=sin, sin=a)
     for i, value in enumerate(call.inputs):
         for key in getattr(value, "_fields", ()):
             if key.startswith("b_") and is_float(part := getattr(value, key)):
@@ -54,7 +50,7 @@ def other_inputs(call: Call) -> Iterator[Trial]:
                 yield words, replaced(call, i, value._replace(**{key: np.zeros_like(part)}))
     for (i, a), (j, b) in itertools.combinations(arrays, 2):
         if np.shape(a) == np.shape(b) and (names[i], names[j]) != ("cos", "sin"):
-            swapped = replaced(replaced(call, i, b), j, a)
+            swapped = named(call, **{names[i]: b, names[j]: a})
             yield f"{names[i]} and {names[j]} are exchanged", swapped
 
 
@@ -66,27 +62,33 @@ def _transposed(call: Call, i: int) -> list[Any]:
     return out
 
 
-def other_positions(call: Call) -> Iterator[Trial]:
+def _tables(call: Call) -> list[Any]:
+    """Return the cosines and the sines of a rotation."""
+    return [call.inputs[call.names.index(name)] for name in ("cos", "sin")]
+
+
+def _turned(call: Call, turns: Any) -> Call:
+    return named(call, cos=turns.real, sin=turns.imag)
+
+
+def other_positions(call: Call) -> Trials:
     """Yield a rotation whose positions are counted from another number."""
-    i, j = call.names.index("cos"), call.names.index("sin")
-    turns = call.inputs[i] + 1j * call.inputs[j]
+    cos, sin = _tables(call)
+    turns = cos + 1j * sin
     if turns.ndim < 2 or len(turns) < 2:
         return
     by = turns[..., 1:2, :] / turns[..., :1, :]  # by one position
     if np.allclose(turns[..., 1:, :], turns[..., :-1, :] * by, rtol=0, atol=1e-5):
         for words, new in (("large", turns * by), ("small", turns / by)):
-            moved = replaced(replaced(call, i, new.real), j, new.imag)
-            yield f"the positions of the rotation are one too {words}", moved
+            yield f"the positions of the rotation are one too {words}", _turned(call, new)
         for n in range(2, turns.shape[-2] + 1):  # a cache of so many positions
-            new = turns / by**n
-            moved = replaced(replaced(call, i, new.real), j, new.imag)
-            yield f"the positions of the rotation are {n} too small: a cache is not counted", moved
+            words = f"the positions of the rotation are {n} too small: a cache is not counted"
+            yield words, _turned(call, turns / by**n)
 
 
-def other_bases(call: Call) -> Iterator[Trial]:
+def other_bases(call: Call) -> Trials:
     """Yield a rotation of another base, where the tables are of positions from 0 on."""
-    i, j = call.names.index("cos"), call.names.index("sin")
-    cos, sin = call.inputs[i], call.inputs[j]
+    cos, sin = _tables(call)
     pairs, place = cos.shape[-1], np.arange(cos.shape[-1])
     if cos.ndim != 2 or len(cos) < 2 or pairs < 2 or sin[1, -1] <= 0:
         return
@@ -98,18 +100,16 @@ def other_bases(call: Call) -> Iterator[Trial]:
     for base in (1e4, 5e5, 1e6):
         if not np.isclose(base, own, rtol=1e-3):
             angles = position * base ** (-place / pairs)
-            other = replaced(replaced(call, i, np.cos(angles)), j, np.sin(angles))
-            yield f"the base of the rotation is {base:.0f}, not {own:.6g}", other
+            words = f"the base of the rotation is {base:.0f}, not {own:.6g}"
+            yield words, named(call, cos=np.cos(angles), sin=np.sin(angles))
 
 
-def rotation_signs(call: Call) -> Iterator[Trial]:
+def rotation_signs(call: Call) -> Trials:
     """Yield a rotation with no half negated, or both."""
     if call.form == "jvp":
         return
-    i = call.names.index("sin")
-    right, back = (
-        np.asarray(flat(trial.run())[0]) for trial in (call, replaced(call, i, -call.inputs[i]))
-    )
+    trials = call, named(call, sin=-_tables(call)[1])
+    right, back = (np.asarray(flat(trial.run())[0]) for trial in trials)
     place = np.arange(right.shape[-1])
     width = call.settings["rotary_dim"] or len(place)
     first = place % 2 == 0 if call.settings["interleaved"] else place < width // 2
@@ -118,14 +118,14 @@ def rotation_signs(call: Call) -> Iterator[Trial]:
         yield words, [np.where(first, a, b)]
 
 
-def base_two(call: Call) -> Iterator[Trial]:
+def base_two(call: Call) -> Trials:
     """Yield a softmax of powers of 2."""
     if call.form != "jvp":
         words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
         yield words, call.with_inputs(call.inputs[0] * LN2)
 
 
-def channels_first(call: Call) -> Iterator[Trial]:
+def channels_first(call: Call) -> Trials:
     """Yield a normalization whose channels are the second axis, as in images of PyTorch."""
     if call.form == "forward" and np.ndim(call.inputs[0]) > 2:
         moved = replaced(call, 0, np.moveaxis(call.inputs[0], 1, -1))
@@ -134,14 +134,13 @@ def channels_first(call: Call) -> Iterator[Trial]:
             yield words, [np.moveaxis(moved.run(), -1, 1)]
 
 
-def as_contiguous(call: Call) -> Iterator[Trial]:
+def as_contiguous(call: Call) -> Trials:
     """Yield arrays read from their first number on, as if they had no strides."""
-    return _misread(call, _from_first, _strides_ignored)
+    words = "the strides of {} are ignored: memory is read as contiguous"
+    return _misread(call, _from_first, words)
 
 
-def _misread(
-    call: Call, reading: Callable[[Any], Any], words: Callable[[list[str]], str]
-) -> Iterator[Trial]:
+def _misread(call: Call, reading: Callable[[Any], Any], words: str) -> Trials:
     """Yield arrays that are read in a wrong way, one by one and all together."""
     read = [reading(a) if isinstance(a, np.ndarray) else None for a in call.memory]
     found = [i for i, a in enumerate(read) if a is not None]
@@ -149,12 +148,14 @@ def _misread(
     names = ["dout"] * (call.form == "vjp") + call.names + ["the tangent"] * (call.form == "jvp")
     for some in (*([i] for i in found), *([found] if len(found) > 1 else [])):
         own = [read[i] if i in some else a for i, a in enumerate(call.arguments)]
-        yield words([names[i] for i in some]), replace(call, arguments=tuple(own))
+        which = " and ".join(names[i] for i in some)
+        yield words.format(which), replace(call, arguments=tuple(own))
 
 
-def from_the_beginning(call: Call) -> Iterator[Trial]:
+def from_the_beginning(call: Call) -> Trials:
     """Yield arrays read from the beginning of their storage on, as if they had no offset."""
-    return _misread(call, _from_beginning, _offset_ignored)
+    words = "the storage offset of {} is ignored: memory is read from its beginning"
+    return _misread(call, _from_beginning, words)
 
 
 def _from_beginning(a: Any) -> Any:
@@ -166,15 +167,6 @@ def _from_beginning(a: Any) -> Any:
     start = given.ctypes.data - given.base.ctypes.data - lead * given.itemsize
     read = np.ndarray(given.shape, given.dtype, given.base, start, given.strides)
     return read.astype(np.float64)
-
-
-def _offset_ignored(names: list[str]) -> str:
-    inputs = " and ".join(names)
-    return f"the storage offset of {inputs} is ignored: memory is read from its beginning"
-
-
-def _strides_ignored(names: list[str]) -> str:
-    return f"the strides of {' and '.join(names)} are ignored: memory is read as contiguous"
 
 
 def _from_first(a: Any) -> Any:

@@ -10,13 +10,10 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import chapter, replaced
+from .common import Trials, chapter, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...._core.arguments import FloatArray
-    from .common import Trial
 
 
 def reduced(call: Call) -> tuple[tuple[int, ...], int]:
@@ -37,7 +34,7 @@ def _scaled(call: Call, y: FloatArray) -> FloatArray:
     return y
 
 
-def divided_by_less(call: Call) -> Iterator[Trial]:
+def divided_by_less(call: Call) -> Trials:
     """Yield a variance that is divided by n - 1."""
     _, n = reduced(call)
     if call.form == "jvp" or n < 2:
@@ -65,7 +62,7 @@ def _mean(call: Call, axes: tuple[int, ...]) -> Any:
     return np.asarray(call.inputs[0]).mean(axes, keepdims=True)
 
 
-def other_forms(call: Call) -> Iterator[Trial]:
+def other_forms(call: Call) -> Trials:
     """Yield another place of epsilon, another mean, or no root."""
     if call.form != "forward":
         return
@@ -89,7 +86,7 @@ def other_forms(call: Call) -> Iterator[Trial]:
     yield "the squares are summed, where their mean is due", [_scaled(call, norm)]
 
 
-def joined_rows(call: Call) -> Iterator[Trial]:
+def joined_rows(call: Call) -> Trials:
     """Yield a norm over all axes but the first, as kernels have it that know two axes."""
     place = 1 if call.form == "vjp" else 0
     if call.form == "jvp" or np.ndim(call.inputs[0]) < 3:
@@ -108,7 +105,7 @@ def joined_rows(call: Call) -> Iterator[Trial]:
 TILES = (64, 128, 256, 512, 1024)
 
 
-def without_tail(call: Call) -> Iterator[Trial]:
+def without_tail(call: Call) -> Trials:
     """Yield statistics without the numbers of a row beyond a multiple of a tile."""
     x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
     n = x.shape[-1]
@@ -130,7 +127,7 @@ def without_tail(call: Call) -> Iterator[Trial]:
             yield f"{words} {what}", [_scaled(call, (x - centre) / np.sqrt(var + eps))]
 
 
-def along_one_axis(call: Call) -> Iterator[Trial]:
+def along_one_axis(call: Call) -> Trials:
     """Yield a batch norm over rows, a layer norm over columns."""
     if call.form != "forward":
         return
@@ -141,7 +138,7 @@ def along_one_axis(call: Call) -> Iterator[Trial]:
         yield f"mean and variance are taken along axis {axis} alone", [_scaled(call, y)]
 
 
-def constant_statistics(call: Call) -> Iterator[Trial]:
+def constant_statistics(call: Call) -> Trials:
     """Yield the gradient of a normalization whose mean and variance count as constants."""
     if call.form != "vjp":
         return
@@ -163,7 +160,7 @@ def constant_statistics(call: Call) -> Iterator[Trial]:
         yield "the gradient through the mean is missing", [no_mean, *rest]
 
 
-def running_variance(call: Call) -> Iterator[Trial]:
+def running_variance(call: Call) -> Trials:
     """Yield running statistics of the biased variance, and outputs divided by the unbiased one."""
     x, var = call.inputs[0], call.inputs[2]
     n, momentum = x.size // x.shape[-1], call.settings["momentum"]

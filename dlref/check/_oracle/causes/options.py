@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..calls import Call
-from .common import chapter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .common import Trial
+from .common import Trials, chapter
 
 FLIPPED = {
     ("interleaved", True): "the rotation pairs neighbouring channels, not halves",
@@ -53,7 +48,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def other_options(call: Call) -> Iterator[Trial]:
+def other_options(call: Call) -> Trials:
     """Yield the call with options left out, or with another value."""
     settings, defaults = call.settings, call.defaults
     for key in call.told:
@@ -79,13 +74,13 @@ def other_options(call: Call) -> Iterator[Trial]:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
 
 
-def momentum_kept(call: Call) -> Iterator[Trial]:
+def momentum_kept(call: Call) -> Trials:
     """Yield running statistics whose momentum is the share that is kept."""
     words = "momentum is the share of the running statistics that is kept, not replaced"
     yield words, call.with_options(momentum=1 - call.settings["momentum"])
 
 
-def smoothed_over_others(call: Call) -> Iterator[Trial]:
+def smoothed_over_others(call: Call) -> Trials:
     """Yield labels that are smoothed over the other classes only."""
     share, n = call.settings["label_smoothing"], np.shape(call.inputs[0])[-1]
     if share and share * n <= n - 1:
@@ -93,20 +88,20 @@ def smoothed_over_others(call: Call) -> Iterator[Trial]:
         yield words, call.with_options(label_smoothing=share * n / (n - 1))
 
 
-def linear_beyond_20(call: Call) -> Iterator[Trial]:
+def linear_beyond_20(call: Call) -> Trials:
     """Yield softplus with the threshold of PyTorch."""
     if call.form != "jvp":
         words = "it is x itself beyond 20, as the threshold of PyTorch has it"
         yield words, [np.where(call.inputs[0] > 20, call.arguments[0], call.run())]
 
 
-def other_direction(call: Call) -> Iterator[Trial]:
+def other_direction(call: Call) -> Trials:
     """Yield the divergence of the second distribution from the first."""
     log_p, q = call.inputs
     yield "the two distributions are exchanged", call.with_inputs(np.log(q), np.exp(log_p))
 
 
-def by_a_sigmoid(call: Call) -> Iterator[Trial]:
+def by_a_sigmoid(call: Call) -> Trials:
     """Yield GELU as CLIP has it."""
     silu = chapter("activations").silu
     words = "it is x sigmoid(1.702 x), an approximation of GELU"

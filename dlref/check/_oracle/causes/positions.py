@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..calls import Call
-    from .common import Trial
+from ..calls import Call
+from .common import Trials
 
 
-def other_scalings(call: Call) -> Iterator[Trial]:
+def other_scalings(call: Call) -> Trials:
     """Yield frequencies with another rule, or with the ramp of YaRN or Llama 3 the other way."""
     told = call.settings["scaling"]
     if not told:
@@ -39,7 +36,7 @@ def other_scalings(call: Call) -> Iterator[Trial]:
             yield words, call.with_options(scaling={"type": simple, "factor": factor})
 
 
-def other_signs(call: Call) -> Iterator[Trial]:
+def other_signs(call: Call) -> Trials:
     """Yield buckets of distances with the other sign."""
     words = "the distance is from the key to the query: its sign is reversed"
     if call.core.__name__ == "t5_relative_position_bucket":
@@ -51,7 +48,7 @@ def other_signs(call: Call) -> Iterator[Trial]:
         yield words, call.with_inputs(table, *call.inputs[1:])
 
 
-def other_buckets(call: Call) -> Iterator[Trial]:
+def other_buckets(call: Call) -> Trials:
     """Yield buckets of distances that are one off, and of ends that are rounded."""
     settings = call.settings
     if call.core.__name__ != "t5_relative_position_bucket":

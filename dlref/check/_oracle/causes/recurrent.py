@@ -11,50 +11,48 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call, is_float
-from .common import replaced
+from .common import Trials, named, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .common import Trial
+    from collections.abc import Callable
 
 
 #: After how many steps gradients are cut.
 TRUNCATED = (1, 2, 4, 8, 16, 32)
+GATES = ("w_ih", "w_hh", "b_ih", "b_hh")
 
 
-def gate_order(order: str) -> Callable[[Call], Iterator[Trial]]:
+def gate_order(order: str) -> Callable[[Call], Trials]:
     """Return a generator of recurrent layers whose gates are in another order than this."""
     return functools.partial(_gate_order, order)
 
 
-def _gate_order(order: str, call: Call) -> Iterator[Trial]:
-    blocks = [i for i, name in enumerate(call.names) if name in ("w_ih", "w_hh", "b_ih", "b_hh")]
+def _gate_order(order: str, call: Call) -> Trials:
     for other in itertools.permutations(range(len(order))):
         if other == tuple(range(len(order))):
             continue
-        words = "".join(order[i] for i in np.argsort(other))
-        moved, back = call, np.argsort(other)
-        for i in blocks:
-            if call.inputs[i] is not None:
-                moved = replaced(moved, i, _regated(call.inputs[i], other))
-        if call.form != "vjp":
-            yield f"the gates are in the order {words}, not {order}", moved
-        else:
-            out = flat(moved.run())
-            floats = [i for i, a in enumerate(call.inputs) if is_float(a)]
-            out = [
-                _regated(g, tuple(back)) if floats[k] in blocks else g for k, g in enumerate(out)
-            ]
-            yield f"the gates are in the order {words}, not {order}", out
+        back = np.argsort(other)
+        words = f"the gates are in the order {''.join(order[i] for i in back)}, not {order}"
+        moved: Any = _with_gates(call, functools.partial(_regated, order=other))
+        if call.form == "vjp":
+            names = (n for n, a in zip(call.names, call.inputs, strict=True) if is_float(a))
+            pairs = zip(names, flat(moved.run()), strict=True)
+            moved = [_regated(g, back) if name in GATES else g for name, g in pairs]
+        yield words, moved
 
 
-def _regated(a: Any, order: tuple[int, ...]) -> Any:
+def _with_gates(call: Call, f: Callable[[Any], Any]) -> Call:
+    """Return a call with f of the weights and biases of the gates in their places."""
+    pairs = zip(call.names, call.inputs, strict=True)
+    return named(call, **{n: f(a) for n, a in pairs if n in GATES and a is not None})
+
+
+def _regated(a: Any, order: Any) -> Any:
     parts = np.split(np.asarray(a), len(order))
     return np.concatenate([parts[i] for i in order])
 
 
-def forget_bias(call: Call) -> Iterator[Trial]:
+def forget_bias(call: Call) -> Trials:
     """Yield an LSTM with 1 added to the forget gate, as Keras initializes it."""
     names = call.names
     i = names.index("b_ih") if "b_ih" in names else None  # it may be left out
@@ -63,7 +61,7 @@ def forget_bias(call: Call) -> Iterator[Trial]:
         yield "1 is added to the forget gate", replaced(call, i, bias)
 
 
-def without_tanh(call: Call) -> Iterator[Trial]:
+def without_tanh(call: Call) -> Trials:
     """Yield a step of an LSTM without one of its two tanhs."""
     if call.form != "forward" or call.settings["w_p"] is not None:
         return
@@ -79,7 +77,7 @@ def without_tanh(call: Call) -> Iterator[Trial]:
     yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
 
 
-def peephole(call: Call) -> Iterator[Trial]:
+def peephole(call: Call) -> Trials:
     """Yield an LSTM whose output gate sees the cell's state before the step."""
     settings = call.settings
     w_p, whole = settings["w_p"], settings.get("lengths") is None and not settings.get("reverse")
@@ -102,7 +100,7 @@ def peephole(call: Call) -> Iterator[Trial]:
     yield "the peephole of the output gate sees the cell's state before the step", out
 
 
-def state_held(call: Call) -> Iterator[Trial]:
+def state_held(call: Call) -> Trials:
     """Yield outputs that keep the last state beyond the end of an entry."""
     lengths = call.settings["lengths"]
     if call.form != "forward" or lengths is None or call.settings["reverse"]:
@@ -115,7 +113,7 @@ def state_held(call: Call) -> Iterator[Trial]:
     yield "the last state is held beyond the end of an entry, where 0 is due", held
 
 
-def truncated(call: Call) -> Iterator[Trial]:
+def truncated(call: Call) -> Trials:
     """Yield gradients that go back some steps only, or end where the state is detached."""
     settings, count = call.settings, 1 + (call.known.name == "lstm")
     x, *others = call.inputs
@@ -142,12 +140,12 @@ def truncated(call: Call) -> Iterator[Trial]:
         yield words, [np.concatenate(dx, -2), *(part[0] for part in rest[:count]), *sums]
 
 
-def update_gate(call: Call) -> Iterator[Trial]:
+def update_gate(call: Call) -> Trials:
     """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
     if call.form == "forward":
-        moved = call
-        for i, name in enumerate(call.names):
-            if name in ("w_ih", "w_hh", "b_ih", "b_hh") and call.inputs[i] is not None:
-                r, z, n = np.split(call.inputs[i], 3)
-                moved = replaced(moved, i, np.concatenate([r, -z, n]))
-        yield "the update gate is exchanged with one minus itself", moved
+
+        def exchanged(a: Any) -> Any:
+            r, z, n = np.split(a, 3)
+            return np.concatenate([r, -z, n])
+
+        yield "the update gate is exchanged with one minus itself", _with_gates(call, exchanged)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...._core.pytree import flat
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..calls import Call
-    from .common import Trial
+from ..calls import Call
+from .common import Trials
 
 
-def other_roundings(call: Call) -> Iterator[Trial]:
+def other_roundings(call: Call) -> Trials:
     """Yield other ties and ranges, and gradients that do not stop at the ends of the range."""
     x, scale, *rest = call.inputs
     point = np.asarray(rest[0] if rest else 0, np.float64)
@@ -43,7 +39,7 @@ def other_roundings(call: Call) -> Iterator[Trial]:
         yield from _other_gradients(call, t, np.rint(t) + point, point, half)
 
 
-def _other_gradients(call: Call, t: Any, q: Any, point: Any, half: float) -> Iterator[Trial]:
+def _other_gradients(call: Call, t: Any, q: Any, point: Any, half: float) -> Trials:
     u, scale = np.asarray(call.arguments[0]), call.inputs[1]
     dx, dscale = flat(call.run())
     words = "the gradient does not stop at the ends of the range"

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import flat
+from ..calls import Call
+from .common import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from ..calls import Call
-    from .common import Trial
 
 #: Where the formulas are; numbers of a call that they are tried on, at most.
 PLAIN, MOST = "dlref.check._oracle.plain.", 2**15
@@ -178,7 +177,7 @@ def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
         return []
 
 
-def slips(call: Call) -> Iterator[Trial]:
+def slips(call: Call) -> Trials:
     """Yield the plain formula, without words, and with one slip in it."""
     size = sum(np.size(a) for a in flat(call.arguments))
     formula = call.known.plain.get(call.form)

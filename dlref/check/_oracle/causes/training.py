@@ -8,15 +8,13 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..calls import Call
-from .common import chapter, replaced
+from .common import Trials, chapter, probabilities, reduced, replaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .common import Trial
+    from collections.abc import Callable
 
 
-def applied_twice(call: Call) -> Iterator[Trial]:
+def applied_twice(call: Call) -> Trials:
     """Yield losses of logits that are probabilities already."""
     if call.form == "forward":
         name = "softmax" if call.core is chapter("losses").cross_entropy else "sigmoid"
@@ -25,7 +23,7 @@ def applied_twice(call: Call) -> Iterator[Trial]:
         yield words, replaced(call, 0, f(call.inputs[0]))
 
 
-def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
+def smoothed_where_ignored(call: Call) -> Trials:
     """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
     if call.form == "jvp" or not share or target.dtype.kind not in "iu":
@@ -34,8 +32,7 @@ def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
     mean = call.settings["reduction"] == "mean"
     if kept.all() or call.settings["weight"] is not None:
         return
-    p = np.exp(x - x.max(-1, keepdims=True))
-    p = p / p.sum(-1, keepdims=True)
+    p = probabilities(x)
     if call.form == "forward":
         more = -share * np.log(p).mean(-1) * ~kept[..., 0]
         words = "the smoothed labels of rows that are ignored are counted"
@@ -56,16 +53,14 @@ def smoothed_where_ignored(call: Call) -> Iterator[Trial]:
     yield words, [np.where(kept, dx, dout * share * (p - 1 / x.shape[-1]))]
 
 
-def squared(call: Call) -> Iterator[Trial]:
+def squared(call: Call) -> Trials:
     """Yield the square of each hinge."""
     if call.form == "forward":
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
-        how = call.settings["reduction"]
-        out = each if how == "none" else (each.mean() if how == "mean" else each.sum())
-        yield "the hinge is squared", [np.asarray(out)]
+        yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
 
 
-def decay_without_rate(call: Call) -> Iterator[Trial]:
+def decay_without_rate(call: Call) -> Trials:
     """Yield decoupled weight decay that the learning rate does not multiply."""
     rate, decay = call.settings["learning_rate"], call.settings["weight_decay"]
     if decay and rate:
@@ -73,7 +68,7 @@ def decay_without_rate(call: Call) -> Iterator[Trial]:
         yield words, call.with_options(weight_decay=decay / rate)
 
 
-def perplexity(call: Call) -> Iterator[Trial]:
+def perplexity(call: Call) -> Trials:
     """Yield functions of the loss."""
     if call.form == "forward":
         loss = np.asarray(call.run())
@@ -81,7 +76,7 @@ def perplexity(call: Call) -> Iterator[Trial]:
         yield "it is the root of the loss", [np.sqrt(abs(loss))]
 
 
-def other_means(call: Call) -> Iterator[Trial]:
+def other_means(call: Call) -> Trials:
     """Yield a mean over all targets, where ignored ones or weights do not count so."""
     settings = call.settings
     if settings["reduction"] == "mean" and call.inputs[1].dtype.kind in "iu":
@@ -97,7 +92,7 @@ def other_means(call: Call) -> Iterator[Trial]:
             yield "the mean counts the ignored targets", parts
 
 
-def other_alignments(call: Call) -> Iterator[Trial]:
+def other_alignments(call: Call) -> Trials:
     """Yield losses of texts that are not aligned, with other means, blanks and gradients."""
     settings, (x, target) = call.settings, call.inputs
     if call.form == "vjp":
@@ -119,11 +114,10 @@ def other_alignments(call: Call) -> Iterator[Trial]:
         each = _without_blanks_between(x, target, sizes, settings)
         how = settings["reduction"]
         each = each / np.maximum(sizes, 1) if how == "mean" else each
-        loss = each if how == "none" else (each.mean() if how == "mean" else each.sum())
-        yield "equal letters need no blank between them", [np.asarray(loss)]
+        yield "equal letters need no blank between them", [reduced(each, how)]
 
 
-def _other_means_of_texts(call: Call, sizes: Any) -> Iterator[Trial]:
+def _other_means_of_texts(call: Call, sizes: Any) -> Trials:
     words = (
         "the losses are not divided by the lengths of their texts",
         "the sum is divided by the number of all letters",
@@ -167,7 +161,7 @@ AVERAGED = {
 }
 
 
-def other_clips(call: Call) -> Iterator[Trial]:
+def other_clips(call: Call) -> Trials:
     """Yield losses of policies whose gradient stops elsewhere, and other means."""
     settings, (log_p, old, advantage) = call.settings, call.inputs
     kind = settings["kind"]
@@ -192,19 +186,19 @@ def other_clips(call: Call) -> Iterator[Trial]:
             yield f"{meaning}, as kind {other!r} has it", call.with_options(kind=other)
 
 
-def uphill(call: Call) -> Iterator[Trial]:
+def uphill(call: Call) -> Trials:
     """Yield a step of an optimizer that goes up the slope."""
     params, out = flat(call.inputs[0]), flat(call.run())
     back = [2 * p - new for p, new in zip(params, out, strict=False)]
     yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
 
 
-def coupled(call: Call) -> Iterator[Trial]:
+def coupled(call: Call) -> Trials:
     """Yield AdamW as Adam."""
     yield "the weight decay is added to the gradient", _as(chapter("training").adam_step, call)
 
 
-def decoupled(call: Call) -> Iterator[Trial]:
+def decoupled(call: Call) -> Trials:
     """Yield Adam as AdamW."""
     step = chapter("training").adamw_step
     yield "the weight decay is decoupled from the gradient", _as(step, call)
@@ -215,7 +209,7 @@ def _as(step: Any, call: Call) -> Call:
     return Call(step, call.form, call.arguments, options)
 
 
-def uncorrected(call: Call) -> Iterator[Trial]:
+def uncorrected(call: Call) -> Trials:
     """Yield steps of Adam without the correction of its means, or with another divisor."""
     settings = call.settings
     rate, decay, eps = (settings[key] for key in ("learning_rate", "weight_decay", "eps"))
@@ -239,26 +233,23 @@ def uncorrected(call: Call) -> Iterator[Trial]:
     }
     d, e = (1 - beta ** (steps + 1) for beta in settings["betas"])
     rules["the means are corrected as if a step later"] = lambda m, v: m / d / (sqrt(v / e) + eps)
+
+    def moved(rule: Callable[[Any, Any], Any], squares: list[Any]) -> list[Any]:
+        parts = zip(params, flat(mean), squares, strict=True)
+        return [start * p - rate * rule(m, v) for p, m, v in parts]
+
     for words, rule in rules.items():
-        pairs = zip(params, flat(mean), squares, strict=True)
-        yield words, [*(start * p - rate * rule(m, v) for p, m, v in pairs), *rest]
+        yield words, [*moved(rule, squares), *rest]
     if settings["amsgrad"]:
-        old = call.inputs[2]
-        before = (
-            flat(old.largest)
-            if old is not None and old.largest is not None
-            else [0.0] * len(params)
-        )
+        older = getattr(call.inputs[2], "largest", None)
+        before = [0.0] * len(params) if older is None else flat(older)
         most = [np.maximum(a, v / c) for a, v in zip(before, flat(square), strict=True)]
-        moved = [
-            start * p - rate * m / b / (sqrt(v) + eps)
-            for p, m, v in zip(params, flat(mean), most, strict=True)
-        ]
+        parts = moved(lambda m, v: m / b / (sqrt(v) + eps), most)
         words = "the squares are corrected before their maximum is taken, not after"
-        yield words, [*moved, steps, *flat(mean), *flat(square), *most]
+        yield words, [*parts, steps, *flat(mean), *flat(square), *most]
 
 
-def eps_inside(call: Call) -> Iterator[Trial]:
+def eps_inside(call: Call) -> Trials:
     """Yield steps of RMSprop and Adagrad with eps inside the root."""
     settings = call.settings
     (_, state), old = call.run(), call.inputs[2]
@@ -278,7 +269,7 @@ def eps_inside(call: Call) -> Iterator[Trial]:
     yield "eps is added inside the root", [*moved, *rest]
 
 
-def other_momentum(call: Call) -> Iterator[Trial]:
+def other_momentum(call: Call) -> Trials:
     """Yield momentum with the look-ahead of Nesterov, or without, and one dampened at once."""
     t, settings = chapter("training"), call.settings
     ahead = call.core is t.nesterov_step
@@ -298,14 +289,14 @@ def other_momentum(call: Call) -> Iterator[Trial]:
         yield words, [*moved, *out[len(params) : -len(params)], *first]
 
 
-def other_steps(call: Call) -> Iterator[Trial]:
+def other_steps(call: Call) -> Trials:
     """Yield schedules that are a step ahead or behind."""
     step = np.asarray(call.inputs[0])
     yield "the schedule is a step ahead: its steps begin at 0, not 1", call.with_inputs(step + 1)
     yield "the schedule is a step behind", call.with_inputs(np.maximum(step - 1, 0))
 
 
-def other_nuclei(call: Call) -> Iterator[Trial]:
+def other_nuclei(call: Call) -> Trials:
     """Yield nuclei, and choices of the best k, with a token more or less."""
     mass, k = call.settings["top_p"], call.settings["top_k"]
     for by, words in ((1, "one token more than top_k is"), (-1, "one token less than top_k is")):
@@ -329,7 +320,7 @@ def other_nuclei(call: Call) -> Iterator[Trial]:
         yield words, [out if "not divided" in words else out / out.sum(-1, keepdims=True)]
 
 
-def overwritten(call: Call) -> Iterator[Trial]:
+def overwritten(call: Call) -> Trials:
     """Yield the gradient of a table in which the last row of an id stays, or the first."""
     if call.form != "vjp":
         return

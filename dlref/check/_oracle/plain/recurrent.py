@@ -9,22 +9,12 @@ import numpy as np
 from .common import as_rows, sigmoid, tanh, widen
 
 
-def lstm_cell_vjp(
-    dout: Any,
-    x: Any,
-    h: Any,
-    c: Any,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any = None,
-    b_hh: Any = None,
-    **options: Any,
-) -> Any:
+def lstm_cell_vjp(dout: Any, *inputs: Any, **options: Any) -> Any:
     """Return the gradients of a step of an LSTM, of gates that were rounded."""
-    if options or any(a is None for a in (*dout, h, c, b_ih, b_hh)):
+    if options or len(inputs) != 7 or any(a is None for a in (*dout, *inputs)):
         raise NotImplementedError
-    dtype = x.dtype
-    dh, dc, x, h, c, w_ih, w_hh, b_ih, b_hh = map(widen, (*dout, x, h, c, w_ih, w_hh, b_ih, b_hh))
+    dtype = inputs[0].dtype
+    dh, dc, x, h, c, w_ih, w_hh, b_ih, b_hh = map(widen, (*dout, *inputs))
     parts = np.split(x @ w_ih.T + h @ w_hh.T + b_ih + b_hh, 4, -1)
     i, f, o = (widen(sigmoid(parts[k]).astype(dtype)) for k in (0, 1, 3))
     g = widen(tanh(parts[2]).astype(dtype))
@@ -38,21 +28,12 @@ def lstm_cell_vjp(
     return tuple(grad.astype(dtype) for grad in grads)
 
 
-def gru_cell_vjp(
-    dout: Any,
-    x: Any,
-    h: Any,
-    w_ih: Any,
-    w_hh: Any,
-    b_ih: Any = None,
-    b_hh: Any = None,
-    **options: Any,
-) -> Any:
+def gru_cell_vjp(dout: Any, *given: Any, **options: Any) -> Any:
     """Return the gradients of a step of a GRU, of gates that were rounded."""
-    if options or any(a is None for a in (h, b_ih, b_hh)):
+    if options or len(given) != 6 or any(a is None for a in given):
         raise NotImplementedError
-    dtype = x.dtype
-    dout, x, h, w_ih, w_hh, b_ih, b_hh = map(widen, (dout, x, h, w_ih, w_hh, b_ih, b_hh))
+    dtype = given[0].dtype
+    dout, x, h, w_ih, w_hh, b_ih, b_hh = map(widen, (dout, *given))
     (ri, zi, ni), (rh, zh, nh) = (
         np.split(a @ w.T + b, 3, -1) for a, w, b in ((x, w_ih, b_ih), (h, w_hh, b_hh))
     )

@@ -85,7 +85,6 @@ def softmax_jvp_shifted(x: Any, dx: Any, axis: int = -1) -> Any:
 
 
 def log_softmax_jvp_shifted(x: Any, dx: Any, axis: int = -1) -> Any:
-    """Return the tangent of log-softmax."""
     e, total, dz = _shifted(x, dx, axis)
     return (dz - summed(e * dz, axis) / total).astype(x.dtype)
 

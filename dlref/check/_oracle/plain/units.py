@@ -37,7 +37,6 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 
 def gelu_deriv(x: Any, approximate: str = "none") -> Any:
-    """Return its derivative."""
     kind = x.dtype.type
     if approximate == "none":
         return _cdf(x) + x * np.exp(-x * x / 2) * kind((2 * np.pi) ** -0.5)
@@ -47,13 +46,11 @@ def gelu_deriv(x: Any, approximate: str = "none") -> Any:
 
 
 def sigmoid_deriv(x: Any) -> Any:
-    """Return s (1 - s)."""
     s = sigmoid(x)
     return s * (1 - s)
 
 
 def tanh_deriv(x: Any) -> Any:
-    """Return 1 - t²."""
     t = tanh(x)
     return 1 - t * t
 
@@ -64,7 +61,6 @@ def silu(x: Any, beta: float = 1.0) -> Any:
 
 
 def silu_deriv(x: Any, beta: float = 1.0) -> Any:
-    """Return s + beta x s (1 - s)."""
     kind = x.dtype.type
     s = sigmoid(kind(beta) * x)
     return s * (1 + kind(beta) * x * (1 - s))
@@ -100,17 +96,14 @@ def celu_deriv(x: Any, alpha: float = 1.0) -> Any:
 
 
 def selu(x: Any) -> Any:
-    """Return the scaled unit of one alpha."""
     return x.dtype.type(SELU_SCALE) * elu(x, SELU_ALPHA)
 
 
 def selu_deriv(x: Any) -> Any:
-    """Return its derivative by its output."""
     return x.dtype.type(SELU_SCALE) * elu_deriv(x, SELU_ALPHA)
 
 
 def selu_deriv_of_jax(x: Any) -> Any:
-    """Return the slope that JAX's elu gives."""
     return x.dtype.type(SELU_SCALE) * elu_deriv_of_jax(x, SELU_ALPHA)
 
 
@@ -140,12 +133,10 @@ def tanh_vjp_of_jax(dout: Any, x: Any) -> Any:
 
 
 def tanhshrink_vjp_of_jax(dout: Any, x: Any) -> Any:
-    """Return dout minus that."""
     return dout - tanh_vjp_of_jax(dout, x)
 
 
 def tanhshrink(x: Any) -> Any:
-    """Return x - tanh(x)."""
     return x - tanh(x)
 
 
@@ -161,12 +152,10 @@ def softsign_vjp(dout: Any, x: Any) -> Any:
 
 
 def in_reverse(deriv: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the vjp of a map of single elements."""
     return lambda dout, x, **options: dout * deriv(x, **options)
 
 
 def in_forward_mode(deriv: Callable[..., Any]) -> Callable[..., Any]:
-    """Return its jvp."""
     return lambda x, dx, **options: dx * deriv(x, **options)
 
 
