@@ -19,7 +19,7 @@ DERIVED = {
     "normalization": "batch_norm group_norm l2_norm layer_norm rms_norm",
     "positions": "apply_rope rope_score",
     "recurrent": "gru gru_cell lstm lstm_cell rnn rnn_cell",
-    "transformer": "encoder_block feed_forward",
+    "transformer": "encoder_block feed_forward gated_feed_forward",
 }
 FUNCTIONS = {
     f"{chapter}.{name}_vjp": getattr(importlib.import_module(f"dlref.{chapter}"), f"{name}_vjp")
@@ -29,8 +29,8 @@ FUNCTIONS = {
 GRADIENT = re.compile(r"\\d?p?dv\{L\}|\\partial L|\\vec\\delta|\\vec g_i")
 
 
-def test_forty_eight_backward_passes_follow_the_template():
-    assert len(FUNCTIONS) >= 48
+def test_forty_nine_backward_passes_follow_the_template():
+    assert len(FUNCTIONS) >= 49
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -404,9 +404,15 @@ def gated_feed_forward_vjp(
 
     Notes
     -----
-    With :math:`\vec a = \mat W_{gate} \vec x`, :math:`\vec p = \mat W_{up} \vec x` and
-    :math:`\vec h = f(\vec a) \odot \vec p`, the gradient :math:`\vec g = \mat W_{down}^\top
-    \vec u` of :math:`\vec h` goes to both factors, by the product rule:
+    **The differential.** With :math:`\vec a = \mat W_{gate} \vec x`, :math:`\vec p = \mat W_{up}
+    \vec x` and :math:`\vec h = f(\vec a) \odot \vec p`, the product rule gives
+    :math:`\dd \vec h = f(\vec a) \odot \dd \vec p + \vec p \odot f'(\vec a) \odot \dd \vec a`.
+
+    **The inner product.** :math:`\dd L = \sum \vec u \cdot \dd \vec y` over the positions, so
+    :math:`\vec g = \mat W_{down}^\top \vec u` is the gradient of :math:`\vec h`.
+
+    **The transpose.** The factors of both differentials are diagonal, and the matrices are
+    transposed:
 
     .. math::
 

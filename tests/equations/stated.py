@@ -1634,6 +1634,10 @@ def of_networks():
     dy = transformer.feed_forward_jvp((x, params), (dx, None), activation="tanh")
     grads = transformer.feed_forward_vjp(u, x, params, activation="tanh")
     yield r"\dd L = \sum \vec u \cdot \dd \vec y", u @ dy, grads[0] @ dx
+    a, p, da, dp = draw(129, 4, 4, 4, 4)
+    move = np.tanh(a) * dp + p * (1 - np.tanh(a) ** 2) * da
+    text = r"\dd \vec h = f(\vec a) \odot \dd \vec p + \vec p \odot f'(\vec a) \odot \dd \vec a"
+    yield text, rate(lambda a, p: np.tanh(a) * p, [a, p], [da, dp]), move
 
 
 @stated("dlref/transformer/_router.py")
