@@ -272,6 +272,10 @@ class TestTopic:
 
     def test_its_map_has_tests_and_a_figure(self, path):
         chapter, exported = place(path)
+        if record := load()[chapter].topics.get(path.stem[1:]):
+            script = f"gallery/{record.script}.py"
+            words = f"{script}: draw it, or name another `script` in docs/topics/{chapter}.toml"
+            assert (ROOT / script).is_file(), words
         if f"{path.stem[1:]}_deriv2" in exported:
             return  # the contract and gallery/activations/plot_activations.py know it already
         tested = {path.stem[1:], *exported} & mentioned(f"tests/{chapter}/**/test_*.py")
@@ -292,12 +296,14 @@ class TestTopic:
 
 
 @pytest.mark.parametrize("path", TOPICS, ids=lambda path: f"{path.parent.name}.{path.stem[1:]}")
-def test_every_topic_has_a_lead_and_a_script(path):
+def test_every_topic_has_a_lead_and_exercises(path):
     chapter, name = path.parent.name, path.stem[1:]
     record, file = load()[chapter].topics.get(name), f"docs/topics/{chapter}.toml"
     assert record, f"{file}: write a table [{name}] with its lead and its symbols"
-    script = f"gallery/{record.script}.py"
-    assert (ROOT / script).is_file(), f"{script}: draw it, or name another `script` in {file}"
+    exercises = f"docs/exercises/{chapter}/{name}.rst"
+    excused = "exercises" in {**record.without, **load()[chapter].without}
+    words = f"{exercises}: write exercises, or a reason in {file}, `without.exercises`"
+    assert excused or (ROOT / exercises).is_file(), words
 
 
 def test_every_table_of_a_page_is_of_a_topic():

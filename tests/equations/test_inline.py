@@ -4,6 +4,7 @@ import itertools
 import random
 import re
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,6 +44,13 @@ def test_stated_relations_are_true(name):
         assert len(values) >= 2
         for one, other in itertools.pairwise(values):
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=tolerance, err_msg=text)
+
+
+def test_no_check_takes_the_place_of_another():
+    pattern = re.compile(r"""^(?:def \w+\(\):|change\("\w+", ["\w]+)""", re.MULTILINE)
+    files = Path(stated.__file__).parent.glob("*.py")
+    names = [name for file in files for name in pattern.findall(file.read_text(encoding="utf-8"))]
+    assert len(names) == len({*names}) == len(stated.STATED)
 
 
 def test_four_hundred_results_are_checked():

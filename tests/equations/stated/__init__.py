@@ -1,0 +1,89 @@
+"""Inline relations that state results and need vectors, derivatives or a context: each is checked.
+
+A check names the file where its relations stand, and yields each text with the values of its sides.
+The checks of a chapter stand in the module of its name.
+"""
+
+import importlib
+import pkgutil
+
+import numpy as np
+from equations.numeric import complex_step
+
+import dlref
+
+STATED = {}
+
+
+class Near(float):
+    """How far values may be from each other: rounded numbers, quadratures, differences."""
+
+
+def stated(file):
+    """Mark a function as the check of inline relations of a file."""
+
+    def mark(function):
+        known = STATED.get(function.__name__)  # the same one, where pytest imports a file twice
+        assert known is None or known[0] == file, function.__name__
+        STATED[function.__name__] = file, function
+        return function
+
+    return mark
+
+
+def draw(seed, *shapes):
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+def softmax(x):
+    return np.exp(x) / np.sum(np.exp(x), axis=-1, keepdims=True)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def slope(f, x):
+    return complex_step(f, x)
+
+
+def inner(jvp, vjp, primals, seed=50, **options):
+    """Return both sides of the change of a loss: with the tangent, and with the gradients."""
+    single = not isinstance(primals, tuple)
+    points = (primals,) if single else primals
+    rng = np.random.default_rng(seed)
+    tangents = [rng.normal(size=np.shape(p)) for p in points]
+    dy = (
+        jvp(points[0], tangents[0], **options)
+        if single
+        else jvp(points, tuple(tangents), **options)
+    )
+    u = rng.normal(size=np.shape(dy))
+    grads = vjp(u, *points, **options)
+    grads = (grads,) if single else grads
+    return np.vdot(u, dy), sum(np.vdot(g, v) for g, v in zip(grads, tangents, strict=True))
+
+
+def change(chapter, name, text, *shapes):
+    """State the change of a loss in the file of a map, for arrays of these shapes."""
+    module = getattr(dlref, chapter)
+    primals = draw(51, *shapes)
+    primals = primals[0] if len(shapes) == 1 else tuple(primals)
+
+    def check():
+        yield text, *inner(getattr(module, f"{name}_jvp"), getattr(module, f"{name}_vjp"), primals)
+
+    check.__name__ = f"change_of_the_loss_of_{name}"
+    stated(f"dlref/{chapter}/_{FILES.get(name, name)}.py")(check)
+
+
+#: Files that are not named after their map.
+FILES = {
+    "scaled_dot_product_attention": "scaled_dot_product",
+    "multiplicative_attention": "multiplicative",
+    "gru_cell": "gru",
+}
+
+for _, _chapter, _ in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_chapter}")

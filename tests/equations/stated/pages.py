@@ -1,0 +1,79 @@
+"""Inline relations of pages that belong to no chapter."""
+
+import math
+
+import numpy as np
+from equations.numeric import jacobian_of
+from equations.stated import draw, slope, softmax, stated
+
+from dlref import (
+    calculus,
+    positions,
+)
+
+
+@stated("docs/expectations.rst")
+def of_expectations():
+    z, weight = np.polynomial.hermite_e.hermegauss(60)
+    weight = weight / np.sum(weight)
+    yield r"\E \max(z, 0)^2 = \frac12", weight @ np.maximum(z, 0) ** 2, 0.5
+    x, y = z[:, None], z
+    both = np.outer(weight, weight)
+    yield (
+        r"\E[XY] = \E X \, \E Y",
+        np.sum(both * (x**2 * np.exp(y / 3))),
+        weight @ z**2 * (weight @ np.exp(z / 3)),
+    )
+    yield (
+        r"\E[a X + b Y] = a \E X + b \E Y",
+        np.sum(both * (2 * x**2 + 3 * y**4)),
+        2 * (weight @ z**2) + 3 * (weight @ z**4),
+    )
+    c = 0.6
+    other = c * x + math.sqrt(1 - c**2) * y
+    text = r"\E[z_1 f(z_2)] = c\, \E f'(z_2)"
+    yield text, np.sum(both * (x * np.sin(other))), c * np.sum(both * np.cos(other))
+
+
+@stated("docs/questions.rst")
+def of_the_questions():
+    A, B, U, v = draw(76, (2, 3), (3, 4), (2, 4), 3)
+    yield r"u^\top (J v) = (u^\top J) v", U[:, 0] @ (A @ v), (U[:, 0] @ A) @ v
+    of_a, of_b = calculus.matmul_vjp(U, A, B)
+    yield r"\bar{\mat A} = \mat U \mat B^\top", of_a, U @ B.T
+    yield r"\bar{\mat B} = \mat A^\top \mat U", of_b, A.T @ U
+    yield r"\log s_i = x_i - \log \sum_l e^{x_l}", np.log(softmax(v)), v - np.log(sum(np.exp(v)))
+    p, V, u = softmax(v), draw(77, (3, 4))[0], U[0]
+    yield (
+        r"\sum_j p_{ij}\, u_i \cdot v_j = u_i \cdot o_i",
+        sum(p[j] * (u @ V[j]) for j in range(3)),
+        u @ (p @ V),
+    )
+    R = lambda n: positions.rope_matrix(float(n), np.array([1.0, 0.3]))  # noqa: E731
+    q, k = draw(78, 4, 4)
+    text = r"(R_m q)^\top (R_n k) = q^\top R_m^\top R_n k = q^\top R_{n - m} k"
+    yield text, (R(2) @ q) @ (R(5) @ k), q @ R(2).T @ R(5) @ k, q @ R(3) @ k
+
+
+@stated("docs/conventions.rst")
+def of_conventions():
+    u, J, v = draw(128, 3, (3, 4), 4)
+    yield r"u^\top (J v) = (u^\top J)\, v", u @ (J @ v), (u @ J) @ v
+
+
+@stated("docs/reference/check.rst")
+def of_adjoints():
+    u, J, v = draw(129, 3, (3, 4), 4)
+    yield (
+        r"\langle u, \mat J v \rangle = \langle \mat J^\top u, v \rangle",
+        u @ (J @ v),
+        (J.T @ u) @ v,
+    )
+
+
+@stated("docs/reference/neurons.rst")
+def of_neurons():
+    w, x, W, V, b = *draw(130, 3, 3, (4, 3), (2, 4)), 0.3
+    yield r"\partial z / \partial \vec w = \vec x", jacobian_of(lambda w: w @ x + b, w), x
+    yield r"\partial z / \partial b = 1", slope(lambda b: w @ x + b, b), 1
+    yield r"\mat V (\mat W \vec x) = (\mat V \mat W) \vec x", V @ (W @ x), (V @ W) @ x
