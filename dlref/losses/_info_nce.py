@@ -41,21 +41,30 @@ def _partners(s: FloatArray) -> npt.NDArray[np.int64]:
     return np.broadcast_to(np.arange(s.shape[-1], dtype=np.int64), s.shape[:-1])
 
 
+@kernel
+def _write_columns(start: int, stop: int, first: int, a: FloatArray, out: FloatArray) -> None:
+    """Write rows of matrices, from number `first` on, as the columns from start to stop."""
+    for m in range(len(a)):
+        for block in range(start, stop, 8):  # of numbers that are neighbours in `out`
+            last = min(block + 8, stop)
+            for j in range(a.shape[2]):
+                for i in range(block, last):
+                    out[m, j, i] = a[m, i - first, j]
+
+
+def _transposed(s: FloatArray) -> FloatArray:
+    """Return matrices transposed in memory, where their columns are read as rows."""
+    N = s.shape[-1]
+    flat = np.ascontiguousarray(s).reshape(math.prod(s.shape[:-2]), N, N)
+    out = np.empty_like(flat)
+    over_rows(_write_columns, N, 2.0 * len(flat) * N, 0, flat, out)
+    return out.reshape(s.shape)
+
+
 def _terms(s: FloatArray, both: bool) -> FloatArray:
     """Return the cross-entropy of each row and, if wanted, its mean with the column's."""
     terms = row_losses(s, _partners(s))
-    return 0.5 * (terms + row_losses(np.swapaxes(s, -1, -2), _partners(s))) if both else terms
-
-
-@kernel
-def _write_columns(start: int, stop: int, a: FloatArray, out: FloatArray) -> None:
-    """Write rows of matrices as the columns from start to stop, eight numbers at a time."""
-    for m in range(len(a)):
-        for first in range(start, stop, 8):
-            last = min(first + 8, stop)
-            for j in range(a.shape[2]):
-                for i in range(first, last):
-                    out[m, j, i] = a[m, i - start, j]
+    return 0.5 * (terms + row_losses(_transposed(s), _partners(s))) if both else terms
 
 
 def _gradients(u: FloatArray, s: FloatArray, some: slice) -> FloatArray:
@@ -79,7 +88,7 @@ def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
     def columns(start: int, stop: int) -> None:
         for some in strips(start, stop):
             across = _gradients(u, s.transpose(0, 2, 1), some)
-            _write_columns(some.start, some.stop, across, out)
+            _write_columns(some.start, some.stop, some.start, across, out)
 
     def rows(start: int, stop: int) -> None:
         with np.errstate(all="ignore"):
