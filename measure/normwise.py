@@ -515,7 +515,8 @@ def errors(name, inputs):
             worst = np.unravel_index(ratio.argmax(), ratio.shape)
             away, size = away[worst] if ratio[worst] else Long(0), size[worst]
             want = want[worst]  # noqa: PLW2901
-        away, size, largest = np.max(away), np.max(size), np.max(abs(want))
+        away, largest = np.max(away), np.max(abs(want))
+        size = max(np.max(size), largest)  # a result is rounded, too
         condition = size / largest if largest else np.inf
         found.append((float(away / size / eps) if size else 0.0, float(condition)))
     return found[0], max(found[1:])
