@@ -406,8 +406,8 @@ def apply_rope(
     ----------
     - :cite:t:`Su2021`
     - Two lectures to watch: :cite:t:`EfficientNLP2023`, from absolute and relative positions to the
-      matrix, and :cite:t:`DeepLearningHero2023`, from sinusoidal encodings to rotations in more than
-      two dimensions
+      matrix, and :cite:t:`DeepLearningHero2023`, from sinusoidal encodings to rotations beyond two
+      dimensions
 
     Examples
     --------
