@@ -1,4 +1,4 @@
-"""What is written about a topic outside of its docstrings: ``docs/topics/<chapter>.toml``.
+"""All that a page says about a topic besides its docstrings: ``docs/topics/<chapter>.toml``.
 
 A file has a table for the chapter, `Chapter`, and one for each topic, `Record`. The fields below
 are the keys of these tables; only `lead` and `symbols` are always there.
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[1] / "topics"
 class Record:
     """The table of a topic. In `lead`, `symbols` and `example`, ``$...$`` is mathematics."""
 
-    #: Two sentences written for the topic: what it is, and where it is used.
+    #: Two sentences that say what the topic is and where it is used.
     lead: str
     #: Its symbols. The upstream gradient u is added where there is a vjp.
     symbols: str

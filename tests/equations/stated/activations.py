@@ -6,9 +6,7 @@ import numpy as np
 from equations.numeric import jacobian_of, rate
 from equations.stated import Near, change, draw, sigmoid, slope, softmax, stated
 
-from dlref import (
-    activations,
-)
+from dlref import activations
 
 
 @stated("dlref/activations/_softmax.py")

@@ -4,9 +4,7 @@ import numpy as np
 from equations.numeric import jacobian_of, rate
 from equations.stated import change, draw, inner, slope, softmax, stated
 
-from dlref import (
-    attention,
-)
+from dlref import attention
 
 
 @stated("dlref/attention/_attention_weights.py")

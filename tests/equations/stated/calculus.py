@@ -6,9 +6,7 @@ import numpy as np
 from equations.numeric import jacobian_of, rate
 from equations.stated import Near, change, draw, slope, stated
 
-from dlref import (
-    calculus,
-)
+from dlref import calculus
 
 
 @stated("dlref/calculus/_divide.py")

@@ -4,9 +4,7 @@ import numpy as np
 from equations.numeric import jacobian_of, rate
 from equations.stated import change, draw, slope, stated
 
-from dlref import (
-    neurons,
-)
+from dlref import neurons
 
 
 @stated("docs/exercises/neurons/mlp.rst")

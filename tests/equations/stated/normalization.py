@@ -4,9 +4,7 @@ import numpy as np
 from equations.numeric import jacobian_of, rate
 from equations.stated import change, draw, slope, stated
 
-from dlref import (
-    normalization,
-)
+from dlref import normalization
 
 
 @stated("dlref/normalization/_batch_norm.py")

@@ -6,10 +6,7 @@ import numpy as np
 from equations.numeric import jacobian_of
 from equations.stated import draw, slope, softmax, stated
 
-from dlref import (
-    calculus,
-    positions,
-)
+from dlref import calculus, positions
 
 
 @stated("docs/expectations.rst")

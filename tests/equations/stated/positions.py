@@ -6,9 +6,7 @@ import numpy as np
 from equations.numeric import rate
 from equations.stated import draw, stated
 
-from dlref import (
-    positions,
-)
+from dlref import positions
 
 
 @stated("dlref/positions/_rotary.py")

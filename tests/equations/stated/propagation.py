@@ -6,10 +6,7 @@ import numpy as np
 from equations.numeric import jacobian_of
 from equations.stated import Near, draw, stated
 
-from dlref import (
-    activations,
-    propagation,
-)
+from dlref import activations, propagation
 
 
 @stated("dlref/propagation/_signal_propagation.py")

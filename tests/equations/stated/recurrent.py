@@ -6,9 +6,7 @@ import numpy as np
 from equations.numeric import rate
 from equations.stated import change, draw, sigmoid, slope, stated
 
-from dlref import (
-    recurrent,
-)
+from dlref import recurrent
 
 
 @stated("dlref/recurrent/_rnn.py")

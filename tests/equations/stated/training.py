@@ -5,9 +5,7 @@ import math
 import numpy as np
 from equations.stated import Near, draw, slope, stated
 
-from dlref import (
-    training,
-)
+from dlref import training
 
 
 @stated("dlref/training/_newton_schulz.py")

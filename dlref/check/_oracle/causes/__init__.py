@@ -83,9 +83,8 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
         return ""
     if got.dtype.kind == "b":
         return "it is inverted" if np.array_equal(got, np.asarray(want[number]) == 0) else ""
-    values = (
-        got.astype(dtype) if is_float(got) else got
-    )  # those of another dtype are explained, too
+    # values of another dtype are explained as well, once they are rounded to the right one
+    values = got.astype(dtype) if is_float(got) else got
     pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
         words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")

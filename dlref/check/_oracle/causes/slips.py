@@ -118,7 +118,7 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _without(call: ast.Call) -> Iterator[ast.expr]:
-    """Yield what a function is called with, in place of its result."""
+    """Yield the argument of a call in place of its result: the function was forgotten."""
     name = ast.unparse(call.func).rpartition(".")[2]
     if name in ("maximum", "minimum"):
         yield from call.args[:2]
