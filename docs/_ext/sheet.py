@@ -76,8 +76,8 @@ def named(topic, reference):
 
 def forward(topic):
     """Return the statements that define a map."""
-    if topic.formula:
-        return named(topic, topic.formula)
+    if topic.record.formula:
+        return named(topic, topic.record.formula)
     if not topic.maps:
         return INLINE.findall(topic.parts[topic.first][""])[-1:]
     found = equations(topic.parts[topic.first].get("Notes", ""))
@@ -86,8 +86,8 @@ def forward(topic):
 
 def backward(topic):
     """Return the gradients of a map, each as its last expression."""
-    if topic.backward:
-        return [ends(p) for p in named(topic, topic.backward)]
+    if topic.record.backward:
+        return [ends(p) for p in named(topic, topic.record.backward)]
     names = [n for n in topic.names if n not in topic.special]
     for kind in ("vjp", "grad"):
         for name in (n for n in names if form(n) == kind):

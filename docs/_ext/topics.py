@@ -76,9 +76,7 @@ class Topic:
         self.special |= set(self.classes) if names else set()
         self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
         title = record.title or name.replace("_", " ")
-        self.title, self.aliases = title[0].upper() + title[1:], record.search
-        self.lead, self.symbols, self.example = record.lead, record.symbols, record.example
-        self.formula, self.backward = record.formula, record.backward
+        self.title, self.symbols = title[0].upper() + title[1:], record.symbols
         backward = any(form(n) == "vjp" for n in names)
         if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
             self.symbols = f"{self.symbols[:-1]}; {UPSTREAM}" if self.symbols else UPSTREAM
@@ -101,7 +99,7 @@ class Topic:
     @property
     def summary(self):
         """The first sentence of the lead, up to a colon."""
-        return with_roles(re.split(r"(?<=\w)[.:;](?= |$)", self.lead)[0] + ".")
+        return with_roles(re.split(r"(?<=\w)[.:;](?= |$)", self.record.lead)[0] + ".")
 
 
 def load(chapters, records):
@@ -216,13 +214,13 @@ def variant(name, text):
 
 def opening(topic, srcdir, told):
     """Return the title, what the map is and where it is used, its symbols, and its figure."""
-    plain = re.sub(r"\$[^$]*\$", "", topic.lead)
+    plain = re.sub(r"\$[^$]*\$", "", topic.record.lead)
     out = [f".. meta::\n   :description: {plain}\n", heading(topic.title, "=")]
     out += [f".. currentmodule:: dlref.{topic.chapter}\n"]
-    if topic.aliases:  # in the index, where the search finds them
-        out += [f".. index:: {topic.aliases}\n"]
+    if topic.record.search:  # in the index, where the search finds them
+        out += [f".. index:: {topic.record.search}\n"]
     out += told.learn.box(topic.page, told.titles)
-    out += [f".. rst-class:: lead\n\n{with_roles(topic.lead)}\n"]
+    out += [f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n"]
     if topic.symbols:
         out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
     return [*out, hero(topic, srcdir), ""]
@@ -297,8 +295,8 @@ def compose(topic, srcdir, told):
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
-    if topic.example:
-        examples[first] = f"{with_roles(topic.example)}\n\n{examples[first]}"
+    if topic.record.example:
+        examples[first] = f"{with_roles(topic.record.example)}\n\n{examples[first]}"
     top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
     out = opening(topic, srcdir, told) + top
     if not topic.maps:
