@@ -1,7 +1,9 @@
-"""What a search result shows: the sections of each page with their first words.
+"""What a search needs besides Sphinx's index: sections with their first words, and aliases.
 
-The search of Sphinx knows words and headings, not sentences. This file is loaded with the first
-search; it also says which pages of the gallery draw which topics, so that a topic is listed once.
+The search of Sphinx knows words and headings, not sentences. It knows the entries of index
+directives, but forgets those of every page that a later build does not read again. This file is
+loaded with the first search; it also says which pages of the gallery draw which topics, so that a
+topic is listed once.
 """
 
 import json
@@ -49,6 +51,12 @@ def page(doctree):
     return out
 
 
+def aliases(env, doc):
+    """Return the entries of a page's index directives: words that people search for."""
+    entries = env.domains.index_domain.entries.get(doc, [])
+    return sorted({text for _, text, *_ in entries if " (" not in text})  # no functions
+
+
 def write(app, exception):
     """Write the file for the browser."""
     if exception or app.builder.name != "html":
@@ -62,7 +70,9 @@ def write(app, exception):
     drawn = {}
     for topic in app.topics.values():
         drawn.setdefault(f"gallery/{topic.record.script}", []).append(topic.page)
-    data = json.dumps({"pages": pages, "drawn": drawn}, ensure_ascii=False, separators=(",", ":"))
+    named = {doc: found for doc in pages if (found := aliases(app.env, doc))}
+    content = {"pages": pages, "drawn": drawn, "aliases": named}
+    data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     path = Path(app.outdir) / "_static" / "excerpts.js"
     path.write_text(f"window.dlrefExcerpts={data};\n", encoding="utf-8")
 

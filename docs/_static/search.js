@@ -26,14 +26,13 @@
   const tokenize = text => text.split(/[^\p{L}\p{N}]+/u).filter(word => word);
 
   // One record a page, gathered from what Sphinx keeps by words, headings and names.
-  function records({ docnames, titles, alltitles, indexentries, terms, objects }) {
+  const aliasesOf = doc => window.dlrefExcerpts?.aliases[doc] || [];
+  function records({ docnames, titles, alltitles, terms, objects }) {
     const pages = docnames.map((doc, id) => (
-      { id, doc, title: titles[id], headings: [], aliases: [], names: [], text: [] }));
+      { id, doc, title: titles[id], headings: [], aliases: aliasesOf(doc), names: [], text: [] }));
     const list = found => Array.isArray(found) ? found : [found];
     for (const [heading, places] of Object.entries(alltitles))
       for (const [page] of places) if (heading !== titles[page]) pages[page].headings.push(heading);
-    for (const [entry, places] of Object.entries(indexentries))
-      if (!entry.includes(" (")) for (const [page] of places) pages[page].aliases.push(entry);
     for (const group of Object.values(objects))
       for (const [page, , , , name] of group) pages[page].names.push(name);
     for (const [word, found] of Object.entries(terms))
@@ -56,9 +55,9 @@
       for (const field in FIELDS) for (const word of tokenize(page[field])) known.add(stem(word));
       for (const word of tokenize(`${page.title} ${page.aliases}`)) named.add(stem(word));
     }
-    for (const [entry, places] of Object.entries(Search._index.indexentries))
-      if (!entry.includes(" (")) for (const [page] of places) phrases.push([page, stems(entry)]);
-    Search._index.titles.forEach((title, page) => phrases.push([page, stems(title)]));
+    Search._index.docnames.forEach((doc, page) => {
+      for (const phrase of [Search._index.titles[page], ...aliasesOf(doc)]) phrases.push([page, stems(phrase)]);
+    });
     return mini;
   }
   const worth = doc => doc.startsWith("reference/") ? 1 : doc.startsWith("gallery/") ? 0.5 : doc === "changelog" ? 0.2 : 0.7;
