@@ -1,4 +1,4 @@
-r"""Losses of real-valued targets: squared error, absolute error and Huber's compromise."""
+r"""Losses of pairs of numbers: squared and absolute error, Huber's, hinge, estimates of a KL."""
 
 from __future__ import annotations
 
@@ -80,6 +80,12 @@ class Loss(NamedTuple):
     term: Callable[[Number, Number, Number], Number]
     slope: Callable[[Number, Number, Number], Number]
     target_slope: Callable[[Number, Number, Number], Number]
+    names: tuple[str, str] = ("pred", "target")  # of its arrays, for errors
+
+    @property
+    def slopes(self) -> tuple[Callable[[Number, Number, Number], Number], ...]:
+        """The slopes in both numbers."""
+        return self.slope, self.target_slope
 
 
 def _formula(p: Number, t: Number, option: Number) -> Number:
@@ -144,8 +150,9 @@ def loss(
     option: float = 0.0,
 ) -> FloatArray:
     """Return the reduced loss of equally shaped predictions and targets."""
-    dtype, (pred, target) = as_floats({"pred": pred, "target": target}, work=np.float32)
-    check_shape("target", target, pred.shape)
+    given = dict(zip(kind.names, (pred, target), strict=True))
+    dtype, (pred, target) = as_floats(given, work=np.float32)
+    check_shape(kind.names[1], target, pred.shape)
     choice("reduction", reduction, REDUCTIONS)
     if reduction == "none":
         return result(mapped(kind.term, pred, target, option), dtype)
@@ -170,8 +177,9 @@ def loss_grad(
     option: float = 0.0,
 ) -> FloatArray:
     """Return the gradient of the reduced loss with respect to the predictions."""
-    dtype, (pred, target) = as_floats({"pred": pred, "target": target}, work=np.float32)
-    check_shape("target", target, pred.shape)
+    given = dict(zip(kind.names, (pred, target), strict=True))
+    dtype, (pred, target) = as_floats(given, work=np.float32)
+    check_shape(kind.names[1], target, pred.shape)
     choice("reduction", reduction, REDUCTIONS[:2])
     factor = 1.0 / max(pred.size, 1) if reduction == "mean" else 1.0
     return result(mapped(kind.slope, pred, target, option, factor), dtype)
@@ -186,19 +194,19 @@ def loss_vjp(
     option: float = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     """Pull the cotangent of the reduced loss back to predictions and targets."""
-    dtype, (dout, pred, target) = as_floats(
-        {"dout": dout, "pred": pred, "target": target}, work=np.float32
-    )
-    check_shape("target", target, pred.shape)
+    given = dict(zip(("dout", *kind.names), (dout, pred, target), strict=True))
+    dtype, (dout, pred, target) = as_floats(given, work=np.float32)
+    check_shape(kind.names[1], target, pred.shape)
     choice("reduction", reduction, REDUCTIONS)
     check_shape("dout", dout, pred.shape if reduction == "none" else ())
     with np.errstate(all="ignore"):
         if reduction == "none":
-            slopes = [mapped(f, pred, target, option, dtype=np.float64) for f in kind[1:]]
+            slopes = [mapped(f, pred, target, option, dtype=np.float64) for f in kind.slopes]
             dpred, dtarget = (result(dout * slope, dtype) for slope in slopes)
         else:
             u = np.float64(dout) / (np.float64(pred.size) if reduction == "mean" else 1.0)
-            dpred, dtarget = (result(mapped(f, pred, target, option, u), dtype) for f in kind[1:])
+            grads = (mapped(f, pred, target, option, u) for f in kind.slopes)
+            dpred, dtarget = (result(grad, dtype) for grad in grads)
         return dpred, dtarget
 
 
@@ -211,7 +219,7 @@ def loss_jvp(
     choice("reduction", reduction, REDUCTIONS)
     with np.errstate(all="ignore"):
         terms = np.zeros(pred.shape)
-        for slope, tangent, given in zip(kind[1:], moved, tangents, strict=True):
+        for slope, tangent, given in zip(kind.slopes, moved, tangents, strict=True):
             if given is not None:  # zero, even where the slope is not finite
                 terms = terms + mapped(slope, pred, target, option) * tangent
         return result(reduced(terms, reduction), dtype)

@@ -1,8 +1,8 @@
 """
 The forms of a loss that is a formula of arrays, without a loop of its own.
 
-A loss has terms, which are reduced, and a slope of each term for each number of each input.  An
-input may have more numbers than there are terms, on one axis, over which a term is a sum.
+A loss has terms, which are reduced, and a slope of each term for each number of each input.  A
+term is a sum over one axis of the inputs, the first or the last.
 
 Terms and slopes are computed in float64, piece by piece (`dlref._core.pieces`).
 """
@@ -31,7 +31,7 @@ class Smooth(NamedTuple):
     check: Callable[[tuple[str, ...], list[FloatArray]], None]
     terms: Callable[..., FloatArray]
     slopes: Callable[..., tuple[FloatArray, ...]]
-    axis: int | None = None  # over which a term is a sum
+    axis: int  # over which a term is a sum: 0 or -1
     wanted: int = 1
 
     def value(self, inputs: tuple[Any, ...], reduction: str) -> FloatArray:
@@ -65,7 +65,7 @@ class Smooth(NamedTuple):
         self, u: FloatArray, arrays: list[FloatArray], reduction: str, count: int
     ) -> list[FloatArray]:
         def pulled(each: FloatArray, *some: FloatArray) -> list[FloatArray]:
-            each = each if self.axis is None else np.expand_dims(each, self.axis)
+            each = np.expand_dims(each, self.axis)
             return [each * slope for slope in self.slopes(*some)[:count]]
 
         grads = [np.empty(a.shape, a.dtype) for a in arrays[:count]]
@@ -87,7 +87,7 @@ class Smooth(NamedTuple):
             return [values.T for values in formulas(*(a.T for a in some))]
 
         def rows(a: FloatArray) -> FloatArray:
-            if self.axis is None or a.ndim < inputs:
+            if a.ndim < inputs:
                 return a.reshape(count)
             return a.reshape(-1, count).T if self.axis == 0 else a.reshape(count, a.shape[-1])
 
@@ -104,8 +104,7 @@ class Smooth(NamedTuple):
             for slope, move, given in zip(self.slopes(*arrays), moves, tangents, strict=True):
                 if given is not None:  # zero, even where the slope is not finite
                     moved = moved + slope * move
-            terms = moved if self.axis is None else moved.sum(self.axis)
-            return result(reduced(terms, reduction), dtype)
+            return result(reduced(moved.sum(self.axis), reduction), dtype)
 
     def _check(self, names: tuple[str, ...], arrays: list[FloatArray], reduction: str) -> None:
         self.check(names, arrays)
@@ -115,6 +114,4 @@ class Smooth(NamedTuple):
 
     def _shape(self, array: FloatArray) -> tuple[int, ...]:
         """Return the shape of the terms."""
-        if self.axis is None:
-            return array.shape
         return array.shape[1:] if self.axis == 0 else array.shape[:-1]
