@@ -114,6 +114,7 @@ class TestCall:
         for i, out in enumerate(outputs):
             assert not any(np.shares_memory(out, other) for other in outputs[:i])
 
+    @pytest.mark.broad
     def test_takes_any_layout_and_read_only_memory(self, name):
         def spread(a):
             wide = np.repeat(a, 2, axis=-1)[..., ::2] if a.ndim else a.copy()

@@ -66,6 +66,7 @@ class TestValues:
             tolerance = tolerance_of(key_of(name))
             assert_close(evaluate(name, problem), want, scale=scale, tolerance=tolerance)
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("name", EXACT_STEP)
     def test_on_drawn_shapes(self, name, assert_close):
         @drawn
@@ -135,6 +136,7 @@ def hessian_times(hessian, v):
 
 
 class TestTypes:
+    @pytest.mark.broad
     @pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_narrow_input_gives_the_rounded_wide_result(self, name, dtype, assert_close):
@@ -144,6 +146,7 @@ class TestTypes:
             want = evaluate(name, problem, wide)
             assert_close(evaluate(name, problem), tree(np.asarray, want), dtype=dtype)
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_integers_count_as_float64(self, name):
         for problem in problems(name):
@@ -233,6 +236,7 @@ def each_array_replaced(arguments, replace):
 
 
 class TestMemory:
+    @pytest.mark.broad
     @pytest.mark.parametrize(
         "layout",
         [
@@ -258,6 +262,7 @@ class TestMemory:
                 assert g.shape == w.shape
                 np.testing.assert_allclose(g, w, rtol=1e-13, atol=1e-14 * magnitude(w))
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_inputs_are_neither_written_to_nor_aliased(self, name):
         for problem in problems(name):
@@ -271,6 +276,7 @@ class TestMemory:
                 assert out.ndim == 0 or out.flags.writeable
                 assert not any(np.shares_memory(out, o) for o in outputs if o is not out)
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_the_number_of_threads_changes_no_bit(self, name, monkeypatch, set_num_threads):
         monkeypatch.setattr(dlref._core.threads, "MIN_WORK", 1)
@@ -326,6 +332,7 @@ class TestNaN:
             for hit, got in zip(np.concatenate(reached), flat(out), strict=True):
                 assert np.isnan(got) or not hit
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("name", FUNCTIONS)
     def test_in_an_input_flows_or_does_not_matter(self, name):
         with warnings.catch_warnings():

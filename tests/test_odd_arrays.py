@@ -50,6 +50,7 @@ def signalling(array):
     return spoilt
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_signalling_nan_leaks_no_warning(name):
     for call in variants(name, signalling):
@@ -59,6 +60,7 @@ def test_a_signalling_nan_leaks_no_warning(name):
                 call()
 
 
+@pytest.mark.broad
 def test_a_signalling_nan_in_a_model_leaks_no_warning():
     config = LanguageModelConfig(9, 8, 2)
     params = init_encoder_decoder_model(np.random.default_rng(0), config)
@@ -108,6 +110,7 @@ class Watching(np.ndarray):
         return getattr(ufunc, method)(*plain, **options)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_subclass_is_converted_before_anything_is_computed(name):
     for call in variants(name, lambda a: a.view(Watching)):
@@ -129,6 +132,7 @@ class Foreign:
         return np.array(self.array, dtype=dtype)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_object_is_converted_once(name):
     made = 0

@@ -90,6 +90,7 @@ def test_what_a_tenfold_input_of_softsign_does(x, factor):
     assert near / far == pytest.approx(factor, rel=1e-3)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("name", "size"), [("hard_sigmoid", 1.654e-8), ("sigmoid", 9.54e-7), ("selu", 282.0)]
 )

@@ -262,6 +262,7 @@ def doubled(value):
     return tuple(map(doubled, value)) if isinstance(value, tuple) else 2 * value
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("op", MAPS, ids=lambda op: op.__name__)
 def test_and_what_is_wrong_is_named(op):
     report = check.check_all(lambda *args, **told: doubled(op(*args, **told)), op, dtype="float64")

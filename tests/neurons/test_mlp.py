@@ -42,6 +42,7 @@ class TestMLP(trees.Contract):
     ]
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("gain", "least", "most"), [(1.0, 0, 1e-17), (10.15, 0.05, 20)])
 def test_what_thirty_layers_of_sigmoids_leave(rng, gain, least, most):
     params = tuple(LinearParams(gain * rng.normal(size=(64, 64)) / 8) for _ in range(31))

@@ -64,6 +64,7 @@ def test_all_axes_but_the_last_are_the_batch(rng):
     assert np.array_equal(batch_norm(x).reshape(-1, 3), batch_norm(x.reshape(-1, 3)))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("offset", [0.0, 1e4, 1e12])
 def test_large_offsets_cost_no_digits(rng, exactly_standardized, offset):
     x = rng.normal(size=(70_000, 1)) + offset  # more than one piece of rows

@@ -25,6 +25,7 @@ def channels_second(f):
     return lambda x, *rest: f(x.movedim(-1, 1).contiguous(), *rest).movedim(1, -1)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(("offset", "tolerance"), [(0, 4e-15), (1e4, 1e-11)])
 @pytest.mark.parametrize(
     ("positions", "groups"),

@@ -97,6 +97,7 @@ class TestErrors:
             f(rng, (2,))
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("name", "normalized"),
     [("lecun_normal", True), ("orthogonal", True), ("glorot_uniform", True), ("he_normal", False)],

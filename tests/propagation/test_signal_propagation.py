@@ -127,6 +127,7 @@ class TestCriticalGain:
                 break
         assert gain**2 * _mean_square(slope, q) == pytest.approx(1, rel=1e-6)
 
+    @pytest.mark.broad
     def test_the_gain_of_the_sigmoid_is_one_over_the_root_mean_square_slope(self):
         phi, slope = by_name("sigmoid")[:2]
         gain = critical_gain("sigmoid")
@@ -148,12 +149,14 @@ class TestCriticalGain:
         with pytest.raises(ValueError, match=f"not '{name}', whose variance leaves"):
             critical_gain(name)
 
+    @pytest.mark.broad
     @pytest.mark.parametrize(("q", "layers"), [(1e-3, 556), (4.0, 19)])
     def test_how_fast_the_variances_of_gelu_leave_zero(self, q, layers):
         for n in range(1, layers + 1):
             q = 4 * _mean_square(activations.gelu, q)
             assert (q > 1e6) == (n == layers)
 
+    @pytest.mark.broad
     def test_where_tanh_settles_with_the_weights_of_he(self):
         phi, slope = by_name("tanh")[:2]
         q = 2.0
@@ -192,6 +195,7 @@ class TestCriticalGain:
             critical_gain("tanh", bias_deviation=-1)
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize(
     ("name", "gain", "variance", "factor"),
     [("tanh", 5 / 3, 1.18, 1.21), ("selu", 3 / 4, 0.023, 1.004)],

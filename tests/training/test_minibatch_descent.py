@@ -132,6 +132,7 @@ def moons(rng, count):
     return x + 0.1 * rng.normal(size=x.shape), classes
 
 
+@pytest.mark.broad
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_two_moons_are_told_apart_where_a_line_fails(dtype):
     rng = np.random.default_rng(0)

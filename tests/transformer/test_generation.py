@@ -35,6 +35,7 @@ KINDS = [
 
 
 class TestCache:
+    @pytest.mark.broad
     @pytest.mark.parametrize("fields", KINDS)
     @pytest.mark.parametrize("pieces", [(1,) * 9, (4, 1, 1, 3), (9,)])
     def test_logits_are_those_of_the_whole_text(self, rng, fields, pieces):
@@ -58,6 +59,7 @@ class TestCache:
         want = language_model(tokens, params, config)[:, -1]
         assert np.max(abs(got - want)) < 1e-5 * np.max(abs(want))
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("fields", KINDS[:7])
     def test_greedy_text_is_the_uncached_one(self, rng, fields):
         params, config = model(rng, **fields)
@@ -203,6 +205,7 @@ class TestProbabilities:
 
 
 class TestBeamSearch:
+    @pytest.mark.broad
     def test_enough_beams_find_the_best_of_all(self, rng):
         params, config = model(rng, vocabulary=3)
         texts, scores = beam_search([[0, 1], [2, 0]], params, config, steps=3, beams=9)

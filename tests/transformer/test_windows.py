@@ -49,6 +49,7 @@ def buffers(decoding):
 
 
 class TestDecoding:
+    @pytest.mark.broad
     @pytest.mark.parametrize("fields", FIELDS)
     @pytest.mark.parametrize(("near", "prefill"), [*zip(NEAR, (14, 3, 14, 1, 14), strict=True)])
     def test_logits_are_those_of_the_whole_text(self, rng, near, fields, prefill):
@@ -82,6 +83,7 @@ class TestDecoding:
         decoding.feed(tokens)
         assert buffers(decoding)[0] == [3, 3]
 
+    @pytest.mark.broad
     @pytest.mark.parametrize("near", NEAR)
     def test_beam_search_goes_on_with_other_texts(self, rng, near):
         params, config = model(rng, NEAR[near], positions="rope")
