@@ -52,14 +52,16 @@ def neuron_vjp(u, x, w, b):
 
 
 def mlp_vjp(u, x, params):
-    """Backpropagation with ReLU, for rows of a batch: a pair of gradients for each layer."""
+    """Backpropagation with ReLU, for rows of a batch: the input's gradient, and each layer's."""
     inputs, grads = [x], []
     for weight, bias in params[:-1]:
         inputs.append(np.maximum(inputs[-1] @ weight.T + bias, 0))
-    for (weight, _), h in zip(params[::-1], inputs[::-1], strict=True):
-        grads.append((u.T @ h, np.sum(u, axis=0)))
-        u = u @ weight * (h > 0)  # of the layer below, whose ReLU made h
-    return tuple(grads[::-1])
+    for k in reversed(range(len(params))):
+        grads.append((u.T @ inputs[k], np.sum(u, axis=0)))
+        u = u @ params[k][0]
+        if k > 0:
+            u = u * (inputs[k] > 0)  # the ReLU of the layer below
+    return u, tuple(grads[::-1])
 
 
 # == neurons.embedding, after naive.embedding
@@ -421,7 +423,7 @@ def mlp_loss_grad(x, target, params):
     for weight, bias in params[:-1]:
         h = np.maximum(h @ weight.T + bias, 0)
     logits = h @ params[-1][0].T + params[-1][1]
-    return mlp_vjp(cross_entropy_grad(logits, target), x, params)
+    return mlp_vjp(cross_entropy_grad(logits, target), x, params)[1]
 
 
 # == training.minibatch_descent

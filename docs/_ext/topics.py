@@ -21,13 +21,13 @@ logger = logging.getLogger(__name__)
 #: A derivative, by the end of its name, in the order of a page.
 FORMS = {
     "deriv": "First derivative",
-    "deriv2": "Second derivative",
     "grad": "Gradient",
     "jacobian": "Jacobian",
-    "hessian": "Hessian",
     "vjp": "Backward pass (vjp)",
     "jvp": "Forward mode (jvp)",
     "value_and_grad": "Value and gradient",
+    "deriv2": "Second derivative",
+    "hessian": "Hessian",
 }
 ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
