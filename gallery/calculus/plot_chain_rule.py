@@ -10,7 +10,7 @@ What does the chain rule multiply, and what does the total derivative add up?
 # --------------------------------
 # Three layers, :math:`y = f(g(h(x)))`: each Jacobian has a row per output and a
 # column per input of its function, so neighbours fit. The product is the
-# Jacobian of the whole.
+# Jacobian of the whole. Each square is an entry: positive red, negative blue.
 
 from itertools import pairwise
 
@@ -29,9 +29,10 @@ fig, axes = plt.subplots(
 )
 titles = ["$J_f$", "$J_g$", "$J_h$", r"$J_f \, J_g \, J_h$"]
 for ax, J, title in zip(axes, [*jacobians, product], titles, strict=True):
-    ax.imshow(J, cmap="RdBu_r", vmin=-3, vmax=3)
+    image = ax.imshow(J, cmap="RdBu_r", vmin=-3, vmax=3)
     rows, columns = J.shape
     ax.set(title=title, xticks=[], yticks=[], xlabel=f"{rows} × {columns}")
+fig.colorbar(image, ax=axes, label="entry", extend="both", fraction=0.03)
 fig.alt_text = "Three Jacobians, 2x4, 4x3 and 3x5, and their product, 2x5."
 
 # %%
