@@ -5,9 +5,9 @@ document.addEventListener("DOMContentLoaded", () => {
     const link = toggle.closest("li").querySelector("a");
     toggle.setAttribute("aria-label", `Pages under ${link.textContent.trim()}`);
   }
-  // The search button shows "Search Ctrl+K" and is called "Search": its text is name enough.
+  // The search button shows "Search Ctrl+K" and is called "Search"; on a phone it shows an icon alone.
   for (const button of document.querySelectorAll(".search-button-field[aria-label]")) {
-    button.removeAttribute("aria-label");
+    button.setAttribute("aria-label", button.textContent.trim().replace(/\s+/g, " "));
   }
   // Entries of the bibliography are not list items, so that their container is no list.
   for (const list of document.querySelectorAll(".citation-list[role=list]")) {
