@@ -176,7 +176,7 @@ def linear_cross_entropy(
           + \zeta \lambda_n^2 .
 
     The rows are independent until the sum, so a chunk of them is finished, gradients included,
-    before the next one begins.
+    before the next one begins. An ignored row has the loss 0, without the z-loss, too.
 
     **Memory.** With 8192 tokens and 128,256 classes, all logits take 4.2 GB in float32, and their
     gradient as much. In chunks of 32 rows they take 16 MB. The products are the same, so the time
@@ -261,8 +261,8 @@ def linear_cross_entropy_grad(
         \pdv{L}{x_{nj}} = \frac1N \sum_c \bigl( p_{nc} - [c = t_n] \bigr) W_{cj} , \qquad
         \pdv{L}{W_{cj}} = \frac1N \sum_n \bigl( p_{nc} - [c = t_n] \bigr)\, x_{nj} .
 
-    The factor is 1 in place of 1/N for a sum. This is :func:`linear_cross_entropy_vjp` with that
-    upstream gradient, which has the options, too.
+    For a sum the factor is 1 in place of 1/N. The formulas with the options are the ones of
+    :func:`linear_cross_entropy_vjp`, where this factor is the upstream gradient.
 
     Examples
     --------

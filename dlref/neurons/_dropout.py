@@ -64,8 +64,8 @@ def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
     scaled the weights by 1 − p at inference instead.
 
     **An ensemble.** Each mask of n elements selects one of :math:`2^n` networks with shared
-    weights, and a step trains one of them. For one linear layer with a squared error the mean over all of them is
-    known: of the input :math:`\vec x`, weights :math:`\vec w` and target t,
+    weights, and a step trains one of them. For one linear layer with a squared error the mean over
+    all of them is known: of the input :math:`\vec x`, weights :math:`\vec w` and target t,
 
     .. math:: \E\bigl[ (\vec w \cdot \vec y - t)^2 \bigr] = (\vec w \cdot \vec x - t)^2
        + \frac{p}{1 - p} \sum_i w_i^2 x_i^2 ,

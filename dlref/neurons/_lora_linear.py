@@ -110,8 +110,8 @@ def lora_linear(
 
     **The scale.** If the rank and the size of the elements of A stay the same, the first step of
     SGD changes the output in proportion to :math:`s^2`. Adam's steps have one size for each element
-    of B, so the change is in proportion to :math:`s r`, and with :math:`s = \alpha / r` one learning
-    rate serves all ranks at first. The gradients then shrink as r grows, which
+    of B, so the change is in proportion to :math:`s r`, and with :math:`s = \alpha / r` one
+    learning rate serves all ranks at first. The gradients then shrink as r grows, which
     :math:`\alpha / \sqrt r` avoids.
 
     **Conventions.** In PEFT ``lora_A.weight`` has the shape (r, n_in) and ``lora_B.weight`` the
@@ -201,12 +201,12 @@ def lora_linear_vjp(
     dense layer's training step. But the weight is needed for the gradient of the input. The
     gradient of the bias is the sum of the :math:`\vec u_n`.
 
-    **The start.** At :math:`\mat B = 0` the gradient of A is 0, and B moves first. If
-    both were 0, neither would ever move. With the gradient :math:`\mat G` of the merged weight,
-    :math:`\partial L / \partial \mat B = s\, \mat G \mat A^\top`, so a step of SGD from there
-    changes the merged weight by :math:`-\eta s^2\, \mat G \mat A^\top \mat A`: its rows are combinations
-    of the rows of A. If these are orthonormal, it is s² times the step of SGD for the whole weight,
-    projected onto the space that they span.
+    **The start.** At :math:`\mat B = 0` the gradient of A is 0, and B moves first. If both were 0,
+    neither would ever move. With the gradient :math:`\mat G` of the merged weight, :math:`\partial
+    L / \partial \mat B = s\, \mat G \mat A^\top`, so a step of SGD from there changes the merged
+    weight by :math:`-\eta s^2\, \mat G \mat A^\top \mat A`: its rows are combinations of the rows
+    of A. If these are orthonormal, it is s² times the step of SGD for the whole weight, projected
+    onto the space that they span.
 
     Examples
     --------
