@@ -203,8 +203,7 @@ def fake_quantize(
     .. math:: q = \operatorname{clip} \bigl( \operatorname{round}(x / s) + z ,\; -2^{n-1} ,\;
        2^{n-1} - 1 \bigr) , \qquad \hat x = s\, (q - z) .
 
-    Ties are rounded to the even integer. Where nothing is clipped, the error is at most half a
-    step,
+    Ties are rounded to the even integer. Within the range the error is at most half a step,
 
     .. math:: |\hat x - x| \le \frac s2 ,
 
