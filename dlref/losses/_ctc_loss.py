@@ -388,7 +388,8 @@ def ctc_loss_grad(
     .. math:: \gamma_t(k) = \sum_{s :\, l'_s = k} e^{\alpha_t(s) + \beta_t(s) + L} , \qquad
        \pdv{L}{x_{tk}} = -\gamma_t(k) , \qquad \sum_k \gamma_t(k) = 1 .
 
-    It is the loss of soft targets :math:`\gamma`, which the model itself finds: an E-step.
+    It is the loss of soft targets :math:`\gamma`, which the model itself finds: the E-step of
+    expectation-maximization.
 
     **Through a log-softmax.** With :math:`x_t` the log-softmax of logits :math:`z_t` and
     :math:`y_{tk} = e^{x_{tk}}`,

@@ -62,7 +62,7 @@ class _Rows:
         self.target, valid = as_classes(names[2], target, scores, options.ignore_index)
         counted = self.target.size if valid is None else np.count_nonzero(valid)
         self.divisor = np.float64(counted if options.reduction == "mean" else 1.0)
-        self.x, self.weight, self.bias = x.reshape(-1, x.shape[-1]), weight, bias
+        self.x, self.weight, self.bias = x.reshape(self.target.size, x.shape[-1]), weight, bias
         least = max(1, LOGITS // max(classes, 1))
         self.chunk = least if chunk is None else as_integer("chunk", chunk, least=1)
         self.options = options
@@ -97,7 +97,7 @@ class _Rows:
             dx[rows] = product(slopes, self.weight)
             dweight += product(slopes.T, self.x[rows])
             dbias += np.sum(slopes, axis=0, dtype=np.float64)
-        return [dx.reshape(*self.shape, -1), dweight, dbias][: 2 + len(self.bias)]
+        return [dx.reshape(*self.shape, dx.shape[-1]), dweight, dbias][: 2 + len(self.bias)]
 
 
 def _given(

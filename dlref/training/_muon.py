@@ -164,17 +164,18 @@ def muon_step(
     small. Without `nesterov` it acts on :math:`\mat M_t`.
 
     **Why the singular values are removed.** A step that changes the weights by :math:`\mat O`
-    changes the outputs of a layer by :math:`\mat O \vec x`, at most by the spectral norm
-    :math:`\norm{\mat O}_2` times :math:`\norm{\vec x}`. Of all steps with a spectral norm of at
-    most 1, the one that lowers the loss most, to first order, is
+    changes the outputs of a layer by :math:`\mat O \vec x`, at most by the spectral norm (its
+    largest singular value) :math:`\norm{\mat O}_2` times :math:`\norm{\vec x}`. Of all steps with a
+    spectral norm of at most 1, the one that lowers the loss most, to first order, is
 
     .. math:: \min_{\norm{\mat O}_2 \le 1} \; \sum_{ij} G_{ij}\, O_{ij} = -\sum_k s_k ,
        \qquad \mat O = -\mat U \mat V^\top ,
 
-    because :math:`\sum_{ij} G_{ij} O_{ij} = \sum_k s_k\, \vec u_k^\top \mat O\, \vec v_k`, and no
-    factor of :math:`s_k` is below −1. Plain descent is the answer for the Frobenius norm, and signs
-    are the answer for the largest element. Gradients of weight matrices have a few large singular
-    values and many small ones; plain steps follow the large ones, steps of Muon all alike.
+    because :math:`\sum_{ij} G_{ij} O_{ij} = \sum_k s_k\, \vec u_k^\top \mat O\, \vec v_k` with the
+    singular values and vectors of :math:`\mat G`, and no factor of :math:`s_k` is below −1. Plain
+    descent is the answer for the Frobenius norm, and signs are the answer for the largest element.
+    Gradients of weight matrices have a few large singular values and many small ones; plain steps
+    follow the large ones, steps of Muon all alike.
 
     **How long the steps are.** With singular values of 1, the root mean square of the elements of
     the step is :math:`1 / \sqrt{\max(n, m)}`. The factor r is for a layer with more outputs than
