@@ -98,7 +98,7 @@ def embedding(
     there.
 
     **Conventions.** ``torch.nn.Embedding`` sets the row of ``padding_idx`` to 0 when it is created
-    and never changes it; here the row is whatever you pass. In float16 a factor of
+    and gives it no gradient; here the row is whatever you pass. In float16 a factor of
     :math:`\sqrt D` that is rounded first gives other digits: Gemma's code rounds it to the
     dtype of the model.
 
