@@ -336,7 +336,10 @@ def sparsemax(x):
 
 
 def gumbel_softmax(logits, noise, temperature=1.0, hard=False):
-    return softmax((logits + noise) / temperature)
+    y = softmax((logits + noise) / temperature)
+    if hard:  # the added difference is a constant, so that the gradient remains the soft one's
+        y = y + (np.eye(y.shape[-1])[np.argmax(y.real, axis=-1)] - y.real)
+    return y
 
 
 def log_softmax(x):
@@ -1539,6 +1542,7 @@ def fake_quantize_vjp(u, x, scale, zero_point=0, bits=8):
 def quantize_blocks(x, mantissa=3, least=-6, most=8, largest=448.0, block=32):
     blocks = np.reshape(x, (-1, block))
     top = np.max(np.abs(blocks), axis=1, keepdims=True)
+    top[top == 0] = 1  # any scale will do for zeros
     scale = 2.0 ** (np.floor(np.log2(top)) - most)
     v = blocks / scale
     size = np.maximum(np.abs(v), 2.0**least)  # below it, the distances stay

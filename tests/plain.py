@@ -342,7 +342,7 @@ def lion_step(theta, g, m, learning_rate, beta1=0.9, beta2=0.99, weight_decay=0.
 
 def newton_schulz(x, steps=5, a=3.4445, b=-4.7750, c=2.0315):
     """All singular values near 1."""
-    x = x / np.linalg.norm(x)
+    x = x / max(np.linalg.norm(x), 1e-7)
     for _ in range(steps):
         gram = x @ x.T
         x = a * x + (b * gram + c * gram @ gram) @ x
@@ -490,6 +490,7 @@ def nvfp4(x, t=1.0):
     blocks = np.reshape(x, (-1, 16))
     top = np.max(np.abs(blocks), axis=1, keepdims=True)
     scale = t * nearest(top / 6 / t, 3, -6, 448)
+    scale[scale == 0] = t  # all numbers of the block become 0
     return np.reshape(scale * nearest(blocks / scale, 1, 0, 6), np.shape(x))
 
 

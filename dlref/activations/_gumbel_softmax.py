@@ -140,8 +140,8 @@ def gumbel_softmax(
     here it is an argument and the map is a function. With ``hard=True`` PyTorch returns
     ``y_hard - y_soft.detach() + y_soft``, whose ones may be 0.99999994; here they are ones.
 
-    **Special values.** A class with a logit of -inf is never drawn. The axis of the classes is the
-    last one.
+    **Special values.** A class with a logit of -inf is never drawn, as long as another one is left.
+    The axis of the classes is the last one. Of equal largest sums the first one is drawn.
 
     References
     ----------
@@ -169,7 +169,7 @@ def gumbel_softmax(
     _check(x, g)
     if straight:
         with np.errstate(all="ignore"):
-            return result(hardmax(np.add(x, g, dtype=np.float64) / T), dtype)
+            return result(hardmax(np.add(x, g, dtype=np.float64)), dtype)
     [rows, noises], back = along(-1, x, g)
     out = np.empty_like(rows)
     _run(_draw, rows, noises, T, out)
@@ -210,8 +210,9 @@ def gumbel_softmax_vjp(
     .. math:: \pdv{L}{x_j} = \pdv{L}{g_j} = \frac{y_j}{T} \Bigl( u_j - \sum_i y_i u_i \Bigr)
 
     A one-hot vector is piecewise constant: its true gradient is 0. The straight-through gradient
-    takes the loss at the one-hot vector and the Jacobian of the soft one. It is not the gradient of
-    any function, and it is biased; the bias vanishes as T does, while the variance grows.
+    takes the loss at the one-hot vector and the Jacobian of the soft one. In general it is not the
+    gradient of any function, and it is a biased estimate of the derivative of the mean loss: the
+    bias vanishes as T does, while the variance grows.
 
     Examples
     --------

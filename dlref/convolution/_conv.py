@@ -125,7 +125,7 @@ def conv(
 
     **Conventions.** Signal processing calls this *cross-correlation*, and convolution the same with
     a reversed kernel, as ``numpy.convolve`` has it. Learned weights can absorb the reversal, so
-    all libraries of deep learning leave it out.
+    PyTorch, JAX, TensorFlow and ONNX leave it out; ``Conv`` of Flux, in Julia, does reverse.
 
     References
     ----------
@@ -224,8 +224,10 @@ def conv_vjp(
        \qquad p' = d (K - 1) - p :
 
     a convolution of the cotangent with the *reversed* kernel, the channels exchanged, and with the
-    padding p'. At stride s the cotangent first gets s − 1 zeros between its elements. As a matrix
-    it is the transposed Toeplitz matrix, and :func:`conv_transpose` is this map on its own.
+    padding p', where a negative one cuts off places. At stride s the cotangent first gets s − 1
+    zeros between its elements, and at its end one for each input that the last window leaves over.
+    As a matrix it is the transposed Toeplitz matrix, and :func:`conv_transpose` is this map on its
+    own.
 
     **The weights.** The formula above is a convolution of the input by the cotangent: the place in
     the kernel takes the part of the place of the output, so *stride and dilation are exchanged*. A

@@ -137,15 +137,16 @@ def conv_transpose(
 
     **Why an output padding.** A convolution with stride s has the same output size for s sizes
     of its input. The transpose has to choose one of them; the smallest is q = 0. The additional
-    places are not padded with zeros: the kernels that reach them write there.
+    places are not filled with zeros: kernels that reach them write there.
 
     **As a convolution.** Put s − 1 zeros between the inputs, reverse the kernel, and pad with
-    :math:`d (K - 1) - p`: this is a convolution of stride 1 with the same result. It was called a
-    *fractionally strided* convolution for that reason, and *deconvolution* for a worse one.
+    :math:`d (K - 1) - p`, and q more at the end: this is a convolution of stride 1 with the same
+    result. That is why it was called a *fractionally strided* convolution. It was also called
+    *deconvolution*, but it does not undo a convolution.
 
     **Uneven overlap.** If the stride does not divide the size of the kernel, some outputs get more
     kernels than their neighbors, which shows as a checkerboard in generated images. A kernel of 4
-    places with stride 2 covers all outputs twice.
+    places with stride 2 covers all outputs twice, except at the ends.
 
     **Cost.** As many multiplications as the convolution it is the adjoint of, in the dtype of the
     input.

@@ -66,11 +66,12 @@ def max_pool(
     an axis is the one of :func:`conv`. The padding is not zero: a window of negative numbers at the
     border must not get a 0 that nobody put there.
 
-    **Use.** The output tells that a pattern is somewhere in the window, but not where:
-    a shift of the input within the window changes nothing. It also makes the layers above see a
-    larger part of the input.
+    **Use.** The output tells that a pattern is somewhere in the window, but not where: as long as
+    the largest number stays within the window, its place does not matter. Pooling also makes the
+    layers above see a larger part of the input.
 
-    **Special values.** A window with a NaN gives NaN. A window of nothing but −∞ gives −∞.
+    **Special values.** A window with a NaN gives NaN, and its gradient goes to the last NaN. A
+    window of nothing but −∞ gives −∞, and its gradient goes to an element, never to the padding.
 
     **Numerics.** Exact: every output is one of the inputs.
 

@@ -74,7 +74,7 @@ def mean_pool(
 
     **Use.** A window of the size of the image, *global average pooling*, makes one
     number of each channel before the last layer of a ResNet. Smaller ones halve the resolution,
-    without the aliasing that a stride alone has.
+    with less aliasing than a stride alone has.
 
     **Numerics.** float32 is added up in float64 and rounded once.
 

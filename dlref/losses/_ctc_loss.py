@@ -289,7 +289,7 @@ def ctc_loss(
 
     Notes
     -----
-    A *path* :math:`\pi` has a class for every step. It becomes a text if equal neighbours are
+    A *path* :math:`\pi` has a class for every step. It becomes a text if equal neighbors are
     merged first and blanks are removed afterwards: :math:`B(aab\text{-}bb) = abb`, with a hyphen
     for the blank. The probability of a text is the sum over all paths that become it,
 
@@ -305,17 +305,17 @@ def ctc_loss(
        + [l'_s \ne b] [l'_s \ne l'_{s-2}]\, e^{\alpha_{t-1}(s-2)} \bigr) ,
 
     where a path begins at one of the first two places, :math:`\alpha_1(1) = x_{1b}` and
-    :math:`\alpha_1(2) = x_{1 l_1}`, and all others have :math:`-\infty`. It ends at one of the last
-    two:
+    :math:`\alpha_1(2) = x_{1 l_1}`, and all others have :math:`-\infty`, as do places before the
+    first at any step. It ends at one of the last two:
 
     .. math:: L = -\log \bigl( e^{\alpha_T(2S+1)} + e^{\alpha_T(2S)} \bigr) .
 
-    **Why logarithms.** A product of 1000 probabilities is smaller than any float64. The logarithm
-    of a sum takes out the largest term: :math:`\log (e^a + e^b) = a + \log (1 + e^{b-a})` for
-    :math:`a \ge b`.
+    **Why logarithms.** A product of 1000 probabilities of 0.4 is smaller than any float64. The
+    logarithm of a sum takes out the largest term: :math:`\log (e^a + e^b) = a + \log (1 + e^{b-a})`
+    for :math:`a \ge b`.
 
     **Repeated letters** need a blank between them, or they would be merged. So a text needs as many
-    steps as it has letters, and one more for each letter that equals its neighbour. With fewer
+    steps as it has letters, and one more for each letter that equals the one before it. With fewer
     steps the sum has no term, and the loss is infinite. An empty text has one path, all blanks.
 
     **Cost.** :math:`O(T S)` in time. The loss keeps two rows of the trellis, the gradient all T.
@@ -388,7 +388,8 @@ def ctc_loss_grad(
     .. math:: \gamma_t(k) = \sum_{s :\, l'_s = k} e^{\alpha_t(s) + \beta_t(s) + L} , \qquad
        \pdv{L}{x_{tk}} = -\gamma_t(k) , \qquad \sum_k \gamma_t(k) = 1 .
 
-    It is the loss of soft targets :math:`\gamma`, which the model itself finds: an E-step.
+    It is the loss of soft targets :math:`\gamma`, which the model itself finds: the E-step of
+    expectation-maximization.
 
     **Through a log-softmax.** With :math:`x_t` the log-softmax of logits :math:`z_t` and
     :math:`y_{tk} = e^{x_{tk}}`,

@@ -103,8 +103,9 @@ def distillation_loss(
     Where a label counts too, a weighted sum with :func:`cross_entropy` at temperature 1 is usual.
     The generalized divergence of GKD has a weight other than one half in the third.
 
-    **Numerics.** The loss is of second order in p − q, and its terms have both signs. The code adds
-    :math:`p_c - q_c`, whose sum is 0, to each term; then none is negative.
+    **Numerics.** The loss is of second order in p − q, and its terms have both signs. To the terms
+    of "kl" the code adds :math:`p_c - q_c`, whose sum is 0, and its like to the others; then none
+    is negative.
 
     References
     ----------
@@ -124,7 +125,8 @@ def distillation_loss(
     0.143841
     0.033822
 
-    At a high temperature it is nearly the squared difference of the logits, less their mean:
+    At a high temperature it is nearly half the variance, over the classes, of the differences of
+    the logits:
 
     >>> round(float(distillation_loss(student, teacher, temperature=100.0)), 4)
     0.1509

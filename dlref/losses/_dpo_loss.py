@@ -162,10 +162,10 @@ def dpo_loss_grad(
     .. math:: \dv{\ell}{z} = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) , \qquad
        \pdv{\ell}{\log p_1} = \beta \dv{\ell}{z} = -\pdv{\ell}{\log p_2} .
 
-    The gradient raises the chosen answer as much as it lowers the rejected one, and both by
-    :math:`\sigma(-z)`, the probability of the wrong order: pairs that are in order already have
-    little effect. Without smoothing the gradient never vanishes and z grows for ever; with it,
-    the best z is :math:`\log \frac{1 - \epsilon}{\epsilon}`.
+    A step raises the chosen answer as much as it lowers the rejected one. Without smoothing both
+    are in proportion to :math:`\sigma(-z)`, the probability of the wrong order, so that pairs that
+    are in order already have little effect; the gradient never vanishes, and z grows for ever.
+    With smoothing the best z is :math:`\log \frac{1 - \epsilon}{\epsilon}`.
 
     Examples
     --------

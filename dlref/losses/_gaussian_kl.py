@@ -85,7 +85,8 @@ def gaussian_kl(
     by D, and weighs the term less compared with a reconstruction error that is a sum over pixels.
     The factor of this term is the :math:`\beta` of a β-VAE.
 
-    **Numerics.** :math:`e^s - 1` is one function, so that variances near 1 keep their digits.
+    **Numerics.** :math:`e^s - 1` is one function, ``expm1``: near a variance of 1, rounding is a
+    matter of the last digit of s, not of the last digit of 1.
 
     References
     ----------

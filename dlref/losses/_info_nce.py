@@ -16,6 +16,7 @@ from .._core.arguments import (
     check_matrix,
     choice,
     result,
+    wrong_shape,
 )
 from .._core.jit import kernel
 from .._core.pieces import PIECE
@@ -32,6 +33,8 @@ __all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
 
 def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
     check_matrix(name, s)
+    if not s.shape[-1]:
+        wrong_shape(name, s, "(..., N, N) with N of at least 1")
     choice("reduction", reduction, REDUCTIONS)
     return as_bool("symmetric", symmetric)
 
@@ -131,7 +134,7 @@ def info_nce(
         If `similarity` is neither integer nor a real floating-point array, or `symmetric` is not
         True or False.
     ValueError
-        If the last two axes of `similarity` are not equal, or `reduction` is not known.
+        If the last two axes of `similarity` are not equal or empty, or `reduction` is not known.
 
     See Also
     --------
@@ -150,8 +153,9 @@ def info_nce(
     bracket alone, with the factor 1. All other items of the batch are the wrong answers, so a
     larger batch is a harder task.
 
-    **A bound.** An untrained model has :math:`\log N`. The mean of :math:`\log N - \ell` is at most
-    the mutual information of the two kinds, so that it cannot show more than :math:`\log N` nats.
+    **A bound.** A model that cannot tell the items apart has :math:`\log N`. For pairs that are
+    drawn independently, the mean of :math:`\log N - \ell` is at most the mutual information of the
+    two kinds. It cannot show more than :math:`\log N` nats.
 
     **Conventions.** CLIP divides by a learned temperature before, and clips its inverse at
     100. SimCLR's loss (NT-Xent) has both views in one matrix of 2N rows whose diagonal is left out.
@@ -211,8 +215,8 @@ def info_nce_grad(
     .. math:: \pdv{L}{\tau} = \sum_{ij} G_{ij}\, \vec x_i \cdot \vec y_j , \qquad
        \pdv{L}{\vec x_i} = \tau \sum_j G_{ij}\, \vec y_j .
 
-    The first is negative, and :math:`\tau` grows, as long as the pairs are more alike than the
-    others are on average under the softmax.
+    The first is negative, and :math:`\tau` grows, as long as the pairs are more alike than all
+    items are on average, weighted by the two softmaxes.
 
     Examples
     --------

@@ -120,20 +120,22 @@ def kl_estimate(
     .. math:: k_1 = -\rho , \qquad k_2 = \tfrac12 \rho^2 , \qquad k_3 = e^\rho - 1 - \rho .
 
     **Bias and variance.** The mean of :math:`k_1` is the divergence by definition. It may be
-    negative for a token, and its variance is large. The mean of :math:`e^\rho` is
-    :math:`\sum_x p\, p_{ref} / p = 1`, so that :math:`k_3` adds a quantity whose mean is 0:
+    negative for a token, and its variance is large. If the model can draw all tokens that the
+    reference can, the mean of :math:`e^\rho` is :math:`\sum_x p\, p_{ref} / p = 1`, so that
+    :math:`k_3` adds a quantity whose mean is 0 to :math:`k_1`:
 
     .. math:: \E_p[k_1] = \E_p[k_3] = \sum_x p(x) \log \frac{p(x)}{p_{ref}(x)} .
 
-    It is never negative, because :math:`e^\rho \ge 1 + \rho`, and near :math:`\rho = 0` all three
-    are small: :math:`k_3 = \tfrac12 \rho^2 + \tfrac16 \rho^3 + \dots`. :math:`k_2` is biased:
-    it is right to second order in :math:`\rho` only. Where the reference has far more
-    probability than the model, :math:`e^\rho` is large and rare, and the variance of
-    :math:`k_3` exceeds the variance of :math:`k_1`.
+    The estimate :math:`k_3` is never negative, because :math:`e^\rho \ge 1 + \rho`. Near
+    :math:`\rho = 0` it varies little, because it is of second order, :math:`k_3 = \tfrac12 \rho^2
+    + \tfrac16 \rho^3 + \dots`, and :math:`k_1` of first. :math:`k_2` is biased: it is right to
+    second order in :math:`\rho` only. Where the reference has far more probability than the model,
+    :math:`e^\rho` is large and rare, and :math:`k_3` can vary more than :math:`k_1`.
 
-    **Numerics.** For small :math:`\rho`, both subtractions in :math:`e^\rho - 1 - \rho` cancel: for
-    :math:`\rho = 10^{-9}` not even ``expm1`` leaves a correct digit. Here the terms 1 and
-    :math:`\rho` of the exponential's series are left out before it is added up, which is exact.
+    **Numerics.** For small :math:`\rho`, both subtractions in :math:`e^\rho - 1 - \rho` cancel: at
+    :math:`\rho = 10^{-9}` no digit is right, with ``expm1`` half of them, and at :math:`10^{-16}`
+    none. Here the terms 1 and :math:`\rho` of the exponential's series are left out before it is
+    added up.
 
     References
     ----------
@@ -187,12 +189,12 @@ def kl_estimate_grad(
        \dv{k_3}{\log p} = 1 - e^\rho .
 
     **A good estimate need not have a good gradient.** The gradient of the divergence is
-    :math:`\E_p[-\rho\, \nabla \log p]`, because the drawn tokens depend on the model too. The
+    :math:`\E_p[-\rho\, \nabla \log p]`, because the drawn tokens depend on the model, too. The
     gradient of :math:`k_2` is an unbiased estimate of it. The mean of the gradient
     of :math:`k_1` is :math:`\E_p[\nabla \log p] = 0`: as a loss it does nothing but add noise. The
     mean of the gradient of :math:`k_3`, :math:`\E_p[(1 - e^\rho) \nabla \log p] = -\sum_x p_{ref}
-    \nabla \log p`, is the gradient of the *reverse* divergence, :math:`\sum p_{ref} \log (p_{ref} /
-    p)`, which agrees with the other near :math:`\rho = 0`.
+    \nabla \log p`, is the gradient of the divergence the other way round, :math:`\sum p_{ref} \log
+    (p_{ref} / p)`; both agree to first order in :math:`\rho`.
 
     Examples
     --------

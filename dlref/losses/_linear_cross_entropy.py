@@ -62,7 +62,7 @@ class _Rows:
         self.target, valid = as_classes(names[2], target, scores, options.ignore_index)
         counted = self.target.size if valid is None else np.count_nonzero(valid)
         self.divisor = np.float64(counted if options.reduction == "mean" else 1.0)
-        self.x, self.weight, self.bias = x.reshape(-1, x.shape[-1]), weight, bias
+        self.x, self.weight, self.bias = x.reshape(self.target.size, x.shape[-1]), weight, bias
         least = max(1, LOGITS // max(classes, 1))
         self.chunk = least if chunk is None else as_integer("chunk", chunk, least=1)
         self.options = options
@@ -97,7 +97,7 @@ class _Rows:
             dx[rows] = product(slopes, self.weight)
             dweight += product(slopes.T, self.x[rows])
             dbias += np.sum(slopes, axis=0, dtype=np.float64)
-        return [dx.reshape(*self.shape, -1), dweight, dbias][: 2 + len(self.bias)]
+        return [dx.reshape(*self.shape, dx.shape[-1]), dweight, dbias][: 2 + len(self.bias)]
 
 
 def _given(
@@ -176,7 +176,7 @@ def linear_cross_entropy(
           + \zeta \lambda_n^2 .
 
     The rows are independent until the sum, so a chunk of them is finished, gradients included,
-    before the next one begins.
+    before the next one begins. An ignored row has the loss 0, without the z-loss, too.
 
     **Memory.** With 8192 tokens and 128,256 classes, all logits take 4.2 GB in float32, and their
     gradient as much. In chunks of 32 rows they take 16 MB. The products are the same, so the time
@@ -261,8 +261,8 @@ def linear_cross_entropy_grad(
         \pdv{L}{x_{nj}} = \frac1N \sum_c \bigl( p_{nc} - [c = t_n] \bigr) W_{cj} , \qquad
         \pdv{L}{W_{cj}} = \frac1N \sum_n \bigl( p_{nc} - [c = t_n] \bigr)\, x_{nj} .
 
-    The factor is 1 in place of 1/N for a sum. This is :func:`linear_cross_entropy_vjp` with that
-    upstream gradient, which has the options, too.
+    For a sum the factor is 1 in place of 1/N. The formulas with the options are the ones of
+    :func:`linear_cross_entropy_vjp`, where this factor is the upstream gradient.
 
     Examples
     --------

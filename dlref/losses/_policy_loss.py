@@ -277,20 +277,24 @@ def policy_loss(
        \frac{p(x)}{p_{old}(x)} A(x)\, \nabla \log p(x) \Bigr] = \E_p \bigl[ A(x)\, \nabla \log p(x)
        \bigr] ,
 
-    and where p is the older model, all ratios are 1. The estimate holds near there. Nothing
-    would stop a step from making a ratio of a good token huge; so the gain of a ratio above
-    :math:`1 + \epsilon_h` is constant. The minimum keeps the clip one-sided: a ratio that has moved
-    the wrong way still costs.
+    and where p is the older model, all ratios are 1. For a text, whose tokens have a ratio each,
+    the estimate holds near there only: the words before a token, and its advantage, still come from
+    the older model. Nothing would stop a step from making a ratio of a good token huge; so the gain
+    of a ratio above :math:`1 + \epsilon_h` is constant. The minimum keeps the clip one-sided: a
+    ratio that has moved the wrong way still costs.
 
     **Mean over tokens or sequences.** With ``grpo`` each sequence counts the same, so a token of
     a long answer counts less: wrong long answers are punished too little, and answers grow. With
-    ``ppo`` each token counts the same, also called DAPO's or token-level loss. Here ``dr_grpo``
-    divides by a constant. With equal lengths and no mask the three are one number.
+    ``ppo`` each token counts the same, also called DAPO's or token-level loss. ``dr_grpo`` divides
+    by G T, which is a constant if you pad all batches to one length T. With equal lengths and no
+    mask the three are one number.
 
-    **Conventions.** TRL's ``loss_type`` calls ``ppo`` ``"bnpo"``. Its CISPO clips from above only,
-    at ``epsilon_high`` itself, not at 1 plus it. A sequence without tokens that count adds 0, as
-    there, but counts in G. The advantage of GRPO is the reward minus the mean of the group, divided
-    by its standard deviation (``dr_grpo`` does not divide); no gradient is returned for it.
+    **Conventions.** TRL's ``loss_type`` calls ``ppo`` ``"bnpo"``; its ``dr_grpo`` has
+    ``max_completion_length`` in place of T. Its CISPO clips from above only, at ``epsilon_high``
+    itself, not at 1 plus it. A sequence without tokens that count adds 0, as there, but counts in
+    G. If no token of the batch counts, ``ppo`` and ``cispo`` are NaN, with a gradient of 0, and 0
+    in TRL. The advantage of GRPO is the reward minus the mean of the group, divided by its standard
+    deviation (``dr_grpo`` does not divide); no gradient is returned for it.
 
     References
     ----------
@@ -304,7 +308,7 @@ def policy_loss(
     Examples
     --------
     A good and a bad sequence, each with tokens at half and at twice their old probability. The good
-    token that doubled gains 1.2 only, and the bad one that was halved loses no less than 0.8:
+    token that doubled gains 1.2, not 2, and the bad one that was halved loses 0.8, not 0.5:
 
     >>> import numpy as np
     >>> from dlref.losses import policy_loss

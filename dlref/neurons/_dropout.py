@@ -59,13 +59,13 @@ def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
     .. math:: y_i = m_i x_i , \qquad \E[y_i] = x_i , \qquad
        \E[(y_i - x_i)^2] = \frac{p}{1 - p}\, x_i^2 .
 
-    The mean is the reason for the factor: the layer after it sees sums of the same size in training
-    and at inference, where dropout does nothing (*inverted* dropout). The original paper scaled
-    the weights by 1 − p at inference instead.
+    The mean is the reason for the factor: the layer after it sees sums with the same mean in
+    training and at inference, where dropout does nothing (*inverted* dropout). The original paper
+    scaled the weights by 1 − p at inference instead.
 
-    **An ensemble.** Each mask selects one of :math:`2^n` networks with shared weights, and a step
-    trains one of them. For one linear layer with a squared error the mean over all of them is
-    known: of the input :math:`\vec x`, weights :math:`\vec w` and target t,
+    **An ensemble.** Each mask of n elements selects one of :math:`2^n` networks with shared
+    weights, and a step trains one of them. For one linear layer with a squared error the mean over
+    all of them is known: of the input :math:`\vec x`, weights :math:`\vec w` and target t,
 
     .. math:: \E\bigl[ (\vec w \cdot \vec y - t)^2 \bigr] = (\vec w \cdot \vec x - t)^2
        + \frac{p}{1 - p} \sum_i w_i^2 x_i^2 ,
@@ -76,8 +76,11 @@ def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
     sequence, and one of shape (..., C, 1, 1) drops whole channels of an image
     (``torch.nn.Dropout2d``).
 
-    **Conventions.** PyTorch and Keras take the probability to *drop*; the first papers gave the
+    **Conventions.** PyTorch and Keras take the probability to *drop*; the original paper gave the
     probability to keep.
+
+    **Special values.** It is a product: NaN and infinities become NaN where they are dropped, as
+    in PyTorch.
 
     References
     ----------

@@ -98,7 +98,7 @@ def embedding(
     there.
 
     **Conventions.** ``torch.nn.Embedding`` sets the row of ``padding_idx`` to 0 when it is created
-    and never changes it; here the row is whatever you pass. In float16 a factor of
+    and gives it no gradient; here the row is whatever you pass. In float16 a factor of
     :math:`\sqrt D` that is rounded first gives other digits: Gemma's code rounds it to the
     dtype of the model.
 
@@ -164,11 +164,12 @@ def embedding_vjp(
     .. math:: \pdv{L}{E_{id}} = c \sum_n [t_n = i]\, u_{nd} .
 
     A token that occurs ten times gets the sum of ten cotangents, and one that does not occur gets
-    0. An assignment in place of the sum, ``dE[ids] = u``, keeps the last cotangent only. It is the
-    most frequent mistake in NumPy, because ``dE[ids] += u`` does the same.
+    0. An assignment in place of the sum, ``dE[ids] = u``, keeps the last cotangent only. In NumPy
+    the mistake is easy to make, because ``dE[ids] += u`` does the same for a dE of zeros.
 
     **Rare tokens.** Most rows are 0 in a step. Frameworks can return the others alone (a sparse
-    gradient), which SGD can use. Adam with decoupled decay changes all rows in each step.
+    gradient), which SGD can use. Adam changes the other rows, too: by decay, and as long as their
+    means of earlier gradients last.
 
     The row of `padding_id` is 0. Sums are accumulated in float64.
 

@@ -108,10 +108,11 @@ def lora_linear(
     the singular value decomposition of the wanted change; the squared error that is left is the
     sum of the other squared singular values (Eckart and Young).
 
-    **The scale.** For r and a of fixed size, the correction of one step of SGD grows with
-    :math:`s^2`. Adam makes steps of one size, so it grows with :math:`s r`. A scale of
-    :math:`\alpha / r` therefore keeps the same learning rate for all ranks, at first; the gradients
-    then shrink as r grows, which :math:`\alpha / \sqrt r` avoids.
+    **The scale.** If the rank and the size of the elements of A stay the same, the first step of
+    SGD changes the output in proportion to :math:`s^2`. Adam's steps have one size for each element
+    of B, so the change is in proportion to :math:`s r`, and with :math:`s = \alpha / r` one
+    learning rate serves all ranks at first. The gradients then shrink as r grows, which
+    :math:`\alpha / \sqrt r` avoids.
 
     **Conventions.** In PEFT ``lora_A.weight`` has the shape (r, n_in) and ``lora_B.weight`` the
     shape (n_out, r), as here; ``lora_alpha / r`` is `scale`. Dropout acts on the input of A alone.
@@ -197,12 +198,15 @@ def lora_linear_vjp(
         \pdv{L}{\vec x_n} = \mat W^\top \vec u_n + s\, \mat A^\top \mat B^\top \vec u_n .
 
     **The frozen weight has no gradient**, and none is computed: that is a third of the work of a
-    dense layer's training step. But it is needed for the gradient of the input.
+    dense layer's training step. But the weight is needed for the gradient of the input. The
+    gradient of the bias is the sum of the :math:`\vec u_n`.
 
-    **The start.** At :math:`\mat B = 0` the gradient of A is 0, and B moves first. If
-    both were 0, neither would ever move. With the gradient :math:`\mat G` of the merged weight,
-    :math:`\partial L / \partial \mat B = s\, \mat G \mat A^\top`: the step of the merged weight is
-    the one of SGD, projected to the rows of A.
+    **The start.** At :math:`\mat B = 0` the gradient of A is 0, and B moves first. If both were 0,
+    neither would ever move. With the gradient :math:`\mat G` of the merged weight, :math:`\partial
+    L / \partial \mat B = s\, \mat G \mat A^\top`, so a step of SGD from there changes the merged
+    weight by :math:`-\eta s^2\, \mat G \mat A^\top \mat A`: its rows are combinations of the rows
+    of A. If these are orthonormal, it is s² times the step of SGD for the whole weight, projected
+    onto the space that they span.
 
     Examples
     --------

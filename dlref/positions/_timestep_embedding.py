@@ -52,7 +52,7 @@ def timestep_embedding(
     dim : int
         Number of channels, even.
     base : float, default 10000.0
-        Ratio of the longest to the shortest period, up to the shift.
+        Ratio of the longest to the shortest period if `shift` is 1, and nearly so if it is 0.
     cosine_first : bool, default False
         Whether the cosines come before the sines.
     shift : float, default 0.0
@@ -63,7 +63,7 @@ def timestep_embedding(
     Returns
     -------
     ndarray, shape (..., dim)
-        All sines, then all cosines.
+        All sines, then all cosines; or the other way round if `cosine_first`.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def timestep_embedding(
 
     Notes
     -----
-    With the scale c, the shift s and d = dim / 2 pairs of channels,
+    With the scale c, the base b, the shift s and d = dim / 2 pairs of channels,
 
     .. math:: \omega_i = c\, b^{-i / (d - s)} , \qquad
        y_i = \sin(\omega_i t) , \qquad y_{d + i} = \cos(\omega_i t) , \qquad i = 0, \dots, d - 1 .
@@ -152,8 +152,8 @@ def timestep_embedding_vjp(
     .. math:: \pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)
        \bigr) .
 
-    A model that is differentiated with respect to its time needs it: consistency models and mean
-    flows.
+    With `cosine_first` the two halves of u change places. A model that is differentiated with
+    respect to its time needs this gradient: consistency models and mean flows.
 
     Examples
     --------

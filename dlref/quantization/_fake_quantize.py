@@ -170,7 +170,7 @@ def fake_quantize(
     x : array_like
         Weights or activations.
     scale : array_like
-        Scale s > 0, the distance of two neighbours. It broadcasts to the shape of `x`: one number,
+        Scale s > 0, the distance of two neighbors. It broadcasts to the shape of `x`: one number,
         or for weights (n_out, n_in) one for each output, of shape (n_out, 1).
     zero_point : array_like of int, default 0
         Integer z that stands for 0, within the range. It broadcasts like `scale`.
@@ -208,9 +208,9 @@ def fake_quantize(
     .. math:: |\hat x - x| \le \frac s2 ,
 
     and for inputs that vary by much more than s it is nearly uniform, with the mean square
-    :math:`s^2 / 12`. Beyond the range it grows without limit. A scale is a compromise
-    between the two: :math:`s = \max |x| / (2^{n-1} - 1)` clips nothing, and a smaller one is better
-    if the largest inputs are rare.
+    :math:`s^2 / 12`. Beyond the range it grows without limit. A scale is a compromise between the
+    two: :math:`s = \max |x| / (2^{n-1} - 1)` with a zero point of 0 clips nothing, and a smaller
+    one is better if the largest inputs are rare.
 
     **Conventions.** PyTorch's ``fake_quantize_per_tensor_affine`` takes the two ends of the range,
     here -128 and 127; many libraries leave out -128, so that the range is symmetric. PyTorch

@@ -70,7 +70,7 @@ def diffusion_target(
         Noise :math:`\epsilon`, drawn from the standard normal distribution.
     alpha, sigma : array_like, broadcast to the shape of `x`
         Factors :math:`\alpha` of the example and :math:`\sigma` of the noise, at the time that was
-        drawn for it.
+        drawn for it. A batch (B, ...) with a time for each example needs the shape (B, 1, ..., 1).
     kind : str, default "noise"
         ``"noise"``, ``"data"``, ``"velocity"`` or ``"flow"``.
 
@@ -113,10 +113,10 @@ def diffusion_target(
         y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
         y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) .
 
-    The squared errors differ by a weight for each time, and this is all that `kind` decides: the
-    noise weighs the data's error by the ratio of signal to noise :math:`\alpha^2 / \sigma^2`, which
-    is 0 where there is only noise. There a prediction of the noise says nothing about the data, and
-    a sampler that divides by :math:`\alpha` fails; velocity and flow have a weight of 1 there.
+    As losses they differ by a weight for each time only: the noise weighs the data's error by the
+    ratio of signal to noise :math:`\alpha^2 / \sigma^2`, which is 0 where there is only noise.
+    There a prediction of the noise says nothing about the data, and a sampler that divides by
+    :math:`\alpha` fails; velocity and flow have a weight of 1 there.
 
     **Why velocity and flow.** With :math:`\alpha = \cos \phi` and :math:`\sigma = \sin \phi`
     the mixture turns from data to noise; with :math:`\alpha = 1 - t` and :math:`\sigma = t` it

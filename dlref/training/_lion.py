@@ -69,7 +69,8 @@ def lion_step(
     state : LionState or None
         The state that the step before returned; None starts.
     learning_rate : float
-        Step size :math:`\eta \ge 0`, in units of the parameters: each moves by just this.
+        Step size :math:`\eta \ge 0`, in units of the parameters: each moves by just this, and by
+        the decay.
     betas : tuple of float
         Share :math:`\beta_1` of the mean in the step, and share :math:`\beta_2` of the mean that is
         kept, from 0 to less than 1.
@@ -109,13 +110,14 @@ def lion_step(
         m_t = \beta_2 m_{t-1} + (1 - \beta_2)\, g_t .
 
     The newest gradient has the share 0.1 in the step and 0.01 in the mean by default, so the mean
-    looks back over 100 steps and the step still reacts to the present: the same idea as
-    Nesterov's, and with :math:`\beta_1 = \beta_2` it is gone.
+    looks back over 100 steps and the step still reacts to the present, as with Nesterov's
+    momentum. With :math:`\beta_1 = \beta_2` the step is the sign of the mean that is kept.
 
-    **How long the steps are.** Each parameter moves by :math:`\eta` in every step, near a minimum
-    too. Adam's first step is the same; its later steps shrink where the gradient is noise. So Lion
-    needs a learning rate three to ten times smaller than AdamW, and a weight decay as many times
-    larger :cite:p:`ChenLion2023`. A schedule that ends near 0 matters more.
+    **How long the steps are.** Apart from the decay, each parameter moves by :math:`\eta` in every
+    step, near a minimum too. Adam's first step is the same; its later steps shrink where the
+    gradient is noise. So Lion needs a learning rate three to ten times smaller than AdamW, and a
+    weight decay as many times larger :cite:p:`ChenLion2023`. A schedule that ends near 0 matters
+    more.
 
     **Weight decay bounds the weights.** With :math:`\eta \lambda \le 1`,
 

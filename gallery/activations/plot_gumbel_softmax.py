@@ -11,7 +11,8 @@ them? Random vectors for three temperatures, and the gradient's size.
 # ------------------------
 # The classes have the probabilities 1/2, 1/3 and 1/6. At a small temperature
 # the samples are near the corners, so nearly one-hot; at a large one all are
-# near the middle. The class that is largest has the same frequencies in all.
+# near the middle. The color of a sample is its largest class, whose
+# frequencies, below each triangle, are the same in all.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,8 +42,9 @@ fig.alt_text = (
 # The size of the gradient
 # ------------------------
 # The gradient of the first output with respect to the logits, over 600 samples.
-# Its mean falls as T grows, because it is divided by T. Its spread is largest
-# for small T, where most samples have no gradient and a few have a large one.
+# Its mean falls as T grows beyond 1, since it is divided by T. Its spread is
+# largest for small T, where most samples have no gradient and a few have a
+# large one.
 
 temperature = np.geomspace(0.05, 20, 40)
 u = np.tile([1.0, 0.0, 0.0], (600, 1))
@@ -58,6 +60,6 @@ ax.loglog(temperature, grads[:, :, 0].std(1), "--", label="standard deviation")
 ax.set(
     xlabel="temperature T",
     ylabel="gradient of the first logit",
-    title="Bias against variance",
+    title="Mean and spread of the gradient",
 )
 ax.legend()

@@ -59,10 +59,10 @@ fig.alt_text = (
 # %%
 # A shift of the input
 # --------------------
-# A narrow peak moves over sixteen places, with windows of four. The maximum
-# of the second window stays the same as long as the peak is within it; the
-# mean of a narrow peak is smaller and changes little. A stride without
-# pooling sees the peak at one place and next to it.
+# A narrow peak moves over sixteen places, with windows of four. The maximum of
+# the second window (gray) stays the same as long as the peak is within it; the
+# mean of a narrow peak is smaller and changes little. A stride without pooling
+# sees the peak at one place and next to it.
 
 peaks = np.eye(16) + 0.4 * (np.eye(16, k=1) + np.eye(16, k=-1))
 outputs = {

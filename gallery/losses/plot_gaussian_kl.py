@@ -37,7 +37,8 @@ ax.set(
 # A code that carries information
 # -------------------------------
 # Each input has a code of its own. The divergence of a code is the price, in
-# nats, of telling inputs apart: means far from 0 or small variances.
+# nats, of telling inputs apart: means far from 0 or small variances. Dashed:
+# the standard Gaussian.
 
 z = np.linspace(-4, 4, 401)
 fig, ax = plt.subplots()

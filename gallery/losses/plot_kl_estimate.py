@@ -58,7 +58,7 @@ fig.alt_text = "k1 and k3 are unbiased, k2 drifts; k3 varies least near 0."
 # ---------
 # The mean gradient of the logits, over the exact gradient of the divergence:
 # k2 is right, k1 is zero on average, and k3 has the gradient of the divergence
-# in the other direction.
+# in the other direction. On the gray line both are equal.
 
 log_p = log_softmax(start + 1.5 * drift)
 p, ref = np.exp(log_p), np.exp(log_ref)

@@ -11,7 +11,8 @@ long answer count?
 # --------------------------------
 # A good token is raised until its ratio is 1.2, a bad one is lowered until 0.8.
 # On the other side nothing is clipped: there the gradient pulls a token back.
-# CISPO clips the factor of the gradient and never stops.
+# CISPO clips the factor of the gradient and never stops. Between the limits,
+# the gray band, PPO and CISPO agree.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -61,8 +62,9 @@ ax.legend()
 # %%
 # Several steps on one batch
 # --------------------------
-# Sixteen tokens, half of them good, and steps of gradient descent on the same
-# batch. Without a clip the ratios run away; with it they stay near its limits.
+# Sixteen tokens, half of them good (blue, the others orange), and steps of
+# gradient descent on the same batch. Without a clip the ratios run away; with
+# it they stay near its limits, the gray band.
 
 rng = np.random.default_rng(0)
 weights = rng.normal(size=(16, 10)) / 3

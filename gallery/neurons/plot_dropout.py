@@ -10,7 +10,7 @@ What does a random mask do to one sum, and to all sums on average?
 # ---------------
 # A sum of 100 inputs under 20,000 masks, for three probabilities. The mean does
 # not move, and the spread grows with :math:`\sqrt{p / (1 - p)}` (dashed: the
-# normal distribution with that spread).
+# normal distribution with that spread). The gray line is the sum of all inputs.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,8 +36,8 @@ ax.legend(title="p")
 # A decay in disguise
 # -------------------
 # The mean squared error of a linear layer over all masks is the error without
-# a mask, plus a weight decay. The two lines of each color are the mean over
-# 20,000 masks and that formula.
+# a mask, plus a weight decay. Dots are the mean over 20,000 masks, and the line
+# of the same color is that formula.
 
 w, t = rng.normal(size=100), 3.0
 scales = np.linspace(0, 1.5, 16)

@@ -34,8 +34,8 @@ for ax, title in zip(axes, titles, strict=True):
 # Which scale
 # -----------
 # Gaussian numbers, rounded with scales around the one that clips
-# nothing. With few bits a much smaller scale is better: the few numbers that
-# are clipped cost less than the steps of all others.
+# nothing. With few bits a much smaller scale is better, the dot on each line:
+# the few numbers that are clipped cost less than the steps of all others.
 
 rng = np.random.default_rng(0)
 x = rng.normal(size=100_000)

@@ -49,6 +49,11 @@ def test_hard_is_the_limit_of_small_temperatures(rng):
     np.testing.assert_array_equal(hard, hardmax(logits + noise))
 
 
+def test_the_class_of_a_hard_sample_does_not_depend_on_the_temperature():
+    got = gumbel_softmax([0.0, 5.0, 20.0], np.zeros(3), temperature=1e-308, hard=True)
+    np.testing.assert_array_equal(got, [0.0, 0.0, 1.0])
+
+
 def test_the_tangent_of_a_hard_sample_is_the_tangent_of_the_soft_one(rng):
     logits, noise, v = rng.normal(size=(3, 4, 5))
     moves = v, None

@@ -62,6 +62,8 @@ class TestInfoNCE:
     def test_errors(self):
         with pytest.raises(ValueError, match=r"^Argument 'similarity' must have shape"):
             info_nce(np.ones((2, 3)))
+        with pytest.raises(ValueError, match=r"^Argument 'similarity' must have .* N of at least"):
+            info_nce(np.ones((0, 0)))
         with pytest.raises(TypeError, match=r"^Argument 'symmetric' must be True or False"):
             info_nce(np.eye(2), symmetric=1)
         with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):

@@ -127,6 +127,19 @@ def test_memory_is_bounded_by_the_chunk(rng):
     assert peaks[0] < 0.25 * logits
 
 
+@pytest.mark.parametrize(("rows", "width"), [(0, 4), (3, 0), (0, 0)])
+def test_no_rows_and_no_inputs(rows, width):
+    x, weight, target = np.ones((rows, 1, width)), np.ones((5, width)), np.zeros((rows, 1), int)
+    arrays, bias = (x, weight, target), np.zeros(5)
+    loss = linear_cross_entropy(*arrays, reduction="sum")
+    np.testing.assert_allclose(loss, rows * np.log(5), rtol=1e-15)
+    dx, dweight, dbias = linear_cross_entropy_grad(*arrays, bias, reduction="sum")
+    assert dx.shape == x.shape
+    assert not dweight.any()
+    np.testing.assert_allclose(dbias, rows * (0.2 - np.eye(5)[0]), rtol=1e-14)
+    assert linear_cross_entropy_jvp(arrays, (x, weight, None), reduction="sum") == 0
+
+
 def test_errors(arrays):
     x, weight, bias = arrays
     with pytest.raises(ValueError, match=r"^Argument 'weight' must have shape \(7, 4\)"):

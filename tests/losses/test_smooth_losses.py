@@ -295,6 +295,13 @@ def test_no_rows_have_no_loss(f):
     assert f(x, x, reduction="sum") == 0
 
 
+def test_no_pairs_of_answers_have_no_loss():
+    x = np.zeros((2, 0))
+    assert np.isnan(dpo_loss(x, x))
+    assert dpo_loss(x, x, reduction="sum") == 0
+    assert dpo_loss_grad(x, x).shape == (2, 0)
+
+
 @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
 def test_a_student_near_its_teacher_keeps_digits(kind, rng):
     """Of second order: half the variance of the difference, an eighth of it for the third kind."""

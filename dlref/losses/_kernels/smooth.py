@@ -89,7 +89,7 @@ class Smooth(NamedTuple):
         def rows(a: FloatArray) -> FloatArray:
             if a.ndim < inputs:
                 return a.reshape(count)
-            return a.reshape(-1, count).T if self.axis == 0 else a.reshape(count, a.shape[-1])
+            return a.reshape(len(a), count).T if self.axis == 0 else a.reshape(count, a.shape[-1])
 
         function = transposed if self.axis == 0 else formulas
         fill([rows(a) for a in outs], function, [rows(a) for a in arrays])
