@@ -35,7 +35,6 @@ EXACT_STEP = [n for n in FUNCTIONS if split(n)[1] not in {"hessian", "deriv2", "
 JACOBIANS = [n for n in FUNCTIONS if split(n)[1] == "jacobian"]
 SECOND = [n for n in FUNCTIONS if split(n)[1] in {"hessian", "deriv2"}]
 ADJOINT = [n for n in FUNCTIONS if split(n)[1] == "vjp" and n[:-3] + "jvp" in FUNCTIONS]
-
 drawn = settings(
     max_examples=25 if COMPILED else 8,
     deadline=None,
@@ -51,6 +50,14 @@ def spec_of(name):
 
 def problems(name, **options):
     return [Problem(key_of(name), call, **options) for call in spec_of(name).calls]
+
+
+#: Vjps of maps with several outputs.
+SEVERAL_OUTPUTS = [
+    n
+    for n in FUNCTIONS
+    if split(n)[1] == "vjp" and isinstance(Problem(key_of(n), spec_of(n).calls[0]).dout, tuple)
+]
 
 
 def evaluate(name, problem, arguments=None):
@@ -208,6 +215,22 @@ class TestTypes:
                 strict=True,
             ):
                 np.testing.assert_array_equal(got, want)
+
+    @pytest.mark.parametrize("name", SEVERAL_OUTPUTS)
+    def test_a_missing_cotangent_is_zero(self, name):
+        for problem in problems(name):
+            dout, *inputs = problem.arguments("vjp")
+            for missing in range(len(dout)):
+                got, want = (
+                    FUNCTIONS[name](
+                        tuple(zero(u) if k == missing else u for k, u in enumerate(dout)),
+                        *inputs,
+                        **problem.options,
+                    )
+                    for zero in (lambda _: None, np.zeros_like)
+                )
+                for g, w in zip(leaves(got), leaves(want), strict=True):
+                    np.testing.assert_array_equal(g, w)
 
     @pytest.mark.parametrize(
         "name",

@@ -18,7 +18,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 from .foreign import as_numpy_array, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 __all__ = [
     "FAR",
@@ -26,6 +26,7 @@ __all__ = [
     "FloatArray",
     "FloatDType",
     "as_array",
+    "as_cotangents",
     "as_even",
     "as_floats",
     "as_generator",
@@ -54,6 +55,7 @@ __all__ = [
     "choice",
     "entries",
     "float_dtype",
+    "present",
     "reduced_axes",
     "result",
     "shown",
@@ -224,6 +226,28 @@ def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[st
         msg = f"Argument {name!r} must be a tuple of {count} {of}, not of {len(value)}."
         raise ValueError(msg)
     return {(key := f"{name}[{i}]"): _once(key, entry) for i, entry in enumerate(value)}
+
+
+def present(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries that are not None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def as_cotangents(
+    given: dict[str, Any],
+    found: Sequence[FloatArray],
+    shapes: Sequence[tuple[int, ...]],
+    dtype: np.dtype[Any],
+) -> list[FloatArray]:
+    """
+    Return the cotangents of several outputs, of these shapes; one that is None is zero.
+
+    `found` are the converted ones of `given` that are not None.
+    """
+    arrays = dict(zip(present(given), found, strict=True))
+    for name, shape in zip(given, shapes, strict=True):
+        check_shape(name, arrays.setdefault(name, np.zeros(shape, dtype)), shape)
+    return [arrays[name] for name in given]
 
 
 def _once(name: str, value: Any) -> Any:

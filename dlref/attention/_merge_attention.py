@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_cotangents,
     as_floats,
     as_integer,
     as_tangents,
     check_ndim,
     check_shape,
     entries,
+    present,
     result,
 )
 from ._kernels.merge import combined, pulled_back
@@ -132,8 +134,9 @@ def merge_attention_vjp(
 
     Parameters
     ----------
-    dout : tuple (dout, dlse) of array_like
-        Cotangents of the merged output (..., T, V) and of the merged log-sum-exp (..., T).
+    dout : tuple (dout, dlse) of array_like or None
+        Cotangents of the merged output (..., T, V) and of the merged log-sum-exp (..., T); None is
+        zero.
     out, lse, axis : as in `merge_attention`
         Raises the same errors.
 
@@ -171,13 +174,12 @@ def merge_attention_vjp(
     >>> dout.ravel(), dlse.ravel()
     (array([3., 1.]), array([-6.,  6.]))
     """
-    cotangents = entries("dout", dout, 2)
-    dtype, (u, of_lse, o, z) = as_floats({**cotangents, "out": out, "lse": lse}, work=np.float32)
+    given = entries("dout", dout, 2)
+    dtype, (o, z, *found) = as_floats({"out": out, "lse": lse, **present(given)}, work=np.float32)
     with np.errstate(all="ignore"):
         o, z, axis = _parts(o, z, axis, "lse")
         w, merged = _weights(z)
-        check_shape("dout[1]", of_lse, merged.shape)
-        check_shape("dout[0]", u, o.shape[1:])
+        u, of_lse = as_cotangents(given, found, (o.shape[1:], merged.shape), o.dtype)
         do, along = pulled_back(u, w, o)
         dl = np.where(w == 0, 0.0, w * (along - np.sum(w * along, 0) + of_lse))
     return result(np.moveaxis(do, 0, axis), dtype), result(np.moveaxis(dl, 0, axis), dtype)

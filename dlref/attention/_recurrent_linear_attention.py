@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_cotangents,
     as_floats,
     as_integer,
     as_number,
@@ -18,6 +19,7 @@ from .._core.arguments import (
     check_pattern,
     check_shape,
     entries,
+    present,
     result,
     tangents_by_name,
 )
@@ -273,8 +275,8 @@ def recurrent_linear_attention_vjp(
 
     Parameters
     ----------
-    dout : tuple (dout, dstate) of array_like
-        Cotangents of the output (..., T, V) and of the last state (..., E, V).
+    dout : tuple (dout, dstate) of array_like or None
+        Cotangents of the output (..., T, V) and of the last state (..., E, V); None is zero.
     q, k, v, decay, beta, state, scale, chunk : as in `recurrent_linear_attention`
         Raises the same errors.
 
@@ -349,11 +351,11 @@ def recurrent_linear_attention_vjp(
     array([0.25, 0.5 , 1.  ])
     """
     arguments = dict(zip(NAMES, (q, k, v, decay, beta, state), strict=True))
-    cotangents = entries("dout", dout, 2)
-    dtype, x, [u, D] = _operands(arguments, cotangents)
+    given = entries("dout", dout, 2)
+    dtype, x, found = _operands(arguments, present(given))
     factor, size = as_number("scale", scale), _as_chunk(chunk)
-    check_shape("dout[0]", u, x["v"].shape)
-    check_shape("dout[1]", D, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1]))
+    shapes = x["v"].shape, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1])
+    u, D = as_cotangents(given, found, shapes, x["v"].dtype)
     heads = _by_heads(x)
     u = u.reshape(heads["v"].shape)
     D = D.reshape(len(u), *D.shape[-2:])

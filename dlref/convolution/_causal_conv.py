@@ -11,11 +11,13 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     FloatDType,
+    as_cotangents,
     as_floats,
     check_given,
     check_ndim,
     check_shape,
     entries,
+    present,
     result,
     tangents_by_name,
     wrong_shape,
@@ -204,8 +206,8 @@ def causal_conv_vjp(
 
     Parameters
     ----------
-    dout : tuple (dout, dstate) of array_like
-        Cotangents of the output (..., T, D) and of the last state (..., K - 1, D).
+    dout : tuple (dout, dstate) of array_like or None
+        Cotangents of the output (..., T, D) and of the last state (..., K - 1, D); None is zero.
     x, weight, bias, state : as in `causal_conv`
         Raises the same errors.
 
@@ -245,10 +247,11 @@ def causal_conv_vjp(
     (array([100.,  10.,   1.,   0.]), array([[1., 2., 4.]]))
     """
     labels = dict(zip(NAMES, (x, weight, bias, state), strict=True))
-    dtype, ops, [u, v] = _operands(labels, entries("dout", dout, 2))
+    given = entries("dout", dout, 2)
+    dtype, ops, found = _operands(labels, present(given))
     shape, width = ops["x"].shape, ops["weight"].shape[1]
-    check_shape("dout[0]", u, shape)
-    check_shape("dout[1]", v, (*shape[:-2], width - 1, shape[-1]))
+    shapes = shape, (*shape[:-2], width - 1, shape[-1])
+    u, v = as_cotangents(given, found, shapes, ops["x"].dtype)
     with np.errstate(all="ignore"):
         whole = _extended(ops)
         u, v = u.reshape(len(whole), *shape[-2:]), v.reshape(len(whole), width - 1, shape[-1])

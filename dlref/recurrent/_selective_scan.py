@@ -12,6 +12,7 @@ from .._core.arguments import (
     FloatArray,
     FloatDType,
     as_bool,
+    as_cotangents,
     as_floats,
     check_axes,
     check_given,
@@ -19,6 +20,7 @@ from .._core.arguments import (
     check_pattern,
     check_shape,
     entries,
+    present,
     result,
     tangents_by_name,
 )
@@ -224,8 +226,8 @@ def selective_scan_vjp(
 
     Parameters
     ----------
-    dout : tuple (dout, dstate) of array_like
-        Cotangents of the output (..., T, D) and of the last state (..., D, N).
+    dout : tuple (dout, dstate) of array_like or None
+        Cotangents of the output (..., T, D) and of the last state (..., D, N); None is zero.
     x, delta, a, b, c, d, state, delta_softplus : as in `selective_scan`
         Raises the same errors.
 
@@ -284,16 +286,17 @@ def selective_scan_vjp(
     """
     through = as_bool("delta_softplus", delta_softplus)
     labels = dict(zip(NAMES, (x, delta, a, b, c, d, state), strict=True))
-    dtype, arrays, [u, dstate] = _operands(labels, entries("dout", dout, 2))
-    check_shape("dout[0]", u, arrays["x"].shape)
-    check_shape("dout[1]", dstate, (*arrays["x"].shape[:-2], *arrays["a"].shape))
+    given = entries("dout", dout, 2)
+    dtype, arrays, found = _operands(labels, present(given))
+    shapes = arrays["x"].shape, (*arrays["x"].shape[:-2], *arrays["a"].shape)
+    u, dstate = as_cotangents(given, found, shapes, arrays["x"].dtype)
     rows = _by_rows(arrays)
     u, dstate = u.reshape(rows["x"].shape), dstate.reshape(rows["state"].shape)
     with np.errstate(all="ignore"):
         step = softplus(rows["delta"]) if through else rows["delta"]
         a, b, c, first = (rows[n] for n in ("a", "b", "c", "state"))
-        found = scan.vjp(u, dstate, rows["x"], step, a, b, c, first)
-        grads = dict(zip(("x", "delta", "a", "b", "c", "state"), found, strict=True))
+        pulled = scan.vjp(u, dstate, rows["x"], step, a, b, c, first)
+        grads = dict(zip(("x", "delta", "a", "b", "c", "state"), pulled, strict=True))
         if through:
             grads["delta"] *= sigmoid(rows["delta"])
         if "d" in rows:
