@@ -4,6 +4,7 @@ What holds for every public function, whatever it computes.
 Each test walks the public list; the records in dlref/check/_known say how to call what is on it.
 """
 
+import copy
 import warnings
 
 import ml_dtypes
@@ -35,6 +36,8 @@ EXACT_STEP = [n for n in FUNCTIONS if split(n)[1] not in {"hessian", "deriv2", "
 JACOBIANS = [n for n in FUNCTIONS if split(n)[1] == "jacobian"]
 SECOND = [n for n in FUNCTIONS if split(n)[1] in {"hessian", "deriv2"}]
 ADJOINT = [n for n in FUNCTIONS if split(n)[1] == "vjp" and n[:-3] + "jvp" in FUNCTIONS]
+FORMS = {"map", "vjp", "jvp", "grad"}
+
 drawn = settings(
     max_examples=25 if COMPILED else 8,
     deadline=None,
@@ -338,6 +341,41 @@ def stack(arguments):
     if isinstance(arguments[0], tuple):
         return tuple(stack(list(entries)) for entries in zip(*arguments, strict=True))
     return None if arguments[0] is None else np.stack(arguments)
+
+
+def without(size, tree_of_arrays):
+    """Cut to nothing every axis that has this size."""
+    return tree(
+        lambda a: a[tuple(slice(0) if n == size else slice(None) for n in a.shape)],
+        tree_of_arrays,
+    )
+
+
+def empty_value(name, problem):
+    """Return the value of the map; NumPy has those of calculus, and no maximum of nothing."""
+    if key_of(name) in FUNCTIONS:
+        return evaluate(key_of(name), problem, problem.inputs)
+    try:
+        return problem.value()
+    except ValueError:
+        return np.zeros(())
+
+
+class TestEmpty:
+    @pytest.mark.broad
+    @pytest.mark.parametrize("name", [n for n in FUNCTIONS if form_of(n) in FORMS])
+    def test_an_axis_of_size_0_has_a_result_or_is_refused_in_words(self, name):
+        for problem in problems(name):
+            arrays = [a for a in problem.inputs if isinstance(a, np.ndarray)]
+            for size in {n for a in arrays for n in a.shape} - {0, 1}:
+                cut = copy.copy(problem)
+                cut.inputs = without(size, problem.inputs)
+                cut.tangents = without(size, problem.tangents)
+                try:
+                    cut.dout = tree(np.zeros_like, empty_value(name, cut))
+                    evaluate(name, cut)
+                except (TypeError, ValueError) as error:
+                    assert str(error).startswith("Argument"), (size, cut.inputs)  # noqa: PT017
 
 
 class TestNaN:

@@ -2,6 +2,7 @@ r"""Additive attention: a small network, not a dot product, compares query and k
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -212,7 +213,7 @@ def additive_attention(
 
 def _summed(a: FloatArray, b: FloatArray) -> FloatArray:
     """Return the sum over all rows of the outer products of two arrays of rows."""
-    rows = a.size // max(a.shape[-1], 1)
+    rows = math.prod(a.shape[:-1])
     return a.reshape(rows, a.shape[-1]).T @ b.reshape(rows, b.shape[-1])
 
 

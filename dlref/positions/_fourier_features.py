@@ -2,6 +2,7 @@ r"""Fourier features of points, and both Jacobian products."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,8 @@ def fourier_features_vjp(
         cosine, sine = _waves(x, f, ("x", "frequencies"))
         check_shape("dout", u, (*x.shape[:-1], 2 * len(f)))
         g = TURN * (u[..., len(f) :] * cosine - u[..., : len(f)] * sine)
-        df = g.reshape(-1, len(f)).T @ x.reshape(-1, x.shape[-1]) if x.size else np.zeros(f.shape)
+        rows = math.prod(x.shape[:-1])
+        df = g.reshape(rows, len(f)).T @ x.reshape(rows, x.shape[-1])
         return result(g @ f, dtype), result(df, dtype)
 
 

@@ -65,7 +65,8 @@ class _Level(NamedTuple):
 
     def halves(self, a: FloatArray) -> FloatArray:
         """Return a view whose axis 2 has the two halves of each block."""
-        return a.reshape(a.shape[0], -1, 2, self.h, a.shape[-1])
+        batch, steps, width = a.shape
+        return a.reshape(batch, steps // (2 * self.h), 2, self.h, width)
 
     def corners(self, matrices: FloatArray) -> tuple[FloatArray, Any]:
         """Return a view and the index with which it gives the pairs, blocks first."""
