@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,9 @@ def _pair(rng: Any) -> Cases:
 
 LENGTHS, REVERSE, WITH_PEEPHOLES = {"lengths": SHORTER}, {"reverse": True}, {"w_p": PEEPHOLES}
 BEFORE, RELU = {"reset_after": False}, {"activation": "relu"}
-LSTM = (mistakes.gate_order("ifgo"), mistakes.forget_bias, mistakes.peephole)
-GRU = (mistakes.gate_order("rzn"), mistakes.update_gate)
+ORDERS = [functools.partial(mistakes.gate_order, order=order) for order in ("ifgo", "rzn")]
+LSTM = (ORDERS[0], mistakes.forget_bias, mistakes.peephole)
+GRU = (ORDERS[1], mistakes.update_gate)
 IN_TIME = (mistakes.state_held, mistakes.truncated)
 
 RECORDS = [

@@ -106,9 +106,9 @@ RECORDS = [
     optimizer(t.sgd_step),
     *(optimizer(f, first=(mistakes.other_momentum,)) for f in (t.momentum_step, t.nesterov_step)),
     *(optimizer(f, first=(mistakes.eps_inside,)) for f in (t.adagrad_step, t.rmsprop_step)),
-    optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
+    optimizer(t.adam_step, mistakes.other_decay, mistakes.uncorrected),
     optimizer(
-        t.adamw_step, mistakes.coupled, mistakes.uncorrected, mistakes.decay_without_rate,
+        t.adamw_step, mistakes.other_decay, mistakes.uncorrected, mistakes.decay_without_rate,
     ),
     optimizer(t.lion_step, mistakes.decay_without_rate),
     optimizer(t.muon_step, mistakes.decay_without_rate, drawn=matrices),

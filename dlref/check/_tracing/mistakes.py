@@ -194,11 +194,7 @@ def _exchanged(p: Any, o: Options) -> Mistakes:
         yield words, p._replace(**{part: a._replace(**alone)}), o
     if a.w_q.shape == a.w_k.shape == a.w_v.shape:
         for words, order in FUSED.items():
-            fused = {
-                f"{x}_{y}": w
-                for x in "wb"
-                for y, w in zip("qkv", _fused(a, x, order, H), strict=True)
-            }
+            fused = _fused(a, "w", order, H) | _fused(a, "b", order, H)
             yield words, p._replace(**{part: a._replace(**fused)}), o
 
 
@@ -209,18 +205,18 @@ FUSED = {
 }
 
 
-def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> list[FloatArray | None]:
+def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> dict[str, FloatArray]:
     """Write three projections below each other in one order, and cut them in the other."""
-    parts = [getattr(a, f"{kind}_{name}") for name in "qkv"]
-    if any(w is None for w in parts):
-        return parts
-    rows = np.stack([w.reshape(heads, -1, *w.shape[1:]) for w in parts])  # (3, H, E, ...)
+    parts = {f"{kind}_{name}": getattr(a, f"{kind}_{name}") for name in "qkv"}
+    if any(w is None for w in parts.values()):
+        return {}
+    rows = np.stack([w.reshape(heads, -1, *w.shape[1:]) for w in parts.values()])  # (3, H, E, ...)
     if order == (1, 0):  # written in three parts, read head by head
         shape = heads, 3, *rows.shape[2:]
         cut = np.swapaxes(rows.reshape(shape), 0, 1)
     else:
         cut = np.swapaxes(rows, 0, 1).reshape(rows.shape)
-    return [w.reshape(old.shape) for w, old in zip(cut, parts, strict=True)]
+    return {key: w.reshape(parts[key].shape) for key, w in zip(parts, cut, strict=True)}
 
 
 #: Mistakes that no parameter makes, by the names that the steps have for them.
@@ -248,14 +244,13 @@ def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
 def norm_weights(o: Options) -> dict[str, Callable[[FloatArray], FloatArray]]:
     """Return what may be done to the weights of norms, with the words for it."""
     offset = o["norm_offset"]
-    found: dict[str, Callable[[FloatArray], FloatArray]] = {
-        "is taken as 1 + w, as in Gemma": lambda w: w + w.dtype.type(1),
-        "is missing": lambda w: np.ones_like(w) - w.dtype.type(offset),
-    }
     if offset:
-        del found["is taken as 1 + w, as in Gemma"]
-        found["is taken as w, not as 1 + w"] = lambda w: w - w.dtype.type(offset)
-    return found
+        return {
+            "is missing": lambda w: np.ones_like(w) - w.dtype.type(offset),
+            "is taken as w, not as 1 + w": lambda w: w - w.dtype.type(offset),
+        }
+    words = "is taken as 1 + w, as in Gemma"
+    return {words: lambda w: w + w.dtype.type(1), "is missing": np.ones_like}
 
 
 def _by_size(norm: Any, factor: float) -> Any:
@@ -282,8 +277,7 @@ def with_weight(norm: Any, change: Callable[[FloatArray], FloatArray]) -> Any:
 
 def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
     """Yield options of the other norm, or with another epsilon."""
-    kind = {"layer": "rms", "rms": "layer"}
-    for other in kind:
+    for other in ("layer", "rms"):
         yield f"the normalization is that of {other} norm", o | {"norm": other}
     for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12, 0.0):
         if eps != o["eps"]:

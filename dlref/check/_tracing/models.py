@@ -38,7 +38,7 @@ from ...transformer import (
 )
 from ...transformer._padding import Padding, as_padding
 from .blocks import block_steps, decoder_block_steps, normed
-from .common import Mistakes, Options, Steps
+from .common import GATES, Mistakes, Options, Steps
 from .mistakes import (
     block_mistakes,
     decoder_mistakes,
@@ -58,8 +58,6 @@ CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 #: The ones that cross-attention has in addition to the mask of the memory.
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
 ACROSS |= {"rope": None, "own": False, "chunk": None}
-GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
-GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
 #: The kind of the parameters, the steps and the mistakes of a block.
 ENCODER = "EncoderBlockParams", block_steps, block_mistakes
 DECODER = "DecoderBlockParams", decoder_block_steps, decoder_mistakes
@@ -489,10 +487,6 @@ def _decoder(
     return found
 
 
-def _encoder(x: Any, *arguments: Any, **keywords: Any) -> Trace:
-    return _decoder(x, None, *arguments, **keywords)
-
-
 def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
     found = Trace()
     kind, run, mistakes = ENCODER if memory is None else DECODER
@@ -504,14 +498,12 @@ def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keyw
     return found
 
 
-def _encoder_block(x: Any, *arguments: Any, **keywords: Any) -> Trace:
-    return _decoder_block(x, None, *arguments, **keywords)
-
-
 MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
-    encoder: _encoder,
-    encoder_block: _encoder_block,
+    encoder: lambda x, *arguments, **keywords: _decoder(x, None, *arguments, **keywords),
+    encoder_block: lambda x, *arguments, **keywords: _decoder_block(
+        x, None, *arguments, **keywords
+    ),
     decoder: _decoder,
     decoder_block: _decoder_block,
     encoder_decoder_model: _encoder_decoder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -103,9 +104,8 @@ def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
             yield f"the window is one key {WINDOWS[by]}{where}", window
 
 
-def masks_of_itself(call: Call) -> Trials:
-    """Yield the same for self-attention."""
-    return masks(call, keys=0)
+#: The same for self-attention.
+masks_of_itself = functools.partial(masks, keys=0)
 
 
 def _seen(call: Call) -> Any:

@@ -140,11 +140,8 @@ def other_winners(call: Call) -> Trials:
         dx = np.zeros(np.shape(around))
         for part, share in zip(parts, shares, strict=True):
             dx[part] += dout * share
-        yield words, [_inside(dx, width)]
-
-
-def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
-    return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
+        sides = zip(width, np.shape(around), strict=True)
+        yield words, [dx[tuple(slice(a, n - b) for (a, b), n in sides)]]
 
 
 def padding_not_counted(call: Call) -> Trials:

@@ -16,7 +16,7 @@ from .common import LN2
 from .normalization import reduced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ...._core.arguments import FloatArray
     from ..calls import Call
@@ -434,12 +434,4 @@ def narrow(pair: Pair) -> str:
     return ""
 
 
-SIGNS: tuple[Callable[[Pair], str], ...] = (
-    unchanged,
-    at_a_kink,
-    missing,
-    multiple,
-    shifted,
-    transposed,
-)
-LAST: tuple[Callable[[Pair], str], ...] = (narrow,)
+SIGNS = (unchanged, at_a_kink, missing, multiple, shifted, transposed)

@@ -193,20 +193,14 @@ def uphill(call: Call) -> Trials:
     yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
 
 
-def coupled(call: Call) -> Trials:
-    """Yield AdamW as Adam."""
-    yield "the weight decay is added to the gradient", _as(chapter("training").adam_step, call)
-
-
-def decoupled(call: Call) -> Trials:
-    """Yield Adam as AdamW."""
-    step = chapter("training").adamw_step
-    yield "the weight decay is decoupled from the gradient", _as(step, call)
-
-
-def _as(step: Any, call: Call) -> Call:
+def other_decay(call: Call) -> Trials:
+    """Yield Adam as AdamW, and AdamW as Adam."""
+    t = chapter("training")
+    step, words = t.adamw_step, "the weight decay is decoupled from the gradient"
+    if call.core is t.adamw_step:
+        step, words = t.adam_step, "the weight decay is added to the gradient"
     options = call.options | {"weight_decay": call.settings["weight_decay"]}
-    return Call(step, call.form, call.arguments, options)
+    yield words, Call(step, call.form, call.arguments, options)
 
 
 def uncorrected(call: Call) -> Trials:
