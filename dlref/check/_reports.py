@@ -2,6 +2,7 @@ r"""A candidate over all hard inputs, and a report of it."""
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import inspect
@@ -149,9 +150,8 @@ class CheckReport(NamedTuple):
     @property
     def causes(self) -> dict[str, int]:
         """How often each explanation was found, most frequent first."""
-        found = [one.cause for row in self.rows for one in row.verdict.outputs if one.cause]
-        counts = {cause: found.count(cause) for cause in found}
-        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+        found = (one.cause for row in self.rows for one in row.verdict.outputs if one.cause)
+        return dict(collections.Counter(found).most_common())
 
     @property
     def untold(self) -> tuple[str, ...]:
@@ -443,16 +443,15 @@ def prepared(
             check_callable(name, f)
     if framework is None and str(dtype).startswith("torch."):
         framework = "torch"
+    forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
     whole, form = as_form(op)
-    if vjp is jvp is shapes is cases is None:  # the last two would have the inputs of op itself
-        if form == "vjp":
-            op, candidate, vjp = whole, None, candidate
-        elif form == "jvp":
-            op, candidate, jvp = whole, None, candidate
-    if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
+    # shapes and cases would have the inputs of op itself
+    if form != "forward" and vjp is jvp is shapes is cases is None:
+        op, forms = whole, {form: candidate}
+    if forms.get("jvp") is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    given = _given({"forward": candidate, "vjp": vjp, "jvp": jvp}, framework, layout)
+    given = _given(forms, framework, layout)
     taken = None if options is None else frozenset(options)
     times = as_integer("repeats", repeats, least=1)
     run = _Run(op, given, as_limits(**limits), framework, taken, times)
@@ -657,10 +656,8 @@ def _expanded(a: Any) -> Any:
 
 def _in_form(op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str) -> Forms:
     """Yield one form of a case with options that the map itself may not have."""
-    if form == "forward":
-        yield form, (given[form], *case.inputs)
-    else:
-        yield form, (given[form], drawn_like(op(*case.inputs), rng), *case.inputs)
+    dout = [] if form == "forward" else [drawn_like(op(*case.inputs), rng)]
+    yield form, (given[form], *dout, *case.inputs)
 
 
 def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:

@@ -134,9 +134,12 @@ def _pair(rng: Any) -> Cases:
 
 LENGTHS, REVERSE, WITH_PEEPHOLES = {"lengths": SHORTER}, {"reverse": True}, {"w_p": PEEPHOLES}
 BEFORE, RELU = {"reset_after": False}, {"activation": "relu"}
-ORDERS = [functools.partial(mistakes.gate_order, order=order) for order in ("ifgo", "rzn")]
-LSTM = (ORDERS[0], mistakes.forget_bias, mistakes.peephole)
-GRU = (ORDERS[1], mistakes.update_gate)
+LSTM = (
+    functools.partial(mistakes.gate_order, order="ifgo"),
+    mistakes.forget_bias,
+    mistakes.peephole,
+)
+GRU = (functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate)
 IN_TIME = (mistakes.state_held, mistakes.truncated)
 
 RECORDS = [

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.pytree import flat
-from .calls import Call, changed
+from .calls import Call, changed, is_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -94,9 +94,10 @@ def _larger(most: FloatArray, gap: Any, granted: Any = True) -> FloatArray:
     return np.maximum(most, np.where(np.isfinite(gap) & granted, gap, 0.0))
 
 
-def _size(w: Any) -> float:
-    finite = np.abs(np.asarray(w, np.float64))
-    return float(np.max(finite[np.isfinite(finite)], initial=0.0))
+def size_of(value: Any) -> float:
+    """Return the largest finite number of an array of floats; 0 for other values."""
+    wide = np.asarray(value if is_float(value) else 0.0, np.float64)
+    return float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0))
 
 
 def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -> list[FloatArray]:
@@ -176,7 +177,7 @@ def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) ->
         with contextlib.suppress(NotImplementedError):
             got = flat(formula(*narrow, **call.told))
     pairs = zip(got, want, strict=True)
-    return [0.0 if w is None else _size(np.asarray(value, np.float64) - w) for value, w in pairs]
+    return [0.0 if w is None else size_of(np.asarray(value, np.float64) - w) for value, w in pairs]
 
 
 def _coarsest(dtypes: list[Any]) -> np.dtype[Any] | None:
@@ -224,7 +225,7 @@ def bounds(
             out.append(np.zeros(np.shape(w)))
             continue
         name = np.dtype(dtypes[k]).name
-        size = _size(w)
+        size = size_of(w)
         jumps = (2 * moves[k] >= far[k]) & (moves[k] > np.sqrt(eps) * size)
         moves[k] = np.where(jumps, 0.0, moves[k])
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)

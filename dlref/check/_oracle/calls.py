@@ -249,23 +249,19 @@ class Call:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Return the names of the inputs."""
         known, count = [*_parameters(self.core)], len(self.inputs)
         return known[:count] if len(known) >= count else [f"input {i}" for i in range(count)]
 
     def run(self) -> Any:
-        """Return the function's result."""
         f = self.op if self.form == "forward" else form(self.op, self.form)[0]
         options = {key: separate(value) for key, value in self.options.items()}
         with np.errstate(all="ignore"):
             return f(*separate(self.arguments), **options)
 
     def with_options(self, **options: Any) -> Call:
-        """Return the call with other options."""
         return replace(self, options={**self.options, **options})
 
     def with_inputs(self, *inputs: Any) -> Call:
-        """Return the call with other inputs."""
         if self.form == "forward":
             return replace(self, arguments=inputs)
         if self.form == "vjp":

@@ -119,7 +119,6 @@ def rotation_signs(call: Call) -> Trials:
 
 
 def base_two(call: Call) -> Trials:
-    """Yield a softmax of powers of 2."""
     if call.form != "jvp":
         words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
         yield words, call.with_inputs(call.inputs[0] * LN2)

@@ -74,7 +74,6 @@ def without_tanh(call: Call) -> Trials:
 
 
 def peephole(call: Call) -> Trials:
-    """Yield an LSTM whose output gate sees the cell's state before the step."""
     settings, w_p = call.settings, call.settings["w_p"]
     whole = settings.get("lengths") is None and not settings.get("reverse")
     given = all(a is not None for a in (w_p, *call.inputs[1:3]))
@@ -96,7 +95,6 @@ def peephole(call: Call) -> Trials:
 
 
 def state_held(call: Call) -> Trials:
-    """Yield outputs that keep the last state beyond the end of an entry."""
     lengths = call.settings["lengths"]
     if call.form != "forward" or lengths is None or call.settings["reverse"]:
         return
