@@ -332,7 +332,7 @@ def _places(bad: Any) -> str:
     return f"at {first}{', ...' if bad.sum() > 4 else ''}"
 
 
-#: The numbers of an output that is empty.
+#: The numbers of an output that is empty, from `got` to `largest`.
 EIGHT_ZEROS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 #: The words for bounds that all reach the values.
 UNTOLD = "each element may be off by as much as it is large, so that zeros would pass"
