@@ -332,31 +332,28 @@ def _places(bad: Any) -> str:
     return f"at {first}{', ...' if bad.sum() > 4 else ''}"
 
 
+#: The numbers of an output that is empty, from `got` to `largest`.
+EIGHT_ZEROS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 #: The words for bounds that all reach the values.
 UNTOLD = "each element may be off by as much as it is large, so that zeros would pass"
 
 
 def _judged(
-    name: str, got: Any, want: Any, dtype: Any, bound: Any, move: Any, reach: Any
+    name: str, found: Any, want: Any, dtype: Any, bound: Any, move: Any, reach: Any
 ) -> OutputCheck:
     """Compare one output with the exact one; `reach` is the bound without rtol and atol."""
-    want, found = np.asarray(want), got
-    for what, is_, should in (
-        ("shape", found.shape, want.shape),
-        ("dtype", found.dtype, np.dtype(dtype)),
-    ):
-        if is_ != should:
-            words = f"has {what} {is_}, where dlref's has {should}"
-            if what == "dtype" and is_float(found) and is_float(want):
-                # numbers of the other dtype are judged, too: there may be more to say
-                near = _judged(name, found.astype(dtype), want, dtype, bound, move, reach)
-                words += "; the values are right" if near.ok else ""
-            return _refused(name, words)
+    want = np.asarray(want)
+    if found.shape != want.shape:
+        return _refused(name, f"has shape {found.shape}, where dlref's has {want.shape}")
+    if found.dtype != np.dtype(dtype):
+        words = f"has dtype {found.dtype}, where dlref's has {np.dtype(dtype)}"
+        if is_float(found) and is_float(want):
+            # numbers of the other dtype are judged, too: there may be more to say
+            near = _judged(name, found.astype(dtype), want, dtype, bound, move, reach)
+            words += "; the values are right" if near.ok else ""
+        return _refused(name, words)
     if not want.size:
-        zero = 0.0
-        return OutputCheck(
-            name, True, 0, 0, (), zero, zero, zero, zero, zero, zero, zero, zero, (), "", ""
-        )
+        return OutputCheck(name, True, 0, 0, (), *EIGHT_ZEROS, (), "", "")
     wide = found.astype(np.float64)
     with np.errstate(all="ignore"):
         errors = np.abs(wide - want)
@@ -414,20 +411,19 @@ def _checked_reference(call: Call, want: list[Any]) -> None:
         raise ValueError(msg)
 
 
-def _arrays(value: Any) -> list[Any]:
-    return [a for a in flat(value) if isinstance(a, np.ndarray | np.generic | float)]
+def _arrays(value: Any) -> tuple[Any, ...]:
+    return tuple(a for a in flat(value) if isinstance(a, np.ndarray | np.generic | float))
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    pairs = zip(flat(one), flat(other), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
 def written(before: Any, after: Any) -> list[int]:
     """Return the numbers of the arguments that were changed."""
-    return [
-        i
-        for i, (a, b) in enumerate(zip(before, after, strict=True))
-        if any(
-            np.asarray(x).tobytes() != np.asarray(y).tobytes()
-            for x, y in zip(_arrays(a), _arrays(as_numpy(b)), strict=True)
-        )
-    ]
+    pairs = enumerate(zip(before, after, strict=True))
+    return [i for i, (a, b) in pairs if not same_bits(_arrays(a), _arrays(as_numpy(b)))]
 
 
 def _named(call: Call, count: int) -> list[str]:
@@ -488,16 +484,12 @@ def _compared(
     return checks
 
 
-def as_limits(**given: Any) -> Limits:
+def as_limits(*, strict: Any = False, accumulate: Any = "float32", **numbers: Any) -> Limits:
     """Return the limits; refuse numbers and words that are none."""
-    limits = Limits(**given)
-    numbers = {
-        name: float(as_number(name, getattr(limits, name), least=0.0))
-        for name in ("factor", "rtol", "atol")
-    }
-    name = str(limits.accumulate).removeprefix("torch.")
+    told = {key: float(as_number(key, value, least=0.0)) for key, value in numbers.items()}
+    name = str(accumulate).removeprefix("torch.")
     choice("accumulate", name, ("float32", "float16", "bfloat16"))
-    return Limits(strict=as_bool("strict", limits.strict), accumulate=name, **numbers)
+    return Limits(strict=as_bool("strict", strict), accumulate=name, **told)
 
 
 def _right_if_accumulated(
@@ -575,9 +567,8 @@ def judged(
         found = _array(got[i])
         baseline = one.baseline if found is None else plain[i]
         ragged = found is None and got[i] is not None
-        unknown = one.ok or ragged or one.cannot_tell
         cause = ""
-        if not unknown:
+        if not (one.ok or ragged or one.cannot_tell):
             cause = common or cause_of(exact, i, found, want, bound, dtypes[i])
         if i in by_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name

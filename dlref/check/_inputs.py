@@ -191,8 +191,8 @@ def _calls_with_options(known: Known) -> Cases:
     if callable(known.options):
         yield from known.options(rng)
         return
-    for sample in known.option_samples:
-        yield words([*sample.options][-1]), known.inputs(rng, sample.shapes), sample.options
+    for shapes, options in known.option_samples:
+        yield words([*options][-1]), known.inputs(rng, shapes), options
 
 
 def _in_form(op: Any, known: Known, form: str, kind: Any) -> Cases:
@@ -260,20 +260,19 @@ def hard_inputs(
     >>> [*hard_inputs(silu, "float32", every_option=True)][-1].options
     {'beta': 0.75}
     """
-    kind = as_kind(dtype)
-    known, form = _known(op)
+    kind, known, form = _found(op, dtype)
     of_map = not form and known.more is not None
     cases = _cases(known, kind) if of_map else _in_form(op, known, form, kind)
+    more = option_inputs(op, dtype) if as_bool("every_option", every_option) else ()
     cases = itertools.chain(cases, _large(known, form, optional=False))
-    if as_bool("every_option", every_option):
-        cases = itertools.chain(cases, _with_options(known, form))
-    return (_rounded(case, kind) for case in cases)
+    return itertools.chain((_rounded(case, kind) for case in cases), more)
 
 
 def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
-    """Return the cases that `hard_inputs` appends for `every_option`."""
-    kind = as_kind(dtype)
-    return (_rounded(case, kind) for case in _with_options(*_known(op)))
+    """Yield the cases that `hard_inputs` appends for `every_option`."""
+    kind, known, form = _found(op, dtype)
+    for case in _calls_with_options(known):
+        yield _rounded(examples.in_form(known, form, case), kind)
 
 
 def _after_others(a: Any) -> Any:
@@ -318,19 +317,17 @@ FLAT = (LAYOUTS["memory in Fortran order"], LAYOUTS["memory that is transposed"]
 
 def layout_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[HardCase, Any]]:
     """Yield the first case with two axes in each layout, and the layout, of functions of arrays."""
-    known, _ = _known(op)
+    _, known, _ = _found(op, dtype)
     cases = hard_inputs(op, dtype) if known.calls else iter(())
     two = (case for case in cases if any(np.ndim(a) > 1 and np.size(a) for a in case.inputs))
-    first = next(two, None)
-    if first is None:
-        return
-    for name, layout in LAYOUTS.items():
-        yield HardCase(name, laid_out(first.inputs, layout), first.options), layout
+    for _, inputs, options in itertools.islice(two, 1):
+        for name, layout in LAYOUTS.items():
+            yield HardCase(name, laid_out(inputs, layout), options), layout
 
 
 def inputs_of_forms(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[str, HardCase]]:
     """Yield calls with options that one form alone has, and the form."""
-    kind, (known, _) = as_kind(dtype), _known(op)
+    kind, known, _ = _found(op, dtype)
     for form, samples in known.of_forms.items():
         for shapes, options in samples:
             inputs = known.inputs(np.random.default_rng(3), shapes)
@@ -339,7 +336,7 @@ def inputs_of_forms(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tu
 
 def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
     """Yield inputs beyond tiles with options, every two of them together in one."""
-    kind, (known, form) = as_kind(dtype), _known(op)
+    kind, known, form = _found(op, dtype)
     return (_rounded(case, kind) for case in _large(known, form, optional=True))
 
 
@@ -347,7 +344,7 @@ def shaped_inputs(
     op: Callable[..., Any], dtype: npt.DTypeLike, shapes: Sequence[Sequence[Any]]
 ) -> Iterator[HardCase]:
     """Yield inputs of given shapes: random, large, and with each option that fits them."""
-    kind, (known, _) = as_kind(dtype), _known(op)
+    kind, known, _ = _found(op, dtype)
     rng = np.random.default_rng(4)
     for some in shapes:
         name = f"shapes {_listed(some)}"
@@ -368,12 +365,9 @@ def shaped_inputs(
         yield from (_rounded(case, kind) for case in cases if examples.is_valid(op, case))
 
 
-def _with_options(known: Known, form: str) -> Cases:
-    return (examples.in_form(known, form, case) for case in _calls_with_options(known))
-
-
-def _known(op: Any) -> tuple[Known, str]:
-    """Return the record of a function, and which form of the map it is."""
+def _found(op: Any, dtype: Any) -> tuple[np.dtype[Any], Known, str]:
+    """Return a dtype, the record of a function, and which form of the map it is."""
+    kind = as_kind(dtype)
     check_callable("op", op)
     known, form = record_of(op)
     if known.why_not:
@@ -382,7 +376,7 @@ def _known(op: Any) -> tuple[Known, str]:
             f"{shown(op)}: {known.why_not}."
         )
         raise TypeError(msg)
-    return known, form
+    return kind, known, form
 
 
 def _rounded(case: Case, kind: np.dtype[Any]) -> HardCase:

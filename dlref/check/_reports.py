@@ -2,6 +2,7 @@ r"""A candidate over all hard inputs, and a report of it."""
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import inspect
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from .._core.arguments import as_integer, check_callable, choice, shown
 from .._core.pytree import flat
-from ._candidates import Verdict, as_limits, html_table, judged, outcome, ratio
+from ._candidates import Verdict, as_limits, html_table, judged, outcome, ratio, same_bits
 from ._inputs import (
     BEYOND,
     LAYOUTS,
@@ -29,7 +30,6 @@ from ._inputs import (
     laid_out,
     large_inputs,
     layout_inputs,
-    option_inputs,
     shaped_inputs,
 )
 from ._known import record_of
@@ -150,9 +150,8 @@ class CheckReport(NamedTuple):
     @property
     def causes(self) -> dict[str, int]:
         """How often each explanation was found, most frequent first."""
-        found = [one.cause for row in self.rows for one in row.verdict.outputs if one.cause]
-        counts = {cause: found.count(cause) for cause in found}
-        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+        found = (one.cause for row in self.rows for one in row.verdict.outputs if one.cause)
+        return dict(collections.Counter(found).most_common())
 
     @property
     def untold(self) -> tuple[str, ...]:
@@ -444,16 +443,15 @@ def prepared(
             check_callable(name, f)
     if framework is None and str(dtype).startswith("torch."):
         framework = "torch"
+    forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
     whole, form = as_form(op)
-    if vjp is jvp is shapes is cases is None:  # the last two would have the inputs of op itself
-        if form == "vjp":
-            op, candidate, vjp = whole, None, candidate
-        elif form == "jvp":
-            op, candidate, jvp = whole, None, candidate
-    if jvp is not None and next(iter(inspect.signature(op).parameters)) == "f":
+    # shapes and cases would have the inputs of op itself
+    if form != "forward" and vjp is jvp is shapes is cases is None:
+        op, forms = whole, {form: candidate}
+    if forms.get("jvp") is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    given = _given(candidate, vjp, jvp, framework, layout)
+    given = _given(forms, framework, layout)
     taken = None if options is None else frozenset(options)
     times = as_integer("repeats", repeats, least=1)
     run = _Run(op, given, as_limits(**limits), framework, taken, times)
@@ -461,19 +459,14 @@ def prepared(
     return run
 
 
-def _given(
-    candidate: Any, vjp: Any, jvp: Any, framework: str | None, layout: str | None
-) -> dict[str, Any]:
+def _given(forms: dict[str, Any], framework: str | None, layout: str | None) -> dict[str, Any]:
     """Return the forms that are to be checked, in dlref's layout."""
-    forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
     given = {form: f for form, f in forms.items() if f is not None}
+    own = {form: f for form, f in given.items() if not isinstance(f, str)}
     if layout is not None:
-        given = {
-            f: own if isinstance(own, str) else in_layout(own, layout) for f, own in given.items()
-        }
-    if isinstance(vjp, str):
-        given["vjp"] = own_vjp(given["forward"], framework)
-    return given
+        own = {form: in_layout(f, layout) for form, f in own.items()}
+    # the words "autograd" stand for a vjp
+    return own | {form: own_vjp(own["forward"], framework) for form in given.keys() - own.keys()}
 
 
 def _plan(
@@ -484,7 +477,7 @@ def _plan(
         return [(HardCase(*case), _arguments) for case in cases]
     if shapes is not None:
         return [(case, _arguments) for case in shaped_inputs(op, dtype, shapes)]
-    own = *hard_inputs(op, dtype), *option_inputs(op, dtype), *large_inputs(op, dtype)
+    own = *hard_inputs(op, dtype, every_option=True), *large_inputs(op, dtype)
     plan: list[tuple[HardCase, Any]] = [(case, _arguments) for case in own]
     for case, memory in layout_inputs(op, dtype):
         plan.append((case, functools.partial(_in_memory, layout=memory)))
@@ -561,14 +554,12 @@ class _Run:
                 verdict = self.judged(form, candidate, tuple(given), told)
                 rows.append(CheckRow(form, case.name, verdict))
         except _NotTakenError as error:
-            names = {*error.args} & optional
-            if not names:
-                words = f"the candidate does not take {', '.join(error.args)}"
-                rows.append(CheckRow(form, case.name, Verdict(False, (), words)))
-            else:
+            if names := {*error.args} & optional:
                 self.lacking |= names
                 self.add(case, arguments)
                 return
+            words = f"the candidate does not take {', '.join(error.args)}"
+            rows.append(CheckRow(form, case.name, Verdict(False, (), words)))
         self.rows += rows
 
     def judged(
@@ -593,11 +584,9 @@ class _Run:
                 turn = "right" if first.ok else "off"
                 words = f"{turn} at the first call, not at call {number}: it keeps a state"
                 return again._replace(ok=False, message=f"{words}; {again.message}")
-            if first.ok and not _same_bits(results[0], results[-1]):
-                words = (
-                    "nondeterministic: two calls with the same inputs differ within their bounds"
-                )
-                return first._replace(ok=False, message=words)
+            if first.ok and not same_bits(results[0], results[-1]):
+                words = "two calls with the same inputs differ within their bounds"
+                return first._replace(ok=False, message=f"nondeterministic: {words}")
         return first
 
     def once(self, form: str, candidate: Any, given: Any, told: dict[str, Any]) -> Verdict:
@@ -627,12 +616,6 @@ class _Run:
 
 #: What libraries say of arrays that are not theirs.
 OF_NUMPY = re.compile(r"numpy\.ndarray")
-
-
-def _same_bits(one: Any, other: Any) -> bool:
-    """Return whether two results are the same, bit by bit."""
-    pairs = zip(flat(one), flat(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
 
 
 #: Forms, each with a candidate and the arguments to give it.
@@ -673,10 +656,8 @@ def _expanded(a: Any) -> Any:
 
 def _in_form(op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str) -> Forms:
     """Yield one form of a case with options that the map itself may not have."""
-    if form == "forward":
-        yield form, (given[form], *case.inputs)
-    else:
-        yield form, (given[form], drawn_like(op(*case.inputs), rng), *case.inputs)
+    dout = [] if form == "forward" else [drawn_like(op(*case.inputs), rng)]
+    yield form, (given[form], *dout, *case.inputs)
 
 
 def _lacking(candidate: Any, options: dict[str, Any]) -> list[str]:

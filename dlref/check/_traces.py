@@ -242,12 +242,12 @@ def _misses(got: Any, want: Any, rtol: float) -> Any:
     return np.where(np.isnan(ratio), np.inf, ratio)
 
 
-def _match(name: str, got: Any, want: Any, rtol: float) -> str | None:
-    """Return the layout in which two arrays agree, '' if it is the same, None if there is none."""
+def _match(name: str, got: Any, want: Any, rtol: float, note: str = "") -> str | None:
+    """Return the layout in which two arrays agree, '' if it is the same, and a note; or None."""
     for words, value in _layouts(name, want):
         for more, array in _forms(name, got, value):
             if not np.any(_misses(array, value, rtol) > 1):
-                return ", ".join(filter(None, (words, more)))
+                return ", ".join(filter(None, (words, more, note)))
     return None
 
 
@@ -390,11 +390,10 @@ def first_difference(
         bound = max(bound, _allowed(name, want, got)) if factor is None else factor
         layout = _match(name, got, want, bound)
         if layout is None and factor is None and (wider := _of_float32(got, want)) > bound:
-            layout = _match(name, got, want, wider)
+            words = "it agrees to float32 only: a step up to it is computed in float32"
+            layout = _match(name, got, want, wider, words)
             if layout is not None:
                 bound = max(wider, AFTER_FLOAT32)  # roundings grow from here on
-                words = "it agrees to float32 only: a step up to it is computed in float32"
-                layout = ", ".join(filter(None, (layout, words)))
         if layout is None and factor is None and (_in_16_bits(want) or _in_16_bits(got)):
             layout = _from_own_input(name, (trace, other), bound)
         if layout is None and _before_mask(name, (trace, other), bound):
@@ -549,10 +548,10 @@ def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:
         return None
     steps = run(_real(before, other[before]).astype(right[before].dtype))
     want, got = steps[name], _real(name, other[name])
-    layout = _match(name, got, want, bound)
+    words = "it follows from the other's own input, up to roundings in 16 bits"
+    layout = _match(name, got, want, bound, words)
     if layout is not None:
-        words = "it follows from the other's own input, up to roundings in 16 bits"
-        return ", ".join(filter(None, (layout, words)))
+        return layout
     if got.shape != want.shape:
         return None
     off = np.any(_misses(got, want, bound) > 1, axis=-1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,22 +20,8 @@ from ._record import Known as Known
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-CHAPTERS = (
-    "calculus",
-    "activations",
-    "neurons",
-    "convolution",
-    "losses",
-    "training",
-    "quantization",
-    "propagation",
-    "normalization",
-    "recurrent",
-    "positions",
-    "attention",
-    "transformer",
-    "interop",
-)
+#: Chapters that have a module of records here.
+CHAPTERS = tuple(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
 NOTHING = Known(f=None, why_not=NOT_ARRAYS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,29 +60,23 @@ def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> C
 # How an input is drawn: from a generator, its shape, and the shape of the first input.
 
 
-def normal(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return rng.normal(size=shape)
+def normal(rng: Any, shape: Any, _first: Any = None, *, scale: float = 1.0) -> Any:
+    return scale * rng.normal(size=shape)
 
 
-def moderate(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return rng.normal(size=shape) / 2
+def uniform(rng: Any, shape: Any, _first: Any = None, *, low: float, high: float) -> Any:
+    return rng.uniform(low, high, shape)
 
 
-def wide(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw logits of distributions that are far apart, or numbers beyond the range of few bits."""
-    return 4.0 * rng.normal(size=shape)
-
-
-def positive(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return rng.uniform(0.5, 2.0, shape)
-
-
-def unit(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return rng.uniform(0.0, 1.0, shape)
+moderate = functools.partial(normal, scale=0.5)
+#: Logits of distributions that are far apart, or numbers beyond the range of few bits.
+wide = functools.partial(normal, scale=4.0)
+positive = functools.partial(uniform, low=0.5, high=2.0)
+unit = functools.partial(uniform, low=0.0, high=1.0)
 
 
 def nonzero(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return rng.uniform(0.5, 2.0, shape) * rng.choice([-1, 1], shape)
+    return positive(rng, shape) * rng.choice([-1, 1], shape)
 
 
 def signs(rng: Any, shape: Any, _first: Any = None) -> Any:
@@ -217,7 +212,8 @@ class Known:
         if first is None:
             return []
         shapes = [(2, 3, *s) if isinstance(s, tuple) else s for s in first.shapes]
-        of_three = [one for one in self.full if _has_three_axes(one)]
+        first_shapes = ((one, one.shapes[0]) for one in self.full)
+        of_three = [one for one, s in first_shapes if isinstance(s, tuple) and len(s) > 2]
         batch = [Sample(tuple(shapes), first.options)] if self.batched else of_three[:1]
         return [_grown(first, 17), *batch]
 
@@ -232,11 +228,6 @@ class Known:
             if told and not {*told} & {*self.needed}:
                 some.setdefault(told[-1], one)
         return list(some.values())
-
-
-def _has_three_axes(sample: Sample) -> bool:
-    first = sample.shapes[0]
-    return isinstance(first, tuple) and len(first) > 2
 
 
 def _grown(sample: Sample, times: int) -> Sample:

@@ -8,6 +8,7 @@ from ._record import call, record
 
 PLANE = (2, 4, 7, 6), (6, 4, 3, 2), (6,)
 HALVES = (2, 4, 7, 6), (6, 2, 3, 2), (6,)
+SMALL = (2, 4, 5, 6), (4, 6, 3, 2), (6,)
 SQUARE = (3, 6, 6), (3, 3, 3, 3), None
 
 RECORDS = [
@@ -39,19 +40,14 @@ RECORDS = [
         call((2, 3), (2, 2, 2), None, stride=2, output_padding=1),
         call((0, 2, 4), (2, 3, 3), (3,)),
         batched=False,
-        hard=[
-            call((2, 4, 5, 6), (4, 6, 3, 2), (6,)), call((3, 6, 6), (3, 3, 3, 3), None),
-            call((2, 5, 20), (5, 7, 5), None),
-        ],
+        hard=[call(*SMALL), call(*SQUARE), call((2, 5, 20), (5, 7, 5), None)],
         large=[
             call((2, 3, 33, 17), (3, 5, 3, 3), (5,), stride=2), call((1, 1030), (1, 3, 9), None),
         ],
         options=[
-            call((2, 4, 5, 6), (4, 6, 3, 2), (6,), stride=2),
-            call((2, 4, 5, 6), (4, 6, 3, 2), (6,), padding=1),
-            call((2, 4, 5, 6), (4, 6, 3, 2), (6,), dilation=2),
-            call((2, 4, 5, 6), (4, 3, 3, 2), (6,), groups=2),
-            call((2, 4, 5, 6), (4, 6, 3, 2), (6,), stride=2, output_padding=1),
+            call(*SMALL, stride=2), call(*SMALL, padding=1), call(*SMALL, dilation=2),
+            call(SMALL[0], (4, 3, 3, 2), (6,), groups=2),
+            call(*SMALL, stride=2, output_padding=1),
         ],
         mistakes=(mistakes.reversed_kernel, mistakes.exchanged_axes),
         later=(mistakes.padded_at_the_start,),

@@ -33,13 +33,15 @@ REDUCED = ("reduction",)
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
 TOKENS = np.array([[1, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
-HARD = [
-    call((5, 7), (5, 7)),
-    call((130,), (130,)),
-    call((5, 7), (5, 7), reduction="sum"),
-    call((5, 7), (5, 7), reduction="none"),
-]
-PAIRS = HARD[:1] + HARD[2:]
+
+
+def reduced(*shapes: Any) -> list[Sample]:
+    """Return calls for the mean, for the sum, and without a reduction."""
+    return [call(*shapes), call(*shapes, reduction="sum"), call(*shapes, reduction="none")]
+
+
+PAIRS = reduced((5, 7), (5, 7))
+HARD = [PAIRS[0], call((130,), (130,)), *PAIRS[1:]]
 ROWS = [
     call((5, 3), (5,)),
     call((2, 3, 3), (2, 3), reduction="none"),
@@ -156,12 +158,8 @@ RECORDS = [
     ),
     Known(
         f=m.nll, large=covered(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
-        draw=(log_distribution, classes), batched=False,
-        hard=[
-            call((6, 5), (6,)), call((6, 5), (6,), reduction="sum"),
-            call((6, 5), (6,), reduction="none"),
-        ],
-        more=_ignored, fixed=True,
+        draw=(log_distribution, classes), batched=False, hard=reduced((6, 5), (6,)), more=_ignored,
+        fixed=True,
         options=[
             call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
         ],
@@ -197,8 +195,7 @@ RECORDS = [
         m.info_nce,
         call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
         call((3, 3), reduction="sum"), call((2, 2)),
-        batched=False, is_loss=True, needed=REDUCED,
-        hard=[call((6, 6)), call((6, 6), reduction="sum"), call((6, 6), reduction="none")],
+        batched=False, is_loss=True, needed=REDUCED, hard=reduced((6, 6)),
         options=[call((6, 6), symmetric=False)],
     ),
     record(
@@ -261,7 +258,7 @@ RECORDS = [
         call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
         call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
         large=covered(2 * ((2, 3, 1025),), {"reduction": "sum"}),
-        draw=(log_distribution, distribution), batched=False, of=(0,), hard=HARD[:1] + HARD[2:],
+        draw=(log_distribution, distribution), batched=False, of=(0,), hard=PAIRS,
         options=(), fixed=True, mistakes=(options.other_direction,), later=(training.perplexity,),
         is_loss=True,
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -133,8 +134,12 @@ def _pair(rng: Any) -> Cases:
 
 LENGTHS, REVERSE, WITH_PEEPHOLES = {"lengths": SHORTER}, {"reverse": True}, {"w_p": PEEPHOLES}
 BEFORE, RELU = {"reset_after": False}, {"activation": "relu"}
-LSTM = (mistakes.gate_order("ifgo"), mistakes.forget_bias, mistakes.peephole)
-GRU = (mistakes.gate_order("rzn"), mistakes.update_gate)
+LSTM = (
+    functools.partial(mistakes.gate_order, order="ifgo"),
+    mistakes.forget_bias,
+    mistakes.peephole,
+)
+GRU = (functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate)
 IN_TIME = (mistakes.state_held, mistakes.truncated)
 
 RECORDS = [

@@ -10,7 +10,7 @@ import numpy as np
 from ... import training as t
 from .._oracle.calls import changed
 from .._oracle.causes import training as mistakes
-from ._record import RANDOM, Cases, Known, call, without, words
+from ._record import RANDOM, Cases, Known, call, each, without, words
 from .neurons import dense_layers, mlp_calls, mlp_options, sequence
 
 #: Options of optimizers.
@@ -87,9 +87,7 @@ def _floor(_: Any) -> Cases:
 
 def _polynomials(rng: Any) -> Cases:
     x = rng.normal(size=(3, 5))
-    yield words("steps"), (x,), {"steps": 2}
-    yield words("coefficients"), (x,), {"coefficients": (1.5, -0.5, 0.0)}
-    yield words("eps"), (x,), {"eps": 100.0}
+    yield from each(lambda: (x,), {"steps": 2, "coefficients": STEPS["coefficients"], "eps": 100.0})
 
 
 def _targets(rng: Any) -> Any:
@@ -106,9 +104,9 @@ RECORDS = [
     optimizer(t.sgd_step),
     *(optimizer(f, first=(mistakes.other_momentum,)) for f in (t.momentum_step, t.nesterov_step)),
     *(optimizer(f, first=(mistakes.eps_inside,)) for f in (t.adagrad_step, t.rmsprop_step)),
-    optimizer(t.adam_step, mistakes.decoupled, mistakes.uncorrected),
+    optimizer(t.adam_step, mistakes.other_decay, mistakes.uncorrected),
     optimizer(
-        t.adamw_step, mistakes.coupled, mistakes.uncorrected, mistakes.decay_without_rate,
+        t.adamw_step, mistakes.other_decay, mistakes.uncorrected, mistakes.decay_without_rate,
     ),
     optimizer(t.lion_step, mistakes.decay_without_rate),
     optimizer(t.muon_step, mistakes.decay_without_rate, drawn=matrices),

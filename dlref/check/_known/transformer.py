@@ -11,7 +11,7 @@ from ... import transformer as t
 from .._oracle.calls import changed
 from .._oracle.causes import attention as mistakes
 from .._oracle.causes.training import other_nuclei
-from ._record import NOT_ARRAYS, RANDOM, Cases, CasesFrom, Known, call, each, without, words
+from ._record import NOT_ARRAYS, RANDOM, Cases, Known, call, each, without, words
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
 
@@ -208,25 +208,19 @@ def _language_model(rng: Any) -> Cases:
     yield "texts padded on the left", (tokens, params), {**told, "padding": "left"}
 
 
-def _with_lengths(inputs: Callable[[Any], tuple[Any, Any]]) -> CasesFrom:
-    """Return the cases of a model that takes lengths; `inputs` has its configuration, too."""
+def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], told: Any, **known: Any) -> Known:
+    """Return the record of a model; `inputs` has its configuration, too, `told` are options."""
 
-    def cases(rng: Any) -> Cases:
+    def hard(rng: Any) -> Cases:
         given, config = inputs(rng)
         yield "whole rows", given, {"config": config}
         yield "shorter rows", given, {"config": config, "lengths": np.array([5, 1])}
 
-    return cases
-
-
-def _with_options(inputs: Callable[[Any], tuple[Any, Any]], told: dict[str, Any]) -> CasesFrom:
-    """Return the cases of options of a model."""
-
-    def cases(rng: Any) -> Cases:
+    def options(rng: Any) -> Cases:
         given, config = inputs(rng)
         yield from each(lambda: given, told, config=config)
 
-    return cases
+    return Known(f=f, **({"hard": hard, "options": options} | known))
 
 
 def _of_tokens(rng: Any) -> tuple[Any, Any]:
@@ -284,29 +278,14 @@ RECORDS = [
         t.decoder, _decoder,
         {"dropout": (OF_THREE, None), "attention_dropout": (None, OF_HEADS), **MEMORY}, rms=False,
     ),
-    Known(f=t.language_model, hard=_language_model, options=_with_options(_of_tokens, OF_MODEL)),
+    of_model(t.language_model, _of_tokens, OF_MODEL, hard=_language_model),
     Known(f=t.language_model_trace, hard=_language_model),
-    Known(
-        f=t.language_model_loss, hard=_language_model, options=_with_options(_of_tokens, OF_LOSS),
-        is_loss=True,
-    ),
-    Known(
-        f=t.sequence_classifier, hard=_with_lengths(_of_a_class),
-        options=_with_options(_of_a_class, OF_MODEL),
-    ),
-    Known(
-        f=t.sequence_classifier_loss, hard=_with_lengths(_of_classes),
-        options=_with_options(_of_classes, OF_MODEL), is_loss=True,
-    ),
-    Known(
-        f=t.encoder_decoder_model, hard=_with_lengths(_of_pairs),
-        options=_with_options(_of_pairs, OF_STACKS),
-    ),
-    Known(
-        f=t.encoder_decoder_model_loss, hard=_with_lengths(_of_pairs),
-        options=_with_options(_of_pairs, OF_PAIRS), is_loss=True,
-    ),
-    Known(f=t.encoder_decoder_weights, hard=_with_lengths(_of_pairs)),
+    of_model(t.language_model_loss, _of_tokens, OF_LOSS, hard=_language_model, is_loss=True),
+    of_model(t.sequence_classifier, _of_a_class, OF_MODEL),
+    of_model(t.sequence_classifier_loss, _of_classes, OF_MODEL, is_loss=True),
+    of_model(t.encoder_decoder_model, _of_pairs, OF_STACKS),
+    of_model(t.encoder_decoder_model_loss, _of_pairs, OF_PAIRS, is_loss=True),
+    of_model(t.encoder_decoder_weights, _of_pairs, None, options=None),
     Known(
         f=t.next_token_probabilities, hard=[call((5, 37)), call((5, 37), temperature=0.5)],
         options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6)],

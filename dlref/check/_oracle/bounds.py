@@ -15,14 +15,13 @@ the dtype of the result.
 from __future__ import annotations
 
 import contextlib
-import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.pytree import flat
-from .calls import Call, changed
+from .calls import Call, changed, is_float
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,20 +56,18 @@ DRAWS = 6
 FAR_DRAWS = 12
 
 
-def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    return rng.choice([-1.0, 1.0], shape)
-
-
-def _parts(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
-    return rng.uniform(-1.0, 1.0, shape)
-
-
-def _neighbours(call: Call, eps: float, draws: int = DRAWS, draw: Any = _signs) -> Iterator[Call]:
+def _neighbours(
+    call: Call, eps: float, draws: int = DRAWS, *, whole: bool = True
+) -> Iterator[Call]:
     """Yield the call with all arrays moved by a rounding, up or down at random, or a part of it."""
     rng = np.random.default_rng(0)
+
+    def moved(a: Any) -> Any:
+        by = rng.choice([-1.0, 1.0], np.shape(a)) if whole else rng.uniform(-1.0, 1.0, np.shape(a))
+        return a * (1 + eps * by)
+
     for _ in range(draws):
-        moved = changed(lambda a: a * (1 + eps * draw(rng, np.shape(a))), call.arguments)
-        yield replace(call, arguments=moved)
+        yield replace(call, arguments=changed(moved, call.arguments))
 
 
 @np.errstate(all="ignore")
@@ -81,7 +78,7 @@ def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
     By whole roundings alone, three in eight differences of two products do not move at all.
     """
     far = [np.zeros(np.shape(w)) for w in want]
-    for neighbour in (*_neighbours(call, eps), *_neighbours(call, eps, draw=_parts)):
+    for neighbour in (*_neighbours(call, eps), *_neighbours(call, eps, whole=False)):
         try:
             there = flat(neighbour.run())
         except ValueError:  # a probability of more than one, for example
@@ -97,13 +94,10 @@ def _larger(most: FloatArray, gap: Any, granted: Any = True) -> FloatArray:
     return np.maximum(most, np.where(np.isfinite(gap) & granted, gap, 0.0))
 
 
-def _size(w: Any) -> float:
-    finite = np.abs(np.asarray(w, np.float64))
-    return float(np.max(finite[np.isfinite(finite)], initial=0.0))
-
-
-def _noted(overflows: list[Any], kind: str, _flag: int) -> None:
-    overflows.append(kind)
+def size_of(value: Any) -> float:
+    """Return the largest finite number of an array of floats; 0 for other values."""
+    wide = np.asarray(value if is_float(value) else 0.0, np.float64)
+    return float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0))
 
 
 def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -> list[FloatArray]:
@@ -122,12 +116,13 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
     joined = call.known.family not in ("elements", "pairs")  # one element overflows for others
     near = (call, *_neighbours(call, eps, times * DRAWS))
     count = times * FAR_DRAWS
-    for neighbour in (*near, *_neighbours(call, eps**0.5, count, _parts)):
+    overflows: list[str] = []
+    over: Any = "call" if joined else "ignore"
+    for neighbour in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
         narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbour.arguments)
         wide = changed(lambda a: np.asarray(a, np.float64), narrow)
-        overflows: list[Any] = []
-        over: Any = "call" if joined else "ignore"
-        with np.errstate(all="ignore", over=over, call=functools.partial(_noted, overflows)):
+        overflows.clear()
+        with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
             results = [*_results(formulas, narrow, options)]
         if not results:
             return gaps
@@ -182,7 +177,7 @@ def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) ->
         with contextlib.suppress(NotImplementedError):
             got = flat(formula(*narrow, **call.told))
     pairs = zip(got, want, strict=True)
-    return [0.0 if w is None else _size(np.asarray(value, np.float64) - w) for value, w in pairs]
+    return [0.0 if w is None else size_of(np.asarray(value, np.float64) - w) for value, w in pairs]
 
 
 def _coarsest(dtypes: list[Any]) -> np.dtype[Any] | None:
@@ -230,7 +225,7 @@ def bounds(
             out.append(np.zeros(np.shape(w)))
             continue
         name = np.dtype(dtypes[k]).name
-        size = _size(w)
+        size = size_of(w)
         jumps = (2 * moves[k] >= far[k]) & (moves[k] > np.sqrt(eps) * size)
         moves[k] = np.where(jumps, 0.0, moves[k])
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)

@@ -183,19 +183,6 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
 FEW = 2**14
 
 
-class _Kept:
-    """What an iterator yields, for one reader after the other."""
-
-    def __init__(self, rest: Iterator[Any]) -> None:
-        self.rest, self.seen = rest, list[Any]()
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from self.seen
-        for one in self.rest:
-            self.seen.append(one)
-            yield one
-
-
 @dataclass(frozen=True)
 class Call:
     """A function of dlref in one of its forms, with its arguments, in float64."""
@@ -211,8 +198,8 @@ class Call:
         """Return the results of a function of this call; all outputs share one computation."""
         if sum(np.size(a) for a in flat(self.arguments)) > FEW:
             return f(self)
-        kept: Iterable[Any] = self.found.setdefault(f, _Kept(f(self)))
-        return kept
+        self.found[f], results = itertools.tee(self.found.get(f) or f(self))
+        return results
 
     @property
     def core(self) -> Any:
@@ -262,23 +249,19 @@ class Call:
 
     @functools.cached_property
     def names(self) -> list[str]:
-        """Return the names of the inputs."""
         known, count = [*_parameters(self.core)], len(self.inputs)
         return known[:count] if len(known) >= count else [f"input {i}" for i in range(count)]
 
     def run(self) -> Any:
-        """Return the function's result."""
         f = self.op if self.form == "forward" else form(self.op, self.form)[0]
         options = {key: separate(value) for key, value in self.options.items()}
         with np.errstate(all="ignore"):
             return f(*separate(self.arguments), **options)
 
     def with_options(self, **options: Any) -> Call:
-        """Return the call with other options."""
         return replace(self, options={**self.options, **options})
 
     def with_inputs(self, *inputs: Any) -> Call:
-        """Return the call with other inputs."""
         if self.form == "forward":
             return replace(self, arguments=inputs)
         if self.form == "vjp":

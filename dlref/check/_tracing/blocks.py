@@ -22,7 +22,7 @@ from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
 from ...transformer import GatedDeltaParams, mixture_of_experts, top_k_router
-from .common import Options, Steps, in_part, joined, split
+from .common import GATES, Options, Steps, in_part, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
@@ -142,9 +142,8 @@ def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     chosen = {name: told[name] for name in names if name in told}
     bias, correction = p.router_bias, p.correction
     routing = top_k_router(x, p.router, bias=bias, correction=correction, **chosen)
-    kinds = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
-    kinds |= {"sigmoid": "glu", "identity": "bilinear"}
-    more = {"router_bias": bias, "correction": correction, "activation": kinds[o["activation"]]}
+    units = {activation: unit for unit, activation in GATES.items()}
+    more = {"router_bias": bias, "correction": correction, "activation": units[o["activation"]]}
     more |= {"shared": p.shared, "shared_gate": p.shared_gate}
     return {
         "feed_forward.router": linear(x, p.router, bias),

@@ -15,6 +15,10 @@ Steps = dict[str, FloatArray]
 Mistake = tuple[str, Any, Options]  # words, parameters, options
 Mistakes = Iterator[Mistake]
 
+#: The activations of gated units by the names of the units.
+GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
+GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
+
 
 def split(x: FloatArray, count: int) -> FloatArray:
     """Return heads before positions."""

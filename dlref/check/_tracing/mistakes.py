@@ -51,10 +51,9 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
             for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
         }
         yield words, p._replace(**{part: a._replace(**reordered)}), o
-    flipped = not o["rope_interleaved"]
     pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
-    yield words, p, o | {"rope_interleaved": flipped}
+    yield words, p, o | {"rope_interleaved": not o["rope_interleaved"]}
     yield "queries and keys are not rotated", p, o | {"rope": None}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
     yield "values are rotated, too", p, o | {"wrong": "values"}
@@ -194,11 +193,7 @@ def _exchanged(p: Any, o: Options) -> Mistakes:
         yield words, p._replace(**{part: a._replace(**alone)}), o
     if a.w_q.shape == a.w_k.shape == a.w_v.shape:
         for words, order in FUSED.items():
-            fused = {
-                f"{x}_{y}": w
-                for x in "wb"
-                for y, w in zip("qkv", _fused(a, x, order, H), strict=True)
-            }
+            fused = _fused(a, "w", order, H) | _fused(a, "b", order, H)
             yield words, p._replace(**{part: a._replace(**fused)}), o
 
 
@@ -209,18 +204,18 @@ FUSED = {
 }
 
 
-def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> list[FloatArray | None]:
+def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> dict[str, FloatArray]:
     """Write three projections below each other in one order, and cut them in the other."""
-    parts = [getattr(a, f"{kind}_{name}") for name in "qkv"]
-    if any(w is None for w in parts):
-        return parts
-    rows = np.stack([w.reshape(heads, -1, *w.shape[1:]) for w in parts])  # (3, H, E, ...)
+    parts = {f"{kind}_{name}": getattr(a, f"{kind}_{name}") for name in "qkv"}
+    if any(w is None for w in parts.values()):
+        return {}
+    rows = np.stack([w.reshape(heads, -1, *w.shape[1:]) for w in parts.values()])  # (3, H, E, ...)
     if order == (1, 0):  # written in three parts, read head by head
         shape = heads, 3, *rows.shape[2:]
         cut = np.swapaxes(rows.reshape(shape), 0, 1)
     else:
         cut = np.swapaxes(rows, 0, 1).reshape(rows.shape)
-    return [w.reshape(old.shape) for w, old in zip(cut, parts, strict=True)]
+    return {key: w.reshape(parts[key].shape) for key, w in zip(parts, cut, strict=True)}
 
 
 #: Mistakes that no parameter makes, by the names that the steps have for them.
@@ -245,45 +240,35 @@ def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
     return np.swapaxes(w.reshape(-1, heads, *w.shape[1:]), 0, 1).reshape(w.shape)
 
 
-def norm_weights(o: Options) -> dict[str, Callable[[FloatArray], FloatArray]]:
-    """Return what may be done to the weights of norms, with the words for it."""
-    offset = o["norm_offset"]
-    found: dict[str, Callable[[FloatArray], FloatArray]] = {
-        "is taken as 1 + w, as in Gemma": lambda w: w + w.dtype.type(1),
-        "is missing": lambda w: np.ones_like(w) - w.dtype.type(offset),
-    }
+def changed_norms(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, Any, Options]]:
+    """Yield norms with other weights, without biases, or that divide by another sum of squares."""
+    names, offset = " and ".join(some), o["norm_offset"]
+
+    def weighed(change: Callable[..., FloatArray], by: float) -> dict[str, Any]:
+        weights = {name: (norm.weight, norm.weight.dtype.type(by)) for name, norm in some.items()}
+        return {name: some[name]._replace(weight=change(*pair)) for name, pair in weights.items()}
+
+    if not offset:
+        words = f"the weight of {names} is taken as 1 + w, as in Gemma"
+        yield words, weighed(np.add, 1), o
+    missing = weighed(lambda w, by: np.ones_like(w) - by, offset)
+    yield f"the weight of {names} is missing", missing, o
     if offset:
-        del found["is taken as 1 + w, as in Gemma"]
-        found["is taken as w, not as 1 + w"] = lambda w: w - w.dtype.type(offset)
-    return found
-
-
-def _by_size(norm: Any, factor: float) -> Any:
-    return with_weight(norm, lambda w: w * w.dtype.type(factor**-0.5))
-
-
-def other_denominators(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, Any, Options]]:
-    """Yield norms that divide by another multiple of the sum of squares, which takes eps along."""
+        words = f"the weight of {names} is taken as w, not as 1 + w"
+        yield words, weighed(np.subtract, offset), o
+    if all(norm.bias is not None for norm in some.values()):
+        # zeros, because None would make it another norm
+        none = {name: norm._replace(bias=np.zeros_like(norm.bias)) for name, norm in some.items()}
+        yield f"the bias of {names} is missing", none, o
     D = len(next(iter(some.values())).weight)
-    for n, words in ((max(D - 1, 1), "n - 1"), (1, "1")):
-        changed = {name: _by_size(norm, D / n) for name, norm in some.items()}
-        said = f"the sum of squares is divided by {words} instead of n in {' and '.join(some)}"
-        yield said, changed, o | {"eps": o["eps"] * n / D}
-
-
-def without_bias(norm: Any) -> Any:
-    """Return a norm whose bias adds nothing; None would make it another norm."""
-    return norm._replace(bias=np.zeros_like(norm.bias))
-
-
-def with_weight(norm: Any, change: Callable[[FloatArray], FloatArray]) -> Any:
-    return norm._replace(weight=change(norm.weight))
+    for n, words in ((max(D - 1, 1), "n - 1"), (1, "1")):  # the multiple takes eps along
+        said = f"the sum of squares is divided by {words} instead of n in {names}"
+        yield said, weighed(np.multiply, (D / n) ** -0.5), o | {"eps": o["eps"] * n / D}
 
 
 def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
     """Yield options of the other norm, or with another epsilon."""
-    kind = {"layer": "rms", "rms": "layer"}
-    for other in kind:
+    for other in ("layer", "rms"):
         yield f"the normalization is that of {other} norm", o | {"norm": other}
     for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12, 0.0):
         if eps != o["eps"]:
@@ -321,13 +306,7 @@ def _anywhere(p: Any, o: Options) -> Mistakes:
     norms = {name: getattr(p, name) for name in p._fields if "norm" in name}
     norms = {name: norm for name, norm in norms.items() if norm is not None}
     for some in (*({name: norm} for name, norm in norms.items()), *([norms] if norms else [])):
-        for words, change in norm_weights(o).items():
-            changed = {name: with_weight(norm, change) for name, norm in some.items()}
-            yield f"the weight of {' and '.join(some)} {words}", p._replace(**changed), o
-        if all(norm.bias is not None for norm in some.values()):
-            changed = {name: without_bias(norm) for name, norm in some.items()}
-            yield f"the bias of {' and '.join(some)} is missing", p._replace(**changed), o
-        for words, changed, options in other_denominators(some, o):
+        for words, changed, options in changed_norms(some, o):
             yield words, p._replace(**changed), options
     for one, two in itertools.combinations(norms, 2):
         swapped = p._replace(**{one: norms[two], two: norms[one]})

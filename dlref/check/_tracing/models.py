@@ -38,16 +38,8 @@ from ...transformer import (
 )
 from ...transformer._padding import Padding, as_padding
 from .blocks import block_steps, decoder_block_steps, normed
-from .common import Mistakes, Options, Steps
-from .mistakes import (
-    block_mistakes,
-    decoder_mistakes,
-    norm_weights,
-    other_denominators,
-    other_norms,
-    with_weight,
-    without_bias,
-)
+from .common import GATES, Mistakes, Options, Steps
+from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,8 +50,6 @@ CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 #: The ones that cross-attention has in addition to the mask of the memory.
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
 ACROSS |= {"rope": None, "own": False, "chunk": None}
-GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
-GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
 #: The kind of the parameters, the steps and the mistakes of a block.
 ENCODER = "EncoderBlockParams", block_steps, block_mistakes
 DECODER = "DecoderBlockParams", decoder_block_steps, decoder_mistakes
@@ -165,11 +155,7 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
 def _last_mistakes(p: Any, o: Options) -> Mistakes:
     for words, options in other_norms(o):
         yield words, p, options
-    for words, change in norm_weights(o).items():
-        yield f"the weight of the last norm {words}", with_weight(p, change), o
-    if p.bias is not None:
-        yield "the bias of the last norm is missing", without_bias(p), o
-    for words, changed, options in other_denominators({"the last norm": p}, o):
+    for words, changed, options in changed_norms({"the last norm": p}, o):
         yield words, changed["the last norm"], options
     yield "the last norm is missing", None, o
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
@@ -191,12 +177,6 @@ def _params(p: Any, kind: str, dropout: Options) -> Any:
     return as_float_trees({"params": p})[1][0]
 
 
-def _add_norm(found: Trace, x: Any, norm: Any, o: Options, prefix: str = "") -> Any:
-    if norm is None:
-        return x
-    return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), o)
-
-
 def _in_a_stack(
     mistakes: Any, blocks: Any, each: list[Options], i: int
 ) -> Callable[[Any, Options], Mistakes]:
@@ -204,19 +184,14 @@ def _in_a_stack(
 
     def wrong(p: Any, o: Options) -> Mistakes:
         yield from mistakes(p, o)
+        shapes = [[(path, np.shape(a)) for path, a in named_leaves("", b)] for b in blocks]
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
-            if j != i and 0 <= j < len(blocks) and _alike(blocks[j], p):
+            if j != i and 0 <= j < len(blocks) and shapes[j] == shapes[i]:
                 yield f"the block has the parameters of block {j}", blocks[j], o
                 if each[j] is not each[i]:
                     yield f"the block has the options of block {j}", p, each[j]
 
     return wrong
-
-
-def _alike(p: Any, q: Any) -> bool:
-    """Whether two blocks have arrays of the same shapes."""
-    one, two = ([(path, np.shape(a)) for path, a in named_leaves("", tree)] for tree in (p, q))
-    return one == two
 
 
 def _add_stack(
@@ -237,7 +212,9 @@ def _add_stack(
         wrong = _in_a_stack(mistakes, blocks, each, i)
         given = x if memory is None else (x, memory)
         x = found.add(f"{prefix}blocks.{i}.", run, wrong, given, p, o)
-    return _add_norm(found, x, norm, each[-1], prefix)
+    if norm is None:
+        return x
+    return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), each[-1])
 
 
 def _embed(tokens: Any, p: Any, config: Any) -> Steps:
@@ -268,13 +245,12 @@ def _embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(factor))
     yield f"the embeddings are {words} by {by}", changed, config
     if config.positions == "learned":
-        for start in (1, 2):
-            later = np.roll(p.positions, -start, axis=0)
-            yield f"positions begin at {start}", p._replace(positions=later), config
-        back = np.concatenate([p.positions[:T][::-1], p.positions[T:]])
-        yield "positions are counted from the end", p._replace(positions=back), config
-        none = np.zeros_like(p.positions)
-        yield "the positions are missing", p._replace(positions=none), config
+        own = p.positions
+        others = {f"positions begin at {n}": np.roll(own, -n, axis=0) for n in (1, 2)}
+        others["positions are counted from the end"] = np.concatenate([own[:T][::-1], own[T:]])
+        others["the positions are missing"] = np.zeros_like(own)
+        for words, table in others.items():
+            yield words, p._replace(positions=table), config
 
 
 def _add_head(found: Trace, x: FloatArray, p: Any, config: Any) -> None:
@@ -489,10 +465,6 @@ def _decoder(
     return found
 
 
-def _encoder(x: Any, *arguments: Any, **keywords: Any) -> Trace:
-    return _decoder(x, None, *arguments, **keywords)
-
-
 def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
     found = Trace()
     kind, run, mistakes = ENCODER if memory is None else DECODER
@@ -504,14 +476,12 @@ def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keyw
     return found
 
 
-def _encoder_block(x: Any, *arguments: Any, **keywords: Any) -> Trace:
-    return _decoder_block(x, None, *arguments, **keywords)
-
-
 MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
-    encoder: _encoder,
-    encoder_block: _encoder_block,
+    encoder: lambda x, *arguments, **keywords: _decoder(x, None, *arguments, **keywords),
+    encoder_block: lambda x, *arguments, **keywords: _decoder_block(
+        x, None, *arguments, **keywords
+    ),
     decoder: _decoder,
     decoder_block: _decoder_block,
     encoder_decoder_model: _encoder_decoder,

@@ -9,7 +9,7 @@ import numpy as np
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 #: Mistakes by their names in the steps of attention.
 GATES = {
@@ -45,17 +45,16 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
     if a.q_norm.shape == a.k_norm.shape:
         words = "the norms of queries and keys are exchanged"
         yield words, {"q_norm": a.k_norm, "k_norm": a.q_norm}
-    offset = a.q_norm.dtype.type(o["norm_offset"])
-    one = a.q_norm.dtype.type(1)
-    others = {
-        "missing": {"q_norm": 0 * a.q_norm + one - offset, "k_norm": 0 * a.k_norm + one - offset},
-        "taken as 1 + w": {"q_norm": a.q_norm + one, "k_norm": a.k_norm + one},
+    one, offset = (a.q_norm.dtype.type(value) for value in (1, o["norm_offset"]))
+    others: dict[str, Callable[[Any], Any]] = {
+        "missing": lambda w: np.ones_like(w) - offset,
+        "taken as 1 + w": lambda w: w + one,
     }
     if offset:
-        words = "taken as w, not as 1 + w"
-        others[words] = {"q_norm": a.q_norm - offset, "k_norm": a.k_norm - offset}
-    for words, changes in others.items():
-        yield f"the weights of the norms of queries and keys are {words}", changes
+        others["taken as w, not as 1 + w"] = lambda w: w - offset
+    for words, change in others.items():
+        said = f"the weights of the norms of queries and keys are {words}"
+        yield said, {"q_norm": change(a.q_norm), "k_norm": change(a.k_norm)}
 
 
 def network_pieces(p: Any, o: Options) -> Mistakes:

@@ -9,6 +9,7 @@ others stand here, in the order in which they are tried, special ones before gen
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,10 @@ from ..calls import Call, is_float
 from . import derivatives, inputs, options
 from .signs import (
     FEW,
-    LAST,
     SIGNS,
     Pair,
     agrees,
+    narrow,
     not_summed,
     overflown,
     stagnates,
@@ -44,6 +45,11 @@ VALUE = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}), not (?P<due>{NUMBER})
 VALUES = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}(?: or {NUMBER})*), not (?P<due>{NUMBER})")
 
 
+def _up_to_an_error(trials: Iterator[Any]) -> Iterator[Any]:
+    with contextlib.nullcontext() if RAISE else contextlib.suppress(Exception):
+        yield from trials
+
+
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
     """Yield the results of the mistakes; the function may refuse other inputs and options."""
     for mistake in (
@@ -52,25 +58,12 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
         *call.known.later,
         derivatives.wrong_derivative,
         derivatives.other_douts,
-        inputs.as_contiguous,
-        inputs.from_the_beginning,
+        inputs.misread,
         inputs.other_inputs,
     ):
-        trials = mistake(call)
-        while True:
-            try:
-                words, trial = next(trials)
-            except StopIteration:
-                break
-            except Exception:
-                if RAISE:
-                    raise
-                break
-            try:
-                run = trial.run() if isinstance(trial, Call) else tuple(trial)
-            except (TypeError, ValueError):
-                continue
-            yield words, flat(run)
+        for words, trial in _up_to_an_error(mistake(call)):
+            with contextlib.suppress(TypeError, ValueError):
+                yield words, flat(trial.run() if isinstance(trial, Call) else tuple(trial))
 
 
 @np.errstate(all="ignore")  # infinities are expected in scores that are masked
@@ -118,7 +111,7 @@ def common_cause(call: Call, got: list[Any], want: list[Any], bounds: dict[int, 
 def _explained(pair: Pair) -> str:
     known = pair.call.known
     first = without_inputs, *known.signs
-    signs = overflown, *SIGNS, *known.last_signs, slipped, undefined, *LAST
+    signs = overflown, *SIGNS, *known.last_signs, slipped, undefined, narrow
     return (
         next(filter(None, (sign(pair) for sign in first)), "")
         or _mistaken([pair])
@@ -168,19 +161,12 @@ def slipped(pair: Pair) -> str:
 
 def shared_values(causes: Iterable[str]) -> dict[str, str]:
     """Return causes of an option whose values agree, each with the values that all of them have."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for cause in causes:
-        if one := VALUES.fullmatch(cause):
-            found.setdefault((one["key"], one["due"]), []).append(cause)
+    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for one in filter(None, map(VALUES.fullmatch, causes)):
+        found.setdefault((one["key"], one["due"]), {})[one[0]] = one["value"].split(" or ")
     alike: dict[str, str] = {}
     for (key, due), some in found.items():
-        lists = [_values(cause) for cause in some]
-        if shared := [value for value in lists[0] if all(value in each for each in lists)]:
-            words = f"{key} is {' or '.join(shared)}, not {due}"
-            alike |= dict.fromkeys(some, words)
+        first = next(iter(some.values()))
+        if shared := [value for value in first if all(value in each for each in some.values())]:
+            alike |= dict.fromkeys(some, f"{key} is {' or '.join(shared)}, not {due}")
     return alike
-
-
-def _values(cause: str) -> list[str]:
-    one = VALUES.fullmatch(cause)
-    return one["value"].split(" or ") if one else []

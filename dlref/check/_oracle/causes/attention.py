@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,6 @@ def _scale(call: Call) -> float:
 
 
 def scales(call: Call) -> Trials:
-    """Yield other scales of the scores."""
     d = np.shape(call.inputs[0])[-1]
     scale = _scale(call)
     values = [
@@ -103,9 +103,8 @@ def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
             yield f"the window is one key {WINDOWS[by]}{where}", window
 
 
-def masks_of_itself(call: Call) -> Trials:
-    """Yield the same for self-attention."""
-    return masks(call, keys=0)
+#: The same for self-attention.
+masks_of_itself = functools.partial(masks, keys=0)
 
 
 def _seen(call: Call) -> Any:
@@ -169,7 +168,6 @@ def soft_masks(call: Call) -> Trials:
 
 
 def scaled_with_scores(call: Call) -> Trials:
-    """Yield biases and sinks that are scaled with the scores."""
     for key in ("bias", "sink"):
         if (value := call.settings.get(key)) is not None:
             words = f"the {key} is scaled with the scores, which it has to be added to after"
@@ -205,10 +203,8 @@ def _joined(x: Any, how: str) -> Any:
 
 def heads_reshaped(call: Call) -> Trials:
     """Yield multi-head attention whose heads are cut out of the wrong places."""
-    if call.form != "forward":
-        return
     settings = call.settings
-    if settings["rope"] is not None or settings["cache"] is not None:
+    if call.form != "forward" or any(settings[key] is not None for key in ("rope", "cache")):
         return
     x, y, p = call.inputs
     linear, attention = chapter("neurons").linear, chapter("attention")
@@ -240,7 +236,6 @@ def heads_tiled(call: Call) -> Trials:
 
 
 def _for_each_head(v: Any, q: Any) -> Any:
-    """Return values once for each query head."""
     heads = q.shape[-3] // v.shape[-3] if q.ndim > 2 else 1
     return np.repeat(v, heads, -3) if heads > 1 else v
 
@@ -277,7 +272,6 @@ def online(call: Call) -> Trials:
 
 
 def over_queries(call: Call) -> Trials:
-    """Yield attention whose softmax runs over the queries."""
     if call.form == "forward":
         q, k, v = call.inputs
         scores = Call(chapter("attention").attention_scores, "forward", (q, k), {})
@@ -288,7 +282,6 @@ def over_queries(call: Call) -> Trials:
 
 
 def masked_rows(call: Call) -> Trials:
-    """Yield the mean of the values for queries that see no key."""
     if call.form == "forward":
         out = np.asarray(flat(call.run())[0])
         v = call.inputs[2]
@@ -345,31 +338,23 @@ def gradients(call: Call) -> Trials:
         shared = [_of_their_head(*pair)[joined] for pair in ((dk, k), (dv, v))]
         return [(ds * by) @ keys_of, *shared, *rest]
 
-    trials = [
-        ("the row sum of the softmax's gradient is missing", of(p * dp * drop)),
-        ("the scores' gradient lacks the factor p", of(dp * drop - rows)),
-        ("the row sum of the softmax's gradient is added, not subtracted", of(p * (dp + rows))),
-        ("the row sum lacks the probabilities", of(p * (dp - dp.sum(-1, keepdims=True)))),
-        (
-            "the row mean is subtracted, where the row sum is due",
-            of(p * (dp - (p * dp).mean(-1, keepdims=True))),
-        ),
-        ("the scores stand where the probabilities are due", of(right, raw)),
-        (
-            "the normalization over keys is taken over queries",
-            of(right, p / np.maximum(p.sum(-2, keepdims=True), 1e-300)),
-        ),
-        ("the gradient lacks the scale of the scores, 1/sqrt(E)", of(right, by=slope / scale)),
-        ("the gradient has the scale of the scores, 1/sqrt(E), twice", of(right, by=slope * scale)),
-    ]
+    yield "the row sum of the softmax's gradient is missing", of(p * dp * drop)
+    yield "the scores' gradient lacks the factor p", of(dp * drop - rows)
+    yield "the row sum of the softmax's gradient is added, not subtracted", of(p * (dp + rows))
+    yield "the row sum lacks the probabilities", of(p * (dp - dp.sum(-1, keepdims=True)))
+    words = "the row mean is subtracted, where the row sum is due"
+    yield words, of(p * (dp - (p * dp).mean(-1, keepdims=True)))
+    yield "the scores stand where the probabilities are due", of(right, raw)
+    words = "the normalization over keys is taken over queries"
+    yield words, of(right, p / np.maximum(p.sum(-2, keepdims=True), 1e-300))
+    yield "the gradient lacks the scale of the scores, 1/sqrt(E)", of(right, by=slope / scale)
+    yield "the gradient has the scale of the scores, 1/sqrt(E), twice", of(right, by=slope * scale)
     if cap is not None:
-        words = "the gradient lacks the slope of the soft cap, 1 - tanh^2"
-        trials.append((words, of(right, by=scale)))
+        yield "the gradient lacks the slope of the soft cap, 1 - tanh^2", of(right, by=scale)
     if np.any(drop != 1):
-        trials.append(("dv lacks the mask of dropout", of(right, p)))
+        yield "dv lacks the mask of dropout", of(right, p)
         words = "the gradient of the probabilities lacks the mask of dropout"
-        trials.append((words, of(p * (dp - (p * dp).sum(-1, keepdims=True)))))
+        yield words, of(p * (dp - (p * dp).sum(-1, keepdims=True)))
     if np.shape(q)[:-2] != np.shape(k)[:-2]:
-        joined = _of_their_head(np.zeros((*np.shape(q)[:-2], 1, 1)), k)
-        trials += [(f"dk and dv {words}", of(right, joined=words)) for words in joined if words]
-    yield from trials
+        for way in filter(None, _of_their_head(np.zeros((*np.shape(q)[:-2], 1, 1)), k)):
+            yield f"dk and dv {way}", of(right, joined=way)

@@ -93,7 +93,6 @@ def other_padding(call: Call) -> Trials:
 
 
 def padded_at_the_start(call: Call) -> Trials:
-    """Yield an output padding before the first output."""
     settings = call.settings
     if call.form != "forward" or not np.any(settings["output_padding"]):
         return
@@ -104,7 +103,6 @@ def padded_at_the_start(call: Call) -> Trials:
 
 
 def zeros_win(call: Call) -> Trials:
-    """Yield a maximum whose padding is 0."""
     width = _widths(call, len(call.settings["size"]))
     if call.form == "forward" and np.any(width):
         around = np.pad(call.inputs[0], width)
@@ -140,15 +138,11 @@ def other_winners(call: Call) -> Trials:
         dx = np.zeros(np.shape(around))
         for part, share in zip(parts, shares, strict=True):
             dx[part] += dout * share
-        yield words, [_inside(dx, width)]
-
-
-def _inside(around: Any, width: list[tuple[int, int]]) -> Any:
-    return around[tuple(slice(a, n - b) for (a, b), n in zip(width, around.shape, strict=True))]
+        sides = zip(width, np.shape(around), strict=True)
+        yield words, [dx[tuple(slice(a, n - b) for (a, b), n in sides)]]
 
 
 def padding_not_counted(call: Call) -> Trials:
-    """Yield means over the elements that are there."""
     if not np.any(call.settings["padding"]):
         return
     options = {key: call.settings[key] for key in ("size", "stride", "padding")}
@@ -161,7 +155,6 @@ def padding_not_counted(call: Call) -> Trials:
 
 
 def reversed_in_time(call: Call) -> Trials:
-    """Yield a causal convolution whose first weight multiplies the current step."""
     if call.form != "jvp":
         words = "the kernel is reversed: its first weight belongs to the current step"
         yield words, _other_weight(call, lambda w: np.flip(w, 1))
@@ -179,6 +172,5 @@ def centered(call: Call) -> Trials:
 
 
 def without_state(call: Call) -> Trials:
-    """Yield a sequence that starts from zeros."""
     if call.form == "forward" and call.inputs[3] is not None:
         yield "the state is ignored: it starts from zeros", replaced(call, 3, None)

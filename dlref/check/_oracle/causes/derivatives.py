@@ -56,7 +56,6 @@ def parts_of_log_softmax(call: Call) -> Trials:
 
 
 def without_target(call: Call) -> Trials:
-    """Yield the gradient of the cross-entropy without its target."""
     if call.form == "vjp" and np.ndim(call.arguments[0]) == 0:
         n = call.inputs[1].size if call.settings["reduction"] == "mean" else 1
         p = probabilities(call.inputs[0])

@@ -19,14 +19,9 @@ def _fans(call: Call) -> tuple[int, int, int]:
     return n_in * field, n_out * field, field
 
 
-def _slope(call: Call) -> float | None:
-    """Return the slope of a leaky ReLU that the weights are for, None if they are for none."""
-    return call.settings.get("negative_slope")
-
-
 def _variance(call: Call) -> float:
     n_in, n_out, _ = _fans(call)
-    if (slope := _slope(call)) is not None:
+    if (slope := call.settings.get("negative_slope")) is not None:  # they are for a leaky ReLU
         return float(2 / ((1 + slope**2) * n_in))
     if (gain := call.settings.get("gain")) is not None:
         return float(2 * gain**2 / (n_in + n_out))
@@ -50,7 +45,7 @@ def _with_variances(call: Call, variances: list[tuple[str, float]]) -> Trials:
 def variances(call: Call) -> Trials:
     """Yield weights whose variance is computed from another fan, or for another activation."""
     n_in, n_out, field = _fans(call)
-    right, slope = _variance(call), _slope(call)
+    right, slope = _variance(call), call.settings.get("negative_slope")
     mean = (n_in + n_out) / 2
     if call.settings.get("gain") is None:
         found = [
@@ -76,7 +71,6 @@ def variances(call: Call) -> Trials:
 
 
 def bounds(call: Call) -> Trials:
-    """Yield uniform weights from another interval."""
     words = "the standard deviation stands where the bound is due, which is sqrt(3) times as large"
     yield words, [np.asarray(call.run()) / math.sqrt(3)]
     bound = math.sqrt(3 * _variance(call))

@@ -119,7 +119,6 @@ def rotation_signs(call: Call) -> Trials:
 
 
 def base_two(call: Call) -> Trials:
-    """Yield a softmax of powers of 2."""
     if call.form != "jvp":
         words = "the exponential is to base 2, and its argument lacks the factor log2(e)"
         yield words, call.with_inputs(call.inputs[0] * LN2)
@@ -134,10 +133,12 @@ def channels_first(call: Call) -> Trials:
             yield words, [np.moveaxis(moved.run(), -1, 1)]
 
 
-def as_contiguous(call: Call) -> Trials:
-    """Yield arrays read from their first number on, as if they had no strides."""
+def misread(call: Call) -> Trials:
+    """Yield arrays read as if they had no strides, then as if they had no offset."""
     words = "the strides of {} are ignored: memory is read as contiguous"
-    return _misread(call, _from_first, words)
+    yield from _misread(call, _from_first, words)
+    words = "the storage offset of {} is ignored: memory is read from its beginning"
+    yield from _misread(call, _from_beginning, words)
 
 
 def _misread(call: Call, reading: Callable[[Any], Any], words: str) -> Trials:
@@ -150,12 +151,6 @@ def _misread(call: Call, reading: Callable[[Any], Any], words: str) -> Trials:
         own = [read[i] if i in some else a for i, a in enumerate(call.arguments)]
         which = " and ".join(names[i] for i in some)
         yield words.format(which), replace(call, arguments=tuple(own))
-
-
-def from_the_beginning(call: Call) -> Trials:
-    """Yield arrays read from the beginning of their storage on, as if they had no offset."""
-    words = "the storage offset of {} is ignored: memory is read from its beginning"
-    return _misread(call, _from_beginning, words)
 
 
 def _from_beginning(a: Any) -> Any:

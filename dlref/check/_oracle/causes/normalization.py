@@ -35,7 +35,6 @@ def _scaled(call: Call, y: FloatArray) -> FloatArray:
 
 
 def divided_by_less(call: Call) -> Trials:
-    """Yield a variance that is divided by n - 1."""
     _, n = reduced(call)
     if call.form == "jvp" or n < 2:
         return
@@ -87,7 +86,6 @@ def other_forms(call: Call) -> Trials:
 
 
 def joined_rows(call: Call) -> Trials:
-    """Yield a norm over all axes but the first, as kernels have it that know two axes."""
     place = 1 if call.form == "vjp" else 0
     if call.form == "jvp" or np.ndim(call.inputs[0]) < 3:
         return

@@ -75,13 +75,11 @@ def other_options(call: Call) -> Trials:
 
 
 def momentum_kept(call: Call) -> Trials:
-    """Yield running statistics whose momentum is the share that is kept."""
     words = "momentum is the share of the running statistics that is kept, not replaced"
     yield words, call.with_options(momentum=1 - call.settings["momentum"])
 
 
 def smoothed_over_others(call: Call) -> Trials:
-    """Yield labels that are smoothed over the other classes only."""
     share, n = call.settings["label_smoothing"], np.shape(call.inputs[0])[-1]
     if share and share * n <= n - 1:
         words = "label smoothing is spread over the other classes only"
@@ -89,7 +87,6 @@ def smoothed_over_others(call: Call) -> Trials:
 
 
 def linear_beyond_20(call: Call) -> Trials:
-    """Yield softplus with the threshold of PyTorch."""
     if call.form != "jvp":
         words = "it is x itself beyond 20, as the threshold of PyTorch has it"
         yield words, [np.where(call.inputs[0] > 20, call.arguments[0], call.run())]

@@ -22,12 +22,8 @@ TRUNCATED = (1, 2, 4, 8, 16, 32)
 GATES = ("w_ih", "w_hh", "b_ih", "b_hh")
 
 
-def gate_order(order: str) -> Callable[[Call], Trials]:
-    """Return a generator of recurrent layers whose gates are in another order than this."""
-    return functools.partial(_gate_order, order)
-
-
-def _gate_order(order: str, call: Call) -> Trials:
+def gate_order(call: Call, order: str) -> Trials:
+    """Yield recurrent layers whose gates are in another order than this."""
     for other in itertools.permutations(range(len(order))):
         if other == tuple(range(len(order))):
             continue
@@ -78,12 +74,10 @@ def without_tanh(call: Call) -> Trials:
 
 
 def peephole(call: Call) -> Trials:
-    """Yield an LSTM whose output gate sees the cell's state before the step."""
-    settings = call.settings
-    w_p, whole = settings["w_p"], settings.get("lengths") is None and not settings.get("reverse")
-    if call.form != "forward" or w_p is None or any(a is None for a in call.inputs[1:3]):
-        return
-    if not whole:
+    settings, w_p = call.settings, call.settings["w_p"]
+    whole = settings.get("lengths") is None and not settings.get("reverse")
+    given = all(a is not None for a in (w_p, *call.inputs[1:3]))
+    if call.form != "forward" or not (whole and given):
         return
     x, h, c, w_ih, w_hh, *biases = call.inputs
     p_i, p_f, p_o = np.split(np.asarray(w_p), 3)
@@ -101,7 +95,6 @@ def peephole(call: Call) -> Trials:
 
 
 def state_held(call: Call) -> Trials:
-    """Yield outputs that keep the last state beyond the end of an entry."""
     lengths = call.settings["lengths"]
     if call.form != "forward" or lengths is None or call.settings["reverse"]:
         return

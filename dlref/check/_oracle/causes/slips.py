@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import re
@@ -185,10 +186,9 @@ def mutants(
 
 @functools.cache
 def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
-    try:
+    with contextlib.suppress(OSError):  # the package has no source
         return [*mutants(formula)]
-    except OSError:  # the package has no source
-        return []
+    return []
 
 
 def slips(call: Call) -> Trials:
@@ -200,7 +200,5 @@ def slips(call: Call) -> Trials:
     every = [("", formula)]
     every += [(f"{stands} stands where {due} is due", f) for stands, due, f in _mutants(formula)]
     for words, f in every:
-        try:
+        with contextlib.suppress(Exception):  # a change need not make sense
             yield words, flat(f(*call.arguments, **call.told))
-        except Exception:  # a change need not make sense
-            continue

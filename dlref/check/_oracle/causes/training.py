@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def applied_twice(call: Call) -> Trials:
-    """Yield losses of logits that are probabilities already."""
     if call.form == "forward":
         name = "softmax" if call.core is chapter("losses").cross_entropy else "sigmoid"
         f = getattr(chapter("activations"), name)
@@ -54,14 +53,12 @@ def smoothed_where_ignored(call: Call) -> Trials:
 
 
 def squared(call: Call) -> Trials:
-    """Yield the square of each hinge."""
     if call.form == "forward":
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
         yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
 
 
 def decay_without_rate(call: Call) -> Trials:
-    """Yield decoupled weight decay that the learning rate does not multiply."""
     rate, decay = call.settings["learning_rate"], call.settings["weight_decay"]
     if decay and rate:
         words = "the weight decay is not multiplied by the learning rate"
@@ -187,26 +184,19 @@ def other_clips(call: Call) -> Trials:
 
 
 def uphill(call: Call) -> Trials:
-    """Yield a step of an optimizer that goes up the slope."""
     params, out = flat(call.inputs[0]), flat(call.run())
     back = [2 * p - new for p, new in zip(params, out, strict=False)]
     yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
 
 
-def coupled(call: Call) -> Trials:
-    """Yield AdamW as Adam."""
-    yield "the weight decay is added to the gradient", _as(chapter("training").adam_step, call)
-
-
-def decoupled(call: Call) -> Trials:
-    """Yield Adam as AdamW."""
-    step = chapter("training").adamw_step
-    yield "the weight decay is decoupled from the gradient", _as(step, call)
-
-
-def _as(step: Any, call: Call) -> Call:
+def other_decay(call: Call) -> Trials:
+    """Yield Adam as AdamW, and AdamW as Adam."""
+    t = chapter("training")
+    step, words = t.adamw_step, "the weight decay is decoupled from the gradient"
+    if call.core is t.adamw_step:
+        step, words = t.adam_step, "the weight decay is added to the gradient"
     options = call.options | {"weight_decay": call.settings["weight_decay"]}
-    return Call(step, call.form, call.arguments, options)
+    yield words, Call(step, call.form, call.arguments, options)
 
 
 def uncorrected(call: Call) -> Trials:
@@ -250,7 +240,6 @@ def uncorrected(call: Call) -> Trials:
 
 
 def eps_inside(call: Call) -> Trials:
-    """Yield steps of RMSprop and Adagrad with eps inside the root."""
     settings = call.settings
     (_, state), old = call.run(), call.inputs[2]
     rate = settings["learning_rate"] / (1 + (state[0] - 1) * settings.get("lr_decay", 0.0))
@@ -290,7 +279,6 @@ def other_momentum(call: Call) -> Trials:
 
 
 def other_steps(call: Call) -> Trials:
-    """Yield schedules that are a step ahead or behind."""
     step = np.asarray(call.inputs[0])
     yield "the schedule is a step ahead: its steps begin at 0, not 1", call.with_inputs(step + 1)
     yield "the schedule is a step behind", call.with_inputs(np.maximum(step - 1, 0))
@@ -321,7 +309,6 @@ def other_nuclei(call: Call) -> Trials:
 
 
 def overwritten(call: Call) -> Trials:
-    """Yield the gradient of a table in which the last row of an id stays, or the first."""
     if call.form != "vjp":
         return
     dout, table, ids = call.arguments
