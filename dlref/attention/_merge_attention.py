@@ -213,7 +213,7 @@ def merge_attention_jvp(
        \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .
 
     Since :math:`\vec o = \sum_p w_p\, \vec o_p`, the first is also the merge of the parts' tangents
-    plus the sum of the parts with the tangents of their weights,
+    plus the sum of the parts, each times the tangent of its weight,
     :math:`\dot w_p = w_p (\dot\ell_p - \dot\ell)`, which is how it is computed.
 
     Examples

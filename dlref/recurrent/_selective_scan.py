@@ -264,12 +264,12 @@ def selective_scan_vjp(
         \pdv{L}{\vec c_t} = u_t \vec h_t , \qquad
         \pdv{L}{d} = \sum_t u_t x_t .
 
-    The last two rows of a and d add up over the batch, and the gradients of b and c over the
+    The gradients of a and d add up over the batch, too, and the gradients of b and c over the
     channels, which share them. A step size that is a softplus multiplies its gradient by
     :math:`\sigma(\delta_t)`.
 
     **Memory.** The states of all steps are T D N numbers, N times as many as the input. The code
-    keeps one state of 16, and computes the states in between again.
+    keeps every 16th state, and computes the states in between again.
 
     Examples
     --------
