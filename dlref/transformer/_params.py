@@ -197,8 +197,8 @@ class GatedDeltaParams(NamedTuple):
     w_q, w_k : ndarray, shape (Hk E, D)
         Projections to queries and keys, of Hk heads.
     w_v, w_z : ndarray, shape (H V, D)
-        Projections to values and to the gate of the output, of H heads; each Hk-th part of them
-        shares a head of keys.
+        Projections to values and to the gate of the output, of H heads; H / Hk consecutive ones
+        share a head of keys.
     w_b, w_a : ndarray, shape (H, D)
         Projections to the logits of the rates :math:`\beta`, and to the steps of the decay.
     conv : ndarray, shape (2 Hk E + H V, K)
