@@ -68,8 +68,8 @@ def indexer_scores(q: npt.ArrayLike, k: npt.ArrayLike, w: npt.ArrayLike) -> Floa
     -----
     .. math:: I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)
 
-    The lightning indexer of DeepSeek-V3.2. Attention itself reads only the 2048 keys with the
-    largest scores, so its cost for each token does not grow with the text. The indexer still
+    This is the lightning indexer of DeepSeek-V3.2. Attention itself reads only the 2048 keys with
+    the largest scores, so its cost for each token does not grow with the text. The indexer still
     compares every pair; it is cheap because its heads are few, share their keys, are computed in
     FP8, and need no softmax. Without the relu the sum over heads would be one bilinear form
     :math:`(\sum_h w_{th} \vec q_{th}) \cdot \vec k_s`, in which several heads are no better than

@@ -100,7 +100,7 @@ def merge_attention(
 
     Examples
     --------
-    Three keys with the weights 1 : 2 and 1, alone in its part: the shares are 3/4 and 1/4.
+    The exponentials of one part add up to 3, of the other to 1: the shares are 3/4 and 1/4.
 
     >>> import numpy as np
     >>> from dlref.attention import merge_attention

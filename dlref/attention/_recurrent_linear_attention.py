@@ -240,7 +240,7 @@ def recurrent_linear_attention(
     >>> out.ravel()
     array([5., 7.])
 
-    Both steps are a chunk: of the two equations :math:`w_1 = 5` and :math:`w_1 + w_2 = 7`.
+    Both steps are one chunk, a system of the equations :math:`w_1 = 5` and :math:`w_1 + w_2 = 7`:
 
     >>> np.linalg.solve([[1.0, 0.0], [1.0, 1.0]], values).ravel()
     array([5., 2.])

@@ -263,7 +263,7 @@ def top_k_router(
     Notes
     -----
     With the logits :math:`\vec z = \mat W \vec x + \vec b`, the scores s, and the set C of the k
-    experts with the largest :math:`s_e + c_e`,
+    experts with the largest :math:`s_e + c_e`, where c is the correction,
 
     .. math::
 
@@ -276,9 +276,9 @@ def top_k_router(
     an option that keeps the probabilities as they are: then the output shrinks if the
     router is unsure.
 
-    Ports mistake one for the other, apply the softmax after the choice to *probabilities*, add the
-    correction to the weights, too, or choose in 16 bits, where ties and near ties go to other
-    experts than in 32.
+    Ports mistake normalized weights for plain ones, apply the softmax after the choice to
+    *probabilities*, add the correction to the weights, too, or choose in 16 bits, where ties and
+    near ties go to other experts than in 32.
 
     References
     ----------
