@@ -108,7 +108,7 @@ class BlockOptions:
         \mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),
 
     where :math:`\operatorname{norm}'` is there if the block's parameters have an output norm. A
-    parallel block has
+    parallel block has, with dropout and output norms in the same places,
 
     .. math::
 
