@@ -96,7 +96,7 @@ class LanguageModelConfig:
     vocabulary : int
         Number V of tokens.
     width : int
-        Number D of features of a position, a multiple of `heads` unless `head_width` is given.
+        Number D of features of a position, a multiple of `heads` unless ``head_width`` is given.
     heads : int
         Number H of attention heads.
     kv_heads : int or None
