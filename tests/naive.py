@@ -936,7 +936,7 @@ def recurrent_linear_attention(q, k, v, decay=None, beta=None, state=None, scale
 
 
 def attention_entropy(weights):
-    return -np.sum(weights * np.log(weights), axis=-1)
+    return -np.sum(weights * np.log(np.where(weights == 0, 1, weights)), axis=-1)
 
 
 def attention_distance(weights, q_offset=0):

@@ -51,7 +51,15 @@ def topic_of(name):
 
 
 FUNCTIONS = dict(public_functions())
-CHAPTERS = ("calculus", "activations", "losses", "normalization", "positions")
+CHAPTERS = (
+    "calculus",
+    "activations",
+    "losses",
+    "normalization",
+    "positions",
+    "attention",
+    "recurrent",
+)
 ONCE = [
     name
     for name in FUNCTIONS

@@ -381,8 +381,9 @@ def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[
         msg = f"Argument {name!r} must have {_words(missing, 'and')}, not only {shown(given)}."
         raise ValueError(msg)
     if unknown := sorted(set(keys) - needed - allowed, key=str):
-        known = _words(sorted(needed | allowed)) if needed | allowed else "no parameters"
-        msg = f"Argument {name!r} must have only {known}, not {_words(unknown)}."
+        known = needed | allowed
+        most = f"only {_words(sorted(known))}" if known else "no parameters"
+        msg = f"Argument {name!r} must have {most}, not {_words(unknown)}."
         raise ValueError(msg)
 
 

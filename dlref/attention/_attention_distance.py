@@ -60,8 +60,8 @@ def attention_distance(weights: npt.ArrayLike, *, q_offset: int = 0) -> FloatArr
 
     A head of small distance reads the neighbourhood like a convolution. As a scale: uniform weights
     over T keys have the distance :math:`(T^2 - 1)/(3T)` on average over the queries.
-    :cite:t:`Dosovitskiy2021` measured it between the patches of an image, beside the receptive
-    field of a convolution.
+    :cite:t:`Dosovitskiy2021` measured it between the patches of an image, and compare it with
+    the receptive field of a convolution.
 
     References
     ----------

@@ -68,8 +68,8 @@ def attention_shares(weights: npt.ArrayLike, *, q_offset: int = 0) -> FloatArray
     with 0 in place of a key that does not exist. These are three patterns that heads of trained
     models show: a *sink*, where a head with nothing to do puts its weight on the first token, which
     every query sees; the *previous token* head, a part of the circuit that continues repeated
-    sequences; and the token itself. At the first two positions the same key counts twice, so rows
-    of shares need not sum to less than 1.
+    sequences; and the token itself. At the first two positions the same key counts twice, so a
+    row may sum to more than 1.
 
     References
     ----------

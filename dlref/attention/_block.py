@@ -29,7 +29,7 @@ from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations import sigmoid, sigmoid_vjp
 from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
 from ..positions import apply_rope, apply_rope_vjp
-from ._cache import KVCache
+from ._cache import KVCache, appended
 from ._kernels.arguments import Attention, as_window
 from ._kernels.matrices import scores, softmax_parts
 from ._params import AttentionParams
@@ -226,11 +226,10 @@ class AttentionBlock:
         )
         q, k = heads.prepared(self.raw[0], p.q_norm), heads.prepared(self.raw[1], p.k_norm)
         v = split(affine(x_kv, p.w_v, p.b_v), heads.keys)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        self.operands = q, k, v
-        self.at = Attention(("q", "k", "v"), self.operands, **self.options)
-        self.averages, self.log_sums = self.at.attend()
+        with appended(cache, k, v) as (k, v):
+            self.operands = q, k, v
+            self.at = Attention(("q", "k", "v"), self.operands, **self.options)
+            self.averages, self.log_sums = self.at.attend()
         self.merged = merge(self.at.of_queries(self.averages, self.at.T, self.at.V))
         self.gate, self.opened = None, self.merged
         if p.w_gate is not None:

@@ -2,6 +2,9 @@ r"""A cache of keys and values, for decoding token by token."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +20,9 @@ from .._core.arguments import (
     check_shape,
     float_dtype,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["KVCache"]
 
@@ -181,8 +187,8 @@ class KVCache:
         """Values so far, a read-only view."""
         return self._seen(self._values)
 
-    def _seen(self, buffer: FloatArray) -> FloatArray:
-        view = buffer[..., self._start : self._stop, :]
+    def _seen(self, buffer: FloatArray, new: int = 0) -> FloatArray:
+        view = buffer[..., self._start : self._stop + new, :]
         view.flags.writeable = False
         return view
 
@@ -205,6 +211,12 @@ class KVCache:
         k, v = as_array("k", k), as_array("v", v)
         check_pattern("k", k, (*self._keys.shape[:-2], "T", self._keys.shape[-1]))
         check_shape("v", v, (*k.shape[:-1], self._values.shape[-1]))
+        seen = self._written(k, v)
+        self._count(k.shape[-2])
+        return seen
+
+    def _written(self, k: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Write new tokens, not counted yet, and return all keys and values with them."""
         T = k.shape[-2]
         if self._stop + T > self._keys.shape[-2]:
             most = (
@@ -213,12 +225,14 @@ class KVCache:
             self._move(max(len(self) + T, most))
         new = slice(self._stop, self._stop + T)
         self._keys[..., new, :], self._values[..., new, :] = k, v
-        self._stop += T
-        self._total += T
-        seen = self.keys, self.values
+        return self._seen(self._keys, T), self._seen(self._values, T)
+
+    def _count(self, tokens: int) -> None:
+        """Count tokens that were written, and forget those that no later one will meet."""
+        self._stop += tokens
+        self._total += tokens
         if self._most is not None:
             self._forget(self._most)
-        return seen
 
     @property
     def _most(self) -> int | None:
@@ -262,3 +276,17 @@ class KVCache:
 def _spare(kept: int) -> int:
     """Return for how many more tokens there is room, so that few appended ones move the others."""
     return (kept + 1) // 2 + 1
+
+
+@contextmanager
+def appended(
+    cache: KVCache | None, k: FloatArray, v: FloatArray
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield the cached keys and values with the new ones; an error leaves the cache as it was."""
+    if cache is None:
+        yield k, v
+        return
+    for name, new, kept in (("keys", k, cache.keys), ("values", v, cache.values)):
+        check_pattern(f"cache.{name}", kept, (*new.shape[:-2], "S", new.shape[-1]))
+    yield cache._written(k, v)
+    cache._count(k.shape[-2])

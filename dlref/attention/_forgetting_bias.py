@@ -59,7 +59,7 @@ def forgetting_bias(log_forget: npt.ArrayLike, *, q_offset: int = 0) -> FloatArr
 
     See Also
     --------
-    scaled_dot_product_attention : Takes it as `bias`, with ``is_causal=True``.
+    scaled_dot_product_attention : Takes it as `bias`, with ``is_causal=True`` and this `q_offset`.
     recurrent_linear_attention : Its decay is the same factor, without a softmax.
     dlref.positions.alibi_bias : The same for a forget gate that is constant.
 
@@ -77,7 +77,7 @@ def forgetting_bias(log_forget: npt.ArrayLike, *, q_offset: int = 0) -> FloatArr
     :math:`b_{ij} = -m (i' - j)`.
 
     **Numerics.** Each sum is added up from its own first term. The difference of two cumulative
-    sums, which kernels take because it needs no memory of size S, loses the digits that the two
+    sums, which kernels take because it needs S numbers and no matrix, loses the digits that the two
     have in common, and gives NaN after a gate of exactly 0.
 
     References

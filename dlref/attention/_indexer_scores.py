@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
+    FAR,
     FloatArray,
     as_bool,
     as_floats,
@@ -67,8 +68,8 @@ def indexer_scores(q: npt.ArrayLike, k: npt.ArrayLike, w: npt.ArrayLike) -> Floa
     -----
     .. math:: I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)
 
-    The lightning indexer of DeepSeek-V3.2. Attention itself reads only the 2048 keys with the
-    largest scores, so its cost for each token does not grow with the text. The indexer still
+    This is the lightning indexer of DeepSeek-V3.2. Attention itself reads only the 2048 keys with
+    the largest scores, so its cost for each token does not grow with the text. The indexer still
     compares every pair; it is cheap because its heads are few, share their keys, are computed in
     FP8, and need no softmax. Without the relu the sum over heads would be one bilinear form
     :math:`(\sum_h w_{th} \vec q_{th}) \cdot \vec k_s`, in which several heads are no better than
@@ -86,7 +87,7 @@ def indexer_scores(q: npt.ArrayLike, k: npt.ArrayLike, w: npt.ArrayLike) -> Floa
 
     Examples
     --------
-    Two heads look into opposite directions, and the second counts twice:
+    Two heads look in opposite directions, and the second counts twice:
 
     >>> from dlref.attention import indexer_scores
     >>> q, k = [[[1.0]], [[-1.0]]], [[3.0], [-5.0], [0.0]]
@@ -138,8 +139,9 @@ def indexer_scores_vjp(
 
     **Where the gradient comes from.** The choice of the largest scores is piecewise constant and
     has no gradient, so the loss of the model cannot train the indexer. DeepSeek-V3.2 trains it by a
-    loss of its own, the KL divergence of the softmax of the scores from the weights of attention,
-    and detaches its inputs, so that this loss does not change the model.
+    loss of its own: the KL divergence of the softmax of the scores, as the prediction, with the
+    weights of attention, summed over heads and normalized, as the target. It detaches the inputs
+    of the indexer, so that this loss does not change the model.
 
     Examples
     --------
@@ -240,7 +242,7 @@ def select_keys(
 
     Notes
     -----
-    With the visible keys :math:`\mathcal{V}_t` of query t, the selected ones are
+    With the visible keys :math:`\mathcal{V}_t` of query t and k for `count`, the selected ones are
 
     .. math:: \mathcal{S}_t = \operatorname*{argmax}_{\mathcal{S} \subseteq \mathcal{V}_t,\;
        |\mathcal{S}| = \min(k, |\mathcal{V}_t|)} \sum_{s \in \mathcal{S}} I_{ts} .
@@ -262,13 +264,11 @@ def select_keys(
     _, [s] = as_floats({"scores": scores}, work=np.float32)
     check_ndim("scores", s, 2)
     T, S = s.shape[-2:]
-    count, offset = (
-        as_integer("count", count, least=1),
-        as_integer("q_offset", q_offset, least=-S - T),
-    )
+    count = as_integer("count", count, least=1)
+    offset = as_integer("q_offset", q_offset, least=-FAR, most=FAR)
     visible = ~(s == -np.inf)
     if as_bool("is_causal", is_causal):
-        visible = visible & (np.arange(S) <= np.arange(T)[:, None] + min(offset, S))
+        visible = visible & (np.arange(S) <= np.arange(T)[:, None] + offset)
     rank = np.where(np.isnan(s), np.inf, s)
     order = np.lexsort((-rank, ~visible), axis=-1)[..., : min(count, S)]
     return np.where(np.take_along_axis(visible, order, -1), order, -1)

@@ -17,7 +17,7 @@ from .._core.arguments import (
 from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
 from ._attention_weights import attention_weights
 from ._block import Heads, merge, split
-from ._cache import KVCache
+from ._cache import KVCache, appended
 from ._scaled_dot_product import (
     scaled_dot_product_attention,
     scaled_dot_product_attention_jvp,
@@ -85,12 +85,10 @@ class LatentBlock:
             options["scale"] = 1 / math.sqrt(max(self.N + self.R, 1))
         self.options = options
         self._project()
-        latent, shared = self.latent, self.shared
-        if cache is not None:
-            shared, values = cache.append(shared, latent[..., None, :, :])
-            latent = values[..., 0, :, :]
-        self.operands = (self._absorbed if absorbed else self._expanded)(latent, shared)
-        averages = scaled_dot_product_attention(*self.operands, **options)
+        with appended(cache, self.shared, self.latent[..., None, :, :]) as (shared, latents):
+            operands = self._absorbed if absorbed else self._expanded
+            self.operands = operands(latents[..., 0, :, :], shared)
+            averages = scaled_dot_product_attention(*self.operands, **options)
         self.merged = merge(self._read(averages) if absorbed else averages)
 
     @property

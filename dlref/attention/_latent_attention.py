@@ -255,8 +255,9 @@ def latent_attention(
     :math:`R_{kv} + R` = 576; the same heads with a usual cache :math:`H (N + R + V)` = 40,960;
     grouped queries with 8 heads of keys :math:`2 \cdot 8 \cdot 128` = 2048; a single one 256.
 
-    **Conventions.** The published models interleave the pairs of the rotated channels. With YaRN
-    the scale is multiplied by the square of the attention factor: pass `scale`.
+    **Conventions.** The published models interleave the pairs of the rotated channels. With YaRN by
+    a factor s, DeepSeek multiplies the scale, and not the tables, by the square of
+    :math:`0.1\, \text{mscale\_all\_dim} \log s + 1`: pass `scale`.
 
     The products with weights are formed in the dtype of the arguments, as are the products within
     attention.
@@ -368,6 +369,9 @@ def latent_attention_vjp(
             \vec x_j^\top , \qquad
         \pdv{L}{\vec x_i} = \mat W_{DQ}^\top \vec g_i + \mat W_{DKV}^\top
             \begin{pmatrix} \vec g^z_i \\ \pdv{L}{\vec t_i} \end{pmatrix} .
+
+    Where the queries have no latent, :math:`\vec g_i` is the gradient of the token by way of
+    :math:`\mat W_{UQ}`, and there is no :math:`\mat W_{DQ}`.
 
     Examples
     --------

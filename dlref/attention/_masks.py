@@ -431,7 +431,7 @@ def tree_mask(parents: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     TypeError
         If `parents` is not integer.
     ValueError
-        If `parents` does not have one axis, holds something else than -1 and positions, or if a
+        If `parents` does not have one axis, holds anything other than -1 and positions, or if a
         token is its own ancestor.
 
     See Also
@@ -440,7 +440,7 @@ def tree_mask(parents: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
     Notes
     -----
-    With the parent p(i) of token i,
+    With the parent p(i) of token i, and only the first term for a root,
 
     .. math:: M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .
 

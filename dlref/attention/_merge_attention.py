@@ -102,7 +102,7 @@ def merge_attention(
 
     Examples
     --------
-    Three keys with the weights 1 : 2 and 1, alone in its part: the shares are 3/4 and 1/4.
+    The exponentials of one part add up to 3, of the other to 1: the shares are 3/4 and 1/4.
 
     >>> import numpy as np
     >>> from dlref.attention import merge_attention
@@ -215,7 +215,7 @@ def merge_attention_jvp(
        \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .
 
     Since :math:`\vec o = \sum_p w_p\, \vec o_p`, the first is also the merge of the parts' tangents
-    plus the sum of the parts with the tangents of their weights,
+    plus the sum of the parts, each times the tangent of its weight,
     :math:`\dot w_p = w_p (\dot\ell_p - \dot\ell)`, which is how it is computed.
 
     Examples

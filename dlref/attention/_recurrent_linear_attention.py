@@ -22,6 +22,7 @@ from .._core.arguments import (
     present,
     result,
     tangents_by_name,
+    wrong_shape,
 )
 from ._kernels import delta_rule
 
@@ -49,9 +50,9 @@ def _operands(
     check_shape(names["k"], k, q.shape)
     check_pattern(names["v"], v, (*q.shape[:-1], "V"))
     if names["decay"] in arrays:
-        g = arrays[names["decay"]]
-        width = 1 if g.shape[-1:] == (1,) else q.shape[-1]
-        check_shape(names["decay"], g, (*q.shape[:-1], width))
+        g, rows, E = arrays[names["decay"]], q.shape[:-1], q.shape[-1]
+        if g.shape not in ((*rows, 1), (*rows, E)):
+            wrong_shape(names["decay"], g, f"{(*rows, 1)} or {(*rows, E)}")
     if names["beta"] in arrays:
         check_shape(names["beta"], arrays[names["beta"]], q.shape[:-1])
     if names["state"] in arrays:
@@ -149,7 +150,8 @@ def recurrent_linear_attention(
     **The delta rule.** :math:`\mat S'^\top \vec k` is the current answer of the memory to the key.
     If the key has length 1 and :math:`\beta = 1`, it answers :math:`\vec v_t` after the step: a
     step of gradient descent on :math:`\tfrac12 \norm{\mat S^\top \vec k_t - \vec v_t}^2` with rate
-    :math:`\beta`. Adding alone would answer with the sum of all values ever written under this key.
+    :math:`\beta`. Adding alone would answer with the sum of all values ever written under this key,
+    and with a share of each value under a key that is not orthogonal to it.
 
     **Which arguments make which model.** The recurrence has many names. Without `beta`:
 
@@ -161,7 +163,7 @@ def recurrent_linear_attention(
     - the SSD layer of Mamba-2: the decay of a head is :math:`\Delta_t a` with a negative number a,
       k is its B, q its C, and v is :math:`\Delta_t \vec x_t`.
 
-    With `beta`, keys of length 1 (:func:`~dlref.normalization.l2_norm`) and `scale`
+    With `beta`, queries and keys of length 1 (:func:`~dlref.normalization.l2_norm`) and `scale`
     :math:`1 / \sqrt E`:
 
     - DeltaNet: no decay;
@@ -193,13 +195,12 @@ def recurrent_linear_attention(
     .. math:: (\mat I + \mat B \mat A)\, \mat W = \mat B\, (\mat V - \tilde{\mat K} \mat S_0) .
 
     So the inverse is where the steps of the chunk depend on each other, and everything else is
-    independent. (Without decay, :math:`\mat I - \mat K^\top (\mat I + \mat B \mat A)^{-1} \mat B
-    \mat K` is the product of the C factors :math:`\mat I - \beta_t \vec k_t \vec k_t^\top`, the
-    compact WY form of a product of reflections.) With
+    independent. (Without beta there is no system: W is V. Without decay, :math:`\mat I - \mat
+    K^\top (\mat I + \mat B \mat A)^{-1} \mat B \mat K` is the product of the C factors :math:`\mat
+    I - \beta_t \vec k_t \vec k_t^\top`, the compact WY form of a product of reflections.) With
     :math:`P_{tj} = \sum_e q_{te}\, e^{c_{te} - c_{je}}\, k_{je}` for :math:`j \le t`,
-    :math:`\tilde{\mat Q}` like :math:`\tilde{\mat K}`, and the rows
-    :math:`e^{\vec c_C - \vec c_j} \odot \vec k_j` of :math:`\hat{\mat K}`, the output and the
-    memory after the chunk are
+    :math:`\tilde{\mat Q}` like :math:`\tilde{\mat K}`, and the rows :math:`e^{\vec c_C - \vec c_j}
+    \odot \vec k_j` of :math:`\hat{\mat K}`, the output and the memory after the chunk are
 
     .. math:: \mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad
        \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .
@@ -215,8 +216,9 @@ def recurrent_linear_attention(
     matrices. In float64, rounded once. If an input is not finite, a step is taken at a time, so
     that NaN reaches later steps only, and a decay of -inf clears the memory.
 
-    Cost for each token: 2 E V multiplications to read and to write the memory and C (2 E + 2 V) for
-    the pairs, with C (E + V) less if there is no beta. One state is kept at a time.
+    Cost for each token: 3 E V multiplications to read the memory, for the correction and for the
+    query, and to write it, and C (2 E + 2 V) for the pairs. Without beta nothing is read for a
+    correction: E V and C (E + V) less. One state is kept at a time.
 
     References
     ----------
@@ -240,7 +242,7 @@ def recurrent_linear_attention(
     >>> out.ravel()
     array([5., 7.])
 
-    Both steps are a chunk: of the two equations :math:`w_1 = 5` and :math:`w_1 + w_2 = 7`.
+    Both steps are one chunk, a system of the equations :math:`w_1 = 5` and :math:`w_1 + w_2 = 7`:
 
     >>> np.linalg.solve([[1.0, 0.0], [1.0, 1.0]], values).ravel()
     array([5., 2.])
@@ -335,9 +337,11 @@ def recurrent_linear_attention_vjp(
         \pdv{L}{\mat S_0} &= \operatorname{diag}(e^{\vec c_C})\, \mat D
             + c\, \tilde{\mat Q}^\top \mat U - \tilde{\mat K}^\top \mat B \mat Z ,
 
-    where A counts below the diagonal and P on it too. The gradient of a decay at step s adds up,
-    over all pairs j < s <= t, the gradient of the pair times the pair. One state for each chunk is
-    kept from the forward pass; the matrices of a chunk are computed again.
+    where A counts below the diagonal and P on it too. Without beta, A is 0 and B the identity. The
+    gradient of a decay at step s adds up, over all pairs j < s <= t, the gradient of the pair times
+    the pair; the memory before the chunk counts as an earlier j, and the memory after it as a later
+    t. One state for each chunk is kept from the forward pass; the matrices of a chunk are computed
+    again.
 
     Examples
     --------

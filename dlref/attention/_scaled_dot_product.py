@@ -212,8 +212,9 @@ def scaled_dot_product_attention(
     **A softmax dilutes.** For a weight of 0.9 among S keys, a score must lie
     :math:`\log(9 (S - 1))` above the rest: 6.8 for 100 keys, 11.4 for 10,000. So the same scores
     give flatter weights over a longer text. Models that are trained on short texts multiply the
-    scores by :math:`\log n` of the number n of visible keys, or by Llama 4's
-    :math:`1 + 0.1 \log(1 + \lfloor n / 8192 \rfloor)`: an array as `scale`.
+    scores by :math:`\log n` for n visible keys, or by Llama 4's
+    :math:`1 + 0.1 \log(1 + \lfloor n / 8192 \rfloor)`: times :math:`1 / \sqrt E`, it is an array
+    for `scale`.
 
     References
     ----------

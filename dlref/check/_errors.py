@@ -161,7 +161,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     >>> [f"{float(error):.2g}" for error in ulp_error([0.0, 0.0], [1.0, np.nextafter(2.0, 0.0)])]
     ['4.5e+15', '9e+15']
 
-    One third in float64, which is not the float64 nearest to itself, but to 1/3:
+    1/3 in float64 is not one third, but the number nearest to it:
 
     >>> ulp_error([1 / 3], [Fraction(1, 3)])
     array([0.33333333])

@@ -52,7 +52,8 @@ def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
     .. math:: y_i = \frac{x_i}{\ell} , \qquad \ell = \sqrt{\sum_j x_j^2 + \epsilon}
 
     The dot product of two such rows is the cosine of the angle between them. Linear attention with
-    the delta rule needs keys of length 1 (Gated DeltaNet, Qwen3-Next, Kimi Linear): then the step
+    the delta rule needs keys of length 1 (Gated DeltaNet, Qwen3-Next, Kimi Linear, which normalize
+    queries, too): then the step
     :math:`\mat I - \beta \vec k \vec k^\top` has the eigenvalues 1 and :math:`1 - \beta`, which
     stay within -1 and 1 for every :math:`\beta` from 0 to 2.
 
@@ -61,7 +62,7 @@ def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
 
     **Conventions.** Here, and in the kernels of flash-linear-attention, :math:`\epsilon` is added
     to the sum of squares. PyTorch's ``normalize`` divides by the length, but at least by 1e-12.
-    The results differ where a row is shorter than about :math:`10^3 \sqrt\epsilon`.
+    In float32 the results differ where a row is shorter than about :math:`10^3 \sqrt\epsilon`.
 
     **Special values.** Zeros stay 0 if :math:`\epsilon > 0`, else they give NaN.
 

@@ -102,8 +102,8 @@ def rope_tables_multi(
     :math:`n_2` to the second, and so on. Interleaved, pair i belongs to coordinate i mod A as long
     as that one has pairs left, :math:`i < A\, n_a`, and else to the first.
 
-    **Sections or turns.** Frequencies fall with i. In sections time has all fast pairs, and
-    the columns have only slow ones. Interleaved, each coordinate has fast and slow pairs.
+    **Sections or turns.** Frequencies fall with i. In sections time has all the fastest pairs, and
+    the columns have only the slowest. Interleaved, each coordinate has fast and slow pairs.
 
     **The tokens of a text** have equal coordinates, for which both are :func:`rope_tables`: so
     a language model can learn images later. The next text token after an image has the

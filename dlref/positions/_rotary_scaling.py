@@ -100,7 +100,8 @@ def rope_frequencies(
     scaling : dict or None
         ``{"type": ..., ...}`` as in the published configurations, where the key is also called
         ``rope_type``; both may be there. The list below says which parameters a type takes;
-        ``original_max_position_embeddings`` and ``finetuned`` may be added for any type.
+        ``original_max_position_embeddings`` and ``finetuned`` may be added for any type. A
+        ``rope_theta`` in it is the argument `base` here.
     seq_len : int or None
         Number of tokens of the text, for the types "dynamic" and "longrope". None means no longer
         than in training.

@@ -132,8 +132,8 @@ def selective_scan(
     multiplied by :math:`e^{\Delta \vec a}`, and the input by
     :math:`(e^{\Delta \vec a} - 1) / \vec a`. Mamba keeps the first and takes
     :math:`\Delta`, the linear term of the series, for the second. A step size of 0 skips a token:
-    the state stays, and nothing is written. A large one forgets the past. So delta has the part of
-    the gates of a GRU.
+    the state stays, and nothing is written. A large one forgets the past. So delta plays the part
+    of the gates of a GRU.
 
     **One step after the other, or all at once.** The recurrence is linear, so two steps are one
     step. A step is a pair of a factor and a summand, and first
@@ -142,11 +142,12 @@ def selective_scan(
     .. math:: (\vec \alpha', \vec \beta') \bullet (\vec \alpha, \vec \beta) = (\vec \alpha' \odot
        \vec \alpha,\; \vec \alpha' \odot \vec \beta + \vec \beta') .
 
-    This operation is associative. The states are the summands of all its prefixes, and a *scan*
-    finds all prefixes of an associative operation in :math:`\log_2 T` rounds: round k combines each
-    pair with the pair :math:`2^k` steps before. A graphics processor gains from that, although
-    the sum of all rounds is more work. The NumPy below does so; the compiled loop takes one step
-    after the other, with several channels at once.
+    This operation is associative. From a state of 0, the states are the summands of all its
+    prefixes, and a *scan* finds all prefixes of an associative operation in
+    :math:`\lceil \log_2 T \rceil` rounds: round k = 0, 1, ... combines each pair with the pair
+    :math:`2^k` steps before. A graphics processor gains from that, although the sum of all rounds
+    is more work. ``selective_scan_doubling`` below does so; the compiled loop takes one step after
+    the other, with several channels at once.
 
     **Mamba-2.** If all N rates of a channel are one number, :math:`a_n = a`, and the
     channels of a head share it and delta, the states of a head are a matrix
@@ -266,12 +267,12 @@ def selective_scan_vjp(
         \pdv{L}{\vec c_t} = u_t \vec h_t , \qquad
         \pdv{L}{d} = \sum_t u_t x_t .
 
-    The last two rows of a and d add up over the batch, and the gradients of b and c over the
+    The gradients of a and d add up over the batch, too, and the gradients of b and c over the
     channels, which share them. A step size that is a softplus multiplies its gradient by
     :math:`\sigma(\delta_t)`.
 
     **Memory.** The states of all steps are T D N numbers, N times as many as the input. The code
-    keeps one state of 16, and computes the states in between again.
+    keeps every 16th state, and computes the states in between again.
 
     Examples
     --------

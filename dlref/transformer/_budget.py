@@ -142,8 +142,9 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
 
     brackets only with biases. RMS norm has no bias: the 2 there is for layer norm alone. T5
     has 32 H numbers for positions; rotary, sinusoidal and ALiBi none. A post-norm model has no last
-    norm. For :math:`H_k = H` and :math:`F = 4 D` the blocks
-    have about :math:`12 L D^2`.
+    norm. With another ``head_width`` E, queries and outputs have the width H E: attention has
+    :math:`2 D H E` in place of :math:`2 D^2`, and H E of its biases in place of D. For
+    :math:`H_k = H` and :math:`F = 4 D` the blocks have about :math:`12 L D^2`.
 
     References
     ----------
@@ -229,7 +230,8 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
 
     A matrix element is used once for each token, so the projections, the networks and the head
     cost as many multiplications as they have weights. The scores remain: a query of
-    D numbers with each of S keys, and as many for the values.
+    D numbers with each of S keys, and as many for the values. With another ``head_width`` E, H E
+    replaces one D of the projections, as in :func:`parameter_counts`, and the D of the scores.
 
     **When is attention the expensive part?** Scores cost more than everything else in a block from
     :math:`2 D S > 12 D^2`, which is S > 6 D: at D = 768 from 4600 tokens on. Averaged

@@ -96,7 +96,7 @@ class LanguageModelConfig:
     vocabulary : int
         Number V of tokens.
     width : int
-        Number D of features of a position, a multiple of `heads`.
+        Number D of features of a position, a multiple of `heads` unless ``head_width`` is given.
     heads : int
         Number H of attention heads.
     kv_heads : int or None
@@ -242,7 +242,7 @@ class LanguageModelConfig:
         if self.rope_dim is not None:
             as_even("rope_dim", self.rope_dim, least=2, most=self.head_width)
         if self.positions == "rope" and self.rope_dim is None and self.head_width % 2:
-            odd = f"width / heads = {self.head_width} is odd: rotations turn pairs"
+            odd = f"head_width = {self.head_width} is odd: rotations turn pairs"
             msg = f"Argument 'positions' must not be 'rope' where {odd}."
             raise ValueError(msg)
         self._freeze_blocks()

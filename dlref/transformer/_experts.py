@@ -352,7 +352,8 @@ def mixture_of_experts(
 
     where :math:`\vec a = \mat W^g_e \vec x + \vec b^g_e` and :math:`\vec b = \mat W^u_e \vec x +
     \vec b^u_e`; the second term is there if a network is shared, without the sigmoid if it has no
-    gate. The bound :math:`\ell` of `limit` and the shift :math:`\delta` come from gpt-oss.
+    gate. The bound :math:`\ell` of `limit` and the shift :math:`\delta` come from gpt-oss, and so
+    does the slope :math:`\beta` of `beta`, with which :math:`f(\beta z) / \beta` stands for f.
 
     A token costs k networks while the model has n: parameters without their multiplications. The
     rows of each expert are gathered, so that a product of matrices serves all its tokens.

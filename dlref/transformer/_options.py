@@ -108,7 +108,7 @@ class BlockOptions:
         \mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),
 
     where :math:`\operatorname{norm}'` is there if the block's parameters have an output norm. A
-    parallel block has
+    parallel block has, with dropout and output norms in the same places,
 
     .. math::
 
@@ -118,9 +118,10 @@ class BlockOptions:
     with :math:`\operatorname{norm}_1` twice if the parameters have no second norm: one product of
     matrices can then make queries, keys, values and hidden units at once.
 
-    Fields can only be given by name, so that two of them cannot be exchanged unnoticed, and
-    ``dataclasses.replace`` makes another kind. Two objects are equal if they are the same object,
-    since they may hold arrays.
+    The fields of attention (`window`, `scale`, `softcap`) and the entries of `router` are checked
+    where a block is run. Fields can only be given by name, so that two of them cannot be exchanged
+    unnoticed, and ``dataclasses.replace`` makes another kind. Two objects are equal if they are the
+    same object, since they may hold arrays.
 
     References
     ----------

@@ -197,8 +197,8 @@ class GatedDeltaParams(NamedTuple):
     w_q, w_k : ndarray, shape (Hk E, D)
         Projections to queries and keys, of Hk heads.
     w_v, w_z : ndarray, shape (H V, D)
-        Projections to values and to the gate of the output, of H heads; each Hk-th part of them
-        shares a head of keys.
+        Projections to values and to the gate of the output, of H heads; H / Hk consecutive ones
+        share a head of keys.
     w_b, w_a : ndarray, shape (H, D)
         Projections to the logits of the rates :math:`\beta`, and to the steps of the decay.
     conv : ndarray, shape (2 Hk E + H V, K)
@@ -229,8 +229,9 @@ class GatedDeltaParams(NamedTuple):
         o = recurrent_linear_attention(l2_norm(q), l2_norm(k), v, decay, beta, scale=E**-0.5)[0]
         y = (rms_norm(o, norm) * silu(x @ w_z.T)) @ w_o.T
 
-    Positions are known from the order of the steps alone; masks, biases and windows do not apply,
-    and what a cache keeps has the same size after any number of steps.
+    Positions are known from the order of the steps alone. A block refuses masks, biases, windows
+    and chunks, and ``is_causal`` has to be True; ``num_heads``, ``rope``, ``scale`` and ``softcap``
+    have no effect. What a cache keeps has the same size after any number of steps.
 
     Examples
     --------

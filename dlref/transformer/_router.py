@@ -2,6 +2,7 @@ r"""The choice of experts for each token, and losses that keep it balanced."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,9 +236,9 @@ def top_k_router(
         Number of groups of experts, a divisor of n.
     top_groups : int, default 1
         Number of groups among whose experts a token chooses: those with the largest sum of their
-        two best scores ("sigmoid"), or with the best one.
+        two best scores ("sigmoid"), or with the best one; the correction counts.
     normalize : bool, default True
-        Whether the weights of a token are divided by their sum.
+        Whether the weights of a token are divided by their sum; "softmax_of_top" always is.
     scale : float, default 1.0
         Factor of the weights.
 
@@ -262,7 +263,7 @@ def top_k_router(
     Notes
     -----
     With the logits :math:`\vec z = \mat W \vec x + \vec b`, the scores s, and the set C of the k
-    experts with the largest :math:`s_e + c_e`,
+    experts with the largest :math:`s_e + c_e`, where c is the correction,
 
     .. math::
 
@@ -275,9 +276,9 @@ def top_k_router(
     an option that keeps the probabilities as they are: then the output shrinks if the
     router is unsure.
 
-    Ports mistake one for the other, apply the softmax after the choice to *probabilities*, add the
-    correction to the weights, too, or choose in 16 bits, where ties and near ties go to other
-    experts than in 32.
+    Ports mistake normalized weights for plain ones, apply the softmax after the choice to
+    *probabilities*, add the correction to the weights, too, or choose in 16 bits, where ties and
+    near ties go to other experts than in 32.
 
     References
     ----------
@@ -362,8 +363,9 @@ def top_k_router_vjp(
         \pdv{L}{z_e} = s_e \Bigl( g_e - \sum_f s_f g_f \Bigr) \quad \text{(softmax)}, \qquad
         \pdv{L}{z_e} = s_e (1 - s_e)\, g_e \quad \text{(sigmoid)} .
 
-    With normalized probabilities an expert that was not chosen gets no gradient through the
-    weights; with k = 1 no expert does, as the weight is always m: such a router learns from its
+    Without `normalize` the weight is :math:`m s_e`, and :math:`m u_e` stands in place of all after
+    the bracket. With normalized probabilities an expert that was not chosen gets no gradient from
+    the weights; with k = 1 no expert does, as the weight is always m: such a router learns from its
     scores alone.
 
     Examples
@@ -438,6 +440,8 @@ def top_k_router_jvp(
         \dot s_e = s_e (1 - s_e)\, \dot z_e, \qquad
         \dot w_e = \frac{m}{S} \Bigl( \dot s_e - \frac{s_e}{S} \sum_{f \in C} \dot s_f \Bigr) .
 
+    Without `normalize` the last is :math:`m \dot s_e`.
+
     Examples
     --------
     >>> import numpy as np
@@ -465,7 +469,7 @@ def top_k_router_jvp(
 
 def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatArray:
     r"""
-    Loss that is smallest if all experts get equally many tokens.
+    Loss that pushes a router towards experts with equally many tokens.
 
     Parameters
     ----------
@@ -477,7 +481,7 @@ def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatA
     Returns
     -------
     floating-point scalar
-        Loss; k if tokens and probabilities are spread evenly.
+        Loss; k if tokens or probabilities are spread evenly, NaN without tokens.
 
     Raises
     ------
@@ -500,7 +504,8 @@ def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatA
         L = n \sum_e f_e P_e , \qquad f_e = \frac1N \sum_t [\, e \in C_t \,], \qquad
         P_e = \frac1N \sum_t s_{te} .
 
-    The shares sum to k, the probabilities to 1, so that L is k if either is even. Only P has a
+    The shares sum to k, the probabilities to 1, so that L is k if either is even. That is not the
+    least value: L is less where an expert gets many tokens, each by a narrow margin. Only P has a
     gradient: the more tokens an expert has, the more its probabilities are pushed down. The shares
     sum to k as in Hugging Face's Transformers; the Switch Transformer has one expert a token,
     and Megatron divides by k.
@@ -516,10 +521,17 @@ def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatA
     1.0
     >>> float(load_balancing_loss([[1.0, 0.0], [1.0, 0.0]], [[0], [0]]))
     2.0
+
+    One token is sure of its expert, the other three are less so; the loss is below 1:
+
+    >>> unsure = [0.375, 0.625]
+    >>> float(load_balancing_loss([[1.0, 0.0], unsure, unsure, unsure], [[0], [1], [1], [1]]))
+    0.96875
     """
     dtype, s, shares = _shares(scores, experts)
-    mean = s.reshape(-1, s.shape[-1]).mean(0)
-    return result(np.asarray(s.shape[-1] * np.sum(shares * mean)), dtype)
+    with np.errstate(all="ignore"):
+        mean = s.sum(tuple(range(s.ndim - 1))) / math.prod(s.shape[:-1])
+        return result(np.asarray(s.shape[-1] * np.sum(shares * mean)), dtype)
 
 
 def _shares(scores: npt.ArrayLike, experts: npt.ArrayLike) -> tuple[Any, FloatArray, FloatArray]:
@@ -577,7 +589,7 @@ def router_z_loss(logits: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     floating-point scalar
-        Loss.
+        Loss; NaN without tokens.
 
     Raises
     ------
@@ -611,7 +623,8 @@ def router_z_loss(logits: npt.ArrayLike) -> FloatArray:
     dtype, [z] = as_floats({"logits": logits})
     check_ndim("logits", z, 1)
     with np.errstate(all="ignore"):
-        return result(np.asarray(np.mean(np.square(logsumexp(z, axis=-1)))), dtype)
+        squares = np.square(logsumexp(z, axis=-1))
+        return result(np.asarray(np.sum(squares) / squares.size), dtype)
 
 
 def router_z_loss_grad(logits: npt.ArrayLike) -> FloatArray:

@@ -38,8 +38,9 @@ fig.colorbar(image, label="score")
 # Coordinates that share frequencies
 # ----------------------------------
 # Which coordinate turns which pair in models of videos: in sections, or in
-# turns. Frequencies fall from left to right. The two tables give the token at
-# time 0, row 0 and column 1 its angles: only the pairs of the column turn.
+# turns. Frequencies fall from left to right. A bar is the angle of a pair, for
+# a token at 1 on the axis of this colour and at 0 on the others: only the
+# pairs of that axis turn.
 
 from dlref.positions import rope_frequencies, rope_tables_multi
 

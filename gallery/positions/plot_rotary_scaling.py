@@ -72,7 +72,7 @@ axes[1].legend()
 # Factors of the tables
 # ---------------------
 # YaRN and LongRoPE also multiply cosine and sine, and thereby the scores by
-# the square, so that a softmax over more keys stays as sharp.
+# the square, because a softmax over more keys is flatter.
 
 factor = np.geomspace(1, 64, 40)
 curves = {

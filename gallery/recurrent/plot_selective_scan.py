@@ -9,10 +9,10 @@ how do a few rounds of pairs replace a loop over time?
 # %%
 # A step size for each token
 # --------------------------
-# One channel with four rates. The input is noise, except for two marked tokens.
-# Left: every token has the same step, and the marked inputs fade among the
-# noise. Right: unmarked tokens have a step near 0, which neither writes nor
-# forgets, and the state holds the marked inputs.
+# One channel with four rates. The input is noise, except for two marked tokens
+# (dotted). Left: every token has the same step, and the marked inputs fade
+# among the noise. Right: unmarked tokens have a step near 0, which hardly
+# writes or forgets, and the state holds the marked inputs.
 
 import matplotlib.pyplot as plt
 import numpy as np

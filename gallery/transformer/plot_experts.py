@@ -9,7 +9,9 @@ Which tokens go to which expert, and what does the balancing loss do about it?
 # Regions of a plane
 # ------------------
 # Tokens of two features, six experts: a router without a bias cuts the plane
-# into sectors, one for each expert, and with k = 2 into sectors for each pair.
+# into sectors. A number stands in the direction of its expert's weight. Experts
+# 4 and 5 are never the best: their weights lie inside of the hull of the other
+# four. With k = 2 a sector belongs to a pair, and all six are chosen somewhere.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,18 +49,22 @@ axes[0].set(ylabel="feature 1")
 # Balance
 # -------
 # Tokens that lie on one side leave some experts without work. Steps against the
-# gradient of the balancing loss turn the router until all have about the
-# same share, here one sixth of the tokens each.
+# gradient of the balancing loss move the router, which has a bias now, until
+# all have about the same share, here one sixth of the tokens each. The grey
+# line is 1, the loss of an even load.
 
 tokens = rng.normal(size=(600, 2)) + np.array([1.5, 0.5])
-shares, losses = [], []
+bias, shares, losses = np.zeros(6), [], []
 for _ in range(400):
-    routing = top_k_router(tokens, weight, k=1)
+    routing = top_k_router(tokens, weight, k=1, bias=bias)
     shares.append(np.bincount(routing.experts.ravel(), minlength=6) / 600)
     losses.append(load_balancing_loss(routing.scores, routing.experts))
     dscores = load_balancing_loss_grad(routing.scores, routing.experts)
-    _, dweight = top_k_router_vjp((None, None, dscores), tokens, weight, k=1)
-    weight = weight - 0.3 * dweight
+    _, dweight, dbias = top_k_router_vjp(
+        (None, None, dscores), tokens, weight, k=1, bias=bias
+    )
+    weight, bias = weight - 0.1 * dweight, bias - 0.1 * dbias
+assert abs(shares[-1] - 1 / 6).max() < 0.01
 
 fig, axes = plt.subplots(1, 2)
 axes[0].stackplot(range(400), np.transpose(shares))

@@ -187,6 +187,10 @@ def test_errors(rng):
         latent_attention(x, p, num_heads=H, rope=narrow)
     with pytest.raises(TypeError, match=r"^Argument 'cache' must be a KVCache or None"):
         latent_attention(x, p, num_heads=H, cache={})
+    cache = KVCache.empty((), 1, R, LATENT, dtype=np.float64)
+    with pytest.raises(ValueError, match=r"^Argument 'mask' must broadcast to"):
+        latent_attention(x, p, num_heads=H, cache=cache, mask=np.ones((9, 9), bool))
+    assert len(cache) == 0
     with pytest.raises(ValueError, match=r"^Argument 'params' must be a tuple of 8 arrays"):
         latent_attention(x, p[:4], num_heads=H)
     with pytest.raises(ValueError, match=r"^Argument 'dout' must have shape \(3, 8\)"):

@@ -345,7 +345,8 @@ class TestErrors:
     def test_recurrent(self):
         q = np.ones((3, 2))
         f = recurrent_linear_attention
-        with pytest.raises(ValueError, match=r"'decay' must have shape \(3, 2\), not \(2, 2\)"):
+        words = r"'decay' must have shape \(3, 1\) or \(3, 2\), not \(2, 2\)"
+        with pytest.raises(ValueError, match=words):
             f(q, q, q, q[:2])
         with pytest.raises(ValueError, match=r"'beta' must have shape \(3,\), not \(3, 2\)"):
             f(q, q, q, None, q)

@@ -84,6 +84,16 @@ def test_without_any_keys():
     assert not any(x.any() for x in merge_attention_jvp((out, lse), (out, np.ones((2, 3)))))
 
 
+def test_of_no_parts():
+    out, lse = np.ones((0, 3, 4)), np.ones((0, 3))
+    got, merged = merge_attention(out, lse)
+    np.testing.assert_array_equal(got, np.zeros((3, 4)))
+    np.testing.assert_array_equal(merged, np.full(3, -np.inf))
+    grads = merge_attention_vjp((got, merged), out, lse)
+    assert [grad.shape for grad in grads] == [out.shape, lse.shape]
+    assert not any(x.any() for x in merge_attention_jvp((out, lse), (out, lse)))
+
+
 def test_large_scores_do_not_overflow():
     got, lse = merge_attention([[[1.0]], [[3.0]]], [[1e4], [1e4]])
     assert got == 2

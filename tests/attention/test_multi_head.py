@@ -587,6 +587,36 @@ def test_a_cache_of_another_kind_is_refused(rng):
         multi_head_attention(x, x, AttentionParams(*w), num_heads=2, cache=(x, x))
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"mask": np.ones((4, 4), bool)}, {"scale": "1"}, {"is_causal": 3}, {"window": 3}],
+    ids=lambda option: next(iter(option)),
+)
+def test_a_call_that_is_refused_leaves_the_cache_as_it_was(rng, wrong):
+    x, params = rng.normal(size=(5, 4)), AttentionParams(*rng.normal(size=(4, 4, 4)))
+    cache = KVCache.empty((), 2, 2, dtype=np.float64, window=3)
+    first = multi_head_attention(x[:2], x[:2], params, num_heads=2, is_causal=True, cache=cache)
+    kept = cache.keys.copy()
+    with pytest.raises((TypeError, ValueError)):
+        multi_head_attention(x[2:], x[2:], params, num_heads=2, cache=cache, **wrong)
+    assert cache.total == len(cache) == 2
+    np.testing.assert_array_equal(cache.keys, kept)
+    rest = multi_head_attention(x[2:], x[2:], params, num_heads=2, is_causal=True, cache=cache)
+    want = multi_head_attention(x, x, params, num_heads=2, is_causal=True)
+    np.testing.assert_allclose(np.concatenate([first, rest]), want, rtol=0, atol=4e-14)
+    assert (cache.total, len(cache)) == (5, 3)
+
+
+def test_a_cache_of_another_shape_is_refused(rng):
+    x, params = rng.normal(size=(5, 4)), AttentionParams(*rng.normal(size=(4, 4, 4)))
+    for shape, words in (((4, 2), "keys"), ((2, 3), "keys"), ((2, 2, 1), "values")):
+        cache = KVCache.empty((), *shape)
+        want = rf"^Argument 'cache.{words}' must have shape \(2, S, 2\), not"
+        with pytest.raises(ValueError, match=want):
+            multi_head_attention(x, x, params, num_heads=2, cache=cache)
+        assert len(cache) == 0
+
+
 @pytest.mark.parametrize("option", ["none", "rotation", "softcap", "sink"])
 def test_what_gives_the_key_bias_a_gradient(rng, option):
     params, x = draw(rng, width=(D, D)), rng.normal(size=(2, T, D))

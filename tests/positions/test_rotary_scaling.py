@@ -241,7 +241,7 @@ class TestErrors:
         words = r"^Argument 'scaling' must have only 'factor', not 'beta'\.$"
         with pytest.raises(ValueError, match=words):
             P.rope_frequencies(4, scaling={"type": "linear", "factor": 2, "beta": 1})
-        words = r"^Argument 'scaling' must have only no parameters, not 'factor'\.$"
+        words = r"^Argument 'scaling' must have no parameters, not 'factor'\.$"
         with pytest.raises(ValueError, match=words):
             P.rope_frequencies(4, scaling={"type": "default", "factor": 2})
 

@@ -171,6 +171,22 @@ class TestLosses:
         s, experts = np.full((6, 3), 1 / 3), [[0, 1], [1, 2], [2, 0]] * 2
         assert load_balancing_loss(s, experts) == pytest.approx(2)
 
+    def test_balance_is_not_the_least(self):
+        scores = np.array([[1.0, 0.0], *3 * [[0.375, 0.625]]])
+        experts = top_k_router(np.log(scores + 1e-300), np.eye(2), k=1).experts
+        assert experts.ravel().tolist() == [0, 1, 1, 1]
+        assert load_balancing_loss(scores, experts) == 0.96875
+
+    def test_without_tokens(self):
+        scores, experts = np.zeros((0, 3)), np.zeros((0, 1), int)
+        assert np.isnan(load_balancing_loss(scores, experts))
+        assert np.isnan(router_z_loss(scores))
+        assert load_balancing_loss_grad(scores, experts).shape == (0, 3)
+        assert router_z_loss_grad(scores).shape == (0, 3)
+
+    def test_of_one_token_without_axes(self):
+        assert load_balancing_loss([0.5, 0.5], [1]) == 1
+
     def test_z_loss(self, rng, assert_close):
         torch, z = peers.torch, rng.normal(size=(4, 7, N))
         t = torch.tensor(z, requires_grad=True)

@@ -31,7 +31,6 @@ from ..._core.arguments import (
     check_multiple,
     check_ndim,
     check_pattern,
-    check_range,
     check_shape,
     entries,
     result,
@@ -203,7 +202,10 @@ class Attention:
         check_ndim("indices", chosen, 1)
         shape = (*self.lead, self.T, chosen.shape[-1])
         check_fits("indices", chosen, shape, "..., H, T, count")
-        check_range("indices", chosen[chosen >= 0], self.S)
+        if chosen.size and chosen.max() >= self.S:
+            most = f"integers up to {self.S - 1}, or negative ones for no key"
+            msg = f"Argument 'indices' must hold {most}, not {chosen.max()}."
+            raise ValueError(msg)
         selected = np.zeros((*chosen.shape[:-1], self.S + 1), bool)  # the last column: none
         np.put_along_axis(selected, np.where(chosen < 0, self.S, chosen), True, -1)
         return selected[..., :-1] if seen is None else seen & selected[..., :-1]

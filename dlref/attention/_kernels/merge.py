@@ -66,7 +66,7 @@ def _pull_back(
 def _by_rows(w: FloatArray, parts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return weights (P, N) and parts (P, N, V), contiguous."""
     count, width = parts.shape[0], parts.shape[-1]
-    rows = math.prod(w.shape[1:])
+    rows = math.prod(w.shape[1:])  # of each part, also where there is no part
     return as_carray(w).reshape(count, rows), as_carray(parts).reshape(count, rows, width)
 
 
