@@ -12,11 +12,14 @@ from dlref.convolution import causal_conv
 from dlref.interop import from_state_dict
 from dlref.normalization import l2_norm, rms_norm
 from dlref.transformer import (
+    BlockOptions,
     GatedDeltaParams,
     LanguageModelConfig,
     beam_search,
+    decoder_block,
     encoder_block,
     generate,
+    init_encoder_decoder_model,
     init_language_model,
     language_model,
     language_model_jvp,
@@ -133,6 +136,19 @@ def test_traces_and_their_mistakes(params, ids):
             assert first_difference(right, dict(right) | steps).cause == words
             named.add(words)
     assert len(named) == len(WRONG) + 1
+
+
+def test_mistakes_in_a_decoder_block(rng):
+    model = init_encoder_decoder_model(rng, LanguageModelConfig(VOCABULARY, D, 2))
+    block = model.decoder[0]._replace(self_attention=delta(rng))
+    x, memory = rng.normal(size=(2, 5, D)), rng.normal(size=(2, 4, D))
+    right = trace(decoder_block, x, memory, block, BlockOptions(num_heads=2, delta_heads=KEYS))
+    named = {
+        words
+        for words, steps in right.mistakes["self_attention.out"]()  # some change nothing here
+        if (found := first_difference(right, dict(right) | steps)) and found.cause == words
+    }
+    assert named >= set(WRONG.values())
 
 
 def test_saved_loaded_and_trained(tmp_path, params, ids):

@@ -82,9 +82,10 @@ WRONG = {
 }
 
 
-def delta_mistakes(p: Any, o: Options) -> Mistakes:
+def delta_mistakes(p: Any, o: Options, part: str) -> Mistakes:
+    heads = len(getattr(p, part).a_log)
     for wrong, words in WRONG.items():
         yield words, p, o | {"wrong": wrong}
-    if (o["delta_heads"] or len(p.attention.a_log)) < len(p.attention.a_log):
+    if (o["delta_heads"] or heads) < heads:
         words = "value head h uses key head h mod Hk instead of h // (H / Hk)"
         yield words, p, o | {"wrong": "tiled"}

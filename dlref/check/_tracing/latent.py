@@ -63,8 +63,8 @@ def latent_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
     return in_part(part, steps)
 
 
-def latent_mistakes(p: Any, o: Options) -> Mistakes:
-    a, H = p.attention, o["num_heads"]
+def latent_mistakes(p: Any, o: Options, part: str) -> Mistakes:
+    a, H = getattr(p, part), o["num_heads"]
     N, R = len(a.w_uk) // H, len(a.w_dkv) - len(a.kv_norm)
     for width, words in {len(a.kv_norm): "the latent's width", R: "R", N: "N"}.items():
         if width:
@@ -91,4 +91,4 @@ def latent_mistakes(p: Any, o: Options) -> Mistakes:
         rows = a.w_uq.reshape(H, N + R, -1)
         first = np.concatenate([rows[:, N:], rows[:, :N]], axis=1).reshape(a.w_uq.shape)
         words = "the rotated channels of the queries come first in each head, not last"
-        yield words, p._replace(attention=a._replace(w_uq=first)), o
+        yield words, p._replace(**{part: a._replace(w_uq=first)}), o

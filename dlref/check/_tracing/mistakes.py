@@ -172,9 +172,8 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{said} are {words}", {n: None if n[0] == "b" else there[n].T for n in names}
 
 
-def _exchanged(p: Any, o: Options) -> Mistakes:
+def _exchanged(p: Any, o: Options, part: str) -> Mistakes:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
-    part = "attention" if "attention" in p._fields else "self_attention"
     a, H = getattr(p, part), o["num_heads"]
     names = {"q": "queries", "k": "keys", "v": "values", "o": "outputs"}
     for one, two in ("qk", "kv", "qv", "qo"):
@@ -276,24 +275,27 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
 
 
 def block_mistakes(p: Any, o: Options) -> Mistakes:
-    if isinstance(p.attention, LatentAttentionParams):
-        yield from latent_mistakes(p, o)
-    elif isinstance(p.attention, GatedDeltaParams):
-        yield from delta_mistakes(p, o)
-    else:
-        yield from _rotations(p, o)
-        yield from _scores(p, o)
-        yield from attention_pieces(p, o)
-        yield from _exchanged(p, o)
+    yield from _of_attention(p, o, "attention")
     yield from _anywhere(p, o)
 
 
 def decoder_mistakes(p: Any, o: Options) -> Mistakes:
-    yield from _rotations(p, o, "self_attention")
-    yield from _scores(p, o, "self_attention")
-    yield from _exchanged(p, o)
+    yield from _of_attention(p, o, "self_attention")
     yield from _crossings(p, o)
     yield from _anywhere(p, o)
+
+
+def _of_attention(p: Any, o: Options, part: str) -> Mistakes:
+    """Yield the mistakes of self-attention, whatever kind it is."""
+    if isinstance(getattr(p, part), LatentAttentionParams):
+        yield from latent_mistakes(p, o, part)
+    elif isinstance(getattr(p, part), GatedDeltaParams):
+        yield from delta_mistakes(p, o, part)
+    else:
+        yield from _rotations(p, o, part)
+        yield from _scores(p, o, part)
+        yield from attention_pieces(p, o, part)
+        yield from _exchanged(p, o, part)
 
 
 def _anywhere(p: Any, o: Options) -> Mistakes:
