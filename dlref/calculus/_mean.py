@@ -147,4 +147,4 @@ def mean_jvp(
     >>> mean_jvp([[1, 2], [3, 4]], [[1, 0], [1, 4]], axis=0)
     array([1., 2.])
     """
-    return jvp(_mean_rows, primals, tangents, axis, keepdims)
+    return jvp(_mean_rows, primals, tangents, axis, keepdims, np.nan)

@@ -138,6 +138,20 @@ class TestNorm:
         np.testing.assert_allclose(lengths, 1, rtol=1e-15)
 
 
+class TestEmptySlices:
+    @pytest.mark.parametrize("stem", ["sum", "mean", "prod", "norm"])
+    def test_tangent(self, stem):
+        tangent = getattr(calculus, f"{stem}_jvp")(np.ones((2, 0)), np.ones((2, 0)), axis=1)
+        np.testing.assert_array_equal(tangent, [np.nan] * 2 if stem == "mean" else [0, 0])
+
+    def test_no_slices(self):
+        assert calculus.mean_jvp(np.ones((0, 3)), np.ones((0, 3)), axis=1).shape == (0,)
+
+    def test_float32_stays(self):
+        empty = np.ones((0,), np.float32)
+        assert calculus.mean_jvp(empty, empty).dtype == np.float32
+
+
 class TestDotAndScaledSum:
     def test_pytorch(self, rng, assert_close):
         import peers  # noqa: PLC0415  # only where PyTorch is
