@@ -662,8 +662,9 @@ def sequence_to_vector(
 
     A classifier of sequences. The last state of an entry is the state after its last step, which is
     at its length minus one in time, or at time 0 if reversed; an entry of length 0 has the initial
-    state. All information about the first input has passed through T - 1 products with the
-    recurrent weights.
+    state. In a plain network, all information about the first input has passed through T - 1
+    products with the recurrent weights; the gates of :func:`lstm` and :func:`gru` let it bypass
+    them.
 
     Examples
     --------
@@ -852,7 +853,7 @@ def vector_to_sequence(
             \vec 0 & \text{"first" and } t > 1 . \end{cases}
 
     With "repeat" the network sees the input at every step; with "first" it has to remember it.
-    Image captions are generated this way, word by word.
+    Captions of images are generated in a similar way, with the word before as a further input.
 
     Examples
     --------
@@ -1043,8 +1044,8 @@ def encoder_decoder(
         \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
         \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} .
 
-    These H numbers (2 H) are all that the second network knows of the first sequence, however long
-    it is: the bottleneck that attention was invented for.
+    These H numbers (2 H for an LSTM) are all that the second network knows of the first sequence,
+    however long it is: the bottleneck that attention was invented for.
 
     Lengths U and T are independent, hence translation. At inference the decoder's inputs are its
     own outputs; that is a loop over :func:`rnn_cell`, :func:`lstm_cell` or :func:`gru_cell`.
