@@ -121,7 +121,7 @@ ax.legend()
 # -----------------------------------
 # Three inputs, two hidden layers with ReLU, one output, and the gradient of
 # the output with respect to each weight as the width of its line: blue where
-# it is positive, red where it is negative. A unit that is inactive, drawn
+# it is positive, orange where it is negative. A unit that is inactive, drawn
 # gray, stops the gradient: no line into it or out of it has a width.
 
 rng = np.random.default_rng(3)

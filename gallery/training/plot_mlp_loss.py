@@ -84,7 +84,7 @@ for ax, epochs in zip(axes, (0, 3, 10, 60), strict=True):
 # When to stop
 # ------------
 # Forty noisy points and a network far too large for them. The training loss
-# falls to nothing; the loss on points it has not seen starts to rise early.
+# falls towards 0; the loss on points it has not seen starts to rise early.
 # ``patience`` would have ended the run soon after the dot, and
 # :func:`~dlref.training.minibatch_descent` returns the parameters of the
 # dot in any case.
