@@ -138,8 +138,8 @@ def mean_jvp(
     -----
     .. math:: \dot y_k = \frac1n \sum_i \dot x_{ki}
 
-    The mean is linear: its tangent is the mean of the tangents, at any `primals`. A
-    mean over no elements is NaN, as in NumPy, here without a warning.
+    The mean is linear: its tangent is the mean of the tangents, at any `primals`. Over no elements
+    the tangent is 0, an empty sum, though the mean itself is NaN: nothing can move it.
 
     Examples
     --------
@@ -147,4 +147,4 @@ def mean_jvp(
     >>> mean_jvp([[1, 2], [3, 4]], [[1, 0], [1, 4]], axis=0)
     array([1., 2.])
     """
-    return jvp(_mean_rows, primals, tangents, axis, keepdims, np.nan)
+    return jvp(_mean_rows, primals, tangents, axis, keepdims)

@@ -83,23 +83,13 @@ def _vjp(
 
 
 def jvp(
-    row_kernel: RowKernel,
-    primals: Any,
-    tangents: Any,
-    axis: Axis,
-    keepdims: bool,
-    empty: float = 0.0,
+    row_kernel: RowKernel, primals: Any, tangents: Any, axis: Axis, keepdims: bool
 ) -> FloatArray:
-    """
-    Multiply the gradient of each slice with the slice's tangent, summing in float64.
-
-    Slices without elements have the tangent `empty`.
-    """
+    """Multiply the gradient of each slice with the slice's tangent, summing in float64."""
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1)
     axes = reduced_axes(axis, x.ndim)
     check_flags(keepdims=keepdims)
     slices = math.prod(length for a, length in enumerate(x.shape) if a not in axes)
     with np.errstate(all="ignore"):
         moved = by_rows(row_kernel, np.ones(slices), x, axes) * dx
-        total = np.sum(moved, axis=axes, keepdims=keepdims)
-        return result(total if moved.size else total + empty, dtype)
+        return result(np.sum(moved, axis=axes, keepdims=keepdims), dtype)
