@@ -201,6 +201,13 @@ def _two(
     return cell, found
 
 
+def _check_directions(options: dict[str, Any]) -> None:
+    """Refuse the direction where both are run."""
+    if "reverse" in options:
+        msg = "Argument 'reverse' must be left out: there is a network for each direction."
+        raise TypeError(msg)
+
+
 def _of_decoder(options: dict[str, Any]) -> dict[str, Any]:
     return {name: v for name, v in options.items() if name not in {"lengths", "reverse"}}
 
@@ -235,8 +242,8 @@ def bidirectional(
     Raises
     ------
     TypeError
-        If an array is not real, the arguments of a network are not a tuple, or `f` does not take
-        an option.
+        If an array is not real, the arguments of a network are not a tuple, `f` does not take an
+        option, or ``reverse`` is given.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages use the argument names of
         `f`.
@@ -278,6 +285,7 @@ def bidirectional(
            [6., 5., 3.]])
     """
     cell = _Cell(f)
+    _check_directions(options)
     outs = [
         cell.run(x, _arguments(name, arguments, cell.states + 2), {**options, "reverse": reverse})
         for name, arguments, reverse in (("forward", forward, False), ("backward", backward, True))
@@ -341,6 +349,7 @@ def bidirectional_vjp(
     array([[4., 4., 4.]])
     """
     cell = _Cell(f)
+    _check_directions(options)
     at, sizes = cell.states + 1, []
     for name, arguments in (("forward", forward), ("backward", backward)):
         weight = as_array(f"{name}[{at}]", _arguments(name, arguments, at + 1)[at])
@@ -420,6 +429,7 @@ def bidirectional_jvp(
            [1., 0., 0.]])
     """
     cell = _Cell(f)
+    _check_directions(options)
     x, *point = entries("primals", primals, 3).values()
     dx, *direction = entries("tangents", tangents, 3).values()
     outs = []
