@@ -107,7 +107,7 @@ def norm(x, axis=None, keepdims=False):
 
 
 def norm_vjp(u, x):
-    """Backward pass."""
+    """Backward pass, where x is not 0."""
     return u * x / np.sqrt(np.sum(x * x))
 
 
@@ -600,7 +600,8 @@ def nll(log_probs, target, weight=None, ignore_index=-100, reduction="mean"):
 
 
 def kl_divergence(log_p, q, reduction="mean"):
-    return reduced(np.sum(q * (np.log(q) - log_p), axis=-1), reduction)
+    log_q = np.log(np.where(q == 0, 1, q))  # a class of probability 0 costs nothing
+    return reduced(np.sum(q * (log_q - log_p), axis=-1), reduction)
 
 
 def kl_divergence_grad(log_p, q):

@@ -281,7 +281,7 @@ def gradient_descent(value_and_grad, theta, learning_rate, steps):
 
 
 def momentum_step(theta, g, v, learning_rate, momentum=0.9):
-    """One step of the heavy ball; v starts at 0."""
+    """One step of the heavy ball, without dampening; v starts at 0."""
     v = momentum * v + g
     return theta - learning_rate * v, v
 
@@ -305,7 +305,7 @@ def adagrad_step(theta, g, s, learning_rate, eps=1e-10):
 
 
 def rmsprop_step(theta, g, s, learning_rate, alpha=0.99, eps=1e-8):
-    """One step; s starts at 0."""
+    """One step, without momentum; s starts at 0."""
     s = alpha * s + (1 - alpha) * g**2
     return theta - learning_rate * g / (np.sqrt(s) + eps), s
 
@@ -392,7 +392,7 @@ def warmup_schedule(t, peak, warmup):
 
 
 def cosine_schedule(t, peak, steps, warmup):
-    """Up in a line, then down along half a cosine."""
+    """Up in a line, then down to 0 along half a cosine."""
     done = np.clip((t - warmup) / (steps - warmup), 0, 1)
     return np.where(t < warmup, peak * t / warmup, peak * (1 + np.cos(np.pi * done)) / 2)
 
@@ -455,7 +455,7 @@ def tree_unravel(vector, like):
 
 
 def glorot_uniform(rng, n_out, n_in):
-    """Glorot, also called Xavier."""
+    """Glorot, also called Xavier, with the gain 1."""
     a = np.sqrt(6 / (n_in + n_out))
     return rng.uniform(-a, a, size=(n_out, n_in))
 

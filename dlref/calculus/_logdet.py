@@ -94,8 +94,8 @@ def logdet_vjp(dout: npt.ArrayLike, a: npt.ArrayLike) -> FloatArray:
 
     .. math:: \pdv{L}{A_{kl}} = u\, (\mat A^{-1})_{lk}
 
-    A Gaussian likelihood holds :math:`-\frac12 \log \det \Sigma`; its gradient with
-    respect to the covariance is this product with :math:`u = -\frac12`.
+    The logarithm of a Gaussian density contains :math:`-\frac12 \log \det \Sigma`; the gradient of
+    this term with respect to the covariance is this product with :math:`u = -\frac12`.
 
     Examples
     --------

@@ -157,8 +157,9 @@ def matmul_vjp(
         \pdv{L}{B_{rs}} = \sum_{i,l} U_{il}\, A_{ir} \delta_{ls}
                         = (\mat A^\top \mat U)_{rs} .
 
-    The shapes leave no choice: only :math:`\mat U \mat B^\top` is :math:`n \times k`. Both products
-    together cost twice the forward product. NumPy computes them in the dtype of the input.
+    Where n, k and p differ, the shapes leave no choice: only :math:`\mat U \mat B^\top` is
+    :math:`n \times k`. Both products together cost twice the forward product. NumPy computes them
+    in the dtype of the input.
 
     References
     ----------

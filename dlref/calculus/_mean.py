@@ -138,8 +138,8 @@ def mean_jvp(
     -----
     .. math:: \dot y_k = \frac1n \sum_i \dot x_{ki}
 
-    The mean is linear: its tangent is the mean of the tangents, at any `primals`. A
-    mean over no elements is NaN, as in NumPy, here without a warning.
+    The mean is linear: its tangent is the mean of the tangents, at any `primals`. Over no elements
+    the tangent is 0, an empty sum, though the mean itself is NaN: nothing can move it.
 
     Examples
     --------

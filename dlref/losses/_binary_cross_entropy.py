@@ -135,6 +135,9 @@ def binary_cross_entropy(
 
     The mean divides by the number of elements, whatever the weights are, as PyTorch does.
 
+    **Special values.** An infinite logit gives NaN even if the answer is right, from 0 times
+    infinity, as in PyTorch; the gradient of a right answer is 0.
+
     Examples
     --------
     >>> import numpy as np

@@ -119,8 +119,8 @@ def hinge_grad(
     PyTorch if the loss is written with ``relu``; written with ``clamp(min=0)`` it takes :math:`-t`,
     and ``jax.numpy.maximum`` takes the middle.
 
-    Examples beyond the margin contribute nothing to the gradient: training depends only on the
-    others, the *support vectors*.
+    Examples beyond the margin contribute nothing to the gradient. A trained support vector machine
+    depends only on the others and on those exactly at a margin of 1, its *support vectors*.
 
     Examples
     --------

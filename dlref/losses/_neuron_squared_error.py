@@ -163,13 +163,13 @@ def neuron_squared_error_grad(
         \qquad
         \pdv{C}{b} = \frac2N \sum_{z_n > 0} e_n .
 
-    The gradient of the weights is twice the mean of the examples, each weighted by its error: where
-    an output is too small, a step against the gradient moves them towards its example. The bias is
-    the weight of a constant input 1.
+    The gradient of the weights is twice the mean of the examples, each weighted by its error, or by
+    0 if it is inactive: where an output is too small, a step against the gradient adds a multiple
+    of its example to the weights. The bias is the weight of a constant input 1.
 
     At :math:`z_n = 0` the subgradient 0 is taken, as PyTorch and JAX do for their ``relu``. If
     every example is inactive the gradient is 0 although the loss is not: the neuron is *dead*, and
-    descent never revives it.
+    gradient descent never revives it.
 
     Examples
     --------

@@ -70,7 +70,7 @@ def neuron(
 
     The default activation is the ReLU, :math:`f(z) = \max(z, 0)`.
 
-    The inputs with the same output lie on a plane perpendicular to :math:`\vec w`: the plane
+    The inputs with the same z lie on a plane perpendicular to :math:`\vec w`: the plane
     :math:`z = 0` lies at the signed distance :math:`-b / \norm{\vec w}` from the origin. A ReLU
     neuron is 0 on one side of that plane and rises with slope :math:`\norm{\vec w}` on the other.
 

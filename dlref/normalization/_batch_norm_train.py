@@ -112,10 +112,10 @@ def batch_norm_train(
         \sigma_\text{run}'^2 = (1 - m)\, \sigma_\text{run}^2 + m\, \frac{M}{M - 1}\, \sigma^2 .
 
     One step uses two variances. The output is divided by the root of the biased one, so that it has
-    exactly the variance 1. The running statistic is an estimate for examples that are not in the
-    batch, and :math:`M \sigma^2 / (M - 1)` is the unbiased one. With batches of 2 it is twice as
-    large: a network is then tested with outputs that are smaller by :math:`\sqrt2` than in
-    training.
+    the variance 1, up to :math:`\epsilon`. The running statistic is an estimate for examples that
+    are not in the batch, and :math:`M \sigma^2 / (M - 1)` is the unbiased one. With batches of 2 it
+    is twice as large. Values lie closer to the mean of their own batch than to the mean of all, so
+    with the biased one outputs would be larger by :math:`\sqrt2` at inference than in training.
 
     **Conventions.** The options are PyTorch's, whose layer changes its buffers in place; here they
     are returned. Keras, Flax and ONNX keep the biased variance, and call 1 - m the momentum (0.99,

@@ -53,6 +53,8 @@ def gradient_magnitude(
     vanishes or explodes unless they are 1: at 0.5 twenty layers leave 1e-6, at 2 they make 1e6 of
     1. *The slope is a factor like the weight*: a sigmoid, whose slope is 1/4 at most, needs
     weights of at least 4 in size to preserve a gradient, and a ReLU multiplies it by 1 or by 0.
+    With a residual connection, :math:`h_l = h_{l-1} + \phi(w h_{l-1})`, the factors are
+    :math:`1 + w \phi'`, which is near 1 where :math:`w \phi'` is small.
 
     **Matrices.** For layers :math:`\vec h_l = \phi(\mat W \vec h_{l-1})` the factors are matrices
     :math:`\mat D_l \mat W` with the slopes on the diagonal of :math:`\mat D_l`. In that case the

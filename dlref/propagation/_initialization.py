@@ -448,9 +448,8 @@ def orthogonal(
     Independent weights keep *mean* squares, yet the singular values of a product of L such matrices
     spread: some directions vanish and others grow, exponentially in L, even where the mean is 1.
     The singular values of an orthogonal matrix are all 1, and so are the singular values of
-    products of such matrices. A Jacobian from input to output whose singular values all stay near 1
-    is
-    :cite:t:`Saxe2014` call *dynamical isometry*: every gradient, not only the average one,
+    products of such matrices. If all singular values of the Jacobian from input to output stay near
+    1, :cite:t:`Saxe2014` speak of *dynamical isometry*: every gradient, not only the average one,
     keeps its length. It is exact for linear networks, near for tanh with a gain slightly
     above 1, and impossible for ReLU, which drops half of the directions at every layer
     (:cite:t:`Pennington2017`).

@@ -644,7 +644,8 @@ def rnn_vjp(
     **Cost.** Twice the products of the forward pass, and the forward pass itself. It keeps the
     states, which give the slopes, and :math:`\vec\delta`: 2 B T H + 2 B T D numbers in addition to
     inputs and results, a copy of the cotangent with `reverse` or `lengths`, and more with
-    `truncate`. With `truncate` the time of the backward pass is k times as long.
+    `truncate`. With `truncate` each :math:`\vec u_t` goes back on its own, and the backward pass
+    takes k times as long; training on chunks of k steps, as is usual, takes a single pass.
 
     References
     ----------

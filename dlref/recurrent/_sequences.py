@@ -201,6 +201,13 @@ def _two(
     return cell, found
 
 
+def _check_directions(options: dict[str, Any]) -> None:
+    """Refuse the direction where both are run."""
+    if "reverse" in options:
+        msg = "Argument 'reverse' must be left out: there is a network for each direction."
+        raise TypeError(msg)
+
+
 def _of_decoder(options: dict[str, Any]) -> dict[str, Any]:
     return {name: v for name, v in options.items() if name not in {"lengths", "reverse"}}
 
@@ -235,8 +242,8 @@ def bidirectional(
     Raises
     ------
     TypeError
-        If an array is not real, the arguments of a network are not a tuple, or `f` does not take
-        an option.
+        If an array is not real, the arguments of a network are not a tuple, `f` does not take an
+        option, or ``reverse`` is given.
     ValueError
         If `f` is none of the three, or a shape does not fit; messages use the argument names of
         `f`.
@@ -278,6 +285,7 @@ def bidirectional(
            [6., 5., 3.]])
     """
     cell = _Cell(f)
+    _check_directions(options)
     outs = [
         cell.run(x, _arguments(name, arguments, cell.states + 2), {**options, "reverse": reverse})
         for name, arguments, reverse in (("forward", forward, False), ("backward", backward, True))
@@ -341,6 +349,7 @@ def bidirectional_vjp(
     array([[4., 4., 4.]])
     """
     cell = _Cell(f)
+    _check_directions(options)
     at, sizes = cell.states + 1, []
     for name, arguments in (("forward", forward), ("backward", backward)):
         weight = as_array(f"{name}[{at}]", _arguments(name, arguments, at + 1)[at])
@@ -420,6 +429,7 @@ def bidirectional_jvp(
            [1., 0., 0.]])
     """
     cell = _Cell(f)
+    _check_directions(options)
     x, *point = entries("primals", primals, 3).values()
     dx, *direction = entries("tangents", tangents, 3).values()
     outs = []
@@ -662,8 +672,9 @@ def sequence_to_vector(
 
     A classifier of sequences. The last state of an entry is the state after its last step, which is
     at its length minus one in time, or at time 0 if reversed; an entry of length 0 has the initial
-    state. All information about the first input has passed through T - 1 products with the
-    recurrent weights.
+    state. In a plain network, all information about the first input has passed through T - 1
+    products with the recurrent weights; the gates of :func:`lstm` and :func:`gru` let it bypass
+    them.
 
     Examples
     --------
@@ -852,7 +863,7 @@ def vector_to_sequence(
             \vec 0 & \text{"first" and } t > 1 . \end{cases}
 
     With "repeat" the network sees the input at every step; with "first" it has to remember it.
-    Image captions are generated this way, word by word.
+    Captions of images are generated in a similar way, with the word before as a further input.
 
     Examples
     --------
@@ -1043,8 +1054,8 @@ def encoder_decoder(
         \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
         \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} .
 
-    These H numbers (2 H) are all that the second network knows of the first sequence, however long
-    it is: the bottleneck that attention was invented for.
+    These H numbers (2 H for an LSTM) are all that the second network knows of the first sequence,
+    however long it is: the bottleneck that attention was invented for.
 
     Lengths U and T are independent, hence translation. At inference the decoder's inputs are its
     own outputs; that is a loop over :func:`rnn_cell`, :func:`lstm_cell` or :func:`gru_cell`.

@@ -186,7 +186,7 @@ def adam_step(
     from the start, so the decay is in both means.
 
     **AMSGrad.** A large gradient that occurs rarely is soon forgotten by :math:`v`. Then Adam can
-    move to the wrong end of an interval even on a convex loss (:cite:t:`Reddi2018`; the third
+    move to the wrong end of an interval even on a convex loss (:cite:t:`Reddi2018`; the sixth
     exercise is their example). With `amsgrad` the largest :math:`v` so far stands under the root;
     as in PyTorch, the maximum is taken before the correction.
 

@@ -44,13 +44,14 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     .. math:: \hat g_i = \min(\max(g_i, -c), c)
 
     Each element is clipped independently of the others. The signs agree with the gradient's, but
-    the direction need not: a step against it still goes down, since :math:`\vec g \cdot \hat{\vec
-    g} = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0` unless the gradient is 0, but it leans towards a
-    corner of the cube :math:`[-c, c]^n`. With a small limit only the signs remain. NaN stays NaN.
+    the direction need not: a small step against it still goes down, since
+    :math:`\vec g \cdot \hat{\vec g} = \sum_i \abs{g_i} \min(\abs{g_i}, c) > 0` unless the gradient
+    is 0, but it leans towards a corner of the cube :math:`[-c, c]^n`. With a small limit only the
+    signs remain. NaN stays NaN.
 
     Examples
     --------
-    The gradient points along the first axis; clipped, along the diagonal:
+    The gradient points nearly along the first axis; clipped, along the diagonal:
 
     >>> from dlref.training import clip_by_value
     >>> clip_by_value([100.0, 2.0], 1.0)

@@ -33,7 +33,7 @@ class MinibatchResult(NamedTuple):
     params : tuple
         Parameters after the best epoch, or after the last without validation.
     loss : ndarray, shape (epochs run,)
-        Mean loss of each epoch's batches, each before its step.
+        Mean loss of each epoch's batches, each before its step; 0 without examples.
     validation : ndarray, shape (epochs run,)
         Validation loss after each epoch; NaN without validation.
     best_epoch : int
@@ -46,7 +46,7 @@ class MinibatchResult(NamedTuple):
     Notes
     -----
     The loss of an epoch is a mean over parameters that change meanwhile. While it falls, it is
-    larger than the loss at the end of the epoch.
+    usually larger than the loss at the end of the epoch.
 
     Examples
     --------

@@ -112,7 +112,7 @@ def momentum_step(
     Along a direction in which the gradient stays the same the terms add up, to
     :math:`\vec g / (1 - \mu)` in the end: ten times the step for :math:`\mu = 0.9`. Across a
     valley, where it changes sign at every step, they cancel but for :math:`\vec g / (1 + \mu)`,
-    about half the step. Eliminating the velocity, at a constant rate,
+    about half the step. Eliminating the velocity, at a constant rate and :math:`\tau = 0`,
 
     .. math:: \theta_t - \theta_{t-1} = \mu (\theta_{t-1} - \theta_{t-2}) - \eta\, \vec g_t ,
 

@@ -10,9 +10,9 @@ digits does the textbook formula of the slope keep?
 # The two slopes
 # --------------
 # Left :math:`x\,w^{x-1}`, right :math:`w^x \log w`. Both are largest at a small
-# base with a negative exponent, −16000 and −1200 in the corner; for positive
-# exponents both grow with the base. At :math:`w = 1` the exponent does not
-# matter at all.
+# base with a negative exponent, −16000 and −1200 in the corner; above 1, in
+# exponent and base, both grow with the base. At :math:`w = 1` the exponent does
+# not matter at all.
 
 import matplotlib.pyplot as plt
 import mpmath

@@ -40,9 +40,9 @@ axes[0].legend(title="target")
 # Where digits are lost
 # ---------------------
 # The target is *no* and the logit negative: the true loss falls as
-# :math:`e^z`. The definition computes :math:`\log(1 - \sigma(z))`, the
-# frequent form :math:`z + \log(1 + e^{-z})`; both subtract nearly equal
-# numbers.
+# :math:`e^z`. The definition computes :math:`\log(1 - \sigma(z))`, and the
+# digits of a small :math:`\sigma(z)` are lost in the difference from 1; the
+# frequent form :math:`z + \log(1 + e^{-z})` subtracts nearly equal numbers.
 
 z = np.linspace(-60, -1, 237)
 ours = binary_cross_entropy(z, 0 * z, reduction="none")

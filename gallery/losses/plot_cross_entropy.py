@@ -43,7 +43,7 @@ axes[0].legend()
 # %%
 # The digits of a confident answer
 # --------------------------------
-# Where the true class leads by 37 or more, :math:`p_y` is 1 to the last digit.
+# Where the true class leads by 38 or more, :math:`p_y` is 1 to the last digit.
 # Its logarithm is 0 then, and so is :math:`p_y - 1`; adding up the *other*
 # classes keeps every digit. The true values fall as :math:`2 e^{-m}`.
 

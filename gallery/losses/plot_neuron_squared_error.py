@@ -12,10 +12,11 @@ a valley, and next to it a flat region where the gradient is zero.
 # One input, four examples on the line :math:`y = 2x + 1`. The valley has
 # its lowest point at :math:`w = 2`, :math:`b = 1`. Below the broken line
 # no example makes the neuron active: the loss is flat and the gradient 0.
-# The starting points on the other side reach the minimum by descent; those in
-# the flat region stay where they are. Left of the picture there are others
-# that do not arrive: at :math:`w = -4`, :math:`b = 4` the first example is
-# fitted, no other makes the neuron active, and the gradient is 0.
+# The starting points on the other side descend into the valley, and along it
+# towards the minimum; those in the flat region stay where they are. Left of the
+# picture there are others that do not arrive: at :math:`w = -4`,
+# :math:`b = 4` the first example is fitted, no other makes the neuron active,
+# and the gradient is 0.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -3,8 +3,8 @@ Squared, absolute and Huber error
 =================================
 
 What are the loss and the gradient of an error? One outlier dominates the
-squared error; the gradient of the absolute error is the same for all errors;
-the Huber loss is the first near zero and the second far away.
+squared error; the gradient of the absolute error has the same size for all
+errors; the Huber loss is half the first near zero, and a line far away.
 """
 
 # %%
@@ -53,7 +53,7 @@ axes[0].legend()
 # -----------------
 # Nine measurements near 1, and one of 8. For each constant prediction the
 # mean loss, with a dot at its minimum: the squared error ends at the mean,
-# 1.7, the absolute error at the median.
+# 1.7, the absolute error at the median, and the Huber loss at 1.11.
 
 targets = np.array([0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.3, 8.0])
 constants = np.linspace(0, 3, 601)

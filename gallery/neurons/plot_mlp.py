@@ -78,7 +78,8 @@ ax.legend(ncols=2)
 # small matrix. Layer normalization before the weights divides by the size of
 # the sum. That makes up for a gain of 1 and below, where a sigmoid is nearly
 # linear, but not for one of 10, at which the gradient explodes. Both are
-# chained here from the library's own vjps.
+# chained here from the library's own vjps; 1/2 is subtracted from each sigmoid,
+# so that its output has mean 0.
 
 
 def chained(gain, residual, normalized):
@@ -120,8 +121,8 @@ ax.legend()
 # -----------------------------------
 # Three inputs, two hidden layers with ReLU, one output, and the gradient of
 # the output with respect to each weight as the width of its line: blue where
-# it is positive, red where it is negative. A unit that is inactive, drawn
-# empty, stops the gradient: no line into it or out of it has a width.
+# it is positive, orange where it is negative. A unit that is inactive, drawn
+# gray, stops the gradient: no line into it or out of it has a width.
 
 rng = np.random.default_rng(3)
 widths = [3, 4, 4, 1]

@@ -12,11 +12,11 @@ and without normalization?
 # Rows are activations, columns normalizations, colours initializations. Each
 # line is the norm of the gradient of the values, layer by layer, in a network
 # of width 100 with a batch of 64. Without normalization a line is level only
-# where the variance fits the activation: He's for ReLU, the others for tanh and
-# SELU. (Glorot's and LeCun's agree where all layers have the same width.) With
-# it all lines are nearly one, since the scale of the weights has no effect any
-# more; only the random draws differ. The batch norm of ReLU shows the price:
-# gradients grow towards the input, exponentially in depth.
+# where the variance fits the activation: He's for ReLU, Glorot's and LeCun's
+# for tanh and SELU. (These two agree where all layers have the same width.)
+# With it all lines are nearly one, since the scale of the weights has no effect
+# any more; only the random draws differ. The batch norm of ReLU shows the
+# price: gradients grow towards the input, exponentially in depth.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -11,7 +11,8 @@ a gradient gets back through?
 # -------------
 # Three features: subtracting the mean projects onto the plane through the
 # origin, orthogonal to (1, 1, 1); dividing by the standard deviation then
-# puts all points on a circle of radius :math:`\sqrt 3` in it.
+# puts all points on a circle of radius :math:`\sqrt 3` in it. The color of a
+# point is its place on the circle.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -15,7 +15,9 @@ what does clipping the gradient do?
 #
 # RNN, LSTM and GRU get 24 units, the same sequences, Adam at the same rate,
 # 900 steps, and gradients clipped to norm 1. The gates that keep (f of the
-# LSTM, z of the GRU) start at a bias of 2.
+# LSTM, z of the GRU) start at a bias of 2. The GRU learns the task within 300
+# steps and the LSTM within 600; the RNN stays at the loss of the constant. The
+# lines are means over 25 steps.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -100,7 +102,8 @@ ax.legend(loc="lower left")
 # for the last state. Two plains of the loss meet at a cliff, where the state
 # changes from one fixed point to the other. Descent zigzags along its edge,
 # until one step meets the cliff itself, and lands far away on a plain without
-# slope. Steps in the same directions, but of limited length, reach the minimum.
+# slope. Steps in the same directions, but of limited length, stay at the cliff:
+# they jump to and fro across its edge, and the lower side gets lower, to 0.003.
 
 steps = np.zeros((50, 1))
 

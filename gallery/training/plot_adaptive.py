@@ -13,9 +13,10 @@ of memory.
 # The gradient is 1 for fifty steps, then 0.1, then 1 again. Plain descent
 # follows it. Adagrad follows it, too, at a rate that only falls. RMSprop
 # adapts to the small gradient, takes nearly full steps again, and jumps to
-# three times the learning rate when the large one returns. Adam's steps
-# never exceed the learning rate, since its mean lags as its divisor does;
-# they fall to 0.58 of it when the large gradient returns, and recover.
+# three times the learning rate when the large one returns, as it does at the
+# start. Adam's steps never exceed the learning rate, since its mean lags as its
+# divisor does; they fall to 0.58 of it twice, some twenty steps after the
+# gradient became small and at once when the large one returns, and recover.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -9,8 +9,9 @@ separate? Watch the surface between them curve, and the validation loss rise.
 # %%
 # The decision surface as it learns
 # ---------------------------------
-# Two interleaved half circles with noise. The shade is the probability of
-# the second class, the black line where it is 1/2. A network without a
+# Two interleaved half circles with noise, dots and triangles. The shade is the
+# probability of the second class, the black line where it is 1/2; the title has
+# the share of the points that are classified correctly. A network without a
 # hidden layer would be left with a straight line.
 
 from functools import partial
@@ -83,7 +84,7 @@ for ax, epochs in zip(axes, (0, 3, 10, 60), strict=True):
 # When to stop
 # ------------
 # Forty noisy points and a network far too large for them. The training loss
-# falls to nothing; the loss on points it has not seen starts to rise early.
+# falls towards 0; the loss on points it has not seen starts to rise early.
 # ``patience`` would have ended the run soon after the dot, and
 # :func:`~dlref.training.minibatch_descent` returns the parameters of the
 # dot in any case.

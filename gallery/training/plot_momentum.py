@@ -84,7 +84,9 @@ fig = draw(rotated)
 # %%
 # How fast they get down
 # ----------------------
-# The loss over 120 steps in the valley along the axes.
+# The loss over 120 steps in the valley along the axes. RMSprop does not settle
+# at a constant rate: where the gradients become small, the root of their mean
+# square soon does, too, and the steps stay long.
 
 fig, ax = plt.subplots()
 for name, (step, options) in steps.items():

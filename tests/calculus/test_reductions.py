@@ -138,6 +138,12 @@ class TestNorm:
         np.testing.assert_allclose(lengths, 1, rtol=1e-15)
 
 
+@pytest.mark.parametrize("stem", ["sum", "mean", "prod", "norm"])
+def test_a_tangent_over_no_elements_is_zero(stem):
+    tangent = getattr(calculus, f"{stem}_jvp")(np.ones((2, 0)), np.ones((2, 0)), axis=1)
+    np.testing.assert_array_equal(tangent, [0, 0])
+
+
 class TestDotAndScaledSum:
     def test_pytorch(self, rng, assert_close):
         import peers  # noqa: PLC0415  # only where PyTorch is

@@ -196,6 +196,18 @@ class TestErrors:
         with pytest.raises(TypeError, match="'steps' must be an integer"):
             rec.vector_to_sequence(rec.rnn, [1.0], ONE, steps=1.5)
 
+    def test_two_directions_take_no_direction(self):
+        x, u = [[1.0], [2.0]], np.ones((2, 2))
+        calls = [
+            lambda **o: rec.bidirectional(rec.rnn, x, ONE, ONE, **o),
+            lambda **o: rec.bidirectional_vjp(u, rec.rnn, x, ONE, ONE, **o),
+            lambda **o: rec.bidirectional_jvp(rec.rnn, (x, ONE, ONE), (None, None, None), **o),
+        ]
+        for call in calls:
+            call()
+            with pytest.raises(TypeError, match="'reverse' must be left out"):
+                call(reverse=True)
+
     def test_an_option_that_the_network_does_not_take(self):
         with pytest.raises(TypeError, match="unexpected keyword argument 'reset_after'"):
             rec.sequence_to_sequence(rec.rnn, [[1.0]], ONE, reset_after=True)
