@@ -84,8 +84,8 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     probability. For two scores, :math:`s_1` is the sigmoid of :math:`x_1 - x_2`.
 
     **Temperature.** Dividing all scores by a temperature T before the softmax changes how far the
-    probabilities are apart. For T → 0 the largest score gets all, which is :func:`hardmax`; for T →
-    ∞ each of k scores gets 1/k. The name is from physics: at the temperature T, Boltzmann's
+    probabilities are apart. For T → 0 the largest score gets all (if several are equal, they share it),
+    which is :func:`hardmax`; for T → ∞ each of k scores gets 1/k. The name is from physics: at the temperature T, Boltzmann's
     distribution gives a state of energy E a probability proportional to :math:`e^{-E / T}`, in
     units where his constant is 1.
 

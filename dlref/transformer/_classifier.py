@@ -384,7 +384,7 @@ def sequence_classifier_loss(
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1.
     classes : array_like of int, shape (...)
-        Class of each text, from 0 to C − 1.
+        Class of each text, from 0 to C − 1, or −100 for a text that does not count.
     params, config : as in `sequence_classifier`
         Parameters, and the architecture of the model.
     lengths, dropout, attention_dropout, embedding_dropout : as in `sequence_classifier`
@@ -412,7 +412,7 @@ def sequence_classifier_loss(
 
         L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)
 
-    over N texts; log C for a guess.
+    over the N texts that count (NaN if none does); log C for a uniform guess.
 
     Examples
     --------

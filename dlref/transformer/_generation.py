@@ -99,7 +99,8 @@ def next_token_probabilities(
     Hugging Face's Transformers.
 
     At temperature 0 the first of several equal maxima is taken, as in greedy decoding. The limit
-    of small temperatures is another: equal maxima share the probability.
+    of small temperatures is another: equal maxima share the probability. A row with NaN, or of −inf
+    alone, gives NaN at every temperature.
 
     References
     ----------
@@ -146,9 +147,11 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
         return np.zeros_like(z)
     if tau == 0:
         best: FloatArray = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
-        return best.astype(z.dtype)
+        largest = z.max(axis=-1, keepdims=True)
+        return np.where(largest > -np.inf, best, np.nan).astype(z.dtype)
     with np.errstate(all="ignore"):
-        z = z / tau
+        # Below 1 a quotient may overflow, which that of a difference from the maximum survives.
+        z = z / tau if tau >= 1 else (z - z.max(axis=-1, keepdims=True)) / tau
         if k is not None and k < z.shape[-1]:
             least = np.partition(z, -k, axis=-1)[..., -k, None]
             z = np.where(z < least, -np.inf, z)

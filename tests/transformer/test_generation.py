@@ -185,6 +185,17 @@ class TestProbabilities:
         np.testing.assert_array_equal(zero.argmax(-1), logits.argmax(-1))
         assert np.unique(zero).tolist() == [0.0, 1.0]
 
+    @pytest.mark.parametrize("tau", [1e-30, 1e-308, 1e-320])
+    def test_tiny_temperatures_do_not_overflow(self, tau):
+        got = next_token_probabilities([-1e10, 2e10, 2e10], temperature=tau)
+        assert got.tolist() == [0, 0.5, 0.5]
+
+    @pytest.mark.parametrize("tau", [0, 0.5, 1, 2])
+    def test_rows_without_a_distribution(self, tau):
+        rows = [[np.nan, 1.0], [-np.inf, -np.inf], [-np.inf, 1.0]]
+        got = next_token_probabilities(rows, temperature=tau)
+        np.testing.assert_array_equal(got, [[np.nan] * 2, [np.nan] * 2, [0, 1]])
+
     @pytest.mark.parametrize("dtype", [np.float16, np.float32])
     def test_dtype(self, logits, dtype):
         assert next_token_probabilities(logits.astype(dtype), top_p=0.5).dtype == dtype
