@@ -16,6 +16,7 @@ from ._model import (
     Dropout,
     IntArray,
     Text,
+    check_predicted,
     logits_of,
     logits_tangent,
     logits_vjp,
@@ -480,6 +481,7 @@ def language_model_loss(
     kind, drops = LanguageModelParams, (dropout, attention_dropout, embedding_dropout)
     ids, wanted = _next(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": ids}, params, config)
+    check_predicted("tokens", targets, wanted, config.vocabulary)
     return cross_entropy(rounded(_logits(ids, p, config, *drops), dtype), wanted)
 
 
@@ -553,6 +555,7 @@ def language_model_loss_value_and_grad(
     drops = dropout, attention_dropout, embedding_dropout
     ids, wanted = _next(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
+    check_predicted("tokens", targets, wanted, config.vocabulary)
     logits, pullback = _run(p, _text(ids, p, config, *drops))
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
     return rounded((loss, pullback(dlogits)), dtype)
@@ -673,7 +676,8 @@ def language_model_trace(
     Notes
     -----
     With the embeddings :math:`\mat X_0`, the queries and keys of head h in block k, and the bias
-    :math:`\mat B_h` of ALiBi or T5, 0 for other schemes, and without the options `scale` and `softcap` of :class:`BlockOptions`,
+    :math:`\mat B_h` of ALiBi or T5, 0 for other schemes, and without the options `scale` and
+    `softcap` of :class:`BlockOptions`,
 
     .. math::
 
