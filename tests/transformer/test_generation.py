@@ -279,3 +279,18 @@ class TestErrors:
             beam_search([1], params, config, steps=1, stop=11)
         with pytest.raises(ValueError, match=r"'beams' must be at least 1"):
             beam_search([1], params, config, steps=1, beams=0)
+
+
+@pytest.mark.parametrize("prompt", [[1, 2], [[1, 2], [3]]])
+def test_refused_calls_draw_no_number(rng, prompt):
+    config = LanguageModelConfig(9, 8, 2, length=3)
+    params, source = init_language_model(rng, config), np.random.default_rng(0)
+    before = source.bit_generator.state
+    with pytest.raises(ValueError, match=r"at most length = 3 positions, not [56]"):
+        generate(prompt, params, config, steps=5, rng=source)
+    assert source.bit_generator.state == before
+    assert len(generate([1, 2], params, config, steps=2, rng=source)) == 4
+    with pytest.raises(TypeError, match="'config' must be a LanguageModelConfig"):
+        generate(prompt, params, None, steps=1, temperature=0, stop=0)
+    with pytest.raises(TypeError, match="'config' must be a LanguageModelConfig"):
+        beam_search(prompt, params, None, steps=1, stop=0)
