@@ -150,7 +150,7 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
         largest = z.max(axis=-1, keepdims=True)
         return np.where(largest > -np.inf, best, np.nan).astype(z.dtype)
     with np.errstate(all="ignore"):
-        # Below 1, z / tau may overflow; a difference from the maximum can only reach -inf, which is right.
+        # Below 1, z / tau may overflow; a difference from the maximum can only reach -inf.
         z = z / tau if tau >= 1 else (z - z.max(axis=-1, keepdims=True)) / tau
         if k is not None and k < z.shape[-1]:
             least = np.partition(z, -k, axis=-1)[..., -k, None]
