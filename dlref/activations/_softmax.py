@@ -84,10 +84,10 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     probability. For two scores, :math:`s_1` is the sigmoid of :math:`x_1 - x_2`.
 
     **Temperature.** Dividing all scores by a temperature T before the softmax changes how far the
-    probabilities are apart. For T → 0 the largest score gets all, which is :func:`hardmax`; for T →
-    ∞ each of k scores gets 1/k. The name is from physics: at the temperature T, Boltzmann's
-    distribution gives a state of energy E a probability proportional to :math:`e^{-E / T}`, in
-    units where his constant is 1.
+    probabilities are apart. For T → 0 the largest score gets all, which is :func:`hardmax` (several
+    equal ones share it); for T → ∞ each of k scores gets 1/k. The name is from physics: at the
+    temperature T, Boltzmann's distribution gives a state of energy E a probability proportional to
+    :math:`e^{-E / T}`, in units where his constant is 1.
 
     **Shift invariance.** Multiplying numerator and denominator by :math:`e^{-c}` gives
     :math:`s(x - c \vec 1) = s(x)`. The code takes for c the maximum, so that no exponent is

@@ -94,8 +94,8 @@ def sparsemax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     the sigmoid. A score that is behind the largest one by 1 or more gets nothing, so a temperature
     decides how many scores share the probability.
 
-    **Numerics.** The largest score is subtracted first. It costs as much as sorting. In float64,
-    rounded once.
+    **Numerics.** The largest score is subtracted first. The map costs as much as sorting a
+    row. It is computed in float64 and rounded once.
 
     **Special values.** A score of -inf has probability 0. Infinity, NaN, or -inf alone make NaN of
     all probabilities along the axis. An empty row gives an empty row.

@@ -242,7 +242,8 @@ def swiglu_jvp(
     with :math:`a(g) = g\, \sigma(\beta g)` and
     :math:`a'(g) = \sigma(\beta g) + \beta g\, \sigma(\beta g)\, \sigma(-\beta g)`.
 
-    For a large gate it is the product rule of x g. Where an argument is clipped its tangent is 0.
+    For a large gate it is the product rule of x g. With a bound or a shift, :math:`x' + c` and
+    :math:`g'` take the places of x and g, and where an argument is clipped its tangent is 0.
 
     Examples
     --------

@@ -121,7 +121,7 @@ def apply_xpos(
     rotary_dim: int | None = None,
 ) -> FloatArray:
     r"""
-    Rotate pairs of channels and scale them by a power of the position.
+    Rotate pairs of channels and scale them by a number to the power of the position.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def apply_xpos(
 
     Examples
     --------
-    The score of equal vectors, with one pair that does not rotate: a power of the distance.
+    The score of equal vectors, with one pair that does not rotate: it halves every 512 tokens.
 
     >>> import numpy as np
     >>> from dlref.positions import apply_xpos, rope_tables, xpos_scales

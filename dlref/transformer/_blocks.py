@@ -599,8 +599,8 @@ def encoder_block(
     has to end the stack. In a post-norm stack every norm divides the path's gradient by the size
     of the sum; deep ones need a warm-up to train.
 
-    **Order.** Without `rope`, a bias or a mask the block is equivariant: permuted positions
-    give permuted outputs.
+    **Order.** Without `rope`, a bias or a mask, the causal one included, the block is equivariant:
+    permuted positions give permuted outputs.
 
     A position costs :math:`4 D^2 + 2 D F` multiplications for the projections and
     :math:`2 D T` for scores and sums.
@@ -883,7 +883,7 @@ def decoder_block(
 
     Examples
     --------
-    Before the mask, position 0 cannot tell what follows it; `memory` it sees whole:
+    Under the causal mask a position does not see what follows it, but it sees all of `memory`:
 
     >>> import numpy as np
     >>> from dlref.attention import AttentionParams

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_generator, as_integer, check_shape, float_dtype
+from .._core.arguments import (
+    FloatArray,
+    as_generator,
+    as_integer,
+    as_integers,
+    check_shape,
+    float_dtype,
+)
 from .._core.pytree import rounded
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..losses import cross_entropy, cross_entropy_value_and_grad
@@ -19,7 +26,15 @@ from ._configuration import (
     init_norm,
     init_positions,
 )
-from ._model import Dropout, IntArray, Text, length_mask, model_arguments, model_tangents
+from ._model import (
+    Dropout,
+    IntArray,
+    Text,
+    check_predicted,
+    length_mask,
+    model_arguments,
+    model_tangents,
+)
 from ._options import Call
 from ._params import EncoderBlockParams, SequenceClassifierParams
 from ._stacks import Stack, stack_forward, stack_tangent, stack_value
@@ -365,6 +380,14 @@ def sequence_classifier_jvp(
     return rounded(moved, dtype)
 
 
+def _classes(classes: npt.ArrayLike, shape: tuple[int, ...]) -> IntArray:
+    """Return the classes of texts whose logits have that shape."""
+    labels = as_integers("classes", classes)
+    check_shape("classes", labels, shape[:-1])
+    check_predicted("classes", None, labels, shape[-1])
+    return labels
+
+
 def sequence_classifier_loss(
     tokens: npt.ArrayLike,
     classes: npt.ArrayLike,
@@ -384,7 +407,7 @@ def sequence_classifier_loss(
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1.
     classes : array_like of int, shape (...)
-        Class of each text, from 0 to C − 1.
+        Class of each text, from 0 to C − 1, or −100 for a text that does not count.
     params, config : as in `sequence_classifier`
         Parameters, and the architecture of the model.
     lengths, dropout, attention_dropout, embedding_dropout : as in `sequence_classifier`
@@ -412,7 +435,7 @@ def sequence_classifier_loss(
 
         L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)
 
-    over N texts; log C for a guess.
+    over the N texts that count (NaN if none does); log C for a uniform guess.
 
     Examples
     --------
@@ -427,7 +450,7 @@ def sequence_classifier_loss(
     """
     drops = dropout, attention_dropout, embedding_dropout
     logits = _logits(tokens, params, config, lengths, *drops)
-    return cross_entropy(logits, classes)
+    return cross_entropy(logits, _classes(classes, logits.shape))
 
 
 def sequence_classifier_loss_value_and_grad(
@@ -490,7 +513,7 @@ def sequence_classifier_loss_value_and_grad(
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
     drops = dropout, attention_dropout, embedding_dropout
     logits, pullback = _run(p, _text(ids, p, config, *drops), lengths)
-    loss, dlogits = cross_entropy_value_and_grad(logits, classes)
+    loss, dlogits = cross_entropy_value_and_grad(logits, _classes(classes, logits.shape))
     return rounded((loss, pullback(dlogits)), dtype)
 
 

@@ -33,6 +33,7 @@ from ._model import (
     Dropout,
     IntArray,
     Text,
+    check_predicted,
     length_mask,
     logits_of,
     logits_tangent,
@@ -515,6 +516,7 @@ def encoder_decoder_model_loss(
     ids, wanted = next_tokens("target", target, targets)
     drops = dropout, attention_dropout, embedding_dropout
     logits = _logits(source, ids, params, config, lengths, *drops)
+    check_predicted("target", targets, wanted, config.vocabulary)
     return cross_entropy(logits, wanted)
 
 
@@ -575,6 +577,7 @@ def encoder_decoder_model_loss_value_and_grad(
     """
     ids, wanted = next_tokens("target", target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
+    check_predicted("target", targets, wanted, config.vocabulary)
     drops = _halves(dropout, attention_dropout, embedding_dropout)
     logits, pullback = _run(p, _texts(texts, answer, p, config, drops), lengths)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)

@@ -352,7 +352,7 @@ def gated_feed_forward(
     .. math:: \vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)
 
     The product of two linear forms is a quadratic form: with f the identity each hidden unit is
-    :math:`(\vec g \cdot \vec x)(\vec p \cdot \vec x)`, which no sum of few ReLUs can be. It
+    :math:`(\vec g \cdot \vec x)(\vec p \cdot \vec x)`, which no finite sum of ReLUs can be. It
     has :math:`3 D F` multiplications per position; :math:`F = 8 D / 3` gives it the cost of a plain
     network with :math:`F = 4 D`.
 

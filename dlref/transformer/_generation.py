@@ -24,7 +24,7 @@ from .._core.arguments import (
     shown,
 )
 from ..activations import log_softmax, softmax
-from ._configuration import LanguageModelConfig
+from ._configuration import LanguageModelConfig, check_config
 from ._decoding import Decoding
 from ._model import model_arguments
 from ._params import LanguageModelParams
@@ -99,7 +99,8 @@ def next_token_probabilities(
     Hugging Face's Transformers.
 
     At temperature 0 the first of several equal maxima is taken, as in greedy decoding. The limit
-    of small temperatures is another: equal maxima share the probability.
+    of small temperatures is another: equal maxima share the probability. A row with NaN, or of −inf
+    alone, gives NaN at every temperature.
 
     References
     ----------
@@ -146,9 +147,11 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
         return np.zeros_like(z)
     if tau == 0:
         best: FloatArray = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
-        return best.astype(z.dtype)
+        largest = z.max(axis=-1, keepdims=True)
+        return np.where(largest > -np.inf, best, np.nan).astype(z.dtype)
     with np.errstate(all="ignore"):
-        z = z / tau
+        # Below 1, z / tau may overflow; a difference from the maximum can only reach -inf.
+        z = z / tau if tau >= 1 else (z - z.max(axis=-1, keepdims=True)) / tau
         if k is not None and k < z.shape[-1]:
             least = np.partition(z, -k, axis=-1)[..., -k, None]
             z = np.where(z < least, -np.inf, z)
@@ -224,18 +227,31 @@ def _groups(prompt: Any, lengths: npt.ArrayLike | None, padding: str) -> _Groups
     return _Groups(texts, [], (len(texts),))
 
 
-def _start(
+def _checked(
     prompt: npt.ArrayLike, params: Any, config: LanguageModelConfig, steps: int, beams: int = 1
-) -> tuple[npt.NDArray[np.int64], tuple[int, ...], int, Decoding]:
-    """Check; return the prompts (B, T), their batch axes, the number of steps and a decoding."""
+) -> tuple[IntArray, LanguageModelParams, int, int]:
+    """Return the prompts, the parameters, the number of steps and of the tokens to be read."""
     _, [ids], p, _ = model_arguments(LanguageModelParams, {"prompt": prompt}, params, config)
     if not ids.shape[-1]:
         msg = f"Argument 'prompt' must have at least 1 token, not shape {ids.shape}."
         raise ValueError(msg)
     steps = as_integer("steps", steps, least=0)
     check_size(prompt=ids.size, beams=beams, steps=steps)
-    texts = ids.reshape(-1, ids.shape[-1])
     needed = ids.shape[-1] + max(steps - 1, 0)  # the last token is not read again
+    if config.positions == "learned":
+        assert p.positions is not None
+        if needed > (rows := len(p.positions)):
+            msg = f"Arguments 'prompt' and 'steps' must need at most length = {rows} positions, "
+            raise ValueError(msg + f"not {needed}.")
+    return ids, p, steps, needed
+
+
+def _start(
+    prompt: npt.ArrayLike, params: Any, config: LanguageModelConfig, steps: int, beams: int = 1
+) -> tuple[IntArray, tuple[int, ...], int, Decoding]:
+    """Check; return the prompts (B, T), their batch axes, the number of steps and a decoding."""
+    ids, p, steps, needed = _checked(prompt, params, config, steps, beams)
+    texts = ids.reshape(-1, ids.shape[-1])
     return texts, ids.shape[:-1], steps, Decoding(p, config, (beams * len(texts),), needed)
 
 
@@ -288,8 +304,8 @@ def generate(
     TypeError
         If an argument has the wrong type; `rng` is needed unless the temperature is 0.
     ValueError
-        If a token is out of range, the prompt empty, the text longer than a learned
-        table, or an option out of range.
+        If a token is out of range, the prompt empty, the text (without its last token, which is
+        not read) longer than a learned table, or an option out of range.
 
     See Also
     --------
@@ -352,6 +368,7 @@ def generate(
     options = _sampling(temperature, top_k, top_p)
     if options[0] > 0:
         as_generator("rng", rng)
+    check_config(config)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
     groups = _groups(prompt, lengths, padding)
@@ -360,6 +377,8 @@ def generate(
         draw = None if rng is None else lambda _: rng.random((len(texts), 1))
         out = _continued(texts, decoding, steps, options, draw, stop)
         return out.reshape(*batch, out.shape[1])
+    for _, alike in groups:  # a call that is refused draws no number
+        _checked(alike, params, config, steps)
     steps = as_integer("steps", steps, least=0)
     numbers = None if rng is None else rng.random((steps, len(groups.texts), 1))
     for rows, alike in groups:
@@ -457,8 +476,8 @@ def beam_search(
     TypeError
         If an argument has the wrong type.
     ValueError
-        If a token is out of range, the prompt empty, the text longer than a learned
-        table, or an option out of range.
+        If a token is out of range, the prompt empty, the text (without its last token, which is
+        not read) longer than a learned table, or an option out of range.
 
     See Also
     --------
@@ -504,6 +523,7 @@ def beam_search(
     """
     K = as_integer("beams", beams, least=1)
     power = as_number("length_penalty", length_penalty, least=0, most=100)
+    check_config(config)
     if stop is not None:
         check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
     groups = _groups(prompt, lengths, padding)

@@ -16,6 +16,7 @@ from ._model import (
     Dropout,
     IntArray,
     Text,
+    check_predicted,
     logits_of,
     logits_tangent,
     logits_vjp,
@@ -480,6 +481,7 @@ def language_model_loss(
     kind, drops = LanguageModelParams, (dropout, attention_dropout, embedding_dropout)
     ids, wanted = _next(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": ids}, params, config)
+    check_predicted("tokens", targets, wanted, config.vocabulary)
     return cross_entropy(rounded(_logits(ids, p, config, *drops), dtype), wanted)
 
 
@@ -553,6 +555,7 @@ def language_model_loss_value_and_grad(
     drops = dropout, attention_dropout, embedding_dropout
     ids, wanted = _next(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
+    check_predicted("tokens", targets, wanted, config.vocabulary)
     logits, pullback = _run(p, _text(ids, p, config, *drops))
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
     return rounded((loss, pullback(dlogits)), dtype)
@@ -600,10 +603,10 @@ def language_model_loss_grad(
     :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
 
     Some gradients vanish for a reason. A bias of the keys adds the same number to all scores of
-    a query, which the softmax does not see: its gradient is 0. Rotary positions are the exception:
-    they rotate the bias by an angle that differs from key to key, so the number differs too.
-    (So is a sink, which this model does not have:
-    :func:`dlref.attention.multi_head_attention_vjp`.)
+    a query, which the softmax does not see: its gradient is 0. There are three exceptions. Rotary
+    positions rotate the bias by an angle that differs from key to key, so the number differs too. A
+    norm of the keys (`k_norm`) and a `softcap` of the scores are not linear. (A sink, which this
+    model does not have, is a fourth: :func:`dlref.attention.multi_head_attention_vjp`.)
 
     Examples
     --------
@@ -673,7 +676,8 @@ def language_model_trace(
     Notes
     -----
     With the embeddings :math:`\mat X_0`, the queries and keys of head h in block k, and the bias
-    :math:`\mat B_h` of ALiBi or T5, 0 for other schemes,
+    :math:`\mat B_h` of ALiBi or T5, 0 for other schemes, and without the options `scale` and
+    `softcap` of :class:`BlockOptions`,
 
     .. math::
 

@@ -30,6 +30,7 @@ from ._configuration import (
     places_vjp,
 )
 from ._options import NO_CALL, Call, set_up_blocks
+from ._padding import IGNORED
 from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
@@ -164,6 +165,14 @@ def next_tokens(
         msg = f"Argument {name!r} must have at least 2 positions, not shape {ids.shape}."
         raise ValueError(msg)
     return ids[..., :-1], ids[..., 1:]
+
+
+def check_predicted(
+    name: str, targets: npt.ArrayLike | None, wanted: IntArray, vocabulary: int
+) -> None:
+    """Raise unless the tokens to predict, which `targets` or else `name` holds, are in range."""
+    counted = wanted[wanted != IGNORED]
+    check_range(name if targets is None else "targets", counted, vocabulary)
 
 
 def length_mask(

@@ -9,8 +9,9 @@ over its two arguments, and where its two gradients are not zero.
 # %%
 # Four gates
 # ----------
-# Colour is the output for a value x and a gate g. Along a horizontal line
-# the unit is linear; along a vertical one it is the activation, times x.
+# Color is the output for a value x and a gate g, red where it is positive, on
+# a scale of its own for each map. Along a horizontal line the unit is linear;
+# along a vertical one it is the activation, times x.
 
 import matplotlib.pyplot as plt
 import numpy as np

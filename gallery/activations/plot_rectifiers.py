@@ -9,7 +9,7 @@ the jumps where the slope is a convention.
 # %%
 # Curves and slopes
 # -----------------
-# Left the map, right its derivative. The dots are the values that dlref and
+# Above the map, below its derivative. The dots are the values that dlref and
 # PyTorch return at the kinks.
 
 import itertools
@@ -49,7 +49,9 @@ for column, name in zip(axes.T, kinks, strict=True):
     column[1].set_xlabel("x")
 axes[0, 0].set_ylabel("f(x)")
 axes[1, 0].set_ylabel("f'(x)")
-fig.alt_text = "Six rectifiers, piecewise straight, and their piecewise slopes."
+fig.alt_text = (
+    "Six rectifiers, straight or curved in pieces, and their slopes below."
+)
 
 # %%
 # Hard variants and the smooth curves

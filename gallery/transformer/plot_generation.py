@@ -77,7 +77,7 @@ for name, options, marker in (
     kept = np.count_nonzero(next_token_probabilities(logits, **options), axis=1)
     ax.plot(entropy, kept, marker, ms=4, label=name)
 ax.set(
-    title="Characters that may be drawn, for 100 contexts",
+    title=f"Characters that may be drawn, for {len(contexts)} contexts",
     xlabel="entropy of the distribution (nats)",
     ylabel="characters kept",
 )

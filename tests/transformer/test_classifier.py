@@ -185,3 +185,26 @@ class TestErrors:
             ValueError, match=r"'tokens' must have at most length = 6 positions, not 7"
         ):
             sequence_classifier([[1] * 6], params, config)
+
+
+@pytest.mark.parametrize(
+    "loss", [sequence_classifier_loss, sequence_classifier_loss_value_and_grad]
+)
+def test_classes_out_of_range_are_named(rng, loss):
+    config = LanguageModelConfig(9, 8, 2)
+    params = init_sequence_classifier(rng, config, 3)
+    for classes, words in (
+        ([3], "hold integers from 0 to 2, not 3"),
+        ([0, 1], r"have shape \(1,\)"),
+    ):
+        with pytest.raises(ValueError, match=rf"'classes' must {words}"):
+            loss([[1, 2]], classes, params, config)
+    with pytest.raises(TypeError, match="'classes' must be integer"):
+        loss([[1, 2]], [[0.2, 0.3, 0.5]], params, config)
+
+
+def test_texts_of_class_minus_100_do_not_count(rng):
+    config = LanguageModelConfig(9, 8, 2)
+    params = init_sequence_classifier(rng, config, 3)
+    both = sequence_classifier_loss([[1, 2], [3, 4]], [1, -100], params, config)
+    assert both == pytest.approx(sequence_classifier_loss([[1, 2]], [1], params, config))

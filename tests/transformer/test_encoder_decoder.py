@@ -239,3 +239,15 @@ class TestErrors:
             encoder_decoder_model_jvp((source, params), (None, None), config)
         with pytest.raises(TypeError, match=r"'tangents' must be a tuple of 3 entries"):
             encoder_decoder_model_jvp((source, target, params), (None, None), config)
+
+
+@pytest.mark.parametrize(
+    "loss", [encoder_decoder_model_loss, encoder_decoder_model_loss_value_and_grad]
+)
+def test_predicted_tokens_out_of_range_are_named(rng, loss):
+    config = LanguageModelConfig(9, 8, 2)
+    params = init_encoder_decoder_model(rng, config)
+    with pytest.raises(ValueError, match="'target' must hold integers from 0 to 8, not 9"):
+        loss([1], [1, 9], params, config)
+    with pytest.raises(ValueError, match="'targets' must hold integers from 0 to 8, not 9"):
+        loss([1], [1, 2], params, config, targets=[9, -100])

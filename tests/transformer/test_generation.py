@@ -185,6 +185,17 @@ class TestProbabilities:
         np.testing.assert_array_equal(zero.argmax(-1), logits.argmax(-1))
         assert np.unique(zero).tolist() == [0.0, 1.0]
 
+    @pytest.mark.parametrize("tau", [1e-30, 1e-308, 1e-320])
+    def test_tiny_temperatures_do_not_overflow(self, tau):
+        got = next_token_probabilities([-1e10, 2e10, 2e10], temperature=tau)
+        assert got.tolist() == [0, 0.5, 0.5]
+
+    @pytest.mark.parametrize("tau", [0, 0.5, 1, 2])
+    def test_rows_without_a_distribution(self, tau):
+        rows = [[np.nan, 1.0], [-np.inf, -np.inf], [-np.inf, 1.0]]
+        got = next_token_probabilities(rows, temperature=tau)
+        np.testing.assert_array_equal(got, [[np.nan] * 2, [np.nan] * 2, [0, 1]])
+
     @pytest.mark.parametrize("dtype", [np.float16, np.float32])
     def test_dtype(self, logits, dtype):
         assert next_token_probabilities(logits.astype(dtype), top_p=0.5).dtype == dtype
@@ -268,3 +279,18 @@ class TestErrors:
             beam_search([1], params, config, steps=1, stop=11)
         with pytest.raises(ValueError, match=r"'beams' must be at least 1"):
             beam_search([1], params, config, steps=1, beams=0)
+
+
+@pytest.mark.parametrize("prompt", [[1, 2], [[1, 2], [3]]])
+def test_refused_calls_draw_no_number(rng, prompt):
+    config = LanguageModelConfig(9, 8, 2, length=3)
+    params, source = init_language_model(rng, config), np.random.default_rng(0)
+    before = source.bit_generator.state
+    with pytest.raises(ValueError, match=r"at most length = 3 positions, not [56]"):
+        generate(prompt, params, config, steps=5, rng=source)
+    assert source.bit_generator.state == before
+    assert len(generate([1, 2], params, config, steps=2, rng=source)) == 4
+    with pytest.raises(TypeError, match="'config' must be a LanguageModelConfig"):
+        generate(prompt, params, None, steps=1, temperature=0, stop=0)
+    with pytest.raises(TypeError, match="'config' must be a LanguageModelConfig"):
+        beam_search(prompt, params, None, steps=1, stop=0)

@@ -331,3 +331,13 @@ def test_only_rotary_positions_give_key_biases_a_gradient(rng, scheme):
     grads = language_model_loss_grad(rng.integers(0, 7, (4, 6)), params, config)
     size = abs(grads.blocks[0].attention.b_k).max()
     assert (size > 1e-5) if scheme == "rope" else (size < 1e-16)
+
+
+@pytest.mark.parametrize("loss", [language_model_loss, language_model_loss_value_and_grad])
+def test_predicted_tokens_out_of_range_are_named(rng, loss):
+    config = LanguageModelConfig(9, 8, 2)
+    params = init_language_model(rng, config)
+    with pytest.raises(ValueError, match="'tokens' must hold integers from 0 to 8, not 9"):
+        loss([1, 9], params, config)
+    with pytest.raises(ValueError, match="'targets' must hold integers from 0 to 8, not -1"):
+        loss([1, 2], params, config, targets=[-1, -100])
