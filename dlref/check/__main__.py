@@ -64,10 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     finally:
         sys.path.remove(str(Path.cwd()))
-    for path, write in zip(paths, (report.to_json, report.to_html), strict=True):
-        if path:
-            write(path)
     sys.stdout.write(f"{report}\n")
+    try:
+        for path, write in zip(paths, (report.to_json, report.to_html), strict=True):
+            if path:
+                write(path)
+    except OSError as error:
+        parser.error(str(error))
     return 0 if report else 1
 
 
