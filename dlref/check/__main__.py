@@ -2,7 +2,7 @@
 Check a kernel: ``python -m dlref.check module:function dlref.chapter.function``.
 
 The module is imported from the current folder or the installed packages. The status is 0 if every
-case is right, 1 if one is not, and 2 if the arguments are none.
+case is right, 1 if one is not, and 2 if an argument is wrong or a file cannot be written.
 """
 
 from __future__ import annotations

@@ -318,7 +318,8 @@ def check_all(
         ``activations.softmax_vjp``, the candidate is judged as that form of the map.
     vjp : callable, "autograd" or None
         Its backward pass, called as ``vjp(dout, *inputs, **options)``; "autograd" for the gradient
-        that PyTorch or JAX computes for `candidate`, a function or a module of tensors.
+        that PyTorch or JAX computes for `candidate`, a function or a module of tensors. Options
+        that have a gradient in dlref, as a bias of attention has, are differentiated, too.
     jvp : callable or None
         Its forward mode, called as ``jvp(primals, tangents, **options)``.
     dtype : dtype_like
@@ -352,10 +353,12 @@ def check_all(
     Raises
     ------
     TypeError
-        If the inputs of `op` are not known, or it lacks the form that is to be checked.
+        If the inputs of `op` are not known, it lacks the form that is to be checked, or `shapes`
+        are no lists of shapes.
     ValueError
-        If there is a `jvp`, and `op`'s own takes more than point and direction; if no case fits
-        `op`, `layout` has other letters, or `vjp` is "autograd" without a framework that has it.
+        If there is nothing to check; if there is a `jvp`, and `op`'s own takes more than point and
+        direction; if no case fits `op`, `layout` has other letters, or `vjp` is "autograd"
+        without a framework that has it.
 
     See Also
     --------
