@@ -2,7 +2,7 @@
 Check a kernel: ``python -m dlref.check module:function dlref.chapter.function``.
 
 The module is imported from the current folder or the installed packages. The status is 0 if every
-case is right, 1 if one is not, and 2 if the arguments are none.
+case is right, 1 if one is not, and 2 if an argument is wrong or a file cannot be written.
 """
 
 from __future__ import annotations
@@ -64,10 +64,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     finally:
         sys.path.remove(str(Path.cwd()))
-    for path, write in zip(paths, (report.to_json, report.to_html), strict=True):
-        if path:
-            write(path)
     sys.stdout.write(f"{report}\n")
+    try:
+        for path, write in zip(paths, (report.to_json, report.to_html), strict=True):
+            if path:
+                write(path)
+    except OSError as error:
+        parser.error(str(error))
     return 0 if report else 1
 
 

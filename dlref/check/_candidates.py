@@ -287,6 +287,22 @@ def _entered(value: Any, least: int = 0) -> Any:
     return value
 
 
+def _integers_as_floats(call: Call) -> tuple[Any, ...]:
+    """
+    Return the arguments, integers as float64 where the function takes them for real numbers.
+
+    Indices are none of these: as floats they are refused, or mean something else.
+    """
+    own = call.arguments
+    for i, value in enumerate(own):
+        if not isinstance(value, tuple | list) and np.asarray(value).dtype.kind in "iu":
+            real = (*own[:i], np.asarray(value, np.float64), *own[i + 1 :])
+            with contextlib.suppress(TypeError, ValueError):
+                if same_bits(replace(call, arguments=real).run(), call.run()):
+                    own = real
+    return own
+
+
 def _outputs(got: Any, want: Any) -> list[Any]:
     """Return the arrays of a result; a list is an array where one is wanted, else a tuple."""
     if isinstance(want, tuple) and isinstance(got, list | tuple):
@@ -302,6 +318,16 @@ def _array(value: Any) -> Any:
     with contextlib.suppress(ValueError):
         return None if value is None else np.asarray(value)
     return None
+
+
+def _not_alike(got: list[Any], want: list[Any]) -> str:
+    """Return words if a result has something that is no array, or another number of outputs."""
+    for part, array in zip(got, map(_array, got), strict=True):
+        if not isinstance(part, np.ndarray) and array is not None and array.dtype.kind in "OSU":
+            return f"the candidate returned {shown(part)}, which is no array"
+    if len(got) != len(want):
+        return f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
+    return ""
 
 
 def _refused(name: str, words: str) -> OutputCheck:
@@ -531,9 +557,10 @@ def judged(
     framework = framework_of((*arguments, *options.values()), framework)
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
-    narrow = Call(op, form, own, told)
+    real = _integers_as_floats(Call(op, form, own, told))
+    narrow = Call(op, form, real, told)
     wide = {k: v if isinstance(v, float) else widened(v) for k, v in told.items()}
-    exact = Call(op, form, widened(own), wide, memory=own)
+    exact = Call(op, form, widened(real), wide, memory=real)
     like, whole = narrow.run(), exact.run()
     want = flat(whole)
     _checked_reference(exact, want)
@@ -551,8 +578,7 @@ def judged(
         names = [*(f"argument {i}" for i in range(len(own))), *map(repr, told)]
         words = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
         return Verdict(False, (), words)
-    if len(got) != len(want):
-        words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
+    if words := _not_alike(got, want):
         return Verdict(False, (), words)
     dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
     compared = _compared(exact, got, want, dtypes, limits)

@@ -340,12 +340,24 @@ def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardC
     return (_rounded(case, kind) for case in _large(known, form, optional=True))
 
 
+def check_shapes(shapes: Any) -> None:
+    """Raise TypeError unless there is a list of shapes for each case."""
+    for some in shapes if isinstance(shapes, list | tuple) else (None,):
+        if not isinstance(some, list | tuple) or any(isinstance(n, int) for n in some):
+            msg = (
+                "Argument 'shapes' must have the shapes of all inputs for each case, as in"
+                f" [[(2, 64), (2, 64)]], not {shown(shapes)}."
+            )
+            raise TypeError(msg)
+
+
 def shaped_inputs(
     op: Callable[..., Any], dtype: npt.DTypeLike, shapes: Sequence[Sequence[Any]]
 ) -> Iterator[HardCase]:
     """Yield inputs of given shapes: random, large, and with each option that fits them."""
     kind, known, _ = _found(op, dtype)
     rng = np.random.default_rng(4)
+    check_shapes(shapes)
     for some in shapes:
         name = f"shapes {_listed(some)}"
         if known.shaped is not None:

@@ -35,7 +35,7 @@ from ._inputs import (
 from ._known import record_of
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
-from ._oracle.calls import Call, as_form, changed, is_float
+from ._oracle.calls import Call, as_form, changed, is_float, learned_options
 from ._oracle.causes import shared_values
 from ._oracle.examples import along, drawn_like, is_valid
 from ._oracle.pictures import as_html
@@ -318,7 +318,8 @@ def check_all(
         ``activations.softmax_vjp``, the candidate is judged as that form of the map.
     vjp : callable, "autograd" or None
         Its backward pass, called as ``vjp(dout, *inputs, **options)``; "autograd" for the gradient
-        that PyTorch or JAX computes for `candidate`, a function or a module of tensors.
+        that PyTorch or JAX computes for `candidate`, a function or a module of tensors. Options
+        that have a gradient in dlref, as a bias of attention has, are differentiated, too.
     jvp : callable or None
         Its forward mode, called as ``jvp(primals, tangents, **options)``.
     dtype : dtype_like
@@ -352,10 +353,12 @@ def check_all(
     Raises
     ------
     TypeError
-        If the inputs of `op` are not known, or it lacks the form that is to be checked.
+        If the inputs of `op` are not known, it lacks the form that is to be checked, or `shapes`
+        are no lists of shapes.
     ValueError
-        If there is a `jvp`, and `op`'s own takes more than point and direction; if no case fits
-        `op`, `layout` has other letters, or `vjp` is "autograd" without a framework that has it.
+        If there is nothing to check; if there is a `jvp`, and `op`'s own takes more than point and
+        direction; if no case fits `op`, `layout` has other letters, or `vjp` is "autograd"
+        without a framework that has it.
 
     See Also
     --------
@@ -439,8 +442,11 @@ def prepared(
         choice("vjp", vjp, ("autograd",))
         check_callable("candidate", candidate)
     for name, f in {"candidate": candidate, "vjp": vjp, "jvp": jvp}.items():
-        if f is not None and not isinstance(f, str):
+        if f is not None and not (name == "vjp" and isinstance(f, str)):
             check_callable(name, f)
+    if candidate is vjp is jvp is None:
+        msg = "Argument 'candidate' must be a function where neither 'vjp' nor 'jvp' is, not None."
+        raise ValueError(msg)
     if framework is None and str(dtype).startswith("torch."):
         framework = "torch"
     forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
@@ -451,7 +457,7 @@ def prepared(
     if forms.get("jvp") is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    given = _given(forms, framework, layout)
+    given = _given(op, forms, framework, layout)
     taken = None if options is None else frozenset(options)
     times = as_integer("repeats", repeats, least=1)
     run = _Run(op, given, as_limits(**limits), framework, taken, times)
@@ -459,14 +465,19 @@ def prepared(
     return run
 
 
-def _given(forms: dict[str, Any], framework: str | None, layout: str | None) -> dict[str, Any]:
+def _given(
+    op: Any, forms: dict[str, Any], framework: str | None, layout: str | None
+) -> dict[str, Any]:
     """Return the forms that are to be checked, in dlref's layout."""
     given = {form: f for form, f in forms.items() if f is not None}
     own = {form: f for form, f in given.items() if not isinstance(f, str)}
     if layout is not None:
         own = {form: in_layout(f, layout) for form, f in own.items()}
     # the words "autograd" stand for a vjp
-    return own | {form: own_vjp(own["forward"], framework) for form in given.keys() - own.keys()}
+    learned = learned_options(op)
+    return own | {
+        form: own_vjp(own["forward"], framework, learned) for form in given.keys() - own.keys()
+    }
 
 
 def _plan(

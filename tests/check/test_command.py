@@ -70,3 +70,12 @@ def test_as_a_program(kernels):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "right in all cases" in done.stdout
+
+
+def test_a_file_that_cannot_be_written(kernels, capsys):
+    with pytest.raises(SystemExit) as raised:
+        main([f"{kernels}:relu", "dlref.activations.relu", "--json", "nowhere/report.json"])
+    assert raised.value.code == 2
+    found = capsys.readouterr()
+    assert "relu, float32: right in all cases" in found.out
+    assert "nowhere/report.json" in found.err

@@ -64,9 +64,22 @@ def test_the_gradient_of_torch():
 
     x, classes = Tensor(np.ones(3)), Tensor(np.arange(3))
     grads = own_vjp(f, "torch")(Tensor([1.0, 2.0, 3.0]), x, classes, (Tensor(np.ones(2)), None))
-    assert [g.values.tolist() for g in grads] == [[2.0, 4.0, 6.0]] * 2
+    assert grads[0].values.tolist() == grads[1][0].values.tolist() == [2.0, 4.0, 6.0]
+    assert (len(grads), grads[1][1]) == (2, None)
     one = own_vjp(lambda x: (Tensor(x.values), x), "torch")((Tensor([1.0]), None), Tensor([5.0]))
     assert one.values.tolist() == [2.0]
+
+
+@pytest.mark.usefixtures("torch")
+def test_the_gradients_of_learned_options_follow_the_inputs():
+    def f(x, bias=None, scale=1.0):
+        assert bias.requires_grad
+        assert not scale.requires_grad
+        return Tensor(x.values)
+
+    told = {"scale": Tensor(1.0), "bias": Tensor([7.0])}
+    grads = own_vjp(f, "torch", ("bias", "sink"))(Tensor([3.0]), Tensor([5.0]), **told)
+    assert [g.values.tolist() for g in grads] == [[6.0], [6.0]]
 
 
 class Array(np.ndarray):

@@ -321,6 +321,44 @@ def test_the_candidates_own_gradient_in_jax():
     assert {row.form for row in stopped.failed} == {"vjp"}
 
 
+def test_the_candidates_own_gradient_of_a_bias_and_of_parameters():
+    linear = peers.torch.nn.functional.linear
+
+    def attend(q, k, v, bias=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        return (scores if bias is None else scores + bias).softmax(-1) @ v
+
+    def without(q, k, v, bias=None):
+        return attend(q, k, v, None if bias is None else bias.detach())
+
+    def heads(x_q, x_kv, p, num_heads):
+        x_kv = x_q if x_kv is None else x_kv
+        of = ((x_q, p.w_q, p.b_q), (x_kv, p.w_k, p.b_k), (x_kv, p.w_v, p.b_v))
+        q, k, v = (linear(*a).unflatten(-1, (num_heads, -1)).transpose(-2, -3) for a in of)
+        return linear(attend(q, k, v).transpose(-2, -3).flatten(-2), p.w_o, p.b_o)
+
+    told = {"vjp": "autograd", "framework": "torch"}
+    assert check.check_all(attend, SDPA, shapes=[[(2, 5, 8)] * 3], **told)
+    report = check.check_all(without, SDPA, shapes=[[(2, 5, 8)] * 3], **told)
+    assert {(row.form, "bias" in row.case) for row in report.failed} == {("vjp", True)}
+    assert check.check_all(heads, att.multi_head_attention, **told)
+
+
+def test_nan_everywhere_is_no_slip():
+    torch = peers.torch
+
+    def attend(q, k, v, mask=None):
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        scores = scores if mask is None else scores.masked_fill(~mask, -torch.inf)
+        return torch.nan_to_num(scores.softmax(-1) @ v)
+
+    case = next(c for c in check.hard_inputs(SDPA, "float32") if "sees no key" in c.name)
+    told = {"vjp": "autograd", "framework": "torch"}
+    (row,) = check.check_all(attend, SDPA, cases=[case], **told).failed
+    assert row.form == "vjp"
+    assert "stands where" not in row.verdict.cause
+
+
 def test_autograd_is_of_a_framework():
     with pytest.raises(ValueError, match="framework"):
         check.check_all(act.silu, act.silu, vjp="autograd")
@@ -645,3 +683,29 @@ def test_smoothed_labels_of_ignored_rows():
     assert "ignored keep the gradient" in verdict.cause
     right = losses.cross_entropy_vjp
     assert check.check_vjp(right, losses.cross_entropy, *given, label_smoothing=0.1)
+
+
+def test_integers_are_exact_numbers():
+    f = lambda x: np.exp(x) / np.exp(x).sum(-1)  # noqa: E731
+    assert check.check_forward(f, act.softmax, [1, 2, 3])
+    assert not check.check_forward(lambda x: f(x) + 0.01, act.softmax, [1, 2, 3])
+    right = lambda x, y: np.mean(-np.log([f(row)[k] for row, k in zip(x, y, strict=True)]))  # noqa: E731
+    assert check.check_forward(right, losses.cross_entropy, [[1, 2, 3], [3, 4, 1]], [1, 2])
+
+
+def test_what_is_no_array_is_shown():
+    for value in ("text", {"out": 1}, [1, "text"]):
+        verdict = check.check_forward(lambda x, value=value: value, act.softmax, np.ones(3))
+        assert verdict.message == f"the candidate returned {value!r}, which is no array"
+
+
+def test_arguments_that_are_none():
+    with pytest.raises(ValueError, match="'candidate' must be a function where neither"):
+        check.check_all(None, act.softmax)
+    with pytest.raises(TypeError, match="'candidate' must be a function, not 'softmax'"):
+        check.check_all("softmax", act.softmax)
+    for shapes in ([(2, 3)], 5, [5]):
+        with pytest.raises(TypeError, match="'shapes' must have the shapes of all inputs"):
+            check.check_all(act.softmax, act.softmax, shapes=shapes)
+    with pytest.raises(ValueError, match="'layout' must have the letters"):
+        check.check_all(SDPA, SDPA, layout=4)

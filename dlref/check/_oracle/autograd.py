@@ -13,30 +13,40 @@ from ..._core.pytree import flat
 from .arrays import map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 #: The axes of heads in dlref.
 AXES = "BHTE"
 
 
+def _arranged(values: Iterable[Any], is_leaf: Callable[[Any], bool], grads: Iterable[Any]) -> Any:
+    """Return the gradients in the order and the trees of the values, None for all else in these."""
+    rest = iter(grads)
+    given = [value for value in values if any(map(is_leaf, flat(value)))]
+    return map_leaves(lambda a: next(rest) if is_leaf(a) else None, given)
+
+
 def _by_torch(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, Any]) -> Any:
     torch = importlib.import_module("torch")
 
-    def leaf(value: Any) -> Any:
-        is_leaf = torch.is_tensor(value) and value.is_floating_point()
-        return value.detach().requires_grad_() if is_leaf else value
+    def is_leaf(value: Any) -> bool:
+        return bool(torch.is_tensor(value) and value.is_floating_point())
 
-    given = map_leaves(leaf, inputs)
-    leaves = [a for a in flat(given) if torch.is_tensor(a) and a.requires_grad]
+    given = map_leaves(lambda a: a.detach().requires_grad_() if is_leaf(a) else a, inputs)
+    leaves = [a for a in flat(given) if is_leaf(a)]
     pairs = zip(flat(f(*given, **options)), flat(dout), strict=True)
     outs, weights = zip(*((out, u) for out, u in pairs if u is not None), strict=True)
-    return torch.autograd.grad(outs, leaves, weights, allow_unused=True)
+    return _arranged(given, is_leaf, torch.autograd.grad(outs, leaves, weights, allow_unused=True))
 
 
 def _by_jax(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, Any]) -> Any:
     jax = importlib.import_module("jax")
+
+    def is_leaf(value: Any) -> bool:
+        return kind_of(value) == "jax" and value.dtype.kind not in "biu"
+
     values = flat(inputs)
-    places = [i for i, a in enumerate(values) if kind_of(a) == "jax" and a.dtype.kind not in "biu"]
+    places = [i for i, a in enumerate(values) if is_leaf(a)]
 
     def of_leaves(*leaves: Any) -> Any:
         rest = iter(
@@ -45,18 +55,32 @@ def _by_jax(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, An
         return f(*map_leaves(lambda _: next(rest), inputs), **options)
 
     out, backward = jax.vjp(of_leaves, *(values[i] for i in places))
-    return backward(map_leaves(lambda u: u, dout) if isinstance(out, tuple) else dout)
+    grads = backward(map_leaves(lambda u: u, dout) if isinstance(out, tuple) else dout)
+    return _arranged(inputs, is_leaf, grads)
 
 
-def own_vjp(f: Callable[..., Any], framework: str | None) -> Callable[..., Any]:
-    """Return the vjp of a function of tensors, as its framework differentiates it."""
+def own_vjp(
+    f: Callable[..., Any], framework: str | None, learned: tuple[str, ...] = ()
+) -> Callable[..., Any]:
+    """
+    Return the vjp of a function of tensors, as its framework differentiates it.
+
+    The gradients of the options in `learned` follow after the ones of the inputs.
+    """
     by = {"torch": _by_torch, "jax": _by_jax}.get(framework or "")
     if by is None:
         msg = "Argument 'framework' must be 'torch' or 'jax' where 'vjp' is 'autograd'."
         raise ValueError(msg)
 
     def vjp(dout: Any, *inputs: Any, **options: Any) -> Any:
-        grads = by(f, dout, inputs, options)
+        names = [name for name in learned if name in options]
+        rest = {key: value for key, value in options.items() if key not in names}
+
+        def of_all(*values: Any, **fixed: Any) -> Any:
+            told = dict(zip(names, values[len(inputs) :], strict=True))
+            return f(*values[: len(inputs)], **told, **fixed)
+
+        grads = by(of_all, dout, (*inputs, *(options[name] for name in names)), rest)
         return grads[0] if len(grads) == 1 else tuple(grads)
 
     return vjp
@@ -71,7 +95,7 @@ def _moved(value: Any, order: list[int]) -> Any:
 
 def in_layout(f: Callable[..., Any], layout: str) -> Callable[..., Any]:
     """Return a function of heads in dlref's layout, of one whose axes are in another order."""
-    if sorted(layout) != sorted(AXES):
+    if not isinstance(layout, str) or sorted(layout) != sorted(AXES):
         msg = f"Argument 'layout' must have the letters B, H, T and E, not {layout!r}."
         raise ValueError(msg)
 

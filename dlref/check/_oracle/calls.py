@@ -153,6 +153,12 @@ def _parameters(f: Any) -> dict[str, inspect.Parameter]:
         return {}
 
 
+def learned_options(op: Any) -> tuple[str, ...]:
+    """Return the options that have a tangent in the jvp of a function, hence a gradient."""
+    own, by_jvp = _parameters(op), _parameters(_found(getattr(op, "func", op), "jvp"))
+    return tuple(name for name in own if {f"d{name}", f"{name}_tangent"} & by_jvp.keys())
+
+
 def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
     """Return op_vjp or op_jvp, and whether it is by differences; a partial hands its options on."""
     if isinstance(op, functools.partial) and not op.args:

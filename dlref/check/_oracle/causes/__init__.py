@@ -151,8 +151,11 @@ def slipped(pair: Pair) -> str:
     """
     Find a slip in the plain formula; nothing is said if the formula itself has these numbers.
 
-    One slip of so many explains a few rounded numbers by chance.
+    One slip of so many explains a few rounded numbers by chance, and NaN in all places likewise.
     """
+    wrong = ~(pair.gaps <= pair.bound)
+    if not np.isfinite(pair.got[wrong]).any():
+        return ""
     if stagnates(pair) or (pair.want.size < FEW and pair.dtype.itemsize < FEW):
         return ""
     some = pair.call.once(slips)
