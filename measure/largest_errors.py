@@ -92,12 +92,12 @@ def draw(name, dtype, rng):
 
 def around(worst, width, dtype, rng):
     """Draw points near the worst ones."""
-    centres = np.repeat([x for _, x in worst], CHUNK // len(worst))
-    return (centres * (1 + width * rng.uniform(-1, 1, centres.size))).astype(dtype)
+    centers = np.repeat([x for _, x in worst], CHUNK // len(worst))
+    return (centers * (1 + width * rng.uniform(-1, 1, centers.size))).astype(dtype)
 
 
 def separate(found, count):
-    """Return the worst of the points found, no two of which are neighbours."""
+    """Return the worst of the points found, no two of which are neighbors."""
     out = []
     for error, x in sorted(found, reverse=True):
         if all(abs(x - other) > 1e-4 * abs(x) for _, other in out):

@@ -144,14 +144,14 @@ def normalized_columns(rng, kind, size):
     return Case((np.ascontiguousarray(case.inputs[0].T), w, b), np.ascontiguousarray(case.dout.T))
 
 
-def centred(x, axis):
+def centered(x, axis):
     """Return x minus one of its numbers: a shift that changes no result, free of rounding."""
     return x - np.take(x, [x.shape[axis] // 2], axis)
 
 
 def of_norm(u, x, w, *bias, axis=-1, about_mean=True):
     """The sizes of the result's terms; what a gradient by x projects; sums of sizes of terms."""
-    x = centred(x, axis) if about_mean else x
+    x = centered(x, axis) if about_mean else x
     mean = x.mean(axis, keepdims=True) if about_mean else Long(0)
     eps = Long(1e-5 if about_mean else 1e-6)
     r = 1 / np.sqrt(((x - mean) ** 2).mean(axis, keepdims=True) + eps)
@@ -170,7 +170,7 @@ def layers(name, axis):
         return f(*inputs), vjp(u, *inputs)
 
     def want(u, x, w, b):
-        x = centred(x, axis)
+        x = centered(x, axis)
         return exact(x, w, b), exact_vjp(u, x, w, b)
 
     draw = normalized_rows if axis else normalized_columns
@@ -186,7 +186,7 @@ def drawn_rms(rng, kind, size):
 def group_norm_of(u, x, w, b):
     """Group norm of one group is layer norm over positions and channels at once."""
     n, (rows, channels) = 2, x.shape
-    x, u = (a.reshape(n, -1) for a in (centred(x.reshape(n, -1), -1), u))
+    x, u = (a.reshape(n, -1) for a in (centered(x.reshape(n, -1), -1), u))
     w, b = (np.tile(a, rows // n) for a in (w, b))
     dx, dw, db = plain.layer_norm_vjp(u, x, w, b)
     dw, db = (a.reshape(-1, channels).sum(0) for a in (dw, db))

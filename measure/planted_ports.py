@@ -64,7 +64,7 @@ def modeling(kind):
     return importlib.import_module(f"transformers.models.{package}.modeling_{package}")
 
 
-def modelled(kind, variant, dtype, **entries):
+def modeled(kind, variant, dtype, **entries):
     """Return the model of a family, and its configuration."""
     name, every = ALL[kind]
     return made(name, every[variant], dtype, seed=1, spread=0.3, **entries)
@@ -130,7 +130,7 @@ def steps_of(kind, model, ids):
 def right_one(kind, variant):
     """Return tokens, the model's state and its trace, float64 throughout."""
     with in_float64(PACKAGES.get(kind, kind)):
-        model, config = modelled(kind, variant, torch.float64)
+        model, config = modeled(kind, variant, torch.float64)
     ids = np.random.default_rng(3).integers(3, V, (2, TEXT))
     params, own = from_state_dict(model.state_dict(), kind, config)
     return ids, model.state_dict(), trace(language_model, ids, params, own)
@@ -153,7 +153,7 @@ def difference(port):
     """Return what `first_difference` says of a port with a mistake."""
     ids, state, right = right_one(port.kind, port.variant)
     with in_float64(PACKAGES.get(port.kind, port.kind)):
-        model, _ = modelled(port.kind, port.variant, torch.float64, **(port.entries or {}))
+        model, _ = modeled(port.kind, port.variant, torch.float64, **(port.entries or {}))
         model.load_state_dict(state, strict=False)
         with port.change(model, modeling(port.kind)) if port.change else contextlib.nullcontext():
             seen = steps_of(port.kind, model, ids)
@@ -197,7 +197,7 @@ def exchanged(one, two):
 
 
 def interleaved(heads):
-    """Return rows of pairs as neighbours, as Meta's checkpoints have them."""
+    """Return rows of pairs as neighbors, as Meta's checkpoints have them."""
     return lambda w: w.unflatten(0, (heads, 2, -1)).transpose(1, 2).flatten(0, 2)
 
 
@@ -357,7 +357,7 @@ def of_rotations():
             yield
 
     seen = ("norm1", "attention.weights", "attention.out", "feed_forward.out", ".out", "logits")
-    words = "channels are rotated as halves, while the weights have pairs as neighbours"
+    words = "channels are rotated as halves, while the weights have pairs as neighbors"
     yield Port("llama", 0, "rows of Meta's checkpoint", meta, ATTENDED, words, None, seen)
     yield Port("mistral", 0, "rows of Meta's checkpoint", meta, ATTENDED, words, None, seen)
 
@@ -405,9 +405,9 @@ def of_norms():
         lambda x: m.weight * x / (root_of(x) + m.variance_epsilon)
     )
     yield Port("llama", 0, "eps outside", norms("layernorm", outside), NORMED, "added to the root")
-    centred = lambda m, right: lambda x: right(x - x.mean(-1, keepdim=True))  # noqa: E731
+    centered = lambda m, right: lambda x: right(x - x.mean(-1, keepdim=True))  # noqa: E731
     for kind in ("llama", "granite"):
-        yield Port(kind, 0, "layer norm", norms("layernorm", centred), NORMED, "of layer norm")
+        yield Port(kind, 0, "layer norm", norms("layernorm", centered), NORMED, "of layer norm")
     yield Port("stablelm", 0, "RMS norm", norms("layernorm", lambda m, right: (
         lambda x: m.weight * x / (x.pow(2).mean(-1, keepdim=True) + m.eps).sqrt() + m.bias)),
         NORMED, "of rms norm")  # fmt: skip
@@ -572,7 +572,7 @@ FORMATS = {
 def of_right(kind, variant, dtype, wide):
     """Return what `first_difference` says of an unchanged module."""
     with in_float64(PACKAGES.get(kind, kind)) if wide else contextlib.nullcontext():
-        model, config = modelled(kind, variant, dtype)
+        model, config = modeled(kind, variant, dtype)
         ids = np.random.default_rng(3).integers(3, V, (2, TEXT))
         seen = steps_of(kind, model, ids)
     params, own = from_state_dict(model.state_dict(), kind, config)

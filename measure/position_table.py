@@ -85,7 +85,7 @@ ROW = AS_THEY_ARE + "the row of the bias for the new query, by its offset"
 LEARNED_PATTERN = "what is learned"
 
 #: name, how it enters, parameters of the model above (and how often), maximum length, score, which
-#: keys it favours before anything is learned, what is done where keys are kept, who uses it
+#: keys it favors before anything is learned, what is done where keys are kept, who uses it
 SCHEMES = [
     (
         "none (a causal mask alone)", "—", "0", "any", lambda _i, _j, _text: Q @ K, "none",
@@ -187,7 +187,7 @@ HEADER = [
     "text in front",
     "text between",
     "gradient of the query",
-    "favours at first",
+    "favors at first",
     "with a cache",
     "used by",
 ]
@@ -253,7 +253,7 @@ def lines(scheme):
 def rows():
     """Return the rows of the table, without its header."""
     table, found = [], measured()
-    for name, enters, parameters, longest, score, favours, cache, users in SCHEMES:
+    for name, enters, parameters, longest, score, favors, cache, users in SCHEMES:
         base = score(20, 15, TEXT)
         in_front = np.concatenate([TEXT[::-1][:33], TEXT])
         moved = score(20 + 33, 15 + 33, in_front)
@@ -265,7 +265,7 @@ def rows():
         gradient = "as long as without" if same_length else "another length"
         numbers = [found[key(name)][column] for column in HEADER[2:7]]
         limits = [lines(key(name)), parameters, longest, *same, gradient]
-        table.append([name, enters, *numbers, *limits, favours, cache, users])
+        table.append([name, enters, *numbers, *limits, favors, cache, users])
     return table
 
 

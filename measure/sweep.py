@@ -3,7 +3,7 @@ All 4 294 967 296 float32 inputs of an activation, compared with a double-double
 
     python measure/sweep.py sigmoid gelu_deriv --jobs 2 --results sweep
 
-The bit patterns of float32 are cut into pieces of neighbours, halved until a polynomial fits to the
+The bit patterns of float32 are cut into pieces of neighbors, halved until a polynomial fits to the
 values of mpmath with 40 digits.  It stands for the function: its value is the sum of two float64
 and good to 2^-52 of the terms it adds up, which is checked between the points of the fit.  Where
 even that lies too near the middle between two float32 numbers to tell which is nearer, mpmath
@@ -61,20 +61,20 @@ def horner(powers, u):
 
 def fit(true, first, last):
     """
-    Fit a polynomial in (x - centre) / radius between two numbers, at the nodes of Chebyshev.
+    Fit a polynomial in (x - center) / radius between two numbers, at the nodes of Chebyshev.
 
-    Return centre and radius, the coefficients (the lowest in two parts), the size of all terms,
+    Return center and radius, the coefficients (the lowest in two parts), the size of all terms,
     the part of it that is not constant, and the greatest error seen, as float64.
     """
     with mp.workdps(DIGITS):
-        centre = (mpf(first) + mpf(last)) / 2
+        center = (mpf(first) + mpf(last)) / 2
         reach = abs(mpf(last) - mpf(first)) / 2
         radius = mpf(2) ** mp.frexp(reach)[1]  # so that dividing by it is exact
         ends = [true(mpf(end)) for end in sorted((first, last))]
         if max(map(abs, ends)) < mpf(2) ** -160:
-            return float(centre), float(radius), [0.0] * (DEGREE + 2), 0.0, 0.0, 2.0**-160
+            return float(center), float(radius), [0.0] * (DEGREE + 2), 0.0, 0.0, 2.0**-160
         nodes = [reach / radius * node for node in NODES]
-        table = [true(centre + radius * u) for u in nodes]  # Newton's divided differences
+        table = [true(center + radius * u) for u in nodes]  # Newton's divided differences
         for k in range(1, DEGREE + 1):
             for i in range(DEGREE, k - 1, -1):
                 table[i] = (table[i] - table[i - 1]) / (nodes[i] - nodes[i - k])
@@ -86,12 +86,12 @@ def fit(true, first, last):
             powers[0] += table[k]
         u = reach / radius
         seen = [abs(horner(powers, s * u) - end) for s, end in zip((-1, 1), ends, strict=True)]
-        seen.append(abs(horner(powers, u / 7) - true(centre + reach / 7)))
+        seen.append(abs(horner(powers, u / 7) - true(center + reach / 7)))
         high = float(powers[0])
         moving = float(sum(abs(c) for c in powers[1:]))
         coefficients = [high, float(powers[0] - high), *map(float, powers[1:])]
         scale = abs(high) + moving
-        return float(centre), float(radius), coefficients, scale, moving, float(max(seen))
+        return float(center), float(radius), coefficients, scale, moving, float(max(seen))
 
 
 def pieces(true, first, count):
@@ -136,8 +136,8 @@ def limit(name, x):
 
 def compare(name, x, got, polynomial, true):
     """Return the errors in ULP, which are not correctly rounded, and what mpmath decided."""
-    centre, radius, (high, low, *rest), doubt = polynomial
-    u = (x.astype(np.float64) - centre) / radius
+    center, radius, (high, low, *rest), doubt = polynomial
+    u = (x.astype(np.float64) - center) / radius
     tail = np.full(u.shape, rest[-1])
     for c in rest[-2::-1]:
         tail *= u
@@ -172,7 +172,7 @@ def compare(name, x, got, polynomial, true):
 
 
 def check(name, start, count):
-    """Compare on float32 numbers of neighbouring bit patterns; none may be infinite or NaN."""
+    """Compare on float32 numbers of neighboring bit patterns; none may be infinite or NaN."""
     ours, true = functions(name)
     largest, at, wrong_inputs, decided = 0.0, 0.0, 0, 0
     with np.errstate(all="ignore"):

@@ -143,7 +143,7 @@ EXPERTS, BALANCE = 8, {"no balancing": 0.0, "balancing loss": 0.02}
 def routed(weight_of_balance, seed, steps=600, D=8, F=16):
     """Return the error of trained experts, and the largest share of one among them."""
     rng = np.random.default_rng(seed)
-    centres = 2 * rng.normal(size=(EXPERTS, D))
+    centers = 2 * rng.normal(size=(EXPERTS, D))
     maps = rng.normal(size=(EXPERTS, D, D)) / np.sqrt(D)
     shapes = (F, D), (F, D), (D, F)
     experts = ExpertParams(*(rng.normal(size=(EXPERTS, *s)) / np.sqrt(s[1]) for s in shapes))
@@ -151,7 +151,7 @@ def routed(weight_of_balance, seed, steps=600, D=8, F=16):
 
     def sample(count):
         which = rng.integers(0, EXPERTS, count)
-        x = centres[which] + 0.3 * rng.normal(size=(count, D))
+        x = centers[which] + 0.3 * rng.normal(size=(count, D))
         return x, np.einsum("nij,nj->ni", maps[which], x)
 
     for step in range(steps):

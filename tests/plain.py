@@ -736,7 +736,7 @@ def sinusoidal(length, dim, base=10000.0):
 
 
 def rope_interleaved(x, theta):
-    """Neighbours as pairs (LLaMA's own weights, GPT-J); x has a row for each position."""
+    """Neighbors as pairs (LLaMA's own weights, GPT-J); x has a row for each position."""
     angle = np.arange(len(x))[:, None] * theta
     z = (x[:, 0::2] + 1j * x[:, 1::2]) * np.exp(1j * angle)
     return np.stack([z.real, z.imag], axis=-1).reshape(x.shape)
@@ -920,8 +920,8 @@ def gpt(tokens, params, heads):
     embedding, positions, blocks, norm_f, _ = params
 
     def norm(x, weight, bias):
-        centred = x - x.mean(-1, keepdims=True)
-        return weight * centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) + bias
+        centered = x - x.mean(-1, keepdims=True)
+        return weight * centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5) + bias
 
     def attend(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o):
         def split(y):  # (T, D) to (heads, T, D / heads)

@@ -1,4 +1,4 @@
-"""What the files beside the package say of it: licence, citation, the picture of the README."""
+"""What the files beside the package say of it: license, citation, the picture of the README."""
 
 import re
 import tomllib
@@ -28,8 +28,8 @@ def test_texts_that_are_not_ours_have_a_licence_beside_them():
     texts = [p for p in ROOT.glob("gallery/*/*.txt") if not p.match("*.LICENSE.txt")]
     assert texts
     for path in texts:
-        licence = path.with_name(f"{path.stem}.LICENSE.txt").read_text(encoding="utf-8")
-        assert licence.startswith(f"{path.name} holds ")
+        license = path.with_name(f"{path.stem}.LICENSE.txt").read_text(encoding="utf-8")
+        assert license.startswith(f"{path.name} holds ")
 
 
 def test_pictures_of_the_readme_are_there():

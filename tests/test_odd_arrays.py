@@ -1,4 +1,4 @@
-"""Signalling NaN, subclasses of arrays and objects with `__array__`, in every public function."""
+"""Signaling NaN, subclasses of arrays and objects with `__array__`, in every public function."""
 
 import contextlib
 import warnings
@@ -42,7 +42,7 @@ def variants(name, change):
             )
 
 
-def signalling(array):
+def signaling(array):
     if array.dtype != np.float64 or not array.size:
         return array
     spoilt = array.copy()
@@ -53,7 +53,7 @@ def signalling(array):
 @pytest.mark.broad
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_signalling_nan_leaks_no_warning(name):
-    for call in variants(name, signalling):
+    for call in variants(name, signaling):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with contextlib.suppress(ValueError):  # refused, as every NaN
@@ -75,7 +75,7 @@ def test_a_signalling_nan_in_a_model_leaks_no_warning():
     for place in range(count):
         left = iter(range(count))
         spoilt = tree_map(
-            lambda a, left=left, at=place: signalling(a) if next(left) == at else a, params
+            lambda a, left=left, at=place: signaling(a) if next(left) == at else a, params
         )
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -60,7 +60,7 @@ def rms_norm(x, weight, eps):
 
 
 def rotated(x):
-    """Rotate neighbouring channels, as complex numbers: LLaMA's own code."""
+    """Rotate neighboring channels, as complex numbers: LLaMA's own code."""
     torch = peers.torch
     T, E = x.shape[-2:]
     theta = 10000.0 ** (-torch.arange(0, E, 2, dtype=torch.float64) / E)

@@ -557,7 +557,7 @@ def quotient(x: Number, y: Number, y_low: Number) -> Number:
     Return x / (y + y_low) for many finite x and one y, whose inverse LLVM computes once.
 
     With y_low = 0 it has the bits of a division, except that a subnormal quotient may be its
-    neighbour.
+    neighbor.
     """
     inverse = 1.0 / y
     guess = x * inverse

@@ -33,7 +33,7 @@ def _clipped(x: FloatArray, gate: FloatArray, told: _Options) -> tuple[FloatArra
     """Return the two factors: the values clipped and shifted, the gate clipped from above."""
     if told.limit is not None:
         x, gate = np.clip(x, -told.limit, told.limit), np.minimum(gate, told.limit)
-    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a NaN
+    with np.errstate(invalid="ignore"):  # a signaling NaN becomes a NaN
         return x + told.shift, gate
 
 

@@ -166,7 +166,7 @@ def latent_attention(
         Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of `x`.
         They rotate the last R channels of each query, and the key that all heads share.
     rope_interleaved : bool, default True
-        Whether pairs of channels are neighbours, or else stand in two halves.
+        Whether pairs of channels are neighbors, or else stand in two halves.
     cache : KVCache or None
         ``KVCache.empty(batch, 1, R, Rkv)``: its keys are the rotated shared keys of earlier tokens,
         and its values are their latents. The keys and latents of `x` are appended.

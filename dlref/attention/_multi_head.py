@@ -164,7 +164,7 @@ def multi_head_attention(
         Tables of :func:`dlref.positions.rope_tables`, shape (T, R / 2), for the positions of the
         rows of `x_q` and `x_kv`, which are then equally many. Queries and keys are rotated.
     rope_interleaved : bool, default True
-        Whether pairs of channels are neighbours, or else stand in two halves.
+        Whether pairs of channels are neighbors, or else stand in two halves.
     cache : KVCache or None
         Keys and values of earlier tokens. The keys and values of `x_kv` are appended to it.
     mask, bias, is_causal : as in `scaled_dot_product_attention`

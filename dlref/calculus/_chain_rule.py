@@ -41,7 +41,7 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     TypeError
         If a Jacobian is neither integer nor a real floating-point array.
     ValueError
-        If there is no Jacobian, or two neighbours do not fit.
+        If there is no Jacobian, or two neighbors do not fit.
 
     See Also
     --------
@@ -84,7 +84,7 @@ def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     product after the other, from the loss to the input.
 
     **Shapes.** A scalar in the chain has no axis, so a Jacobian of shape ``(n,)`` is a row if the
-    output is a scalar, and a column if the input is one. Its neighbours determine which; if all
+    output is a scalar, and a column if the input is one. Its neighbors determine which; if all
     Jacobians have one axis, the first is a row.
 
     References

@@ -47,7 +47,7 @@ def max_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     .. math:: \pdv{y}{x_j} = \delta_{jk} .
 
     **Ties.** Where :math:`m` elements are largest, the subdifferential is the set of all
-    convex weights on them. dlref returns its centre, :math:`1/m` for each: the minimum-norm
+    convex weights on them. dlref returns its center, :math:`1/m` for each: the minimum-norm
     subgradient, and the only choice that does not depend on the order of the elements.
     ``torch.amax``, ``torch.max`` without `dim`, and JAX choose it too;
     ``torch.max(dim=...)`` takes one of the largest, by position.

@@ -98,7 +98,7 @@ def mean_vjp(
     .. math:: \pdv{L}{x_{kj}} = \frac{u_k}{n}
 
     For centring, :math:`y_i = x_i - \bar x`, the vjp is :math:`u_j - \frac1n \sum_i u_i`:
-    cotangents are centred as the values are, and a constant shift of :math:`x` gets no
+    cotangents are centered as the values are, and a constant shift of :math:`x` gets no
     gradient.
 
     Examples

@@ -120,7 +120,7 @@ def numerical_jacobian(
     :math:`\abs{x_j}` where this is larger than 1.
 
     *ridders*: the truncation error is a series in :math:`h^2`, so that differences at several steps
-    are extrapolated to h = 0, and the place in the tableau where neighbours agree best is
+    are extrapolated to h = 0, and the place in the tableau where neighbors agree best is
     taken: about 12 digits, for 24 calls.
 
     *complex*: for an analytic f, :math:`f(x + ih) = f(x) + i h f'(x) - h^2 f''(x)/2 - \dots`, and

@@ -140,7 +140,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
         \frac{\abs{a - e}}{\operatorname{ulp}(e)}, \qquad
         \operatorname{ulp}(e) = 2^{k - p + 1} \quad \text{for} \quad 2^k \le \abs e < 2^{k+1},
 
-    where the unit is the distance of neighbouring floating-point numbers, and never less than the
+    where the unit is the distance of neighboring floating-point numbers, and never less than the
     smallest subnormal number. A correctly rounded result has an error of at most 1/2; 0 in place
     of a number has :math:`2^{p-1}` to :math:`2^p`, in float64 4.5e15 to 9e15. A result beyond the
     largest number counts as right if the exact value would be rounded to infinity.

@@ -38,7 +38,7 @@ FOLLOWS = 0.3
 AFTER_FLOAT32, ROUNDED = 256 * EPS["float32"], 2.0**-24
 #: Steps of a mixture of experts: the scores of all, the weights of the ones that are chosen.
 ROUTED = ("feed_forward.router", "feed_forward.weights")
-#: Names whose channels may be kept as halves instead of neighbours.
+#: Names whose channels may be kept as halves instead of neighbors.
 ROTATED = ("attention.q", "attention.k", "attention.q_rotated", "attention.k_rotated")
 
 
@@ -321,7 +321,7 @@ def first_difference(
     Notes
     -----
     Arrays with heads may have them before the time axis, after it, or joined with the channels,
-    and queries and keys may have rotated pairs in halves instead of neighbours (as in LLaMA's
+    and queries and keys may have rotated pairs in halves instead of neighbors (as in LLaMA's
     checkpoints). Masked scores may be large negative numbers, or scores before the mask if the
     weights agree; a batch of one text may have its axis. All these are layouts, no mistakes: the
     result says so in its ``notes``.

@@ -40,7 +40,7 @@ class Convention(NamedTuple):
     library : str
         The library, or libraries.
     fact : str
-        The behaviour of the library.
+        The behavior of the library.
     code : str
         How to get the same from dlref, an expression; "" where there is no way, or need.
 
@@ -336,7 +336,7 @@ TABLE = [
             ),
         ],
         "Rotated pairs": [
-            ("the paper, GPT-J, dlref", "neighbours", "apply_rope(q, cos, sin)"),
+            ("the paper, GPT-J, dlref", "neighbors", "apply_rope(q, cos, sin)"),
             (
                 "GPT-NeoX, LLaMA in Hugging Face",
                 "halves",
@@ -365,7 +365,7 @@ TABLE = [
 
 def conventions(topic: str | None = None) -> tuple[Convention, ...]:
     r"""
-    List the behaviour of libraries where they differ.
+    List the behavior of libraries where they differ.
 
     Parameters
     ----------

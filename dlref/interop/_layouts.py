@@ -42,7 +42,7 @@ def _channels(x: npt.ArrayLike) -> FloatArray:
 
 def to_half_split(x: npt.ArrayLike) -> FloatArray:
     r"""
-    Move the channels of rotated pairs from neighbouring places to two halves.
+    Move the channels of rotated pairs from neighboring places to two halves.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def to_half_split(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    GPT-J and the paper rotate neighbours, GPT-NeoX and LLaMA in Hugging Face's form rotate halves.
+    GPT-J and the paper rotate neighbors, GPT-NeoX and LLaMA in Hugging Face's form rotate halves.
     A checkpoint goes from one to the other if the rows of the query and key projections are
     permuted, head by head: with weights (H E, D), reshape to (H, E, D), move E last, convert, and
     move it back. Values are not permuted. The map is a permutation: its transpose is its inverse.
@@ -94,7 +94,7 @@ def to_half_split(x: npt.ArrayLike) -> FloatArray:
 
 def to_interleaved(x: npt.ArrayLike) -> FloatArray:
     r"""
-    Move the channels of rotated pairs from two halves to neighbouring places.
+    Move the channels of rotated pairs from two halves to neighboring places.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ def from_state_dict(
 
     - GPT-2's dense layers are stored transposed, (n_in, n_out), with queries, keys and values side
       by side. Its GELU is the tanh form.
-    - LLaMA's checkpoints rotate halves of a head, dlref's models neighbours. The rows of queries
+    - LLaMA's checkpoints rotate halves of a head, dlref's models neighbors. The rows of queries
       and keys are reordered, head by head, which changes no score (:func:`to_interleaved`).
       Grouped heads, biases of the attention, tied embeddings and the scalings that do not
       depend on the text's length can be expressed, the latter in both spellings

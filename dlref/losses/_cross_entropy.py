@@ -439,7 +439,7 @@ def cross_entropy(
     References
     ----------
     Label smoothing is section 7 of :cite:t:`Szegedy2016`; the error of log-sum-exp is
-    analysed by :cite:t:`Blanchard2021`.
+    analyzed by :cite:t:`Blanchard2021`.
 
     Examples
     --------

@@ -48,7 +48,7 @@ def _partners(s: FloatArray) -> npt.NDArray[np.int64]:
 def _write_columns(start: int, stop: int, first: int, a: FloatArray, out: FloatArray) -> None:
     """Write rows of matrices, from number `first` on, as the columns from start to stop."""
     for m in range(len(a)):
-        for block in range(start, stop, 8):  # of numbers that are neighbours in `out`
+        for block in range(start, stop, 8):  # of numbers that are neighbors in `out`
             last = min(block + 8, stop)
             for j in range(a.shape[2]):
                 for i in range(block, last):

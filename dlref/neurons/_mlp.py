@@ -89,7 +89,7 @@ def mlp(
     TypeError
         If an array is not real, or `params` is not a tuple of layers.
     ValueError
-        If widths of neighbouring layers differ, or `activation` or the number of masks is wrong.
+        If widths of neighboring layers differ, or `activation` or the number of masks is wrong.
 
     See Also
     --------

@@ -28,7 +28,7 @@ def group_norm(
     x : array_like, shape (N, ..., C)
         Samples, positions, channels.
     groups : int
-        Number G of groups of C / G neighbouring channels each.
+        Number G of groups of C / G neighboring channels each.
     weight : array_like or None, shape (C,)
         Factor :math:`w_c` of each channel; None is 1.
     bias : array_like or None, shape (C,)
@@ -155,7 +155,7 @@ def group_norm_vjp(
     x : as in `group_norm`
         The same.
     groups : int
-        Number of groups of neighbouring channels; no gradient.
+        Number of groups of neighboring channels; no gradient.
     weight, bias, eps : as in `group_norm`
         Raises the same errors.
 

@@ -393,7 +393,7 @@ def apply_rope(
     So the requirement leaves rotations of planes, here of two channels each (and reflections, which
     only integer positions allow).
 
-    **Pairing.** The paper and GPT-J pair neighbours; GPT-NeoX and LLaMA as converted for
+    **Pairing.** The paper and GPT-J pair neighbors; GPT-NeoX and LLaMA as converted for
     Transformers pair halves. Both are one map in two orders of the channels. Weights trained with
     one give nonsense with the other, unless their rows are permuted (`rope_permutation`).
 
@@ -431,7 +431,7 @@ def apply_rope(
     >>> bool(np.isclose(near, far)), bool(np.isclose(near, other))
     (True, False)
 
-    Two of four channels are rotated by a quarter of a turn, as neighbours; then all four, in
+    Two of four channels are rotated by a quarter of a turn, as neighbors; then all four, in
     halves:
 
     >>> apply_rope([[1, 2, 3, 4]], [[0]], [[1]], rotary_dim=2)
@@ -654,7 +654,7 @@ def rope_permutation(dim: int) -> npt.NDArray[np.int64]:
     Notes
     -----
     ``x[..., perm]`` has the first elements of all pairs in its first half and the second ones in
-    the other. With h the map for halves and f the map for neighbours,
+    the other. With h the map for halves and f the map for neighbors,
 
     .. math:: h(\vec x_\pi) = f(\vec x)_\pi .
 

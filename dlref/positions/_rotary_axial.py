@@ -56,7 +56,7 @@ def apply_rope_axial(
     cos, sin : array_like, shape (N, A, E / 2A)
         Tables of `rope_tables` for positions of shape (N, A), with A coordinates per place.
     interleaved : bool, default True
-        Whether the pairs of a block are neighbours, or one channel of each of its halves.
+        Whether the pairs of a block are neighbors, or one channel of each of its halves.
 
     Returns
     -------

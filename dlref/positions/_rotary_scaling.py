@@ -139,7 +139,7 @@ def rope_frequencies(
     periodicity does not help them. Let :math:`s` be the factor by which the text grows.
 
     *linear* (position interpolation), ``factor`` s. Divide positions by s, which is
-    :math:`\theta_i / s`: no angle is new (:cite:t:`Chen2023`). Neighbours are now 1/s apart, also
+    :math:`\theta_i / s`: no angle is new (:cite:t:`Chen2023`). Neighbors are now 1/s apart, also
     for the fast pairs, which did not need it.
 
     *ntk*, ``factor`` s (NTK-aware scaling, :cite:t:`bloc97`). Change the base so that pair 0 does

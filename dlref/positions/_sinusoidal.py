@@ -121,7 +121,7 @@ def sinusoidal(
     multiple of :math:`2\pi`, since :math:`\omega_0 = 1`. No integer but 0 is one, as :math:`\pi` is
     irrational: the rows of all whole positions differ, at any length. How much, the Gram matrix
     says: :math:`\abs{PE_p - PE_q}^2 = D - 2 \sum_i \cos (p - q) \omega_i`. Among 512 rows of width
-    128 the smallest distance is 1.95, between neighbours.
+    128 the smallest distance is 1.95, between neighbors.
 
     **Effect on scores.** With a row added to the token, the score of two tokens has four terms
     (:func:`transformer_xl_scores`): content with content, content with position twice, and position

@@ -124,7 +124,7 @@ def rmsprop_step(
     too small by the factor :math:`1 - \alpha^t`: the first step is :math:`1 / \sqrt{1 - \alpha}`
     times too long, 10 times for 0.99. Adam corrects this.
 
-    *Centred*, the mean m of the gradient is tracked as well and :math:`s_t - m_t^2`, a variance,
+    *Centered*, the mean m of the gradient is tracked as well and :math:`s_t - m_t^2`, a variance,
     replaces :math:`s_t`: steps get longer where the gradient is steady. Rounding can make that
     difference negative; it is then taken as 0, where PyTorch returns NaN.
 

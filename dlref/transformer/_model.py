@@ -231,7 +231,7 @@ class Text(NamedTuple):
         if self.class_token is not None:
             first = np.broadcast_to(self.class_token, (*x.shape[:-2], 1, x.shape[-1]))
             x = np.concatenate([first, x], axis=-2)
-        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a NaN
+        with np.errstate(invalid="ignore"):  # a signaling NaN becomes a NaN
             if self.config.embedding_scale != 1:
                 x *= x.dtype.type(self.config.embedding_scale)
             if vectors is not None:

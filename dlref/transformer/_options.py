@@ -53,7 +53,7 @@ class BlockOptions:
         Tables of :func:`dlref.positions.rope_tables` for the positions of the tokens, by which
         queries and keys of self-attention are rotated; None does not rotate.
     rope_interleaved : bool, default True
-        Whether pairs of channels are neighbours, or else stand in two halves.
+        Whether pairs of channels are neighbors, or else stand in two halves.
     window : tuple (left, right) or None
         As for :func:`dlref.attention.scaled_dot_product_attention`, of self-attention.
     chunk : int or None

@@ -86,7 +86,7 @@ def of_axes(ax):
 
 
 def maps(ax):
-    """Yield the arrays that a panel shows as colours."""
+    """Yield the arrays that a panel shows as colors."""
     for image in ax.images:
         yield np.asarray(image.get_array(), dtype=float)
     for mesh in ax.collections:
@@ -124,8 +124,8 @@ def panel(ax):
     points = [c for c in ax.collections if isinstance(c, PathCollection)]
     if points:
         total = sum(len(c.get_offsets()) for c in points)
-        colours = {to_hex(c.get_facecolor()[0]) for c in points if len(c.get_facecolor())}
-        groups = f" in {len(colours)} colours" if len(colours) > 1 else ""
+        colors = {to_hex(c.get_facecolor()[0]) for c in points if len(c.get_facecolor())}
+        groups = f" in {len(colors)} colors" if len(colors) > 1 else ""
         return f"{total} points{groups}{of_axes(ax)}"
     words = [plain(text.get_text()) for text in ax.texts if text.get_text().strip()]
     return (

@@ -1,6 +1,6 @@
 """sphinx-gallery scraper: every figure drawn once for light, once for dark pages.
 
-Greys are ink or paper and are mirrored; colours are data and stay.
+Grays are ink or paper and are mirrored; colors are data and stay.
 """
 
 import math
@@ -21,7 +21,7 @@ from sphinx_gallery.scrapers import figure_rst
 STYLE = Path(__file__).parents[2] / "gallery" / "dlref.mplstyle"
 DARK_INK = np.array(to_rgba("#ced6dd")[:3])
 DARK_PAPER = np.array(to_rgba("#14181e")[:3])  # the theme's dark page
-GREY = 0.03  # largest spread of a grey's channels; mirrored greys, bluish, lie above it
+GRAY = 0.03  # largest spread of a grey's channels; mirrored grays, bluish, lie above it
 #: Scripts whose first figure has a panel on the start page, and which.
 CARDS = {
     "plot_arithmetic": 2,
@@ -56,16 +56,16 @@ def dark_name(path):
 
 
 def mirror(color):
-    """Turn greys between black and white into greys between dark ink and dark paper."""
+    """Turn grays between black and white into grays between dark ink and dark paper."""
     rgba = np.array(to_rgba_array(color), dtype=float)
-    grey = np.ptp(rgba[:, :3], axis=1) <= GREY
-    level = rgba[grey, :3].mean(axis=1, keepdims=True)
-    rgba[grey, :3] = DARK_INK + level * (DARK_PAPER - DARK_INK)
+    gray = np.ptp(rgba[:, :3], axis=1) <= GRAY
+    level = rgba[gray, :3].mean(axis=1, keepdims=True)
+    rgba[gray, :3] = DARK_INK + level * (DARK_PAPER - DARK_INK)
     return rgba
 
 
 def recolour(artist):
-    """Mirror the greys of one artist; mapped colours are data."""
+    """Mirror the grays of one artist; mapped colors are data."""
     if isinstance(artist, ContourSet) and artist.colors is not None:
         artist.set_cmap(ListedColormap(mirror(artist.cmap.colors)))
     if isinstance(artist, Collection) and artist.get_array() is not None:
@@ -109,7 +109,7 @@ def contrast(a, b):
 
 
 def backdrops(fig, texts):
-    """Return the colour under each text, None for a text outside the figure."""
+    """Return the color under each text, None for a text outside the figure."""
     alphas = [text.get_alpha() for text in texts]
     for text in texts:
         text.set_alpha(0)

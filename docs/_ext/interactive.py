@@ -30,7 +30,7 @@ class Control:
     """
     A slider over numeric `values`, or a list to choose from if they are text.
 
-    ``when=(name, values)`` greys it out unless the control `name` has one of the values.
+    ``when=(name, values)`` grays it out unless the control `name` has one of the values.
     """
 
     def __init__(self, name, label, values, start, when=None):

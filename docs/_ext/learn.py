@@ -19,7 +19,7 @@ BACK_MATTER = re.compile(
 
 
 class Stop:
-    """A page of the path, with its number and its neighbours."""
+    """A page of the path, with its number and its neighbors."""
 
     def __init__(self, entry, part, number):
         self.page = f"reference/{entry['page']}"

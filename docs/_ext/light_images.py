@@ -1,4 +1,4 @@
-"""Figures with a palette of 256 colours: a third of the size, and no difference that one sees."""
+"""Figures with a palette of 256 colors: a third of the size, and no difference that one sees."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,7 +6,7 @@ from PIL import Image
 
 
 def lighten(path):
-    """Rewrite a figure if it still has all colours."""
+    """Rewrite a figure if it still has all colors."""
     with Image.open(path) as image:
         if image.mode != "P":
             small = image.quantize(256, method=Image.Quantize.FASTOCTREE)

@@ -20,7 +20,7 @@ ASSETS = {
     "mathjax/ui": "mathjax/ui",
     "@mathjax/mathjax-newcm-font/chtml": "mathjax/fonts/mathjax-newcm-font/chtml",
     "mathjax/LICENSE": "mathjax/LICENSE",
-    # The font's package has no licence file; this says that it has the licence of MathJax.
+    # The font's package has no license file; this says that it has the license of MathJax.
     "@mathjax/mathjax-newcm-font/package.json": "mathjax/fonts/mathjax-newcm-font/package.json",
     "minisearch/LICENSE.txt": "minisearch/LICENSE.txt",
     "minisearch/dist/umd/index.js": "minisearch/index.js",

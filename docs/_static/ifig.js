@@ -39,7 +39,7 @@
     const box = el("div", { class: "ifig-panel" }, parent);
     el("p", { class: "ifig-title" }, box, spec.title);
     const map = spec.y !== null, log = spec.log && !map, xs = spec.x, f = log ? Math.log10 : v => v;
-    // A map has room for words below and on the left, and for a colour bar on the right.
+    // A map has room for words below and on the left, and for a color bar on the right.
     const longest = spec.labels ? Math.max(...spec.labels.rows.flat().map(word => word.length)) : 0;
     const turned = longest > 2, L = longest ? 32 + 6.5 * longest : 58, R = map ? 62 : 12;
     const B = turned ? 40 + 5.6 * longest : 44, H = map ? 310 + B - 44 : 260;
@@ -73,7 +73,7 @@
       el("text", { x: (L + W - R) / 2, y: H - 7, "text-anchor": "middle" }, marks, spec.xlabel);
       el("text", { x: 13, y: middle, "text-anchor": "middle", transform: `rotate(-90 13 ${middle})` }, marks, spec.ylabel);
     }
-    // A map: row 0 on top, a cell for each element, words or numbers on the axes, a colour bar.
+    // A map: row 0 on top, a cell for each element, words or numbers on the axes, a color bar.
     function chart(words) {
       const rows = spec.y, h = (H - T - B) / rows.length, at = i => T + (i + 0.5) * h, right = W - R;
       const every = words ? 1 : Math.ceil(rows.length / 8), size = Math.min(13, Math.max(9.7, h));
@@ -155,7 +155,7 @@
         draw[k](first.map((row, c) => row.map((v, i) => v === null || p.x[i % p.x.length] > last ? null
           : factors.reduce((product, factor) => product * factor[c][i], v))), p.labels && p.labels.rows[state[p.labels.needs]]);
       });
-      for (const c of spec.controls.filter(c => c.when)) // what this choice does not use is grey
+      for (const c of spec.controls.filter(c => c.when)) // what this choice does not use is gray
         inputs[c.name].disabled = !c.when.values.includes(control(c.when.name).values[state[c.when.name]]);
     }
     for (const c of spec.controls) {

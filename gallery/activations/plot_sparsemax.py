@@ -38,7 +38,7 @@ ax.legend()
 # %%
 # The projection onto the simplex
 # -------------------------------
-# Three probabilities that sum to one are a triangle. Random scores (grey) move
+# Three probabilities that sum to one are a triangle. Random scores (gray) move
 # to the nearest point of it: many to an edge, where one probability is 0, and
 # some to a corner. Softmax stays inside.
 

@@ -177,7 +177,7 @@ for ax, (a, b) in zip(axes, steps, strict=True):
 axes[0].set_ylabel("query")
 fig.alt_text = (
     "The six steps of a tiled pass over a causal 6 by 6 matrix of scores, with "
-    "tiles of 2 by 2: the tile at work is bright, those done are grey."
+    "tiles of 2 by 2: the tile at work is bright, those done are gray."
 )
 
 # %%

@@ -77,7 +77,7 @@ fig, ax = plt.subplots()
 ax.plot(one, label="one map")
 ax.plot(both, label="difference")
 ax.axhline(0, color="0.5", lw=0.8)
-ax.set(xlabel="key", ylabel="weight", title="Noise in common is cancelled")
+ax.set(xlabel="key", ylabel="weight", title="Noise in common is canceled")
 ax.legend()
 
 # %%

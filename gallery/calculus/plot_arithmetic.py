@@ -22,7 +22,7 @@ from dlref.calculus import add_jacobian, multiply_jacobian, multiply_vjp
 
 
 def draw(ax, jac, title, limit):
-    """Draw a Jacobian as a grid of numbers on colours."""
+    """Draw a Jacobian as a grid of numbers on colors."""
     jac = np.atleast_2d(jac.T).T
     image = ax.imshow(jac, cmap="RdBu_r", vmin=-limit, vmax=limit)
     for (i, j), value in np.ndenumerate(jac):

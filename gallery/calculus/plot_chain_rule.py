@@ -9,7 +9,7 @@ What does the chain rule multiply, and what does the total derivative add up?
 # A chain is a product of matrices
 # --------------------------------
 # Three layers, :math:`y = f(g(h(x)))`: each Jacobian has a row per output and a
-# column per input of its function, so neighbours fit. The product is the
+# column per input of its function, so neighbors fit. The product is the
 # Jacobian of the whole. Each square is an entry: positive red, negative blue.
 
 from itertools import pairwise

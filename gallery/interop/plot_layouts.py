@@ -9,7 +9,7 @@ another library?
 # %%
 # Channels of rotated pairs
 # -------------------------
-# Eight channels; channels of the same colour are rotated together. The
+# Eight channels; channels of the same color are rotated together. The
 # permutation moves the first of each pair to the left half, the second to the
 # right.
 
@@ -33,7 +33,7 @@ axes[1].set_xlabel("channel")
 # %%
 # Axes of heads
 # -------------
-# Three heads of four tokens, numbered by head (colour) and token. In memory one
+# Three heads of four tokens, numbered by head (color) and token. In memory one
 # library has all tokens of a head together, the other all heads of a token.
 # With as many heads as tokens, the shapes are the same.
 

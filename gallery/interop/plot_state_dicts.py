@@ -128,7 +128,7 @@ print(first_difference(right, ported))
 
 # %%
 # Checkpoints of LLaMA keep the channels of a head in two halves: channel j is
-# rotated with channel j + E/2. The port rotated neighbours. Nothing but an
+# rotated with channel j + E/2. The port rotated neighbors. Nothing but an
 # option has to change:
 
 print(first_difference(right, port(state, interleaved=False)))

@@ -22,7 +22,7 @@ with table.open(newline="") as file:
     rows = list(csv.DictReader(file))
 
 # %%
-# One line per function, one mark per library. The grey line is half a unit in
+# One line per function, one mark per library. The gray line is half a unit in
 # the last place, the least that rounding allows.
 
 libraries = {"dlref": "o", "PyTorch": "s", "JAX": "^", "SciPy": "x"}

@@ -9,7 +9,7 @@ and without normalization?
 # %%
 # Networks of 50 layers
 # ---------------------
-# Rows are activations, columns normalizations, colours initializations. Each
+# Rows are activations, columns normalizations, colors initializations. Each
 # line is the norm of the gradient of the values, layer by layer, in a network
 # of width 100 with a batch of 64. Without normalization a line is level only
 # where the variance fits the activation: He's for ReLU, Glorot's and LeCun's

@@ -21,13 +21,13 @@ from dlref.normalization import layer_norm, layer_norm_jacobian, layer_norm_vjp
 
 rng = np.random.default_rng(3)
 x = rng.normal(size=(60, 3)) * 1.2 + 0.8
-centred = x - x.mean(1, keepdims=True)
+centered = x - x.mean(1, keepdims=True)
 y = layer_norm(x)
 
 fig = plt.figure(figsize=(9, 3.6))
 stages = {
     "input": x,
-    "mean subtracted": centred,
+    "mean subtracted": centered,
     "divided by the standard deviation": y,
 }
 for k, (title, points) in enumerate(stages.items(), 1):
@@ -52,7 +52,7 @@ for k, (title, points) in enumerate(stages.items(), 1):
     ax.view_init(20, 20)
 fig.alt_text = (
     "Three stages in three dimensions: a cloud of points, the cloud flattened "
-    "onto a plane orthogonal to the grey line (1, 1, 1), and all points on a "
+    "onto a plane orthogonal to the gray line (1, 1, 1), and all points on a "
     "circle in that plane."
 )
 

@@ -45,7 +45,7 @@ ax.legend()
 # A share of the text instead of a distance
 # -----------------------------------------
 # FIRE divides the logarithm of the distance by the logarithm of the query's
-# position, at least the threshold of 64 (grey). The input of the network lies
+# position, at least the threshold of 64 (gray). The input of the network lies
 # between 0 and 1 at any length, and the lines of equal input fan out: beyond
 # the threshold the bias is not a function of the offset.
 

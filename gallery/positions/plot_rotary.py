@@ -12,7 +12,7 @@ two such vectors depend?
 # A head of 64 channels has the pairs 0 to 31. Pair 0 rotates by one radian per
 # token, pair 24 by a thousandth: in 41 positions the first runs through its
 # circle six times, the last hardly moves. Slow pairs tell far from near, fast
-# ones tell neighbours apart. The frequencies of the four pairs shown are powers
+# ones tell neighbors apart. The frequencies of the four pairs shown are powers
 # of ten, and the only ones of a head of 8 channels.
 
 import matplotlib.pyplot as plt

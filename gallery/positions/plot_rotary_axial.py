@@ -9,7 +9,7 @@ the channels know the row and half the column?
 # %%
 # Two axes, no distance
 # ---------------------
-# The score of a vector of ones at the centre with the same vector elsewhere.
+# The score of a vector of ones at the center with the same vector elsewhere.
 # Rows and columns contribute separate terms, so that the contours are not
 # circles: along an axis one half of the score does not change at all.
 
@@ -30,8 +30,8 @@ half = side // 2
 image = ax.imshow(
     score, extent=(-half - 0.5, half + 0.5, half + 0.5, -half - 0.5)
 )
-ax.set(xlabel="columns from the centre", ylabel="rows from the centre")
-ax.set_title("Score with the centre")
+ax.set(xlabel="columns from the center", ylabel="rows from the center")
+ax.set_title("Score with the center")
 fig.colorbar(image, label="score")
 
 # %%
@@ -39,7 +39,7 @@ fig.colorbar(image, label="score")
 # ----------------------------------
 # Which coordinate turns which pair in models of videos: in sections, or in
 # turns. Frequencies fall from left to right. A bar is the angle of a pair, for
-# a token at 1 on the axis of this colour and at 0 on the others: only the
+# a token at 1 on the axis of this color and at 0 on the others: only the
 # pairs of that axis turn.
 
 from dlref.positions import rope_frequencies, rope_tables_multi
@@ -60,6 +60,4 @@ for ax, interleaved in zip(axes, (False, True), strict=True):
     ax.set(title=title, ylabel="angle")
 axes[0].legend()
 axes[1].set_xlabel("pair")
-fig.alt_text = (
-    "Bars of 16 pairs in three colours: three groups, or alternating."
-)
+fig.alt_text = "Bars of 16 pairs in three colors: three groups, or alternating."

@@ -34,8 +34,8 @@ fig.colorbar(image, ax=axes, label="value")
 # %%
 # Rows as curves
 # --------------
-# Neighbouring positions differ in the first dimensions only, distant ones in
-# more of them. Right the first 30 of 128 dimensions, for three neighbours:
+# Neighboring positions differ in the first dimensions only, distant ones in
+# more of them. Right the first 30 of 128 dimensions, for three neighbors:
 # towards dimension 30 the rows come together.
 
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True)

@@ -9,7 +9,7 @@ What does a scale that grows with the position add to a rotation?
 # The factor of each pair
 # -----------------------
 # The score of a query and a key, pair by pair, is multiplied by a number to the
-# power of the distance. Fast pairs, which tell neighbours apart, fade within
+# power of the distance. Fast pairs, which tell neighbors apart, fade within
 # some hundred tokens; slow ones hardly do.
 
 import matplotlib.pyplot as plt

@@ -77,7 +77,7 @@ def train(kind, *, length=40, units=24, steps=900, rate=0.005, limit=1.0):
 
 
 def smooth(values, width=25):
-    """Take means of neighbours."""
+    """Take means of neighbors."""
     return np.convolve(values, np.ones(width) / width, mode="valid")
 
 

@@ -129,7 +129,7 @@ for step, (ax, title) in enumerate(zip(axes.flat, titles, strict=True), 1):
     cell(ax, step)
     ax.set_title(title)
 fig.alt_text = (
-    "The same cell four times, each time with one step in full colour: first "
+    "The same cell four times, each time with one step in full color: first "
     "the forget gate, which multiplies the old cell state; then input gate and "
     "candidate, which are multiplied; then the cell state, to which their "
     "product is added; then the output gate, times tanh of the cell state."

@@ -22,7 +22,7 @@ ARROW = {"arrowstyle": "-|>", "shrinkA": 0, "shrinkB": 0}
 
 
 def draw(ax, title, inputs, outputs, colors):
-    """Draw a chain of cells; None among inputs or outputs is left grey."""
+    """Draw a chain of cells; None among inputs or outputs is left gray."""
     for k, (x, y, color) in enumerate(
         zip(inputs, outputs, colors, strict=True)
     ):

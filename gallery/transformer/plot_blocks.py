@@ -10,7 +10,7 @@ encoder with a decoder?
 # The parts of a block
 # --------------------
 # A few lines draw boxes on a vertical line, the residual stream. Residual
-# connections go around the boxes on the left; a colour for each kind of layer.
+# connections go around the boxes on the left; a color for each kind of layer.
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle

@@ -50,7 +50,7 @@ axes[0].set(ylabel="feature 1")
 # -------
 # Tokens that lie on one side leave some experts without work. Steps against the
 # gradient of the balancing loss move the router, which has a bias now, until
-# all have about the same share, here one sixth of the tokens each. The grey
+# all have about the same share, here one sixth of the tokens each. The gray
 # line is 1, the loss of an even load.
 
 tokens = rng.normal(size=(600, 2)) + np.array([1.5, 0.5])

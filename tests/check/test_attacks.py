@@ -247,16 +247,18 @@ def test_a_variance_does_not_cancel_in_other_mistakes(rng, mean):
 
     def interleaved(x, groups):
         parts = x.reshape(*x.shape[:-1], -1, groups)
-        centred = parts - parts.mean((1, 2), keepdims=True)
-        return (centred / np.sqrt((centred**2).mean((1, 2), keepdims=True) + 1e-5)).reshape(x.shape)
+        centered = parts - parts.mean((1, 2), keepdims=True)
+        return (centered / np.sqrt((centered**2).mean((1, 2), keepdims=True) + 1e-5)).reshape(
+            x.shape
+        )
 
     def of_x(u, x, w, b):
         dx, _, db = norm.layer_norm_vjp(u, x, w, b)
         return dx, (u * x).sum((0, 1)), db
 
     def two_passes(x):
-        centred = x - x.mean(-1, keepdims=True)
-        return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + np.float32(1e-5))
+        centered = x - x.mean(-1, keepdims=True)
+        return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + np.float32(1e-5))
 
     groups = check.check_forward(interleaved, norm.group_norm, x, 2)
     weight = check.check_vjp(of_x, norm.layer_norm, u, x, w, b)

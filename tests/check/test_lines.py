@@ -80,7 +80,7 @@ def grown(v):
 
 
 RATE = {"learning_rate": 0.1}
-CENTRED = {**RATE, "eps": 0.1, "centered": True, "momentum": 0.5, "weight_decay": 0.25}
+CENTERED = {**RATE, "eps": 0.1, "centered": True, "momentum": 0.5, "weight_decay": 0.25}
 AMSGRAD = {**RATE, "amsgrad": True, "betas": (0.5, 0.75)}
 DAMPENED = {**RATE, "momentum": 0.5, "dampening": 0.5}
 LARGE = second(training.adam_step, **AMSGRAD)
@@ -240,8 +240,8 @@ FREQUENCIES, BUCKET = positions.rope_frequencies, positions.t5_relative_position
 SDPA = attention.scaled_dot_product_attention
 LSTM_F, RNN_F = recurrent.lstm, recurrent.rnn
 ROWS = {
-    "rmsprop, first": (RMS, rmsprop, (TREE, GRADS, None), CENTRED, "eps is added inside the root"),
-    "rmsprop, second": (RMS, rmsprop, second(RMS, **CENTRED), CENTRED, "inside the root"),
+    "rmsprop, first": (RMS, rmsprop, (TREE, GRADS, None), CENTERED, "eps is added inside the root"),
+    "rmsprop, second": (RMS, rmsprop, second(RMS, **CENTERED), CENTERED, "inside the root"),
     "rmsprop, plain": (RMS, rmsprop, (TREE, GRADS, None), RATE | {"eps": 0.1}, "inside the root"),
     "adagrad": (training.adagrad_step, adagrad, (TREE, GRADS, None), RATE | {"eps": 0.1},
                 "inside the root"),

@@ -67,7 +67,7 @@ KNOWN = [
     ("qwen3", 0, OUT, "the norms of queries and keys are exchanged"),
     ("qwen3", 0, OUT, "the norms of queries and keys come after the rotation instead of before it"),
     ("qwen3", 0, OUT, "the weights of the norms of queries and keys are taken as 1 + w"),
-    ("qwen3", 0, OUT, "channels are rotated as halves, while the weights have pairs as neighbours"),
+    ("qwen3", 0, OUT, "channels are rotated as halves, while the weights have pairs as neighbors"),
     ("qwen3", 0, OUT, "the rows of w_k go from head to head first, not through a head"),
     ("qwen3", 0, OUT, "eps is added to the root, not under it"),
     ("qwen3", 0, OUT, "norm2 is missing"),

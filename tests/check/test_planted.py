@@ -94,9 +94,9 @@ def attention_backward(u, q, k, v, bug=""):
     return ds @ k, t(ds) @ q, t(q @ t(k) * scale if bug == "raw" else p) @ u
 
 
-def layer_norm(x, w, b, *, eps=1e-5, ddof=0, outside=False, centre=True):
-    c = x - x.mean(-1, keepdims=True) if centre else x
-    v = x.var(-1, keepdims=True, ddof=ddof) if centre else (x * x).mean(-1, keepdims=True)
+def layer_norm(x, w, b, *, eps=1e-5, ddof=0, outside=False, center=True):
+    c = x - x.mean(-1, keepdims=True) if center else x
+    v = x.var(-1, keepdims=True, ddof=ddof) if center else (x * x).mean(-1, keepdims=True)
     return c / (np.sqrt(v) + eps if outside else np.sqrt(v + eps)) * w + b
 
 
@@ -196,7 +196,7 @@ FORWARD = [
      (X, B, B), {}, "outside the root"),
     ("unbiased", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, ddof=1), (X, B, B), {},
      "n - 1"),
-    ("no mean", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, centre=False),
+    ("no mean", norm.layer_norm, lambda x, w, b: layer_norm(x, w, b, center=False),
      (X + 0.3, B, B), {}, "mean is not subtracted"),
     ("1 + w", norm.rms_norm, lambda x, w: norm.rms_norm(x, w, weight_offset=1.0), (X, B), {},
      "weight_offset is 1.0"),

@@ -60,8 +60,8 @@ def attention_backward(xp, u, q, k, v, bug):
     return ds @ k, t(ds) @ q, t(q @ t(k) * scale if bug == "raw" else p) @ u
 
 
-def normed(xp, x, w, b, *, eps=1e-5, less=0, outside=False, centre=True):
-    c = x - x.mean(axis=-1, keepdims=True) if centre else x
+def normed(xp, x, w, b, *, eps=1e-5, less=0, outside=False, center=True):
+    c = x - x.mean(axis=-1, keepdims=True) if center else x
     v = (c * c).sum(axis=-1, keepdims=True) / (x.shape[-1] - less)
     return c / (xp.sqrt(v) + eps if outside else xp.sqrt(v + eps)) * w + b
 
@@ -117,7 +117,7 @@ FORWARD = [
     ("outside", norm.layer_norm, lambda xp, *a: normed(xp, *a, outside=True), (X, B, B), {},
      "outside the root"),
     ("unbiased", norm.layer_norm, lambda xp, *a: normed(xp, *a, less=1), (X, B, B), {}, "n - 1"),
-    ("no mean", norm.layer_norm, lambda xp, *a: normed(xp, *a, centre=False), (X + 0.3, B, B), {},
+    ("no mean", norm.layer_norm, lambda xp, *a: normed(xp, *a, center=False), (X + 0.3, B, B), {},
      "mean is not subtracted"),
     ("no scale", SDPA, lambda xp, *a: attention(xp, *a, scale=1.0), (Q, K, V), {},
      "scale of the scores is missing"),

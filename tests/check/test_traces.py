@@ -181,7 +181,7 @@ def to_halves(w, heads):
 class Port:
     """A causal block: norms first, with rotation and grouped heads, SwiGLU or GELU."""
 
-    def __init__(self, p, bug="", keys=H, stored="neighbours"):
+    def __init__(self, p, bug="", keys=H, stored="neighbors"):
         self.p, self.bug, self.keys, self.stored, self.seen = p, bug, keys, stored, {}
 
     def normed(self, x, p):
@@ -346,7 +346,7 @@ PLANTED += [("llama", bug, *said) for bug, said in RMS.items()]
 
 class TestFirstDifference:
     @pytest.mark.parametrize("name", ["gpt2", "llama"])
-    @pytest.mark.parametrize("stored", ["neighbours", "halves"])
+    @pytest.mark.parametrize("stored", ["neighbors", "halves"])
     def test_a_right_port(self, name, stored):
         x, p, options, keys = problem(name)
         steps = trace(encoder_block, x, p, **options)
@@ -368,10 +368,10 @@ class TestFirstDifference:
         found = first_difference(steps, Port(p, "pairs", keys, "halves")(x))
         assert found.name == "attention.q_rotated"
         assert found.cause == (
-            "neighbouring channels are rotated together, while the weights have pairs in halves"
+            "neighboring channels are rotated together, while the weights have pairs in halves"
         )
         assert found.notes == ("attention.q, attention.k: pairs of channels in halves",)
-        want = r"^attention.q_rotated differs in \d+ of 192 elements: at .*; neighbouring channels"
+        want = r"^attention.q_rotated differs in \d+ of 192 elements: at .*; neighboring channels"
         assert re.match(want, str(found))
 
     def test_later_steps_only(self):
@@ -675,7 +675,7 @@ class TestFirstDifference:
             ({"bias": None}, "the option bias is missing"),
             ({"mask": None}, "the option mask is missing"),
             ({"is_causal": True}, "there is a causal mask"),
-            ({"rope_interleaved": True}, "channels are rotated as neighbours, while"),
+            ({"rope_interleaved": True}, "channels are rotated as neighbors, while"),
             ({"scale": 1 / E}, "the scores are scaled by 1/E"),
         ):
             other = trace(encoder, x, params.blocks, params.norm, **options | change)

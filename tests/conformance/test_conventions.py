@@ -150,7 +150,7 @@ def rms(x, eps):
     return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
 
 
-def centred(x, eps):
+def centered(x, eps):
     return rms(x - x.mean(-1, keepdims=True), eps)
 
 
@@ -298,7 +298,7 @@ LIBRARIES = {
     ("GELU", "PyTorch"): lambda d: functional("gelu", d),
     ("GELU", "JAX"): lambda d: jax_nn("gelu", d["x"]),
     ("eps of layer norm", "PyTorch"): lambda d: functional("layer_norm", d, (E,)),
-    ("eps of layer norm", "Keras"): lambda d: centred(d["x"], 1e-3),
+    ("eps of layer norm", "Keras"): lambda d: centered(d["x"], 1e-3),
     ("eps of RMS norm", "PyTorch"): lambda d: functional("rms_norm", d, (E,)),
     ("eps of RMS norm", "ONNX"): lambda d: rms(d["x"], 1e-5),
     ("eps of RMS norm", "dlref"): lambda d: rms(d["x"], 1e-6),

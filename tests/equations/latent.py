@@ -33,7 +33,7 @@ def rms(z, weight):
 
 
 def rotation(i):
-    """Return the matrix that turns neighbours by the angles of position i."""
+    """Return the matrix that turns neighbors by the angles of position i."""
     out = np.zeros((R, R))
     for pair, angle in enumerate(i * FREQUENCIES):
         c, s = np.cos(angle), np.sin(angle)

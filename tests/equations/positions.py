@@ -409,7 +409,7 @@ X, Y = RNG.normal(size=(2, 2 * PAIRS))  # a query and a key
 
 
 def rotation(p):
-    """Return the matrix that rotates each pair of neighbours by its angle at a position."""
+    """Return the matrix that rotates each pair of neighbors by its angle at a position."""
     matrix = np.zeros((2 * PAIRS, 2 * PAIRS))
     for i, phi in enumerate(p * THETA):
         plane = [[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]]

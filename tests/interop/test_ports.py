@@ -1,5 +1,5 @@
 """
-Models of the package transformers, randomly initialised, against dlref: ``tox run -e ports``.
+Models of the package transformers, randomly initialized, against dlref: ``tox run -e ports``.
 
 Logits agree to 1e-5 in float32, gradients in float64.
 """
@@ -269,7 +269,7 @@ class TestSteps:
         found = first_difference(right, self.steps(model, ids))
         assert found.name == "blocks.0.attention.out"
         assert found.cause == (
-            "channels are rotated as halves, while the weights have pairs as neighbours"
+            "channels are rotated as halves, while the weights have pairs as neighbors"
         )
 
 

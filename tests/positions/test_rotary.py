@@ -135,9 +135,9 @@ class TestForms:
             P.rope_tables(np.arange(5), frequencies(rotary_dim // 2)),
         )
         perm = np.r_[P.rope_permutation(rotary_dim), rotary_dim:8]
-        neighbours = P.apply_rope(x, *tables, rotary_dim=rotary_dim)
+        neighbors = P.apply_rope(x, *tables, rotary_dim=rotary_dim)
         halves = P.apply_rope(x[..., perm], *tables, interleaved=False, rotary_dim=rotary_dim)
-        np.testing.assert_array_equal(halves, neighbours[..., perm])
+        np.testing.assert_array_equal(halves, neighbors[..., perm])
 
     @pytest.mark.parametrize("dim", [0, 2, 8, 14])
     def test_permutation(self, dim):

@@ -100,10 +100,10 @@ def test_only_rows_far_beyond_the_end_are_far_from_all_before():
         late = P.sinusoidal(64, 128, offset=offset)
         return np.linalg.norm(late[:, None] - rows, axis=-1).min(axis=1)
 
-    neighbours = np.linalg.norm(rows[1] - rows[0])
-    assert nearest(512)[0] == pytest.approx(neighbours)
+    neighbors = np.linalg.norm(rows[1] - rows[0])
+    assert nearest(512)[0] == pytest.approx(neighbors)
     for offset in (4096, 8192, 100_000):
-        assert nearest(offset).min() > 5 * neighbours
+        assert nearest(offset).min() > 5 * neighbors
 
 
 def test_low_columns_are_fast():

@@ -35,7 +35,7 @@ def numbers(dtype, bits):
 
 
 def every_edge(name):
-    """Numbers, midpoints, their neighbours in float32, and some far off."""
+    """Numbers, midpoints, their neighbors in float32, and some far off."""
     values = numbers(MX[name], WIDTH[name])
     points = np.concatenate([values, (values[1:] + values[:-1]) / 2])
     single = points.astype(np.float32)

@@ -171,7 +171,7 @@ def test_no_topic_is_clipped_or_endless(context, site, chapter):
         if height > 12_000:
             wrong.append((path.name, "height", height))
         tab.evaluate(UNFOLD)
-        # the page is 1280 wide already; a scheme exchanges colours and figures, of one size in all
+        # the page is 1280 wide already; a scheme exchanges colors and figures, of one size in all
         for theme, widths in {"light": (1280, 768, 390, 1920), "dark": (1920,)}.items():
             tab.evaluate(THEME, theme)
             for width in widths:
@@ -285,7 +285,7 @@ def test_accessibility(visit, axe, kind, width):
     page.evaluate(axe)
     for theme in ("light", "dark"):
         page.evaluate(THEME, theme)
-        page.evaluate("() => document.getAnimations().forEach(a => a.finish())")  # colours fade
+        page.evaluate("() => document.getAnimations().forEach(a => a.finish())")  # colors fade
         found = [v for v in page.evaluate(RUN_AXE) if v["impact"] in ("serious", "critical")]
         assert not found, json.dumps([theme, *found], indent=1)
 

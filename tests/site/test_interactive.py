@@ -347,7 +347,7 @@ def test_every_control_of_every_figure_moves_something(context, site):
                     assert moves(fig, control), (path.name, control.get_attribute("name"))
 
 
-#: Read a map: for each cell what it says, its row and column by place, and its colour.
+#: Read a map: for each cell what it says, its row and column by place, and its color.
 READ_MAP = """
 panel => {
   const box = document.querySelectorAll('.ifig-panel')[panel];
@@ -399,7 +399,7 @@ def as_read(script, text):
 
 @pytest.mark.parametrize("script", MAPS)
 def test_a_map_is_drawn_as_a_matrix_is_written(context, site, script):
-    """Row 0 on top, a cell for each element and its word, colours as on the bar."""
+    """Row 0 on top, a cell for each element and its word, colors as on the bar."""
     name, most = MAPS[script]
     with opened(context, site / f"gallery/{script}.html") as page:
         for index in range(page.locator(f".ifig [name={name}] option").count()):

@@ -34,7 +34,7 @@ ROW = np.array([2.0, 0, 2, 1, 0])  # factors of dropout: of keys, or of five pos
 FEATURES = np.array([0.0, 2, 2, 0, 1, 2, 0, 2])
 
 
-def modelling(shape=(2, 5), options=None, **fields):
+def modeling(shape=(2, 5), options=None, **fields):
     config = LanguageModelConfig(**{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, **fields})
 
     def problem(rng):
@@ -47,16 +47,16 @@ def modelling(shape=(2, 5), options=None, **fields):
 class TestModel(trees.Contract):
     maps = language_model, language_model_vjp, language_model_jvp, naive.language_model
     problems = [  # noqa: RUF012
-        modelling(biases=False),
-        *(modelling(positions=scheme) for scheme in SCHEMES),
-        modelling(**{**LLAMA, "heads": 4}),
-        modelling(shape=(4,), norm_first=False, activation="relu"),
-        modelling(shape=(1, 2, 1), layers=1, tied=False, scale_embeddings=True),
-        modelling(layers=0),
-        modelling(options={"embedding_dropout": FEATURES * ROW[:, None]}, tied=False),
-        modelling(options={"embedding_dropout": FEATURES}, positions="sinusoidal"),
-        modelling(options={"attention_dropout": (ROW, None)}, positions="t5"),
-        modelling(
+        modeling(biases=False),
+        *(modeling(positions=scheme) for scheme in SCHEMES),
+        modeling(**{**LLAMA, "heads": 4}),
+        modeling(shape=(4,), norm_first=False, activation="relu"),
+        modeling(shape=(1, 2, 1), layers=1, tied=False, scale_embeddings=True),
+        modeling(layers=0),
+        modeling(options={"embedding_dropout": FEATURES * ROW[:, None]}, tied=False),
+        modeling(options={"embedding_dropout": FEATURES}, positions="sinusoidal"),
+        modeling(options={"attention_dropout": (ROW, None)}, positions="t5"),
+        modeling(
             options={
                 "dropout": ((None, FEATURES), (FEATURES, None)),
                 "attention_dropout": (None, np.stack([ROW, ROW[::-1]])[:, None]),

@@ -27,7 +27,7 @@ def _rows(known: Known, rng: Any, size: Any) -> Cases:
     yield from with_gaps(known, rng, size)
 
 
-CENTRED = (
+CENTERED = (
     inputs.channels_first, mistakes.divided_by_less, mistakes.other_forms,
     mistakes.constant_statistics,
 )  # fmt: skip
@@ -37,7 +37,7 @@ def norm(f: Any, *calls: Sample, **known: Any) -> Known:
     """Return the record of a normalization, whose first sample is the plain one."""
     hard = known.pop("hard")
     eps = [Sample(hard[0].shapes, {"eps": 0.5})]
-    every: dict[str, Any] = {"later": CENTRED, "more": _rows, "last_signs": (signs.cancelled,)}
+    every: dict[str, Any] = {"later": CENTERED, "more": _rows, "last_signs": (signs.canceled,)}
     every |= {"f": f, "calls": calls, "batched": False, "of": (0,), "hard": hard, "options": eps}
     return Known(**(every | known))
 
@@ -53,7 +53,7 @@ RECORDS = [
         hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
         plain={"forward": layers.layer_norm},
         variants={"vjp": (layers.weighted_layer_norm_vjp,)},
-        later=(*CENTRED, mistakes.along_one_axis, mistakes.joined_rows, mistakes.without_tail),
+        later=(*CENTERED, mistakes.along_one_axis, mistakes.joined_rows, mistakes.without_tail),
     ),
     norm(
         n.rms_norm, call((2, 8), (8,)), call((5,), None, eps=0.25),
@@ -82,7 +82,7 @@ RECORDS = [
             call((2, 129, 33), (33,), (33,)), call((1025, 3), None, None),
         ],
         hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
-        later=(*CENTRED, mistakes.along_one_axis),
+        later=(*CENTERED, mistakes.along_one_axis),
     ),
     norm(
         n.batch_norm_inference, call((6, 3), (3,), (3,), (3,), (3,)),

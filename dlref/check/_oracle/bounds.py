@@ -78,9 +78,9 @@ def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
     By whole roundings alone, three in eight differences of two products do not move at all.
     """
     far = [np.zeros(np.shape(w)) for w in want]
-    for neighbour in (*_neighbours(call, eps), *_neighbours(call, eps, whole=False)):
+    for neighbor in (*_neighbours(call, eps), *_neighbours(call, eps, whole=False)):
         try:
-            there = flat(neighbour.run())
+            there = flat(neighbor.run())
         except ValueError:  # a probability of more than one, for example
             continue
         for k, (value, w) in enumerate(zip(there, want, strict=True)):
@@ -118,15 +118,15 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
     count = times * FAR_DRAWS
     overflows: list[str] = []
     over: Any = "call" if joined else "ignore"
-    for neighbour in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
-        narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbour.arguments)
+    for neighbor in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
+        narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
         wide = changed(lambda a: np.asarray(a, np.float64), narrow)
         overflows.clear()
         with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
             results = [*_results(formulas, narrow, options)]
         if not results:
             return gaps
-        exact = flat(replace(neighbour, arguments=wide).run())
+        exact = flat(replace(neighbor, arguments=wide).run())
         for k, (*values, w) in enumerate(zip(*results, exact, strict=True)):
             for value in values:
                 with np.errstate(all="ignore"):
@@ -158,8 +158,8 @@ def _own_errors(call: Call, want: list[Any]) -> list[FloatArray]:
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not call.core.__module__.startswith(NARROW):
         return gaps
-    for neighbour in (call, *_neighbours(call, EPS["float32"])):
-        narrow = _in(np.float32, neighbour)
+    for neighbor in (call, *_neighbours(call, EPS["float32"])):
+        narrow = _in(np.float32, neighbor)
         got, exact = flat(narrow.run()), flat(_in(np.float64, narrow).run())
         for k, (value, w) in enumerate(zip(got, exact, strict=True)):
             if w is not None:

@@ -8,7 +8,7 @@ import numpy as np
 
 #: Largest number of tiles down and across.
 ROWS, COLUMNS = 12, 48
-#: Signs of a tile whose error is at most so many times the tolerance, and their colours.
+#: Signs of a tile whose error is at most so many times the tolerance, and their colors.
 SIGNS = ((1.0, ".", "#d9e2d9"), (10.0, "+", "#f2c14e"), (1000.0, "*", "#e4683a"))
 BEYOND = ("#", "#8c1c2e")
 
@@ -39,7 +39,7 @@ def as_text(picture: Picture) -> str:
 
 
 def as_html(picture: Picture) -> str:
-    """Return a table of coloured cells."""
+    """Return a table of colored cells."""
     if not picture:
         return ""
     cell = '<td style="background:{};width:.7em;height:.7em;padding:0" title="{:.3g}"></td>'

@@ -85,7 +85,7 @@ def latent_mistakes(p: Any, o: Options, part: str) -> Mistakes:
         yield "the shared key is not rotated", p, o | {"wrong": "keys"}
         yield "queries and the shared key are not rotated", p, o | {"rope": None}
         yield "the rotation goes backwards", p, o | {"rope": (cos, -np.asarray(sin))}
-        pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
+        pairs = ("neighbors", "halves") if o["rope_interleaved"] else ("halves", "neighbors")
         words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
         yield words, p, o | {"rope_interleaved": not o["rope_interleaved"]}
         rows = a.w_uq.reshape(H, N + R, -1)

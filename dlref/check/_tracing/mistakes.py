@@ -24,7 +24,7 @@ BASES = (1e4, 1e5, 5e5, 1e6)
 
 
 def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray | None:
-    """Reorder the rows of each head from neighbours to halves, or from halves to neighbours."""
+    """Reorder the rows of each head from neighbors to halves, or from halves to neighbors."""
     if w is None:
         return None
     rows = w.reshape(heads, len(w) // heads, -1)
@@ -41,17 +41,17 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     keys = o["num_kv_heads"] or H
     cos, sin = (as_array("rope", table) for table in o["rope"])
     if 2 * cos.shape[-1] == len(a.w_q) // H:
-        words = "channels are rotated as halves, while the weights have pairs as neighbours"
+        words = "channels are rotated as halves, while the weights have pairs as neighbors"
         if o["rope_interleaved"]:
             words = (
-                "neighbouring channels are rotated together, while the weights have pairs in halves"
+                "neighboring channels are rotated together, while the weights have pairs in halves"
             )
         reordered = {
             name: _reordered(getattr(a, name), n, halves=o["rope_interleaved"])
             for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
         }
         yield words, p._replace(**{part: a._replace(**reordered)}), o
-    pairs = ("neighbours", "halves") if o["rope_interleaved"] else ("halves", "neighbours")
+    pairs = ("neighbors", "halves") if o["rope_interleaved"] else ("halves", "neighbors")
     words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
     yield words, p, o | {"rope_interleaved": not o["rope_interleaved"]}
     yield "queries and keys are not rotated", p, o | {"rope": None}

@@ -343,7 +343,7 @@ class _Columns:
         largest = abs(x).max((1, 3))
         for at in zip(*np.nonzero(self.odd), strict=True):
             self.unit[at] = safe_unit(largest[at])
-        with np.errstate(invalid="ignore"):  # a signalling NaN becomes a NaN
+        with np.errstate(invalid="ignore"):  # a signaling NaN becomes a NaN
             self.x = (x * self.unit[:, None, :, None]).reshape(self.flat)
         return True
 

@@ -44,8 +44,8 @@ def of_layer_norm():
     text = r"\dd \tau = \dd \sigma^2 / (2 \tau) = \overline{\hat x\, \dd x}"
     yield text, rate(tau, [x], [dx]), dvar / (2 * tau(x)), np.mean(hat * dx)
     yield r"\partial \mu / \partial x_j = 1/D", jacobian_of(np.mean, x), np.full(D, 1 / D)
-    centred = jacobian_of(lambda x: x - np.mean(x), x)
-    yield r"\partial d_i / \partial x_j = \delta_{ij} - 1/D", centred, np.eye(D) - 1 / D
+    centered = jacobian_of(lambda x: x - np.mean(x), x)
+    yield r"\partial d_i / \partial x_j = \delta_{ij} - 1/D", centered, np.eye(D) - 1 / D
     text = r"\partial \tau / \partial x_j = d_j / (D \tau) = \hat x_j / D"
     yield text, jacobian_of(tau, x), (x - mean) / (D * tau(x)), hat / D
     text = r"\norm{\hat{\vec x}}^2 = D \sigma^2 / (\sigma^2 + \epsilon)"

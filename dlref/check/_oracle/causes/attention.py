@@ -220,7 +220,7 @@ def heads_reshaped(call: Call) -> Trials:
 
 
 def heads_tiled(call: Call) -> Trials:
-    """Yield key heads tiled (0 1 0 1) where each has to serve neighbours (0 0 1 1)."""
+    """Yield key heads tiled (0 1 0 1) where each has to serve neighbors (0 0 1 1)."""
     q, k = call.inputs[:2]
     if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
         n = np.shape(q)[-3] // np.shape(k)[-3]
@@ -303,7 +303,7 @@ def _of_their_head(parts: Any, like: Any) -> dict[str, Any]:
         "": each.sum(-3),
         "are of the first query head of each group alone, not summed": each[..., 0, :, :],
         "are of the last query head of each group alone, not summed": each[..., -1, :, :],
-        "are summed over heads apart (0 1 0 1), not neighbours (0 0 1 1)": tiled.sum(-4),
+        "are summed over heads apart (0 1 0 1), not neighbors (0 0 1 1)": tiled.sum(-4),
     }
 
 

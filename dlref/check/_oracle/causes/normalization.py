@@ -117,12 +117,12 @@ def without_tail(call: Call) -> Trials:
         words = (
             f"the last numbers of a row, {rest} beyond a multiple of {tile}, are left out of its"
         )
-        for what, centre, var in (
+        for what, center, var in (
             ("variance", mean, square / n),
             ("variance, and not counted", mean, square / (n - rest)),
             ("mean and variance", own, ((some - own) ** 2).mean(-1, keepdims=True)),
         ):
-            yield f"{words} {what}", [_scaled(call, (x - centre) / np.sqrt(var + eps))]
+            yield f"{words} {what}", [_scaled(call, (x - center) / np.sqrt(var + eps))]
 
 
 def along_one_axis(call: Call) -> Trials:
@@ -131,8 +131,8 @@ def along_one_axis(call: Call) -> Trials:
         return
     x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
     for axis in range(x.ndim):
-        centred = x - x.mean(axis, keepdims=True)
-        y = centred / np.sqrt((centred**2).mean(axis, keepdims=True) + eps)
+        centered = x - x.mean(axis, keepdims=True)
+        y = centered / np.sqrt((centered**2).mean(axis, keepdims=True) + eps)
         yield f"mean and variance are taken along axis {axis} alone", [_scaled(call, y)]
 
 
@@ -142,12 +142,12 @@ def constant_statistics(call: Call) -> Trials:
         return
     axes, _ = reduced(call)
     dout, x = (np.asarray(a) for a in call.arguments[:2])
-    centred = x - _mean(call, axes)
-    s = 1 / np.sqrt((centred**2).mean(axes, keepdims=True) + call.settings["eps"])
+    centered = x - _mean(call, axes)
+    s = 1 / np.sqrt((centered**2).mean(axes, keepdims=True) + call.settings["eps"])
     rest = flat(call.run())[1:]
     g = _scaled(call.with_inputs(x, *call.inputs[1:2]), dout) if len(call.inputs) > 1 else dout
     yield "mean and variance are taken as constants in the gradient", [g * s, *rest]
-    y = centred * s
+    y = centered * s
     through = g - (0.0 if np.ndim(_mean(call, axes)) == 0 else g.mean(axes, keepdims=True))
     words = "a sum over the row stands for its mean in the gradient through the variance"
     yield words, [s * (through - y * (g * y).sum(axes, keepdims=True)), *rest]

@@ -10,8 +10,8 @@ from ..calls import Call
 from .common import Trials, chapter
 
 FLIPPED = {
-    ("interleaved", True): "the rotation pairs neighbouring channels, not halves",
-    ("interleaved", False): "the rotation pairs halves (half-split), not neighbouring channels",
+    ("interleaved", True): "the rotation pairs neighboring channels, not halves",
+    ("interleaved", False): "the rotation pairs halves (half-split), not neighboring channels",
     ("reset_after", True): "the reset gate is applied after the product, not before",
     ("reset_after", False): "the reset gate is applied before the product, not after",
     ("reverse", True): "the sequence is read backwards",

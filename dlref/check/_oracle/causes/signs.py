@@ -331,7 +331,7 @@ def shifted(pair: Pair) -> str:
     return ""
 
 
-def cancelled(pair: Pair) -> str:
+def canceled(pair: Pair) -> str:
     """
     Find a variance of one pass, whose digits cancel at a large mean.
 
@@ -370,7 +370,7 @@ def _is_systematic(pair: Pair, residual: Any) -> bool:
     """
     Return whether a residual follows the exact values, an input, or the place.
 
-    Noise does not: put in the order of any of these, neighbours have nothing in common. Nor is a
+    Noise does not: put in the order of any of these, neighbors have nothing in common. Nor is a
     wave noise, however short it is.
     """
     if (residual**4).mean() < WAVE * (residual**2).mean() ** 2:

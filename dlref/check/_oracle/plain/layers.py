@@ -65,27 +65,27 @@ def linear_vjp(dout: Any, x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def norm_vjp(
-    dout: Any, x: Any, weight: Any, bias: Any = None, *, eps: float, offset: float, centred: bool
+    dout: Any, x: Any, weight: Any, bias: Any = None, *, eps: float, offset: float, centered: bool
 ) -> Any:
     """Return the gradients of a norm that has weights."""
     if weight is None:
         raise NotImplementedError
     u, wide, scale = (widen(a) for a in (dout, x, weight))
-    wide = wide - _mean(wide) if centred else wide
+    wide = wide - _mean(wide) if centered else wide
     size = np.sqrt(_mean(wide * wide) + wide.dtype.type(eps))
     y, u_scaled = wide / size, u * (scale + scale.dtype.type(offset))
     dx = (u_scaled - y * _mean(u_scaled * y)) / size
-    dx = dx - _mean(dx) if centred else dx
+    dx = dx - _mean(dx) if centered else dx
     sums = [as_rows(u * y), *([] if bias is None else [as_rows(u)])]
     return tuple(a.astype(x.dtype) for a in (dx, *map(_over_rows, sums)))
 
 
 def weighted_layer_norm_vjp(*inputs: Any, eps: float = 1e-5) -> Any:
     """Return the gradients of a layer norm that has weights."""
-    return norm_vjp(*inputs, *[None] * (3 - len(inputs)), eps=eps, offset=0.0, centred=True)
+    return norm_vjp(*inputs, *[None] * (3 - len(inputs)), eps=eps, offset=0.0, centered=True)
 
 
 def weighted_rms_norm_vjp(*inputs: Any, eps: float = 1e-6, weight_offset: float = 0.0) -> Any:
     """Return the gradients of an RMS norm that has weights."""
     missing = [None] * (3 - len(inputs))
-    return norm_vjp(*inputs, *missing, eps=eps, offset=weight_offset, centred=False)
+    return norm_vjp(*inputs, *missing, eps=eps, offset=weight_offset, centered=False)
