@@ -224,7 +224,7 @@ print("files", sum(1 for f in found if f.stat().st_size))
 
 def run(code, **environment):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code],
+        [sys.executable, "-X", "faulthandler", "-W", "ignore", "-c", code],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
