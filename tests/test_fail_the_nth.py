@@ -104,6 +104,9 @@ print("allocations", failed)
 MEMORY = (
     COMMON
     + """
+# One thread: where two share what is left, a small allocation inside a product of NumPy's may be
+# the one that fails, and NumPy 2.4 does not survive that (4 of 100 runs on a busy machine).
+dlref.set_num_threads(1)
 q = np.random.default_rng(2).normal(size=(4, 512, 64))
 calls = [
     lambda: attention.scaled_dot_product_attention(q, q, q),
