@@ -195,13 +195,13 @@ def recurrent_linear_attention(
     .. math:: (\mat I + \mat B \mat A)\, \mat W = \mat B\, (\mat V - \tilde{\mat K} \mat S_0) .
 
     So the inverse is where the steps of the chunk depend on each other, and everything else is
-    independent. (Without beta there is no system: W is V. Without decay,
+    independent. (Without beta there is no system: W is V. Where nothing decays, the matrix
     :math:`\mat I - \mat K^\top (\mat I + \mat B \mat A)^{-1} \mat B \mat K` is the product of the C
     factors :math:`\mat I - \beta_t \vec k_t \vec k_t^\top`, the compact WY form of a product of
-    reflections.) With
-    :math:`P_{tj} = \sum_e q_{te}\, e^{c_{te} - c_{je}}\, k_{je}` for :math:`j \le t`,
-    :math:`\tilde{\mat Q}` like :math:`\tilde{\mat K}`, and the rows :math:`e^{\vec c_C - \vec c_j}
-    \odot \vec k_j` of :math:`\hat{\mat K}`, the output and the memory after the chunk are
+    reflections.) With :math:`P_{tj} = \sum_e q_{te}\, e^{c_{te} - c_{je}}\, k_{je}` for
+    :math:`j \le t`, :math:`\tilde{\mat Q}` like :math:`\tilde{\mat K}`, and the rows
+    :math:`e^{\vec c_C - \vec c_j} \odot \vec k_j` of :math:`\hat{\mat K}`, the output and the
+    memory after the chunk are
 
     .. math:: \mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad
        \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .
