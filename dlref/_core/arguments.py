@@ -228,7 +228,7 @@ def entries(name: str, value: Any, count: int, *, of: str = "arrays") -> dict[st
     return {(key := f"{name}[{i}]"): _once(key, entry) for i, entry in enumerate(value)}
 
 
-def present(values: dict[str, Any]) -> dict[str, Any]:
+def present(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
@@ -245,9 +245,12 @@ def as_cotangents(
     `found` are the converted ones of `given` that are not None.
     """
     arrays = dict(zip(present(given), found, strict=True))
+    out = []
     for name, shape in zip(given, shapes, strict=True):
-        check_shape(name, arrays.setdefault(name, np.zeros(shape, dtype)), shape)
-    return [arrays[name] for name in given]
+        array = arrays[name] if name in arrays else np.zeros(shape, dtype)
+        check_shape(name, array, shape)
+        out.append(array)
+    return out
 
 
 def _once(name: str, value: Any) -> Any:

@@ -18,6 +18,7 @@ from .._core.arguments import (
     check_ndim,
     check_shape,
     entries,
+    present,
     result,
     shown,
 )
@@ -118,7 +119,7 @@ def _checked(
     given = {n: p for n, p in zip(labels, fields, strict=True) if p is not None}
     for label in labels[2:]:
         check_given(label, given.get(label))
-    extra = {n: a for n, a in extra.items() if a is not None}
+    extra = present(extra)
     dtype, found = as_floats({names[0]: x, **given, **extra}, work=np.float32)
     arrays = dict(zip(given, found[1:], strict=False))
     p = LatentAttentionParams(*(arrays.get(label) for label in labels))  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from .._core.arguments import (
     check_pattern,
     check_shape,
     entries,
+    present,
     result,
     shown,
 )
@@ -69,7 +70,7 @@ class _Layer:
         for label in labels[:4]:
             check_given(label, given.get(label))
         check_given("dout", more.get("dout", ()))
-        tangent_arguments = {n: a for n, a in more.items() if a is not None}
+        tangent_arguments = present(more)
         self.dtype, found = as_floats(
             {names[0]: x_q, names[1]: x_kv, **given, **tangent_arguments}, work=np.float32
         )

@@ -39,7 +39,7 @@ def _operands(
     labels: dict[str, Any], extra: dict[str, Any]
 ) -> tuple[Any, dict[str, FloatArray], list[FloatArray]]:
     """Check the operands of the recurrence, by name; absent ones get no entry."""
-    given = {label: value for label, value in labels.items() if value is not None}
+    given = present(labels)
     for label in list(labels)[:3]:
         check_given(label, labels[label])
     dtype, found = as_floats({**given, **extra}, work=np.float32)

@@ -287,18 +287,19 @@ def _entered(value: Any, least: int = 0) -> Any:
     return value
 
 
-def _integers_as_floats(call: Call) -> tuple[Any, ...]:
+def _integers_as_floats(call: Call, found: Any) -> tuple[Any, ...]:
     """
     Return the arguments, integers as float64 where the function takes them for real numbers.
 
-    Indices are none of these: as floats they are refused, or mean something else.
+    Indices are none of these: as floats they are refused, or mean something else. `found` is what
+    the call returns.
     """
     own = call.arguments
     for i, value in enumerate(own):
         if not isinstance(value, tuple | list) and np.asarray(value).dtype.kind in "iu":
             real = (*own[:i], np.asarray(value, np.float64), *own[i + 1 :])
             with contextlib.suppress(TypeError, ValueError):
-                if same_bits(replace(call, arguments=real).run(), call.run()):
+                if same_bits(replace(call, arguments=real).run(), found):
                     own = real
     return own
 
@@ -557,11 +558,12 @@ def judged(
     framework = framework_of((*arguments, *options.values()), framework)
     own = tuple(_entered(a) for a in as_numpy(arguments))
     told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
-    real = _integers_as_floats(Call(op, form, own, told))
-    narrow = Call(op, form, real, told)
+    narrow = Call(op, form, own, told)
+    like = narrow.run()
+    real = _integers_as_floats(narrow, like)
     wide = {k: v if isinstance(v, float) else widened(v) for k, v in told.items()}
     exact = Call(op, form, widened(real), wide, memory=real)
-    like, whole = narrow.run(), exact.run()
+    whole = exact.run()
     want = flat(whole)
     _checked_reference(exact, want)
     with calling(framework):

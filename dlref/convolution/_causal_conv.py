@@ -34,7 +34,7 @@ def _operands(
     labels: dict[str, Any], extra: dict[str, Any]
 ) -> tuple[FloatDType, Operands, list[FloatArray]]:
     """Check the operands, by name; an absent bias or state gets no entry."""
-    given = {label: value for label, value in labels.items() if value is not None}
+    given = present(labels)
     for label in list(labels)[:2]:
         check_given(label, labels[label])
     dtype, found = as_floats({**given, **extra}, work=np.float32)

@@ -17,6 +17,7 @@ from .._core.arguments import (
     check_ndim,
     check_shape,
     entries,
+    present,
     result,
 )
 from ._batch_norm import batch_norm, batch_norm_jvp, batch_norm_vjp
@@ -38,7 +39,7 @@ def _step(given: dict[str, Any], momentum: Any, eps: Any) -> _Step:
     first, *_ = given
     for name in [*given][:3]:
         check_given(name, given[name])
-    told = {name: value for name, value in given.items() if value is not None}
+    told = present(given)
     dtype, found = as_floats(told)
     arrays = dict(zip(told, found, strict=True))
     x = arrays[first]

@@ -23,6 +23,7 @@ from .._core.arguments import (
     check_mapping,
     check_shape,
     choice,
+    present,
 )
 from ._kernels.circle import powers
 
@@ -59,7 +60,7 @@ def _kind(scaling: Mapping[str, Any] | None) -> tuple[str, dict[str, Any]]:
     if scaling is None:
         return "default", {}
     check_mapping("scaling", scaling)
-    given = {key: value for key, value in scaling.items() if value is not None}
+    given = present(scaling)
     kinds = [given.pop(name) for name in ("type", "rope_type") if name in given]
     for kind in kinds or [None]:
         choice("scaling['type']", kind, list(PARAMETERS))

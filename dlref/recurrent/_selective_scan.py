@@ -36,7 +36,7 @@ def _operands(
     labels: dict[str, Any], extra: dict[str, Any]
 ) -> tuple[FloatDType, dict[str, FloatArray], list[FloatArray]]:
     """Check the operands, by name; an absent `d` or `state` gets no entry."""
-    given = {label: value for label, value in labels.items() if value is not None}
+    given = present(labels)
     for label in list(labels)[:5]:
         check_given(label, labels[label])
     dtype, found = as_floats({**given, **extra})

@@ -21,6 +21,7 @@ from .._core.arguments import (
     check_shape,
     choice,
     entries,
+    present,
     result,
 )
 from .._core.pytree import displayed
@@ -191,7 +192,7 @@ def check_router(
 def _arguments(
     arrays: dict[str, Any], correction: Any, **options: Any
 ) -> tuple[Any, dict[str, FloatArray], FloatArray | None, Router]:
-    given = {name: a for name, a in (arrays | {"correction": correction}).items() if a is not None}
+    given = present(arrays | {"correction": correction})
     dtype, found = as_floats(given, work=np.float32)
     named = dict(zip(given, found, strict=True))
     prefix = "primals." if "primals.x" in named else ""

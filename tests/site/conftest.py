@@ -66,6 +66,19 @@ def browser():
 
 
 @pytest.fixture(scope="session")
+def schemes():
+    """A loop over both color schemes of a page, each at once in its final colors."""
+
+    def both(page):
+        for theme in ("light", "dark"):
+            page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+            page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
+            yield theme
+
+    return both
+
+
+@pytest.fixture(scope="session")
 def axe():
     """The source of axe-core, which the build of the site installed."""
     return (ROOT / "docs" / "node_modules" / "axe-core" / "axe.min.js").read_text()

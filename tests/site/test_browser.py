@@ -275,7 +275,7 @@ def test_mathematics_is_typeset(visit):
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", KINDS)
-def test_accessibility(visit, axe, kind, width):
+def test_accessibility(visit, axe, schemes, kind, width):
     visited = visit(kind)
     page = visited.page
     if width != page.viewport_size["width"]:
@@ -283,9 +283,7 @@ def test_accessibility(visit, axe, kind, width):
         page.reload()
     visited.typeset()
     page.evaluate(axe)
-    for theme in ("light", "dark"):
-        page.evaluate(THEME, theme)
-        page.evaluate("() => document.getAnimations().forEach(a => a.finish())")  # colors fade
+    for theme in schemes(page):
         found = [v for v in page.evaluate(RUN_AXE) if v["impact"] in ("serious", "critical")]
         assert not found, json.dumps([theme, *found], indent=1)
 

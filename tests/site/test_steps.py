@@ -266,14 +266,12 @@ def test_keyboard_and_chips(opened, topic):
 
 
 @pytest.mark.parametrize("topic", PAGES)
-def test_accessible_and_narrow(opened, axe, topic):
+def test_accessible_and_narrow(opened, axe, schemes, topic):
     page = opened(topic, viewport={"width": 390, "height": 800}, has_touch=True)
     page.locator(".steps-path button").nth(4).tap()
     page.locator(".graph-inputs summary").click()
     page.evaluate(axe)
-    for theme in ("light", "dark"):
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-        page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
+    for theme in schemes(page):
         found = page.evaluate(
             "async () => (await axe.run('.graph-steps')).violations.map(v => v.id)"
         )

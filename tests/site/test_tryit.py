@@ -234,12 +234,10 @@ def test_a_sentence_of_ones_own(opened):
 
 
 @pytest.mark.parametrize("topic", PAGES)
-def test_accessible_and_narrow(opened, axe, topic):
+def test_accessible_and_narrow(opened, axe, schemes, topic):
     page = opened(topic, viewport={"width": 390, "height": 800}, has_touch=True)
     page.evaluate(axe)
-    for theme in ("light", "dark"):
-        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
-        page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
+    for theme in schemes(page):
         found = page.evaluate(
             f"async () => (await axe.run('{PAGES[topic]}', {{preload: false}}))"
             ".violations.map(v => v.id)"

@@ -33,6 +33,7 @@ from ..._core.arguments import (
     check_pattern,
     check_shape,
     entries,
+    present,
     result,
     shown,
 )
@@ -138,7 +139,7 @@ class Attention:
         if self.bias is not None and as_array("bias", self.bias).dtype.kind == "b":
             msg = "Argument 'bias' must be real, not bool; a boolean mask is 'mask'."
             raise TypeError(msg)
-        named = {n: a for n, a in optional.items() if a is not None}
+        named = present(optional)
         self.dtype, found = as_floats(
             {**dict(zip(self.names, self.arrays, strict=True)), **named}, work=np.float32
         )
@@ -302,7 +303,7 @@ def jvp_arguments(
     """Check the arguments of a jvp; `optional` are the tangents of bias and sink."""
     points = entries("primals", primals, count)
     directions = entries("tangents", tangents, count)
-    extra = {name: value for name, value in directions.items() if value is not None}
+    extra = present(directions)
     for name, value in optional.items():
         if value is not None and options.get(name) is None:
             check_constant(f"d{name}", value)
