@@ -58,9 +58,9 @@ def attention_distance(weights: npt.ArrayLike, *, q_offset: int = 0) -> FloatArr
     -----
     .. math:: d_i = \sum_j p_{ij}\, |j - i - \text{offset}| .
 
-    A head of small distance reads the neighbourhood like a convolution. As a scale: uniform weights
+    A head of small distance reads the neighborhood like a convolution. As a scale: uniform weights
     over T keys have the distance :math:`(T^2 - 1)/(3T)` on average over the queries.
-    :cite:t:`Dosovitskiy2021` measured it between the patches of an image, and compare it with
+    :cite:t:`Dosovitskiy2021` measured it between the patches of an image, and compared it with
     the receptive field of a convolution.
 
     References

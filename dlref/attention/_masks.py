@@ -119,7 +119,7 @@ def window_mask(
     q_offset: npt.ArrayLike = 0,
 ) -> npt.NDArray[np.bool_]:
     r"""
-    Mask under which a query attends to its neighbourhood.
+    Mask under which a query attends to its neighborhood.
 
     Parameters
     ----------

@@ -97,7 +97,7 @@ def mean_vjp(
 
     .. math:: \pdv{L}{x_{kj}} = \frac{u_k}{n}
 
-    For centring, :math:`y_i = x_i - \bar x`, the vjp is :math:`u_j - \frac1n \sum_i u_i`:
+    For centering, :math:`y_i = x_i - \bar x`, the vjp is :math:`u_j - \frac1n \sum_i u_i`:
     cotangents are centered as the values are, and a constant shift of :math:`x` gets no
     gradient.
 

@@ -82,7 +82,7 @@ def xpos_scales(
     .. math:: \zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1
 
     They rise from :math:`\gamma / (1 + \gamma)` for the fast pair 0 towards 1 for the slow ones:
-    fast pairs encode details of the neighbourhood, and fade first.
+    fast pairs encode details of the neighborhood, and fade first.
 
     Only differences of positions matter. With an origin in the middle of the text the factors
     stay close to 1; at :math:`p = 36\,000` from the origin the smallest is no longer a

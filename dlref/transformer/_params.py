@@ -231,7 +231,7 @@ class GatedDeltaParams(NamedTuple):
 
     Positions are known from the order of the steps alone. A block refuses masks, biases, windows
     and chunks, and ``is_causal`` has to be True; ``num_heads``, ``rope``, ``scale`` and ``softcap``
-    have no effect. What a cache keeps has the same size after any number of steps.
+    have no effect. Its part of a cache has the same size after any number of steps.
 
     Examples
     --------

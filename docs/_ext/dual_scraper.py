@@ -21,7 +21,7 @@ from sphinx_gallery.scrapers import figure_rst
 STYLE = Path(__file__).parents[2] / "gallery" / "dlref.mplstyle"
 DARK_INK = np.array(to_rgba("#ced6dd")[:3])
 DARK_PAPER = np.array(to_rgba("#14181e")[:3])  # the theme's dark page
-GRAY = 0.03  # largest spread of a grey's channels; mirrored grays, bluish, lie above it
+GRAY = 0.03  # largest spread of a gray's channels; mirrored grays, bluish, lie above it
 #: Scripts whose first figure has a panel on the start page, and which.
 CARDS = {
     "plot_arithmetic": 2,

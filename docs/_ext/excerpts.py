@@ -1,9 +1,9 @@
-"""What a search needs besides Sphinx's index: sections with their first words, and aliases.
+"""Data of the search that Sphinx's index lacks: the first words of each section, and aliases.
 
-The search of Sphinx knows words and headings, not sentences. It knows the entries of index
-directives, but forgets those of every page that a later build does not read again. This file is
-loaded with the first search; it also says which pages of the gallery draw which topics, so that a
-topic is listed once.
+The index of Sphinx has words and headings, but no sentences. It has the entries of index
+directives, too, but an incremental build loses the entries of all pages that it does not read
+again. The browser loads this file with the first search; it also says which pages of the gallery
+draw which topics, so that a topic is listed once.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The directive ``sketch``: a small picture in an essay, drawn by lines of Python with dlref.
 
 The lines run while the pages are built, and their last one calls `curves`, `maps` or `chain`. Each
-returns an SVG of a few kilobytes, whose colors are those of the page, light or dark. The
+returns an SVG of a few kilobytes that takes its colors from the page, light or dark. The
 directive's argument describes the picture, for readers who do not see it, and is its caption.
 """
 

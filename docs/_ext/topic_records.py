@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parents[1] / "topics"
 class Record:
     """The table of a topic. In `lead`, `symbols` and `example`, ``$...$`` is mathematics."""
 
-    #: Two sentences that say what the topic is and where it is used.
+    #: Two sentences that define the topic and say where it is used.
     lead: str
     #: Its symbols. The upstream gradient u is added where there is a vjp.
     symbols: str
