@@ -189,6 +189,12 @@ def _terms(left: Any, right: Any) -> FloatArray:
     return np.concatenate([np.empty(0), *terms])
 
 
+def _apart(left: FloatArray, right: FloatArray) -> float:
+    """Return how far two sums are apart, relative to the larger sum of absolute terms."""
+    size = max(np.abs(left).sum(), np.abs(right).sum())
+    return float(abs(left.sum() - right.sum()) / size) if size else 0.0
+
+
 def adjoint_gap(
     f_jvp: Callable[..., Any], f_vjp: Callable[..., Any], primals: Any, rng: np.random.Generator
 ) -> float:
@@ -259,9 +265,7 @@ def adjoint_gap(
     dout = _drawn(by_jvp, rng)
     by_vjp = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
     with np.errstate(all="ignore"):
-        left, right = _terms(dout, by_jvp), _terms(by_vjp, tangents)
-        scale = max(np.abs(left).sum(), np.abs(right).sum())
-        return float(abs(left.sum() - right.sum()) / scale) if scale else 0.0
+        return _apart(_terms(dout, by_jvp), _terms(by_vjp, tangents))
 
 
 class GradientCheck(NamedTuple):
@@ -528,10 +532,8 @@ def check_gradients(
 def _fast_gap(slope: Any, got: Any, x: Any, rng: Any) -> float:
     """Return the gap along one random direction."""
     v = rng.normal(size=np.shape(x))
-    terms, want = got * v, slope(v)
-    size = max(float(np.abs(terms).sum()), abs(float(want)))
-    gap = abs(float(terms.sum() - want))
-    return (gap / size if size else 0.0) if np.isfinite(gap) else float("inf")
+    gap = _apart(got * v, np.asarray(slope(v)))
+    return gap if np.isfinite(gap) else float("inf")
 
 
 def _full_gap(slope: Any, got: Any, x: Any, _rng: Any) -> float:
@@ -610,6 +612,4 @@ def _asymmetry(
 
         return np.split(ridders(along, 0.05), sizes)
 
-    left, right = (_terms(tuple(a), tuple(curved(b))) for a, b in ((w, v), (v, w)))
-    size = max(float(np.abs(left).sum()), float(np.abs(right).sum()))
-    return abs(float(left.sum() - right.sum())) / size if size else 0.0
+    return _apart(*(_terms(tuple(a), tuple(curved(b))) for a, b in ((w, v), (v, w))))

@@ -469,15 +469,12 @@ def _given(
     op: Any, forms: dict[str, Any], framework: str | None, layout: str | None
 ) -> dict[str, Any]:
     """Return the forms that are to be checked, in dlref's layout."""
-    given = {form: f for form, f in forms.items() if f is not None}
-    own = {form: f for form, f in given.items() if not isinstance(f, str)}
+    own = {form: f for form, f in forms.items() if callable(f)}
     if layout is not None:
         own = {form: in_layout(f, layout) for form, f in own.items()}
-    # the words "autograd" stand for a vjp
-    learned = learned_options(op)
-    return own | {
-        form: own_vjp(own["forward"], framework, learned) for form in given.keys() - own.keys()
-    }
+    if isinstance(forms.get("vjp"), str):  # "autograd"
+        own["vjp"] = own_vjp(own["forward"], framework, learned_options(op))
+    return own
 
 
 def _plan(
@@ -518,10 +515,8 @@ class _Run:
     left_out: list[str] = field(default_factory=list)
     lacking: set[str] = field(default_factory=set)
     seen: set[tuple[Any, ...]] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        # no cotangent or tangent is an input: these are drawn with seeds of one number
-        self.rng = np.random.default_rng((20, 26))
+    # no cotangent or tangent is an input: these are drawn with seeds of one number
+    rng: Any = field(default_factory=lambda: np.random.default_rng((20, 26)))
 
     def report(self) -> CheckReport:
         """Return the report so far."""

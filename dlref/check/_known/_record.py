@@ -1,14 +1,15 @@
-"""The fields of a record, and how inputs are drawn."""
+"""The fields of a record, and the calls of a map."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ._draw import angles, normal
 
 #: Name, inputs and options.
 Case = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -55,61 +56,6 @@ def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> C
     """Yield a case for each option, told together with those that every call needs."""
     for key, value in values.items():
         yield words(key), inputs(), {**base, key: value}
-
-
-# How an input is drawn: from a generator, its shape, and the shape of the first input.
-
-
-def normal(rng: Any, shape: Any, _first: Any = None, *, scale: float = 1.0) -> Any:
-    return scale * rng.normal(size=shape)
-
-
-def uniform(rng: Any, shape: Any, _first: Any = None, *, low: float, high: float) -> Any:
-    return rng.uniform(low, high, shape)
-
-
-moderate = functools.partial(normal, scale=0.5)
-#: Logits of distributions that are far apart, or numbers beyond the range of few bits.
-wide = functools.partial(normal, scale=4.0)
-positive = functools.partial(uniform, low=0.5, high=2.0)
-unit = functools.partial(uniform, low=0.0, high=1.0)
-
-
-def nonzero(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return positive(rng, shape) * rng.choice([-1, 1], shape)
-
-
-def signs(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return rng.choice([-1.0, 1.0], shape)
-
-
-def invertible(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return 3.0 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, shape)
-
-
-def log_distribution(rng: Any, shape: Any, _first: Any = None) -> Any:
-    x = rng.normal(size=shape)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
-
-
-def distribution(rng: Any, shape: Any, _first: Any = None) -> Any:
-    return np.exp(log_distribution(rng, shape))
-
-
-def classes(rng: Any, shape: Any, first: Any) -> Any:
-    """Draw a class for each row of the first input, or a distribution where the shapes agree."""
-    if len(shape) == len(first):
-        return distribution(rng, shape)
-    return rng.integers(0, first[-1], shape)
-
-
-def rows(rng: Any, shape: Any, first: Any) -> Any:
-    return rng.integers(0, first[0], shape)
-
-
-def angles(rng: Any, shape: Any, _first: Any = None) -> Any:
-    """Draw angles; the record takes first their cosines, then their sines."""
-    return rng.uniform(0, 2 * np.pi, shape)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,7 +12,8 @@ from .._oracle.causes import derivatives, inputs, options, signs
 from .._oracle.plain import rows as r
 from .._oracle.plain import units as u
 from .._oracle.plain.common import sigmoid
-from ._record import Cases, Known, Sample, call, covered, nonzero, record
+from . import _draw as draw
+from ._record import Cases, Known, Sample, call, covered, record
 from .calculus import PAIRS
 
 
@@ -116,7 +117,7 @@ RECORDS = [
     ),
     elementwise(a.relu6, **PIECEWISE),
     elementwise(
-        a.tanhshrink, draw=(nonzero,),
+        a.tanhshrink, draw=(draw.nonzero,),
         plain={"forward": u.tanhshrink, **symmetric(u.tanhshrink_vjp)},
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),

@@ -11,21 +11,8 @@ from ... import attention as a
 from .._oracle.causes import attention as mistakes
 from .._oracle.causes import signs
 from .._oracle.plain import attention as plain
-from ._record import (
-    NOT_ARRAYS,
-    Cases,
-    Known,
-    Sample,
-    call,
-    covered,
-    distribution,
-    each,
-    normal,
-    record,
-    unit,
-    without,
-    words,
-)
+from . import _draw as draw
+from ._record import NOT_ARRAYS, Cases, Known, Sample, call, covered, each, record, without, words
 from .neurons import sequence
 
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
@@ -150,8 +137,8 @@ def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> K
 
 def of_weights(f: Any, *calls: Sample, hard: list[Sample]) -> Known:
     every = [call((3, 4)), call((2, 3, 3)), call((0, 2, 3)), *calls]
-    draw = (distribution,)
-    return Known(f=f, family="weights", calls=every, draw=draw, hard=hard, options=(), fixed=True)
+    told: dict[str, Any] = {"hard": hard, "options": (), "fixed": True}
+    return Known(f=f, family="weights", calls=every, draw=(draw.distribution,), **told)
 
 
 # Heads, whose parameters are nested.
@@ -314,7 +301,7 @@ RECORDS = [
         call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
         call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
         call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
-        draw=(*3 * [normal], unit, unit),
+        draw=3 * (draw.normal,) + 2 * (draw.unit,),
         hard=[
             call((5, 4), (5, 4), (5, 3), None, None, None),
             call((33, 4), (33, 4), (33, 3), (33, 4), (33,), (4, 3), scale=0.5),
@@ -363,7 +350,7 @@ RECORDS = [
     record(
         a.attention_rollout,
         call((2, 2, 3, 3)), call((1, 4, 2, 2, 2), residual=0.25), call((3, 1, 1, 1)),
-        draw=(distribution,), batched=False,
+        draw=(draw.distribution,), batched=False,
         hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)], options=(), fixed=True,
     ),
     Known(

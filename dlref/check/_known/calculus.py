@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ... import calculus as c
-from ._record import FORMS, NOT_ARRAYS, Known, call, invertible, nonzero, positive, record, without
+from . import _draw as draw
+from ._record import FORMS, NOT_ARRAYS, Known, call, record, without
 
 PAIRS = [
     call((3,), (3,)),
@@ -43,8 +44,8 @@ def reduction(name: str, f: Any, *, of_nothing: bool = True) -> Known:
 
 
 RECORDS = [
-    binary("add"), binary("subtract"), binary("multiply"), binary("divide", nonzero, nonzero),
-    binary("power", positive, fixed=True), binary("maximum"), binary("minimum"),
+    binary("add"), binary("subtract"), binary("multiply"), binary("maximum"), binary("minimum"),
+    binary("divide", draw.nonzero, draw.nonzero), binary("power", draw.positive, fixed=True),
     reduction("sum", np.sum), reduction("mean", np.mean), reduction("prod", np.prod),
     reduction("max", np.max, of_nothing=False), reduction("norm", np.linalg.norm),
     of(
@@ -70,12 +71,12 @@ RECORDS = [
     ),
     of("trace", lambda a: np.trace(a, axis1=-2, axis2=-1), calls=MATRICES, hard=LARGER),
     of(
-        "inverse", np.linalg.inv, calls=MATRICES, hard=LARGER, draw=(invertible,), fixed=True,
+        "inverse", np.linalg.inv, calls=MATRICES, hard=LARGER, draw=(draw.invertible,), fixed=True,
         core=(2, 2),
     ),
     of(
         "logdet", lambda a: np.linalg.slogdet(a)[1], calls=MATRICES, hard=LARGER,
-        draw=(invertible,), fixed=True,
+        draw=(draw.invertible,), fixed=True,
     ),
     record(
         c.chain_rule, call((2, 3), (3, 4), (4, 1)), call((2, 2)), call((5, 2, 3), (3, 4)),

@@ -10,26 +10,10 @@ from ... import losses as m
 from .._oracle.causes import derivatives, options, signs, training
 from .._oracle.plain import losses as p
 from .._oracle.plain.rows import through_maximum
-from ._record import (
-    Cases,
-    Known,
-    Sample,
-    call,
-    classes,
-    covered,
-    distribution,
-    log_distribution,
-    moderate,
-    normal,
-    record,
-    unit,
-    wide,
-)
-from ._record import signs as of_both_signs
+from . import _draw as draw
+from ._record import Cases, Known, Sample, call, covered, record
 
 REDUCED = ("reduction",)
-
-
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
 TOKENS = np.array([[1, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
@@ -61,7 +45,7 @@ def few(rng: Any, shape: Any, _first: Any) -> Any:
     return rng.integers(0, 3, shape)
 
 
-def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **known: Any) -> Known:
+def elementwise(f: Any, *told: dict[str, Any], **known: Any) -> Known:
     calls = [
         call((5,), (5,)),
         call((2, 3), (2, 3), reduction="sum"),
@@ -71,7 +55,7 @@ def elementwise(f: Any, *told: dict[str, Any], draw: tuple[Any, ...] = (), **kno
     ]
     every: dict[str, Any] = {"family": "losses", "hard": HARD, "needed": REDUCED}
     every["large"] = covered(2 * ((2, 3, 1025),), {"reduction": "sum"})
-    every |= {"f": f, "calls": calls, "draw": draw, "later": (training.perplexity,)}
+    every |= {"f": f, "calls": calls, "later": (training.perplexity,)}
     return Known(batched=False, of=(0,), is_loss=True, **(every | known))
 
 
@@ -105,10 +89,10 @@ def _ignored(known: Known, rng: Any, _size: Any) -> Cases:
 RECORDS = [
     elementwise(m.squared_error), elementwise(m.absolute_error),
     elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
-    elementwise(m.hinge, draw=(normal, of_both_signs), mistakes=(training.squared,)),
+    elementwise(m.hinge, draw=(draw.normal, draw.signs), mistakes=(training.squared,)),
     elementwise(
-        m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5}, draw=(normal, unit),
-        exponential=True,
+        m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5},
+        draw=(draw.normal, draw.unit), exponential=True,
         options=[call((5, 7), (5, 7), weight=FACTORS), call((5, 7), (5, 7), pos_weight=FACTORS)],
         plain={"forward": p.binary_cross_entropy, "vjp": p.binary_cross_entropy_vjp},
         later=(training.applied_twice, training.perplexity),
@@ -124,7 +108,7 @@ RECORDS = [
             ((2, 3, 1000), (2, 3)), {"label_smoothing": 0.1}, {"reduction": "sum"},
             {"weight": np.linspace(0.5, 2.0, 1000)}, {"z_loss": 0.1},
         ),
-        draw=(normal, classes), batched=False, of=(0,), hard=(), more=_cross_entropy,
+        draw=(draw.normal, draw.classes), batched=False, of=(0,), hard=(), more=_cross_entropy,
         options=[call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), z_loss=0.1)],
         plain={"forward": p.cross_entropy, "vjp": p.cross_entropy_vjp},
         variants={
@@ -144,7 +128,8 @@ RECORDS = [
         call((4, 2), (5, 2), (4,), (5,), ignore_index=1, reduction="sum"),
         call((4, 2), (5, 2), (4,), None, label_smoothing=0.25, chunk=3),
         call((2,), (3, 2), (), (3,), z_loss=0.5),
-        draw=(normal, normal, few), constant=(2,), batched=False, is_loss=True, needed=REDUCED,
+        draw=(draw.normal, draw.normal, few), constant=(2,), batched=False, is_loss=True,
+        needed=REDUCED,
         hard=[
             call((6, 7), (5, 7), (6,), (5,)), call((6, 7), (5, 7), (6,), None, reduction="sum"),
             call((6, 7), (5, 7), (6,), (5,), reduction="none"),
@@ -158,8 +143,8 @@ RECORDS = [
     ),
     Known(
         f=m.nll, large=covered(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
-        draw=(log_distribution, classes), batched=False, hard=reduced((6, 5), (6,)), more=_ignored,
-        fixed=True,
+        draw=(draw.log_distribution, draw.classes), batched=False, hard=reduced((6, 5), (6,)),
+        more=_ignored, fixed=True,
         options=[
             call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
         ],
@@ -185,7 +170,7 @@ RECORDS = [
         m.distillation_loss,
         call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
         call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
-        draw=(wide, wide), batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        draw=2 * (draw.wide,), batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         options=[
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
             call((5, 7), (5, 7), temperature=4.0),
@@ -221,7 +206,7 @@ RECORDS = [
         call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
         call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
-        draw=(moderate, moderate), constant=(1, 2), batched=False, of=(0,), is_loss=True,
+        draw=2 * (draw.moderate,), constant=(1, 2), batched=False, of=(0,), is_loss=True,
         needed=("kind",), hard=[
             call((6, 7), (6, 7), (6, 7)), call((6, 7), (6, 7), (6, 1)),
             *(call((6, 7), (6, 7), (6, 7), kind=kind) for kind in ("dr_grpo", "gspo", "cispo")),
@@ -238,7 +223,7 @@ RECORDS = [
         call((4, 3), (2,)), call((2, 4, 3), (2, 2), reduction="none"),
         call((2, 4, 3), (2, 2), lengths=np.array([4, 3]), target_lengths=np.array([2, 1])),
         call((4, 3), np.array([0, 1]), blank=2, reduction="sum"), call((2, 2), (0,)),
-        draw=(log_distribution, letters), constant=(1,), batched=False, is_loss=True,
+        draw=(draw.log_distribution, letters), constant=(1,), batched=False, is_loss=True,
         needed=REDUCED, fixed=True,
         hard=[
             call((2, 9, 5), (2, 4)), call((2, 9, 5), (2, 4), reduction="sum"),
@@ -258,7 +243,7 @@ RECORDS = [
         call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
         call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
         large=covered(2 * ((2, 3, 1025),), {"reduction": "sum"}),
-        draw=(log_distribution, distribution), batched=False, of=(0,), hard=PAIRS,
+        draw=(draw.log_distribution, draw.distribution), batched=False, of=(0,), hard=PAIRS,
         options=(), fixed=True, mistakes=(options.other_direction,), later=(training.perplexity,),
         is_loss=True,
     ),

@@ -9,7 +9,8 @@ import numpy as np
 from ... import neurons as n
 from .._oracle.causes.training import overwritten
 from .._oracle.plain import layers
-from ._record import Cases, Known, call, normal, record, rows, words
+from . import _draw as draw
+from ._record import Cases, Known, call, record, words
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
 MANY_ROWS = (2, 2053, 16)
@@ -77,7 +78,7 @@ RECORDS = [
         n.embedding,
         call((4, 3), (5,)), call((3, 2), (2, 3), padding_id=1), call((3, 2), (), scale=2.5),
         call((3, 2), (0,)),
-        draw=(normal, rows), constant=(1,), batched=False,
+        draw=(draw.normal, draw.rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
         options=[call((6, 4), (15,), padding_id=2), call((6, 4), (5,), scale=0.5)],
         mistakes=(overwritten,),
@@ -86,7 +87,7 @@ RECORDS = [
         n.dropout,
         call((4, 3), (4, 3)), call((2, 3), (3,)), call((), ()), call((2, 3, 2), (2, 1, 2)),
         call((0, 3), (0, 3)),
-        draw=(normal, factors), constant=(1,), batched=False, hard=[call((5, 7), (5, 7))],
+        draw=(draw.normal, factors), constant=(1,), batched=False, hard=[call((5, 7), (5, 7))],
     ),
     record(
         n.lora_linear,

@@ -10,7 +10,8 @@ from ... import normalization as n
 from .._oracle.causes import inputs, options, signs
 from .._oracle.causes import normalization as mistakes
 from .._oracle.plain import layers
-from ._record import Cases, Known, Sample, call, covered, normal, positive, record
+from . import _draw as draw
+from ._record import Cases, Known, Sample, call, covered, record
 from .neurons import MANY_ROWS, with_gaps
 
 
@@ -87,7 +88,7 @@ RECORDS = [
     norm(
         n.batch_norm_inference, call((6, 3), (3,), (3,), (3,), (3,)),
         call((3,), (3,), (3,), None, None), call((2, 2, 3), (3,), (3,), None, (3,), eps=0.25),
-        call((0, 3), (3,), (3,), (3,), None), draw=(normal, normal, positive),
+        call((0, 3), (3,), (3,), (3,), None), draw=(draw.normal, draw.normal, draw.positive),
         hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None, later=(), last_signs=(),
     ),
     record(

@@ -8,19 +8,8 @@ from ... import positions as p
 from .._oracle.causes import inputs
 from .._oracle.causes import positions as mistakes
 from .._oracle.causes.training import overwritten
-from ._record import (
-    NOT_ARRAYS,
-    Known,
-    Sample,
-    angles,
-    call,
-    covered,
-    normal,
-    positive,
-    record,
-    rows,
-    without,
-)
+from . import _draw as draw
+from ._record import NOT_ARRAYS, Known, Sample, call, covered, record, without
 
 TABLE = {"T": 5, "S": 7}
 DISENTANGLED = (2, 11, 3), (2, 9, 3), (2, 8, 3), (2, 8, 3)
@@ -41,7 +30,7 @@ RECORDS = [
         call((2, 3, 7), (2, 3, 2), (2, 3, 2), rotary_dim=4),
         call((2, 3, 5), (1, 2), (1, 2), rotary_dim=4, interleaved=False),
         call((0, 4), (0, 2), (0, 2)), call((4,), (2,), (2,)),
-        draw=(normal, angles, angles), constant=(1, 2),
+        draw=(draw.normal, draw.angles, draw.angles), constant=(1, 2),
         hard=[
             call((2, 3, 5, 8), (5, 4), (5, 4)),
             call((2, 3, 5, 8), (5, 4), (5, 4), interleaved=False),
@@ -59,7 +48,8 @@ RECORDS = [
         call((3, 8), (3, 2, 2), (3, 2, 2)),
         call((2, 3, 6), (3, 3, 1), (3, 3, 1), interleaved=False),
         call((0, 4), (0, 1, 2), (0, 1, 2)),
-        draw=(normal, angles, angles), constant=(1, 2), hard=[call((5, 8), (5, 2, 2), (5, 2, 2))],
+        draw=(draw.normal, draw.angles, draw.angles), constant=(1, 2),
+        hard=[call((5, 8), (5, 2, 2), (5, 2, 2))],
         large=[call((2, 3, 129, 64), (129, 2, 16), (129, 2, 16))],
         options=[call((5, 8), (5, 2, 2), (5, 2, 2), interleaved=False)],
         later=(inputs.other_positions,),
@@ -69,7 +59,7 @@ RECORDS = [
         call((3, 4), *3 * [(3, 2)]),
         call((2, 3, 8), *3 * [(3, 4)], interleaved=False, inverse=True),
         call((2, 3, 7), *3 * [(2, 3, 2)], rotary_dim=4), call((0, 4), *3 * [(0, 2)]),
-        draw=(normal, angles, angles, positive), constant=(1, 2, 3),
+        draw=(draw.normal, draw.angles, draw.angles, draw.positive), constant=(1, 2, 3),
         hard=[
             call((5, 8), *3 * [(5, 4)]),
             call((5, 8), *3 * [(5, 4)], inverse=True, interleaved=False),
@@ -112,7 +102,7 @@ RECORDS = [
         p.alibi_bias,
         call((2,), T=3, S=4), call((2, 3), T=3, S=2, symmetric=True),
         call((), T=2, S=5, q_offset=3), call((0,), T=2, S=2),
-        draw=(positive,),
+        draw=(draw.positive,),
         hard=[call((4,), **TABLE), call((4,), **TABLE, symmetric=True, q_offset=3)], options=(),
         fixed=True,
     ),
@@ -121,7 +111,7 @@ RECORDS = [
         call((2,), (2,), T=3, S=4),
         call((2, 3), (2, 3), T=3, S=2, kind="power", symmetric=True),
         call((), (), T=2, S=5, q_offset=3, kind="power"), call((0,), (0,), T=2, S=2),
-        draw=(positive, positive),
+        draw=2 * (draw.positive,),
         hard=[call((4,), (4,), **TABLE), call((4,), (4,), **TABLE, kind="power")],
         options=[call((4,), (4,), **TABLE, symmetric=True), call((4,), (4,), **TABLE, q_offset=2)],
         fixed=True,
@@ -130,7 +120,7 @@ RECORDS = [
         p.fire_bias,
         call((3,), (3,), (2, 3), (2,), (), (), T=3, S=4),
         call((2,), (2,), (1, 2), (1,), (), (), T=2, S=3, q_offset=9),
-        draw=(normal, normal, normal, normal, positive, positive), batched=False, analytic=False,
+        draw=4 * (draw.normal,) + 2 * (draw.positive,), batched=False, analytic=False,
         hard=[
             call((6,), (6,), (2, 6), (2,), (), (), **TABLE),
             call((6,), (6,), (2, 6), (2,), (), (), **TABLE, q_offset=9),
@@ -154,7 +144,7 @@ RECORDS = [
     record(
         p.learned_positions,
         call((3, 4), (5,)), call((4, 2), (2, 3)), call((3, 2), ()), call((3, 2), (0,)),
-        draw=(normal, rows), constant=(1,), batched=False,
+        draw=(draw.normal, draw.rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))], mistakes=(overwritten,),
     ),
     record(

@@ -8,7 +8,8 @@ import numpy as np
 
 from ... import quantization as q
 from .._oracle.causes import rounding
-from ._record import Cases, Known, call, positive, record, wide, without
+from . import _draw as draw
+from ._record import Cases, Known, call, record, without
 
 
 def _ties(_: Known, rng: Any, _size: Any) -> Cases:
@@ -26,7 +27,7 @@ RECORDS = [
         call((2, 3, 2), (3, 1), np.array([[1], [-1], [0]]), bits=4), call((3, 4), (4,), 0),
         call((5,), (), -2, bits=2), call((), (), 0), call((0, 3), (), 0),
         call((2, 3), (2, 3), 0, bits=3),
-        draw=(wide, positive), constant=(2,), batched=False,
+        draw=(draw.wide, draw.positive), constant=(2,), batched=False,
         hard=[call((6, 7), (), 0), call((6, 7), (6, 1), 0, bits=3), call((6, 7), (), 2, bits=3)],
         large=[call((17, 1031), (), 0), call((3, 2, 65), (3, 1, 1), 0, bits=3)],
         more=_ties, options=[call((6, 7), (), 0, bits=3)], mistakes=(rounding.other_roundings,),

@@ -10,7 +10,8 @@ import numpy as np
 from ... import recurrent as r
 from .._oracle.causes import recurrent as mistakes
 from .._oracle.plain import recurrent as plain
-from ._record import Cases, Known, Sample, covered, moderate, normal, record, unit, words
+from . import _draw as draw
+from ._record import Cases, Known, Sample, covered, record, words
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
@@ -72,7 +73,7 @@ def layer(
         "f": f,
         "family": f"cells {gates} {states}" if cell else f"sequences {gates} {states}",
         "calls": calls,
-        "draw": (normal,) * (1 + states) + (moderate, moderate),
+        "draw": (1 + states) * (draw.normal,) + 2 * (draw.moderate,),
         "hard": [Sample(large, one) for one in ({}, *hard)],
         "options": [Sample(large, one) for one in options],
         "large": covered(longer, *({key: one[key]} for one in (*hard, *options) for key in one)),
@@ -180,7 +181,7 @@ RECORDS = [
         Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
         Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
         Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
-        draw=(normal, unit, negative), batched=False,
+        draw=(draw.normal, draw.unit, negative), batched=False,
         hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
         options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],
     ),

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from ..._core.arguments import FloatArray
     from .common import Options
 
-#: Steps of the search for a minimum between three values, each 0.62 as far apart.
+#: Steps of the search for a minimum between three values, each 0.62 as far apart. SciPy's searches
+#: stop at the root of epsilon, which is too far from the minimum to say that two arrays agree.
 STEPS, GOLDEN = 60, (5**0.5 - 1) / 2
 
 

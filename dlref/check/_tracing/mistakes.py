@@ -73,15 +73,13 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
     weights = getattr(p, part)
     E = len(weights.w_q) // o["num_heads"]
     scale = E**-0.5 if o["scale"] is None else o["scale"]
-    whole = len(weights.w_q)
-    factors = {
-        1.0: "are not scaled",
-        1 / E: "are scaled by 1/E",
-        E**0.5: "are multiplied by the root of E",
-    }
-    factors |= {whole**-0.5: "are divided by the root of H E instead of E"} if whole > E else {}
-    for factor, words in factors.items():
-        if factor != scale:
+    for factor, words in (
+        (1.0, "are not scaled"),
+        (1 / E, "are scaled by 1/E"),
+        (E**0.5, "are multiplied by the root of E"),
+        (len(weights.w_q) ** -0.5, "are divided by the root of H E instead of E"),
+    ):
+        if factor not in (scale, E**-0.5):
             yield f"the scores {words}", p, o | {"scale": factor}
     if scale != E**-0.5:
         yield "the scores are divided by the root of E", p, o | {"scale": None}
@@ -184,12 +182,10 @@ def _exchanged(p: Any, o: Options, part: str) -> Mistakes:
         name: _heads_apart(getattr(a, name), H if name.endswith("q") else o["num_kv_heads"] or H)
         for name in ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v")
     }
-    words = "the rows of the projections go from head to head first, not through a head"
-    yield words, p._replace(**{part: a._replace(**apart)}), o
-    for x in "qkv":
-        alone = {name: apart[name] for name in (f"w_{x}", f"b_{x}")}
-        words = f"the rows of w_{x} go from head to head first, not through a head"
-        yield words, p._replace(**{part: a._replace(**alone)}), o
+    for which, what in {"qkv": "the projections", "q": "w_q", "k": "w_k", "v": "w_v"}.items():
+        some = {name: w for name, w in apart.items() if name[-1] in which}
+        words = f"the rows of {what} go from head to head first, not through a head"
+        yield words, p._replace(**{part: a._replace(**some)}), o
     if a.w_q.shape == a.w_k.shape == a.w_v.shape:
         for words, order in FUSED.items():
             fused = _fused(a, "w", order, H) | _fused(a, "b", order, H)

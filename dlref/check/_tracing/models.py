@@ -478,10 +478,8 @@ def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keyw
 
 MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
-    encoder: lambda x, *arguments, **keywords: _decoder(x, None, *arguments, **keywords),
-    encoder_block: lambda x, *arguments, **keywords: _decoder_block(
-        x, None, *arguments, **keywords
-    ),
+    encoder: lambda x, *rest, **keywords: _decoder(x, None, *rest, **keywords),
+    encoder_block: lambda x, *rest, **keywords: _decoder_block(x, None, *rest, **keywords),
     decoder: _decoder,
     decoder_block: _decoder_block,
     encoder_decoder_model: _encoder_decoder,

@@ -167,6 +167,6 @@ def running_variance(call: Call) -> Trials:
     words = "the running variance is the biased one, divided by n, not n - 1"
     yield words, [y, mean, kept + (new - kept) * (n - 1) / n]
     unbiased = Call(chapter("normalization").batch_norm, "forward", (x, *call.inputs[3:]), {})
-    for smaller, _ in ((other, words) for words, other in divided_by_less(unbiased)):
+    for _, smaller in divided_by_less(unbiased):
         out = smaller if isinstance(smaller, list) else [smaller.run()]
         yield "the output is divided by the root of the unbiased variance", [*out, mean, new]

@@ -303,22 +303,22 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
             continue
         for axis, n in enumerate(max(n, 1) for n in np.shape(a)):
             place = f"axis {axis} of {call.names[i]} ({n})"
-            yield f"a mean stands where a sum is due: divided by {place}", 1 / n
-            yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
             if loss:
                 yield f"1/2 and a sum stand for a mean over {place}", n / 2
-            if loss and n > 1:
-                yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
+            yield from _means(place, n, call)
             yield f"divided by the root of {place}: a scale too many", n**-0.5
             yield f"multiplied by the root of {place}: a scale is missing", n**0.5
-        n = max(np.size(a), 1)
-        if loss and n > 1:
-            yield f"the mean divides by n - 1, not by n: the size {n}", n / (n - 1)
-        yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
-        yield f"a sum stands where a mean is due: multiplied by the size {n}", float(n)
+        yield from _means(f"the size {np.size(a)}", max(np.size(a), 1), call)
     if call.form == "vjp":
         n = max(np.size(flat(call.arguments[0])[0]), 1)
         yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
+
+
+def _means(place: str, n: int, call: Call) -> Iterator[tuple[str, float]]:
+    yield f"a mean stands where a sum is due: divided by {place}", 1 / n
+    yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
+    if call.known.is_loss and n > 1:
+        yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
 
 
 def shifted(pair: Pair) -> str:

@@ -1,0 +1,60 @@
+"""How an input is drawn: from a generator, its shape, and the shape of the first input."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+
+def normal(rng: Any, shape: Any, _first: Any = None, *, scale: float = 1.0) -> Any:
+    return scale * rng.normal(size=shape)
+
+
+def uniform(rng: Any, shape: Any, _first: Any = None, *, low: float, high: float) -> Any:
+    return rng.uniform(low, high, shape)
+
+
+moderate = functools.partial(normal, scale=0.5)
+#: Logits of distributions that are far apart, or numbers beyond the range of few bits.
+wide = functools.partial(normal, scale=4.0)
+positive = functools.partial(uniform, low=0.5, high=2.0)
+unit = functools.partial(uniform, low=0.0, high=1.0)
+
+
+def nonzero(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return positive(rng, shape) * rng.choice([-1, 1], shape)
+
+
+def signs(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.choice([-1.0, 1.0], shape)
+
+
+def invertible(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return 3.0 * np.eye(shape[-1]) + rng.uniform(-0.5, 0.5, shape)
+
+
+def log_distribution(rng: Any, shape: Any, _first: Any = None) -> Any:
+    x = rng.normal(size=shape)
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def distribution(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return np.exp(log_distribution(rng, shape))
+
+
+def classes(rng: Any, shape: Any, first: Any) -> Any:
+    """Draw a class for each row of the first input, or a distribution where the shapes agree."""
+    if len(shape) == len(first):
+        return distribution(rng, shape)
+    return rng.integers(0, first[-1], shape)
+
+
+def rows(rng: Any, shape: Any, first: Any) -> Any:
+    return rng.integers(0, first[0], shape)
+
+
+def angles(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw angles; the record takes first their cosines, then their sines."""
+    return rng.uniform(0, 2 * np.pi, shape)
