@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -377,7 +378,14 @@ def check_mapping(name: str, value: Any) -> None:
         raise TypeError(msg)
 
 
-def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[str]) -> None:
+def check_keys(
+    name: str,
+    keys: Collection[str],
+    needed: set[str],
+    allowed: set[str],
+    *,
+    what: str = "parameters",
+) -> None:
     """Raise ValueError unless `keys` are all of `needed`, and else only some of `allowed`."""
     if missing := sorted(needed - set(keys)):
         given = sorted(keys, key=str)
@@ -385,8 +393,10 @@ def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[
         raise ValueError(msg)
     if unknown := sorted(set(keys) - needed - allowed, key=str):
         known = needed | allowed
-        most = f"only {_words(sorted(known))}" if known else "no parameters"
-        msg = f"Argument {name!r} must have {most}, not {_words(unknown)}."
+        most = f"only {_words(sorted(known))}" if known else f"no {what}"
+        near = [*get_close_matches(str(unknown[0]), known, 1)]
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        msg = f"Argument {name!r} must have {most}, not {_words(unknown)}.{hint}"
         raise ValueError(msg)
 
 

@@ -66,7 +66,7 @@ def random_inputs(
     Raises
     ------
     TypeError
-        If the dtype is another, or `rng` is not a generator.
+        If the dtype is another, `op` is not a function, or `rng` is not a generator.
     ValueError
         If `op` refuses inputs of these shapes.
 
@@ -100,6 +100,7 @@ def random_inputs(
     4.0
     """
     kind = as_kind(dtype)
+    check_callable("op", op)
     rng = as_generator("rng", rng)
     known, form = record_of(op)
     known = NOTHING if form else known
@@ -342,7 +343,7 @@ def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardC
 
 def check_shapes(shapes: Any) -> None:
     """Raise TypeError unless there is a list of shapes for each case."""
-    for some in shapes if isinstance(shapes, list | tuple) else (None,):
+    for some in shapes if isinstance(shapes, list | tuple) and shapes else (None,):
         if not isinstance(some, list | tuple) or any(isinstance(n, int) for n in some):
             msg = (
                 "Argument 'shapes' must have the shapes of all inputs for each case, as in"
