@@ -209,7 +209,7 @@ class _Read(ast.NodeTransformer):
         if name in DTYPES:
             return self.visit(node.args[0])
         if ast.unparse(node.func) == "options.get" and isinstance(node.args[0], ast.Constant):
-            return ast.Name(node.args[0].value)
+            return ast.Name(str(node.args[0].value))
         # None is the keyword of **options
         node.keywords = [one for one in node.keywords if one.arg not in ("keepdims", None)]
         node.args = [one for one in node.args if ast.unparse(one) != "options"]
@@ -217,7 +217,7 @@ class _Read(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         if isinstance(node.slice, ast.Constant) and ast.unparse(node.value) == "options":
-            return ast.Name(node.slice.value)
+            return ast.Name(str(node.slice.value))
         return self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
