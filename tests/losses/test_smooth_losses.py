@@ -205,6 +205,15 @@ class TestPreferences:
         assert dpo_loss([0.0, 1e5], [0.0, 0.0]) == 1e4
         np.testing.assert_allclose(dpo_loss_grad([0.0, 1e5], [0.0, 0.0]), [-0.1, 0.1])
 
+    @pytest.mark.parametrize("smoothing", [0.0, 1.0])
+    def test_a_label_without_a_share_adds_nothing(self, smoothing):
+        for better in (0, 1):
+            p = np.zeros(2)
+            p[1 - better] = -np.inf
+            loss = dpo_loss(p, np.zeros(2), label_smoothing=smoothing)
+            assert loss == (0.0 if better == smoothing else np.inf)
+        assert dpo_loss([-np.inf, 0.0], [0.0, 0.0], label_smoothing=0.5) == np.inf
+
     def test_errors(self):
         with pytest.raises(ValueError, match=r"^Argument 'log_p' must have shape \(2, 4\), not"):
             dpo_loss(np.ones((3, 4)), np.ones((3, 4)))
