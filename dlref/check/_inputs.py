@@ -2,8 +2,6 @@ r"""Inputs to test with: random ones that are valid, and hard ones."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,13 +24,10 @@ __all__ = ["HardCase", "hard_inputs", "random_inputs"]
 
 
 def as_kind(dtype: Any) -> np.dtype[Any]:
-    """Return a dtype, of PyTorch too; bfloat16 is ml_dtypes', which registers its name."""
-    name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else ""
-    if name == "bfloat16":
-        with contextlib.suppress(ImportError):
-            importlib.import_module("ml_dtypes")
-    of_torch = str(dtype).startswith("torch.")
-    return float_dtype("dtype", name if of_torch else dtype)
+    """Return a dtype of floats, which may be PyTorch's."""
+    name = str(dtype)
+    given = name.removeprefix("torch.") if name.startswith("torch.") else dtype
+    return float_dtype("dtype", given, integers=False)
 
 
 def random_inputs(
