@@ -6,9 +6,12 @@ The only place that words argument errors: each names the argument, the requirem
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import math
 import operator
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -94,24 +97,36 @@ def shown(value: Any) -> str:
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
-def _float_dtype(name: str, dtype: np.dtype[Any]) -> np.dtype[Any]:
+def _float_dtype(name: str, dtype: np.dtype[Any], *, integers: bool = True) -> np.dtype[Any]:
     if dtype in _NATIVE:
         return dtype
-    if dtype.kind in "biu":
+    if integers and dtype.kind in "biu":
         return np.dtype(np.float64)
     if dtype.kind in "fV" and (dtype.newbyteorder("=") in _NATIVE or dtype.name == "bfloat16"):
         return dtype.newbyteorder("=")
-    msg = f"Argument {name!r} must be integer, float16, bfloat16, float32 or float64, not {dtype}."
-    raise TypeError(msg)
+    raise TypeError(_of_wrong_dtype(name, str(dtype), integers))
 
 
-def float_dtype(name: str, dtype: npt.DTypeLike) -> FloatDType:
-    """Return the type of a result that has no array among its arguments."""
+def _of_wrong_dtype(name: str, dtype: str, integers: bool) -> str:
+    """Return the message on a dtype that nothing is computed in."""
+    words = f"{'integer, ' * integers}float16, bfloat16, float32 or float64, not {dtype}."
+    if "bfloat16" in dtype:
+        words += " NumPy has bfloat16 if the package ml_dtypes is installed."
+    elif "float8" in dtype:
+        words += " In 8 bits numbers are stored only: see dlref.quantization.quantize_blocks."
+    return f"Argument {name!r} must be {words}"
+
+
+def float_dtype(name: str, dtype: npt.DTypeLike, *, integers: bool = True) -> FloatDType:
+    """Return the type of a result that has no array among its arguments: float64 for integers."""
+    if isinstance(dtype, str) and dtype == "bfloat16":
+        with contextlib.suppress(ImportError):
+            importlib.import_module("ml_dtypes")  # makes the name known to NumPy
     try:
         kind = np.dtype(dtype)
     except (TypeError, ValueError):
-        kind = np.dtype(object)
-    return _float_dtype(name, kind)
+        raise TypeError(_of_wrong_dtype(name, shown(dtype), integers)) from None
+    return _float_dtype(name, kind, integers=integers)
 
 
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -377,7 +392,14 @@ def check_mapping(name: str, value: Any) -> None:
         raise TypeError(msg)
 
 
-def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[str]) -> None:
+def check_keys(
+    name: str,
+    keys: Collection[str],
+    needed: set[str],
+    allowed: set[str],
+    *,
+    what: str = "parameters",
+) -> None:
     """Raise ValueError unless `keys` are all of `needed`, and else only some of `allowed`."""
     if missing := sorted(needed - set(keys)):
         given = sorted(keys, key=str)
@@ -385,8 +407,10 @@ def check_keys(name: str, keys: Collection[str], needed: set[str], allowed: set[
         raise ValueError(msg)
     if unknown := sorted(set(keys) - needed - allowed, key=str):
         known = needed | allowed
-        most = f"only {_words(sorted(known))}" if known else "no parameters"
-        msg = f"Argument {name!r} must have {most}, not {_words(unknown)}."
+        most = f"only {_words(sorted(known))}" if known else f"no {what}"
+        near = [*get_close_matches(str(unknown[0]), known, 1)]
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        msg = f"Argument {name!r} must have {most}, not {_words(unknown)}.{hint}"
         raise ValueError(msg)
 
 

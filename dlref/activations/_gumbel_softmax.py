@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["gumbel_softmax", "gumbel_softmax_jvp", "gumbel_softmax_vjp"]
 
 COST = 4  # nanoseconds an element
+#: Below this temperature a sum over it may overflow; its distance from the largest may, too, but
+#: the exponential of that is 0.
+COLD = 1e-100
 
 
 def _check(logits: FloatArray, noise: FloatArray, label: str = "noise") -> None:
@@ -38,8 +41,13 @@ def _check(logits: FloatArray, noise: FloatArray, label: str = "noise") -> None:
 
 @inline_fma
 def _soften(x: FloatArray, g: FloatArray, T: float, out: FloatArray) -> None:
+    top = 0.0
+    if T < COLD:
+        top = -np.inf
+        for i in range(out.size):
+            top = max(top, np.float64(x[i]) + np.float64(g[i]))
     for i in range(out.size):
-        out[i] = (np.float64(x[i]) + np.float64(g[i])) / T
+        out[i] = (np.float64(x[i]) + np.float64(g[i]) - top) / T
 
 
 @kernel
@@ -141,7 +149,8 @@ def gumbel_softmax(
     ``y_hard - y_soft.detach() + y_soft``, whose ones may be 0.99999994; here they are ones.
 
     **Special values.** A class with a logit of -inf is never drawn, as long as another one is left.
-    The axis of the classes is the last one. Of equal largest sums the first one is drawn.
+    The axis of the classes is the last one. Of equal largest sums the first one is drawn if `hard`;
+    at temperatures near 0, down to the smallest number, soft vectors share the 1 among them.
 
     References
     ----------
@@ -272,4 +281,7 @@ def gumbel_softmax_jvp(
     dtype, (x, g), (dx, dg) = as_tangents(primals, tangents, count=2)
     _check(x, g, "primals[1]")
     with np.errstate(all="ignore"):
-        return result(softmax_jvp((x + g) / T, (dx + dg) / T), dtype)
+        scores = x + g
+        if T < COLD and scores.size:
+            scores -= scores.max(-1, keepdims=True)
+        return result(softmax_jvp(scores / T, dx + dg) / T, dtype)

@@ -15,7 +15,7 @@ from ._errors import ulp_error
 from ._known import NOTHING, record_of
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.bounds import EPS, NORMAL, Limits, baselines, bounds
-from ._oracle.calls import Call, as_form, is_float, separate, widened
+from ._oracle.calls import Call, as_form, is_float, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
 from ._oracle.pictures import as_html, as_text, picture_of
 
@@ -38,7 +38,7 @@ class OutputCheck(NamedTuple):
     Parameters
     ----------
     name : str
-        Which output: its number, or the input whose gradient it is.
+        Which output: its number, and the input or option whose gradient it is.
     ok : bool
         Whether shape and dtype are right, every element is within its bound, and these bounds tell:
         some element that is not 0 is allowed less than its size.
@@ -453,19 +453,24 @@ def written(before: Any, after: Any) -> list[int]:
     return [i for i, (a, b) in pairs if not same_bits(_arrays(a), _arrays(as_numpy(b)))]
 
 
-def _named(call: Call, count: int) -> list[str]:
-    numbers = [f"output {i}" for i in range(count)]
+def _named(call: Call, want: list[Any]) -> list[str]:
+    """Return names of outputs: a gradient has the name of its input, or of an option."""
+    numbers = [f"output {i}" for i in range(len(want))]
     if call.form != "vjp":
         return numbers
-    leaves = [
-        path
-        for name, value in zip(call.names, call.inputs, strict=True)
-        for path, entry in named_leaves(name, value)
-        if is_float(entry)
-    ]
-    if len(leaves) != count:
-        return numbers
-    return [f"{i} (gradient of {path})" for i, path in zip(numbers, leaves, strict=True)]
+    inputs = [*zip(call.names, call.inputs, strict=True)]
+    varied = [one for i, one in enumerate(inputs) if i not in call.known.constant]
+    learned = [(name, call.settings.get(name)) for name in learned_options(call.core)]
+    there = [i for i, w in enumerate(want) if w is not None]
+    for some in (inputs, varied):
+        leaves = [leaf for one in (*some, *learned) for leaf in named_leaves(*one)]
+        paths = [path for path, value in leaves if is_float(value)]
+        if len(paths) == len(there):
+            told = dict(zip(there, paths, strict=True))
+            return [
+                f"{n} (gradient of {told[i]})" if i in told else n for i, n in enumerate(numbers)
+            ]
+    return numbers
 
 
 def _without_gradient(exact: Call, count: int) -> set[int]:
@@ -495,7 +500,7 @@ def _compared(
 ) -> dict[int, tuple[Any, OutputCheck]]:
     """Return the bounds of each output, measured at so many times the usual places, and a check."""
     limit, moves = bounds(exact, want, dtypes, limits, times)
-    names, checks = _named(exact, len(want)), {}
+    names, checks = _named(exact, want), {}
     optional = _without_gradient(exact, len(want))
     for i, w in enumerate(want):
         if w is None or (i in optional and got[i] is None):

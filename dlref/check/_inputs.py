@@ -2,8 +2,6 @@ r"""Inputs to test with: random ones that are valid, and hard ones."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,13 +24,10 @@ __all__ = ["HardCase", "hard_inputs", "random_inputs"]
 
 
 def as_kind(dtype: Any) -> np.dtype[Any]:
-    """Return a dtype, of PyTorch too; bfloat16 is ml_dtypes', which registers its name."""
-    name = str(dtype).removeprefix("torch.") if not isinstance(dtype, type) else ""
-    if name == "bfloat16":
-        with contextlib.suppress(ImportError):
-            importlib.import_module("ml_dtypes")
-    of_torch = str(dtype).startswith("torch.")
-    return float_dtype("dtype", name if of_torch else dtype)
+    """Return a dtype of floats, which may be PyTorch's."""
+    name = str(dtype)
+    given = name.removeprefix("torch.") if name.startswith("torch.") else dtype
+    return float_dtype("dtype", given, integers=False)
 
 
 def random_inputs(
@@ -66,7 +61,7 @@ def random_inputs(
     Raises
     ------
     TypeError
-        If the dtype is another, or `rng` is not a generator.
+        If the dtype is another, `op` is not a function, or `rng` is not a generator.
     ValueError
         If `op` refuses inputs of these shapes.
 
@@ -100,6 +95,7 @@ def random_inputs(
     4.0
     """
     kind = as_kind(dtype)
+    check_callable("op", op)
     rng = as_generator("rng", rng)
     known, form = record_of(op)
     known = NOTHING if form else known
@@ -342,7 +338,7 @@ def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardC
 
 def check_shapes(shapes: Any) -> None:
     """Raise TypeError unless there is a list of shapes for each case."""
-    for some in shapes if isinstance(shapes, list | tuple) else (None,):
+    for some in shapes if isinstance(shapes, list | tuple) and shapes else (None,):
         if not isinstance(some, list | tuple) or any(isinstance(n, int) for n in some):
             msg = (
                 "Argument 'shapes' must have the shapes of all inputs for each case, as in"

@@ -8,7 +8,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import as_integer, check_callable, choice, shown
+from .._core.arguments import as_integer, check_callable, check_keys, choice, shown
 from .._core.pytree import flat
 from ._candidates import Verdict, as_limits, html_table, judged, outcome, ratio, same_bits
 from ._inputs import (
@@ -42,7 +42,7 @@ from ._oracle.pictures import as_html
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from ._oracle.bounds import Limits
 
@@ -333,7 +333,8 @@ def check_all(
         of the heads, lengths that are multiples of a tile. Each is tried with each option. For an
         optimizer, shapes of its parameters: one array, or a tuple of several.
     cases : iterable of HardCase, or None
-        The cases, in place of dlref's own.
+        The cases, in place of dlref's own; a tuple of a name, inputs and options is one. Their
+        inputs are taken in the dtypes that they have.
     options : iterable of str, or None
         Names of the options that the candidate takes; None reads them from its signature.
     layout : str or None
@@ -353,12 +354,13 @@ def check_all(
     Raises
     ------
     TypeError
-        If the inputs of `op` are not known, it lacks the form that is to be checked, or `shapes`
-        are no lists of shapes.
+        If the inputs of `op` are not known, it lacks the form that is to be checked, `shapes` are
+        no lists of shapes, `cases` no cases, or `options` no names.
     ValueError
         If there is nothing to check; if there is a `jvp`, and `op`'s own takes more than point and
-        direction; if no case fits `op`, `layout` has other letters, or `vjp` is "autograd"
-        without a framework that has it.
+        direction; if no case fits `op`, `options` has a name that is none of an option, there are
+        both `shapes` and `cases`, `layout` has other letters, or `vjp` is "autograd" without a
+        framework that has it.
 
     See Also
     --------
@@ -458,11 +460,55 @@ def prepared(
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
     given = _given(op, forms, framework, layout)
-    taken = None if options is None else frozenset(options)
+    if shapes is not None and cases is not None:
+        msg = "Argument 'shapes' must be None where 'cases' are given."
+        raise ValueError(msg)
     times = as_integer("repeats", repeats, least=1)
-    run = _Run(op, given, as_limits(**limits), framework, taken, times)
-    run.dtype, run.plan = as_kind(dtype).name, _plan(op, dtype, shapes, cases, given)
+    run = _Run(op, given, as_limits(**limits), framework, times)
+    run.plan = _plan(op, dtype, shapes, cases, given)
+    of_cases = [] if cases is None else [case for case, _ in run.plan]
+    run.dtype = _dtypes(of_cases) or as_kind(dtype).name
+    if options is not None:
+        known = run.optional.union(*(case.options for case, _ in run.plan))
+        run.lacking |= run.optional - _names(options, known)
     return run
+
+
+def _names(options: Any, known: set[str]) -> set[str]:
+    """Return the names of options; refuse those that neither the function nor a case has."""
+    if isinstance(options, str) or not isinstance(options, Iterable):
+        msg = f"Argument 'options' must be names of options, as in ('axis',), not {shown(options)}."
+        raise TypeError(msg)
+    names = {*options}
+    check_keys("options", names, set(), known, what="names")
+    return names
+
+
+def _dtypes(cases: Iterable[HardCase]) -> str:
+    """Return the names of the dtypes of the floats in the inputs of cases."""
+    inputs = [np.asarray(a) for case in cases for a in flat(as_numpy(case.inputs)) if is_float(a)]
+    return ", ".join(sorted({a.dtype.name for a in inputs}))
+
+
+def _as_cases(cases: Any) -> list[HardCase]:
+    """Check cases; one may be any tuple of a name, inputs and options."""
+    own = []
+    for case in cases if isinstance(cases, Iterable) else (cases,):
+        if not _is_case(case):
+            what = "a name, a tuple of inputs and a dictionary of options"
+            msg = f"Argument 'cases' must have {what} for each case, not {shown(case)}."
+            raise TypeError(msg)
+        own.append(HardCase(case[0], tuple(case[1]), case[2]))
+    if not own:
+        msg = "Argument 'cases' must hold at least one case."
+        raise ValueError(msg)
+    return own
+
+
+def _is_case(value: Any) -> bool:
+    kinds = str, tuple | list, dict
+    alike = isinstance(value, tuple | list) and len(value) == len(kinds)
+    return alike and all(map(isinstance, value, kinds))
 
 
 def _given(
@@ -482,7 +528,7 @@ def _plan(
 ) -> list[tuple[HardCase, Any]]:
     """Return all cases, each with the generator of its forms' arguments."""
     if cases is not None:
-        return [(HardCase(*case), _arguments) for case in cases]
+        return [(case, _arguments) for case in _as_cases(cases)]
     if shapes is not None:
         return [(case, _arguments) for case in shaped_inputs(op, dtype, shapes)]
     own = *hard_inputs(op, dtype, every_option=True), *large_inputs(op, dtype)
@@ -507,7 +553,6 @@ class _Run:
     given: dict[str, Any]
     limits: Limits
     framework: str | None
-    taken: frozenset[str] | None
     repeats: int
     dtype: str = ""
     plan: list[tuple[HardCase, Any]] = field(default_factory=list)
@@ -517,6 +562,13 @@ class _Run:
     seen: set[tuple[Any, ...]] = field(default_factory=set)
     # no cotangent or tangent is an input: these are drawn with seeds of one number
     rng: Any = field(default_factory=lambda: np.random.default_rng((20, 26)))
+
+    @functools.cached_property
+    def optional(self) -> set[str]:
+        """The options that a candidate may lack."""
+        call = Call(self.op, "forward", (), {})
+        of_forms = [one.options for some in call.known.of_forms.values() for one in some]
+        return {*call.defaults}.union(*of_forms)
 
     def report(self) -> CheckReport:
         """Return the report so far."""
@@ -532,13 +584,8 @@ class _Run:
 
     def add(self, case: HardCase, arguments: Callable[..., Any]) -> None:
         """Judge each form of a case; one beyond tiles without the options that are not taken."""
-        call = Call(self.op, "forward", (), {})
-        of_forms = [one.options for some in call.known.of_forms.values() for one in some]
-        optional = {*call.defaults}.union(*of_forms)
-        if self.taken is not None:
-            self.lacking |= optional - self.taken
         for f in self.given.values():
-            self.lacking |= {*_lacking(f, case.options)} & optional
+            self.lacking |= {*_lacking(f, case.options)} & self.optional
         if getattr(self.op, "keywords", {}).keys() & case.options.keys():
             return  # a partial has decided already
         missing = [key for key in case.options if key in self.lacking]
@@ -560,7 +607,7 @@ class _Run:
                 verdict = self.judged(form, candidate, tuple(given), told)
                 rows.append(CheckRow(form, case.name, verdict))
         except _NotTakenError as error:
-            if names := {*error.args} & optional:
+            if names := {*error.args} & self.optional:
                 self.lacking |= names
                 self.add(case, arguments)
                 return

@@ -28,8 +28,9 @@ def _smooth(beta: float, smoothing: float) -> Smooth:
 
     def terms(log_p: FloatArray, log_ref: FloatArray) -> FloatArray:
         z = margin(log_p, log_ref)
-        right = (1.0 - smoothing) * log_sigmoid(z)
-        return np.asarray(-right if smoothing == 0.0 else -right - smoothing * log_sigmoid(-z))
+        labels = (1.0 - smoothing, z), (smoothing, -z)
+        # log_sigmoid may be infinite where a label has no share
+        return np.asarray(-sum(share * log_sigmoid(x) for share, x in labels if share > 0.0))
 
     def slopes(log_p: FloatArray, log_ref: FloatArray) -> tuple[FloatArray, ...]:
         z = margin(log_p, log_ref)

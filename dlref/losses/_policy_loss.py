@@ -49,6 +49,12 @@ def _bounded(ratio: Number, low: Number, high: Number) -> Number:
 
 
 @inline_fma
+def _times(x: Number, a: Number) -> Number:
+    """Return x a, which is 0 where a is, even if x has overflowed."""
+    return 0.0 if (a == 0.0) & (abs(x) == np.inf) else x * a
+
+
+@inline_fma
 def _fill(
     log_p: FloatArray,
     old: FloatArray,
@@ -93,10 +99,10 @@ def _gains(
         _fill(log_p[i], old[i], advantage[i], m, lengths[i], is_shared, room)
         for t in range(values.size):
             ratio, a = exp(values[t]), room[1, t]
-            bounded = _bounded(ratio, low, high) * a
-            free = ratio * a
+            bounded = _times(_bounded(ratio, low, high), a)
+            free = _times(ratio, a)
             gain = bounded if free > bounded else free
-            gain = bounded * np.float64(log_p[i, t]) if is_constant else gain
+            gain = _times(np.float64(log_p[i, t]), bounded) if is_constant else gain
             values[t] = gain if m[t] else 0.0
         sums[i] = summed(values)
 
@@ -125,8 +131,8 @@ def _slopes(
         for t in range(values.size):
             ratio, a = exp(values[t]), room[1, t]
             stops = ((a > 0.0) & (ratio > high)) | ((a < 0.0) & (ratio < low))
-            slope = 0.0 if stops else ratio * a
-            slope = _bounded(ratio, low, high) * a if is_constant else slope
+            slope = 0.0 if stops else _times(ratio, a)
+            slope = _times(_bounded(ratio, low, high), a) if is_constant else slope
             values[t] = slope if m[t] else 0.0
         if is_shared:  # every token moves the one ratio of its sequence
             values[:] = summed(values) / lengths[i]
@@ -295,6 +301,10 @@ def policy_loss(
     G. If no token of the batch counts, ``ppo`` and ``cispo`` are NaN, with a gradient of 0, and 0
     in TRL. The advantage of GRPO is the reward minus the mean of the group, divided by its standard
     deviation (``dr_grpo`` does not divide); no gradient is returned for it.
+
+    **Special values.** A token with an advantage of 0 gains 0 and has a gradient of 0, even if its
+    ratio overflows. PyTorch's formula is NaN there, since it multiplies 0 by infinity. If the
+    advantage is negative, the loss is infinite where the ratio overflows.
 
     References
     ----------

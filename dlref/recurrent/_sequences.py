@@ -54,13 +54,20 @@ Sequence = Callable[..., Any]
 class _Cell:
     """A sequence function and its derivatives, with outputs that are always a tuple."""
 
-    def __init__(self, f: Sequence) -> None:
+    def __init__(self, f: Sequence, options: Any, *, moves: bool = False) -> None:
+        """Check f and its options, with the tangents of these if something `moves`."""
         name: Any = getattr(f, "__name__", f)
         choice("f", name, CELLS)
         self.f, self.f_vjp, self.f_jvp, self.states = CELLS[name]
+        known = (self.f_jvp if moves else self.f).__kwdefaults__
+        for key in options:
+            if key not in known:
+                msg = f"{name}() got an unexpected keyword argument {key!r}"
+                raise TypeError(msg)
 
     def run(self, x: Any, arguments: Any, options: Any) -> tuple[FloatArray, ...]:
-        out = self.f(x, *arguments, **options)
+        own = {key: value for key, value in options.items() if not key.endswith("_tangent")}
+        out = self.f(x, *arguments, **own)
         return out if self.states > 1 else (out,)
 
     def vjp(self, dout: Any, x: Any, arguments: Any, options: Any) -> tuple[FloatArray, ...]:
@@ -188,17 +195,16 @@ def _check_vector(x: npt.ArrayLike, steps: int, feed: str) -> FloatArray:
 
 
 def _two(
-    f: Sequence, encoder: Any, decoder: Any, first: str, second: str, x: Any, y: Any
-) -> tuple[_Cell, tuple[Any, ...]]:
-    """Check the arguments of an encoder and a decoder; return the cell and the encoder's."""
-    cell = _Cell(f)
+    cell: _Cell, encoder: Any, decoder: Any, first: str, second: str, x: Any, y: Any
+) -> tuple[Any, ...]:
+    """Check the arguments of an encoder and a decoder; return the encoder's."""
     found = _arguments(first, encoder, cell.states + 2)
     _arguments(second, decoder, 2)
     batch = as_array("x", x).shape[:-2]
     after = as_array("y", y)
     if after.ndim < 2 or after.shape[:-2] != batch:
         wrong_shape("y", after, f"(..., U, D) with batch axes {batch}")
-    return cell, found
+    return found
 
 
 def _check_directions(options: dict[str, Any]) -> None:
@@ -232,7 +238,7 @@ def bidirectional(
         Arguments of `f` after x, for each direction: the initial state or states (any may be None),
         w_ih, w_hh and, if there are any, b_ih and b_hh.
     **options
-        Keyword arguments of `f` for both: activation, reset_after, lengths.
+        Keyword arguments of `f` for both: activation, reset_after, lengths, w_p.
 
     Returns
     -------
@@ -284,7 +290,7 @@ def bidirectional(
     array([[1., 3., 6.],
            [6., 5., 3.]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options)
     _check_directions(options)
     outs = [
         cell.run(x, _arguments(name, arguments, cell.states + 2), {**options, "reverse": reverse})
@@ -317,7 +323,7 @@ def bidirectional_vjp(
     -------
     tuple
         (dx, dforward, dbackward): the last two are tuples of gradients, without the arguments that
-        are None.
+        are None. The gradient of ``w_p`` is the sum of the last ones of both.
 
     See Also
     --------
@@ -348,7 +354,7 @@ def bidirectional_vjp(
     >>> dx.T
     array([[4., 4., 4.]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options)
     _check_directions(options)
     at, sizes = cell.states + 1, []
     for name, arguments in (("forward", forward), ("backward", backward)):
@@ -390,7 +396,7 @@ def bidirectional_jvp(
     tangents : tuple
         Their directions, in the same structure; None is zero.
     **options : as in `bidirectional`
-        Raises the same errors.
+        And ``w_p_tangent``, the direction of ``w_p``. Raises the same errors.
 
     Returns
     -------
@@ -428,7 +434,7 @@ def bidirectional_jvp(
     array([[1., 1., 1.],
            [1., 0., 0.]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options, moves=True)
     _check_directions(options)
     x, *point = entries("primals", primals, 3).values()
     dx, *direction = entries("tangents", tangents, 3).values()
@@ -466,7 +472,7 @@ def sequence_to_sequence(
     b_out : array_like or None, shape (K,)
         Its bias; None is zero.
     **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse.
+        Keyword arguments of `f`: activation, reset_after, lengths, reverse, w_p.
 
     Returns
     -------
@@ -502,7 +508,7 @@ def sequence_to_sequence(
     >>> sequence_to_sequence(rnn, x, adder, [[0.5]], activation="identity").T
     array([[0.5, 0. , 0.5, 1. ]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options)
     h = cell.run(x, _arguments("arguments", arguments, cell.states + 2), options)[0]
     return _masked(_read(h, w_out, b_out), x, options)
 
@@ -530,6 +536,7 @@ def sequence_to_sequence_vjp(
     -------
     tuple
         (dx, darguments, dw_out, db_out), the second a tuple, without the arguments that are None.
+        The gradient of ``w_p`` is the last one of darguments.
 
     Notes
     -----
@@ -556,7 +563,7 @@ def sequence_to_sequence_vjp(
     >>> dw_out, dx.T
     (array([[4.]]), array([[4., 2.]]))
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options)
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.run(x, given, options)[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., T, K)")
@@ -583,7 +590,7 @@ def sequence_to_sequence_jvp(
     tangents : tuple
         Their directions, in the same structure; None is zero.
     **options : as in `sequence_to_sequence`
-        Raises the same errors.
+        And ``w_p_tangent``, the direction of ``w_p``. Raises the same errors.
 
     Returns
     -------
@@ -611,7 +618,7 @@ def sequence_to_sequence_jvp(
     >>> sequence_to_sequence_jvp(rnn, primals, direction, activation="identity").T
     array([[2., 2.]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options, moves=True)
     x, weights, *layer = entries("primals", primals, 4).values()
     dx, moved, *along = entries("tangents", tangents, 4).values()
     given = _arguments("primals[1]", weights, cell.states + 2)
@@ -645,7 +652,7 @@ def sequence_to_vector(
     b_out : array_like or None, shape (K,)
         Its bias; None is zero.
     **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse.
+        Keyword arguments of `f`: activation, reset_after, lengths, reverse, w_p.
 
     Returns
     -------
@@ -685,7 +692,7 @@ def sequence_to_vector(
     >>> sequence_to_vector(rnn, x, adder, activation="identity", lengths=[3, 2]).T
     array([[7., 3.]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options)
     given = _arguments("arguments", arguments, cell.states + 2)
     return _read(cell.final(x, given, cell.run(x, given, options), options)[0], w_out, b_out)
 
@@ -713,6 +720,7 @@ def sequence_to_vector_vjp(
     -------
     tuple
         (dx, darguments, dw_out, db_out), the second a tuple, without the arguments that are None.
+        The gradient of ``w_p`` is the last one of darguments.
 
     Notes
     -----
@@ -732,7 +740,7 @@ def sequence_to_vector_vjp(
     >>> dx.T
     array([[0.25, 0.5 , 1.  ]])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options)
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.final(x, given, cell.run(x, given, options), options)[0]
     u = _cotangent(dout, _read(h, w_out, b_out), "(..., K)")
@@ -759,7 +767,7 @@ def sequence_to_vector_jvp(
     tangents : tuple
         Their directions, in the same structure; None is zero.
     **options : as in `sequence_to_vector`
-        Raises the same errors.
+        And ``w_p_tangent``, the direction of ``w_p``. Raises the same errors.
 
     Returns
     -------
@@ -787,7 +795,7 @@ def sequence_to_vector_jvp(
     >>> sequence_to_vector_jvp(rnn, primals, direction, activation="identity")
     array([0.25])
     """
-    cell = _Cell(f)
+    cell = _Cell(f, options, moves=True)
     x, weights, *layer = entries("primals", primals, 4).values()
     dx, moved, *along = entries("tangents", tangents, 4).values()
     given = _arguments("primals[1]", weights, cell.states + 2)
@@ -830,7 +838,7 @@ def vector_to_sequence(
     feed : {"repeat", "first"}
         Whether x is the input of every step, or of the first one only, with zeros for the others.
     **options
-        Keyword arguments of `f`: activation, reset_after.
+        Keyword arguments of `f`: activation, reset_after, lengths, reverse, w_p.
 
     Returns
     -------
@@ -863,6 +871,8 @@ def vector_to_sequence(
             \vec 0 & \text{"first" and } t > 1 . \end{cases}
 
     With "repeat" the network sees the input at every step; with "first" it has to remember it.
+    Outputs beyond the `lengths` of the entries are 0. With ``reverse=True`` the steps are run from
+    T to 1, so that "first" is the last step that is run.
     Captions of images are generated in a similar way, with the word before as a further input.
 
     Examples
@@ -904,6 +914,7 @@ def vector_to_sequence_vjp(
     -------
     tuple
         (dx, darguments, dw_out, db_out), the second a tuple, without the arguments that are None.
+        The gradient of ``w_p`` is the last one of darguments.
 
     Notes
     -----
@@ -949,7 +960,7 @@ def vector_to_sequence_jvp(
     tangents : tuple
         Their directions, in the same structure; None is zero.
     steps, feed, **options : as in `vector_to_sequence`
-        Raises the same errors.
+        And ``w_p_tangent``, the direction of ``w_p``. Raises the same errors.
 
     Returns
     -------
@@ -1021,8 +1032,8 @@ def encoder_decoder(
     b_out : array_like or None, shape (K,)
         Its bias; None is zero.
     **options
-        Keyword arguments of `f`: activation and reset_after for both networks, lengths and reverse
-        for the encoder.
+        Keyword arguments of `f`: activation, reset_after and w_p for both networks, lengths and
+        reverse for the encoder.
 
     Returns
     -------
@@ -1073,7 +1084,8 @@ def encoder_decoder(
     >>> encoder_decoder(rnn, x, y, (None, one, one), (one, one), activation="identity").T
     array([[ 3., 13., 23.]])
     """
-    cell, first = _two(f, encoder, decoder, "encoder", "decoder", x, y)
+    cell = _Cell(f, options)
+    first = _two(cell, encoder, decoder, "encoder", "decoder", x, y)
     finals = cell.final(x, first, cell.run(x, first, options), options)
     h = cell.run(y, (*finals, *decoder), _of_decoder(options))[0]
     return _read(h, w_out, b_out)
@@ -1104,7 +1116,7 @@ def encoder_decoder_vjp(
     -------
     tuple
         (dx, dy, dencoder, ddecoder, dw_out, db_out), the third and fourth tuples, without the
-        arguments that are None.
+        arguments that are None. The gradient of ``w_p`` is the sum of the last ones of both.
 
     Notes
     -----
@@ -1132,7 +1144,8 @@ def encoder_decoder_vjp(
     >>> dx.T, dy.T
     (array([[2., 2.]]), array([[2., 1.]]))
     """
-    cell, first = _two(f, encoder, decoder, "encoder", "decoder", x, y)
+    cell = _Cell(f, options)
+    first = _two(cell, encoder, decoder, "encoder", "decoder", x, y)
     finals = cell.final(x, first, cell.run(x, first, options), options)
     second = (*finals, *decoder)
     h = cell.run(y, second, _of_decoder(options))[0]
@@ -1161,7 +1174,7 @@ def encoder_decoder_jvp(
     tangents : tuple
         Their directions, in the same structure; None is zero.
     **options : as in `encoder_decoder`
-        Raises the same errors.
+        And ``w_p_tangent``, the direction of ``w_p``. Raises the same errors.
 
     Returns
     -------
@@ -1193,7 +1206,8 @@ def encoder_decoder_jvp(
     """
     x, y, encoder, decoder, *layer = entries("primals", primals, 6).values()
     dx, dy, d_encoder, d_decoder, *along = entries("tangents", tangents, 6).values()
-    cell, first = _two(f, encoder, decoder, "primals[2]", "primals[3]", x, y)
+    cell = _Cell(f, options, moves=True)
+    first = _two(cell, encoder, decoder, "primals[2]", "primals[3]", x, y)
     moved = _tangents("tangents[2]", d_encoder, first)
     finals = cell.final(x, first, cell.run(x, first, options), options)
     d_outs = cell.jvp((x, *first), (dx, *moved), options)

@@ -9,11 +9,14 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_array,
+    as_floats,
     as_generator,
     as_integer,
     as_integers,
     check_shape,
     float_dtype,
+    result,
 )
 from .._core.pytree import rounded
 from .._math.dense import affine, affine_jvp, affine_vjp
@@ -380,9 +383,14 @@ def sequence_classifier_jvp(
     return rounded(moved, dtype)
 
 
-def _classes(classes: npt.ArrayLike, shape: tuple[int, ...]) -> IntArray:
-    """Return the classes of texts whose logits have that shape."""
-    labels = as_integers("classes", classes)
+def _targets(classes: npt.ArrayLike, shape: tuple[int, ...]) -> IntArray | FloatArray:
+    """Return the classes of texts whose logits have that shape, or their probabilities."""
+    array = as_array("classes", classes)
+    if array.dtype.kind not in "biu":
+        _, [probabilities] = as_floats({"classes": array})
+        check_shape("classes", probabilities, shape)
+        return probabilities
+    labels = as_integers("classes", array)
     check_shape("classes", labels, shape[:-1])
     check_predicted("classes", None, labels, shape[-1])
     return labels
@@ -406,8 +414,9 @@ def sequence_classifier_loss(
     ----------
     tokens : array_like of int, shape (..., T)
         Tokens from 0 to V − 1.
-    classes : array_like of int, shape (...)
-        Class of each text, from 0 to C − 1, or −100 for a text that does not count.
+    classes : array_like, shape (...) of int, or (..., C)
+        Class of each text, from 0 to C − 1, or −100 for a text that does not count; or, as floats,
+        the probabilities of all classes, of a teacher for example.
     params, config : as in `sequence_classifier`
         Parameters, and the architecture of the model.
     lengths, dropout, attention_dropout, embedding_dropout : as in `sequence_classifier`
@@ -435,7 +444,9 @@ def sequence_classifier_loss(
 
         L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)
 
-    over the N texts that count (NaN if none does); log C for a uniform guess.
+    over the N texts that count (NaN if none does); log C for a uniform guess. With probabilities
+    q of the classes, :math:`\sum_c q_{nc} \log p(c \mid \text{text}_n)` stands for the logarithm,
+    as in :func:`~dlref.losses.cross_entropy`.
 
     Examples
     --------
@@ -450,7 +461,7 @@ def sequence_classifier_loss(
     """
     drops = dropout, attention_dropout, embedding_dropout
     logits = _logits(tokens, params, config, lengths, *drops)
-    return cross_entropy(logits, _classes(classes, logits.shape))
+    return result(cross_entropy(logits, _targets(classes, logits.shape)), logits.dtype)
 
 
 def sequence_classifier_loss_value_and_grad(
@@ -493,7 +504,8 @@ def sequence_classifier_loss_value_and_grad(
 
         \pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .
 
-    The forward pass is made once.
+    or :math:`(p_{nc} - q_{nc}) / N` for probabilities q that add up to 1. The forward pass is made
+    once.
 
     Examples
     --------
@@ -513,8 +525,8 @@ def sequence_classifier_loss_value_and_grad(
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": tokens}, params, config)
     drops = dropout, attention_dropout, embedding_dropout
     logits, pullback = _run(p, _text(ids, p, config, *drops), lengths)
-    loss, dlogits = cross_entropy_value_and_grad(logits, _classes(classes, logits.shape))
-    return rounded((loss, pullback(dlogits)), dtype)
+    loss, dlogits = cross_entropy_value_and_grad(logits, _targets(classes, logits.shape))
+    return rounded((loss, pullback(result(dlogits, logits.dtype))), dtype)
 
 
 def sequence_classifier_loss_grad(

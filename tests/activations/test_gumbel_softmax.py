@@ -49,6 +49,25 @@ def test_hard_is_the_limit_of_small_temperatures(rng):
     np.testing.assert_array_equal(hard, hardmax(logits + noise))
 
 
+@pytest.mark.parametrize("temperature", [1e-200, 1e-308, 5e-324])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_soft_samples_have_a_limit_at_temperatures_near_0(temperature, dtype):
+    logits = np.array([[0.0, 5.0, -20.0], [1.0, -7.0, 1.0], [0.0, -np.inf, -1e30]], dtype)
+    noise, u = np.zeros_like(logits), np.array([[1.0, 2.0, 3.0]] * 3, dtype)
+    want = np.array([[0, 1, 0], [0.5, 0, 0.5], [1, 0, 0]])
+    got = gumbel_softmax(logits, noise, temperature=temperature)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, want)
+    with np.errstate(over="ignore"):
+        slope = (np.array([[0, 0, 0], [-0.5, 0, 0.5], [0, 0, 0]]) / temperature).astype(dtype)
+    grad, _ = gumbel_softmax_vjp(u, logits, noise, temperature=temperature)
+    np.testing.assert_array_equal(grad, slope)
+    pushed = gumbel_softmax_jvp((logits, noise), (u, None), temperature=temperature)
+    np.testing.assert_array_equal(pushed, slope)
+    nothing = np.zeros((0, 3))
+    assert gumbel_softmax_jvp((nothing, nothing), (nothing, None), temperature=1e-308).size == 0
+
+
 def test_the_class_of_a_hard_sample_does_not_depend_on_the_temperature():
     got = gumbel_softmax([0.0, 5.0, 20.0], np.zeros(3), temperature=1e-308, hard=True)
     np.testing.assert_array_equal(got, [0.0, 0.0, 1.0])

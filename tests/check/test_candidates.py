@@ -14,9 +14,11 @@ from dlref import (
     losses,
     neurons,
     normalization,
+    positions,
     recurrent,
     transformer,
 )
+from dlref.check._oracle.calls import changed, form
 
 
 def naive_softmax(x, axis=-1):
@@ -225,6 +227,45 @@ def test_lists_of_gradients(rng):
     assert check.check_vjp(good, neurons.linear, dout, x, w)
     assert check.check_forward(lambda x: [np.abs(x)], np.abs, x)
     assert check.check_forward(lambda x: np.maximum(x, 0).tolist(), activations.relu, x)
+
+
+def names_of_gradients(op, dout, *inputs, **options):
+    """Return the names of outputs that are off where all gradients are doubled."""
+    vjp, _ = form(op, "vjp")
+    double = functools.partial(changed, lambda a: 2 * a)
+    wrong = lambda *args, **told: double(vjp(*args, **told))  # noqa: E731
+    outputs = check.check_vjp(wrong, op, dout, *inputs, **options).outputs
+    assert outputs
+    return [one.name.partition(" (gradient of ")[2].rstrip(")") for one in outputs]
+
+
+def test_gradients_of_options_have_their_names(rng):
+    q, k, v, dout = rng.normal(size=(4, 2, 5, 8))
+    bias, sink = rng.normal(size=(5, 5)), rng.normal(size=2)
+    attend = attention.scaled_dot_product_attention
+    heads = [a[None] for a in (dout, q, k, v)]
+    assert names_of_gradients(attend, *heads) == ["q", "k", "v"]
+    assert names_of_gradients(attend, *heads, bias=bias) == ["q", "k", "v", "bias"]
+    both = names_of_gradients(attend, *heads, sink=sink, bias=bias)
+    assert both == ["q", "k", "v", "bias", "sink"]
+    biased = functools.partial(attend, bias=bias)
+    assert names_of_gradients(biased, *heads) == ["q", "k", "v", "bias"]
+
+
+def test_gradients_next_to_parameters_that_are_none_have_their_names(rng):
+    params = attention.AttentionParams(*rng.normal(size=(4, 8, 8)), b_o=np.ones(8))
+    x, dout = rng.normal(size=(2, 5, 8))
+    options = {"num_heads": 2, "bias": np.zeros((5, 5))}
+    found = names_of_gradients(attention.multi_head_attention, dout, x, x, params, **options)
+    of_params = ["params.w_q", "params.w_k", "params.w_v", "params.w_o", "params.b_o"]
+    assert found == ["x_q", "x_kv", *of_params, "bias"]
+
+
+def test_gradients_next_to_constants_have_their_names(rng):
+    x, dout = rng.normal(size=(2, 5, 8))
+    angle = rng.normal(size=(5, 4))
+    turned = names_of_gradients(positions.apply_rope, dout, x, np.cos(angle), np.sin(angle))
+    assert turned == ["x"]
 
 
 def test_every_failing_output_is_listed(rng):

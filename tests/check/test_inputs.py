@@ -60,6 +60,9 @@ class _Unsigned:
 def test_errors(rng):
     with pytest.raises(TypeError, match=r"^Argument 'dtype' must be"):
         check.random_inputs(activations.relu, [(2,)], "U1", rng)
+    for dtype in ("int32", bool, "complex64", "float8", "torch.float8_e4m3fn"):
+        with pytest.raises(TypeError, match=r"^Argument 'dtype' must be float16, bfloat16, floa"):
+            check.check_all(activations.relu, activations.relu, dtype=dtype)
     with pytest.raises(TypeError, match=r"^Argument 'rng'"):
         check.random_inputs(activations.relu, [(2,)], np.float32, None)
     with pytest.raises(ValueError, match=r"^Argument"):

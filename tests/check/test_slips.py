@@ -1,15 +1,19 @@
 """Slips in plain formulas: they are found in the source, and named in a verdict."""
 
+import contextlib
 import functools
 import importlib
 import inspect
+import itertools
+import re
 
 import numpy as np
 import pytest
 from chapters import PLAIN
 
 from dlref import activations as act
-from dlref import check, losses, positions, recurrent
+from dlref import attention, check, losses, positions, recurrent
+from dlref import normalization as norm
 from dlref.check._oracle.causes import shared_values
 
 # the package has a function of this name
@@ -81,6 +85,67 @@ def test_formulas_are_changed_one_place_at_a_time(key):
     for stands, due, other in found:
         assert stands != due
         assert [*inspect.signature(other).parameters] == [*inspect.signature(formula).parameters]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("x - _mean(wide.astype(np.float32))", "x - mean(wide)"),
+        ("e / (total := _sum_with_sink(e, last))", "e / (total := sum_with_sink(e, last))"),
+        ("in_another_order(p * dp)", "sum(p * dp)"),
+        ("as_rows(dk).T @ widen(elu(x, alpha))", "rows(dk).T @ elu(x, alpha)"),
+        ("kind(options['softcap']) * options.get('bias', 0)", "softcap * bias"),
+        ("np.asarray(a, np.float64).sum(-1, keepdims=True)", "a.sum(-1)"),
+        ("f(gate, **options) * _dropout(options, q)", "f(gate) * dropout(q)"),
+        ("x.dtype.type((2 / np.pi) ** 0.5)", "(2 / pi) ** 0.5"),
+        ("np.tanh(x) * (1 - OFF * np.finfo(x.dtype).eps)", "tanh(x)"),
+        ("1 - OFF * np.finfo(wide).eps", ""),
+        ("{*options} - {*MASKS, 'bias'}", ""),
+        ("map(widen, (dout, q))", ""),
+    ],
+)
+def test_formulas_are_read_as_mathematics(text, read):
+    assert slips.as_read(text) == read
+
+
+#: What no report may show: private names, helpers of formulas and their dtypes.
+PRIVATE = re.compile(r"(?<![\w'])_\w|\b(OFF|finfo|widen|summed|as_rows|options|astype|np)\b")
+
+
+def test_no_formula_has_private_names():
+    raw, read = set(), set()
+    for formula in PLAIN.values():
+        some = {text for *both, _ in slips.mutants(formula) for text in both}
+        raw |= some
+        read |= {slips.as_read(text) for text in some}
+    assert len([text for text in raw if PRIVATE.search(text)]) > 500
+    assert len(read) > 1000
+    assert not [text for text in read if PRIVATE.search(text)]
+
+
+PLANTED = [
+    (norm.layer_norm, "forward", (X,), "mean"),
+    (act.gelu, "forward", (X,), "normal_cdf"),
+    (act.log_softmax, "vjp", (U, X), "logsumexp"),
+    (act.swiglu, "vjp", (U, X, X[::-1]), "slope"),
+    (losses.binary_cross_entropy, "forward", (X, (U > 0) * 1.0), "softplus"),
+    (attention.scaled_dot_product_attention, "forward", (X, X + U, U), "sum_with_sink"),
+]
+
+
+@pytest.mark.parametrize(("op", "form", "arguments", "name"), PLANTED)
+def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
+    formula = PLAIN[op.__name__, form]
+    of_name = (m for m in slips.mutants(formula) if re.search(rf"\b_?{name}\(", m[1]))
+    causes = []
+    for *_, planted in itertools.islice(of_name, 6):
+        with contextlib.suppress(NameError, TypeError):  # a change that makes no sense
+            planted(*arguments)
+            run = check.check_forward if form == "forward" else check.check_vjp
+            report = run(planted, op, *arguments)
+            assert not PRIVATE.search(f"{report!r} {report._repr_html_()}")
+            causes.append(report.cause)
+    assert any(f"{name}(" in cause for cause in causes)
 
 
 def test_a_partial_is_a_formula():

@@ -8,8 +8,10 @@ import pytest
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, losses, neurons, positions, recurrent, training
+from dlref import check, losses, neurons, positions, recurrent, training, transformer
 from dlref import normalization as norm
+from dlref.check._known import record_of
+from dlref.check._reports import prepared
 
 SDPA = att.scaled_dot_product_attention
 SIZES = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
@@ -240,14 +242,68 @@ def test_cases_of_ones_own():
     case = check.HardCase("mine", (np.ones(3, np.float32),), {})
     report = check.check_all(act.relu, act.relu, cases=[case])
     assert [row.case for row in report.rows] == ["mine"]
-    with pytest.raises(ValueError, match="takes one of the cases"):
+    with pytest.raises(ValueError, match="'cases' must hold at least one case"):
         check.check_all(act.relu, act.relu, cases=[])
+
+
+def test_what_is_no_case_is_refused():
+    one = np.ones(3)
+    for wrong in (3, (one, {}), ("a", one, {}), ("a", (one,), None), (1, (one,), {})):
+        for cases in ([wrong], wrong):
+            with pytest.raises(TypeError, match="'cases' must have a name, a tuple of inputs"):
+                check.check_all(act.relu, act.relu, cases=cases)
+    with pytest.raises(TypeError, match="'cases' must have a name"):
+        check.check_all(act.relu, act.relu, cases=check.HardCase("a", (one,), {}))
+    with pytest.raises(ValueError, match="'shapes' must be None where 'cases' are given"):
+        check.check_all(act.relu, act.relu, cases=[("a", (one,), {})], shapes=[[(3,)]])
+    with pytest.raises(TypeError, match="'op' must be a function, not 3"):
+        check.random_inputs(3, [(2,)], "float32", np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_a_report_on_cases_has_their_dtype(dtype):
+    cases = [("a", (np.ones((2, 3), dtype), [0, 1]), {})]
+    assert check.check_all(losses.cross_entropy, losses.cross_entropy, cases=cases).dtype == (
+        np.dtype(dtype).name
+    )
+    assert check.check_all(act.relu, act.relu, cases=[("a", ([1, 2],), {})]).dtype == "float32"
 
 
 def test_options_that_a_kernel_takes():
     report = check.check_all(lambda x, **told: act.gelu(x, **told), act.gelu, options=())  # noqa: PLW0108
     assert report
     assert report.left_out == ("approximate",)
+
+
+@pytest.mark.parametrize(
+    ("op", "options", "words"),
+    [
+        (act.softmax, ("axes",), r"have only 'axis', not 'axes'\. Did you mean 'axis'\?$"),
+        (act.softmax, ["axis", "typo"], r"have only 'axis', not 'typo'\.$"),
+        (act.softmax, [1], r"have only 'axis', not 1\.$"),
+        (act.relu, {"axis"}, r"have no names, not 'axis'\.$"),
+        (transformer.encoder_block, ["num_head"], r".* Did you mean 'num_heads'\?$"),
+    ],
+)
+def test_names_of_no_option_are_refused(op, options, words):
+    with pytest.raises(ValueError, match=f"^Argument 'options' must {words}"):
+        check.check_all(op, op, options=options)
+
+
+@pytest.mark.parametrize("options", ["axis", 3])
+def test_options_are_several_names(options):
+    with pytest.raises(TypeError, match=r"^Argument 'options' must be names of options"):
+        check.check_all(act.softmax, act.softmax, options=options)
+
+
+def test_an_option_of_a_case_and_of_a_form_is_known():
+    cases = [("a", (np.ones((2, 3)), [0, 1]), {"weight": np.ones(3)})]
+    loss = losses.cross_entropy
+    assert check.check_all(loss, loss, cases=cases, options=["weight", "ignore_index"])
+    known = record_of(SDPA)[0]
+    names = {key for samples in known.of_forms.values() for one in samples for key in one.options}
+    assert "dlse" in names
+    assert prepared(SDPA, SDPA, options=names).lacking.isdisjoint(names)
 
 
 def test_layouts():
@@ -704,7 +760,7 @@ def test_arguments_that_are_none():
         check.check_all(None, act.softmax)
     with pytest.raises(TypeError, match="'candidate' must be a function, not 'softmax'"):
         check.check_all("softmax", act.softmax)
-    for shapes in ([(2, 3)], 5, [5]):
+    for shapes in ([(2, 3)], 5, [5], []):
         with pytest.raises(TypeError, match="'shapes' must have the shapes of all inputs"):
             check.check_all(act.softmax, act.softmax, shapes=shapes)
     with pytest.raises(ValueError, match="'layout' must have the letters"):

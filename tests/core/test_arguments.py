@@ -1,5 +1,9 @@
 """Tests of dlref._core.arguments: dtypes, shapes and the wording of errors."""
 
+import re
+import subprocess
+import sys
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -91,10 +95,45 @@ class TestArrays:
         with pytest.raises(TypeError, match=r"^Argument 'n' must be integer, not object\.$"):
             v.as_integers("n", [2**64])
 
-    @pytest.mark.parametrize("dtype", [-(10**5000), {"a": 1}, "x y z", 3j], ids=type)
-    def test_no_dtypes(self, dtype):
-        with pytest.raises(TypeError, match=r"^Argument 'dtype' must be integer, .*, not object"):
+    @pytest.mark.parametrize(
+        ("dtype", "words"),
+        [
+            (-(10**5000), "a number of 16610 bits"),
+            ({"a": 1}, "{'a': 1}"),
+            ("x y z", "'x y z'"),
+            (3j, "3j"),
+            (object, "object"),
+            (np.complex64, "complex64"),
+        ],
+        ids=["integer", "dictionary", "text", "complex", "object", "complex64"],
+    )
+    def test_no_dtypes(self, dtype, words):
+        words = f"bfloat16, float32 or float64, not {words}."
+        with pytest.raises(TypeError, match=f"{re.escape(words)}$"):
             v.float_dtype("dtype", dtype)
+
+    def test_dtypes_of_8_bits_are_pointed_to_where_they_are(self):
+        words = r"not 'float8'\. In 8 bits numbers are stored only: see dlref\.quantization\."
+        with pytest.raises(TypeError, match=words):
+            v.float_dtype("dtype", "float8")
+        with pytest.raises(TypeError, match=r"'x' must be .* not float8_e5m2\. In 8 bits"):
+            v.as_floats({"x": np.zeros(2, ml_dtypes.float8_e5m2)})
+
+    def test_bfloat16_is_a_dtype_where_its_package_is_installed(self):
+        code = (
+            "import sys; sys.modules['ml_dtypes'] = None\n"
+            "from dlref._core.arguments import float_dtype\n"
+            "try: float_dtype('dtype', 'bfloat16')\n"
+            "except TypeError as error: print(error)\n"
+            "del sys.modules['ml_dtypes']; print(float_dtype('dtype', 'bfloat16'))"
+        )
+        command = [sys.executable, "-c", code]
+        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        missing, found = lines.splitlines()
+        assert missing.endswith(
+            "not 'bfloat16'. NumPy has bfloat16 if the package ml_dtypes is installed."
+        )
+        assert found == "bfloat16"
 
     def test_no_memory_is_large_enough(self):
         v.check_size(a=2**24, b=2**23)

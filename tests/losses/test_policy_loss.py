@@ -136,6 +136,50 @@ def test_large_ratios_of_good_tokens_are_bounded():
     assert policy_loss(log_p, old, [[-1.0]]) == np.inf
 
 
+def overflowing(kind, dtype):
+    """Return arguments whose ratios overflow where the advantage is 0."""
+    log_p = np.array([[0.0, -1.0, -2.0], [-3.0, -1.0, -2.0]], dtype)
+    old = np.array([[-1e4, -1e4, -1.0], [-3.5, -1e4, -1.0]], dtype)
+    advantage = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, -1.0]], dtype)
+    if kind == "gspo":  # the one ratio of a sequence
+        advantage[1] = 0.0
+    return log_p, old, advantage
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_no_advantage_is_no_loss_where_a_ratio_overflows(kind, dtype):
+    log_p, old, advantage = overflowing(kind, dtype)
+    near = np.maximum(old, -10)  # with ratios that do not overflow: 0 all the same
+    arguments, options = (log_p, old, advantage), {"kind": kind, "clip_high": np.inf}
+    assert policy_loss(*arguments, **options) == policy_loss(log_p, near, advantage, **options)
+    grad = policy_loss_grad(*arguments, **options)
+    np.testing.assert_array_equal(grad, policy_loss_grad(log_p, near, advantage, **options))
+    np.testing.assert_array_equal(grad[advantage == 0], 0)
+    np.testing.assert_array_equal(policy_loss_vjp(dtype(2), *arguments, **options), 2 * grad)
+    pushed = policy_loss_jvp(arguments, (np.ones_like(log_p), None, None), **options)
+    assert pushed == pytest.approx(grad.sum(), rel=1e-6)
+    assert {a.dtype for a in (grad, pushed)} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_advantage_is_nan_in_published_code_where_a_ratio_overflows(kind):
+    torch = pytest.importorskip("torch")
+    wide = [torch.from_numpy(a) for a in overflowing(kind, np.float64)]
+    theirs = published(torch, *wide, torch.ones(2, 3), kind, 0.2, np.inf)
+    assert np.isnan(float(theirs))
+
+
+def test_no_advantage_hides_no_nan():
+    one = np.zeros((1, 1))
+    for kind in KINDS:
+        assert np.isnan(policy_loss(one * np.nan, one, one, kind=kind))
+    never = one - np.inf  # the logarithm of a probability of 0, a factor in CISPO
+    assert policy_loss(never, one, one, kind="cispo") == 0.0
+    assert policy_loss(never, one, one + 1, kind="cispo") == np.inf
+    assert policy_loss(never, one, one + 1, kind="cispo", clip=1.0) == 0.0
+
+
 def test_adjoint(tokens, mask, rng):
     move = rng.normal(size=(G, T))
     for kind in KINDS:

@@ -83,11 +83,18 @@ class TestConfigurations:
         f = getattr(rec, kind), "bidirectional"
         check_derivatives(rng, f, (x, weights, other), **order, **cell_options)
 
+    @pytest.mark.parametrize("order", ORDERS)
     @pytest.mark.parametrize("feed", ["repeat", "first"])
-    def test_vector_to_sequence(self, rng, draw, kind, cell_options, feed):
+    def test_vector_to_sequence(self, rng, draw, kind, cell_options, feed, order):
         x, weights, layer = self.parts(rng, draw, kind)
-        f = getattr(rec, kind), "vector_to_sequence"
-        check_derivatives(rng, f, (x[:, 0], weights, *layer), steps=3, feed=feed, **cell_options)
+        f, options = (getattr(rec, kind), "vector_to_sequence"), {**order, **cell_options}
+        check_derivatives(rng, f, (x[:, 0], weights, *layer), steps=3, feed=feed, **options)
+        wide = x[:, :1] * (np.ones((3, 1)) if feed == "repeat" else np.eye(3)[:, :1])
+        many = rec.sequence_to_sequence(f[0], wide, weights, *layer, **options)
+        one = rec.vector_to_sequence(f[0], x[:, 0], weights, *layer, steps=3, feed=feed, **options)
+        np.testing.assert_array_equal(one, many)
+        ends = order.get("lengths", [3, 3])
+        assert [int(np.any(row, -1).sum()) for row in one] == ends
 
     @pytest.mark.parametrize("order", ORDERS)
     def test_encoder_decoder(self, rng, draw, kind, cell_options, order):
@@ -119,6 +126,41 @@ class TestConfigurations:
         last = rec.sequence_to_vector(f, x, weights, *layer, **options)
         assert_close(last[0], out[0, 1])
         assert_close(last[1], linear(weights[0][1], *layer))
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("bidirectional", {}),
+        ("sequence_to_sequence", {"lengths": [2, 1]}),
+        ("sequence_to_vector", {"reverse": True}),
+        ("vector_to_sequence", {"steps": 3}),
+        ("encoder_decoder", {}),
+    ],
+)
+def test_peephole_weights(rng, draw, name, steps):
+    """Networks share them; the gradient is the last one of each network's."""
+    x, *weights = draw(rng, "lstm", 3, (2,), 2, 3)
+    weights, w_p, move = tuple(weights), *rng.normal(size=(2, 9))
+    primals = {
+        "bidirectional": (x, weights, weights),
+        "encoder_decoder": (x, x, weights, weights[2:], None, None),
+        "vector_to_sequence": (x[:, 0], weights, None, None),
+    }.get(name, (x, weights, None, None))
+    function, vjp, jvp = (getattr(rec, name + form) for form in ("", "_vjp", "_jvp"))
+    out = function(rec.lstm, *primals, w_p=w_p, **steps)
+    u = tuple(rng.normal(size=o.shape) for o in leaves(out))
+    grads = vjp(u if isinstance(out, tuple) else u[0], rec.lstm, *primals, w_p=w_p, **steps)
+    of_networks = [one for one in grads if isinstance(one, tuple)]
+    assert len(of_networks) == (2 if name in ("bidirectional", "encoder_decoder") else 1)
+    options = {"w_p": w_p, "w_p_tangent": move, **steps}
+    pushed = leaves(jvp(rec.lstm, primals, (None,) * len(primals), **options))
+    total = sum(np.sum(a * b) for a, b in zip(u, pushed, strict=True))
+    assert sum(np.sum(one[-1] * move) for one in of_networks) == pytest.approx(total, rel=1e-12)
+    h = 1e-4
+    sides = (function(rec.lstm, *primals, w_p=w_p + s * h * move, **steps) for s in (-2, -1, 1, 2))
+    for (a, b, c, d), got in zip(zip(*map(leaves, sides), strict=True), pushed, strict=True):
+        np.testing.assert_allclose(got, (8 * (c - b) - (d - a)) / (12 * h), rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["rnn", "lstm", "gru"])
@@ -209,8 +251,12 @@ class TestErrors:
                 call(reverse=True)
 
     def test_an_option_that_the_network_does_not_take(self):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'reset_after'"):
+        with pytest.raises(
+            TypeError, match=r"^rnn\(\) got an unexpected keyword argument 'reset_af"
+        ):
             rec.sequence_to_sequence(rec.rnn, [[1.0]], ONE, reset_after=True)
+        with pytest.raises(TypeError, match="unexpected keyword argument 'truncate'"):
+            rec.bidirectional_vjp([[1.0, 1.0]], rec.rnn, [[1.0]], ONE, ONE, truncate=1)
 
 
 def test_an_output_layer_may_lack_its_bias_and_a_tangent(rng):

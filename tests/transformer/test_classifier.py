@@ -64,12 +64,14 @@ class TestModel(trees.Contract):
     ]
 
 
-def test_pytorch(rng):
+@pytest.mark.parametrize("soft", [False, True])
+def test_pytorch(rng, soft):
     torch = peers.torch
     functional = torch.nn.functional
     config = LanguageModelConfig(7, 8, 2, layers=1, norm_first=False, positions="none")
     params = trees.drawn(rng, init_sequence_classifier(rng, config, 3), 0.2)
     tokens, classes = rng.integers(0, 7, (5, 4)), rng.integers(0, 3, 5)
+    classes = rng.dirichlet(np.ones(3), 5) if soft else classes
     p = trees.mapped(lambda a: torch.tensor(a, requires_grad=True), params)
     x = torch.cat([p.class_token.expand(5, 1, 8), p.embedding[torch.tensor(tokens)]], dim=1)
     (block,) = p.blocks
@@ -199,8 +201,30 @@ def test_classes_out_of_range_are_named(rng, loss):
     ):
         with pytest.raises(ValueError, match=rf"'classes' must {words}"):
             loss([[1, 2]], classes, params, config)
-    with pytest.raises(TypeError, match="'classes' must be integer"):
-        loss([[1, 2]], [[0.2, 0.3, 0.5]], params, config)
+    with pytest.raises(ValueError, match=r"'classes' must have shape \(1, 3\), not \(1,\)"):
+        loss([[1, 2]], [0.5], params, config)
+    with pytest.raises(TypeError, match=r"'classes' must be integer, .*, not complex128"):
+        loss([[1, 2]], [[0.2, 0.3j, 0.5]], params, config)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_probabilities_of_classes(rng, dtype):
+    (tokens, params), (config,), _ = classifying()(rng)
+    params, eps = trees.mapped(lambda a: a.astype(dtype), params), float(np.finfo(dtype).eps)
+    q = rng.dirichlet(np.ones(params.w_head.shape[0]), len(tokens))
+    logits = sequence_classifier(tokens, params, config)
+    loss, grads = sequence_classifier_loss_value_and_grad(tokens, q, params, config)
+    assert loss.dtype == sequence_classifier_loss(tokens, q, params, config).dtype == dtype
+    assert loss == pytest.approx(cross_entropy(logits, q), rel=4 * eps)
+    assert {leaf.dtype for leaf in flat(grads) if leaf is not None} == {np.dtype(dtype)}
+    classes = np.arange(len(tokens)) % q.shape[-1]
+    certain = np.eye(q.shape[-1], dtype=dtype)[classes]
+    hard, soft = (
+        sequence_classifier_loss_value_and_grad(tokens, y, params, config)
+        for y in (classes, certain)
+    )
+    assert hard[0] == pytest.approx(soft[0], rel=4 * eps)
+    trees.assert_close(hard[1], soft[1], 64 * eps)
 
 
 def test_texts_of_class_minus_100_do_not_count(rng):

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import functools
 import inspect
-import re
 import sys
 from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
@@ -28,10 +27,11 @@ OTHER: dict[type[ast.operator], Any] = {
 #: Functions that change no number in float64, and those that are no mathematics.
 DTYPES = {"widen", "astype", "kind", "type", "asarray"}
 MACHINERY = {"widen", "product", "summed", "in_another_order", "as_rows"}
-#: Words of a formula that are about dtypes and shapes.
-NOISE = re.compile(
-    r"\b(?:kind|widen|np\.asarray)\((\w+(?:\.\w+)?)\)|\.astype\([^()]*\)|np\.|, keepdims=True"
-)
+#: What a reader calls functions of the formulas; all others have their own names, without _.
+CALLED = {"summed": "sum", "in_another_order": "sum", "product": "matmul", "as_rows": "rows"}
+#: Names that are no part of the mathematics: the error of a library's function, and how options
+#: and dtypes are given.
+HIDDEN = {"OFF", "finfo", "options", "MASKS", "widen", "zlib"}
 
 
 def _is_plain(f: Any) -> bool:
@@ -164,30 +164,81 @@ def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
     return next(filter(None, inner), None)
 
 
+def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
+    """Return the statement of a module that a function is in, and the function in that."""
+    tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
+    first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
+    every = ((one, node) for one in tree.body for node in ast.walk(one))
+    statement, node = next(
+        (one, node) for one, node in every if isinstance(node, kinds) and node.lineno == first
+    )
+    return ast.Module([statement], []), node
+
+
 def mutants(
     formula: Any, change: Callable[[ast.AST], Iterator[ast.expr]] = changes
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield the changed expression, the right one and the formula, for each change."""
     for f in (f for f in parts(formula) if f.__name__ not in MACHINERY):
-        tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
-        first = f.__code__.co_firstlineno
-        kinds = ast.FunctionDef | ast.Lambda
-        node = next(n for n in ast.walk(tree) if isinstance(n, kinds) and n.lineno == first)
+        tree, node = _source_of(f)
         for place in [*_places(node)]:
             due = ast.unparse(place[-1])
             for entry in change(place[-1]):
                 _put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
-                whole = compile(ast.fix_missing_locations(tree), f.__code__.co_filename, "exec")
+                whole = compile(tree, f.__code__.co_filename, "exec")
                 _put(place, place[-1])
                 if (code := _code_of(f, whole)) is not None:
-                    words = (NOISE.sub(r"\1", text) for text in (ast.unparse(entry), due))
-                    yield *words, with_code(formula, f.__code__, code)
+                    yield ast.unparse(entry), due, with_code(formula, f.__code__, code)
+
+
+class _Read(ast.NodeTransformer):
+    """Leaves out what is about dtypes, shapes and errors, and gives functions their names."""
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        return ast.Name(CALLED.get(node.id, node.id.lstrip("_")))
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        value = self.visit(node.value)
+        in_numpy = isinstance(value, ast.Name) and value.id == "np"
+        return ast.Name(node.attr) if in_numpy else ast.Attribute(value, node.attr)
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        name = ast.unparse(node.func).rpartition(".")[2]
+        if name == "astype" and isinstance(node.func, ast.Attribute):
+            return self.visit(node.func.value)
+        if name in DTYPES:
+            return self.visit(node.args[0])
+        if ast.unparse(node.func) == "options.get" and isinstance(node.args[0], ast.Constant):
+            return ast.Name(str(node.args[0].value))
+        # None is the keyword of **options
+        node.keywords = [one for one in node.keywords if one.arg not in ("keepdims", None)]
+        node.args = [one for one in node.args if ast.unparse(one) != "options"]
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        if isinstance(node.slice, ast.Constant) and ast.unparse(node.value) == "options":
+            return ast.Name(str(node.slice.value))
+        return self.generic_visit(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        if isinstance(node.op, ast.Mult) and "OFF" in ast.unparse(node.right):
+            return self.visit(node.left)
+        return self.generic_visit(node)
+
+
+def as_read(text: str) -> str:
+    """Return an expression of a formula in NumPy's words; empty if it is no mathematics."""
+    tree = _Read().visit(ast.parse(text, mode="eval"))
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return "" if names & HIDDEN else ast.unparse(tree)
 
 
 @functools.cache
 def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
+    """Return the mutants that differ in their mathematics, as a reader would write them."""
     with contextlib.suppress(OSError):  # the package has no source
-        return [*mutants(formula)]
+        read = ((*map(as_read, one[:2]), one[2]) for one in mutants(formula))
+        return [one for one in read if all(one[:2]) and one[0] != one[1]]
     return []
 
 

@@ -39,7 +39,7 @@ def _scores(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any, Any
     return scores, sink, most, slope
 
 
-def _total(e: Any, last: Any) -> Any:
+def _sum_with_sink(e: Any, last: Any) -> Any:
     return np.maximum(e.sum(-1, keepdims=True) + last, np.finfo(e.dtype).tiny)
 
 
@@ -47,17 +47,17 @@ def _weights(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return the weights of keys and sink, not rounded yet, and the slope of the scores."""
     scores, sink, most, slope = _scores(q, k, options)
     e, last = np.exp(scores - most), np.exp(sink - most)
-    return e / (total := _total(e, last)), last / total, slope
+    return e / (total := _sum_with_sink(e, last)), last / total, slope
 
 
 def weights_by_logsumexp(q: Any, k: Any, options: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return the same as FlashAttention: exponentials of scores less the logarithm of their sum."""
     scores, sink, most, slope = _scores(q, k, options)
-    y = most + np.log(_total(np.exp(scores - most), np.exp(sink - most)))
+    y = most + np.log(_sum_with_sink(np.exp(scores - most), np.exp(sink - most)))
     return np.exp(scores - y), np.exp(sink - y), slope
 
 
-def _dropped(options: dict[str, Any], q: Any) -> Any:
+def _dropout(options: dict[str, Any], q: Any) -> Any:
     return widen(np.asarray(options.get("dropout", 1)).astype(q.dtype))
 
 
@@ -72,7 +72,7 @@ def attention(q: Any, k: Any, v: Any, weights: Any = _weights, **options: Any) -
     """Return averages of values with weights that were rounded."""
     k, v, _ = _repeated(q, k, v)
     p, _, _ = weights(widen(q), k, options)
-    return product(widen(p.astype(q.dtype)) * _dropped(options, q), v).astype(q.dtype)
+    return product(widen(p.astype(q.dtype)) * _dropout(options, q), v).astype(q.dtype)
 
 
 def attention_vjp(
@@ -81,7 +81,7 @@ def attention_vjp(
     """Return the gradients of attention by its textbook formula, weights and scores rounded."""
     if isinstance(dout, tuple):  # with the gradient of the log-sum-exp
         raise NotImplementedError
-    dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropped(options, q)
+    dtype, shapes, drop = q.dtype, (k.shape, v.shape), _dropout(options, q)
     k, v, heads = _repeated(q, k, v)
     dout, q = map(widen, (dout, q))
     p, last, slope = weights(q, k, options)
@@ -104,7 +104,7 @@ def attention_vjp(
 def attention_jvp(primals: Any, tangents: Any, weights: Any = _weights, **options: Any) -> Any:
     """Return the tangent of attention by its textbook formula, weights and scores rounded."""
     q, k, v = primals
-    dtype, drop = q.dtype, _dropped(options, q)
+    dtype, drop = q.dtype, _dropout(options, q)
     dq, dk, dv = (
         np.zeros_like(a) if d is None else d for a, d in zip(primals, tangents, strict=True)
     )

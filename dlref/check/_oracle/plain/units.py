@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
 
 
-def _cdf(x: Any) -> Any:
+def _normal_cdf(x: Any) -> Any:
     from scipy.special import erf  # noqa: PLC0415  # it takes longer to import than all others
 
     wide = np.float64 if x.dtype == np.float64 else np.float32
@@ -25,7 +25,7 @@ def _cdf(x: Any) -> Any:
     return (1 + value.astype(x.dtype)) / 2
 
 
-def _bent(x: Any) -> Any:
+def _tanh_argument(x: Any) -> Any:
     """Return the argument of the tanh in the approximate gelu."""
     kind = x.dtype.type
     return kind((2 / np.pi) ** 0.5) * (x + kind(0.044715) * x * x * x)
@@ -33,14 +33,14 @@ def _bent(x: Any) -> Any:
 
 def gelu(x: Any, approximate: str = "none") -> Any:
     """Return x times the normal distribution."""
-    return x * _cdf(x) if approximate == "none" else x * (1 + tanh(_bent(x))) / 2
+    return x * _normal_cdf(x) if approximate == "none" else x * (1 + tanh(_tanh_argument(x))) / 2
 
 
 def gelu_deriv(x: Any, approximate: str = "none") -> Any:
     kind = x.dtype.type
     if approximate == "none":
-        return _cdf(x) + x * np.exp(-x * x / 2) * kind((2 * np.pi) ** -0.5)
-    t = tanh(_bent(x))
+        return _normal_cdf(x) + x * np.exp(-x * x / 2) * kind((2 * np.pi) ** -0.5)
+    t = tanh(_tanh_argument(x))
     inner = kind((2 / np.pi) ** 0.5) * (1 + 3 * kind(0.044715) * x * x)
     return (1 + t) / 2 + x * (1 - t * t) * inner / 2
 
