@@ -105,9 +105,7 @@ def distillation_loss(
 
     **Numerics.** The loss is of second order in p − q, and its terms have both signs. To the terms
     of "kl" the code adds :math:`p_c - q_c`, whose sum is 0, and its like to the others; then none
-    is negative. From T = 1024 on, it computes with T log p in place of log p and T², which would
-    overflow or lose all digits. So the loss is right at every temperature, an infinite one
-    included: there it is half the variance for "kl" and "reverse", and an eighth for "jsd".
+    is negative.
 
     References
     ----------

@@ -145,113 +145,10 @@ def _solved(
     return value, dz, dt
 
 
-# Extreme temperatures: logarithms of probabilities, times T, have the size of the logits, whereas
-# T² and logits over T may overflow or vanish.
-
-#: From here on the difference of two logarithms of probabilities loses too many digits.
-HOT = 1024.0
-#: Logits over T are at most SMALL, so that `_remainder` converges, or above LARGE, where they may
-#: overflow.
-SMALL, LARGE = 0.125, 1e300
-
-
-def _quotient(f: Callable[..., Any], x: Any) -> Any:
-    """Return f(x) / x, for an f that is x near 0."""
-    return np.where(x == 0.0, 1.0, f(x) / np.where(x == 0.0, 1.0, x))
-
-
-def _remainder(g: Any) -> Any:
-    """Return (e^-g - 1 + g) / g², for g between -1 and 1."""
-    out = np.zeros_like(g)
-    for k in range(18, 1, -1):
-        out = 1.0 / math.factorial(k) - g * out
-    return out
-
-
-def _scaled_softmax(z: FloatArray, T: float) -> tuple[Any, Any]:
-    """Return the probabilities, and T times their logarithms."""
-    z = z - z.max(-1, keepdims=True)
-    e = np.exp(z / T)
-    total = e.sum(-1, keepdims=True)
-    return e / total, z - T * np.log(total)
-
-
-def _hot(kind: str, T: float, z: FloatArray, t: FloatArray) -> tuple[Any, Any, Any]:
-    """Return T² times the divergences of rows, and the slopes, for logits far below T."""
-    (p, _), (q, _) = _scaled_softmax(z, T), _scaled_softmax(t, T)
-    d = np.where(t == z, 0.0, t - z)  # classes that both exclude
-    d = d - d.mean(-1, keepdims=True)
-    mean = np.sum(p * d * _quotient(np.expm1, d / T), -1, keepdims=True)
-    gap = d - mean * _quotient(np.log1p, mean / T)  # T log(q / p)
-
-    def half(a: Any, gap: Any) -> tuple[Any, Any]:
-        """Return T² a (log(a / b) - 1 + b / a), added up, and its slopes, for the gap of a to b."""
-        value = np.sum(a * gap * gap * _remainder(gap / T), -1, keepdims=True)
-        return value, a * (gap - value / T)
-
-    if kind == "kl":
-        value, dt = half(q, gap)
-        return value, -p * gap * _quotient(np.expm1, gap / T), dt
-    excess = (0.5 * g * _quotient(np.expm1, g / T) for g in (gap, -gap))  # T (b / m - 1)
-    of_p, of_q = (-x * _quotient(np.log1p, x / T) for x in excess)  # T log(a / m)
-    (first, dz), (second, dt) = half(p, of_p), half(q, of_q)
-    return 0.5 * (first + second), 0.5 * dz, 0.5 * dt
-
-
-def _share(a: Any, gap: Any) -> Any:
-    """Return a times a logarithm, which may be infinite where a is 0."""
-    return np.where(a == 0.0, 0.0, a * gap)
-
-
-def _cold(kind: str, T: float, z: FloatArray, t: FloatArray) -> tuple[Any, Any, Any]:
-    """Return the same for logits so far above T that their quotients overflow."""
-    (p, of_p), (q, of_q) = _scaled_softmax(z, T), _scaled_softmax(t, T)
-    gap = np.where(of_q == of_p, 0.0, of_q - of_p)
-    if kind == "kl":
-        value = np.sum(_share(q, gap), -1, keepdims=True)
-        return T * value, T * (p - q), _share(q, gap - value)
-    size = T * np.log1p(np.exp(-abs(gap) / T))
-    of_p, of_q = (T * LN2 - np.maximum(g, 0.0) - size for g in (gap, -gap))
-    first, second = (np.sum(_share(*x), -1, keepdims=True) for x in ((p, of_p), (q, of_q)))
-    dz, dt = _share(p, of_p - first), _share(q, of_q - second)
-    return 0.5 * T * (first + second), 0.5 * dz, 0.5 * dt
-
-
-@np.errstate(all="ignore")  # the loss itself may overflow
-def _put_extremes(
-    kind: str, T: float, logits: FloatArray, teacher: FloatArray, outs: list[FloatArray]
-) -> None:
-    """Write the values, or both slopes, of the rows at an extreme temperature."""
-    hidden = np.isneginf([logits, teacher])  # excluded classes
-    sizes = abs(np.where(hidden, 0.0, [logits, teacher])).max((0, -1))
-    finite = np.isfinite(sizes) & ~hidden.all(-1).any(0)
-    alike = (hidden[0] == hidden[1]).all(-1)
-    for rows, solve in (
-        (finite & alike & (sizes <= SMALL * T) & (T >= HOT), _hot),
-        (finite & (sizes > LARGE * T), _cold),
-    ):
-        if not rows.any():
-            continue
-        z, t = (a[rows].astype(np.float64) for a in (logits, teacher))
-        if kind == "reverse":
-            value, dt, dz = solve("kl", T, t, z)
-        else:
-            value, dz, dt = solve(kind, T, z, t)
-        for out, found in zip(outs, (value[..., 0],) if len(outs) == 1 else (dz, dt), strict=True):
-            out[rows] = found
-
-
-def _are_extreme(T: float, logits: FloatArray) -> bool:
-    return not 1.0 / LARGE <= T < HOT and bool(logits.size)
-
-
 def divergence_values(kind: str, T: float, logits: FloatArray, teacher: FloatArray) -> FloatArray:
     """Return T² times the divergence of each row."""
     value, _, _ = _solved(kind, T, 0.0, logits, teacher)
-    value = T * (T * value.reshape(logits.shape[:-1]))
-    if _are_extreme(T, logits):
-        _put_extremes(kind, T, logits, teacher, [value])
-    return value
+    return T * T * value.reshape(logits.shape[:-1])
 
 
 def divergence_slopes(
@@ -259,7 +156,4 @@ def divergence_slopes(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the slopes of `divergence_values` by both logits."""
     _, dz, dt = _solved(kind, T, T, logits, teacher)
-    dz, dt = dz.reshape(logits.shape), dt.reshape(logits.shape)
-    if _are_extreme(T, logits):
-        _put_extremes(kind, T, logits, teacher, [dz, dt])
-    return dz, dt
+    return dz.reshape(logits.shape), dt.reshape(logits.shape)
