@@ -19,6 +19,8 @@ __all__ = [
 ]
 
 KINDS = ("kl", "reverse", "jsd")
+#: Beyond this temperature its square, or the square of a logit over it, may overflow or vanish.
+HOTTEST = 1e100
 
 
 def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
@@ -33,7 +35,7 @@ def _smooth(kind: str, T: float) -> Smooth:
 
 def _kind(kind: str, temperature: float) -> Smooth:
     choice("kind", kind, KINDS)
-    return _smooth(kind, as_number("temperature", temperature, above=0.0))
+    return _smooth(kind, as_number("temperature", temperature, least=1 / HOTTEST, most=HOTTEST))
 
 
 def distillation_loss(
@@ -57,7 +59,7 @@ def distillation_loss(
     teacher : array_like, shape (..., C)
         Logits of the teacher.
     temperature : float, default 1.0
-        Divisor T of both logits, greater than 0.
+        Divisor T of both logits, from 1e-100 to 1e100.
     kind : {"kl", "reverse", "jsd"}
         Which divergence, see below.
     reduction : str
@@ -105,7 +107,8 @@ def distillation_loss(
 
     **Numerics.** The loss is of second order in p − q, and its terms have both signs. To the terms
     of "kl" the code adds :math:`p_c - q_c`, whose sum is 0, and its like to the others; then none
-    is negative.
+    is negative. At high temperatures p and q are nearly the same, and the difference of their
+    logarithms comes from the difference of the logits, so that the loss keeps its digits.
 
     References
     ----------

@@ -8,6 +8,7 @@ from dlref.losses import (
     binary_cross_entropy,
     distillation_loss,
     distillation_loss_grad,
+    distillation_loss_jvp,
     distillation_loss_vjp,
     dpo_loss,
     dpo_loss_grad,
@@ -189,6 +190,103 @@ class TestEstimates:
             kl_estimate([0.0, 1.0], [0.0])
 
 
+def exact_distillation(kind, T, z, t):
+    """Return the loss of a row and both gradients by their definitions, in 700 digits."""
+    mp = mpmath.mp
+    if kind == "reverse":
+        value, dt, dz = exact_distillation("kl", T, t, z)
+        return value, dz, dt
+    with mp.workdps(700):
+        T = mp.mpf(T)
+        rows = [[mp.mpf(float(a)) / T for a in row] for row in (z, t)]
+        p, q = ([mp.exp(a - max(row)) for a in row] for row in rows)
+        p, q = ([a / sum(row) for a in row] for row in (p, q))
+        log_p, log_q = (
+            [a - max(row) - mp.log(sum(mp.exp(b - max(row)) for b in row)) for a in row]
+            for row in rows
+        )
+        if kind == "kl":
+            gaps = [b - a for a, b in zip(log_p, log_q, strict=True)]
+            value = sum(a * gap for a, gap in zip(q, gaps, strict=True))
+            dz = [T * (a - b) for a, b in zip(p, q, strict=True)]
+            return T**2 * value, dz, [T * a * (g - value) for a, g in zip(q, gaps, strict=True)]
+        total, grads = 0, []
+        for one, other in ((p, q), (q, p)):
+            pairs = zip(one, other, strict=True)
+            gaps = [mp.log(2 * a / (a + b)) if a else mp.mpf(0) for a, b in pairs]
+            value = sum(a * gap for a, gap in zip(one, gaps, strict=True))
+            grads.append([T / 2 * a * (gap - value) for a, gap in zip(one, gaps, strict=True)])
+            total += T**2 / 2 * value
+        return total, *grads
+
+
+class TestTemperatures:
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    @pytest.mark.parametrize("T", [1e-100, 15.0, 16.0, 1e5, 1e17, 1e100])
+    def test_exact(self, rng, kind, T):
+        z, t = np.round(rng.normal(size=(2, 5)), 3)
+        want = exact_distillation(kind, T, z, t)
+        got = (
+            distillation_loss(z, t, temperature=T, kind=kind),
+            *distillation_loss_vjp(1.0, z, t, temperature=T, kind=kind),
+        )
+        for one, exact in zip(got, want, strict=True):
+            due = np.array(exact, float)
+            np.testing.assert_allclose(one, due, rtol=0, atol=1e-14 * abs(due).max())
+
+    @pytest.mark.parametrize(("kind", "share"), [("kl", 0.5), ("reverse", 0.5), ("jsd", 0.125)])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_the_limit_is_a_variance(self, rng, kind, share, dtype):
+        T = 1e100
+        z, t, dz = rng.normal(size=(3, 4, 6)).astype(dtype)
+        d = z.astype(float) - t
+        got = distillation_loss(z, t, temperature=T, kind=kind, reduction="none")
+        assert got.dtype == dtype
+        tolerance = 2e-15 if dtype == np.float64 else 1e-7
+        np.testing.assert_allclose(got, share * np.var(d, axis=-1), rtol=tolerance)
+        slope = 2 * share * (d - d.mean(-1, keepdims=True)) / 6
+        grads = distillation_loss_vjp(
+            np.ones(4, dtype), z, t, temperature=T, kind=kind, reduction="none"
+        )
+        for grad, want in zip(grads, (slope, -slope), strict=True):
+            np.testing.assert_allclose(grad, want, rtol=0, atol=tolerance)
+        moved = distillation_loss_jvp(
+            (z, t), (dz, None), temperature=T, kind=kind, reduction="none"
+        )
+        np.testing.assert_allclose(moved, (slope * dz).sum(-1), rtol=0, atol=10 * tolerance)
+
+    @pytest.mark.parametrize("T", [0.0, 1e-101, 1e101, np.inf, np.nan])
+    def test_of_others_the_square_may_overflow(self, T):
+        with pytest.raises(ValueError, match="'temperature' must be from 1e-100 to 1e\\+100, not"):
+            distillation_loss([0.0, 1.0], [1.0, 0.0], temperature=T)
+
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    @pytest.mark.parametrize("T", [1e-100, 0.5, 2000.0, 1e100])
+    def test_a_class_that_both_exclude_is_none(self, rng, kind, T):
+        z, t = rng.normal(size=(2, 3, 5)) * 20
+        options = {"temperature": T, "kind": kind, "reduction": "none"}
+        want = (
+            distillation_loss(z, t, **options),
+            *distillation_loss_vjp(np.ones(3), z, t, **options),
+        )
+        z, t = (np.insert(a, 2, -np.inf, axis=-1) for a in (z, t))
+        got = (
+            distillation_loss(z, t, **options),
+            *distillation_loss_vjp(np.ones(3), z, t, **options),
+        )
+        np.testing.assert_allclose(got[0], want[0], rtol=1e-13)
+        for one, other in zip(got[1:], want[1:], strict=True):
+            np.testing.assert_allclose(one, np.insert(other, 2, 0.0, axis=-1), rtol=1e-12)
+            assert np.isfinite(one).all()
+
+    @pytest.mark.parametrize("T", [1e-100, 1.0, 1e100])
+    def test_infinite_losses(self, T):
+        z, t = np.array([[-np.inf, 0.0, 1.0]]), np.array([[2.0, 0.0, 1.0]])
+        assert distillation_loss(z, t, temperature=T) == np.inf
+        for nothing in (z * np.nan, np.full((1, 3), -np.inf)):
+            assert np.isnan(distillation_loss(nothing, nothing, temperature=T))
+
+
 class TestPreferences:
     def test_it_is_the_loss_of_a_logit(self, rng):
         p, ref = rng.normal(size=(2, 2, 6))
@@ -292,7 +390,7 @@ class TestDistillation:
     def test_errors(self):
         with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'kl', 'reverse' or 'jsd'"):
             distillation_loss([1.0], [1.0], kind="js")
-        with pytest.raises(ValueError, match=r"^Argument 'temperature' must be greater than 0"):
+        with pytest.raises(ValueError, match=r"^Argument 'temperature' must be from 1e-100 to"):
             distillation_loss([1.0], [1.0], temperature=0)
         with pytest.raises(ValueError, match=r"^Argument 'logits' must have at least 1 axis"):
             distillation_loss(1.0, 1.0)

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["divergence_slopes", "divergence_values"]
 
 LN2 = np.log(2.0)
+#: From this temperature on, logarithms of p and q are nearly the same: their difference comes from
+#: the logits, which are less near to each other than to the logarithm of the sum of exponentials.
+HOT = 16.0
 
 
 @inline_fma
@@ -53,6 +56,51 @@ def _to_middle(ratio: Number) -> Number:
     return near if ratio < 1.0 else far
 
 
+@inline_fma
+def _difference(a: Number, b: Number, gap: Number) -> Number:
+    """Return a - b, for log(b / a) as `gap`, to all digits where both are nearly the same."""
+    return -a * expm1(gap) if abs(gap) < 0.125 else a - b
+
+
+@inline_fma
+def _apart(z: Number, t: Number) -> Number:
+    """Return t - z; 0 for a class that both exclude, too."""
+    return 0.0 if t == z else t - z
+
+
+@inline_strict
+def _are_near(z: FloatArray, t: FloatArray) -> bool:
+    """Return whether no two logits are farther apart than 1."""
+    count = 0
+    for i in range(z.size):
+        count += abs(_apart(z[i], t[i])) <= 1.0
+    return count == z.size
+
+
+@inline_strict
+def _subtract(
+    z: FloatArray,
+    t: FloatArray,
+    log_p: FloatArray,
+    p: FloatArray,
+    log_q: FloatArray,
+    terms: FloatArray,
+) -> None:
+    """
+    Write log(q / p) over log q, and 0 over log p, from the differences d of logits that are near.
+
+    It is d minus log sum p e^d, and the sum is 1 plus the mean of e^d - 1.
+    """
+    if not _are_near(z, t):
+        return
+    for i in range(p.size):
+        terms[i] = p[i] * expm1(_apart(z[i], t[i]))
+    shift = log1p(added(terms))
+    for i in range(p.size):
+        log_q[i] = _apart(z[i], t[i]) - shift
+        log_p[i] = 0.0
+
+
 @inline_strict
 def _kl(
     log_p: FloatArray,
@@ -69,7 +117,7 @@ def _kl(
     value = added(terms)
     if factor != 0.0:
         for i in range(p.size):
-            log_p[i] = factor * (p[i] - q[i])
+            log_p[i] = factor * _difference(p[i], q[i], log_q[i])
             log_q[i] = factor * _slope(q[i], log_q[i], value)
     return value
 
@@ -99,8 +147,24 @@ def _jsd(
     return 0.5 * (of_p + of_q)
 
 
+@inline_strict
+def _keep(
+    z: FloatArray,
+    t: FloatArray,
+    log_p: FloatArray,
+    p: FloatArray,
+    log_q: FloatArray,
+    terms: FloatArray,
+) -> None:
+    """Keep the logarithms as they are."""
+
+
 def _divergence(*_rows: Any) -> Number:
     """Placeholder for the divergence that `instantiate` inserts."""
+
+
+def _adjust(*_rows: Any) -> None:
+    """Placeholder for `_subtract` at high temperatures, `_keep` at others."""
 
 
 def _rows(
@@ -120,12 +184,13 @@ def _rows(
         k = r if factor != 0.0 else 0
         softmax_and_logarithm(z[r], dz[k], p)
         softmax_and_logarithm(t[r], dt[k], q)
+        _adjust(z[r], t[r], dz[k], p, dt[k], terms)
         value[r] = _divergence(dz[k], p, dt[k], q, factor, terms)
 
 
 @cache
-def _kernel(formula: Callable[..., Number]) -> Callable[..., None]:
-    return instantiate(_rows, _divergence=formula)
+def _kernel(formula: Callable[..., Number], *, is_hot: bool) -> Callable[..., None]:
+    return instantiate(_rows, _divergence=formula, _adjust=_subtract if is_hot else _keep)
 
 
 def _solved(
@@ -135,13 +200,13 @@ def _solved(
     if kind == "reverse":
         value, dq, dp = _solved("kl", T, factor, teacher, logits)
         return value, dp, dq
-    scaled = (a if T == 1.0 else a / T for a in (logits, teacher))
+    scaled = (a if T == 1.0 else a / np.float64(T) for a in (logits, teacher))
     rows, classes = math.prod(logits.shape[:-1]), logits.shape[-1]
     z, t = (as_carray(a).reshape(rows, classes) for a in scaled)
     value = np.empty(rows)
     dz, dt = (np.empty((rows if factor else 1, classes)) for _ in range(2))
-    kernel = with_room(_kernel(_jsd if kind == "jsd" else _kl), 3, classes)
-    kernel(0, rows, z, t, factor, value, dz, dt)
+    kernel = _kernel(_jsd if kind == "jsd" else _kl, is_hot=T >= HOT)
+    with_room(kernel, 3, classes)(0, rows, z, t, factor, value, dz, dt)
     return value, dz, dt
 
 
