@@ -89,4 +89,4 @@ print(*(name for name in sys.modules if name.startswith(("dlref.check._known", "
 def test_records_of_other_chapters_are_not_loaded():
     run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     loaded = {name.rpartition(".")[2] for name in run.stdout.split()}
-    assert {"activations"} < loaded <= {"_known", "_record", "activations", "calculus"}
+    assert {"activations"} < loaded <= {"_known", "_record", "_draw", "activations", "calculus"}
