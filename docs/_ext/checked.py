@@ -63,12 +63,12 @@ def folded(check):
 
 def shared(path):
     """Return what the checks of a chapter have in common: imports, values, functions."""
-    text = path.read_text(encoding="utf-8")
-    kept = [
-        ast.get_source_segment(text, node)
-        for node in ast.parse(text).body[1:]
-        if not (isinstance(node, ast.FunctionDef) and node.decorator_list)
-    ]
+    lines, kept = path.read_bytes().splitlines(), []
+    for node in ast.parse(path.read_bytes()).body[1:]:
+        if not (isinstance(node, ast.FunctionDef) and node.decorator_list):
+            # as `ast.get_source_segment` does, which takes the whole file apart for each node
+            *first, last = lines[node.lineno - 1 : node.end_lineno]
+            kept.append(b"\n".join([*first, last[: node.end_col_offset]]).decode())
     return "\n".join(kept)
 
 

@@ -6,11 +6,13 @@ Grays are ink or paper and are mirrored; colors are data and stay.
 import math
 import pickle
 from html import escape
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 from alternative import describe, plain
+from light_images import lighten
 from matplotlib.collections import Collection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
 from matplotlib.contour import ContourSet
@@ -163,7 +165,13 @@ def least_width(fig):
 def save(fig, sizes, rename):
     """Write a figure for screens with one and with two pixels per point."""
     for scale, path in sizes.items():
-        fig.savefig(rename(path), dpi=(scale or 1) * fig.dpi)
+        file, dpi = rename(path), (scale or 1) * fig.dpi
+        if file == path and not scale:  # sphinx-gallery scales it to a thumbnail, with all colors
+            fig.savefig(file, dpi=dpi)
+            continue
+        drawn = BytesIO()
+        fig.savefig(drawn, dpi=dpi, pil_kwargs={"compress_level": 0})
+        lighten(file, drawn)
 
 
 def card(fig, panel):

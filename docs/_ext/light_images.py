@@ -5,9 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from PIL import Image
 
 
-def lighten(path):
-    """Rewrite a figure if it still has all colors."""
-    with Image.open(path) as image:
+def lighten(path, source=None):
+    """Rewrite a figure if it still has all colors; the source is the figure itself, or a stream."""
+    with Image.open(source or path) as image:
         if image.mode != "P":
             small = image.quantize(256, method=Image.Quantize.FASTOCTREE)
             small.save(path, optimize=True)

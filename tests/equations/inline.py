@@ -266,7 +266,7 @@ def verdict(text):
 def sources():
     """Yield each place with its text: docstrings, and pages with the parts they are composed of."""
     for path in sorted(ledger.ROOT.glob("dlref/**/*.py")):
-        yield from ledger._docstrings(path)
+        yield from ledger.docstrings(path)
     for pattern in (
         "docs/*.rst",
         "docs/reference/*.rst",

@@ -7,11 +7,13 @@ from; `test_ledger.py` fails where a text has no check, so that an equation cann
 
 import ast
 import functools
+import itertools
 import re
 from pathlib import Path
 
 import docutils.core
 import docutils.nodes
+import numpy as np
 from docutils.parsers.rst import Directive, directives, roles
 
 ROOT = Path(__file__).parents[2]
@@ -126,27 +128,46 @@ def displayed(source):
     return [normalized(node.astext()) for node in document.findall(docutils.nodes.math_block)]
 
 
-def _docstrings(path):
-    """Return the docstrings of a module, of its functions and of its classes."""
+@functools.cache
+def docstrings(path):
+    """Return the docstrings of a module, its functions and its classes, each with its place."""
     kinds = (ast.Module, ast.FunctionDef, ast.ClassDef)
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
-            name = getattr(node, "name", "module")
-            yield f"{path.relative_to(ROOT)}::{name}", text
+    return [
+        (f"{path.relative_to(ROOT)}::{getattr(node, 'name', 'module')}", text)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, kinds) and (text := ast.get_docstring(node))
+    ]
 
 
-def places():
-    """Yield where each displayed equation stands, and its text.
+def _sources():
+    """Yield each place with its text: docstrings, and pages.
 
     Pages in folders of docs/reference are composed of docstrings, of docs/steps, docs/exercises and
     docs/tryit, which are read here instead.
     """
     for path in sorted(ROOT.glob("dlref/**/*.py")):
-        for place, text in _docstrings(path):
-            if ".. math::" in text:
-                yield from ((place, equation) for equation in displayed(text))
+        yield from docstrings(path)
     parts = [path for name in PARTS for path in ROOT.glob(f"docs/{name}/**/*.rst")]
     for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/*.rst"), *parts]):
-        text = path.read_text()
-        if ".. math::" in text:
-            yield from ((str(path.relative_to(ROOT)), equation) for equation in displayed(text))
+        yield str(path.relative_to(ROOT)), path.read_text()
+
+
+@functools.cache
+def places():
+    """Return where each displayed equation stands, and its text."""
+    return [
+        (place, equation)
+        for place, text in _sources()
+        if ".. math::" in text
+        for equation in displayed(text)
+    ]
+
+
+def compare(lines, check):
+    """Raise AssertionError unless all values of each line agree."""
+    lines = list(lines)
+    assert lines
+    for values in lines:
+        assert len(values) >= 2
+        for one, other in itertools.pairwise(values):
+            np.testing.assert_allclose(one, other, rtol=check.rtol, atol=check.atol)

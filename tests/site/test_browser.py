@@ -12,11 +12,6 @@ KINDS = [
     "start", "conventions", "topic", "chapter", "gallery", "script",
     "contributing", "references", "search",
 ]  # fmt: skip
-TYPESET = """
-() => document.querySelectorAll('.math').length === 0
-    || (document.querySelector('mjx-container') && !document.querySelector('script[type^=math]')
-        && [...document.querySelectorAll('.math')].every(e => e.querySelector('mjx-container')))
-"""
 OVERFLOW = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
 RUN_AXE = """
 async () => (await axe.run(document, {resultTypes: ['violations']})).violations
@@ -28,9 +23,11 @@ async () => (await axe.run(document, {resultTypes: ['violations']})).violations
 class Visit:
     """A page in a browser, with all that it asked for and complained of."""
 
-    def __init__(self, context, path):
-        self.complaints, self.requests = [], []
+    def __init__(self, context, path, width, typeset):
+        self.complaints, self.requests, self._typeset = [], [], typeset
         self.page = context.new_page()
+        if width != self.page.viewport_size["width"]:
+            self.page.set_viewport_size({"width": width, "height": 800})
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
@@ -41,7 +38,7 @@ class Visit:
             self.complaints.append(message.text)
 
     def typeset(self):
-        self.page.wait_for_function(TYPESET, timeout=15_000)
+        self._typeset(self.page)
         return self
 
     def foreign(self):
@@ -49,17 +46,16 @@ class Visit:
 
 
 @pytest.fixture(scope="module")
-def context(browser):
-    with browser.new_context(offline=True, viewport={"width": 1280, "height": 800}) as context:
-        yield context
+def context(contexts):
+    return contexts(viewport={"width": 1280, "height": 800})
 
 
 @pytest.fixture
-def visit(context, sample):
+def visit(context, sample, typeset):
     visits = []
 
-    def go(kind):
-        visits.append(Visit(context, sample.get(kind, kind)))
+    def go(kind, width=1280):
+        visits.append(Visit(context, sample.get(kind, kind), width, typeset))
         return visits[-1]
 
     yield go
@@ -158,7 +154,7 @@ CHAPTERS = sorted({p.stem for p in (ROOT / "docs" / "reference").glob("*.rst")} 
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_no_topic_is_clipped_or_endless(context, site, chapter):
+def test_no_topic_is_clipped_or_endless(context, site, typeset, chapter):
     """All pages of topics, in four widths and the dark scheme: nothing sticks out or is endless."""
     pages, wrong = sorted((site / "reference" / chapter).glob("*.html")), []
     assert pages
@@ -166,7 +162,7 @@ def test_no_topic_is_clipped_or_endless(context, site, chapter):
     for path in pages:
         tab.set_viewport_size({"width": 1280, "height": 800})
         tab.goto(path.as_uri(), wait_until="load")
-        tab.wait_for_function(TYPESET, timeout=15_000)
+        typeset(tab)
         height = tab.evaluate(HEIGHT)
         if height > 12_000:
             wrong.append((path.name, "height", height))
@@ -182,7 +178,7 @@ def test_no_topic_is_clipped_or_endless(context, site, chapter):
 
 
 @pytest.mark.parametrize("pages", ["*.html", "reference/*.html"])
-def test_no_page_is_endless(context, site, pages):
+def test_no_page_is_endless(context, site, typeset, pages):
     """At 1280 pixels wide, but the indices: at most 12,000 pixels high."""
     wrong, tab = {}, context.new_page()
     tab.set_viewport_size({"width": 1280, "height": 800})
@@ -190,7 +186,7 @@ def test_no_page_is_endless(context, site, pages):
         if path.stem in {"genindex", "index"}:
             continue
         tab.goto(path.as_uri(), wait_until="load")
-        tab.wait_for_function(TYPESET, timeout=15_000)
+        typeset(tab)
         height = tab.evaluate(HEIGHT)
         if height > 12_000:
             wrong[path.name] = height
@@ -217,13 +213,13 @@ for script in sorted((ROOT / "gallery").glob("*/plot_*.py")):
 
 
 @pytest.mark.parametrize("chapter", FIGURED)
-def test_figures_fit_a_screen_and_a_phone(context, site, chapter):
+def test_figures_fit_a_screen_and_a_phone(context, site, typeset, chapter):
     """At 390 pixels a figure keeps the width at which its text has 9 pixels, and scrolls."""
     wrong, count, tab = [], 0, context.new_page()
     for name in FIGURED[chapter]:
         tab.set_viewport_size({"width": 1280, "height": 800})
         tab.goto((site / f"{name}.html").as_uri(), wait_until="load")
-        tab.wait_for_function(TYPESET, timeout=15_000)
+        typeset(tab)
         height = tab.evaluate(HEIGHT)
         if height > 12_000:
             wrong.append((name, "height", height))
@@ -276,12 +272,7 @@ def test_mathematics_is_typeset(visit):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", KINDS)
 def test_accessibility(visit, axe, schemes, kind, width):
-    visited = visit(kind)
-    page = visited.page
-    if width != page.viewport_size["width"]:
-        page.set_viewport_size({"width": width, "height": 800})
-        page.reload()
-    visited.typeset()
+    page = visit(kind, width).typeset().page
     page.evaluate(axe)
     for theme in schemes(page):
         found = [v for v in page.evaluate(RUN_AXE) if v["impact"] in ("serious", "critical")]
@@ -364,15 +355,25 @@ QUESTIONS = {
 }
 
 
+@pytest.fixture(scope="module")
+def start(context, site):
+    page = context.new_page()
+    page.goto((site / "index.html").as_uri())
+    yield page
+    page.close()
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_is_one_click_from_the_start_page(visit, question):
-    page = visit("start").page
-    page.get_by_role("link", name=question, exact=True).click()
+def test_a_question_is_one_click_from_the_start_page(context, start, question):
+    with context.expect_page() as opened:  # a tab of its own, so that the start page stays
+        start.get_by_role("link", name=question, exact=True).click(modifiers=["Control"])
+    page = opened.value
     topic, section = QUESTIONS[question]
     page.wait_for_url(f"**/reference/{topic}.html#*")
     target = page.locator(f'[id="{page.evaluate("location.hash.slice(1)")}"]').first
     heading = target.locator("xpath=ancestor-or-self::section[1]/*[self::h2 or self::h3]")
     assert section in heading.inner_text()
+    page.close()
 
 
 #: What readers type, and the page that must come first or second.
@@ -565,14 +566,14 @@ SHIFTS = """
     ["index", "learn", "gallery/index", "reference/activations/softmax", "reference/recurrent/lstm",
      "reference/attention/scaled_dot_product", "reference/losses/cross_entropy"],
 )  # fmt: skip
-def test_nothing_jumps_while_a_page_loads(browser, site, name, width):
-    with browser.new_context(offline=True, viewport={"width": width, "height": 800}) as context:
-        page = context.new_page()
-        page.add_init_script(SHIFTS)
-        page.goto((site / f"{name}.html").as_uri(), wait_until="load")
-        page.wait_for_function(TYPESET, timeout=15_000)
-        page.wait_for_timeout(300)
-        assert page.evaluate("window.shift") <= 0.1
+def test_nothing_jumps_while_a_page_loads(contexts, site, typeset, name, width):
+    page = contexts(viewport={"width": width, "height": 800}).new_page()
+    page.add_init_script(SHIFTS)
+    page.goto((site / f"{name}.html").as_uri(), wait_until="load")
+    typeset(page)
+    page.wait_for_timeout(300)
+    assert page.evaluate("window.shift") <= 0.1
+    page.close()
 
 
 #: Characters a line of each paragraph of four lines or more, without formulas.
@@ -599,7 +600,7 @@ def test_lines_of_text_are_short(context, site, width):
     assert 65 <= sum(found) / len(found) <= 75
 
 
-def test_no_displayed_formula_is_cut_on_a_screen(context, site):
+def test_no_displayed_formula_is_cut_on_a_screen(context, site, typeset):
     """At 1280 pixels; the nine that were, and others."""
     cut, tab = {}, context.new_page()
     tab.set_viewport_size({"width": 1280, "height": 800})
@@ -610,7 +611,7 @@ def test_no_displayed_formula_is_cut_on_a_screen(context, site):
         "normalization/layer_norm",
     ):  # fmt: skip
         tab.goto((site / "reference" / f"{name}.html").as_uri(), wait_until="load")
-        tab.wait_for_function(TYPESET, timeout=15_000)
+        typeset(tab)
         tab.wait_for_timeout(200)
         wide = """() => [...document.querySelectorAll('mjx-container[display=true]')]
             .filter(m => m.clientWidth && m.scrollWidth > m.clientWidth + 1)

@@ -128,9 +128,8 @@ class Dashboard(Figure):
 
 
 @pytest.fixture(scope="module")
-def context(browser):
-    with browser.new_context(offline=True, viewport={"width": 1280, "height": 900}) as context:
-        yield context
+def context(contexts):
+    return contexts(viewport={"width": 1280, "height": 900})
 
 
 @contextlib.contextmanager
@@ -142,16 +141,29 @@ def opened(context, path):
     page.close()
 
 
+DASHBOARD = "gallery/propagation/plot_gradient_magnitude.html"
+START = {"weight": 0.8, "depth": 5, "alpha": 0.2, "kind": "ReLU"}
+
+
+@pytest.fixture(scope="module")
+def shared(context, site):
+    with opened(context, site / DASHBOARD) as page:
+        yield Dashboard(page, **START)
+
+
 @pytest.fixture
-def dashboard(context, site):
-    with opened(context, site / "gallery/propagation/plot_gradient_magnitude.html") as page:
-        yield Dashboard(page, weight=0.8, depth=5, alpha=0.2, kind="ReLU")
+def dashboard(shared):
+    """One page for all tests, each of which finds the controls where they start."""
+    shared.set(kind="ELU")  # which has an alpha to set
+    shared.set(**START)
+    return shared
 
 
-def test_starts_as_designed(dashboard):
-    dashboard.check()
-    values = [dashboard.page.locator(f".ifig [name={n}]").count() for n in dashboard.settings]
-    assert values == [1, 1, 1, 1]
+def test_starts_as_designed(context, site):
+    with opened(context, site / DASHBOARD) as page:
+        Dashboard(page, **START).check()
+        values = [page.locator(f".ifig [name={n}]").count() for n in START]
+        assert values == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("kind", list(ACTIVATION))
@@ -231,21 +243,19 @@ def test_controls_have_names(dashboard):
         assert control.get_attribute("name") == name
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_fits_and_is_accessible(dashboard, axe, theme, width):
-    page = dashboard.page
-    page.set_viewport_size({"width": width, "height": 900})
-    page.evaluate(f"() => {{ document.documentElement.dataset.theme = '{theme}' }}")
-    page.evaluate("() => document.getAnimations().forEach(a => a.finish())")
-    box = page.locator(".ifig").bounding_box()
-    assert box["x"] >= 0
-    assert box["x"] + box["width"] <= width
-    page.evaluate(axe)
-    found = page.evaluate(
-        "async () => (await axe.run('.ifig')).violations.map(v => [v.id, v.nodes[0].html])"
-    )
-    assert found == []
+def test_fits_and_is_accessible(context, site, axe, schemes, width):
+    with opened(context, site / DASHBOARD) as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.evaluate(axe)
+        for theme in schemes(page):
+            box = page.locator(".ifig").bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
+            found = page.evaluate(
+                "async () => (await axe.run('.ifig')).violations.map(v => [v.id, v.nodes[0].html])"
+            )
+            assert found == [], theme
 
 
 #: The height of the smallest text of all panels, in pixels of the screen.
@@ -263,13 +273,12 @@ def test_text_can_be_read_on_every_screen(context, site, script):
             assert page.evaluate(SMALLEST) >= 9, width
 
 
-def test_without_scripts_there_is_a_picture(browser, site):
-    page_path = site / "gallery/propagation/plot_gradient_magnitude.html"
-    with browser.new_context(offline=True, java_script_enabled=False) as context:
-        page = context.new_page()
-        page.goto(page_path.as_uri())
-        assert page.locator("img.sphx-glr-single-img").first.is_visible()
-        assert not page.locator(".ifig").is_visible()
+def test_without_scripts_there_is_a_picture(contexts, site):
+    page = contexts(java_script_enabled=False).new_page()
+    page.goto((site / DASHBOARD).as_uri())
+    assert page.locator("img.sphx-glr-single-img").first.is_visible()
+    assert not page.locator(".ifig").is_visible()
+    page.close()
 
 
 def test_with_scripts_the_picture_is_gone(dashboard):

@@ -10,31 +10,30 @@ PAGES = {"positions/rotary": ".rope-dials", "attention/scaled_dot_product": ".at
 
 
 @pytest.fixture
-def opened(browser, site):
-    contexts, complaints = [], []
+def opened(contexts, site):
+    pages, complaints = [], []
 
     def go(topic, **options):
-        context = browser.new_context(offline=True, **options)
-        page = context.new_page()
+        page = contexts(**options).new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else 0
         )
         page.goto((site / "reference" / f"{topic}.html").as_uri())
         page.locator(f"{PAGES[topic]}[data-ready]").wait_for()
-        contexts.append(context)
+        pages.append(page)
         return page
 
     yield go
-    for context in contexts:
-        context.close()
+    for page in pages:
+        page.close()
     assert complaints == []
 
 
 def put(page, label, value):
     """Move a control, found by what its label says."""
     figure = page.locator("[data-ready]")
-    control = figure.get_by_label(label, exact=False).first
+    control = figure.get_by_label(label, exact=False).first.element_handle()  # found once
     if control.evaluate("e => e.tagName") == "SELECT":
         control.select_option(str(value))
     else:
@@ -206,20 +205,20 @@ def test_queries_and_keys_are_shown(opened):
     np.testing.assert_allclose(np.ravel(q @ k.T), fields, rtol=0, atol=0.0051)
 
 
-def test_the_classifier_of_the_start_page(browser, site):
-    with browser.new_context(offline=True) as context:
-        page = context.new_page()
-        page.goto((site / "index.html").as_uri())
-        page.locator(".classifier-play[data-ready]").wait_for()
-        names = ["cat", "dog", "owl"]
-        for z, true, *expected in tryit.classifier():
-            for name, score in zip(names, z, strict=True):
-                put(page, f"score of {name}", score)
-            put(page, "the picture shows a", names[true])
-            for kind, values in zip(("probability", "gradient", "loss"), expected, strict=True):
-                shown = page.locator(f".classifier-play [data-{kind}]")
-                got = shown.evaluate_all(f"es => es.map(e => +e.dataset.{kind})")
-                np.testing.assert_allclose(got, np.ravel(values), rtol=0, atol=1e-12)
+def test_the_classifier_of_the_start_page(contexts, site):
+    page = contexts().new_page()
+    page.goto((site / "index.html").as_uri())
+    page.locator(".classifier-play[data-ready]").wait_for()
+    names = ["cat", "dog", "owl"]
+    for z, true, *expected in tryit.classifier():
+        for name, score in zip(names, z, strict=True):
+            put(page, f"score of {name}", score)
+        put(page, "the picture shows a", names[true])
+        for kind, values in zip(("probability", "gradient", "loss"), expected, strict=True):
+            shown = page.locator(f".classifier-play [data-{kind}]")
+            got = shown.evaluate_all(f"es => es.map(e => +e.dataset.{kind})")
+            np.testing.assert_allclose(got, np.ravel(values), rtol=0, atol=1e-12)
+    page.close()
 
 
 def test_a_sentence_of_ones_own(opened):
