@@ -627,6 +627,12 @@ def _summary(checks: list[OutputCheck]) -> str:
     )
 
 
+def without_cause(verdict: Verdict, words: str) -> Verdict:
+    """Return a verdict without the causes that contain some words."""
+    outputs = [one._replace(cause="") if words in one.cause else one for one in verdict.outputs]
+    return verdict._replace(outputs=tuple(outputs), message=_summary(outputs))
+
+
 def check_forward(
     candidate: Callable[..., Any],
     op: Callable[..., Any],

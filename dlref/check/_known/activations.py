@@ -131,7 +131,7 @@ RECORDS = [
         a.swiglu, {"beta": 0.75}, {"limit": 0.8}, {"shift": 1.0},
         plain=u.gated(u.silu, u.silu_deriv),
     ),
-    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu, **PIECEWISE),
+    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv), later=(options.gated_by_tanh,)), gated(a.reglu, **PIECEWISE),
     along_rows(
         a.softmax, call((1,)),
         plain={"forward": r.softmax, **symmetric(r.softmax_vjp)},

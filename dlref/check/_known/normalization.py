@@ -38,6 +38,8 @@ def norm(f: Any, *calls: Sample, **known: Any) -> Known:
     hard = known.pop("hard")
     eps = [Sample(hard[0].shapes, {"eps": 0.5})]
     every: dict[str, Any] = {"later": CENTERED, "more": _rows, "last_signs": (signs.canceled,)}
+    if f not in (n.l2_norm, n.batch_norm_inference, n.group_norm):  # has other statistics
+        every["mistakes"] = (mistakes.least_variance,)
     every |= {"f": f, "calls": calls, "batched": False, "of": (0,), "hard": hard, "options": eps}
     return Known(**(every | known))
 
@@ -81,6 +83,7 @@ RECORDS = [
         large=[
             call((2, 129, 33), (33,), (33,)), call((1025, 3), None, None),
         ],
+        plain={"forward": layers.batch_norm, "vjp": layers.batch_norm_vjp},
         hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
         later=(*CENTERED, mistakes.along_one_axis),
     ),

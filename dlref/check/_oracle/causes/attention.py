@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 #: Lengths of tiles of keys.
 TILES = (16, 32, 64, 128)
 WINDOWS = {-1: "too short", 1: "too long"}
+RETURNED = ("return_lse", "return_weights")
 UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
 SPLITS = {
     "heads are split by a reshape without a transposition": ("rows", "heads"),
@@ -165,6 +166,25 @@ def soft_masks(call: Call) -> Trials:
     if "dropout" in call.settings:
         kept = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
         yield words, whole.with_options(dropout=kept * seen)
+
+
+def dropouts(call: Call) -> Trials:
+    """Yield weights that are dropped without a factor, or add up to 1 again."""
+    dropout = call.settings.get("dropout")
+    if dropout is None:
+        return
+    kept = np.asarray(dropout) != 0
+    if not np.array_equal(kept, dropout):
+        words = "the weights that dropout keeps are not divided by 1 - rate"
+        yield words, call.with_options(dropout=kept.astype(float))
+    ones = call.settings["sink"] is None
+    if call.form == "forward" and ones and not any(call.settings[k] for k in RETURNED):
+        weights = chapter("attention").attention_weights
+        told = {k: v for k, v in call.told.items() if k not in ("dropout", "indices")}
+        p = np.asarray(Call(weights, "forward", call.inputs[:2], told).run()) * dropout
+        total = p.sum(-1, keepdims=True)
+        out = p / np.where(total == 0, 1.0, total) @ _for_each_head(call.inputs[2], p)
+        yield "the weights are normalized again after dropout", [out]
 
 
 def scaled_with_scores(call: Call) -> Trials:

@@ -85,6 +85,19 @@ def other_forms(call: Call) -> Trials:
     yield "the squares are summed, where their mean is due", [_scaled(call, norm)]
 
 
+def least_variance(call: Call) -> Trials:
+    """Yield max(variance, eps) in place of their sum, where that is not the variance alone."""
+    if call.form != "forward":
+        return
+    axes, _ = reduced(call)
+    eps, x = call.settings["eps"], np.asarray(call.inputs[0])
+    mean = _mean(call, axes)
+    var = ((x - mean) ** 2).mean(axes, keepdims=True)
+    if (var < eps).any():
+        y = (x - mean) / np.sqrt(np.maximum(var, eps))
+        yield "eps is the least variance, max(var, eps), and not added to it", [_scaled(call, y)]
+
+
 def joined_rows(call: Call) -> Trials:
     place = 1 if call.form == "vjp" else 0
     if call.form == "jvp" or np.ndim(call.inputs[0]) < 3:
