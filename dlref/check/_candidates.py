@@ -321,13 +321,15 @@ def _array(value: Any) -> Any:
     return None
 
 
-def _not_alike(got: list[Any], want: list[Any]) -> str:
+def _not_alike(call: Call, got: list[Any], want: list[Any]) -> str:
     """Return words if a result has something that is no array, or another number of outputs."""
     for part, array in zip(got, map(_array, got), strict=True):
         if not isinstance(part, np.ndarray) and array is not None and array.dtype.kind in "OSU":
             return f"the candidate returned {shown(part)}, which is no array"
     if len(got) != len(want):
-        return f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
+        words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
+        named = [name.partition(" (")[2][:-1] for name in _named(call, len(want))]
+        return f"{words}: {', '.join(named)}" if all(named) else words
     return ""
 
 
@@ -458,14 +460,15 @@ def _named(call: Call, count: int) -> list[str]:
     if call.form != "vjp":
         return numbers
     leaves = [
-        path
-        for name, value in zip(call.names, call.inputs, strict=True)
+        (path, place in call.known.constant)
+        for place, (name, value) in enumerate(zip(call.names, call.inputs, strict=True))
         for path, entry in named_leaves(name, value)
         if is_float(entry)
     ]
-    if len(leaves) != count:
-        return numbers
-    return [f"{i} (gradient of {path})" for i, path in zip(numbers, leaves, strict=True)]
+    for paths in ([p for p, _ in leaves], [p for p, constant in leaves if not constant]):
+        if len(paths) == count:
+            return [f"{i} (gradient of {path})" for i, path in zip(numbers, paths, strict=True)]
+    return numbers
 
 
 def _without_gradient(exact: Call, count: int) -> set[int]:
@@ -530,6 +533,10 @@ def _right_if_accumulated(
     return {i for i, (_, one) in again.items() if compared[i][1].wrong and one.ok}
 
 
+def _right(compared: Any) -> tuple[int, ...]:
+    return tuple(i for i, (_, one) in compared.items() if one.ok)
+
+
 def _check_order(candidate: Any, op: Any) -> None:
     """Raise if dlref's function is in the place of the candidate, and the candidate in its."""
     own = getattr(op, "__module__", None) or ""
@@ -580,7 +587,7 @@ def judged(
         names = [*(f"argument {i}" for i in range(len(own))), *map(repr, told)]
         words = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
         return Verdict(False, (), words)
-    if words := _not_alike(got, want):
+    if words := _not_alike(exact, got, want):
         return Verdict(False, (), words)
     dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
     compared = _compared(exact, got, want, dtypes, limits)
@@ -597,7 +604,7 @@ def judged(
         ragged = found is None and got[i] is not None
         cause = ""
         if not (one.ok or ragged or one.cannot_tell):
-            cause = common or cause_of(exact, i, found, want, bound, dtypes[i])
+            cause = common or cause_of(exact, i, found, want, bound, dtypes[i], _right(compared))
         if i in by_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name
             cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"

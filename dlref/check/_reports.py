@@ -369,8 +369,8 @@ def check_all(
         are no lists of shapes.
     ValueError
         If there is nothing to check; if there is a `jvp`, and `op`'s own takes more than point and
-        direction; if no case fits `op`, `layout` has other letters, or `vjp` is "autograd"
-        without a framework that has it.
+        direction; if no case fits `op` or the options of the candidate, `layout` has other letters,
+        or `vjp` is "autograd" without a framework that has it.
 
     See Also
     --------
@@ -428,6 +428,10 @@ def check_all(
         check_callable("progress", progress)
     for case, arguments in run.plan if progress is None else progress(run.plan):
         run.add(case, arguments)
+    if not run.rows and run.left_out:
+        names = ", ".join(map(repr, dict.fromkeys(run.left_out)))
+        msg = "Argument 'candidate' must take an option that each case has, of {}: {} does not."
+        raise ValueError(msg.format(names, shown(candidate or vjp or jvp)))
     if not run.rows:
         msg = "Argument 'op' must be a function that takes one of the cases, not {}."
         raise ValueError(msg.format(shown(op)))

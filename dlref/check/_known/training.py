@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import training as t
 from .._oracle.calls import changed
+from .._oracle.causes import options
 from .._oracle.causes import training as mistakes
 from .._oracle.together import APART, TOGETHER
 from ._record import RANDOM, Cases, Known, call, each, without, words
@@ -112,11 +113,14 @@ RECORDS = [
     optimizer(t.sgd_step),
     *(optimizer(f, first=(mistakes.other_momentum,)) for f in (t.momentum_step, t.nesterov_step)),
     *(optimizer(f, first=(mistakes.eps_inside,)) for f in (t.adagrad_step, t.rmsprop_step)),
-    optimizer(t.adam_step, mistakes.other_decay, mistakes.uncorrected),
+    optimizer(
+        t.adam_step, mistakes.other_decay, mistakes.uncorrected, first=(options.exchanged_betas,),
+    ),
     optimizer(
         t.adamw_step, mistakes.other_decay, mistakes.uncorrected, mistakes.decay_without_rate,
+        first=(options.exchanged_betas,),
     ),
-    optimizer(t.lion_step, mistakes.decay_without_rate),
+    optimizer(t.lion_step, mistakes.decay_without_rate, first=(options.exchanged_betas,)),
     optimizer(
         t.muon_step, mistakes.decay_without_rate, first=(mistakes.summed_gradients,),
         drawn=matrices,

@@ -49,6 +49,9 @@ def scales(call: Call) -> Trials:
             (d * np.shape(call.inputs[0])[-3]) ** -0.5 if np.ndim(call.inputs[0]) > 2 else 1.0,
         ),
     ]
+    if len(call.inputs) > 2 and np.shape(call.inputs[2])[-1] != d:
+        width = np.shape(call.inputs[2])[-1]
+        values.append(("the scale of the scores has the width of the values", width**-0.5))
     for words, value in values:
         if not math.isclose(value, scale):
             yield words, call.with_options(scale=value)
@@ -77,6 +80,11 @@ def masks(call: Call, keys: int = 1) -> Trials:
     if settings.get("window") is not None:
         for words, window in _windows(*settings["window"]):
             yield words, call.with_options(window=window)
+        if np.any(settings.get("q_offset")):
+            left, right = settings["window"]
+            near = chapter("attention").window_mask(t, s, left=left, right=right)
+            kept = near if mask is None else mask & near
+            yield "the window does not heed q_offset", call.with_options(window=None, mask=kept)
 
 
 def _kept_keys(count: int) -> Iterator[tuple[str, Any]]:
@@ -135,6 +143,12 @@ def soft_caps(call: Call) -> Trials:
         return
     bias = 0.0 if settings["bias"] is None else settings["bias"]
     raw = chapter("attention").attention_scores(q, k, scale=scale)
+    for words, capped in (
+        ("the soft cap is a hard one: the scores are clipped", np.clip(raw, -cap, cap)),
+        ("the soft cap lacks its factor outside of the tanh", np.tanh(raw / cap)),
+    ):
+        masked = {key: settings[key] for key in UNMASKED if key in settings}
+        yield words, _with_scores(call, capped + bias, **masked)
     scores = cap * np.tanh((raw + bias) / cap)
     if settings["bias"] is not None:
         words = "the soft cap is applied to the scores with their bias"

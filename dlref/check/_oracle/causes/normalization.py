@@ -149,6 +149,43 @@ def along_one_axis(call: Call) -> Trials:
         yield f"mean and variance are taken along axis {axis} alone", [_scaled(call, y)]
 
 
+def weighted_gradients(call: Call) -> Trials:
+    """Yield gradients with a weight, or a standard deviation, too many or too few."""
+    if call.form != "vjp" or len(call.inputs) < 2 or call.inputs[1] is None:
+        return
+    axes, _ = reduced(call)
+    dout, x = (np.asarray(a) for a in call.arguments[:2])
+    centered = x - _mean(call, axes)
+    s = 1 / np.sqrt((centered**2).mean(axes, keepdims=True) + call.settings["eps"])
+    dx, dw, *db = flat(call.run())
+    weight = np.asarray(call.inputs[1]) + call.settings.get("weight_offset", 0)
+    y, g = centered * s, dout * weight
+
+    def row(a: Any) -> Any:
+        return a.mean(axes, keepdims=True)
+
+    def summed(a: Any) -> Any:
+        return a.reshape(-1, a.shape[-1]).sum(0)
+
+    through = 0.0 if np.ndim(_mean(call, axes)) == 0 else row(g)
+    for words, other in (
+        ("lacks the weight", through + y * row(dout * y)),
+        ("lacks the factor 1 / variance", through + centered * row(g * centered)),
+        ("lacks one factor 1 / standard deviation", through + y * row(g * centered)),
+    ):
+        yield f"the gradient through the variance {words}", [s * (g - other), dw, *db]
+    if np.ndim(through):
+        other = s * (g - row(dout) - y * row(g * y))
+        yield "the gradient through the mean lacks the weight", [other, dw, *db]
+    yield "the gradient is divided by the standard deviation twice", [s * dx, dw, *db]
+    yield "the gradient of the weight has x where the normalized x is due", [
+        dx, summed(dout * x), *db,
+    ]  # fmt: skip
+    yield "the gradient of the weight is multiplied by the weight", [dx, summed(g * y), *db]
+    if db:
+        yield "the gradient of the bias is multiplied by the weight", [dx, dw, summed(g)]
+
+
 def constant_statistics(call: Call) -> Trials:
     """Yield the gradient of a normalization whose mean and variance count as constants."""
     if call.form != "vjp":

@@ -68,16 +68,18 @@ def other_options(call: Call) -> Trials:
         for value in values if key in settings else ():
             if value != settings[key]:
                 yield f"{key} is {value}, not {settings[key]}", call.with_options(**{key: value})
-    if "betas" in settings:
-        one, other = map(float, settings["betas"])
-        if one != other:
-            words = f"betas is {(other, one)}, not {(one, other)}"
-            yield words, call.with_options(betas=(other, one))
     if isinstance(settings.get("axis"), int):
         ndim = np.ndim(call.inputs[0])
         for axis in range(ndim):
             if axis != settings["axis"] % ndim:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
+
+
+def exchanged_betas(call: Call) -> Trials:
+    one, other = map(float, call.settings["betas"])
+    if one != other:
+        words = f"betas is {(other, one)}, not {(one, other)}"
+        yield words, call.with_options(betas=(other, one))
 
 
 def momentum_kept(call: Call) -> Trials:

@@ -45,6 +45,7 @@ class Pair(NamedTuple):
     want: Any
     bound: Any
     dtype: np.dtype[Any]
+    right: tuple[int, ...] = ()  # the numbers of the outputs that are right
 
     @property
     def gaps(self) -> FloatArray:
@@ -384,8 +385,8 @@ def _of_options(call: Call, *, told: bool) -> Iterator[tuple[str, float]]:
     for size, words, is_told in _factors(call):
         if not np.isfinite(size) or abs(size) in (0.0, 1.0):
             continue
-        for by, how in ((size, "multiplied"), (1 / size, "divided")):
-            by = round(by, 9 - math.floor(math.log10(abs(by))))  # 1 - 0.9 is 0.1
+        for factor, how in ((size, "multiplied"), (1 / size, "divided")):
+            by = float(f"{factor:.12g}")  # 1 - 0.9 is 0.1
             found.setdefault(by, []).append(f"{how} by {words}")
             first |= {by} if is_told else set()
     for size, ways in found.items():
@@ -453,16 +454,17 @@ def _is_systematic(pair: Pair, residual: Any) -> bool:
     want, flat_residual = finite.ravel(), residual.ravel()
     alike = [np.asarray(a).ravel() for a in flat(tuple(pair.call.arguments)) if is_float(a)]
     keys = [want, *(a for a in alike if a.size == count)]
-    for one, other in itertools.permutations(keys[1:], 2):  # a product with one that has two signs
-        if _in_turn((flat_residual * np.sign(other))[np.argsort(one, kind="stable")]) > most:
+    orders = [(one, flat_residual) for key in keys for one in (key, abs(key))]
+    # and in the order of one input, times the sign of another, which may be a factor
+    orders += [
+        (one, flat_residual * np.sign(other)) for one, other in itertools.permutations(keys[1:], 2)
+    ]
+    for one, values in orders:
+        size = float((one**2).sum() * (values**2).sum()) ** 0.5
+        if size and abs(float((one * values).sum())) > most * size:
             return True
-    for key in keys:
-        for one in (key, abs(key)):
-            size = float((one**2).sum() * (flat_residual**2).sum()) ** 0.5
-            if size and abs(float((one * flat_residual).sum())) > most * size:
-                return True
-            if _in_turn(flat_residual[np.argsort(one, kind="stable")]) > most:
-                return True
+        if _in_turn(values[np.argsort(one, kind="stable")]) > most:
+            return True
     for axis in range(residual.ndim):
         if _in_turn(np.moveaxis(residual, axis, -1).ravel()) > most:
             return True

@@ -80,6 +80,28 @@ def norm_vjp(
     return tuple(a.astype(x.dtype) for a in (dx, *map(_over_rows, sums)))
 
 
+def l2_norm(x: Any, *, eps: float = 1e-6) -> Any:
+    wide = widen(x)
+    return (wide / np.sqrt(summed(wide * wide) + wide.dtype.type(eps))).astype(x.dtype)
+
+
+def l2_norm_vjp(dout: Any, x: Any, *, eps: float = 1e-6) -> Any:
+    """Return the remainder of dout across the row, over its length."""
+    wide, u = widen(x), widen(dout)
+    size = np.sqrt(summed(wide * wide) + wide.dtype.type(eps))
+    y = wide / size
+    return ((u - y * summed(u * y)) / size).astype(x.dtype)
+
+
+def batch_norm_inference(
+    x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5
+) -> Any:
+    wide = widen(x)
+    y = (wide - widen(mean)) / np.sqrt(widen(var) + wide.dtype.type(eps))
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
 def _of_columns(x: Any, eps: float) -> tuple[Any, Any]:
     """Return the normalized columns of all rows, and their size."""
     rows = as_rows(widen(x))
