@@ -30,6 +30,10 @@ MANY, RARE = 16, 50
 #: Fourth moment over the square of the second: 1.5 of a wave, which stays near its crests, 1.8 of
 #: rounding to a grid, 3 of sums of many roundings.
 WAVE = 1.65
+TWOS = {
+    2.0: "doubled: a factor 2, or accumulated twice",
+    0.5: "halved: a factor 1/2, where there is none",
+}
 #: Options whose complements are factors, too.
 SHARES = {"alpha", "betas", "dampening", "label_smoothing", "momentum", "residual"}
 #: How much a residual may follow the exact values or their places, and still be called noise.
@@ -174,7 +178,8 @@ def at_a_kink(pair: Pair) -> str:
 
 def _is_linear(call: Call) -> bool:
     """Return whether derivatives are the same at other inputs: a linear map has no kinks."""
-    away = changed(lambda a: a + 0.75, call.arguments)
+    rng = np.random.default_rng(0)
+    away = changed(lambda a: a + rng.normal(0.0, 10.0, np.shape(a)), call.arguments)
     by = away[1:] if call.form == "vjp" else away[0]
     given = (call.arguments[0], *by) if call.form == "vjp" else (by, *call.arguments[1:])
     here, there = flat(call.run()), flat(replace(call, arguments=given).run())
@@ -332,8 +337,7 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
         yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = call.known.is_loss
     yield from _of_options(call, told=True)
-    yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
-    yield ("it is halved: a factor 1/2, where there is none", 0.5)
+    yield from ((f"it is {words}", size) for size, words in TWOS.items())
     if loss:
         yield "logarithms are to base 2, not natural", 1 / LN2
         yield "logarithms are to base 10, not natural", 1 / math.log(10)
@@ -391,7 +395,8 @@ def _of_options(call: Call, *, told: bool) -> Iterator[tuple[str, float]]:
             first |= {by} if is_told else set()
     for size, ways in found.items():
         if (size in first) == told:
-            yield f"it is {' or '.join(ways)}, once too often", size
+            words = f"{' or '.join(ways)}, once too often"
+            yield f"it is {TWOS[size]}; or {words}" if size in TWOS else f"it is {words}", size
 
 
 def shifted(pair: Pair) -> str:
