@@ -14,6 +14,8 @@ from ._known import NOTHING, record_of
 from ._known._record import Case, Cases, words
 from ._oracle import examples
 from ._oracle.arrays import copied
+from ._oracle.calls import Call
+from ._oracle.together import together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -334,6 +336,18 @@ def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardC
     """Yield inputs beyond tiles with options, every two of them together in one."""
     kind, known, form = _found(op, dtype)
     return (_rounded(case, kind) for case in _large(known, form, optional=True))
+
+
+def joint_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
+    """Yield calls with options that the other cases tell one by one."""
+    kind, known, form = _found(op, dtype)
+    f = known.f
+    if form or f is None:
+        return
+    optional = {*Call(f, "forward", (), {}).defaults}
+    large = [one.options for one in known.large_samples]
+    for case in together(f, [*_cases(known, kind), *_calls_with_options(known)], optional, large):
+        yield _rounded(case, kind)
 
 
 def check_shapes(shapes: Any) -> None:

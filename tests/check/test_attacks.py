@@ -198,7 +198,7 @@ def test_an_optimizer_of_arrays():
     for shapes in ([(4, 5)], [(4, 5), (3,)]):
         report = check.check_all(training.adam_step, training.adam_step, shapes=[shapes])
         assert report
-        assert len(report.rows) == 6
+        assert len(report.rows) == 8
     report = check.check_all(adam, training.adam_step, shapes=[[(4, 5)]], **told)
     assert report, str(report)
     assert [row.case.partition(", the ")[2] for row in report.rows[:2]] == [

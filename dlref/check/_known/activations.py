@@ -86,7 +86,10 @@ PIECEWISE: dict[str, Any] = {"exponential": False}
 
 RECORDS = [
     elementwise(a.relu, **PIECEWISE), elementwise(a.relu_squared, **PIECEWISE),
-    elementwise(a.leaky_relu, {"negative_slope": 0.2}, **PIECEWISE),
+    elementwise(
+        a.leaky_relu, {"negative_slope": 0.2}, **PIECEWISE,
+        plain=by_slope(u.leaky_relu, u.leaky_relu_deriv),
+    ),
     elementwise(
         a.elu, {"alpha": 0.5}, plain=by_slope(u.elu, u.elu_deriv),
         variants={"vjp": (u.in_reverse(u.elu_deriv_of_jax),)},
@@ -102,7 +105,10 @@ RECORDS = [
     ),
     elementwise(a.tanh, plain=by_slope(None, u.tanh_deriv), variants={"vjp": (u.tanh_vjp_of_jax,)}),
     elementwise(a.hard_tanh, **PIECEWISE),
-    elementwise(a.softplus, {"beta": 0.75}, mistakes=(options.linear_beyond_20,)),
+    elementwise(
+        a.softplus, {"beta": 0.75}, mistakes=(options.linear_beyond_20,),
+        plain=by_slope(None, u.softplus_deriv),
+    ),
     elementwise(
         a.softsign, **PIECEWISE, plain=symmetric(u.softsign_vjp),
     ),
@@ -110,7 +116,7 @@ RECORDS = [
     elementwise(
         a.mish, plain=by_slope(u.mish, u.mish_deriv), variants={"vjp": (u.mish_vjp_of_jax,)},
     ),
-    elementwise(a.hard_swish, **PIECEWISE),
+    elementwise(a.hard_swish, **PIECEWISE, plain=by_slope(u.hard_swish, u.hard_swish_deriv)),
     elementwise(
         a.gelu, {"approximate": "tanh"}, needed=("approximate",),
         plain=by_slope(u.gelu, u.gelu_deriv), later=(options.by_a_sigmoid,),
@@ -121,7 +127,9 @@ RECORDS = [
         plain={"forward": u.tanhshrink, **symmetric(u.tanhshrink_vjp)},
         variants={"vjp": (u.tanhshrink_vjp_of_jax,)},
     ),
-    elementwise(a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE),
+    elementwise(
+        a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE, plain={"forward": u.thresholded_relu},
+    ),
     record(
         a.prelu,
         call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,)),
@@ -132,7 +140,8 @@ RECORDS = [
         a.swiglu, {"beta": 0.75}, {"limit": 0.8}, {"shift": 1.0},
         plain=u.gated(u.silu, u.silu_deriv),
     ),
-    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv)), gated(a.reglu, **PIECEWISE),
+    gated(a.geglu, plain=u.gated(u.gelu, u.gelu_deriv), later=(options.gated_by_tanh,)),
+    gated(a.reglu, **PIECEWISE),
     along_rows(
         a.softmax, call((1,)),
         plain={"forward": r.softmax, **symmetric(r.softmax_vjp)},

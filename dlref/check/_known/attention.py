@@ -88,6 +88,7 @@ def _hard(known: Known, rng: Any, _size: Any) -> Cases:
     q, *others = qkv(5, 7)
     yield "large scores", (20.0 * q, *others), {}
     yield "a length that is no multiple of a tile", qkv(33, 67), {}
+    yield "one bias for the batch", qkv(5, 5), {"bias": rng.normal(size=(1, 2, 5, 5))}
 
 
 def _beyond_tiles(options: list[Sample], *, values: bool) -> list[Sample]:
@@ -251,9 +252,8 @@ RECORDS = [
         plain=ATTENTION, variants=FLASH,
         mistakes=(
             mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
-            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.online,
-            mistakes.over_queries,
-            mistakes.heads_tiled, mistakes.gradients,
+            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.dropouts, mistakes.online,
+            mistakes.over_queries, mistakes.heads_tiled, mistakes.gradients,
         ),
     ),
     record(
@@ -291,6 +291,7 @@ RECORDS = [
         hard=[
             call((5, 4), (7, 4), (7, 3)), call((67, 4), (67, 4), (67, 3), is_causal=True),
             call((5, 4), (7, 4), (7, 3), feature_map="exp"),
+            call((7, 4), (7, 4), (7, 3), is_causal=True, feature_map="exp", normalize=False),
         ],
         options=[call((5, 4), (7, 4), (7, 3), normalize=False)],
         plain={"forward": plain.linear_attention, "vjp": plain.linear_attention_vjp},
@@ -319,6 +320,7 @@ RECORDS = [
         a.forgetting_bias,
         call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3)),
         hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
+        plain={"forward": plain.forgetting_bias, "vjp": plain.forgetting_bias_vjp},
     ),
     record(
         a.indexer_scores,

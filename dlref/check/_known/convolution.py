@@ -23,6 +23,7 @@ RECORDS = [
         hard=[call(*PLANE), call(*SQUARE), call((2, 5, 40), (7, 5, 5), None)],
         large=[
             call((2, 3, 33, 17), (5, 3, 3, 3), (5,), padding=1), call((1, 1030), (3, 1, 9), None),
+            call((2, 4, 33, 17), (6, 2, 3, 2), (6,), stride=2, padding=1, dilation=2, groups=2),
         ],
         options=[
             call(*PLANE, stride=2), call(*PLANE, padding=1), call(*PLANE, dilation=2),
@@ -43,6 +44,10 @@ RECORDS = [
         hard=[call(*SMALL), call(*SQUARE), call((2, 5, 20), (5, 7, 5), None)],
         large=[
             call((2, 3, 33, 17), (3, 5, 3, 3), (5,), stride=2), call((1, 1030), (1, 3, 9), None),
+            call(
+                (2, 4, 17, 9), (4, 3, 3, 2), (6,), stride=2, padding=1, dilation=2, groups=2,
+                output_padding=1,
+            ),
         ],
         options=[
             call(*SMALL, stride=2), call(*SMALL, padding=1), call(*SMALL, dilation=2),

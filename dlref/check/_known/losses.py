@@ -132,13 +132,13 @@ RECORDS = [
         needed=REDUCED,
         hard=[
             call((6, 7), (5, 7), (6,), (5,)), call((6, 7), (5, 7), (6,), None, reduction="sum"),
-            call((6, 7), (5, 7), (6,), (5,), reduction="none"),
+            call((9, 7), (5, 7), (9,), (5,), reduction="none"),
         ],
         large=[call((2, 3, 129), (65, 129), (2, 3), (65,))],
         options=[
             call((9, 7), (5, 7), (9,), (5,), ignore_index=1),
-            call((6, 7), (5, 7), (6,), (5,), label_smoothing=0.25),
-            call((6, 7), (5, 7), (6,), (5,), z_loss=0.25),
+            call((9, 7), (5, 7), (9,), (5,), label_smoothing=0.25),
+            call((9, 7), (5, 7), (9,), (5,), z_loss=0.25),
         ],
     ),
     Known(
@@ -209,12 +209,12 @@ RECORDS = [
         draw=2 * (draw.moderate,), constant=(1, 2), batched=False, of=(0,), is_loss=True,
         needed=("kind",), hard=[
             call((6, 7), (6, 7), (6, 7)), call((6, 7), (6, 7), (6, 1)),
-            *(call((6, 7), (6, 7), (6, 7), kind=kind) for kind in ("dr_grpo", "gspo", "cispo")),
+            *(call((6, 7), (6, 7), (6, 7), kind=k) for k in ("grpo", "dr_grpo", "gspo", "cispo")),
         ],
         large=[call((17, 129), (17, 129), (17, 1))],
         options=[
             call((6, 7), (6, 7), (6, 7), clip_high=0.4), call((6, 7), (6, 7), (6, 7), clip=0.4),
-            call((3, 4), (3, 4), (3, 4), mask=TOKENS),
+            call((6, 7), (6, 7), (6, 7), mask=np.arange(7) < np.c_[[1, 7, 4, 2, 6, 3]]),
         ],
         mistakes=(training.other_clips,),
     ),
@@ -230,7 +230,13 @@ RECORDS = [
             call((3, 9, 5), (3, 4), reduction="none"),
             call((1, 9, 5), np.array([[2, 2, 1, 1]]), reduction="sum"),
         ],
-        large=[call((2, 67, 33), (2, 20)), call((2, 2, 30, 7), (2, 2, 9))],
+        large=[
+            call((2, 67, 33), (2, 20)), call((2, 2, 30, 7), (2, 2, 9)),
+            call(
+                (2, 12, 5), np.array([[0, 1, 3, 4], [4, 0, 0, 1]]), blank=2, reduction="sum",
+                lengths=np.array([12, 9]), target_lengths=np.array([4, 2]),
+            ),
+        ],
         options=[
             call((2, 9, 5), (2, 4), lengths=np.array([9, 8])),
             call((2, 9, 5), (2, 4), target_lengths=np.array([4, 2])),

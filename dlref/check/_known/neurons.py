@@ -80,7 +80,7 @@ RECORDS = [
         call((3, 2), (0,)),
         draw=(draw.normal, draw.rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
-        options=[call((6, 4), (15,), padding_id=2), call((6, 4), (5,), scale=0.5)],
+        options=[call((6, 4), (15,), padding_id=2), call((6, 4), (15,), scale=0.5)],
         mistakes=(overwritten,),
     ),
     record(

@@ -30,7 +30,7 @@ def _rows(known: Known, rng: Any, size: Any) -> Cases:
 
 CENTERED = (
     inputs.channels_first, mistakes.divided_by_less, mistakes.other_forms,
-    mistakes.constant_statistics,
+    mistakes.constant_statistics, mistakes.weighted_gradients,
 )  # fmt: skip
 
 
@@ -39,6 +39,8 @@ def norm(f: Any, *calls: Sample, **known: Any) -> Known:
     hard = known.pop("hard")
     eps = [Sample(hard[0].shapes, {"eps": 0.5})]
     every: dict[str, Any] = {"later": CENTERED, "more": _rows, "last_signs": (signs.canceled,)}
+    if f not in (n.l2_norm, n.batch_norm_inference, n.group_norm):  # has other statistics
+        every["mistakes"] = (mistakes.least_variance,)
     every |= {"f": f, "calls": calls, "batched": False, "of": (0,), "hard": hard, "options": eps}
     return Known(**(every | known))
 
@@ -68,13 +70,14 @@ RECORDS = [
         variants={"vjp": (layers.weighted_rms_norm_vjp,)},
         later=(
             inputs.channels_first, mistakes.other_forms, mistakes.constant_statistics,
-            mistakes.joined_rows, mistakes.without_tail,
+            mistakes.weighted_gradients, mistakes.joined_rows, mistakes.without_tail,
         ),
         last_signs=(),
     ),
     norm(
         n.l2_norm, call((2, 8)), call((5,), eps=0.25), call((2, 3, 4)), call((0, 3)),
         hard=[call((5, 7)), call((3, 130))], later=(inputs.channels_first,), last_signs=(),
+        plain={"forward": layers.l2_norm, "vjp": layers.l2_norm_vjp},
     ),
     norm(
         n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),
@@ -82,6 +85,7 @@ RECORDS = [
         large=[
             call((2, 129, 33), (33,), (33,)), call((1025, 3), None, None),
         ],
+        plain={"forward": layers.batch_norm, "vjp": layers.batch_norm_vjp},
         hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
         later=(*CENTERED, mistakes.along_one_axis),
     ),
@@ -90,6 +94,7 @@ RECORDS = [
         call((3,), (3,), (3,), None, None), call((2, 2, 3), (3,), (3,), None, (3,), eps=0.25),
         call((0, 3), (3,), (3,), (3,), None), draw=(draw.normal, draw.normal, draw.positive),
         hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None, later=(), last_signs=(),
+        plain={"forward": layers.batch_norm_inference},
     ),
     record(
         n.batch_norm_update, call((3,), (3,), momentum=0.25), call((), (), momentum=1),

@@ -8,6 +8,7 @@ from ... import positions as p
 from .._oracle.causes import inputs
 from .._oracle.causes import positions as mistakes
 from .._oracle.causes.training import overwritten
+from .._oracle.plain import positions as plain
 from . import _draw as draw
 from ._record import NOT_ARRAYS, Known, Sample, call, covered, record, without
 
@@ -63,6 +64,7 @@ RECORDS = [
         hard=[
             call((5, 8), *3 * [(5, 4)]),
             call((5, 8), *3 * [(5, 4)], inverse=True, interleaved=False),
+            call((5, 8), *3 * [(5, 2)], inverse=True, interleaved=False, rotary_dim=4),
         ],
         options=[call((5, 8), *3 * [(5, 2)], rotary_dim=4)],
         later=(inputs.other_positions, inputs.other_bases),
@@ -134,6 +136,10 @@ RECORDS = [
         batched=False, hard=[call((32, 4), **TABLE), call((8, 4), **TABLE, bidirectional=False)],
         mistakes=(mistakes.other_signs, mistakes.other_buckets),
         options=[call((32, 4), T=5, S=90, max_distance=16), call((32, 4), **TABLE, q_offset=2)],
+        large=[
+            call((32, 4), T=129, S=300),
+            call((16, 2), T=9, S=160, bidirectional=False, q_offset=150, max_distance=64),
+        ],
     ),
     record(
         p.relative_bias,
@@ -198,7 +204,7 @@ RECORDS = [
         p.cope,
         call((3, 2), (3, 3), (4, 2)), call((2, 3, 2), (2, 3, 5), (2, 2)),
         call((2, 2), (2, 3), (1, 2)), call((0, 2, 2), (0, 2, 3), (2, 2)),
-        batched=False,
+        batched=False, plain={"forward": plain.cope, "vjp": plain.cope_vjp},
     ),
     Known(f=p.rope_frequencies, why_not=NOT_ARRAYS, mistakes=(mistakes.other_scalings,)),
     Known(

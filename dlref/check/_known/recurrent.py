@@ -139,8 +139,11 @@ LSTM = (
     functools.partial(mistakes.gate_order, order="ifgo"),
     mistakes.forget_bias,
     mistakes.peephole,
+    mistakes.coupled_gates,
 )
-GRU = (functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate)
+GRU = (
+    functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate, mistakes.reset_gate,
+)  # fmt: skip
 IN_TIME = (mistakes.state_held, mistakes.truncated)
 
 RECORDS = [

@@ -9,7 +9,9 @@ import numpy as np
 
 from ... import training as t
 from .._oracle.calls import changed
+from .._oracle.causes import options
 from .._oracle.causes import training as mistakes
+from .._oracle.together import APART, TOGETHER
 from ._record import RANDOM, Cases, Known, call, each, without, words
 from .neurons import dense_layers, mlp_calls, mlp_options, sequence
 
@@ -18,7 +20,7 @@ STEPS: dict[str, Any] = {
     "adjust": "match_rms_adamw",
     "alpha": 0.5,
     "amsgrad": True,
-    "betas": (0.5, 0.75),
+    "betas": (0.5, 0.875),
     "centered": True,
     "coefficients": (1.5, -0.5, 0.0),
     "dampening": 0.5,
@@ -45,7 +47,8 @@ def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
         _, state = f(params, grads, None, learning_rate=0.1)
-        yield "the second step", (params, grads, state), {"learning_rate": 0.1}
+        other = changed(lambda a: a / 8, drawn(rng))  # the same again says nothing of momentum
+        yield "the second step", (params, other, state), {"learning_rate": 0.1}
 
     def second_steps(rng: Any, drawn: Any = drawn) -> Cases:
         """Yield a second step, with another and smaller gradient, for each option."""
@@ -59,6 +62,12 @@ def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree
             # the state holds the accumulator from then on
             state = None if key == "initial_accumulator_value" else state
             yield words(key), (params, smaller, state), told
+        told = {key: STEPS[key] for key in STEPS if key in inspect.signature(f).parameters}
+        if len(told) > 1:  # the first step, whose state has all that they need, and the second
+            told["learning_rate"] = 0.1
+            yield f"{TOGETHER} of a first step together", (params, grads, None), told
+            _, state = f(params, grads, None, **told)
+            yield f"{APART} of a second step together", (params, smaller, state), told
 
     def shaped(rng: Any, shapes: Any) -> Cases:
         """Yield steps of one array, or of a tuple of several."""
@@ -104,15 +113,21 @@ RECORDS = [
     optimizer(t.sgd_step),
     *(optimizer(f, first=(mistakes.other_momentum,)) for f in (t.momentum_step, t.nesterov_step)),
     *(optimizer(f, first=(mistakes.eps_inside,)) for f in (t.adagrad_step, t.rmsprop_step)),
-    optimizer(t.adam_step, mistakes.other_decay, mistakes.uncorrected),
+    optimizer(
+        t.adam_step, mistakes.other_decay, mistakes.uncorrected, first=(options.exchanged_betas,),
+    ),
     optimizer(
         t.adamw_step, mistakes.other_decay, mistakes.uncorrected, mistakes.decay_without_rate,
+        first=(options.exchanged_betas,),
     ),
-    optimizer(t.lion_step, mistakes.decay_without_rate),
-    optimizer(t.muon_step, mistakes.decay_without_rate, drawn=matrices),
+    optimizer(t.lion_step, mistakes.decay_without_rate, first=(options.exchanged_betas,)),
+    optimizer(
+        t.muon_step, mistakes.decay_without_rate, first=(mistakes.summed_gradients,),
+        drawn=matrices,
+    ),
     Known(
         f=t.newton_schulz, hard=[call((3, 7)), call((7, 3)), call((2, 4, 4)), call((1, 5))],
-        options=_polynomials,
+        options=_polynomials, later=(mistakes.eps_added,),
     ),
     Known(
         f=t.diffusion_target, hard=[call((5, 7), (5, 7), (5, 1), (5, 1)), call((6,), (6,), (), ())],

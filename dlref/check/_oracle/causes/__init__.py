@@ -67,8 +67,20 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
 
 
 @np.errstate(all="ignore")  # infinities are expected in scores that are masked
-def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dtype: Any) -> str:
-    """Return the explanation of the difference of one output, empty if none is known."""
+def cause_of(
+    call: Call,
+    number: int,
+    got: Any,
+    want: list[Any],
+    bound: Any,
+    dtype: Any,
+    right: tuple[int, ...] = (),
+) -> str:
+    """
+    Return the explanation of the difference of one output, empty if none is known.
+
+    `right` has the numbers of the outputs that are right, which a slip has to leave alone.
+    """
     exact = np.asarray(want[number], np.float64)
     if got is None:
         return "the gradient of one operand is missing" if call.form == "vjp" else ""
@@ -78,7 +90,7 @@ def cause_of(call: Call, number: int, got: Any, want: list[Any], bound: Any, dty
         return "it is inverted" if np.array_equal(got, np.asarray(want[number]) == 0) else ""
     # values of another dtype are explained as well, once they are rounded to the right one
     values = got.astype(dtype) if is_float(got) else got
-    pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype))
+    pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype), right)
     if pair.got.shape != exact.shape:
         words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
         return words or _mistaken([pair]) or _another(pair, want)
@@ -98,6 +110,8 @@ def _another(pair: Pair, want: list[Any]) -> str:
 
 def common_cause(call: Call, got: list[Any], want: list[Any], bounds: dict[int, Any]) -> str:
     """Return the mistake that explains all outputs that are off, and leaves the others alone."""
+    if not any(np.any(got[i]) for i in bounds if got[i] is not None):
+        return ""  # each is zero
     pairs = []
     for i, bound in bounds.items():
         if got[i] is None or got[i].dtype.kind != "f" or np.shape(got[i]) != np.shape(want[i]):
@@ -158,8 +172,13 @@ def slipped(pair: Pair) -> str:
         return ""
     if stagnates(pair) or (pair.want.size < FEW and pair.dtype.itemsize < FEW):
         return ""
-    some = pair.call.once(slips)
-    return next((words for words, other in some if _leads_to([pair], other, {})), "")
+    rest: dict[int, Any] = {}
+    for words, other in pair.call.once(slips):
+        if not words:  # the formula itself
+            rest = {i: other[i] for i in pair.right if other[i] is not None}
+        if _leads_to([pair], other, rest):
+            return words
+    return ""
 
 
 def shared_values(causes: Iterable[str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 #: Lengths of tiles of keys.
 TILES = (16, 32, 64, 128)
 WINDOWS = {-1: "too short", 1: "too long"}
+RETURNED = ("return_lse", "return_weights")
 UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
 SPLITS = {
     "heads are split by a reshape without a transposition": ("rows", "heads"),
@@ -48,6 +49,9 @@ def scales(call: Call) -> Trials:
             (d * np.shape(call.inputs[0])[-3]) ** -0.5 if np.ndim(call.inputs[0]) > 2 else 1.0,
         ),
     ]
+    if len(call.inputs) > 2 and np.shape(call.inputs[2])[-1] != d:
+        width = np.shape(call.inputs[2])[-1]
+        values.append(("the scale of the scores has the width of the values", width**-0.5))
     for words, value in values:
         if not math.isclose(value, scale):
             yield words, call.with_options(scale=value)
@@ -76,6 +80,11 @@ def masks(call: Call, keys: int = 1) -> Trials:
     if settings.get("window") is not None:
         for words, window in _windows(*settings["window"]):
             yield words, call.with_options(window=window)
+        if np.any(settings.get("q_offset")):
+            left, right = settings["window"]
+            near = chapter("attention").window_mask(t, s, left=left, right=right)
+            kept = near if mask is None else mask & near
+            yield "the window does not heed q_offset", call.with_options(window=None, mask=kept)
 
 
 def _kept_keys(count: int) -> Iterator[tuple[str, Any]]:
@@ -134,6 +143,12 @@ def soft_caps(call: Call) -> Trials:
         return
     bias = 0.0 if settings["bias"] is None else settings["bias"]
     raw = chapter("attention").attention_scores(q, k, scale=scale)
+    for words, capped in (
+        ("the soft cap is a hard one: the scores are clipped", np.clip(raw, -cap, cap)),
+        ("the soft cap lacks its factor outside of the tanh", np.tanh(raw / cap)),
+    ):
+        masked = {key: settings[key] for key in UNMASKED if key in settings}
+        yield words, _with_scores(call, capped + bias, **masked)
     scores = cap * np.tanh((raw + bias) / cap)
     if settings["bias"] is not None:
         words = "the soft cap is applied to the scores with their bias"
@@ -165,6 +180,25 @@ def soft_masks(call: Call) -> Trials:
     if "dropout" in call.settings:
         kept = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
         yield words, whole.with_options(dropout=kept * seen)
+
+
+def dropouts(call: Call) -> Trials:
+    """Yield weights that are dropped without a factor, or add up to 1 again."""
+    dropout = call.settings.get("dropout")
+    if dropout is None:
+        return
+    kept = np.asarray(dropout) != 0
+    if not np.array_equal(kept, dropout):
+        words = "the weights that dropout keeps are not divided by 1 - rate"
+        yield words, call.with_options(dropout=kept.astype(float))
+    ones = call.settings["sink"] is None
+    if call.form == "forward" and ones and not any(call.settings[k] for k in RETURNED):
+        weights = chapter("attention").attention_weights
+        told = {k: v for k, v in call.told.items() if k not in ("dropout", "indices")}
+        p = np.asarray(Call(weights, "forward", call.inputs[:2], told).run()) * dropout
+        total = p.sum(-1, keepdims=True)
+        out = p / np.where(total == 0, 1.0, total) @ _for_each_head(call.inputs[2], p)
+        yield "the weights are normalized again after dropout", [out]
 
 
 def scaled_with_scores(call: Call) -> Trials:

@@ -85,6 +85,19 @@ def other_forms(call: Call) -> Trials:
     yield "the squares are summed, where their mean is due", [_scaled(call, norm)]
 
 
+def least_variance(call: Call) -> Trials:
+    """Yield max(variance, eps) in place of their sum, where that is not the variance alone."""
+    if call.form != "forward":
+        return
+    axes, _ = reduced(call)
+    eps, x = call.settings["eps"], np.asarray(call.inputs[0])
+    mean = _mean(call, axes)
+    var = ((x - mean) ** 2).mean(axes, keepdims=True)
+    if (var < eps).any():
+        y = (x - mean) / np.sqrt(np.maximum(var, eps))
+        yield "eps is the least variance, max(var, eps), and not added to it", [_scaled(call, y)]
+
+
 def joined_rows(call: Call) -> Trials:
     place = 1 if call.form == "vjp" else 0
     if call.form == "jvp" or np.ndim(call.inputs[0]) < 3:
@@ -134,6 +147,43 @@ def along_one_axis(call: Call) -> Trials:
         centered = x - x.mean(axis, keepdims=True)
         y = centered / np.sqrt((centered**2).mean(axis, keepdims=True) + eps)
         yield f"mean and variance are taken along axis {axis} alone", [_scaled(call, y)]
+
+
+def weighted_gradients(call: Call) -> Trials:
+    """Yield gradients with a weight, or a standard deviation, too many or too few."""
+    if call.form != "vjp" or len(call.inputs) < 2 or call.inputs[1] is None:
+        return
+    axes, _ = reduced(call)
+    dout, x = (np.asarray(a) for a in call.arguments[:2])
+    centered = x - _mean(call, axes)
+    s = 1 / np.sqrt((centered**2).mean(axes, keepdims=True) + call.settings["eps"])
+    dx, dw, *db = flat(call.run())
+    weight = np.asarray(call.inputs[1]) + call.settings.get("weight_offset", 0)
+    y, g = centered * s, dout * weight
+
+    def row(a: Any) -> Any:
+        return a.mean(axes, keepdims=True)
+
+    def summed(a: Any) -> Any:
+        return a.reshape(-1, a.shape[-1]).sum(0)
+
+    through = 0.0 if np.ndim(_mean(call, axes)) == 0 else row(g)
+    for words, other in (
+        ("lacks the weight", through + y * row(dout * y)),
+        ("lacks the factor 1 / variance", through + centered * row(g * centered)),
+        ("lacks one factor 1 / standard deviation", through + y * row(g * centered)),
+    ):
+        yield f"the gradient through the variance {words}", [s * (g - other), dw, *db]
+    if np.ndim(through):
+        other = s * (g - row(dout) - y * row(g * y))
+        yield "the gradient through the mean lacks the weight", [other, dw, *db]
+    yield "the gradient is divided by the standard deviation twice", [s * dx, dw, *db]
+    yield "the gradient of the weight has x where the normalized x is due", [
+        dx, summed(dout * x), *db,
+    ]  # fmt: skip
+    yield "the gradient of the weight is multiplied by the weight", [dx, summed(g * y), *db]
+    if db:
+        yield "the gradient of the bias is multiplied by the weight", [dx, dw, summed(g)]
 
 
 def constant_statistics(call: Call) -> Trials:

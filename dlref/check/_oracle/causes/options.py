@@ -34,6 +34,7 @@ OTHERS: dict[str, tuple[Any, ...]] = {
     "label_smoothing": (0.0,),
     "delta": (1.0,),
     "activation": ("relu", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "identity"),
+    "shift": (0.0, 1.0),
     "base": (1e4, 5e5, 1e6),
     "weight_decay": (0.0, 0.01),
     "betas": ((0.9, 0.999), (0.9, 0.99), (0.9, 0.95)),
@@ -74,6 +75,13 @@ def other_options(call: Call) -> Trials:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
 
 
+def exchanged_betas(call: Call) -> Trials:
+    one, other = map(float, call.settings["betas"])
+    if one != other:
+        words = f"betas is {(other, one)}, not {(one, other)}"
+        yield words, call.with_options(betas=(other, one))
+
+
 def momentum_kept(call: Call) -> Trials:
     words = "momentum is the share of the running statistics that is kept, not replaced"
     yield words, call.with_options(momentum=1 - call.settings["momentum"])
@@ -96,6 +104,14 @@ def other_direction(call: Call) -> Trials:
     """Yield the divergence of the second distribution from the first."""
     log_p, q = call.inputs
     yield "the two distributions are exchanged", call.with_inputs(np.log(q), np.exp(log_p))
+
+
+def gated_by_tanh(call: Call) -> Trials:
+    """Yield GEGLU whose gate has the approximate GELU."""
+    a, words = chapter("activations"), "the GELU of the gate is the approximate one, by tanh"
+    if call.form == "forward":
+        x, gate = call.inputs
+        yield words, [x * a.gelu(gate, approximate="tanh")]
 
 
 def by_a_sigmoid(call: Call) -> Trials:

@@ -142,3 +142,34 @@ def update_gate(call: Call) -> Trials:
             return np.concatenate([r, -z, n])
 
         yield "the update gate is exchanged with one minus itself", _with_gates(call, exchanged)
+
+
+def reset_gate(call: Call) -> Trials:
+    """Yield a GRU without its reset gate, and one whose bias of the state is outside of it."""
+    biases = dict(zip(call.names, call.inputs, strict=True))
+    b_ih, b_hh = biases.get("b_ih"), biases.get("b_hh")
+    if call.form != "forward" or b_ih is None or b_hh is None or not call.settings["reset_after"]:
+        return
+
+    def open_(a: Any) -> Any:
+        """Return weights and biases of a reset gate that is 1."""
+        first = np.zeros_like(a[: len(a) // 3]) if np.ndim(a) > 1 else np.full(len(a) // 3, 50.0)
+        return np.concatenate([first, a[len(a) // 3 :]])
+
+    yield "the reset gate is ignored", _with_gates(call, open_)
+    n = 2 * len(b_ih) // 3
+    moved = np.concatenate([b_ih[:n], b_ih[n:] + b_hh[n:]])
+    kept = np.concatenate([b_hh[:n], np.zeros_like(b_hh[n:])])
+    words = "the bias of the new state, b_hn, is not multiplied by the reset gate"
+    yield words, named(call, b_ih=moved, b_hh=kept)
+
+
+def coupled_gates(call: Call) -> Trials:
+    """Yield an LSTM that forgets as much as it lets in."""
+    if call.form == "forward" and call.settings["w_p"] is None:
+
+        def coupled(a: Any) -> Any:
+            i, _, *rest = np.split(a, 4)
+            return np.concatenate([i, -i, *rest])
+
+        yield "the forget gate is one minus the input gate", _with_gates(call, coupled)

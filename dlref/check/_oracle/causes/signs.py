@@ -11,7 +11,7 @@ import numpy as np
 
 from ...._core.pytree import flat
 from ..bounds import EPS, size_of
-from ..calls import is_float
+from ..calls import changed, is_float
 from .common import LN2
 from .normalization import reduced
 
@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 #: Largest part of the difference that an explanation may leave: one number of so many. Of fewer
 #: wrong ones less, so that no number agrees with one of a few dozen explanations by chance.
 LEFT, FEW = 0.1, 4
+NOISE = "the errors are noise"
 #: Numbers that noise is recognized in, at least; one in so many may not hold half of its energy.
 MANY, RARE = 16, 50
 #: Fourth moment over the square of the second: 1.5 of a wave, which stays near its crests, 1.8 of
 #: rounding to a grid, 3 of sums of many roundings.
 WAVE = 1.65
+TWOS = {
+    2.0: "doubled: a factor 2, or accumulated twice",
+    0.5: "halved: a factor 1/2, where there is none",
+}
+#: Options whose complements are factors, too.
+SHARES = {"alpha", "betas", "dampening", "label_smoothing", "momentum", "residual"}
 #: How much a residual may follow the exact values or their places, and still be called noise.
 TREND = 0.1
 
@@ -42,6 +49,7 @@ class Pair(NamedTuple):
     want: Any
     bound: Any
     dtype: np.dtype[Any]
+    right: tuple[int, ...] = ()  # the numbers of the outputs that are right
 
     @property
     def gaps(self) -> FloatArray:
@@ -151,7 +159,7 @@ def at_a_kink(pair: Pair) -> str:
     alike = all(np.shape(a) == wrong.shape for a in floats.values())
     if pair.call.form == "forward" or not alike or wrong.all():
         return ""
-    if not np.isfinite(pair.got[wrong]).all():
+    if not np.isfinite(pair.got[wrong]).all() or _is_linear(pair.call):
         return ""
     places = {f"{name} is 0": a == 0 for name, a in floats.items()}
     for (one, a), (other, b) in itertools.combinations(floats.items(), 2):
@@ -166,6 +174,16 @@ def at_a_kink(pair: Pair) -> str:
         where = " or ".join(f"{value:g}" for value in values)
         return f"only at {where}, where two branches meet: the slope there is a convention"
     return ""
+
+
+def _is_linear(call: Call) -> bool:
+    """Return whether derivatives are the same at other inputs: a linear map has no kinks."""
+    rng = np.random.default_rng(0)
+    away = changed(lambda a: a + rng.normal(0.0, 10.0, np.shape(a)), call.arguments)
+    by = away[1:] if call.form == "vjp" else away[0]
+    given = (call.arguments[0], *by) if call.form == "vjp" else (by, *call.arguments[1:])
+    here, there = flat(call.run()), flat(replace(call, arguments=given).run())
+    return all(np.array_equal(a, b) for a, b in zip(here, there, strict=True) if a is not None)
 
 
 def _between_slopes(pair: Pair, wrong: Any) -> bool:
@@ -227,6 +245,8 @@ def missing(pair: Pair) -> str:
     for what, limit in (("the square of an exponential", most / 2), ("an exponential", most)):
         if pair.call.known.family == "elements" and _is_zero_beyond(pair, wrong, limit):
             return f"{what} overflows: the result is 0 beyond {limit:.0f}"
+    if pair.call.form == "forward" and np.array_equal(wrong, (pair.want < 0) & wrong.any()):
+        return "all that should be negative is 0, as after a ReLU"
     return "the wrong elements are all zero: not written (a tail, a tile, a row)"
 
 
@@ -250,9 +270,34 @@ def multiple(pair: Pair) -> str:
     for words, value in _ratios(pair.call) if not long or count >= MANY else ():
         if _is_multiple(pair, value):
             return words
-    if count < FEW or long:
+    if count < FEW or long or _is_moved(pair):
         return ""
     return f"it is the exact result times {ratio:.6g}"
+
+
+def _is_moved(pair: Pair) -> float:
+    """Return the number that is added to all elements, 0 where there is none such."""
+    finite = np.isfinite(pair.want)
+    if pair.want.size < FEW or not np.isfinite(pair.got[finite]).all() or not finite.any():
+        return 0.0
+    by = float((pair.got - pair.want)[finite].mean())
+    return by if agrees(pair.got, pair.want + by, pair) else 0.0
+
+
+def moved(pair: Pair) -> str:
+    """Find a number that is added to all elements, unless a factor would do the same."""
+    if stagnates(pair) or not (by := _is_moved(pair)):
+        return ""
+    for i, a in enumerate(pair.call.inputs):
+        for axis, n in enumerate(np.shape(a) if is_float(a) else ()):
+            for sign, words in ((-1, "less"), (1, "plus")):
+                if n > 1 and agrees(pair.got, pair.want + sign * math.log(n), pair):
+                    place = f"axis {axis} of {pair.call.names[i]} ({n})"
+                    return f"it is the exact result {words} the logarithm of {place}"
+    ratio = (pair.got * pair.want).sum() / max((pair.want**2).sum(), np.finfo(float).tiny)
+    if agrees(pair.got, ratio * pair.want, pair):
+        return ""
+    return f"it is the exact result plus {by:.6g}"
 
 
 def _is_multiple(pair: Pair, ratio: float) -> bool:
@@ -291,11 +336,12 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     if "delta" in call.settings:
         yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = call.known.is_loss
-    yield ("it is doubled: a factor 2, or accumulated twice", 2.0)
-    yield ("it is halved: a factor 1/2, where there is none", 0.5)
+    yield from _of_options(call, told=True)
+    yield from ((f"it is {words}", size) for size, words in TWOS.items())
     if loss:
         yield "logarithms are to base 2, not natural", 1 / LN2
         yield "logarithms are to base 10, not natural", 1 / math.log(10)
+    yield from _of_options(call, told=False)
     if call.known.family == "elements":  # they have no sums
         return
     for i, a in enumerate(call.inputs):
@@ -319,6 +365,38 @@ def _means(place: str, n: int, call: Call) -> Iterator[tuple[str, float]]:
     yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
     if call.known.is_loss and n > 1:
         yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
+
+
+def _factors(call: Call) -> Iterator[tuple[float, str, bool]]:
+    """Yield the numbers that options are, their words, and whether they are told."""
+    for key, value in call.settings.items():
+        parts = value if isinstance(value, tuple) else (value,)
+        if not all(np.ndim(a) == 0 and np.asarray(a).dtype.kind in "if" for a in parts):
+            continue
+        numbers = [float(a) for a in parts]
+        told = key in call.told and type(value) is not int
+        name = f"the option {key!r}, {numbers[0]:g}" if len(numbers) == 1 else f"the option {key!r}"
+        yield math.prod(numbers), name, told
+        for i, number in enumerate(numbers if key in SHARES else ()):
+            place = f" {i}" if len(numbers) > 1 else ""
+            yield 1 - number, f"1 less the option {key!r}{place}, {number:g}", told
+
+
+def _of_options(call: Call, *, told: bool) -> Iterator[tuple[str, float]]:
+    """Yield factors that are the value of an option, or one over it; first of those told."""
+    found: dict[float, list[str]] = {}
+    first: set[float] = set()
+    for size, words, is_told in _factors(call):
+        if not np.isfinite(size) or abs(size) in (0.0, 1.0):
+            continue
+        for factor, how in ((size, "multiplied"), (1 / size, "divided")):
+            by = float(f"{factor:.12g}")  # 1 - 0.9 is 0.1
+            found.setdefault(by, []).append(f"{how} by {words}")
+            first |= {by} if is_told else set()
+    for size, ways in found.items():
+        if (size in first) == told:
+            words = f"{' or '.join(ways)}, once too often"
+            yield f"it is {TWOS[size]}; or {words}" if size in TWOS else f"it is {words}", size
 
 
 def shifted(pair: Pair) -> str:
@@ -381,13 +459,17 @@ def _is_systematic(pair: Pair, residual: Any) -> bool:
     want, flat_residual = finite.ravel(), residual.ravel()
     alike = [np.asarray(a).ravel() for a in flat(tuple(pair.call.arguments)) if is_float(a)]
     keys = [want, *(a for a in alike if a.size == count)]
-    for key in keys:
-        for one in (key, abs(key)):
-            size = float((one**2).sum() * (flat_residual**2).sum()) ** 0.5
-            if size and abs(float((one * flat_residual).sum())) > most * size:
-                return True
-            if _in_turn(flat_residual[np.argsort(one, kind="stable")]) > most:
-                return True
+    orders = [(one, flat_residual) for key in keys for one in (key, abs(key))]
+    # and in the order of one input, times the sign of another, which may be a factor
+    orders += [
+        (one, flat_residual * np.sign(other)) for one, other in itertools.permutations(keys[1:], 2)
+    ]
+    for one, values in orders:
+        size = float((one**2).sum() * (values**2).sum()) ** 0.5
+        if size and abs(float((one * values).sum())) > most * size:
+            return True
+        if _in_turn(values[np.argsort(one, kind="stable")]) > most:
+            return True
     for axis in range(residual.ndim):
         if _in_turn(np.moveaxis(residual, axis, -1).ravel()) > most:
             return True
@@ -414,10 +496,10 @@ def narrow(pair: Pair) -> str:
     limits = [("float32", 2.0**-24), ("float16 or TF32", 2.0**-11), ("bfloat16", 2.0**-8)]
     for name, unit in limits:
         if unit > 2 * unit_of_dtype and unit / 16 < noise < unit:
-            return f"the errors are noise, of the size that sums or inputs in {name} leave"
+            return f"{NOISE}, of the size that sums or inputs in {name} leave"
     if pair.dtype.itemsize == 2 and noise < 0.05:
-        return f"the errors are noise, of the size that sums in {pair.dtype} leave"
+        return f"{NOISE}, of the size that sums in {pair.dtype} leave"
     return ""
 
 
-SIGNS = (unchanged, at_a_kink, missing, multiple, shifted, transposed)
+SIGNS = (unchanged, at_a_kink, missing, multiple, moved, shifted, transposed)

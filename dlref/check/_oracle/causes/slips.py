@@ -242,11 +242,21 @@ def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
     return []
 
 
+def _formula(call: Call) -> Any:
+    """Return the first formula that has these inputs, the plain one or a variant."""
+    plain = call.known.plain.get(call.form)
+    for formula in (*((plain,) if plain else ()), *call.known.variants.get(call.form, ())):
+        with contextlib.suppress(NotImplementedError):
+            formula(*call.arguments, **call.told)
+            return formula
+    return None
+
+
 def slips(call: Call) -> Trials:
     """Yield the plain formula, without words, and with one slip in it."""
     size = sum(np.size(a) for a in flat(call.arguments))
-    formula = call.known.plain.get(call.form)
-    if formula is None or size > MOST or call.numeric:
+    formula = None if size > MOST or call.numeric else _formula(call)
+    if formula is None:
         return
     every = [("", formula)]
     every += [(f"{stands} stands where {due} is due", f) for stands, due, f in _mutants(formula)]

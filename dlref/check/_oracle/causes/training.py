@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import flat
-from ..calls import Call
+from ..calls import Call, changed
 from .common import Trials, chapter, probabilities, reduced, replaced
 
 if TYPE_CHECKING:
@@ -269,6 +269,14 @@ def other_momentum(call: Call) -> Trials:
     other = t.momentum_step if ahead else t.nesterov_step
     options = {key: value for key, value in call.options.items() if key != "dampening"}
     yield words, Call(other, call.form, call.arguments, options)
+    params, grads, state = call.inputs
+    if not (settings["weight_decay"] or settings.get("dampening")):
+        rate, share = settings["learning_rate"], 1 - settings["momentum"]
+        of_mean = call.with_inputs(params, changed(lambda g: share * g, grads), state)
+        yield "the gradient has the factor 1 - momentum, as in a running mean", of_mean
+        scaled = call.with_inputs(params, changed(lambda g: rate * g, grads), state)
+        words = "the velocity is the step: the learning rate is in it, and not applied to it"
+        yield words, scaled.with_options(learning_rate=1.0)
     if settings.get("dampening") and call.inputs[2] is None:
         kept, (new, state) = 1 - settings["dampening"], call.run()
         params, out = flat(call.inputs[0]), flat((new, state))
@@ -276,6 +284,26 @@ def other_momentum(call: Call) -> Trials:
         first = [kept * v for v in out[-len(params) :]]
         words = "the first gradient is dampened, too"
         yield words, [*moved, *out[len(params) : -len(params)], *first]
+
+
+def summed_gradients(call: Call) -> Trials:
+    """Yield a Muon whose velocity is a sum."""
+    params, grads, state = call.inputs
+    momentum, words = call.settings["momentum"], "the gradient lacks the factor 1 - momentum"
+    if state is None and momentum:  # alike in a first step
+        words += f", or momentum is 0.0, not {momentum}"
+    if momentum < 1:
+        larger = changed(lambda g: g / (1 - momentum), grads)
+        yield words, call.with_inputs(params, larger, state)
+
+
+def eps_added(call: Call) -> Trials:
+    """Yield an iteration that begins with x / (|x| + eps), as in the code of Keller Jordan."""
+    if call.form == "forward":
+        x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
+        size = np.sqrt((x * x).sum((-2, -1), keepdims=True))
+        start = replaced(call, 0, x / (size + eps)).with_options(eps=1.0)
+        yield "eps is added to the norm, which should be no less than eps", start
 
 
 def other_steps(call: Call) -> Trials:

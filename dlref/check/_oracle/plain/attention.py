@@ -195,3 +195,22 @@ def linear_attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> A
     ds = np.tril(ds) if options.get("is_causal") else ds
     grads = da * (ds @ b), db * (np.swapaxes(ds, -1, -2) @ a), np.swapaxes(s / total, -1, -2) @ dout
     return tuple(grad.astype(dtype) for grad in grads)
+
+
+def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
+    """Return differences of sums from the first gate on, one of which is a rounding too large."""
+    z = np.add.accumulate(widen(log_forget), -1)
+    out = np.nextafter(z, np.inf)[..., q_offset:, None] - z[..., None, :]
+    return (out * _not_after(z.shape[-1], q_offset)).astype(log_forget.dtype)
+
+
+def _not_after(count: int, first: int) -> Any:
+    return np.arange(count) <= np.arange(first, count)[:, None]
+
+
+def forgetting_bias_vjp(dout: Any, log_forget: Any, *, q_offset: int = 0) -> Any:
+    """Return sums from each gate to the last, of rows minus columns."""
+    u = widen(dout) * _not_after(log_forget.shape[-1], q_offset)
+    dz = -u.sum(-2)
+    dz[..., q_offset:] += u.sum(-1)
+    return np.add.accumulate(dz[..., ::-1], -1)[..., ::-1].astype(log_forget.dtype)

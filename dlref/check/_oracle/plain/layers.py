@@ -80,6 +80,56 @@ def norm_vjp(
     return tuple(a.astype(x.dtype) for a in (dx, *map(_over_rows, sums)))
 
 
+def l2_norm(x: Any, *, eps: float = 1e-6) -> Any:
+    wide = widen(x)
+    return (wide / np.sqrt(summed(wide * wide) + wide.dtype.type(eps))).astype(x.dtype)
+
+
+def l2_norm_vjp(dout: Any, x: Any, *, eps: float = 1e-6) -> Any:
+    """Return the remainder of dout across the row, over its length."""
+    wide, u = widen(x), widen(dout)
+    size = np.sqrt(summed(wide * wide) + wide.dtype.type(eps))
+    y = wide / size
+    return ((u - y * summed(u * y)) / size).astype(x.dtype)
+
+
+def batch_norm_inference(
+    x: Any, mean: Any, var: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5
+) -> Any:
+    wide = widen(x)
+    y = (wide - widen(mean)) / np.sqrt(widen(var) + wide.dtype.type(eps))
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
+def _of_columns(x: Any, eps: float) -> tuple[Any, Any]:
+    """Return the normalized columns of all rows, and their size."""
+    rows = as_rows(widen(x))
+    count = rows.dtype.type(len(rows))
+    centered = rows - _over_rows(rows) / count
+    size = np.sqrt(_over_rows(centered * centered) / count + rows.dtype.type(eps))
+    return centered / size, size
+
+
+def batch_norm(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
+    """Return columns minus their mean over all rows, over their standard deviation."""
+    y = _of_columns(x, eps)[0].reshape(x.shape)
+    y = y if weight is None else y * weight
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
+def batch_norm_vjp(
+    dout: Any, x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5
+) -> Any:
+    """Return the gradients of a batch norm, with sums over all rows."""
+    (y, size), u = _of_columns(x, eps), as_rows(widen(dout))
+    count, g = u.dtype.type(len(u)), u if weight is None else u * widen(weight)
+    dx = (g - _over_rows(g) / count - y * (_over_rows(g * y) / count)) / size
+    own = (dx.reshape(x.shape), _over_rows(u * y), _over_rows(u))
+    given = (x, weight, bias)
+    return tuple(a.astype(x.dtype) for a, b in zip(own, given, strict=True) if b is not None)
+
+
 def weighted_layer_norm_vjp(*inputs: Any, eps: float = 1e-5) -> Any:
     """Return the gradients of a layer norm that has weights."""
     return norm_vjp(*inputs, *[None] * (3 - len(inputs)), eps=eps, offset=0.0, centered=True)

@@ -151,6 +151,32 @@ def softsign_vjp(dout: Any, x: Any) -> Any:
     return dout / d - (dout * x / d / d) * np.sign(x)
 
 
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    return np.where(x > 0, x, x.dtype.type(negative_slope) * x)
+
+
+def leaky_relu_deriv(x: Any, negative_slope: float = 0.01) -> Any:
+    kind = x.dtype.type
+    return np.where(x > 0, kind(1), kind(negative_slope))
+
+
+def hard_swish(x: Any) -> Any:
+    return x * np.maximum(np.minimum(x + 3, 6), 0) / 6
+
+
+def hard_swish_deriv(x: Any) -> Any:
+    """Return the slope in three parts; 1/2 + x/3 within."""
+    return np.where(x < 3, np.where(x > -3, x / 3 + x.dtype.type(0.5), 0), 1).astype(x.dtype)
+
+
+def thresholded_relu(x: Any, alpha: float = 1.0) -> Any:
+    return np.where(x > alpha, x, x * 0)
+
+
+def softplus_deriv(x: Any, beta: float = 1.0) -> Any:
+    return sigmoid(x.dtype.type(beta) * x)
+
+
 def in_reverse(deriv: Callable[..., Any]) -> Callable[..., Any]:
     return lambda dout, x, **options: dout * deriv(x, **options)
 

@@ -1,0 +1,97 @@
+"""Calls with several options: a kernel may be right with each of them alone."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .examples import is_valid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .._known._record import Case, Cases
+
+#: The names of cases whose options may be left out one by one begin with the first, of those whose
+#: inputs need their options with the second.
+TOGETHER, APART = "the options", "all of the options"
+NAMED = 4
+
+
+def shapes_of(value: Any) -> Any:
+    """Return the shapes of arrays in nested tuples."""
+    if isinstance(value, tuple):
+        return tuple(map(shapes_of, value))
+    return None if value is None else np.shape(value)
+
+
+def _alike(cases: list[Case], optional: set[str]) -> list[list[Case]]:
+    """Return cases in groups of the same shapes and the same required options."""
+    groups: dict[Any, list[Case]] = {}
+    for case in cases:
+        required = {key: value for key, value in case[2].items() if key not in optional}
+        groups.setdefault((repr(shapes_of(case[1])), repr(required)), []).append(case)
+    return [*groups.values()]
+
+
+def _joined(cases: list[Case], optional: set[str]) -> Cases:
+    """Yield cases with all options of a group; where one has several values, with each of them."""
+    values: dict[str, dict[str, Any]] = {}
+    for _, _, options in cases:
+        for key, value in options.items():
+            values.setdefault(key, {})[repr(value)] = value
+    several = {key for key in values if key in optional and len(values[key]) > 1}
+    most = max((len(values[key]) for key in several), default=0)
+    for i in range(most + 1):
+        told = {key: [*some.values()][min(i, len(some) - 1)] for key, some in values.items()}
+        for key in several:
+            if i >= len(values[key]):  # the default
+                del told[key]
+        without = any(not options.keys() & optional for _, _, options in cases)
+        words = TOGETHER if without else APART
+        yield f"{words} {_listed(told, optional, several)} together", cases[-1][1], told
+
+
+def _listed(told: dict[str, Any], optional: set[str], several: set[str]) -> str:
+    """Return the names of options, those with several values first, and the values of these."""
+    keys = sorted((key for key in told if key in optional), key=lambda key: key not in several)
+    short = {key for key in several & told.keys() if isinstance(told[key], int | float | str)}
+    names = [f"{key}={told[key]!r}" if key in short else key for key in keys]
+    rest = len(names) - NAMED
+    return ", ".join(names if rest <= 1 else [*names[:NAMED], f"{rest} more"])
+
+
+def together(
+    f: Callable[..., Any], cases: list[Case], optional: set[str], large: list[dict[str, Any]]
+) -> Cases:
+    """
+    Yield cases with options that stand alone in others, such that every two are in one of them.
+
+    `large` has the options of further calls. Where a function refuses all options at once, it is
+    called with every two.
+    """
+
+    def pairs(options: dict[str, Any]) -> set[tuple[str, ...]]:
+        return {*itertools.combinations(sorted(options.keys() & optional), 2)}
+
+    seen = set().union(*(pairs(options) for _, _, options in cases), *map(pairs, large))
+    names: set[str] = set()
+    for group in _alike(cases, optional):
+        for case in _joined(group, optional):
+            if pairs(case[2]) <= seen or case[0] in names:  # or a value differs in no name
+                continue
+            names.add(case[0])
+            yield from [case] if is_valid(f, case) else _by_two(f, case, pairs(case[2]) - seen)
+
+
+def _by_two(f: Any, case: Case, pairs: set[tuple[str, ...]]) -> Iterator[Case]:
+    name, inputs, options = case
+    words = TOGETHER if name.startswith(TOGETHER) else APART
+    optional = {key for pair in pairs for key in pair}
+    for pair in sorted(pairs):
+        told = {key: v for key, v in options.items() if key in pair or key not in optional}
+        one = f"{words} {' and '.join(pair)} together", inputs, told
+        if is_valid(f, one):
+            yield one
