@@ -328,7 +328,7 @@ def _not_alike(call: Call, got: list[Any], want: list[Any]) -> str:
             return f"the candidate returned {shown(part)}, which is no array"
     if len(got) != len(want):
         words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
-        named = [name.partition(" (")[2][:-1] for name in _named(call, len(want))]
+        named = [name.partition(" (")[2][:-1] for name in _named(call, want)]
         return f"{words}: {', '.join(named)}" if all(named) else words
     return ""
 
