@@ -85,16 +85,23 @@ def page(name, path, checks):
     return "\n".join([intro + indent(code(shared(path)), "   "), *map(folded, functions.values())])
 
 
-def displayed():
-    """Return all displayed equations, read by docutils as it is without Sphinx's roles."""
+def start_reading():
+    """Start reading all displayed equations by docutils as it is, without Sphinx's roles."""
     script = "import json; from equations import ledger; print(json.dumps([*ledger.places()]))"
-    run = subprocess.run([sys.executable, "-c", script], cwd=TESTS, capture_output=True, check=True)
-    return [text for _, text in json.loads(run.stdout)]
+    return subprocess.Popen([sys.executable, "-c", script], cwd=TESTS, stdout=subprocess.PIPE)
 
 
-def overview(ledger, modules):
+def displayed(reader):
+    """Return what was read: all displayed equations."""
+    text, _ = reader.communicate()
+    if reader.returncode:
+        raise subprocess.CalledProcessError(reader.returncode, reader.args)
+    return [text for _, text in json.loads(text)]
+
+
+def overview(ledger, modules, equations):
     """Return the page with the counts."""
-    places = Counter(address(ledger.CHECKS[text])[0].rpartition("/")[2] for text in displayed())
+    places = Counter(address(ledger.CHECKS[text])[0].rpartition("/")[2] for text in equations)
     kinds = Counter((address(c)[0], c.is_definition) for c in ledger.CHECKS.values())
     rows = [
         (f":doc:`{name}`", places[name], *(kinds[f"equations/{name}", d] for d in (False, True)))
@@ -129,11 +136,12 @@ def write_pages(app):
     """Before the sources are read: one page a chapter, one with the counts."""
     ledger = app.ledger
     modules = sorted({address(check)[0].rpartition("/")[2] for check in ledger.CHECKS.values()})
-    texts = {"index": overview(ledger, modules)}
+    texts = {}
     for name in modules:
         path = TESTS / "equations" / f"{name.partition('-')[0]}.py"
         checks = [c for c in ledger.CHECKS.values() if address(c)[0] == f"equations/{name}"]
         texts[name] = page(name, path, checks)
+    texts["index"] = overview(ledger, modules, displayed(app.equation_reader))
     folder = app.srcdir / "equations"
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*.rst"):
@@ -147,6 +155,7 @@ def write_pages(app):
 
 def find_checks(app, config):
     """Where each equation is checked, as an option: pages are written anew when it changes."""
+    app.equation_reader = start_reading()  # by the other processor, while checks are loaded
     app.ledger = load()
     share_out(app.ledger)
     config.equation_checks = {text: address(c) for text, c in app.ledger.CHECKS.items()}

@@ -57,13 +57,33 @@ def aliases(env, doc):
     return sorted({text for _, text, *_ in entries if " (" not in text})  # no functions
 
 
+def init(_app, env, *_):
+    """Give the environment a store of what each page begins its sections with."""
+    env.excerpts = getattr(env, "excerpts", {})
+
+
+def collect(app, doctree):
+    """Remember the sections of a page that was read."""
+    app.env.excerpts[app.env.docname] = page(doctree)
+
+
+def purge(_app, env, docname):
+    """Forget a page that is read again or gone."""
+    env.excerpts.pop(docname, None)
+
+
+def merge(_app, env, docnames, other):
+    """Take over what a parallel reader collected."""
+    env.excerpts |= {d: other.excerpts[d] for d in docnames if d in other.excerpts}
+
+
 def write(app, exception):
     """Write the file for the browser."""
     if exception or app.builder.name != "html":
         return
     skipped = ("equations/", "_modules/")
     pages = {
-        doc: page(app.env.get_doctree(doc))
+        doc: app.env.excerpts[doc]
         for doc in sorted(app.env.found_docs)
         if not doc.startswith(skipped)
     }
@@ -78,6 +98,11 @@ def write(app, exception):
 
 
 def setup(app):
-    """Connect to the end of the build."""
+    """Connect to the reading of pages, at its end, and to the end of the build."""
+    app.connect("env-before-read-docs", init, priority=100)
+    app.connect("doctree-read", collect, priority=900)
+    app.connect("env-purge-doc", purge)
+    app.connect("env-merge-info", merge)
     app.connect("build-finished", write)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    safe = {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "env_version": 1, **safe}
