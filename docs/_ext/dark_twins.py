@@ -11,11 +11,11 @@ from pathlib import Path
 from docutils import nodes
 from dual_scraper import dark_name
 from light_images import lighten
+from PIL import Image, ImageOps
 from sphinx import addnodes
 from sphinx.transforms import SphinxTransform
 from sphinx_gallery.directives import imgsgnode
 from sphinx_gallery.py_source_parser import extract_file_config
-from sphinx_gallery.utils import scale_image
 
 
 def darken_thumbnails(app):
@@ -31,7 +31,10 @@ def darken_thumbnails(app):
         figure, twin = figures[number - 1 if number > 0 else number], dark_name(thumb)
         # a thumbnail with a new time would have every page that shows it written again
         if not twin.exists() or twin.stat().st_mtime < figure.stat().st_mtime:
-            scale_image(figure, twin, *app.config.sphinx_gallery_conf["thumbnail_size"])
+            with Image.open(figure) as image:  # colors of a palette would not be blended
+                whole = image.convert("RGBA")
+            size = app.config.sphinx_gallery_conf["thumbnail_size"]
+            ImageOps.pad(whole, size, color=(0, 0, 0, 0)).save(twin)
             lighten(twin)
 
 
