@@ -287,6 +287,14 @@ def test_damaged_files_are_refused():
     assert sum(what == "refused" for _, _, what in results) > 300
 
 
+def test_many_tuples_in_a_row_are_not_deep(tmp_path):
+    params = tuple((np.full(1, i),) for i in range(200))
+    save_params(tmp_path / "m", params)
+    found, config = load_params(tmp_path / "m")
+    assert config is None
+    check_same(found, params)
+
+
 class TestRefused:
     class Stranger(NamedTuple):
         x: object
