@@ -208,7 +208,7 @@ def nearness(path):
         if file.name == "test_contract.py":
             called = re.search(rf"{chapter}\.(\w+)", name)
             return 0 if called and called[1] in public else 4
-        if file.name == f"test_{own}.py":
+        if file.name.startswith(f"test_{own}"):
             return 1
         if file in files or file.stem.removeprefix("test_") in topics:
             return 2

@@ -224,7 +224,6 @@ def associative_recall_task(
     ]
     tokens, targets = _next(np.concatenate(halves, axis=1), 2 * n + 1)
     targets[:, 1::2] = NOTHING
-    targets[:, : 2 * n] = NOTHING
     return tokens, targets
 
 

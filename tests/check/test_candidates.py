@@ -18,7 +18,8 @@ from dlref import (
     recurrent,
     transformer,
 )
-from dlref.check._oracle.calls import changed, form
+from dlref.check._candidates import _named
+from dlref.check._oracle.calls import Call, changed, form
 
 
 def naive_softmax(x, axis=-1):
@@ -266,6 +267,13 @@ def test_gradients_next_to_constants_have_their_names(rng):
     angle = rng.normal(size=(5, 4))
     turned = names_of_gradients(positions.apply_rope, dout, x, np.cos(angle), np.sin(angle))
     assert turned == ["x"]
+
+
+def test_gradients_that_are_no_inputs_have_numbers(rng):
+    x, dout = rng.normal(size=(2, 3))
+    call = Call(activations.relu, "vjp", (dout, x), {})
+    assert _named(call, [x]) == ["output 0 (gradient of x)"]
+    assert _named(call, [x, x]) == ["output 0", "output 1"]
 
 
 def test_every_failing_output_is_listed(rng):

@@ -119,6 +119,25 @@ class TestFacts:
         assert not dw.any()
         assert not ds.any()
 
+    def test_scores_that_nearly_vanish(self):
+        """The weights are s / (1e-20 + the sum of s), so that they vanish, too."""
+        x, weight = np.ones((1, 1)), np.array([[-58.0], [-59.0], [-70.0]])
+        options = {"k": 2, "score": "sigmoid"}
+
+        def weights(t):
+            return top_k_router(t * x, weight, **options).weights
+
+        s = np.exp([-58.0, -59.0])
+        np.testing.assert_allclose(weights(1.0)[0], s / (1e-20 + s.sum()), rtol=1e-13)
+        h = 1e-4
+        a, b, c, d = (weights(1.0 + t * h) for t in (-2, -1, 1, 2))
+        want = (8 * (c - b) - (d - a)) / (12 * h)
+        _, pushed, _ = top_k_router_jvp((x, weight), (x, None), **options)
+        np.testing.assert_allclose(pushed, want, rtol=1e-8)
+        u = np.array([[2.0, -1.0]])
+        pulled, *_ = top_k_router_vjp((None, u, None), x, weight, **options)
+        np.testing.assert_allclose(pulled, [[np.sum(u * want)]], rtol=1e-8)
+
     def test_ties_go_to_the_first(self):
         assert top_k_router([[0.0]], np.ones((3, 1)), k=2).experts.tolist() == [[0, 1]]
 

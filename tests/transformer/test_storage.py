@@ -287,6 +287,27 @@ def test_damaged_files_are_refused():
     assert sum(what == "refused" for _, _, what in results) > 300
 
 
+def test_many_tuples_in_a_row_are_not_deep(tmp_path):
+    params = tuple((np.full(1, i),) for i in range(200))
+    save_params(tmp_path / "m", params)
+    found, config = load_params(tmp_path / "m")
+    assert config is None
+    check_same(found, params)
+
+
+def test_a_manifest_as_long_as_the_limit_is_read(tmp_path, monkeypatch):
+    params = (np.ones(2), np.zeros(2))
+    save_params(tmp_path / "m", params)
+    members = fuzz_storage.members_of((tmp_path / "m").read_bytes())
+    length = len(str(np.load(io.BytesIO(members["manifest.npy"]))))
+    monkeypatch.setattr(_storage, "MANIFEST_LIMIT", length)
+    save_params(tmp_path / "m", params)
+    check_same(load_params(tmp_path / "m")[0], params)
+    monkeypatch.setattr(_storage, "MANIFEST_LIMIT", length - 1)
+    with pytest.raises(ValueError, match="must"):
+        save_params(tmp_path / "m", params)
+
+
 class TestRefused:
     class Stranger(NamedTuple):
         x: object
