@@ -177,7 +177,7 @@ def slipped(pair: Pair) -> str:
         if not words:  # the formula itself
             rest = {i: other[i] for i in pair.right if other[i] is not None}
         if _leads_to([pair], other, rest):
-            return words
+            return str(words)
     return ""
 
 
