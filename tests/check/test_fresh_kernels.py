@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+import dlref
 from dlref import activations as act
 from dlref import attention as att
 from dlref import check, convolution, neurons, positions, recurrent, training
@@ -197,6 +198,31 @@ def test_a_wrong_gradient_is_named(one):
     verdict = check.check_vjp(candidate, op, *inputs, **options)
     assert not verdict
     assert words in verdict.cause, verdict.cause
+
+
+def changed(out):
+    """Return outputs with another number in each place."""
+    if isinstance(out, tuple):
+        return tuple(map(changed, out))
+    return out + np.cos(1.0 + np.arange(np.size(out))).reshape(np.shape(out)) ** 3
+
+
+@pytest.mark.parametrize(
+    ("op", "form", "given"),
+    [
+        (act.geglu, "vjp", (U, X, U)),
+        (recurrent.gru, "forward", GRU[:4]),
+        (recurrent.gru, "vjp", (GRU[0][..., :1] * np.ones(4), *GRU)),
+        (recurrent.lstm, "vjp", ((LSTM[0][..., :1] * np.ones(4),) * 2, *LSTM)),
+        (norm.layer_norm, "vjp", (U, X, B)),
+        (act.tanh, "jvp", (X, U)),
+    ],
+)
+def test_an_unknown_mistake_has_no_cause(op, form, given):
+    suffix = "" if form == "forward" else f"_{form}"
+    right = getattr(getattr(dlref, op.__module__.split(".")[1]), op.__name__ + suffix)
+    judge = getattr(check, f"check_{form}")
+    assert judge(lambda *args: changed(right(*args)), op, *given).cause == ""
 
 
 def test_a_linear_map_has_no_kinks():

@@ -77,9 +77,8 @@ def other_options(call: Call) -> Trials:
 
 def exchanged_betas(call: Call) -> Trials:
     one, other = map(float, call.settings["betas"])
-    if one != other:
-        words = f"betas is {(other, one)}, not {(one, other)}"
-        yield words, call.with_options(betas=(other, one))
+    words = f"betas is {(other, one)}, not {(one, other)}"
+    yield words, call.with_options(betas=(other, one))
 
 
 def momentum_kept(call: Call) -> Trials:

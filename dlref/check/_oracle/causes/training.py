@@ -299,11 +299,10 @@ def summed_gradients(call: Call) -> Trials:
 
 def eps_added(call: Call) -> Trials:
     """Yield an iteration that begins with x / (|x| + eps), as in the code of Keller Jordan."""
-    if call.form == "forward":
-        x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
-        size = np.sqrt((x * x).sum((-2, -1), keepdims=True))
-        start = replaced(call, 0, x / (size + eps)).with_options(eps=1.0)
-        yield "eps is added to the norm, which should be no less than eps", start
+    x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
+    size = np.sqrt((x * x).sum((-2, -1), keepdims=True))
+    start = replaced(call, 0, x / (size + eps)).with_options(eps=1.0)
+    yield "eps is added to the norm, which should be no less than eps", start
 
 
 def other_steps(call: Call) -> Trials:
