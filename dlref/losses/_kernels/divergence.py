@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.arguments import FloatArray
 from ..._core.jit import inline_fma, inline_strict
-from ..._core.specialize import instantiate
+from ..._core.specialize import instantiate, specialize
 from ..._core.threads import as_carray, with_room
 from ..._math.elementary import Number, exp_parts, expm1, log1p, log1p_exp
 from ..._math.softmax_rows import added, softmax_and_logarithm
@@ -57,8 +57,14 @@ def _to_middle(ratio: Number) -> Number:
 
 
 @inline_fma
-def _difference(a: Number, b: Number, gap: Number) -> Number:
-    """Return a - b, for log(b / a) as `gap`, to all digits where both are nearly the same."""
+def _minus(a: Number, b: Number, gap: Number) -> Number:
+    """Return a - b, for log(b / a) as `gap`."""
+    return a - b
+
+
+@inline_fma
+def _minus_near(a: Number, b: Number, gap: Number) -> Number:
+    """Return the same, to all digits where both are nearly the same."""
     return -a * expm1(gap) if abs(gap) < 0.125 else a - b
 
 
@@ -117,7 +123,7 @@ def _kl(
     value = added(terms)
     if factor != 0.0:
         for i in range(p.size):
-            log_p[i] = factor * _difference(p[i], q[i], log_q[i])
+            log_p[i] = factor * _minus(p[i], q[i], log_q[i])
             log_q[i] = factor * _slope(q[i], log_q[i], value)
     return value
 
@@ -190,6 +196,8 @@ def _rows(
 
 @cache
 def _kernel(formula: Callable[..., Number], *, is_hot: bool) -> Callable[..., None]:
+    if is_hot:
+        formula = specialize(formula, {_minus: _minus_near}, "hot")
     return instantiate(_rows, _divergence=formula, _adjust=_subtract if is_hot else _keep)
 
 
