@@ -330,3 +330,38 @@ def batch_norm_vjp(u, x, w=None, b=None, eps=1e-5):
 def test_a_right_kernel_is_right(op, candidate, vjp):
     report = check.check_all(candidate, op, vjp=vjp)
     assert report, str(report)
+
+
+def test_a_factor_of_one_number_in_all_places_is_no_added_one():
+    x = np.full(8, 2.0)
+    verdict = check.check_forward(lambda x: 1.37 * x, act.relu, x)
+    assert not verdict
+    assert "plus" not in verdict.cause
+
+
+def test_dropout_without_a_factor_may_still_be_normalized_again():
+    kept = np.add.outer(np.arange(5), np.arange(7)) % 3 > 0
+
+    def again(q, k, v, *, dropout):
+        p = softmax(q @ t(k) * 8**-0.5) * dropout
+        return p / p.sum(-1, keepdims=True) @ v
+
+    verdict = check.check_forward(again, SDPA, Q, K, V, dropout=kept.astype(float))
+    assert verdict.cause == "the weights are normalized again after dropout"
+
+
+def test_a_momentum_of_one_has_no_sum_of_gradients():
+    def other(p, g, state, **options):
+        new, state = training.muon_step(p, g, state, **options)
+        return new + 1, state
+
+    told = {"momentum": 1.0, **RATE}
+    verdict = check.check_forward(other, training.muon_step, MATRIX, MATRIX, None, **told)
+    assert not verdict
+    assert "momentum" not in verdict.cause
+
+
+def test_a_candidate_that_lacks_what_each_case_has_is_told_so():
+    cases = [check.HardCase("columns", (X,), {"axis": 0})]
+    with pytest.raises(ValueError, match="must take an option that each case has, of 'axis'"):
+        check.check_all(softmax, act.softmax, cases=cases)

@@ -127,6 +127,10 @@ def test_options_that_exclude_each_other_stand_together_by_two():
     assert one[0] == "all of the options o0, o1, o2, o3, 3 more together"
 
 
+def test_forms_have_no_joint_cases_of_their_own():
+    assert [*joint_inputs(att.scaled_dot_product_attention_vjp, "float32")] == []
+
+
 def test_inputs_that_need_options_are_for_kernels_that_take_them():
     """As the weights of a norm of queries are, which are a part of the parameters."""
     names = [case.name for case in joint_inputs(att.multi_head_attention, "float32")]
