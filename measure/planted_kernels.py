@@ -48,6 +48,7 @@ from dlref.check._oracle.calls import Call, form, is_float, widened  # noqa: E40
 from dlref.check._oracle.causes import VALUE, _trials  # noqa: E402
 from dlref.check._oracle.causes.slips import OTHER, mutants  # noqa: E402
 from dlref.check._oracle.examples import along, drawn_like  # noqa: E402
+from dlref.check._oracle.together import APART, TOGETHER  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "planted.csv"
 KINDS = ROOT / "docs" / "results" / "planted_cases.csv"
@@ -437,6 +438,8 @@ def of_cases(kernels, outcomes_of_wrong):
 #: How the names of cases begin, and what cases of that kind are called.
 NAMED = {
     BEYOND: "sizes beyond tiles, and pairs of options",
+    TOGETHER: "several options together",
+    APART: "several options together",
     "the option": "one option",
     "memory with gaps along rows": "memory with gaps, after an offset",
     "memory with gaps": "memory with gaps in the first array",
