@@ -365,3 +365,14 @@ def test_a_candidate_that_lacks_what_each_case_has_is_told_so():
     cases = [check.HardCase("columns", (X,), {"axis": 0})]
     with pytest.raises(ValueError, match="must take an option that each case has, of 'axis'"):
         check.check_all(softmax, act.softmax, cases=cases)
+
+
+def test_a_map_that_refuses_some_numbers_is_asked_about_its_kinks():
+    r = np.array([0.5, 1.5, 2.5, 1.0])
+    dout = np.ones((4, 3, 3))
+    right = positions.kerple_bias_vjp(dout, r, r, T=3, S=3)
+
+    def other(*_, **__):
+        return right[0], right[1] + np.array([0.0, 0.0, 1.0, 0.0])
+
+    assert not check.check_vjp(other, positions.kerple_bias, dout, r, r, T=3, S=3)

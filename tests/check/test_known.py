@@ -75,6 +75,15 @@ def test_a_verdict_outlives_an_error_inside_a_mistake(monkeypatch):
     assert verdict.cause == ""
 
 
+def test_a_verdict_outlives_an_error_inside_a_sign(monkeypatch):
+    monkeypatch.setattr(causes, "SIGNS", (lambda _pair: {}["a bug"],))
+    x = np.linspace(0.1, 1.0, 3)
+    with pytest.raises(KeyError, match="a bug"):
+        check.check_forward(np.sin, activations.tanh, x)
+    monkeypatch.setattr(causes, "RAISE", False)
+    assert not check.check_forward(np.sin, activations.tanh, x)
+
+
 LOADED = """
 import sys
 import numpy as np

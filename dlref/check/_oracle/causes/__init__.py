@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-#: Whether an error inside a mistake ends the verdict: in tests alone, where it is a bug.
+#: Whether an error inside a mistake or a sign ends the verdict: in tests alone, where it is a bug.
 RAISE = False
 #: The words of an option with another value.
 NUMBER = r"(?:\([^()]+\)|[\w.+-]+)"
@@ -45,9 +45,22 @@ VALUE = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}), not (?P<due>{NUMBER})
 VALUES = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}(?: or {NUMBER})*), not (?P<due>{NUMBER})")
 
 
+def _outlived() -> Any:
+    return contextlib.nullcontext() if RAISE else contextlib.suppress(Exception)
+
+
 def _up_to_an_error(trials: Iterator[Any]) -> Iterator[Any]:
-    with contextlib.nullcontext() if RAISE else contextlib.suppress(Exception):
+    with _outlived():
         yield from trials
+
+
+def _read_off(signs: Iterable[Any], pair: Pair) -> str:
+    """Return the words of the first sign that is there."""
+    for sign in signs:
+        with _outlived():
+            if words := sign(pair):
+                return str(words)
+    return ""
 
 
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
@@ -92,8 +105,9 @@ def cause_of(
     values = got.astype(dtype) if is_float(got) else got
     pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype), right)
     if pair.got.shape != exact.shape:
-        words = next(filter(None, (sign(pair) for sign in (transposed, not_summed))), "")
-        return words or _mistaken([pair]) or _another(pair, want)
+        return (
+            _read_off((transposed, not_summed), pair) or _mistaken([pair]) or _another(pair, want)
+        )
     if not exact.size or (pair.dtype != got.dtype and np.all(np.abs(pair.got - exact) <= bound)):
         return ""
     return _explained(pair) or _another(pair, want)
@@ -126,11 +140,7 @@ def _explained(pair: Pair) -> str:
     known = pair.call.known
     first = without_inputs, *known.signs
     signs = overflown, *SIGNS, *known.last_signs, slipped, undefined, narrow
-    return (
-        next(filter(None, (sign(pair) for sign in first)), "")
-        or _mistaken([pair])
-        or next(filter(None, (sign(pair) for sign in signs)), "")
-    )
+    return _read_off(first, pair) or _mistaken([pair]) or _read_off(signs, pair)
 
 
 def _mistaken(pairs: list[Pair], others: dict[int, Any] | None = None) -> str:
