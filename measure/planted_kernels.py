@@ -354,7 +354,8 @@ def found_of(kernel, report):
     if report:
         return False, False, False, "right"
     if kernel.words is None:
-        wrong = any(words in said for words in NO_FORMULA)
+        read = any(words in said for words in READ)
+        wrong = any(words in said for words in NO_FORMULA) and not read
         return True, bool(said) and not wrong, wrong, said
     named = bool(said) and (kernel.words in said if kernel.words else False)
     named = named or any(words in said for words in READ if kernel.words)

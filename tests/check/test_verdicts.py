@@ -505,7 +505,7 @@ def test_a_wrong_scalar_has_no_specific_cause(dtype):
 
 def test_zeros_constants_and_inputs_have_their_own_words():
     for out, words in (
-        (np.zeros_like(GRID), "it is zero: not computed or not written"),
+        (np.zeros_like(GRID), "it is zero: not computed, not written, or multiplied by 0"),
         (np.ones_like(GRID), "it is one number in all places"),
         (GRID, "it is x, unchanged"),
     ):

@@ -223,7 +223,7 @@ def _largest_exponent(pair: Pair) -> float:
 def without_inputs(pair: Pair) -> str:
     """Find an output that is zero, or one number everywhere, where the exact one is not."""
     if not np.any(pair.got):
-        return "it is zero: not computed or not written"
+        return "it is zero: not computed, not written, or multiplied by 0"
     if pair.want.size >= FEW and np.ptp(pair.got) == 0 and np.ptp(pair.want):
         return "it is one number in all places"
     return ""

@@ -201,16 +201,17 @@ def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
     """Return differences of sums from the first gate on, one of which is a rounding too large."""
     z = np.add.accumulate(widen(log_forget), -1)
     out = np.nextafter(z, np.inf)[..., q_offset:, None] - z[..., None, :]
-    return (out * _not_after(z.shape[-1], q_offset)).astype(log_forget.dtype)
+    return (out * (_distances(z.shape[-1], q_offset) > 0)).astype(log_forget.dtype)
 
 
-def _not_after(count: int, first: int) -> Any:
-    return np.arange(count) <= np.arange(first, count)[:, None]
+def _distances(count: int, first: int) -> Any:
+    """Return how far each key is before each query."""
+    return np.arange(first, count)[:, None] - np.arange(count)
 
 
 def forgetting_bias_vjp(dout: Any, log_forget: Any, *, q_offset: int = 0) -> Any:
     """Return sums from each gate to the last, of rows minus columns."""
-    u = widen(dout) * _not_after(log_forget.shape[-1], q_offset)
+    u = widen(dout) * (_distances(log_forget.shape[-1], q_offset) >= 0)
     dz = -u.sum(-2)
     dz[..., q_offset:] += u.sum(-1)
     return np.add.accumulate(dz[..., ::-1], -1)[..., ::-1].astype(log_forget.dtype)

@@ -161,7 +161,8 @@ def leaky_relu_deriv(x: Any, negative_slope: float = 0.01) -> Any:
 
 
 def hard_swish(x: Any) -> Any:
-    return x * np.maximum(np.minimum(x + 3, 6), 0) / 6
+    wide = widen(x)
+    return (wide * np.maximum(np.minimum(wide + 3, 6), 0) / 6).astype(x.dtype)
 
 
 def hard_swish_deriv(x: Any) -> Any:
