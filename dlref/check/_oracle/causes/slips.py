@@ -29,6 +29,7 @@ DTYPES = {"widen", "astype", "kind", "type", "asarray"}
 MACHINERY = {"widen", "product", "summed", "in_another_order", "as_rows"}
 #: What a reader calls functions of the formulas; all others have their own names, without _.
 CALLED = {"summed": "sum", "in_another_order": "sum", "product": "matmul", "as_rows": "rows"}
+CALLED |= {"_gate": "sigmoid"}
 #: Names that are no part of the mathematics: the error of a library's function, and how options
 #: and dtypes are given.
 HIDDEN = {"OFF", "finfo", "options", "MASKS", "widen", "zlib"}
@@ -212,7 +213,7 @@ class _Read(ast.NodeTransformer):
             return ast.Name(str(node.args[0].value))
         # None is the keyword of **options
         node.keywords = [one for one in node.keywords if one.arg not in ("keepdims", None)]
-        node.args = [one for one in node.args if ast.unparse(one) != "options"]
+        node.args = [one for one in node.args if ast.unparse(one) not in ("options", "dtype")]
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:

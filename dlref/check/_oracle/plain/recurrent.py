@@ -9,6 +9,12 @@ import numpy as np
 from .common import as_rows, sigmoid, tanh, widen
 
 
+def _gate(x: Any, dtype: Any) -> Any:
+    """Return a sigmoid that was rounded; 0 where an exponential overflows is nearly right."""
+    with np.errstate(over="ignore"):
+        return widen(sigmoid(x).astype(dtype))
+
+
 def lstm_cell_vjp(dout: Any, *inputs: Any, **options: Any) -> Any:
     """Return the gradients of a step of an LSTM, of gates that were rounded."""
     if options or len(inputs) != 7 or any(a is None for a in (*dout, *inputs)):
@@ -16,7 +22,7 @@ def lstm_cell_vjp(dout: Any, *inputs: Any, **options: Any) -> Any:
     dtype = inputs[0].dtype
     dh, dc, x, h, c, w_ih, w_hh, b_ih, b_hh = map(widen, (*dout, *inputs))
     parts = np.split(x @ w_ih.T + h @ w_hh.T + b_ih + b_hh, 4, -1)
-    i, f, o = (widen(sigmoid(parts[k]).astype(dtype)) for k in (0, 1, 3))
+    i, f, o = (_gate(parts[k], dtype) for k in (0, 1, 3))
     g = widen(tanh(parts[2]).astype(dtype))
     t = widen(tanh(f * c + i * g).astype(dtype))
     dc = dc + dh * o * (1 - t * t)
@@ -37,7 +43,7 @@ def gru_cell_vjp(dout: Any, *given: Any, **options: Any) -> Any:
     (ri, zi, ni), (rh, zh, nh) = (
         np.split(a @ w.T + b, 3, -1) for a, w, b in ((x, w_ih, b_ih), (h, w_hh, b_hh))
     )
-    r, z = (widen(sigmoid(s).astype(dtype)) for s in (ri + rh, zi + zh))
+    r, z = (_gate(s, dtype) for s in (ri + rh, zi + zh))
     n = widen(tanh(ni + r * nh).astype(dtype))
     dn = dout * (1 - z) * (1 - n * n)
     dr, dz = dn * nh * r * (1 - r), dout * (h - n) * z * (1 - z)
@@ -65,7 +71,7 @@ def gru_cell_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
     dtype, h, dh = primals[0].dtype, primals[1], tangents[1]
     sums, moved = _gates(primals, tangents, 3)
     ((ri, zi, ni), (rh, zh, nh)), ((dri, dzi, dni), (drh, dzh, dnh)) = sums, moved
-    r, z = (widen(sigmoid(s).astype(dtype)) for s in (ri + rh, zi + zh))
+    r, z = (_gate(s, dtype) for s in (ri + rh, zi + zh))
     n = widen(tanh(ni + r * nh).astype(dtype))
     dr, dz = r * (1 - r) * (dri + drh), z * (1 - z) * (dzi + dzh)
     dn = (1 - n * n) * (dni + dr * nh + r * dnh)
@@ -79,7 +85,7 @@ def lstm_cell_jvp(primals: Any, tangents: Any, **options: Any) -> Any:
     dtype, c, dc = primals[0].dtype, widen(primals[2]), widen(tangents[2])
     values, steps = ((*given[:2], *given[3:]) for given in (primals, tangents))
     sums, moved = ([a + b for a, b in zip(*x, strict=True)] for x in _gates(values, steps, 4))
-    i, f, o = (widen(sigmoid(sums[k]).astype(dtype)) for k in (0, 1, 3))
+    i, f, o = (_gate(sums[k], dtype) for k in (0, 1, 3))
     g = widen(tanh(sums[2]).astype(dtype))
     di, df, do = (s * (1 - s) * moved[k] for s, k in ((i, 0), (f, 1), (o, 3)))
     t = widen(tanh(f * c + i * g).astype(dtype))
