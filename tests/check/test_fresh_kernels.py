@@ -376,3 +376,12 @@ def test_a_map_that_refuses_some_numbers_is_asked_about_its_kinks():
         return right[0], right[1] + np.array([0.0, 0.0, 1.0, 0.0])
 
     assert not check.check_vjp(other, positions.kerple_bias, dout, r, r, T=3, S=3)
+
+
+def test_options_of_a_partial_leave_no_case_with_others():
+    cases, rows = (
+        [check.HardCase("columns", (X,), {"axis": 0})],
+        functools.partial(act.softmax, axis=1),
+    )
+    with pytest.raises(ValueError, match="'op' must be a function that takes one of the cases"):
+        check.check_all(softmax, rows, cases=cases)
