@@ -102,11 +102,13 @@ def test_fire_holds_the_hidden_units_of_one_query(rng):
     T, S, F = 400, 500, 8
     parameters = [*(rng.normal(size=s) for s in ((F,), (F,), (2, F), (2,))), 1.0, 3.0]
     P.fire_bias(*parameters, T, S)
-    tracemalloc.start()
-    bias = P.fire_bias(*parameters, T, S)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak - bias.nbytes < 8 * S * F * 8 < T * S * 8
+    peaks = []
+    for _ in range(3):  # threads of pytest and coverage may allocate meanwhile
+        tracemalloc.start()
+        bias = P.fire_bias(*parameters, T, S)
+        peaks.append(tracemalloc.get_traced_memory()[1] - bias.nbytes)
+        tracemalloc.stop()
+    assert min(peaks) < 8 * S * F * 8 < T * S * 8
 
 
 def test_fire_without_hidden_units():
