@@ -345,8 +345,8 @@ def check_all(
         of the heads, lengths that are multiples of a tile. Each is tried with each option. For an
         optimizer, shapes of its parameters: one array, or a tuple of several.
     cases : iterable of HardCase, or None
-        The cases, in place of dlref's own; a tuple of a name, inputs and options is one. Their
-        inputs are taken in the dtypes that they have.
+        The cases, in place of dlref's own; each may be a tuple of a name, inputs and options. The
+        inputs keep their dtypes.
     options : iterable of str, or None
         Names of the options that the candidate takes; None reads them from its signature.
     layout : str or None
@@ -366,8 +366,8 @@ def check_all(
     Raises
     ------
     TypeError
-        If the inputs of `op` are not known, it lacks the form that is to be checked, `shapes` are
-        no lists of shapes, `cases` no cases, or `options` no names.
+        If the inputs of `op` are not known, it lacks the form that is to be checked, or `shapes`,
+        `cases` or `options` are malformed.
     ValueError
         If there is nothing to check; if there is a `jvp`, and `op`'s own takes more than point and
         direction; if no case fits `op` or the options of the candidate; if `options` names one that
@@ -687,7 +687,7 @@ class _Run:
 
 def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:
     """
-    Return rows without noise as a cause, where it is one in few cases: they agree by chance.
+    Drop noise as a cause where only a few cases show it: these agree by chance.
 
     A kernel that rounds inside does so in each case.
     """

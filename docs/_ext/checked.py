@@ -92,7 +92,7 @@ def start_reading():
 
 
 def displayed(reader):
-    """Return what was read: all displayed equations."""
+    """Wait for the reader to end, and return all displayed equations."""
     text, _ = reader.communicate()
     if reader.returncode:
         raise subprocess.CalledProcessError(reader.returncode, reader.args)

@@ -58,7 +58,7 @@ def aliases(env, doc):
 
 
 def init(_app, env, *_):
-    """Give the environment a store of what each page begins its sections with."""
+    """Create the store of the sections of all pages, unless the environment has it."""
     env.excerpts = getattr(env, "excerpts", {})
 
 
@@ -73,7 +73,7 @@ def purge(_app, env, docname):
 
 
 def merge(_app, env, docnames, other):
-    """Take over what a parallel reader collected."""
+    """Add the sections that a parallel reader has collected."""
     env.excerpts |= {d: other.excerpts[d] for d in docnames if d in other.excerpts}
 
 

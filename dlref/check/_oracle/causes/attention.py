@@ -143,11 +143,11 @@ def soft_caps(call: Call) -> Trials:
         return
     bias = 0.0 if settings["bias"] is None else settings["bias"]
     raw = chapter("attention").attention_scores(q, k, scale=scale)
+    masked = {key: settings[key] for key in UNMASKED if key in settings}
     for words, capped in (
         ("the soft cap is a hard one: the scores are clipped", np.clip(raw, -cap, cap)),
         ("the soft cap lacks its factor outside of the tanh", np.tanh(raw / cap)),
     ):
-        masked = {key: settings[key] for key in UNMASKED if key in settings}
         yield words, _with_scores(call, capped + bias, **masked)
     scores = cap * np.tanh((raw + bias) / cap)
     if settings["bias"] is not None:

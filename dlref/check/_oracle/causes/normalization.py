@@ -61,21 +61,24 @@ def _mean(call: Call, axes: tuple[int, ...]) -> Any:
     return np.asarray(call.inputs[0]).mean(axes, keepdims=True)
 
 
+def _moments(call: Call) -> tuple[tuple[int, ...], Any, Any]:
+    """Return the axes of the statistics, the input less its mean, and its variance."""
+    axes, _ = reduced(call)
+    centered = np.asarray(call.inputs[0]) - _mean(call, axes)
+    return axes, centered, (centered**2).mean(axes, keepdims=True)
+
+
 def other_forms(call: Call) -> Trials:
     """Yield another place of epsilon, another mean, or no root."""
     if call.form != "forward":
         return
-    axes, n = reduced(call)
-    eps, x = call.settings["eps"], np.asarray(call.inputs[0])
-    mean = _mean(call, axes)
-    var = ((x - mean) ** 2).mean(axes, keepdims=True)
+    axes, centered, var = _moments(call)
+    eps, x, (_, n) = call.settings["eps"], np.asarray(call.inputs[0]), reduced(call)
     with np.errstate(all="ignore"):
-        outside = {
-            e: (x - mean) / (np.sqrt(var) + e) for e in dict.fromkeys((eps, 1e-5, 1e-6, 1e-8))
-        }
+        outside = {e: centered / (np.sqrt(var) + e) for e in dict.fromkeys((eps, 1e-5, 1e-6, 1e-8))}
         rms = x / np.sqrt((x * x).mean(axes, keepdims=True) + eps)
-        squared = (x - mean) / (var + eps)
-        norm = (x - mean) / np.sqrt(var * n + eps)
+        squared = centered / (var + eps)
+        norm = centered / np.sqrt(var * n + eps)
     for e, y in outside.items():
         words = "eps is added outside the root" + ("" if e == eps else f", and is {e}, not {eps}")
         yield words, [_scaled(call, y)]
@@ -89,12 +92,9 @@ def least_variance(call: Call) -> Trials:
     """Yield max(variance, eps) in place of their sum, where that is not the variance alone."""
     if call.form != "forward":
         return
-    axes, _ = reduced(call)
-    eps, x = call.settings["eps"], np.asarray(call.inputs[0])
-    mean = _mean(call, axes)
-    var = ((x - mean) ** 2).mean(axes, keepdims=True)
+    (_, centered, var), eps = _moments(call), call.settings["eps"]
     if (var < eps).any():
-        y = (x - mean) / np.sqrt(np.maximum(var, eps))
+        y = centered / np.sqrt(np.maximum(var, eps))
         yield "eps is the least variance, max(var, eps), and not added to it", [_scaled(call, y)]
 
 
@@ -153,10 +153,9 @@ def weighted_gradients(call: Call) -> Trials:
     """Yield gradients with a weight, or a standard deviation, too many or too few."""
     if call.form != "vjp" or len(call.inputs) < 2 or call.inputs[1] is None:
         return
-    axes, _ = reduced(call)
+    axes, centered, var = _moments(call)
     dout, x = (np.asarray(a) for a in call.arguments[:2])
-    centered = x - _mean(call, axes)
-    s = 1 / np.sqrt((centered**2).mean(axes, keepdims=True) + call.settings["eps"])
+    s = 1 / np.sqrt(var + call.settings["eps"])
     dx, dw, *db = flat(call.run())
     weight = np.asarray(call.inputs[1]) + call.settings.get("weight_offset", 0)
     y, g = centered * s, dout * weight
@@ -190,10 +189,9 @@ def constant_statistics(call: Call) -> Trials:
     """Yield the gradient of a normalization whose mean and variance count as constants."""
     if call.form != "vjp":
         return
-    axes, _ = reduced(call)
+    axes, centered, var = _moments(call)
     dout, x = (np.asarray(a) for a in call.arguments[:2])
-    centered = x - _mean(call, axes)
-    s = 1 / np.sqrt((centered**2).mean(axes, keepdims=True) + call.settings["eps"])
+    s = 1 / np.sqrt(var + call.settings["eps"])
     rest = flat(call.run())[1:]
     g = _scaled(call.with_inputs(x, *call.inputs[1:2]), dout) if len(call.inputs) > 1 else dout
     yield "mean and variance are taken as constants in the gradient", [g * s, *rest]

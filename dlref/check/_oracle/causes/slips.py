@@ -27,7 +27,8 @@ OTHER: dict[type[ast.operator], Any] = {
 #: Functions that change no number in float64, and those that are no mathematics.
 DTYPES = {"widen", "astype", "kind", "type", "asarray"}
 MACHINERY = {"widen", "product", "summed", "in_another_order", "as_rows"}
-#: What a reader calls functions of the formulas; all others have their own names, without _.
+#: Names that a reader knows for helpers of the formulas; all other functions keep their own names,
+#: without the underscore.
 CALLED = {"summed": "sum", "in_another_order": "sum", "product": "matmul", "as_rows": "rows"}
 CALLED |= {"_gate": "sigmoid"}
 #: Names that are no part of the mathematics: the error of a library's function, and how options
@@ -193,7 +194,7 @@ def mutants(
 
 
 class _Read(ast.NodeTransformer):
-    """Leaves out what is about dtypes, shapes and errors, and gives functions their names."""
+    """Drops dtypes, shapes and error factors, and gives functions their usual names."""
 
     def visit_Name(self, node: ast.Name) -> Any:
         return ast.Name(CALLED.get(node.id, node.id.lstrip("_")))

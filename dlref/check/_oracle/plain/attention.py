@@ -198,14 +198,14 @@ def linear_attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> A
 
 
 def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
-    """Return differences of sums from the first gate on, one of which is a rounding too large."""
+    """Return differences of cumulative sums, the first of each pair a rounding too large."""
     z = np.add.accumulate(widen(log_forget), -1)
     out = np.nextafter(z, np.inf)[..., q_offset:, None] - z[..., None, :]
     return (out * (_distances(z.shape[-1], q_offset) > 0)).astype(log_forget.dtype)
 
 
 def _distances(count: int, first: int) -> Any:
-    """Return how far each key is before each query."""
+    """Return by how many positions each key precedes each query."""
     return np.arange(first, count)[:, None] - np.arange(count)
 
 
