@@ -14,10 +14,11 @@ from .._core.pytree import flat, named_leaves
 from ._errors import ulp_error
 from ._known import NOTHING, record_of
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
-from ._oracle.bounds import EPS, NORMAL, Limits, baselines, bounds
+from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import Call, as_form, is_float, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
 from ._oracle.pictures import as_html, as_text, picture_of
+from ._oracle.rounded import EPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -706,15 +707,17 @@ def check_forward(
 
     Every element has a bound of its own. The inputs are moved by a rounding or a part of it, up or
     down at random, and the exact result moves by the rounding of its terms: by about
-    :math:`\epsilon \sqrt{\sum_j (w_j x_j)^2}` for a sum of products, whatever the sum is. A
-    kernel is allowed a few of these and a few units of its own last place, or the error of the same
-    formula computed plainly in that dtype, whichever is more; `factor` times that.
-    Automatic differentiation of that formula counts, too, and for softmax and attention the
-    exponential of :math:`x_i - \operatorname{logsumexp} x`. Where the exact value is infinite, the
-    candidate must say the same. Where each element may be as far off as it is large, zeros would
-    pass: the verdict is then neither right nor wrong (``cannot_tell``). A plain formula that
-    overflows on the way to its result grants nothing. NaN in the exact result is an error of the
-    inputs, unless they hold NaN themselves.
+    :math:`\epsilon \sqrt{\sum_j (w_j x_j)^2}` for a sum of products, whatever the sum is. A kernel
+    is allowed a few of these and a few units of its own last place, or the error of the same
+    formula computed plainly in that dtype, whichever is more; `factor` times that. The formula is
+    evaluated several times near the inputs, also with operations that are rounded up or down at
+    random, because a single evaluation may be nearly exact by chance. Automatic differentiation of
+    that formula counts, too, and for softmax and attention the exponential of :math:`x_i -
+    \operatorname{logsumexp} x`. Where the exact value is infinite, the candidate must say the same.
+    Where each element may be as far off as it is large, zeros would pass: the verdict is then
+    neither right nor wrong (``cannot_tell``). A plain formula that overflows on the way to its
+    result grants nothing. NaN in the exact result is an error of the inputs, unless they hold NaN
+    themselves.
 
     The candidate is given copies of the inputs, with the order and the gaps of their memory, and
     fails if it writes to them. It may return arrays of any library, and a list where dlref has a

@@ -11,7 +11,7 @@ import numpy as np
 from .._core.arguments import as_array, as_number, check_mapping, float_dtype, shown
 from ..positions import rope_permutation
 from ._candidates import html_table
-from ._oracle.bounds import EPS
+from ._oracle.rounded import EPS
 from ._tracing.fits import fits_of, least
 from ._tracing.models import MODELS
 

@@ -92,7 +92,6 @@ def test_formulas_are_changed_one_place_at_a_time(key):
     [
         ("x - _mean(wide.astype(np.float32))", "x - mean(wide)"),
         ("e / (total := _sum_with_sink(e, last))", "e / (total := sum_with_sink(e, last))"),
-        ("in_another_order(p * dp)", "sum(p * dp)"),
         ("as_rows(dk).T @ widen(elu(x, alpha))", "rows(dk).T @ elu(x, alpha)"),
         ("kind(options['softcap']) * options.get('bias', 0)", "softcap * bias"),
         ("np.asarray(a, np.float64).sum(-1, keepdims=True)", "a.sum(-1)"),

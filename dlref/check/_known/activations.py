@@ -179,6 +179,7 @@ RECORDS = [
         call((0, 3), (0, 3)),
         hard=[call((5, 7), (5, 7)), call((3, 131), (3, 131), temperature=0.5)],
         options=[call((5, 7), (5, 7), temperature=0.5), call((5, 7), (5, 7), hard=True)],
+        plain={"forward": r.gumbel_softmax, "vjp": r.gumbel_softmax_vjp},
     ),
     along_rows(a.hardmax, call((1,))),
 ]  # fmt: skip

@@ -335,6 +335,9 @@ RECORDS = [
         call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
         batched=False, hard=[call(*TWO_MAPS)],
         options=_told(TWO_MAPS, without=("sink", "dropout", "indices")),
+        plain={
+            "forward": plain.differential_attention, "vjp": plain.differential_attention_vjp,
+        },
     ),
     record(
         a.repeat_kv, call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1),

@@ -81,6 +81,24 @@ def _cross_entropy(_: Known, rng: Any, _size: Any) -> Cases:
     yield "the largest one in the last tile", (late, np.array([0, 997])), {}
 
 
+def _sure_linear(known: Known, rng: Any, _size: Any) -> Cases:
+    _, weight, target, bias = known.inputs(rng, known.hard_samples[0].shapes)
+    yield "sure and right", (2.0 * weight[target], weight, target, bias), {}
+
+
+def _sure_pairs(_: Known, rng: Any, _size: Any) -> Cases:
+    yield "sure and right", (rng.normal(size=(6, 6)) + 12 * np.eye(6),), {}
+
+
+def _near(_: Known, rng: Any, _size: Any) -> Cases:
+    x = rng.normal(size=(5, 7))
+    yield "nearly equal", (x, x + 1e-2 * rng.normal(size=x.shape)), {}
+
+
+def _near_standard(_: Known, rng: Any, _size: Any) -> Cases:
+    yield "nearly standard", tuple(1e-2 * rng.normal(size=(2, 5, 7))), {}
+
+
 def _ignored(known: Known, rng: Any, _size: Any) -> Cases:
     log_probs, target = known.inputs(rng, ((6, 5), (6,)))
     yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
@@ -140,6 +158,8 @@ RECORDS = [
             call((9, 7), (5, 7), (9,), (5,), label_smoothing=0.25),
             call((9, 7), (5, 7), (9,), (5,), z_loss=0.25),
         ],
+        more=_sure_linear,
+        plain={"forward": p.linear_cross_entropy, "vjp": p.linear_cross_entropy_vjp},
     ),
     Known(
         f=m.nll, large=covered(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
@@ -154,7 +174,8 @@ RECORDS = [
         m.gaussian_kl,
         call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), reduction="none"),
         call((3, 2), (3, 2), reduction="sum"), call((5,), (5,)),
-        batched=False, is_loss=True, hard=PAIRS, needed=REDUCED,
+        batched=False, is_loss=True, hard=PAIRS, needed=REDUCED, more=_near_standard,
+        plain={"forward": p.gaussian_kl, "vjp": p.gaussian_kl_vjp},
     ),
     Known(
         f=m.kl_estimate, family="losses",
@@ -165,6 +186,7 @@ RECORDS = [
         batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         large=[call((85,), (85,)), call((2, 3, 65), (2, 3, 65))],
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
+        more=_near, plain={"forward": p.kl_estimate, "vjp": p.kl_estimate_vjp},
     ),
     record(
         m.distillation_loss,
@@ -175,13 +197,15 @@ RECORDS = [
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
             call((5, 7), (5, 7), temperature=4.0),
         ],
+        more=_near, plain={"forward": p.distillation_loss, "vjp": p.distillation_loss_vjp},
     ),
     record(
         m.info_nce,
         call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
         call((3, 3), reduction="sum"), call((2, 2)),
         batched=False, is_loss=True, needed=REDUCED, hard=reduced((6, 6)),
-        options=[call((6, 6), symmetric=False)],
+        options=[call((6, 6), symmetric=False)], more=_sure_pairs,
+        plain={"forward": p.info_nce, "vjp": p.info_nce_vjp},
     ),
     record(
         m.siglip_loss,

@@ -4,7 +4,8 @@ A bound for every element of a result.
 Two things are measured near the inputs, in a few random places a rounding away from them: how far
 the exact result moves (the rounding of its terms, whatever their sum), and how far the formula
 computed plainly in the dtype lies from the exact one.  A rounding away the plain formula may be
-near by the same accident, so its error is measured in places a little farther away, too.
+near by the same accident, so its error is measured in places a little farther away, too, and with
+operations that are rounded at random.
 
 Where dlref computes float32 in float32, its own error there is a third measure, in roundings of the
 format that sums are accumulated in.  Sums that are zero in exact arithmetic, as the gradient of the
@@ -15,6 +16,7 @@ the dtype of the result.
 from __future__ import annotations
 
 import contextlib
+import functools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ import numpy as np
 
 from ..._core.pytree import flat
 from .calls import Call, changed, is_float
+from .rounded import EPS, rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,9 +43,8 @@ class Limits:
     accumulate: str = "float32"
 
 
-#: Digits of a format: distance of 1 from the next number; a term added to each bound; the smallest
-#: normal number, below which a kernel may write 0, as processors do that flush subnormal numbers.
-EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+#: A term added to each bound; the smallest normal number, below which a kernel may write 0, as
+#: processors do that flush subnormal numbers.
 TINY = {"float16": 2.0**-24, "bfloat16": 2.0**-126, "float32": 2.0**-126, "float64": 2.0**-1022}
 NORMAL = {**TINY, "float16": 2.0**-14}
 #: Roundings that a plain computation makes, in units of the effect of one.
@@ -54,6 +56,7 @@ NARROW = (
 )
 DRAWS = 6
 FAR_DRAWS = 12
+AT_RANDOM = 4  #: evaluations with operations that are rounded at random
 
 
 def _neighbours(
@@ -115,7 +118,7 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
     eps = EPS[dtype.name]
     joined = call.known.family not in ("elements", "pairs")  # one element overflows for others
     near = (call, *_neighbours(call, eps, times * DRAWS))
-    count = times * FAR_DRAWS
+    count, rng = times * FAR_DRAWS, np.random.default_rng(0)
     overflows: list[str] = []
     over: Any = "call" if joined else "ignore"
     for neighbor in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
@@ -124,6 +127,10 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
         overflows.clear()
         with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
             results = [*_results(formulas, narrow, options)]
+            if neighbor is call:
+                noisy = changed(functools.partial(rounded, rng=rng), narrow)
+                for _ in range(times * AT_RANDOM):
+                    results += _results(formulas, noisy, options)
         if not results:
             return gaps
         exact = flat(replace(neighbor, arguments=wide).run())
@@ -216,7 +223,8 @@ def bounds(
     eps = EPS[coarse.name]
     # differences have noise of their own, which moved inputs would only repeat
     moves = [*none] if call.numeric else _moves(call, want, eps)
-    far = none if call.numeric else _moves(call, want, 8 * eps)
+    large = [move > np.sqrt(eps) * size_of(w) for move, w in zip(moves, want, strict=True)]
+    far = _moves(call, want, 8 * eps) if any(map(np.any, large)) else moves
     plain = none if limits.strict else _plain_gaps(call, want, coarse, times)
     own = plain if call.numeric else _sums(call, want, moves, eps, limits)
     out = []
@@ -225,11 +233,9 @@ def bounds(
             out.append(np.zeros(np.shape(w)))
             continue
         name = np.dtype(dtypes[k]).name
-        size = size_of(w)
-        jumps = (2 * moves[k] >= far[k]) & (moves[k] > np.sqrt(eps) * size)
-        moves[k] = np.where(jumps, 0.0, moves[k])
+        moves[k] = np.where(large[k] & (2 * moves[k] >= far[k]), 0.0, moves[k])
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         one = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
-        one = one + (max(1e-9, eps) * size if call.numeric else 0.0)
+        one = one + (max(1e-9, eps) * size_of(w) if call.numeric else 0.0)
         out.append(limits.factor * one)
     return out, moves

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import flat
-from ..bounds import EPS, size_of
+from ..bounds import size_of
 from ..calls import changed, is_float
+from ..rounded import EPS
 from .common import LN2
 from .normalization import reduced
 

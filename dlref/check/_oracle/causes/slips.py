@@ -26,10 +26,10 @@ OTHER: dict[type[ast.operator], Any] = {
 }  # fmt: skip
 #: Functions that change no number in float64, and those that are no mathematics.
 DTYPES = {"widen", "astype", "kind", "type", "asarray"}
-MACHINERY = {"widen", "product", "summed", "in_another_order", "as_rows"}
+MACHINERY = {"widen", "product", "summed", "as_rows"}
 #: Names that a reader knows for helpers of the formulas; all other functions keep their own names,
 #: without the underscore.
-CALLED = {"summed": "sum", "in_another_order": "sum", "product": "matmul", "as_rows": "rows"}
+CALLED = {"summed": "sum", "product": "matmul", "as_rows": "rows"}
 CALLED |= {"_gate": "sigmoid"}
 #: Names that are no part of the mathematics: the error of a library's function, and how options
 #: and dtypes are given.

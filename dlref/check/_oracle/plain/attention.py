@@ -9,7 +9,7 @@ import numpy as np
 
 from ...._core.broadcasting import unbroadcast
 from ....attention import attention_scores
-from .common import as_rows, in_another_order, product, tanh, widen
+from .common import as_rows, product, tanh, widen
 from .rows import softmax
 
 MASKS = {"mask", "is_causal", "q_offset", "window"}
@@ -88,7 +88,7 @@ def attention_vjp(
     p = widen(p.astype(dtype))
     dp = product(dout, np.swapaxes(v, -1, -2)) * drop
     out = widen(product(p * drop, v).astype(dtype))
-    rows = in_another_order(dout * out)
+    rows = (dout * out).sum(-1, keepdims=True)
     ds = widen((p * (dp - rows)).astype(dtype))
     grads, ds_k = [product(ds * slope, k)], np.swapaxes(ds * slope, -1, -2)
     parts = product(ds_k, q), product(np.swapaxes(p * drop, -1, -2), dout)
@@ -115,8 +115,27 @@ def attention_jvp(primals: Any, tangents: Any, weights: Any = _weights, **option
     p = widen(p.astype(dtype))
     ds = product(dq, np.swapaxes(k, -1, -2)) + product(q, np.swapaxes(dk, -1, -2))
     ds = ds * slope
-    dp = widen((p * (ds - in_another_order(p * ds))).astype(dtype))
+    dp = widen((p * (ds - (p * ds).sum(-1, keepdims=True))).astype(dtype))
     return (product(dp * drop, v) + product(p * drop, dv)).astype(dtype)
+
+
+def differential_attention(
+    q1: Any, k1: Any, q2: Any, k2: Any, v: Any, lam: Any, **options: Any
+) -> Any:
+    """Return one attention minus lambda times the other, both rounded."""
+    return attention(q1, k1, v, **options) - lam * attention(q2, k2, v, **options)
+
+
+def differential_attention_vjp(
+    dout: Any, q1: Any, k1: Any, q2: Any, k2: Any, v: Any, lam: Any, **options: Any
+) -> Any:
+    """Return the gradients of both attentions."""
+    if "bias" in options:
+        raise NotImplementedError
+    *first, dv = attention_vjp(dout, q1, k1, v, **options)
+    *second, other = attention_vjp(-lam * dout, q2, k2, v, **options)
+    dlam = unbroadcast(-dout * attention(q2, k2, v, **options), lam.shape)
+    return *first, *second, dv + other, dlam
 
 
 def _identity(k: Any) -> Any:
@@ -149,7 +168,7 @@ def additive_attention_vjp(
         raise NotImplementedError
     t = _uneven_tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
     p, dp = softmax(t @ vec), dout @ np.swapaxes(v, -1, -2)
-    ds = p * (dp - in_another_order(p * dp))
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True))
     inner = ds[..., None] * vec * (1 - t * t)
     dq, dk = inner.sum(-2), inner.sum(-3)
     dv = np.swapaxes(p, -1, -2) @ dout
@@ -198,9 +217,9 @@ def linear_attention_vjp(dout: Any, q: Any, k: Any, v: Any, **options: Any) -> A
 
 
 def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
-    """Return differences of cumulative sums, the first of each pair a rounding too large."""
+    """Return differences of cumulative sums."""
     z = np.add.accumulate(widen(log_forget), -1)
-    out = np.nextafter(z, np.inf)[..., q_offset:, None] - z[..., None, :]
+    out = z[..., q_offset:, None] - z[..., None, :]
     return (out * (_distances(z.shape[-1], q_offset) > 0)).astype(log_forget.dtype)
 
 

@@ -38,12 +38,6 @@ def product(a: Any, b: Any) -> Any:
     return np.concatenate(parts, -2) if len(parts) > 1 else a @ b
 
 
-def in_another_order(terms: Any) -> Any:
-    """Return sums over rows, with the rounding that another order of the terms may leave."""
-    off = np.finfo(terms.dtype).eps * abs(terms).sum(-1, keepdims=True)
-    return terms.sum(-1, keepdims=True) + off
-
-
 def tanh(x: Any) -> Any:
     """Return a tanh as inaccurate as the libraries'."""
     return np.tanh(x) * (1 - OFF * np.finfo(widen(x).dtype).eps).astype(x.dtype)

@@ -67,16 +67,15 @@ def linear_vjp(dout: Any, x: Any, weight: Any, bias: Any = None) -> Any:
 def norm_vjp(
     dout: Any, x: Any, weight: Any, bias: Any = None, *, eps: float, offset: float, centered: bool
 ) -> Any:
-    """Return the gradients of a norm that has weights."""
-    if weight is None:
-        raise NotImplementedError
-    u, wide, scale = (widen(a) for a in (dout, x, weight))
+    """Return the gradients of a norm."""
+    u, wide = widen(dout), widen(x)
     wide = wide - _mean(wide) if centered else wide
     size = np.sqrt(_mean(wide * wide) + wide.dtype.type(eps))
-    y, u_scaled = wide / size, u * (scale + scale.dtype.type(offset))
+    scale = 1 if weight is None else widen(weight) + wide.dtype.type(offset)
+    y, u_scaled = wide / size, u * scale
     dx = (u_scaled - y * _mean(u_scaled * y)) / size
     dx = dx - _mean(dx) if centered else dx
-    sums = [as_rows(u * y), *([] if bias is None else [as_rows(u)])]
+    sums = [as_rows(a) for a, b in ((u * y, weight), (u, bias)) if b is not None]
     return tuple(a.astype(x.dtype) for a in (dx, *map(_over_rows, sums)))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .common import sigmoid, summed
+from .common import as_rows, product, sigmoid, summed, widen
 from .rows import log_softmax
 
 
@@ -56,6 +56,137 @@ def cross_entropy_vjp_of_logarithms(dout: Any, logits: Any, target: Any, **optio
     if target.dtype.kind in "iu":
         return grad
     return grad, cross_entropy_vjp(dout, logits, target, **options)[1]
+
+
+def _affine(x: Any, weight: Any, bias: Any) -> Any:
+    y = product(as_rows(widen(x)), widen(weight).T).reshape(*x.shape[:-1], len(weight))
+    return (y if bias is None else y + bias).astype(x.dtype)
+
+
+def linear_cross_entropy(x: Any, weight: Any, target: Any, bias: Any = None, **options: Any) -> Any:
+    """Return the cross-entropy of logits that are rounded."""
+    return cross_entropy(_affine(x, weight, bias), target, **options)
+
+
+def linear_cross_entropy_vjp(
+    dout: Any, x: Any, weight: Any, target: Any, bias: Any = None, **options: Any
+) -> Any:
+    """Return the products of the gradient of the logits with weights and inputs, and its sum."""
+    logits = _affine(x, weight, bias)
+    grad = as_rows(cross_entropy_vjp(dout, logits, target, **options))
+    of_weight = grad.T @ as_rows(x)
+    return (grad @ weight).reshape(x.shape), of_weight, *([] if bias is None else [grad.sum(0)])
+
+
+def _divisor(losses: Any, options: dict[str, Any]) -> Any:
+    return losses.dtype.type(losses.size if options.get("reduction", "mean") == "mean" else 1)
+
+
+def _reduced(losses: Any, options: dict[str, Any]) -> Any:
+    """Return all losses, their sum, or their mean."""
+    if options.get("reduction") == "none":
+        return losses
+    return losses.sum() / _divisor(losses, options)
+
+
+def _each(dout: Any, losses: Any, options: dict[str, Any]) -> Any:
+    """Return the upstream gradient of each loss."""
+    return np.broadcast_to(dout, losses.shape) / _divisor(losses, options)
+
+
+def _of_pairs(matrix: Any) -> Any:
+    return np.diagonal(matrix, axis1=-2, axis2=-1)
+
+
+def info_nce(similarity: Any, *, symmetric: bool = True, **options: Any) -> Any:
+    """Return the cross-entropy of each row for the class on the diagonal; and of each column."""
+    losses = -_of_pairs(log_softmax(similarity))
+    if symmetric:
+        losses = (losses - _of_pairs(log_softmax(similarity, -2))) / 2
+    return _reduced(losses, options)
+
+
+def info_nce_vjp(dout: Any, similarity: Any, *, symmetric: bool = True, **options: Any) -> Any:
+    """Return p minus the identity, of the rows and of the columns."""
+    u = _each(dout, similarity[..., 0], options)
+    own = u[..., None] * np.eye(similarity.shape[-1], dtype=similarity.dtype)
+    grad = u[..., None] * np.exp(log_softmax(similarity)) - own
+    if symmetric:
+        grad = (grad + u[..., None, :] * np.exp(log_softmax(similarity, -2)) - own) / 2
+    return grad
+
+
+def _divergence(log_q: Any, log_p: Any) -> Any:
+    """Return the mean under q of the difference of the logarithms."""
+    return np.sum(np.exp(log_q) * (log_q - log_p), -1, keepdims=True)
+
+
+def _tempered(logits: Any, teacher: Any, temperature: float, kind: str) -> Any:
+    """Return the logarithms of student and teacher, exchanged for the reverse direction."""
+    both = [log_softmax(z / z.dtype.type(temperature)) for z in (logits, teacher)]
+    return both[::-1] if kind == "reverse" else both
+
+
+def distillation_loss(
+    logits: Any, teacher: Any, *, temperature: float = 1.0, kind: str = "kl", **options: Any
+) -> Any:
+    """Return temperature² times the divergence, or times half of both from the middle."""
+    log_p, log_q = _tempered(logits, teacher, temperature, kind)
+    if kind == "jsd":
+        middle = np.logaddexp(log_p, log_q) - np.log(logits.dtype.type(2))
+        losses = (_divergence(log_q, middle) + _divergence(log_p, middle)) / 2
+    else:
+        losses = _divergence(log_q, log_p)
+    return _reduced(losses[..., 0] * logits.dtype.type(temperature**2), options)
+
+
+def distillation_loss_vjp(
+    dout: Any,
+    logits: Any,
+    teacher: Any,
+    *,
+    temperature: float = 1.0,
+    kind: str = "kl",
+    **options: Any,
+) -> Any:
+    """Return the gradients as autograd has them, through each factor of q (log q - log p)."""
+    u = _each(dout, logits[..., 0], options)[..., None] * logits.dtype.type(temperature)
+    log_p, log_q = _tempered(logits, teacher, temperature, kind)
+    p, q = np.exp(log_p), np.exp(log_q)
+    if kind == "jsd":
+        middle = np.logaddexp(log_p, log_q) - np.log(logits.dtype.type(2))
+        of_p, of_q = (u / 2 * one * (log - middle) for one, log in ((p, log_p), (q, log_q)))
+    else:
+        of_p, of_q = -u * q, u * q * (log_q - log_p) + u * q
+    grads = of_p - p * summed(of_p), of_q - q * summed(of_q)
+    return grads[::-1] if kind == "reverse" else grads
+
+
+def gaussian_kl(mean: Any, log_var: Any, **options: Any) -> Any:
+    """Return half of mean² + variance - 1 - log variance, summed over rows."""
+    terms = mean * mean + np.exp(log_var) - 1 - log_var
+    return _reduced(np.sum(terms, -1) / 2, options)
+
+
+def gaussian_kl_vjp(dout: Any, mean: Any, log_var: Any, **options: Any) -> Any:
+    u = _each(dout, mean[..., 0], options)[..., None]
+    return u * mean, (u * np.exp(log_var) - u) / 2
+
+
+def kl_estimate(log_p: Any, log_ref: Any, *, kind: str = "k3", **options: Any) -> Any:
+    """Return -r, r² / 2 or exp(r) - 1 - r of the log-ratio r."""
+    r = log_ref - log_p
+    losses = {"k1": -r, "k2": r * r / 2, "k3": np.exp(r) - 1 - r}
+    return _reduced(losses[kind], options)
+
+
+def kl_estimate_vjp(
+    dout: Any, log_p: Any, log_ref: Any, *, kind: str = "k3", **options: Any
+) -> Any:
+    r = log_ref - log_p
+    u = _each(dout, r, options)
+    grad = {"k1": u, "k2": -u * r, "k3": u - u * np.exp(r)}[kind]
+    return grad, -grad
 
 
 def _weighed(target: Any, options: dict[str, Any]) -> tuple[Any, ...]:

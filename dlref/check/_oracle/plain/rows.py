@@ -44,6 +44,24 @@ def log_softmax_vjp(dout: Any, x: Any, axis: int = -1) -> Any:
     return (dout - np.exp(widen(y)) * summed(dout, axis)).astype(x.dtype)
 
 
+def gumbel_softmax(x: Any, noise: Any, *, temperature: float = 1.0, hard: bool = False) -> Any:
+    """Return the softmax of noisy logits, or the row of the identity that is nearest."""
+    p = softmax(_noisy(x, noise, temperature))
+    return np.eye(p.shape[-1], dtype=p.dtype)[p.argmax(-1)] if hard else p
+
+
+def gumbel_softmax_vjp(
+    dout: Any, x: Any, noise: Any, *, temperature: float = 1.0, **_options: Any
+) -> Any:
+    """Return the gradient of the softmax for both; a hard choice has the same."""
+    grad = softmax_vjp(dout, _noisy(x, noise, temperature)) / x.dtype.type(temperature)
+    return grad, grad
+
+
+def _noisy(x: Any, noise: Any, temperature: float) -> Any:
+    return (x + noise) / x.dtype.type(temperature)
+
+
 def log_softmax_jvp(x: Any, dx: Any, axis: int = -1) -> Any:
     """Return dx minus its mean, by the exponential of a logarithm of p that was rounded."""
     y = x - np.expand_dims(_logsumexp(x, axis), axis)

@@ -1,0 +1,53 @@
+"""Arrays whose operations are rounded at random: the errors that a formula may have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: Distance of 1 from the next number of a format.
+EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+#: Functions without a rounding error.
+EXACT = {
+    *(np.negative, np.positive, np.absolute, np.sign, np.copysign, np.maximum, np.minimum),
+    *(np.floor, np.ceil, np.rint, np.trunc),
+}
+
+
+class Rounded(np.ndarray[Any, Any]):
+    """
+    An array whose operations return the rounded result or one of its neighbors, at random.
+
+    The rounding error of 1 + x is the same wherever a tiny x moves by a part of itself, and may be
+    nearly 0 by accident. Here each evaluation has another one.
+    """
+
+    rng: np.random.Generator
+
+    def __array_finalize__(self, other: Any) -> None:
+        """Share the generator of the array that this one is made from."""
+        self.rng = getattr(other, "rng", None) or np.random.default_rng(0)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """Compute with plain arrays, and move each element up, down, or not at all."""
+        plain = [a.view(np.ndarray) if isinstance(a, Rounded) else a for a in inputs]
+        options.pop("out", None)  # what is returned takes its place
+        found = getattr(ufunc, method)(*plain, **options)
+        if found is None or found.dtype.name not in EPS:  # None: written in place
+            return found
+        if ufunc in EXACT:
+            return rounded(found, self.rng)
+        size = found
+        if method != "__call__":  # where terms cancel, the errors of their sums do not
+            size = getattr(ufunc, method)(abs(plain[0]), *plain[1:], **options)
+        ways = self.rng.integers(-1, 2, found.shape, np.int8).astype(found.dtype)
+        half = found.dtype.type(EPS[found.dtype.name] / 2)
+        return rounded(found + ways * (half * size), self.rng)
+
+
+def rounded(array: Any, rng: np.random.Generator) -> Any:
+    """Return an array of floats as one whose operations are rounded at random."""
+    out = np.asarray(array).view(Rounded)
+    out.rng = rng
+    return out
