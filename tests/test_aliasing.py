@@ -379,14 +379,6 @@ MAKERS = (
 )
 
 
-def made():
-    rng = np.random.default_rng(0)
-    return [call for maker in MAKERS for call in maker(rng)]
-
-
-CALLS = made()
-
-
 def shared(function, args, options):
     """Say which arrays of a call share memory, and which were written to."""
     inputs = [a for a in contents((args, options)) if a.size]
@@ -401,12 +393,10 @@ def shared(function, args, options):
     return [(a, b) for a, b in pairs if np.shares_memory(a, b)]
 
 
-@pytest.mark.parametrize(
-    "number", range(len(CALLS)), ids=[f"{name}-{i}" for i, (name, *_) in enumerate(CALLS)]
-)
-def test_shares_no_memory(number):
-    name, args, options = CALLS[number]
-    assert not shared(calls.function(name), args, options)
+@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.__name__)
+def test_shares_no_memory(maker, rng):
+    for name, args, options in maker(rng):
+        assert not shared(calls.function(name), args, options), name
 
 
 @pytest.mark.parametrize("name", dict(cases.public_functions()))
@@ -439,7 +429,9 @@ def array_options(f):
 def tried():
     """Return {name: options that some call gives an array}, of all functions that are called."""
     found = {}
-    every = [*CALLS, *((name, *call) for name, call in calls.calls().items())]
+    rng = np.random.default_rng(0)
+    every = [call for maker in MAKERS for call in maker(rng)]
+    every += [*((name, *call) for name, call in calls.calls().items())]
     for name, _ in cases.public_functions():
         every += [(name, (), call.options) for call in cases.SPECS[cases.key_of(name)].calls]
     for name, _, options in every:

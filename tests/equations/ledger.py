@@ -152,6 +152,11 @@ def _sources():
         yield str(path.relative_to(ROOT)), path.read_text()
 
 
+def files():
+    """Return the files that have displayed equations; to parse them all takes nine seconds."""
+    return sorted({place.partition("::")[0] for place, text in _sources() if ".. math::" in text})
+
+
 @functools.cache
 def places():
     """Return where each displayed equation stands, and its text."""

@@ -8,6 +8,7 @@ anew; read the difference before you commit it.
     PYTHONPATH=tests python tests/equations/places.py
 """
 
+import functools
 import importlib
 import pkgutil
 import tomllib
@@ -25,6 +26,7 @@ def load_checks():
             importlib.import_module(f"equations.{name}")
 
 
+@functools.cache
 def found():
     """Return the names of the checks of each place, in the order of its equations."""
     names = {}

@@ -1,5 +1,6 @@
 """Inline relations are true, where they can be read, and where a check states them."""
 
+import functools
 import itertools
 import random
 import re
@@ -15,7 +16,12 @@ for _place, _text in inline.relations():
     FOUND.setdefault(_place, []).append(_text)
 VERDICTS = {text: inline.verdict(text) for texts in FOUND.values() for text in texts}
 IDENTITIES = tomllib.loads(inline.LIST.read_text(encoding="utf-8"))
-CHECKED = {(file, text) for file, check in stated.STATED.values() for text, *_ in check()}
+
+
+@functools.cache
+def checked():
+    """Return each relation that a check states, with its file; the checks call many kernels."""
+    return {(file, text) for file, check in stated.STATED.values() for text, *_ in check()}
 
 
 def in_file(file):
@@ -56,7 +62,7 @@ def test_no_check_takes_the_place_of_another():
 def test_four_hundred_results_are_checked():
     listed = {(place, text) for place, ts in IDENTITIES.items() for text in ts}
     numbers = {text for text, verdict in VERDICTS.items() if verdict == "number"}
-    assert len(CHECKED) + len(listed) + len(numbers) >= 400
+    assert len(checked()) + len(listed) + len(numbers) >= 400
 
 
 def wrong(text, rng):
@@ -90,7 +96,7 @@ def is_seen(place, text, planted):
         return inline.verdict(planted) == "false"
     if text in IDENTITIES.get(place, []):
         return FOUND[place].count(text) == 1
-    return (file, text) in CHECKED and here.count(text) == 1
+    return (file, text) in checked() and here.count(text) == 1
 
 
 def test_planted_mistakes_are_seen():
