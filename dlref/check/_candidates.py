@@ -41,8 +41,8 @@ class OutputCheck(NamedTuple):
     name : str
         Which output: its number, and the input or option whose gradient it is.
     ok : bool
-        Whether shape and dtype are right, every element is within its bound, and these bounds tell:
-        some element that is not 0 is allowed less than its size.
+        Whether shape and dtype are right, every element is within its bound, and the bounds are not
+        too wide to tell: some element that is not 0 has a bound below its size.
     wrong : int
         Number of elements beyond their bounds.
     size : int
@@ -156,7 +156,7 @@ class Verdict(NamedTuple):
     ----------
     ok : bool
         Whether every output has the right shape and dtype, every element is within its bound, some
-        output is not only within bounds that zeros meet, too, and the inputs are as they were.
+        output has bounds that zeros would not meet, and the inputs are unchanged.
     outputs : tuple of OutputCheck
         Every output.
     message : str
@@ -168,12 +168,12 @@ class Verdict(NamedTuple):
 
     Notes
     -----
-    A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test.
-    It is false, but no accusation, where it cannot tell: where every element may be as far off as
-    it is large, so that zeros would pass (``cannot_tell``). Where some outputs are right and
-    others cannot be judged, it is true, and its message names the ones that it cannot judge.
-    ``worst`` is the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and
-    ``cause`` belong to it, and ``picture`` shows where its error sits.
+    A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test. It
+    is also false where it cannot tell (``cannot_tell``): where the bound of every element is at
+    least as large as the element, so that zeros would pass. Where some outputs are right and others
+    cannot be judged, it is true, and its message names the ones that it cannot judge. ``worst`` is
+    the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and ``cause`` belong to
+    it, and ``picture`` shows where its error sits.
 
     Examples
     --------
@@ -713,19 +713,19 @@ def check_forward(
     evaluated several times near the inputs, also with operations that are rounded up or down at
     random, because a single evaluation may be nearly exact by chance. Automatic differentiation of
     that formula counts, too, and for softmax and attention the exponential of :math:`x_i -
-    \operatorname{logsumexp} x`. Where the exact value is infinite, the candidate must say the same.
-    Where each element may be as far off as it is large, zeros would pass: the verdict is then
-    neither right nor wrong (``cannot_tell``). A plain formula that overflows on the way to its
-    result grants nothing. NaN in the exact result is an error of the inputs, unless they hold NaN
-    themselves.
+    \operatorname{logsumexp} x`. Where the exact value is infinite, the candidate must return the
+    same infinity. Where the bound of every element is at least as large as the element, zeros would
+    pass: the verdict is then neither right nor wrong (``cannot_tell``). A plain formula that
+    overflows on the way to its result does not widen the bound. NaN in the exact result is an error
+    of the inputs, unless they hold NaN themselves.
 
     The candidate is given copies of the inputs, with the order and the gaps of their memory, and
     fails if it writes to them. It may return arrays of any library, and a list where dlref has a
     tuple; and 0 for subnormal numbers, as processors do that flush them.
 
-    A function that is wrapped hands on its forms if it is a ``partial`` of options; the vjp and
-    jvp of a lambda are formed by differences, right to :math:`10^{-9}` of the largest element, or
-    to a rounding of it in the dtype.
+    If `op` is a ``partial`` of options, it has the vjp and jvp of its function; the vjp and jvp of
+    a lambda are formed by differences, right to :math:`10^{-9}` of the largest element, or to a
+    rounding of it in the dtype.
 
     Examples
     --------

@@ -140,13 +140,13 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
         \frac{\abs{a - e}}{\operatorname{ulp}(e)}, \qquad
         \operatorname{ulp}(e) = 2^{k - p + 1} \quad \text{for} \quad 2^k \le \abs e < 2^{k+1},
 
-    where the unit is the distance of neighboring floating-point numbers, and never less than the
-    smallest subnormal number. A correctly rounded result has an error of at most 1/2; 0 in place
-    of a number has :math:`2^{p-1}` to :math:`2^p`, in float64 4.5e15 to 9e15. A result beyond the
-    largest number counts as right if the exact value would be rounded to infinity.
+    where the unit is the distance between neighboring floating-point numbers, and never less than
+    the smallest subnormal number. A correctly rounded result has an error of at most 1/2; 0 in
+    place of a number has :math:`2^{p-1}` to :math:`2^p`, in float64 4.5e15 to 9e15. A result beyond
+    the largest number counts as right if the exact value would be rounded to infinity.
 
     The difference is taken in the arithmetic of `exact`, so that nothing is lost before the
-    division by a power of two. If both are float64, `exact` is taken at its word.
+    division by a power of two. If both are float64, `exact` counts as the exact value.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
     >>> ulp_error(np.float32([1.0, 1.0]), [1.0, 1 + 2**-24])
     array([0. , 0.5])
 
-    Nothing in place of the smallest and of the largest number that has this unit:
+    0 in place of the smallest and of the largest number that has this unit:
 
     >>> [f"{float(error):.2g}" for error in ulp_error([0.0, 0.0], [1.0, np.nextafter(2.0, 0.0)])]
     ['4.5e+15', '9e+15']

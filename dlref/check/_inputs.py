@@ -216,7 +216,8 @@ def hard_inputs(
     dtype : dtype_like
         Type of the inputs: float16, bfloat16, float32 or float64.
     every_option : bool, default False
-        Whether to append calls with one option each, so that every option is told by some case.
+        Whether to append calls with one option each, so that a candidate that ignores an option
+        fails in some case.
 
     Returns
     -------

@@ -131,11 +131,11 @@ class CheckReport(NamedTuple):
     Notes
     -----
     A report is true if no verdict is off, and one is right: rows that cannot tell do not count. A
-    row has the worst error over its element's tolerance, and the largest error over the error of
-    the same formula computed plainly in the dtype (a dash where there is none, as for dlref's own
-    in float64). Below the rows stands where the error of the first case that is off sits; HTML has
-    such a picture for each. ``causes`` counts the explanations. ``to_html`` and ``to_json`` return
-    it as text, and write it to a file if they are given a path.
+    row shows the largest ratio of an error to its tolerance, and the largest error over the error
+    of the same formula computed plainly in the dtype (a dash where there is none, as for dlref's
+    own in float64). Below the rows, a picture shows where the first case that is off has its
+    errors; the HTML has a picture for each. ``causes`` counts the explanations. ``to_html`` and
+    ``to_json`` return it as text, and write it to a file if they are given a path.
 
     Examples
     --------
@@ -326,12 +326,12 @@ def check_all(
         The kernel, called with the inputs and options of each case; None if only derivatives are
         to be checked.
     op : callable
-        A function of dlref that `hard_inputs` knows. With the name of a form, as
+        A function of dlref that `hard_inputs` knows. If it is a form of a map, such as
         ``activations.softmax_vjp``, the candidate is judged as that form of the map.
     vjp : callable, "autograd" or None
         Its backward pass, called as ``vjp(dout, *inputs, **options)``; "autograd" for the gradient
         that PyTorch or JAX computes for `candidate`, a function or a module of tensors. Options
-        that have a gradient in dlref, as a bias of attention has, are differentiated, too.
+        that have a gradient in dlref, such as a bias of attention, are differentiated, too.
     jvp : callable or None
         Its forward mode, called as ``jvp(primals, tangents, **options)``.
     dtype : dtype_like
@@ -381,13 +381,13 @@ def check_all(
 
     Notes
     -----
-    An exception of the candidate counts as a failure of that case, with its words as the cause.
+    An exception of the candidate counts as a failure of that case, with its message as the cause.
     Derivatives are left out where an input or the result is infinite.
 
     In addition to the hard inputs there is a case for each further option of `op`, as of
     ``hard_inputs(op, dtype, every_option=True)``. A candidate may lack such an option: the report
-    says which are not taken by its signature or its derivatives'. One that takes
-    ``**options`` has to heed all, or to refuse them as Python does.
+    says which are not taken by its signature or its derivatives'. A candidate that takes
+    ``**options`` has to honor all of them, or to refuse them as Python does.
 
     Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
     rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three
@@ -414,7 +414,7 @@ def check_all(
     >>> report.failed[0].verdict.cause
     "the option 'axis' is ignored"
 
-    A SiLU without the factor inside of the sigmoid is right where it can be:
+    A SiLU that does not take ``beta`` is right in all cases without that option:
 
     >>> from scipy.special import expit
     >>> from dlref.activations import silu

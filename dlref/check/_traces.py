@@ -75,7 +75,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
 
     See Also
     --------
-    first_difference : Where another implementation leaves the path.
+    first_difference : Where another implementation departs from the trace.
     dlref.transformer.language_model_trace : Residual stream and weights only.
 
     Notes
@@ -99,8 +99,8 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     ``decoder.blocks.0.out`` and the like, then ``logits``. Layers of a perceptron have ``inner``
     and ``out``, after ``layers.0.`` and the like.
 
-    All is computed by dlref's functions for the parts, one at a time, so that T² numbers per head
-    are kept. The last entry is the result of the model, up to rounding.
+    Everything is computed by dlref's functions for the parts, one at a time, so that T² numbers per
+    head are kept. The last entry is the result of the model, up to rounding.
 
     Examples
     --------
@@ -320,10 +320,10 @@ def first_difference(
 
     Notes
     -----
-    Arrays with heads may have them before the time axis, after it, or joined with the channels,
-    and queries and keys may have rotated pairs in halves instead of neighbors (as in LLaMA's
+    Arrays with heads may have them before the time axis, after it, or joined with the channels, and
+    queries and keys may have rotated pairs in halves instead of neighbors (as in LLaMA's
     checkpoints). Masked scores may be large negative numbers, or scores before the mask if the
-    weights agree; a batch of one text may have its axis. All these are layouts, no mistakes: the
+    weights agree; a batch of one text may have its axis. All these are layouts, not mistakes: the
     result says so in its ``notes``.
 
     Numbers that are all of bfloat16 or float16, 16 different ones or more, are compared as such

@@ -212,11 +212,11 @@ def layer_norm_vjp(
         \pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g}
             - \hat x_j \, \overline{g \hat x} \Bigr) .
 
-    The part of :math:`\vec g` along :math:`\vec 1` and the part along :math:`\hat{\vec x}` are
-    projected out. The gradient with respect to the input is
-    orthogonal to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`, because shifting
-    or scaling a row does not change the loss. Because of the division by :math:`\tau`, inputs of
-    large variance get small gradients.
+    The part of :math:`\vec g` along :math:`\vec 1` is projected out, and for :math:`\epsilon = 0`
+    the part along :math:`\hat{\vec x}`, too. The gradient with respect to the input is orthogonal
+    to :math:`\vec 1`, and for :math:`\epsilon = 0` to :math:`\vec x`, because shifting or scaling a
+    row does not change the loss. Because of the division by :math:`\tau`, inputs of large variance
+    get small gradients.
 
     **Computation.** `x` and `dout` are read from memory once each: mean, variance and both
     projections come from four means taken at once, with :math:`d_i = x_i - m` as in

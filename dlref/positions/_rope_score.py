@@ -218,7 +218,8 @@ def rope_score_vjp(
 
     Examples
     --------
-    The score of (1, 0) and (0, 1) is minus the sine of the angle, with slope −1 at 0:
+    The score of (1, 0) and (0, 1) is minus the sine of the angle. Its slope at 0 is −1 per radian,
+    so it is −3 per unit of the offset, since the frequency is 3:
 
     >>> from dlref.positions import rope_score_vjp
     >>> grads = rope_score_vjp(1.0, [1.0, 0.0], [0.0, 1.0], 0.0, [3.0])
@@ -263,7 +264,8 @@ def rope_score_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> 
 
     Notes
     -----
-    The product rule, with :math:`\dot\phi_i = \dot r \theta_i + r \dot\theta_i` for the angle:
+    The angle of pair i is :math:`\phi_i = r \theta_i`, and its tangent is
+    :math:`\dot\phi_i = \dot r \theta_i + r \dot\theta_i`. By the product rule
 
     .. math:: \dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i
        + (b_i \cos\phi_i - a_i \sin\phi_i)\, \dot\phi_i,
