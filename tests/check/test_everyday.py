@@ -217,6 +217,23 @@ def test_a_mistake_of_some_per_cent_is(row):
         assert not verdict.cannot_tell, str(verdict)
 
 
+NEW = [
+    (losses.distillation_loss, losses.distillation_loss_vjp),
+    (losses.gaussian_kl, losses.gaussian_kl_vjp),
+    (losses.info_nce, losses.info_nce_vjp),
+    (losses.kl_estimate, losses.kl_estimate_vjp),
+    (losses.linear_cross_entropy, losses.linear_cross_entropy_vjp),
+    (act.gumbel_softmax, act.gumbel_softmax_vjp),
+    (att.differential_attention, att.differential_attention_vjp),
+]
+
+
+@pytest.mark.parametrize(("op", "vjp"), NEW, ids=lambda f: f.__name__)
+def test_all_cases_fit_the_formulas(op, vjp):
+    report = check.check_all(op, op, vjp=vjp, dtype="float64")
+    assert report, str(report)
+
+
 def test_operations_are_rounded_up_and_down():
     """Around the plain result, by a unit in the last place at most; exact operations not at all."""
     rng = np.random.default_rng(0)
