@@ -277,9 +277,9 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
 
     .. math:: \pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)
 
-    with the probabilities s and their Jacobian J. The gradient sums to
-    zero along the axis. It is at most :math:`s_j (1 - s_j)` times the spread
-    of u, so it is nearly 0 where one probability is nearly 1.
+    with the probabilities s and their Jacobian J. The gradient sums to zero along the axis. No
+    entry is larger than :math:`s_j (1 - s_j)` times the spread of u, the largest u minus the
+    smallest, so the gradient is nearly 0 where one probability is nearly 1.
 
     Examples
     --------

@@ -155,9 +155,9 @@ def scaled_dot_product_attention(
 
     **Why the square root.** Let the elements of query and key be independent with mean 0 and
     variance 1. Each product :math:`q_e k_e` has the mean 0 and the variance
-    :math:`\E q_e^2 \E k_e^2 = 1`, and their sum, being uncorrelated, the variance E. Without the
-    factor the standard deviation of the scores is :math:`\sqrt E`. For large E the softmax of a row
-    is then nearly one-hot, and its Jacobian
+    :math:`\E q_e^2 \E k_e^2 = 1`. The products are uncorrelated, so the variance of their sum is E.
+    Without the factor the standard deviation of the scores is :math:`\sqrt E`. For large E the
+    softmax of a row is then nearly one-hot, and its Jacobian
     :math:`\operatorname{diag}(\vec p) - \vec p \vec p^\top` nearly 0: almost no gradient reaches
     queries and keys. Divided by :math:`\sqrt E` the variance is 1 at any width.
 

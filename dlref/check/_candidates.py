@@ -63,8 +63,8 @@ class OutputCheck(NamedTuple):
         How far the exact value moves, relative to itself, if the inputs move by one rounding,
         in units of one rounding.
     baseline : float
-        Largest error of the same formula, computed plainly in that dtype at these inputs; of
-        dlref's own result in it where no formula is written down.
+        Largest error of the same formula, computed plainly in that dtype at these inputs. Where
+        dlref has no plain formula, the largest error of its own result in that dtype.
     largest : float
         Largest error of the candidate, wherever it is.
     picture : tuple of tuple of float
@@ -158,7 +158,7 @@ class Verdict(NamedTuple):
         Whether every output has the right shape and dtype, every element is within its bound, some
         output has bounds that zeros would not meet, and the inputs are unchanged.
     outputs : tuple of OutputCheck
-        Every output.
+        The comparison of each output.
     message : str
         The verdict in a sentence.
 
@@ -669,8 +669,7 @@ def check_forward(
     *inputs : array_like
         Inputs in the dtype to test.
     factor : float
-        Multiplier of the tolerance: how many times the error of the same formula, computed plainly
-        in the dtype.
+        Multiplier of each element's tolerance.
     rtol, atol : float
         Additional tolerance, relative to each element and absolute.
     strict : bool, default False
@@ -682,7 +681,7 @@ def check_forward(
     framework : {"numpy", "torch", "jax"} or None
         Kind of arrays that the candidate receives; None means the same kind as the inputs.
     **options : object
-        Keyword arguments of both.
+        Keyword arguments that both functions receive.
 
     Returns
     -------
@@ -709,7 +708,7 @@ def check_forward(
     down at random, and the exact result moves by the rounding of its terms: by about
     :math:`\epsilon \sqrt{\sum_j (w_j x_j)^2}` for a sum of products, whatever the sum is. A kernel
     is allowed a few of these and a few units of its own last place, or the error of the same
-    formula computed plainly in that dtype, whichever is more; `factor` times that. The formula is
+    formula computed plainly in that dtype, whichever is more, times `factor`. The formula is
     evaluated several times near the inputs, also with operations that are rounded up or down at
     random, because a single evaluation may be nearly exact by chance. Automatic differentiation of
     that formula counts, too, and for softmax and attention the exponential of :math:`x_i -
@@ -720,8 +719,8 @@ def check_forward(
     of the inputs, unless they hold NaN themselves.
 
     The candidate is given copies of the inputs, with the order and the gaps of their memory, and
-    fails if it writes to them. It may return arrays of any library, and a list where dlref has a
-    tuple; and 0 for subnormal numbers, as processors do that flush them.
+    fails if it writes to them. It may return arrays of any library, a list where dlref has a tuple,
+    and 0 in place of subnormal numbers, as some processors do.
 
     If `op` is a ``partial`` of options, it has the vjp and jvp of its function; the vjp and jvp of
     a lambda are formed by differences, right to :math:`10^{-9}` of the largest element, or to a

@@ -124,10 +124,10 @@ def numerical_jacobian(
     taken: about 12 digits, for 24 calls.
 
     *complex*: for an analytic f, :math:`f(x + ih) = f(x) + i h f'(x) - h^2 f''(x)/2 - \dots`, and
-    the imaginary part over h is the derivative, with no difference of nearly equal numbers.
-    With :math:`h = 10^{-200}` the rest vanishes, and all digits are right, for one call per
-    element. It needs an f without absolute values, comparisons or conjugation; 24 more calls, once,
-    tell whether f is such.
+    the imaginary part over h is the derivative, with no difference of nearly equal numbers. With
+    :math:`h = 10^{-200}` the rest vanishes, and all digits are right, for one call per element. It
+    needs an f without absolute values, comparisons or conjugation; 24 more calls, once, show
+    whether f is such a function.
 
     References
     ----------
@@ -216,7 +216,7 @@ def adjoint_gap(
     -------
     float
         :math:`\abs{\langle u, \mat J v \rangle - \langle \mat J^\top u, v \rangle}`, divided by
-        the sum of the absolute terms of one of the products, the larger sum; a few
+        the sum of the absolute values of the terms of one product, whichever sum is larger; a few
         :math:`10^{-16}` if both modes are right.
 
     Raises
@@ -401,9 +401,9 @@ def check_gradients(
     f : callable
         The function, called as ``f(*inputs)``; it returns an array or a tuple of arrays.
     vjp : callable or "autograd"
-        Its backward pass, called as ``vjp(dout, *inputs)``; it returns one array per input of
-        floats, a tuple or list if there are several. "autograd" for the gradient that PyTorch or
-        JAX computes for `f`.
+        Its backward pass, called as ``vjp(dout, *inputs)``; it returns one array per
+        floating-point input, a tuple or list if there are several. "autograd" for the gradient that
+        PyTorch or JAX computes for `f`.
     *inputs : array_like
         The point; integers and None are constants, floats are widened to float64.
     rng : numpy.random.Generator or None
@@ -411,10 +411,9 @@ def check_gradients(
     method : {"ridders", "complex"}
         Extrapolated differences, or a complex step, for which `f` must be analytic.
     fast : bool
-        Whether to compare along one random direction an input, rather than element by element.
+        Whether to compare along one random direction per input, rather than element by element.
     order : {1, 2}
-        Whether to compare the derivative of the vjp along a direction with the symmetry of second
-        derivatives too.
+        With 2, the derivative of the vjp is checked, too: second derivatives must be symmetric.
     batched : bool
         Whether to call the vjp once with three upstream gradients stacked along a new first axis,
         as ``torch.func.vmap`` or ``jax.vmap`` does; for PyTorch and JAX.
@@ -437,8 +436,8 @@ def check_gradients(
         If `f` or `vjp` is not a function, or `rng` is not a generator.
     ValueError
         If an option is unknown, `batched` or "autograd" lack a framework, the number of gradients
-        is wrong, f or its vjp writes to the arrays
-        that it is given, or f is not analytic though the method is complex.
+        is wrong, f or its vjp writes to the arrays that it is given, or f is not analytic though
+        the method is complex.
 
     See Also
     --------
@@ -453,7 +452,7 @@ def check_gradients(
     not small compared with `rtol` times the sum of all terms: one wrong element of a million has
     less weight than one of ten.
 
-    The second order takes the vjp g for a function of x. Its Jacobian is the Hessian of
+    For the second order, the vjp g is taken as a function of x. Its Jacobian is the Hessian of
     :math:`\phi`, which is symmetric: :math:`\langle w, \mat H v \rangle = \langle v, \mat H w
     \rangle` for random directions v and w, with :math:`\mat H v` by differences of g.
 

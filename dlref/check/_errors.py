@@ -34,7 +34,7 @@ class ErrorReport(NamedTuple):
     mean : float
         Mean of the finite errors.
     at : tuple of int
-        Index of the largest.
+        Index of the largest error.
     actual : float
         The result there.
     exact : float
@@ -142,8 +142,9 @@ def ulp_error(actual: npt.ArrayLike, exact: npt.ArrayLike) -> FloatArray:
 
     where the unit is the distance between neighboring floating-point numbers, and never less than
     the smallest subnormal number. A correctly rounded result has an error of at most 1/2; 0 in
-    place of a number has :math:`2^{p-1}` to :math:`2^p`, in float64 4.5e15 to 9e15. A result beyond
-    the largest number counts as right if the exact value would be rounded to infinity.
+    place of a normal number has an error of :math:`2^{p-1}` to :math:`2^p`, in float64 4.5e15 to
+    9e15. A result beyond the largest number counts as right if the exact value would be rounded to
+    infinity.
 
     The difference is taken in the arithmetic of `exact`, so that nothing is lost before the
     division by a power of two. If both are float64, `exact` counts as the exact value.

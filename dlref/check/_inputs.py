@@ -75,8 +75,8 @@ def random_inputs(
     Notes
     -----
     A test that rounds its inputs *after* it has computed the reference from the unrounded ones
-    measures the rounding of the inputs, and blames it on the kernel. In float16 that alone is
-    as large as the error of a good kernel, so that the sum of both is blamed on the kernel.
+    measures the rounding of the inputs, and blames it on the kernel. In float16 that rounding
+    alone is as large as the error of a good kernel.
 
     Examples
     --------
@@ -87,7 +87,8 @@ def random_inputs(
     >>> x.shape, w.dtype
     ((4, 3), dtype('float16'))
 
-    The second input of the cross-entropy holds classes, and of the divergence probabilities:
+    The second input of the cross-entropy holds classes, and the second input of the divergence
+    holds probabilities:
 
     >>> from dlref.losses import cross_entropy, kl_divergence
     >>> rng = np.random.default_rng(0)

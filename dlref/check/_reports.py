@@ -130,11 +130,11 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if no verdict is off, and one is right: rows that cannot tell do not count. A
-    row shows the largest ratio of an error to its tolerance, and the largest error over the error
-    of the same formula computed plainly in the dtype (a dash where there is none, as for dlref's
-    own in float64). Below the rows, a picture shows where the first case that is off has its
-    errors; the HTML has a picture for each. ``causes`` counts the explanations. ``to_html`` and
+    A report is true if no verdict is off and at least one is right; rows that cannot tell do not
+    count. A row shows the largest ratio of an error to its tolerance, and the largest error over
+    the error of the same formula computed plainly in the dtype (a dash where there is none, as for
+    dlref's own in float64). Below the rows, a picture shows where the first case that is off has
+    its errors; the HTML has a picture for each. ``causes`` counts the explanations. ``to_html`` and
     ``to_json`` return it as text, and write it to a file if they are given a path.
 
     Examples
@@ -337,7 +337,8 @@ def check_all(
     dtype : dtype_like
         Type of the inputs.
     framework : {"numpy", "torch", "jax"} or None
-        Kind of arrays that the candidates receive; None means NumPy's, or PyTorch's if `dtype` is.
+        Kind of arrays that the candidates receive; None means NumPy's, or PyTorch's if `dtype`
+        is one of its types.
     factor, rtol, atol, strict, accumulate : as in `check_forward`
         The tolerance.
     shapes : sequence of sequence of tuple, or None
@@ -392,7 +393,7 @@ def check_all(
     Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
     rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three
     axes. Every two options that the same inputs allow stand together in some case: a kernel that is
-    right with each of them alone may forget the temperature where it looks for the nucleus. The
+    right with each of them alone may forget the temperature when it also selects a nucleus. The
     first case with two axes is tried in five layouts of memory: in reverse, in Fortran order,
     transposed, and after a storage offset with gaps and without, where it is read-only.
 

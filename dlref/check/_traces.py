@@ -1,4 +1,4 @@
-r"""Every intermediate of a model by name, and where a port leaves the path."""
+r"""Every intermediate of a model by name, and the first one in which a port differs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
 
     A decoder's block has three sub-layers, hence ``norm3`` and ``sum3``, too. Its steps are called
     ``self_attention.q`` and ``cross_attention.q`` (keys and values of the memory) instead of
-    ``attention.q``, and likewise.
+    ``attention.q``, and so on.
 
     A language model begins with ``embedding`` and, where vectors are added for the places,
     ``positioned``; it ends with ``norm`` and ``logits``. A classifier does so, too, the vector of
@@ -125,7 +125,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
 
 class TraceDifference(NamedTuple):
     r"""
-    Where another implementation leaves the path.
+    The first intermediate in which another implementation differs.
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ class TraceDifference(NamedTuple):
 
     Notes
     -----
-    Its text is a sentence. A mistake explains a difference if dlref, making it, arrives at the
-    same numbers.
+    Its text is a sentence. A mistake explains a difference if dlref arrives at the same numbers
+    when it makes that mistake.
 
     Examples
     --------
@@ -298,8 +298,8 @@ def first_difference(
         are. Arrays of other libraries are taken, too.
     rtol : float or None
         Tolerance of an element, relative to the largest of its row; None is 1024 epsilons of the
-        narrower dtype, 32 of float16 and 16 of bfloat16, i + 1 times as much of these in block i,
-        and for later arrays at least as much.
+        narrower dtype, 32 of float16 and 16 of bfloat16, (i + 1) times as much in block i, and at
+        least as much for the arrays after it.
 
     Returns
     -------
@@ -323,7 +323,7 @@ def first_difference(
     Arrays with heads may have them before the time axis, after it, or joined with the channels, and
     queries and keys may have rotated pairs in halves instead of neighbors (as in LLaMA's
     checkpoints). Masked scores may be large negative numbers, or scores before the mask if the
-    weights agree; a batch of one text may have its axis. All these are layouts, not mistakes: the
+    weights agree; a batch of one text may keep its axis. All these are layouts, not mistakes: the
     result says so in its ``notes``.
 
     Numbers that are all of bfloat16 or float16, 16 different ones or more, are compared as such
@@ -335,16 +335,16 @@ def first_difference(
     for how many tokens the comparison cannot tell.
 
     Where an array differs, the part of the model that it belongs to is run once more for each known
-    mistake, on the input up to which everything agrees. The mistake that leads to the other
-    values is the cause, first of all one that explains the later steps, too: rotation of other
-    pairs, backwards or none, of queries alone or of values, with another base, without its scaling
-    or from position 1 on; scale; causal mask missing or shifted; a bias left out, transposed or
-    scaled; softmax over the queries; keys of grouped heads in another order; projections
-    exchanged, cut out of a fused matrix or into heads in the other order; heads split or joined by
-    a reshape alone; weights transposed, biases missing; the other kind of norm, its weight, bias,
-    denominator, eps and place; sums without one of their terms; the activation; gate and up
-    exchanged; parameters of another block; in cross-attention the same, and that it reads the
-    decoder itself, or that its keys and values are exchanged. Before and after the blocks:
+    mistake, on the input up to which everything agrees. The mistake that leads to the other values
+    is the cause; one that explains the later steps, too, is preferred. These are known: rotation of
+    other pairs, backwards or none, of queries alone or of values, with another base, without its
+    scaling or from position 1 on; scale; causal mask missing or shifted; a bias left out,
+    transposed or scaled; softmax over the queries; keys of grouped heads in another order;
+    projections exchanged, cut out of a fused matrix or into heads in the other order; heads split
+    or joined by a reshape alone; weights transposed, biases missing; the other kind of norm, its
+    weight, bias, denominator, eps and place; sums without one of their terms; the activation; gate
+    and up exchanged; parameters of another block; in cross-attention the same, and that it reads
+    the decoder itself, or that its keys and values are exchanged. Before and after the blocks:
     positions, scaled embeddings, the last norm, the head, probabilities instead of logits. If none
     fits, dropout or a constant factor is named.
 

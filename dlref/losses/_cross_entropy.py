@@ -430,7 +430,7 @@ def cross_entropy(
 
     **Cost.** One maximum and one exponential per logit, and the memory of two rows.
 
-    **Error.** A score of 700 below the maximum has a rounding error that alone would be worth 512
+    **Error.** A score 700 below the maximum has a rounding error that alone would be worth 512
     units in the last place of its exponential. The code computes that error and takes it into
     account. Largest error found in float64, in a search over rows of equal scores, of one score
     far ahead and of scores of many sizes: 2 ULP for the loss of a row, with and without label
@@ -687,8 +687,8 @@ def cross_entropy_vjp(
 
     Without options the bracket is :math:`p_j - \delta_{jy}`. For the sum :math:`u_r` is `dout`
     itself, without a reduction its entry, and for the mean `dout` divided by the divisor of the
-    mean. The loss is linear in the target. The C
-    probabilities count as free numbers: nothing makes them add up to 1.
+    mean. The loss is linear in the target. The C probabilities count as free numbers: nothing
+    makes them add up to 1.
 
     Examples
     --------

@@ -66,8 +66,8 @@ def layer_norm(
         y_i = w_i \hat x_i + b_i .
 
     **Geometry.** Subtracting the mean projects :math:`\vec x` onto the plane orthogonal to
-    :math:`\vec 1`; dividing by :math:`\sigma = \norm{\vec x - \mu \vec 1} / \sqrt D` projects it on
-    the sphere of radius :math:`\sqrt D`. So :math:`\hat{\vec x}` lies on a sphere of D - 2
+    :math:`\vec 1`; dividing by :math:`\sigma = \norm{\vec x - \mu \vec 1} / \sqrt D` projects it
+    onto the sphere of radius :math:`\sqrt D`. So :math:`\hat{\vec x}` lies on a sphere of D - 2
     dimensions, and does not change if :math:`\vec x` is shifted or, up to :math:`\epsilon`,
     multiplied by a positive number. (By a negative one, its sign changes.)
 

@@ -363,7 +363,7 @@ def apply_rope(
        :math:`\mat R_n = \mat R_m \mat R_{n-m}`: positions add where rotations multiply.
     3. Hence, by induction on p, :math:`\mat R_p = \mat R_1^p` for whole positions: powers of one
        orthogonal matrix. For real positions the same follows if :math:`\mat R_p` is continuous in
-       p: it is then determined by the positions that are fractions.
+       p: its values at fractions determine it then.
     4. Such a matrix consists of plane rotations. Its eigenvalues have absolute value 1, since
        lengths are kept. If one is not real, take the real and the imaginary part of its
        eigenvector :math:`\vec w = \vec a + \mathrm i \vec b`:
@@ -596,8 +596,9 @@ def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArr
        \mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), \qquad
        \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi \end{pmatrix}
 
-    The addition theorems are the statement :math:`\mat D_\phi \mat D_\psi = \mat D_{\phi+\psi}`,
-    so that :math:`\mat R_m^\top \mat R_n = \mat R_{n-m}`: the reason for all of this.
+    The addition theorems are the statement :math:`\mat D_\phi \mat D_\psi = \mat D_{\phi+\psi}`, so
+    that :math:`\mat R_m^\top \mat R_n = \mat R_{n-m}`: the score of two rotated vectors depends on
+    the difference of their positions only.
 
     Examples
     --------

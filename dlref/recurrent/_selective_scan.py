@@ -136,8 +136,8 @@ def selective_scan(
     of the gates of a GRU.
 
     **One step after the other, or all at once.** The recurrence is linear, so two steps are one
-    step. A step is a pair of a factor and a summand, and first
-    :math:`(\vec \alpha, \vec \beta)`, then :math:`(\vec \alpha', \vec \beta')` are
+    step. A step is a pair of a factor and a summand. The step :math:`(\vec \alpha, \vec \beta)`,
+    followed by :math:`(\vec \alpha', \vec \beta')`, is
 
     .. math:: (\vec \alpha', \vec \beta') \bullet (\vec \alpha, \vec \beta) = (\vec \alpha' \odot
        \vec \alpha,\; \vec \alpha' \odot \vec \beta + \vec \beta') .
@@ -162,7 +162,7 @@ def selective_scan(
 
     **Conventions.** ``selective_scan_fn`` of mamba-ssm has time last, (B, D, T), and N before T.
     It adds ``delta_bias`` to delta before the softplus and multiplies the output by
-    :math:`\operatorname{silu}(z)`, which a caller does here. The parameter of Mamba is
+    :math:`\operatorname{silu}(z)`, which are left to the caller here. The parameter of Mamba is
     :math:`\log(-\vec a)`.
 
     **Numerics.** In float64, rounded once. Cost: T D N exponentials, and T D + D N numbers of

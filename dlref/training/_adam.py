@@ -155,9 +155,10 @@ def adam_step(
 
     Notes
     -----
-    Momentum and RMSprop in one: a running mean of the gradient, and one of its square, both
-    starting at 0. Each is corrected for that start, and the step is their quotient. Every
-    operation is element by element, so each parameter has a step size of its own:
+    Adam is momentum and RMSprop in one. It keeps a running mean of the gradient and one of its
+    square, which both start at 0. Each is corrected for that start, and the step is the
+    learning rate times the first over the root of the second. Every operation is element by
+    element, so each parameter has a step size of its own:
 
     .. math::
 
@@ -173,7 +174,8 @@ def adam_step(
     .. math:: \E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
                       = (1 - \beta_1^t)\, \E[g] ,
 
-    by the geometric sum, and likewise for :math:`v_t`. Dividing by the bracket removes the bias.
+    by the geometric sum, and likewise for :math:`v_t`. Dividing by :math:`1 - \beta_1^t` or
+    :math:`1 - \beta_2^t` removes the bias.
 
     **How long the steps are.** The first step is :math:`\eta \operatorname{sign}(g_1)`. Later ones
     are about :math:`\eta` where the gradient is steady, and less the more it is noise:
@@ -198,7 +200,8 @@ def adam_step(
 
     **Range.** The step is also right for gradients whose square overflows (from 1e154 in float64 or
     1e19 in float32 on) or underflows (below 1e-154 or 1e-19): the state then holds minus the root
-    of :math:`v`. PyTorch's becomes infinite and its steps 0; or it loses its digits, and becomes 0.
+    of :math:`v`. In PyTorch such a :math:`v` becomes infinite, and the steps 0; or it loses its
+    digits and becomes 0.
 
     References
     ----------
@@ -277,8 +280,8 @@ def adamw_step(
     eps : float
         Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
     weight_decay : float
-        Share :math:`\lambda \ge 0` of the parameters that each step removes, times the learning
-        rate.
+        Rate :math:`\lambda \ge 0` of the decay: each step removes the share :math:`\eta \lambda`
+        of the parameters.
     amsgrad : bool
         Whether to divide by the largest mean square so far.
 

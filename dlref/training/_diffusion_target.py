@@ -89,7 +89,7 @@ def diffusion_target(
     See Also
     --------
     dlref.losses.squared_error : The loss.
-    dlref.positions.timestep_embedding : How the model is told the time.
+    dlref.positions.timestep_embedding : How the time enters the model.
 
     Notes
     -----
@@ -103,9 +103,10 @@ def diffusion_target(
         y_{velocity} = \alpha \epsilon - \sigma x , \qquad
         y_{flow} = \epsilon - x .
 
-    **They contain the same.** The mixture is known, so each target follows from any other, and a
-    model of one is a model of all. With a prediction :math:`\hat x` of the data, and the noise that
-    it leaves for the mixture, :math:`\hat\epsilon = (z - \alpha \hat x) / \sigma`, the errors are
+    **They carry the same information.** The mixture is known, so each target follows from any
+    other, and a model of one is a model of all. With a prediction :math:`\hat x` of the data, and
+    the noise that then remains of the mixture, :math:`\hat\epsilon = (z - \alpha \hat x) / \sigma`,
+    the errors are
 
     .. math::
 
@@ -113,10 +114,10 @@ def diffusion_target(
         y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
         y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) .
 
-    As losses they differ by a weight for each time only: the noise weighs the data's error by the
-    ratio of signal to noise :math:`\alpha^2 / \sigma^2`, which is 0 where there is only noise.
-    There a prediction of the noise says nothing about the data, and a sampler that divides by
-    :math:`\alpha` fails; velocity and flow have a weight of 1 there.
+    As losses they differ only by a weight for each time. The squared error of the noise is the
+    squared error of the data times :math:`\alpha^2 / \sigma^2`, the ratio of signal to noise, which
+    is 0 where there is only noise. There a prediction of the noise says nothing about the data, and
+    a sampler that divides by :math:`\alpha` fails; velocity and flow have a weight of 1 there.
 
     **Why velocity and flow.** With :math:`\alpha = \cos \phi` and :math:`\sigma = \sin \phi`
     the mixture turns from data to noise; with :math:`\alpha = 1 - t` and :math:`\sigma = t` it

@@ -350,13 +350,15 @@ def mixture_of_experts(
         N_e(\vec x) = \mat W^d_e \bigl( f(\min(\vec a, \ell)) \odot
             (\operatorname{clip}(\vec b, -\ell, \ell) + \delta) \bigr) + \vec b^d_e ,
 
-    where :math:`\vec a = \mat W^g_e \vec x + \vec b^g_e` and :math:`\vec b = \mat W^u_e \vec x +
-    \vec b^u_e`; the second term is there if a network is shared, without the sigmoid if it has no
-    gate. The bound :math:`\ell` of `limit` and the shift :math:`\delta` come from gpt-oss, and so
-    does the slope :math:`\beta` of `beta`, with which :math:`f(\beta z) / \beta` stands for f.
+    where :math:`\vec a = \mat W^g_e \vec x + \vec b^g_e` is the gate of an expert before its
+    activation f, and :math:`\vec b = \mat W^u_e \vec x + \vec b^u_e` the factor that it multiplies.
+    The superscripts g, u and d are the gate, up and down arrays of :class:`ExpertParams`. The
+    second term of y is there if a network is shared, without the sigmoid if it has no gate. The
+    bound :math:`\ell` of `limit` and the shift :math:`\delta` come from gpt-oss, and so does the
+    slope :math:`\beta` of `beta`, with which :math:`f(\beta z) / \beta` stands for f.
 
-    A token costs k networks while the model has n: parameters without their multiplications. The
-    rows of each expert are gathered, so that a product of matrices serves all its tokens.
+    The model has the parameters of n networks, but a token costs the multiplications of k. The rows
+    of each expert are gathered, so that a product of matrices serves all its tokens.
 
     References
     ----------
@@ -364,7 +366,7 @@ def mixture_of_experts(
 
     Examples
     --------
-    Two experts of one unit; each token goes to the one whose direction it has:
+    Two experts of one unit each. A token goes to the expert whose row of the router it matches:
 
     >>> import numpy as np
     >>> from dlref.transformer import ExpertParams, mixture_of_experts
@@ -439,9 +441,10 @@ def mixture_of_experts_vjp(
 
         \pdv{L}{N_e} = w_e\, \vec u, \qquad \pdv{L}{w_e} = \vec u \cdot N_e(\vec x) \quad (e \in C),
 
-    with which :func:`gated_feed_forward_vjp` and :func:`top_k_router_vjp` go on; `x` gets the sum.
-    An expert outside C gets nothing from this token, and nothing says whether it would have been
-    better: that is left to noise, to corrections, and to :func:`load_balancing_loss`.
+    from which :func:`gated_feed_forward_vjp` and :func:`top_k_router_vjp` go on; the gradient of
+    `x` is the sum of theirs. An expert outside C gets nothing from this token, and nothing says
+    whether it would have been better: that is left to noise, to corrections, and to
+    :func:`load_balancing_loss`.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 r"""
-Where a port leaves the path
-============================
+Where a port first differs
+==========================
 
 Three ports of one model, each with a mistake. The logits of all three are
 wrong; the intermediates tell where each goes astray.
