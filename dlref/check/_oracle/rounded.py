@@ -32,7 +32,7 @@ class Rounded(np.ndarray[Any, Any]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Compute with plain arrays, and move each element up, down, or not at all."""
         plain = [a.view(np.ndarray) if isinstance(a, Rounded) else a for a in inputs]
-        options.pop("out", None)  # what is returned takes its place
+        options.pop("out", None)  # callers use the returned array instead
         found = getattr(ufunc, method)(*plain, **options)
         if found is None or found.dtype.name not in EPS:  # None: written in place
             return found

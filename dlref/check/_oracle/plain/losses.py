@@ -121,6 +121,11 @@ def _divergence(log_q: Any, log_p: Any) -> Any:
     return np.sum(np.exp(log_q) * (log_q - log_p), -1, keepdims=True)
 
 
+def _middle(log_p: Any, log_q: Any) -> Any:
+    """Return the logarithm of the mean of both distributions."""
+    return np.logaddexp(log_p, log_q) - np.log(log_p.dtype.type(2))
+
+
 def _tempered(logits: Any, teacher: Any, temperature: float, kind: str) -> Any:
     """Return the logarithms of student and teacher, exchanged for the reverse direction."""
     both = [log_softmax(z / z.dtype.type(temperature)) for z in (logits, teacher)]
@@ -133,7 +138,7 @@ def distillation_loss(
     """Return temperature² times the divergence, or times half of both from the middle."""
     log_p, log_q = _tempered(logits, teacher, temperature, kind)
     if kind == "jsd":
-        middle = np.logaddexp(log_p, log_q) - np.log(logits.dtype.type(2))
+        middle = _middle(log_p, log_q)
         losses = (_divergence(log_q, middle) + _divergence(log_p, middle)) / 2
     else:
         losses = _divergence(log_q, log_p)
@@ -154,7 +159,7 @@ def distillation_loss_vjp(
     log_p, log_q = _tempered(logits, teacher, temperature, kind)
     p, q = np.exp(log_p), np.exp(log_q)
     if kind == "jsd":
-        middle = np.logaddexp(log_p, log_q) - np.log(logits.dtype.type(2))
+        middle = _middle(log_p, log_q)
         of_p, of_q = (u / 2 * one * (log - middle) for one, log in ((p, log_p), (q, log_q)))
     else:
         of_p, of_q = -u * q, u * q * (log_q - log_p) + u * q
